@@ -1,0 +1,1 @@
+"""Cloakwork: a declarative, policy-driven anonymization engine for process-mining event logs."""

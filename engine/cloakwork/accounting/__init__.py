@@ -1,0 +1,1 @@
+"""What measurements cost, and the ledger that adds releases up."""

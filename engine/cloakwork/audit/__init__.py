@@ -1,0 +1,1 @@
+"""Evidence: audits, utility, risk."""

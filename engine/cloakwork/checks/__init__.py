@@ -1,0 +1,1 @@
+"""Guarantees measured on a log, independently of any mechanism."""

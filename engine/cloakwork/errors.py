@@ -1,0 +1,142 @@
+"""Everything that can go wrong, as one tree.
+
+    CloakworkError
+     |- PolicyError           the policy cannot be read as a policy            exit 3
+     |- PlanImpossible        no plan gives what the policy asks for           exit 3
+     |- PlanMoved             policy, schema or ledger changed since planning  exit 3
+     |- BudgetExceeded        the dataset's budget does not cover the release  exit 4
+     |- GuaranteeBroken       a measured guarantee does not hold               exit 5
+     |- VerificationFailed    a published release is not what it says          exit 5
+     |- LogError              the event log cannot be read as a log            exit 1
+     |- MechanismError        a mechanism cannot do what it was asked          exit 1
+     |- OutputError           the release cannot be written                    exit 1
+    PlanUnsound (AssertionError)   a bug in a mechanism or in us
+
+Errors carry the objects they speak of; ``str(error)`` is what a person reads, one line a problem.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+
+class CloakworkError(Exception):
+    """Anything a user can mend; ``exit_code`` is what the command line returns for it."""
+
+    exit_code: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One fault in a file: where it is, what it is, what to do about it.
+
+    ``line`` and ``column`` count from 1; None where the fault has no single place.
+    """
+
+    path: str
+    message: str
+    line: int | None = None
+    column: int | None = None
+    hint: str | None = None
+
+    def __str__(self) -> str:
+        place = ":".join(str(part) for part in (self.path, self.line, self.column) if part is not None)
+        return f"{place}: {self.message}" + (f"; {self.hint}" if self.hint else "")
+
+
+class PolicyError(CloakworkError):
+    """The policy is not a valid policy; ``problems`` holds every fault found, in file order."""
+
+    exit_code = 3
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why one goal of the policy cannot be met: the goal in plain words, who refused, and why."""
+
+    goal: str
+    reason: str
+    mechanism: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.goal}: " + (f"{self.mechanism}: " if self.mechanism else "") + self.reason
+
+
+class PlanImpossible(CloakworkError):
+    """No composition of the allowed mechanisms gives what the policy asks for."""
+
+    exit_code = 3
+
+    def __init__(self, causes: Sequence[Cause], *, policy: str = "policy") -> None:
+        self.causes = tuple(causes)
+        super().__init__("\n".join(f"{policy}: cannot be met: {cause}" for cause in self.causes))
+
+
+class PlanMoved(CloakworkError):
+    """A plan no longer fits the policy, the log's schema or the engine it was made for."""
+
+    exit_code = 3
+
+
+class BudgetExceeded(CloakworkError):
+    """The dataset's budget does not cover the release; carries what was asked and what is left."""
+
+    exit_code = 4
+
+    def __init__(
+        self, dataset: str, currency: str, requested: tuple[float, float], remaining: tuple[float, float]
+    ) -> None:
+        self.dataset, self.currency, self.requested, self.remaining = dataset, currency, requested, remaining
+        super().__init__(
+            f"budget of dataset '{dataset}' ({currency}) is exhausted: this release costs epsilon {requested[0]:g}, "
+            f"delta {requested[1]:g}; left are epsilon {remaining[0]:g}, delta {remaining[1]:g}"
+        )
+
+
+class GuaranteeBroken(CloakworkError):
+    """An independent check measured less than the guarantee promises, so no release came into being."""
+
+    exit_code = 5
+
+    def __init__(self, guarantee: str, observed: str) -> None:
+        self.guarantee, self.observed = guarantee, observed
+        super().__init__(f"no release: {guarantee} does not hold on the result: {observed}")
+
+
+class VerificationFailed(CloakworkError):
+    """A release folder does not match its own statement; ``mismatches`` lists every difference."""
+
+    exit_code = 5
+
+    def __init__(self, mismatches: Sequence[str]) -> None:
+        self.mismatches = tuple(mismatches)
+        super().__init__("\n".join(f"verification failed: {mismatch}" for mismatch in self.mismatches))
+
+
+class LogError(CloakworkError):
+    """The event log cannot be read as a log; names file, line (from 1) and remedy."""
+
+    def __init__(self, path: str | Path, message: str, *, line: int | None = None, hint: str | None = None) -> None:
+        self.problem = Problem(path=str(path), line=line, message=message, hint=hint)
+        super().__init__(str(self.problem))
+
+
+class MechanismError(CloakworkError):
+    """A mechanism cannot do what it was asked on this log."""
+
+    def __init__(self, mechanism: str, message: str) -> None:
+        self.mechanism = mechanism
+        super().__init__(f"{mechanism}: {message}")
+
+
+class OutputError(CloakworkError):
+    """A release or file cannot be written where it was asked for."""
+
+
+class PlanUnsound(AssertionError):
+    """A plan states a cost or a claim that cannot be derived again: a bug in a mechanism or in Cloakwork."""

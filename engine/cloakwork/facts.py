@@ -1,0 +1,56 @@
+"""What planning may know: public facts that the policy declares. Never anything counted on the log."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final
+
+from pydantic import AwareDatetime, Field, model_validator
+
+from cloakwork.quantities import Duration, Frozen
+
+UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Unit(Frozen):
+    """Whom the guarantee protects: one case, or everybody who shares a value of ``attribute``.
+
+    ``max_cases`` bounds how many cases one such unit keeps; a case without the attribute is a unit of its own.
+    """
+
+    attribute: str | None = None
+    max_cases: Annotated[int, Field(ge=1)] = 1
+
+    def __str__(self) -> str:
+        if self.attribute is None:
+            return "case"
+        return f"'{self.attribute}' (at most {self.max_cases} cases each)"
+
+
+class Window(Frozen):
+    """A span of time that the policy declares public; case starts are clamped into it."""
+
+    start: AwareDatetime
+    end: AwareDatetime
+
+    @model_validator(mode="after")
+    def _ordered(self) -> "Window":
+        if self.end <= self.start:
+            raise ValueError("end must lie after start")
+        return self
+
+
+class Facts(Frozen):
+    """Declared public facts, printed with every claim as its assumptions.
+
+    None means "not declared". ``units_at_most`` is an upper bound on the number of units in the log;
+    ``longest_case`` a bound on events per case (longer cases are truncated); ``longest_gap`` a bound on the time
+    between two events of a case (longer gaps are clamped); ``grid`` the step to which time is rounded before noise.
+    """
+
+    unit: Unit = Unit()
+    alphabet: tuple[str, ...] | None = None
+    units_at_most: Annotated[int, Field(ge=1)] | None = None
+    longest_case: Annotated[int, Field(ge=1)] | None = None
+    window: Window | None = None
+    longest_gap: Duration | None = None
+    epoch: AwareDatetime = UNIX_EPOCH
+    grid: Annotated[Duration, Field(gt=timedelta(0))] = timedelta(seconds=1)

@@ -1,0 +1,171 @@
+"""The closed set of guarantees that a policy may ask for and a release may claim, each with its plain sentence."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from cloakwork.budget import guessing_advantage
+from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.quantities import Duration, Frozen, Number, format_duration
+
+Columns = Annotated[tuple[str, ...], Field(min_length=1)]
+Epsilon = Annotated[Number, Field(gt=0)]
+
+
+def _listed(columns: tuple[str, ...]) -> str:
+    return " and ".join(", ".join(columns).rsplit(", ", 1))
+
+
+class KAnonymity(Frozen):
+    """Every released combination of ``over`` is shared by at least k distinct real cases (or units)."""
+
+    kind: Literal["k-anonymity"]
+    k: Annotated[int, Field(ge=2)]
+    over: Columns = (CONTROL_FLOW,)
+    scope: Literal["variants", "prefixes"] = "variants"
+    count: Literal["cases", "units"] = "cases"
+
+    def sentence(self) -> str:
+        """Say it to a person."""
+        what = "complete course of events" if self.scope == "variants" else "beginning of a course of events"
+        return (
+            f"Every released {what} is shared by at least {self.k} distinct {self.count} of the source log "
+            f"({self.k}-anonymity over {_listed(self.over)}, counted over {self.scope})."
+        )
+
+
+class TCloseness(Frozen):
+    """Within each class the attribute's distribution is within t of its distribution over the whole release."""
+
+    kind: Literal["t-closeness"]
+    t: Annotated[Number, Field(gt=0)]
+    attribute: str
+    distance: Literal["emd", "stochastic"] = "emd"
+    classes: Literal["variants", "prefixes"] = "variants"
+
+    @property
+    def over(self) -> tuple[str, ...]:
+        """The protected column."""
+        return (self.attribute,)
+
+    def sentence(self) -> str:
+        """Say it to a person."""
+        return (
+            f"Knowing somebody's course of events shifts the distribution of '{self.attribute}' by at most {self.t:g} "
+            f"({self.distance} t-closeness over {self.classes})."
+        )
+
+
+class LDiversity(Frozen):
+    """Each class holds at least l well-represented values of the attribute."""
+
+    kind: Literal["l-diversity"]
+    l: Annotated[Number, Field(gt=1)]  # noqa: E741 - the field's standard name
+    attribute: str
+    variety: Literal["distinct", "entropy"] = "distinct"
+
+    @property
+    def over(self) -> tuple[str, ...]:
+        """The protected column."""
+        return (self.attribute,)
+
+    def sentence(self) -> str:
+        """Say it to a person."""
+        return f"Each group of indistinguishable cases holds at least {self.l:g} ({self.variety}) values of '{self.attribute}'."
+
+
+class ConfidenceBound(Frozen):
+    """TLKC: background knowledge of size L matches at least K units and implies no sensitive value beyond C."""
+
+    kind: Literal["confidence-bound"]
+    L: Annotated[int, Field(ge=1)]
+    K: Annotated[int, Field(ge=2)]
+    C: Annotated[Number, Field(gt=0, le=1)]
+    background: Literal["set", "multiset", "sequence", "relative"] = "sequence"
+    precision: Duration | None = None
+    attribute: str | None = None
+
+    @property
+    def over(self) -> tuple[str, ...]:
+        """The protected columns."""
+        return (CONTROL_FLOW, *([self.attribute] if self.attribute else []))
+
+    def sentence(self) -> str:
+        """Say it to a person."""
+        return (
+            f"Whoever knows up to {self.L} events of a person ({self.background}) finds at least {self.K} matching persons, and "
+            f"infers no sensitive value with more than {self.C:.0%} confidence."
+        )
+
+
+class DifferentialPrivacy(Frozen):
+    """The joint distribution of everything observable about ``over`` is (epsilon, delta)-DP.
+
+    ``neighbours`` is *unbounded* (one unit's whole contribution added or removed) or *bounded* (one unit's timestamps
+    changed, control flow given).
+    """
+
+    kind: Literal["differential-privacy"]
+    epsilon: Epsilon
+    delta: Annotated[Number, Field(ge=0, lt=1)] = 0.0
+    over: Columns
+    neighbours: Literal["unbounded", "bounded"] = "unbounded"
+
+    @model_validator(mode="after")
+    def _bounded_is_about_time(self) -> "DifferentialPrivacy":
+        if self.neighbours == "bounded" and self.over != (TIMESTAMPS,):
+            raise ValueError("bounded neighbours are defined for over: [timestamps] only")
+        return self
+
+    def sentence(self) -> str:
+        """Say it to a person."""
+        advantage = guessing_advantage(self.epsilon)
+        if self.neighbours == "bounded":
+            return (
+                f"Changing when the events of one protected unit happened, but not which events they were, changes the "
+                f"probability of any release by at most a factor e^{self.epsilon:g} (apart from probability {self.delta:g}): "
+                f"differential privacy over {_listed(self.over)}, given the control flow."
+            )
+        return (
+            f"Whether one protected unit is in the source log or not changes the probability of any release by at most a factor "
+            f"e^{self.epsilon:g} (apart from probability {self.delta:g}); a guess about somebody's presence improves by at most "
+            f"{advantage:.1%} (differential privacy over {_listed(self.over)})."
+        )
+
+
+class MetricPrivacy(Frozen):
+    """Moving one raw value by at most ``shift`` changes no output probability by more than e^epsilon."""
+
+    kind: Literal["metric-privacy"]
+    epsilon: Epsilon
+    shift: Duration
+    over: Columns = (TIMESTAMPS,)
+
+    def sentence(self) -> str:
+        """Say it to a person."""
+        return (
+            f"Moving one time of one event by up to {format_duration(self.shift)} changes the probability of any release by at "
+            f"most a factor e^{self.epsilon:g} (metric privacy over {_listed(self.over)}, given the control flow)."
+        )
+
+
+class LocalDP(Frozen):
+    """Each value passed an epsilon-locally-private randomiser over a declared domain."""
+
+    kind: Literal["local-dp"]
+    epsilon: Epsilon
+    over: Columns
+    per: Literal["value", "case"] = "value"
+
+    def sentence(self) -> str:
+        """Say it to a person."""
+        return (
+            f"Each {self.per}'s contribution to {_listed(self.over)} was randomised: no released value is more than "
+            f"e^{self.epsilon:g} times likelier under one true value than under another. How many values there are is visible."
+        )
+
+
+Guarantee = Annotated[
+    KAnonymity | TCloseness | LDiversity | ConfidenceBound | DifferentialPrivacy | MetricPrivacy | LocalDP,
+    Field(discriminator="kind"),
+]

@@ -1,0 +1,32 @@
+"""Which columns a step looks at and which it replaces: the raw material of every derived claim.
+
+A *column* is ``control-flow``, ``timestamps``, ``metadata`` (number of cases, row order, ids, presence of values),
+or the name of an attribute as the log has it (``Age``; case attributes carry the prefix ``case:``).
+"""
+
+from typing import Final
+
+from cloakwork.quantities import Frozen
+
+CONTROL_FLOW: Final = "control-flow"
+TIMESTAMPS: Final = "timestamps"
+METADATA: Final = "metadata"
+EVERYTHING: Final = "*"
+
+
+class Lineage(Frozen):
+    """What one step reads and writes.
+
+    - ``reads``: columns it looks at without noise; whatever it writes may depend on them.
+    - ``measures``: columns it looks at only through the noise that its privacy event charges for.
+    - ``writes``: columns whose released values come from this step.
+    - ``generates``: the step makes new cases from its decision alone; every column it does not write is gone.
+    - ``stability``: by how many cases (for timestamps: timestamps) the output can change when one case of the input
+      changes; None where one change can ripple without bound, as in k-anonymisation.
+    """
+
+    reads: frozenset[str] = frozenset()
+    measures: frozenset[str] = frozenset()
+    writes: frozenset[str] = frozenset()
+    generates: bool = False
+    stability: int | None = 1

@@ -1,0 +1,1 @@
+"""Event logs as columns, and how they are read and written."""

@@ -1,0 +1,1 @@
+"""Everything that changes a log, one shape for all of them."""

@@ -1,0 +1,134 @@
+"""The one shape of every mechanism: summarise, decide, rewrite.
+
+``summarise`` names a mergeable aggregate over whole cases; ``decide`` turns the small summary into a decision (all
+selection and all noise that is not per value happens here); ``rewrite`` maps whole cases to whole cases given the
+decision, or makes cases from the decision alone. Only ``summarise`` and ``rewrite`` touch rows.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Generic, Literal, Protocol, TypeVar
+
+import polars as pl
+from pydantic import BaseModel, JsonValue
+
+from cloakwork.budget import Currency
+from cloakwork.facts import Facts
+from cloakwork.guarantees import Guarantee
+from cloakwork.lineage import Lineage
+from cloakwork.log.eventlog import EventLog
+from cloakwork.noise import Noise
+from cloakwork.privacy_event import PrivacyEvent
+
+P = TypeVar("P", bound=BaseModel)
+
+Proof = Literal["proved", "published"]
+"""``proved``: the code meets the theorem's conditions. ``published``: the paper's claim alone; never satisfies a policy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Theorem:
+    """What a mechanism gives, and where that is shown."""
+
+    statement: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Offer(Generic[P]):
+    """A mechanism can meet a goal with these parameters; ``why`` says how, in plain words."""
+
+    params: P
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a mechanism was not chosen for a goal; ends up in the plan.
+
+    ``never``: it gives another kind of guarantee. ``not_yet``: this version lacks it. ``needs``: the policy must declare
+    something first (``needs`` names what). ``misconfigured``: the options or the budget rule it out.
+    """
+
+    kind: Literal["never", "not_yet", "needs", "misconfigured"]
+    reason: str
+    needs: tuple[str, ...] = ()
+
+
+class Aggregate(Protocol):
+    """A summary of a log that can be taken batch by batch."""
+
+    def of(self, batch: EventLog) -> pl.DataFrame:
+        """Summarise one batch of whole cases."""
+        ...
+
+    def merge(self, parts: pl.DataFrame) -> pl.DataFrame:
+        """Combine the rows of several batches' summaries into one summary."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a mechanism decided: a small table, and figures from the raw log for the internal report only."""
+
+    table: pl.DataFrame
+    internal: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class MapCases:
+    """Rewrite whole cases to whole cases, batch by batch."""
+
+    apply: Callable[[EventLog], EventLog]
+
+
+@dataclass(frozen=True, slots=True)
+class GenerateCases:
+    """Make cases from the decision alone; the rows of the source log are never looked at again."""
+
+    make: Callable[[], EventLog]
+
+
+Rewrite = MapCases | GenerateCases
+
+
+class Mechanism(Protocol[P]):
+    """A privacy mechanism; third parties register theirs under the entry-point group ``cloakwork.mechanisms``."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    proof: ClassVar[Proof]
+    theorem: ClassVar[Theorem]
+    Params: type[P]
+
+    def offer(self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]) -> Offer[P] | Refusal:
+        """Meet ``goal`` given the declared ``facts`` and the policy's ``options`` for this mechanism, or say why not."""
+        ...
+
+    def event(self, params: P, facts: Facts) -> PrivacyEvent:
+        """What one run costs, naming the noise actually drawn."""
+        ...
+
+    def currency(self, params: P) -> Currency:
+        """Which budget the cost is charged to."""
+        ...
+
+    def lineage(self, params: P) -> Lineage:
+        """Which columns are read, measured and written."""
+        ...
+
+    def facts_after(self, params: P, facts: Facts) -> Facts:
+        """What may be known publicly once the step has run."""
+        ...
+
+    def summarise(self, params: P) -> Aggregate | None:
+        """The aggregate that ``decide`` needs; None when it needs nothing from the log."""
+        ...
+
+    def decide(self, params: P, summary: pl.DataFrame, noise: Noise) -> Decision:
+        """Turn the summary into a decision."""
+        ...
+
+    def rewrite(self, params: P, decision: Decision, noise: Noise) -> Rewrite:
+        """Turn the decision into an action on cases."""
+        ...

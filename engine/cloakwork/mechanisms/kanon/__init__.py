@@ -1,0 +1,1 @@
+"""k-anonymous control flow: the PRETSA family."""

@@ -1,0 +1,1 @@
+"""From policy and facts to a plan, and the proof of it."""

@@ -1,0 +1,1 @@
+"""The privacy policy: its language, its loading, the shipped ones."""

@@ -1,0 +1,242 @@
+"""The policy language, version 1: what a compliance team may write.
+
+These models are the judge of a policy; ``schemas/privacy-policy-v1.json`` is generated from them. Every field carries
+the sentence that an author reads in the editor.
+"""
+
+from datetime import timedelta
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AwareDatetime, BeforeValidator, Field, JsonValue, model_validator
+
+from cloakwork.budget import Cost, epsilon_of_advantage
+from cloakwork.facts import UNIX_EPOCH, Facts, Unit, Window
+from cloakwork.guarantees import Guarantee
+from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.quantities import Duration, Frozen, Number
+
+API_VERSION: Final = "cloakwork/v1"
+
+Role = Literal["identifier", "control-flow", "timestamp", "quasi-identifier", "sensitive", "insensitive"]
+Treatment = Literal["keep", "drop", "pseudonymise", "generalise"]
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Reason = Annotated[str, Field(min_length=3)]
+
+
+class Metadata(Frozen):
+    """Who is responsible for the policy, what it is for, and which dataset's budget it draws on."""
+
+    name: Annotated[
+        str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=100, description="Short name in lower case")
+    ]
+    version: Annotated[
+        str, Field(pattern=r"^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$", description="Semantic version, for example 1.0.0")
+    ]
+    owner: Annotated[str, Field(min_length=1, description="Who answers for the policy, for example a mail address")]
+    purpose: Annotated[str, Field(min_length=1, description="What the release is for")]
+    dataset: Annotated[
+        str,
+        Field(
+            pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+            description="Identity of the dataset; overlapping extracts share it",
+        ),
+    ]
+    legal_basis: Annotated[str | None, Field(alias="legalBasis", description="For example GDPR Art. 9(2)(j)")] = None
+    description: str | None = None
+
+
+class AttributeRule(Frozen):
+    """What happens to one attribute, or to all that match a glob."""
+
+    role: Role | None = None
+    treatment: Treatment | None = None
+    hierarchy: Annotated[
+        dict[str, JsonValue] | None, Field(description="Generalisation tree: {group: {subgroup: [value, ...]}}")
+    ] = None
+    level: Annotated[int, Field(ge=0, description="Depth of the hierarchy to release; 0 is its root")] = 1
+    bins: Annotated[
+        tuple[Number, ...] | None,
+        Field(min_length=2, description="Edges of intervals, ascending; values outside are dropped"),
+    ] = None
+    domain: Annotated[
+        tuple[JsonValue, ...] | None, Field(min_length=1, description="All values that may occur, declared public")
+    ] = None
+    link: Annotated[bool, Field(description="Give one value the same pseudonym in every release of the dataset")] = (
+        False
+    )
+
+    @model_validator(mode="after")
+    def _coherent(self) -> "AttributeRule":
+        if self.role is None and self.treatment is None:
+            raise ValueError("needs a role or a treatment")
+        if self.treatment == "generalise" and (self.hierarchy is None) == (self.bins is None):
+            raise ValueError("treatment generalise needs either a hierarchy or bins")
+        if self.treatment != "generalise" and (self.hierarchy or self.bins):
+            raise ValueError("hierarchy and bins belong to treatment: generalise")
+        if self.bins and list(self.bins) != sorted(set(self.bins)):
+            raise ValueError("bins must ascend")
+        if self.link and self.treatment != "pseudonymise":
+            raise ValueError("link belongs to treatment: pseudonymise")
+        if self.treatment in ("pseudonymise", "generalise") and self.role in ("control-flow", "timestamp"):
+            raise ValueError(f"an attribute with role {self.role} can be kept or dropped only")
+        return self
+
+
+class Limit(Frozen):
+    """A budget: epsilon and delta, or the guessing advantage that they come to."""
+
+    epsilon: Annotated[Number | None, Field(gt=0)] = None
+    delta: Annotated[Number, Field(ge=0, lt=1)] = 0.0
+    guessing_advantage: Annotated[
+        Number | None,
+        Field(gt=0, lt=1, description="Largest rise of an attacker's probability that somebody is in the log"),
+    ] = None
+
+    @model_validator(mode="after")
+    def _one_of(self) -> "Limit":
+        if (self.epsilon is None) == (self.guessing_advantage is None):
+            raise ValueError("needs either epsilon or guessing_advantage")
+        return self
+
+    def cost(self) -> Cost:
+        """The limit as epsilon and delta."""
+        if self.guessing_advantage is not None:
+            return Cost(epsilon=epsilon_of_advantage(self.guessing_advantage), delta=self.delta)
+        assert self.epsilon is not None  # noqa: S101 - the validator holds
+        return Cost(epsilon=self.epsilon, delta=self.delta)
+
+
+class Total(Limit):
+    """What all releases of the dataset together may cost; metric and local privacy may be capped separately."""
+
+    metric: Annotated[Limit | None, Field(description="Separate total for metric privacy per value")] = None
+    local: Annotated[Limit | None, Field(description="Separate total for local differential privacy per value")] = None
+
+
+class Budget(Frozen):
+    """What one release and all releases of the dataset may cost."""
+
+    release: Limit | None = None
+    total: Total | None = None
+    composition: Annotated[Literal["basic", "tight"], Field(description="How releases of the dataset add up")] = "basic"
+
+
+class Mechanisms(Frozen):
+    """Which mechanisms the planner may use; names may be globs such as ``kanon/*``."""
+
+    allow: tuple[Name, ...] = ("*",)
+    deny: tuple[Name, ...] = ()
+    prefer: Annotated[tuple[Name, ...], Field(description="Tried first, in this order")] = ()
+    parameters: Annotated[dict[str, dict[str, JsonValue]], Field(description="Options by mechanism name")] = {}
+    accept_unproven: Annotated[
+        bool, Field(description="Run mechanisms whose guarantee is only published; they never satisfy a guarantee")
+    ] = False
+
+    def allows(self, name: str) -> bool:
+        """Whether the policy lets the planner use the mechanism ``name``."""
+        return any(fnmatchcase(name, glob) for glob in self.allow) and not any(
+            fnmatchcase(name, glob) for glob in self.deny
+        )
+
+
+class Assume(Frozen):
+    """Public facts: known to everybody, printed with every claim, enforced on the log by dropping and truncating."""
+
+    alphabet: Annotated[
+        tuple[Name, ...] | None, Field(min_length=1, description="All activities that may be released")
+    ] = None
+    units_at_most: Annotated[int | None, Field(ge=1, description="Upper bound on the number of units in the log")] = (
+        None
+    )
+    longest_case: Annotated[
+        int | None, Field(ge=1, description="Most events of a case; longer cases are truncated")
+    ] = None
+    longest_gap: Annotated[
+        Duration | None, Field(description="Longest time between two events of a case, for example 30d")
+    ] = None
+    window: Annotated[
+        Window | None, Field(description="Span of time in which cases start; others are moved to its edge")
+    ] = None
+    epoch: Annotated[AwareDatetime, Field(description="Instant from which case starts are counted")] = UNIX_EPOCH
+    grid: Annotated[Duration, Field(gt=timedelta(0), description="Step to which times are rounded before noise")] = (
+        timedelta(seconds=1)
+    )
+
+
+def _exposures(value: Any) -> Any:
+    """Read ``expose`` as a mapping, or as a list of {column, reason}."""
+    if isinstance(value, list):
+        pairs = [(item.get("column"), item.get("reason")) if isinstance(item, dict) else (item, None) for item in value]
+        return {column: reason if reason is not None else "" for column, reason in pairs}
+    return value
+
+
+Exposures = Annotated[dict[str, Reason], BeforeValidator(_exposures)]
+
+
+class Output(Frozen):
+    """How the release is written."""
+
+    format: Literal["xes", "xes.gz", "csv", "csv.gz", "parquet"] = "xes.gz"
+    report: Annotated[tuple[Literal["html", "json"], ...], Field(description="Formats of the internal report")] = (
+        "html",
+        "json",
+    )
+
+
+def _unit(value: Any) -> Any:
+    return {} if value == "case" else value
+
+
+class Spec(Frozen):
+    """What must be guaranteed, for whom, with which budget, by which mechanisms, about which attributes."""
+
+    unit: Annotated[Unit, BeforeValidator(_unit, json_schema_input_type=Literal["case"] | Unit)] = Unit()
+    attributes: dict[Name, AttributeRule]
+    guarantees: Annotated[tuple[Guarantee, ...], Field(min_length=1)]
+    budget: Budget = Budget()
+    mechanisms: Mechanisms = Mechanisms()
+    assume: Assume = Assume()
+    expose: Annotated[
+        Exposures, Field(description="Columns that stay uncovered by any guarantee, each with a reason")
+    ] = {}
+    output: Output = Output()
+
+
+class Policy(Frozen):
+    """A privacy policy, version 1."""
+
+    api_version: Annotated[Literal["cloakwork/v1"], Field(alias="apiVersion")] = API_VERSION
+    kind: Literal["PrivacyPolicy"]
+    metadata: Metadata
+    spec: Spec
+
+    def rule(self, attribute: str) -> AttributeRule | None:
+        """The rule for one attribute: its own name first, then the longest glob that matches; None when undeclared."""
+        rules = self.spec.attributes
+        if attribute in rules:
+            return rules[attribute]
+        globs = sorted((glob for glob in rules if fnmatchcase(attribute, glob)), key=len, reverse=True)
+        return rules[globs[0]] if globs else None
+
+    def attribute_with(self, role: Role) -> str | None:
+        """The attribute that the policy gives ``role`` by name, if any."""
+        return next((name for name, rule in self.spec.attributes.items() if rule.role == role), None)
+
+    def column(self, attribute: str) -> str:
+        """The column that an attribute's values belong to: ``control-flow``, ``timestamps``, or the attribute itself."""
+        if attribute in (CONTROL_FLOW, TIMESTAMPS, METADATA):
+            return attribute
+        rule = self.rule(attribute)
+        return {"control-flow": CONTROL_FLOW, "timestamp": TIMESTAMPS}.get(rule.role or "" if rule else "", attribute)
+
+    def facts(self) -> Facts:
+        """The declared public facts, all that planning may read."""
+        assume = self.spec.assume
+        return Facts(unit=self.spec.unit, **{name: getattr(assume, name) for name in Assume.model_fields})
+
+
+def describe_version(policy: Policy) -> str:
+    """Name and version as people cite them: ``hospital-process-discovery 1.0.0``."""
+    return f"{policy.metadata.name} {policy.metadata.version}"

@@ -1,0 +1,71 @@
+"""Quantities as people write them in a policy: numbers like ``1e-6``, durations like ``1h``."""
+
+import re
+from datetime import timedelta
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
+
+
+class Frozen(BaseModel):
+    """Base of every model here: immutable, and closed to unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, allow_inf_nan=False)
+
+
+_UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d|w)\s*$")
+DURATION_PATTERN = r"^\s*\d+(\.\d+)?\s*(ms|s|min|m|h|d|w)\s*$"
+
+
+def parse_duration(text: Any) -> Any:
+    """Read ``90s``, ``15m``, ``1h``, ``7d``, ``2w`` or ``250ms``; leaves anything else to pydantic.
+
+    >>> parse_duration("1h")
+    datetime.timedelta(seconds=3600)
+    """
+    if isinstance(text, str):
+        match = _DURATION.match(text)
+        if not match:
+            raise ValueError("must be a duration such as 30s, 15m, 1h or 7d")
+        return timedelta(seconds=float(match[1]) * _UNITS[match[2]])
+    if isinstance(text, int | float):
+        raise ValueError("must be a duration with its unit, such as 30s, 15m, 1h or 7d")
+    return text
+
+
+def format_duration(value: timedelta) -> str:
+    """Write a duration the way ``parse_duration`` reads it, in the largest unit that divides it.
+
+    >>> format_duration(timedelta(hours=36))
+    '36h'
+    """
+    milliseconds = round(value / timedelta(milliseconds=1))
+    for unit in ("w", "d", "h", "m", "s"):
+        size = round(_UNITS[unit] * 1000)
+        if milliseconds and milliseconds % size == 0:
+            return f"{milliseconds // size}{unit}"
+    return f"{milliseconds}ms"
+
+
+Duration = Annotated[
+    timedelta,
+    BeforeValidator(parse_duration),
+    PlainSerializer(format_duration, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": DURATION_PATTERN, "examples": ["1h", "7d"]}),
+]
+
+
+def _as_number(value: Any) -> Any:
+    # YAML 1.1 reads 1e-6 (no dot) as a string.
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            raise ValueError("must be a number") from None
+    if isinstance(value, bool):
+        raise ValueError("must be a number")
+    return value
+
+
+Number = Annotated[float, BeforeValidator(_as_number), WithJsonSchema({"type": "number"})]

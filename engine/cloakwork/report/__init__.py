@@ -1,0 +1,1 @@
+"""What people read: reports, the signed statement, the stamp in the log."""
