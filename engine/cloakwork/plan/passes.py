@@ -192,10 +192,10 @@ def _rank(step: Step) -> int:
 def charge_budget(draft: Draft) -> Draft:
     """Say what the release takes from the dataset's budget, and refuse what neither release nor dataset may cost."""
     charges = tuple(charge for charge in map(_charge, draft.goals) if charge is not None)
-    asked = {currency: total_of(charges, currency) for currency in ("unit", "metric", "local")}
-    causes = [
-        cause for currency, cost in asked.items() for cause in _over_budget(cost, currency, draft.policy.spec.budget)
-    ]
+    budget = draft.policy.spec.budget
+    causes = [cause for name in CURRENCIES for cause in _over_budget(total_of(charges, name), name, budget)]
+    if budget.composition == "tight":
+        causes.append(Cause("budget.composition: tight", "this version adds releases up by basic composition only"))
     warnings = () if budget.total or not charges else (_NO_TOTAL,)
     return replace(draft, charges=charges, causes=(*draft.causes, *causes), warnings=(*draft.warnings, *warnings))
 
