@@ -205,17 +205,24 @@ def _tells_time(column: pl.Series) -> bool:
     return column.dtype == pl.String and len(values) > 0 and bool(values.str.contains(_DATE.pattern).all())
 
 
-def _finished(log: EventLog, plan: Plan, noise: Noise) -> EventLog:
-    """Fresh random ids, random order of cases, nothing but the columns that the plan releases."""
+def fresh(log: EventLog, noise: Noise) -> EventLog:
+    """The same cases under fresh random ids, in random order: nothing tells where they stood."""
     shuffled = log.keep_cases(noise.permutation(log.cases.height))
     ids = pl.Series(CASE_ID, list(noise.names(shuffled.cases.height)), pl.String)
+    return EventLog(shuffled.events, shuffled.cases.with_columns(ids), shuffled.offsets)
+
+
+def _finished(log: EventLog, plan: Plan, noise: Noise) -> EventLog:
+    """Fresh cases, with nothing but the columns that the plan releases."""
+    result = fresh(log, noise)
     released = {item.column for item in plan.attributes if item.treatment in RELEASED}
     hidden = [TIMESTAMP] if TIMESTAMPS not in released else []
     hidden += [
         name for name in log.cases.columns if name == plan.facts.unit.attribute and not wanted_in_release(plan, name)
     ]
-    cases = shuffled.cases.with_columns(ids).drop(hidden, strict=False)
-    return EventLog(shuffled.events.drop(hidden, strict=False), cases, shuffled.offsets)
+    return replace(
+        result, events=result.events.drop(hidden, strict=False), cases=result.cases.drop(hidden, strict=False)
+    )
 
 
 def wanted_in_release(plan: Plan, attribute: str) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cloakwork.cli.options import column_mapping, column_option, json_option, ledger_option, plan_from
+from cloakwork.errors import LogError
 
 if TYPE_CHECKING:
     from cloakwork.release import Release
@@ -52,7 +53,7 @@ def apply(
     if engine == "spark":
         raise click.UsageError("the spark engine is not part of this version; use --engine polars")
     if not log.is_file():
-        raise click.UsageError(f"the log {log} does not exist or is no file")
+        raise LogError(log, "there is no such file")
     api.check_destination(out)
     book = Ledger(ledger)
     book.check(plan.policy.metadata.dataset, charges=plan.charges, totals=totals(plan.policy.spec.budget))

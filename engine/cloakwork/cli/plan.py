@@ -2,14 +2,19 @@
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.markup import escape
 
+from cloakwork.accounting.charge import Charge
+from cloakwork.budget import Cost
 from cloakwork.cli.options import json_option, ledger_option
-from cloakwork.errors import OutputError
-from cloakwork.plan.model import Plan
+from cloakwork.errors import LogError, OutputError
+from cloakwork.plan.model import Claim, Plan, Step
+from cloakwork.quantities import format_duration
 
 
 @click.command()
@@ -18,7 +23,7 @@ from cloakwork.plan.model import Plan
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="Write the plan here; 'cloakwork apply' takes it instead of a policy.",
+    help="Write the plan here, for 'cloakwork apply'.",
 )
 @ledger_option
 @json_option
@@ -36,7 +41,7 @@ def plan(policy: str, log: Path, out: Path | None, ledger: str | None, as_json: 
     path = resolve_policy(policy)
     made = make_plan(load_policy(path))
     if not log.is_file():
-        raise click.UsageError(f"the log {log} does not exist or is no file")
+        raise LogError(log, "there is no such file")
     Ledger(ledger).check(made.policy.metadata.dataset, charges=made.charges, totals=totals(made.policy.spec.budget))
     document = made.model_dump(mode="json", by_alias=True)
     if out is not None:
@@ -65,49 +70,60 @@ def show(made: Plan) -> None:
     meta = made.policy.metadata
     console.print(f"[bold]{meta.name} {meta.version}[/]  dataset {meta.dataset}, unit of privacy: {made.facts.unit}")
     tree = Tree("Plan", guide_style="dim")
-    exposed = tree.add("[bold]Exposed[/] (leaves the house under no guarantee)")
-    for item in made.exposed:
-        exposed.add(f"{item.column}: {item.reason}")
-    if not made.exposed:
-        exposed.add("nothing")
-    guarantees = tree.add("[bold]Guarantees[/]")
-    for claim in made.claims:
-        branch = guarantees.add(f"[green]{claim.guarantee.kind}[/]: {claim.sentence}")
-        for line in claim.derivation:
-            branch.add(f"because {line}")
-        for line in claim.assumptions:
-            branch.add(f"assuming {line}")
-        if claim.cost is not None and claim.naive is not None:
-            branch.add(
-                f"accountant: epsilon {claim.cost.epsilon:.6g}, delta {claim.cost.delta:.3g}; "
-                f"plain sum: epsilon {claim.naive.epsilon:.6g}, delta {claim.naive.delta:.3g}"
-            )
-    steps = tree.add("[bold]Steps[/]")
-    for step in made.steps:
-        branch = steps.add(f"[cyan]{step.mechanism}[/]: {step.why}")
-        settings = ", ".join(
-            f"{name} {_short(value)}" for name, value in step.params.items() if value not in (None, [], {})
-        )
-        if settings:
-            branch.add(f"with {settings}")
-    attributes = tree.add("[bold]Attributes[/]")
-    for attribute in made.attributes:
-        attributes.add(f"{attribute.attribute}: {attribute.treatment} ({attribute.why})")
-    budget = tree.add("[bold]Budget[/]")
-    for charge in made.charges:
-        per = f" per shift of {charge.model_dump()['shift']}" if charge.shift else ""
-        budget.add(f"{charge.currency}: epsilon {charge.cost.epsilon:g}, delta {charge.cost.delta:g}{per}")
-    if not made.charges:
-        budget.add("no differential privacy is claimed: recorded in the ledger as a release without bound")
-    if made.considered:
-        refused = tree.add("[bold]Considered and not chosen[/]")
-        for other in made.considered:
-            refused.add(f"{other.mechanism} for {other.goal}: {other.reason}")
-    if made.warnings:
-        warnings = tree.add("[bold yellow]Warnings[/]")
-        for line in made.warnings:
-            warnings.add(line)
+    for heading, lines in _sections(made):
+        branch = tree.add(heading)
+        for line, *below in lines:
+            twig = branch.add(line)
+            for detail in below:
+                twig.add(detail)
     console.print(tree)
+
+
+Lines = list[list[str]]
+
+
+def _sections(made: Plan) -> Iterator[tuple[str, Lines]]:
+    """Headings, each with its lines; the first entry of a line is the line, the others stand below it."""
+    exposed = [[f"{escape(item.column)}: {escape(item.reason)}"] for item in made.exposed]
+    yield "[bold]Exposed[/] (leaves the house under no guarantee)", exposed or [["nothing"]]
+    yield "[bold]Guarantees[/]", [_claim(claim) for claim in made.claims]
+    yield "[bold]Steps[/]", [_step(step) for step in made.steps]
+    yield (
+        "[bold]Attributes[/]",
+        [[f"{escape(item.attribute)}: {item.treatment} ({item.why})"] for item in made.attributes],
+    )
+    yield "[bold]Budget[/]", [[_charge(charge)] for charge in made.charges] or [[_UNBOUNDED]]
+    if made.considered:
+        others = [[f"{item.mechanism} for {escape(item.goal)}: {escape(item.reason)}"] for item in made.considered]
+        yield "[bold]Considered and not chosen[/]", others
+    if made.warnings:
+        yield "[bold yellow]Warnings[/]", [[escape(line)] for line in made.warnings]
+
+
+_UNBOUNDED = "no differential privacy is claimed: recorded in the ledger as a release without bound"
+
+
+def _claim(claim: Claim) -> list[str]:
+    lines = [f"[green]{claim.guarantee.kind}[/]: {escape(claim.sentence)}"]
+    lines += [f"because {escape(line)}" for line in claim.derivation]
+    lines += [f"assuming {escape(line)}" for line in claim.assumptions]
+    if claim.cost is not None and claim.naive is not None:
+        lines.append(f"accountant: {_cost(claim.cost)}; plain sum: {_cost(claim.naive)}")
+    return lines
+
+
+def _step(step: Step) -> list[str]:
+    settings = [f"{name} {_short(value)}" for name, value in step.params.items() if value not in (None, [], {})]
+    return [f"[cyan]{step.mechanism}[/]: {step.why}", *([escape("with " + ", ".join(settings))] if settings else [])]
+
+
+def _charge(charge: Charge) -> str:
+    per = f" per shift of {format_duration(charge.shift)}" if charge.shift else ""
+    return f"{charge.currency}: {_cost(charge.cost)}{per}"
+
+
+def _cost(cost: Cost) -> str:
+    return f"epsilon {cost.epsilon:.6g}, delta {cost.delta:.3g}"
 
 
 def _short(value: Any) -> str:
