@@ -1,12 +1,12 @@
 """The closed set of guarantees that a policy may ask for and a release may claim, each with its plain sentence."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
-from cloakwork.budget import guessing_advantage
+from cloakwork.budget import epsilon_of_advantage, guessing_advantage
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
-from cloakwork.quantities import Duration, Frozen, Number, format_duration
+from cloakwork.quantities import Duration, Frozen, Number, as_number, format_duration
 
 Columns = Annotated[tuple[str, ...], Field(min_length=1)]
 Epsilon = Annotated[Number, Field(gt=0)]
@@ -20,7 +20,7 @@ class KAnonymity(Frozen):
     """Every released combination of ``over`` is shared by at least k distinct real cases (or units)."""
 
     kind: Literal["k-anonymity"]
-    k: Annotated[int, Field(ge=2)]
+    k: Annotated[int, Field(ge=2, strict=True)]
     over: Columns = (CONTROL_FLOW,)
     scope: Literal["variants", "prefixes"] = "variants"
     count: Literal["cases", "units"] = "cases"
@@ -78,8 +78,8 @@ class ConfidenceBound(Frozen):
     """TLKC: background knowledge of size L matches at least K units and implies no sensitive value beyond C."""
 
     kind: Literal["confidence-bound"]
-    L: Annotated[int, Field(ge=1)]
-    K: Annotated[int, Field(ge=2)]
+    L: Annotated[int, Field(ge=1, strict=True)]
+    K: Annotated[int, Field(ge=2, strict=True)]
     C: Annotated[Number, Field(gt=0, le=1)]
     background: Literal["set", "multiset", "sequence", "relative"] = "sequence"
     precision: Duration | None = None
@@ -98,18 +98,46 @@ class ConfidenceBound(Frozen):
         )
 
 
+def _epsilon_or_advantage(schema: dict[str, Any]) -> None:
+    """Let the published schema accept ``guessing_advantage`` in place of ``epsilon``."""
+    schema["properties"]["guessing_advantage"] = {
+        "type": "number",
+        "exclusiveMinimum": 0,
+        "exclusiveMaximum": 1,
+        "description": "Instead of epsilon: the largest rise of an attacker's probability that somebody is in the log",
+    }
+    schema["required"] = [name for name in schema["required"] if name != "epsilon"]
+    schema["oneOf"] = [{"required": ["epsilon"]}, {"required": ["guessing_advantage"]}]
+
+
 class DifferentialPrivacy(Frozen):
     """The joint distribution of everything observable about ``over`` is (epsilon, delta)-DP.
 
     ``neighbours`` is *unbounded* (one unit's whole contribution added or removed) or *bounded* (one unit's timestamps
-    changed, control flow given).
+    changed, control flow given). A policy may state ``guessing_advantage`` instead of epsilon; it is read as the epsilon
+    that it comes to.
     """
+
+    model_config = ConfigDict(json_schema_extra=_epsilon_or_advantage)
 
     kind: Literal["differential-privacy"]
     epsilon: Epsilon
     delta: Annotated[Number, Field(ge=0, lt=1)] = 0.0
     over: Columns
     neighbours: Literal["unbounded", "bounded"] = "unbounded"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_advantage(cls, values: Any) -> Any:
+        if not isinstance(values, dict) or "guessing_advantage" not in values:
+            return values
+        if "epsilon" in values:
+            raise ValueError("guessing_advantage and epsilon say the same thing: state one of them")
+        rest = {name: value for name, value in values.items() if name != "guessing_advantage"}
+        advantage = as_number(values["guessing_advantage"])
+        if not isinstance(advantage, int | float) or not 0 < advantage < 1:
+            raise ValueError("guessing_advantage must be a number between 0 and 1")
+        return {**rest, "epsilon": epsilon_of_advantage(advantage)}
 
     @model_validator(mode="after")
     def _bounded_is_about_time(self) -> "DifferentialPrivacy":
