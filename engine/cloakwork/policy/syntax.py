@@ -207,7 +207,7 @@ def _compose(text: str) -> Node | None:
     except yaml.reader.ReaderError as error:
         before = text[: int(error.position)]
         place = Place(before.count("\n") + 1, len(before.rsplit("\n", 1)[-1]) + 1)
-        raise _Unreadable(f"holds the control character {ascii(text[int(error.position)])}", place) from None
+        raise _Unreadable(f"holds the control character {text[int(error.position)]!a}", place) from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         raise _Unreadable(f"is not readable as YAML: {str(error).splitlines()[0]}", Place(1, 1)) from None
 
