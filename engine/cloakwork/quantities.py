@@ -72,4 +72,4 @@ def as_number(value: Any) -> Any:
     return value
 
 
-Number = Annotated[float, BeforeValidator(as_number), WithJsonSchema({"type": "number"})]
+Number = Annotated[float, BeforeValidator(as_number, json_schema_input_type=float)]

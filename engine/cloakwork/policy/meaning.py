@@ -61,7 +61,7 @@ def hierarchies_are_trees(content: Content) -> Iterator[Finding]:
         steps = ("spec", "attributes", name, "hierarchy")
         leaves = list(_leaves(rule["hierarchy"], steps))
         yield from _tree_faults(leaves)
-        deepest = max((len(place) - len(steps) - isinstance(place[-1], int) for place, _ in leaves), default=0)
+        deepest = max((sum(isinstance(step, str) for step in place[len(steps) :]) for place, _ in leaves), default=0)
         level = rule.get("level", 1)
         if isinstance(level, int) and leaves and level > deepest:
             message = f"must be at most {deepest}, where the groups of the hierarchy end (got {level})"
@@ -73,24 +73,25 @@ def _leaves(tree: Any, steps: Steps) -> Iterator[tuple[Steps, Any]]:
     if isinstance(tree, dict) and tree:
         for group, below in tree.items():
             yield from _leaves(below, (*steps, group))
-    elif isinstance(tree, list) and tree and not isinstance(tree[0], list):
-        for index, value in enumerate(tree):
-            yield (*steps, index), value
+    elif isinstance(tree, list) and tree:
+        for index, below in enumerate(tree):
+            place = (*steps, index)
+            yield from _leaves(below, place) if isinstance(below, dict) else [(place, below)]
     else:
         yield steps, tree
 
 
 def _tree_faults(leaves: Iterable[tuple[Steps, Any]]) -> Iterator[Finding]:
-    first: dict[Any, Steps] = {}
+    first: dict[str, Steps] = {}
     for steps, value in leaves:
         if isinstance(value, Unsure):
             continue
         if isinstance(value, dict | list) or value is None:
             yield Finding(steps, f"must be a value, or a group that lists values (got {kind_of(value)})")
-        elif (type(value), value) in first:
-            yield Finding(steps, f"repeats the value {shown(value)} of {dotted(first[type(value), value])}")
+        elif str(value) in first:
+            yield Finding(steps, f"repeats the value {shown(value)} of {dotted(first[str(value)])}")
         else:
-            first[type(value), value] = steps
+            first[str(value)] = steps
 
 
 def names_lead_somewhere(content: Content) -> Iterator[Finding]:
@@ -183,9 +184,9 @@ def covered_columns_are_not_exposed(content: Content) -> Iterator[Finding]:
         for _, name in _covered_by(index, guarantee):
             covered.setdefault(_column(content, name), index)
     for steps, name in _exposed(content):
-        index = covered.get(_column(content, name)) if isinstance(name, str) else None
-        if index is not None:
-            message = f"exposes {shown(name)}, which spec.guarantees[{index}] covers"
+        column = _column(content, name) if isinstance(name, str) else ""
+        if column in covered:
+            message = f"exposes {shown(name)}, which spec.guarantees[{covered[column]}] covers"
             yield Finding(steps, message, of_key=steps[-1] == name)
 
 
@@ -218,7 +219,7 @@ def _limit(content: Content, name: str) -> Limit | None:
 def mechanisms_exist(content: Content, known: Collection[str]) -> Iterator[Finding]:
     """A mechanism name or glob matches something; a misspelt one would silently allow or deny nothing."""
     spec = _mapping(content, "spec", "mechanisms")
-    named = [
+    named: list[tuple[Steps, Any, bool]] = [
         (("spec", "mechanisms", key, index), name, False)
         for key in ("allow", "deny", "prefer")
         for index, name in enumerate(spec.get(key) or [] if isinstance(spec.get(key), list) else [])

@@ -77,7 +77,7 @@ class AttributeRule(Frozen):
     treatment: Annotated[
         Treatment | None,
         Field(
-            description="What happens to the values; without one the attribute is kept and must be covered or exposed"
+            description="What happens to the values; without one they are released where a guarantee covers them, else dropped"
         ),
     ] = None
     hierarchy: Annotated[
@@ -245,6 +245,8 @@ class Output(Frozen):
 
 
 def _unit(value: Any) -> Any:
+    if isinstance(value, dict) and type(value.get("max_cases", 1)) is not int:
+        raise ValueError("max_cases must be a whole number")
     return {} if value == "case" else value
 
 

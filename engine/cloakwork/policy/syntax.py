@@ -130,7 +130,7 @@ def read_document(text: str, path: str) -> Document:
     try:
         root = _compose(text)
         reader = _Reader()
-        content = reader.read(root, ()) if root is not None else None
+        content: Any = reader.read(root, ()) if root is not None else None
     except _Unreadable as error:
         raise PolicyError([Problem(path, error.message, *error.place)]) from None
     if root is None:
@@ -176,7 +176,7 @@ class _Loader(yaml.SafeLoader):
         if self.depth > DEEPEST:
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
             raise _Unreadable(f"is nested more than {DEEPEST} levels deep", Place(mark.line + 1, mark.column + 1))
-        node: Node | None = super().compose_node(parent, index)
+        node = super().compose_node(parent, index)
         self.depth -= 1
         return node
 
@@ -201,7 +201,7 @@ def _compose(text: str) -> Node | None:
         try:
             return loader.get_single_node()
         finally:
-            loader.dispose()  # type: ignore[no-untyped-call]
+            loader.dispose()
     except yaml.MarkedYAMLError as error:
         raise _Unreadable(_plain(error), _marked(error)) from None
     except yaml.reader.ReaderError as error:
@@ -209,7 +209,8 @@ def _compose(text: str) -> Node | None:
         place = Place(before.count("\n") + 1, len(before.rsplit("\n", 1)[-1]) + 1)
         raise _Unreadable(f"holds the control character {text[int(error.position)]!a}", place) from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
-        raise _Unreadable(f"is not readable as YAML: {str(error).splitlines()[0]}", Place(1, 1)) from None
+        complaint = " ".join(str(error).split())
+        raise _Unreadable(f"is not readable as YAML: {complaint}", Place(1, 1)) from None
 
 
 def _marked(error: yaml.MarkedYAMLError) -> Place:

@@ -12,9 +12,6 @@ from rapidfuzz.distance import DamerauLevenshtein
 from cloakwork.policy.model import API_VERSION, Policy
 from cloakwork.policy.syntax import Step, Steps, Unsure, kind_of, shown
 
-REQUIRED_PARENT: Final = "the document"
-_TEXT_KEYS: Final = {"epsilon": "epsilon (or guessing_advantage)"}
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -58,14 +55,12 @@ def findings(error: ValidationError, content: Mapping[str, Any]) -> list[Finding
     results = []
     for item in error.errors(include_url=False):
         steps = _without_tags(item["loc"])
-        value = value_at(content, steps)
-        if isinstance(value, Unsure) or _echoes(item):
-            continue
-        results.append(_finding(item["type"], steps, value, item.get("ctx", {}), content, item["msg"]))
+        if not isinstance(value_at(content, steps), Unsure) and not _echoes(item):
+            results.append(_finding(item, steps, content))
     return results
 
 
-def _echoes(item: Mapping[str, Any]) -> bool:
+def _echoes(item: Any) -> bool:
     """Whether pydantic merely repeats that the members of a tuple are invalid."""
     if item["type"] != "too_short":
         return False
@@ -89,53 +84,53 @@ def value_at(content: Any, steps: Steps) -> Any:
     return content
 
 
-def _finding(kind: str, steps: Steps, value: Any, ctx: Mapping[str, Any], content: Any, message: str) -> Finding:
+def _finding(item: Mapping[str, Any], steps: Steps, content: Mapping[str, Any]) -> Finding:
+    kind, ctx = item["type"], item.get("ctx", {})
+    value = value_at(content, steps)
     match kind:
         case "extra_forbidden":
-            return _unknown_key(steps, content)
+            finding = _unknown_key(steps, content)
         case "missing":
-            name = str(steps[-1])
-            also = " (or guessing_advantage)" if name == "epsilon" else ""
-            return Finding(steps, f"is missing{also}")
+            finding = Finding(steps, "is missing" + (" (or guessing_advantage)" if steps[-1] == "epsilon" else ""))
         case "literal_error":
-            return _not_a_choice(steps, value, _quoted(ctx["expected"]))
+            finding = _not_a_choice(steps, value, _quoted(ctx["expected"]))
         case "union_tag_invalid":
-            tag = value.get("kind") if isinstance(value, dict) else None
-            return _not_a_choice((*steps, "kind"), tag, _quoted(ctx["expected_tags"]))
+            finding = _not_a_choice((*steps, "kind"), value_at(value, ("kind",)), _quoted(ctx["expected_tags"]))
         case "union_tag_not_found":
-            return Finding((*steps, "kind"), "is missing; it says which guarantee is meant")
+            finding = Finding((*steps, "kind"), "is missing; it says which guarantee is meant")
         case "value_error":
-            return _from_validator(steps, value, str(ctx["error"]))
+            finding = _from_validator(steps, value, str(ctx["error"]))
         case _:
-            return Finding(steps, f"{_expectation(kind, steps, ctx, message)} (got {kind_of(value)})")
+            finding = Finding(steps, f"{_expectation(item, steps)} (got {kind_of(value)})")
+    return finding
 
 
-def _expectation(kind: str, steps: Steps, ctx: Mapping[str, Any], message: str) -> str:
+def _expectation(item: Mapping[str, Any], steps: Steps) -> str:
     """What a value should have been."""
-    match kind:
-        case "greater_than_equal":
-            return f"must be at least {ctx['ge']:g}"
-        case "greater_than":
-            return "must be longer than nothing" if "timedelta" in str(ctx["gt"]) else f"must be above {ctx['gt']:g}"
-        case "less_than":
-            return f"must be below {ctx['lt']:g}"
-        case "less_than_equal":
-            return f"must be at most {ctx['le']:g}"
-        case "string_type" | "string_unicode":
-            return "must be text; put it in quotes"
-        case "string_too_short":
-            return f"must be at least {ctx['min_length']} characters long"
-        case "string_too_long":
-            return f"must be at most {ctx['max_length']} characters long"
-        case "too_short":
-            return f"must list at least {ctx['min_length']}"
-        case "string_pattern_mismatch":
-            return _PATTERNS.get(str(steps[-1]), f"must match {ctx['pattern']}")
-        case "finite_number":
-            return "must be a finite number"
-        case _:
-            return _by_family(kind, steps, message)
+    kind, ctx, place = item["type"], item.get("ctx", {}), str(steps[-1]) if steps else ""
+    if steps == ("spec", "unit"):
+        return "must be case or a mapping {attribute, max_cases}"
+    if kind == "greater_than" and isinstance(ctx["gt"], str):  # a duration
+        return "must be longer than nothing"
+    if kind == "string_pattern_mismatch" and place in _PATTERNS:
+        return _PATTERNS[place]
+    if kind in _BOUNDS:
+        return _BOUNDS[kind].format(**ctx)
+    message = str(item["msg"])
+    plain = message[0].lower() + message[1:]
+    return next((words for family, words in _FAMILIES.items() if kind.startswith(family)), plain)
 
+
+_BOUNDS: Final = {
+    "greater_than_equal": "must be at least {ge:g}",
+    "greater_than": "must be above {gt:g}",
+    "less_than": "must be below {lt:g}",
+    "less_than_equal": "must be at most {le:g}",
+    "string_too_short": "must be at least {min_length} characters long",
+    "string_too_long": "must be at most {max_length} characters long",
+    "string_pattern_mismatch": "must match {pattern}",
+    "too_short": "must list at least {min_length}",
+}
 
 _PATTERNS: Final = {
     "name": "must be a short name of lower-case letters, digits, dots, hyphens and underscores",
@@ -143,19 +138,13 @@ _PATTERNS: Final = {
     "dataset": "must be a name of letters, digits, dots, hyphens and underscores, without spaces",
 }
 
-
-def _by_family(kind: str, steps: Steps, message: str) -> str:
-    if kind in ("model_type", "model_attributes_type", "dict_type"):
-        return "must be case or a mapping {attribute, max_cases}" if steps == ("spec", "unit") else "must be a mapping"
-    if kind in ("tuple_type", "list_type"):
-        return "must be a list, such as [control-flow]"
-    for family, words in _FAMILIES.items():
-        if kind.startswith(family):
-            return words
-    return message[0].lower() + message[1:]
-
-
 _FAMILIES: Final = {
+    "string_": "must be text; put it in quotes",
+    "finite_number": "must be a finite number",
+    "model_": "must be a mapping",
+    "dict_": "must be a mapping",
+    "tuple_": "must be a list, such as [control-flow]",
+    "list_": "must be a list, such as [control-flow]",
     "int_": "must be a whole number",
     "float_": "must be a number",
     "bool_": "must be true or false",
