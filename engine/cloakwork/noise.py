@@ -1,13 +1,26 @@
 """The only door to privacy noise, and the only place that holds a random source for it.
 
 Everything a guarantee rests on (noise, which cases stay, which identical case moves, ids, row order) is drawn here.
+Released counts go through OpenDP; noise per value on millions of events through our own exact sampler (``_sampler``).
+No floating-point Laplace, no truncation, no numpy or ``random`` generator (``privacy.md`` section 5).
 """
 
+import hashlib
+import math
+import os
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from cloakwork import _sampler
+from cloakwork.errors import MechanismError
+
+NAME_LENGTH: Final = 16
+"""Letters of a fresh id: 26**16 is about 2**75."""
 
 
 class Noise(Protocol):
@@ -19,11 +32,14 @@ class Noise(Protocol):
         ...
 
     def laplace_counts(self, counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
-        """``counts`` (int64, any length) plus discrete Laplace noise of ``scale``, by OpenDP's sampler."""
+        """``counts`` (int64, any length) plus discrete Laplace noise of ``scale``, by OpenDP's sampler; sums saturate."""
         ...
 
     def laplace_values(self, scale: float, size: int) -> NDArray[np.int64]:
-        """``size`` draws of discrete Laplace noise, exact, vectorised: P[x] proportional to exp(-|x|/scale)."""
+        """``size`` draws (int64) of discrete Laplace noise, exact, vectorised: P[x] proportional to exp(-|x|/scale).
+
+        Both kinds of noise are drawn at ``drawn_scale(scale)``, which is ``scale`` itself from 2**-7 to 2**53 grid steps.
+        """
         ...
 
     def uniform(self, below: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -41,3 +57,114 @@ class Noise(Protocol):
     def key(self) -> bytes:
         """A fresh 32-byte key."""
         ...
+
+
+def drawn_scale(scale: float) -> float:
+    """The scale at which noise asked for at ``scale`` (grid steps) is drawn: what an event must charge for.
+
+    From 2**-7 to 2**53 it is ``scale`` itself, bit for bit; below, ``scale`` rounded up to a multiple of 2**-60.
+    Raises MechanismError for a scale that is not positive, not finite, or above 2**53 grid steps.
+
+    >>> drawn_scale(7200.0), drawn_scale(0.01), drawn_scale(1e-30) == 2.0**-60
+    (7200.0, 0.01, True)
+    """
+    if not (math.isfinite(scale) and 0 < scale <= _sampler.LARGEST):
+        raise MechanismError(
+            "laplace noise", f"a scale of {scale:g} grid steps cannot be drawn; it must be in (0, 2**53]"
+        )
+    return float(_sampler.exact_scale(scale))
+
+
+def secret() -> Noise:
+    """The source that releases draw from: the operating system's entropy."""
+    return _Source(words=_entropy, private=True)
+
+
+def reproducible(seed: int) -> Noise:
+    """A source for tests only: the same ``seed`` draws the same values; a release made with it is NOT PRIVATE."""
+    return _Source(words=_Keystream(seed), private=False)
+
+
+def _entropy(size: int) -> NDArray[np.uint64]:
+    return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
+
+
+@dataclass(slots=True)
+class _Keystream:
+    """Words from SHAKE-256 over a seed and a counter: stable across platforms and versions of numpy."""
+
+    seed: int
+    _requests: "count[int]" = field(default_factory=count)
+
+    def __call__(self, size: int) -> NDArray[np.uint64]:
+        stream = hashlib.shake_256(f"cloakwork test noise {self.seed} {next(self._requests)}".encode())
+        return np.frombuffer(stream.digest(8 * size), dtype="<u8").astype(np.uint64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Draws of every kind from one stream of uniform words; see ``Noise`` for what each method gives."""
+
+    words: _sampler.Words
+    private: bool
+
+    def laplace_counts(self, counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+        counts = np.asarray(counts, dtype=np.int64)
+        if self.private:
+            return _opendp_laplace(counts, drawn_scale(scale))
+        return _saturating_sum(counts, self.laplace_values(scale, counts.size))
+
+    def laplace_values(self, scale: float, size: int) -> NDArray[np.int64]:
+        drawn_scale(scale)
+        return _sampler.discrete_laplace(_sampler.exact_scale(scale), size, self.words)
+
+    def uniform(self, below: NDArray[np.int64]) -> NDArray[np.int64]:
+        bounds = np.asarray(below, dtype=np.int64)
+        if bounds.size and bounds.min() < 1:
+            raise ValueError("every bound must be at least 1")
+        return _sampler.uniform_below_each(bounds.astype(np.uint64), self.words).astype(np.int64)
+
+    def permutation(self, size: int) -> NDArray[np.int64]:
+        while True:
+            keys = self.words(size)
+            order = np.argsort(keys)
+            # Keys that are all distinct are in uniformly random order; a tie (rarer than 2**-23 at a million) starts anew.
+            if not (np.diff(keys[order]) == 0).any():
+                return order.astype(np.int64)
+
+    def names(self, size: int) -> Sequence[str]:
+        while True:
+            names = _letters(size * NAME_LENGTH, self.words).tobytes().decode("ascii")
+            found = [names[i : i + NAME_LENGTH] for i in range(0, len(names), NAME_LENGTH)]
+            if len(set(found)) == size:
+                return found
+
+    def key(self) -> bytes:
+        return self.words(4).tobytes()
+
+
+def _letters(size: int, words: _sampler.Words) -> NDArray[np.uint8]:
+    """``size`` independent uniform lower-case letters (ASCII codes); bytes of the last, partial alphabet are dropped."""
+    accepted = np.empty(0, dtype=np.uint8)
+    while accepted.size < size:
+        drawn = words((size - accepted.size) // 7 + 8).view(np.uint8)
+        accepted = np.concatenate([accepted, drawn[drawn < 26 * 9]])
+    return accepted[:size] % np.uint8(26) + np.uint8(ord("a"))
+
+
+def _opendp_laplace(counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+    from opendp.domains import atom_domain, vector_domain
+    from opendp.measurements import make_laplace
+    from opendp.metrics import l1_distance
+    from opendp.mod import enable_features
+
+    enable_features("contrib")
+    measurement = make_laplace(vector_domain(atom_domain(T="i64")), l1_distance(T="i64"), scale)
+    return np.array(measurement(counts), dtype=np.int64)
+
+
+def _saturating_sum(counts: NDArray[np.int64], noise: NDArray[np.int64]) -> NDArray[np.int64]:
+    """``counts + noise``, held at the ends of int64 instead of wrapping."""
+    limits = np.iinfo(np.int64)
+    room_above, room_below = limits.max - np.maximum(counts, 0), limits.min - np.minimum(counts, 0)
+    return counts + np.clip(noise, room_below, room_above)

@@ -1,0 +1,226 @@
+"""An exact, vectorised sampler of discrete Laplace noise; ``noise.py`` is the door to it.
+
+The scheme is Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (2020), algorithm 2:
+for a scale p/q, draw U uniform below p until a coin of probability exp(-U/p) shows heads, V geometric with ratio 1/e,
+and let the magnitude be floor((U + p V) / q), with a fair sign and "minus zero" drawn again.
+
+Exactness. Each coin compares a uniform real number, known by its leading bits, with a real threshold enclosed between
+two integers; the enclosures are proved (``exp_bounds``, ``MARGIN``), not assumed of the platform's ``exp``. Where the known bits
+do not decide (about once in 2**45 coins), more bits of the *same* uniform are drawn: drawing afresh would bias the coin.
+"""
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
+from itertools import count
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Words = Callable[[int], NDArray[np.uint64]]
+"""A source of randomness: ``words(n)`` gives n independent uniform 64-bit words."""
+
+BLOCK: Final = 1 << 15
+"""Candidates drawn at a time: their arrays stay in the processor's cache."""
+
+FINEST: Final = 60
+"""Scales are exact rationals with denominator at most 2**FINEST."""
+
+LARGEST: Final = 1 << 53
+"""Scales lie at or below this many grid steps, so that U fits a float and U + p V an int64."""
+
+COIN_BITS: Final = 63
+"""Leading bits of a coin's uniform that its word holds; the word's lowest bit is the sign."""
+
+MARGIN: Final = np.uint64(1 << 17)
+"""Half-width of the threshold's enclosure, in units of 2**-COIN_BITS: 2**-46, 16 times the error proved in ``exp_minus``."""
+
+_CELLS: Final = 256
+
+
+def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
+    """Integers ``low <= 2**bits * exp(-x) <= high`` for a rational x >= 0, at most 2 apart for x <= 1.
+
+    exp(-x) = exp(-x/n)**n with n = ceil(x); the partial sums of the alternating series enclose exp(-y) for y <= 1.
+    """
+    whole = max(1, -(-x.numerator // x.denominator))
+    guard = 1 << (bits + 8 + whole.bit_length())
+    low, high = _series(x / whole, Fraction(1, guard))
+    below, above = _floor(low * guard), -_floor(-high * guard)
+    scale = guard ** (whole - 1) * (guard >> bits)
+    return below**whole // scale, -(-(above**whole) // scale)
+
+
+def _series(y: Fraction, error: Fraction) -> tuple[Fraction, Fraction]:
+    term = total = Fraction(1)
+    for k in count(1):
+        term *= -y / k
+        before, total = total, total + term
+        if abs(term) <= error:
+            return min(before, total), max(before, total)
+    raise AssertionError("unreachable: the terms of the series tend to zero")
+
+
+def _floor(x: Fraction) -> int:
+    return x.numerator // x.denominator
+
+
+def falls_below_exp(prefix: int, bits: int, x: Fraction, words: Words) -> bool:
+    """Whether the uniform real whose first ``bits`` bits are ``prefix`` lies below exp(-x); draws the bits it lacks."""
+    if x == 0:
+        return True
+    while True:
+        low, high = exp_bounds(x, bits)
+        if prefix + 1 <= low:
+            return True
+        if prefix >= high:
+            return False
+        prefix, bits = (prefix << 64) | int(words(1)[0]), bits + 64
+
+
+def exact_scale(scale: float) -> Fraction:
+    """The least multiple of 2**-60 that is at least ``scale``; ``scale`` itself from 2**-7 on."""
+    steps = Fraction(scale) * (1 << FINEST)
+    return Fraction(-_floor(-steps), 1 << FINEST)
+
+
+@lru_cache(maxsize=1)
+def _cell_values() -> NDArray[np.float64]:
+    """exp(-k/256) for k = 0..255, each within a relative 2**-52."""
+    enclosed = (exp_bounds(Fraction(k, _CELLS), 80) for k in range(_CELLS))
+    return np.array([float(Fraction(low, 1 << 80)) for low, _ in enclosed])
+
+
+def exp_minus(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """exp(-x) for x in [0, 1), within a relative 2**-50 by IEEE arithmetic alone.
+
+    x = k/256 + r exactly; the series cut after r**5 errs by less than 2**-57; the table entry, the product and the
+    last two operations of Horner's rule err by 2**-53 each (the table twice that), earlier ones by less than
+    2**-60 since r < 2**-8, and the caller's rounding of x adds 2**-53: together below 2**-50.
+    """
+    cell = (x * _CELLS).astype(np.intp)
+    r = x - cell * (1.0 / _CELLS)
+    series = 1.0 - r * (1.0 / 5)
+    for k in (4, 3, 2, 1):
+        series *= r
+        series *= 1.0 / k
+        np.subtract(1.0, series, out=series)
+    series *= _cell_values()[cell]
+    return series
+
+
+def coin_thresholds(u: NDArray[np.uint64], p: int) -> NDArray[np.uint64]:
+    """2**COIN_BITS * exp(-u/p) for u < p, within MARGIN / 2."""
+    return (exp_minus(u / np.float64(p)) * float(1 << COIN_BITS)).astype(np.uint64)
+
+
+def coins(u: NDArray[np.uint64], p: int, words: Words, drawn: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """For each u (uint64, below p) a coin that shows heads with probability exp(-u/p), from the top bits of ``drawn``."""
+    prefix = drawn >> np.uint64(64 - COIN_BITS)
+    threshold = coin_thresholds(u, p)
+    heads = prefix < threshold
+    distance = np.where(heads, threshold - prefix, prefix - threshold)
+    for i in np.flatnonzero(distance <= MARGIN):
+        heads[i] = falls_below_exp(int(prefix[i]), COIN_BITS, Fraction(int(u[i]), p), words)
+    return heads
+
+
+@lru_cache(maxsize=1)
+def _geometric_thresholds() -> NDArray[np.uint64]:
+    """floor(2**64 exp(-k)) for k = 1, 2, ... down to 0, ascending; each certified by bounds that agree."""
+    found: list[int] = []
+    for k in count(1):
+        low, high = exp_bounds(Fraction(k), 128)
+        floor = low >> 64
+        if floor != high >> 64:
+            raise AssertionError(f"exp(-{k}) is not enclosed tightly enough")
+        found.append(floor)
+        if floor == 0:
+            return np.array(found[::-1], dtype=np.uint64)
+    raise AssertionError("unreachable: exp(-k) tends to zero")
+
+
+@lru_cache(maxsize=1)
+def _geometric_table() -> NDArray[np.int64]:
+    """The value that a word's top 16 bits decide, or -1 where they do not."""
+    thresholds = _geometric_thresholds()
+    first = np.arange(1 << 16, dtype=np.uint64) << np.uint64(48)
+    last = first | np.uint64((1 << 48) - 1)
+    low, high = np.searchsorted(thresholds, first, side="left"), np.searchsorted(thresholds, last, side="right")
+    return np.where(low == high, len(thresholds) - low, -1).astype(np.int64)
+
+
+def geometric(words: Words, size: int) -> NDArray[np.int64]:
+    """``size`` draws (int64) of V with Pr[V >= k] = exp(-k): how many exp(-k), k >= 1, lie above a uniform real."""
+    drawn = words(size)
+    values: NDArray[np.int64] = _geometric_table()[drawn >> np.uint64(48)]
+    open_ = np.flatnonzero(values < 0)
+    if open_.size:
+        values[open_] = [_settled_geometric(int(word), words) for word in drawn[open_]]
+    return values
+
+
+def _settled_geometric(word: int, words: Words) -> int:
+    thresholds = _geometric_thresholds()
+    value = len(thresholds) - int(np.searchsorted(thresholds, np.uint64(word), side="right"))
+    if word not in thresholds.tolist():
+        return value
+    return _extended_geometric(word, 64, value, words)
+
+
+def _extended_geometric(prefix: int, bits: int, value: int, words: Words) -> int:
+    """Count on from ``value`` with one and the same uniform, adding bits to it whenever a threshold falls inside."""
+    while True:
+        low, high = exp_bounds(Fraction(value + 1), bits)
+        if prefix >= high:
+            return value
+        if prefix + 1 <= low:
+            value += 1
+        else:
+            prefix, bits = (prefix << 64) | int(words(1)[0]), bits + 64
+
+
+def discrete_laplace(scale: Fraction, size: int, words: Words) -> NDArray[np.int64]:
+    """``size`` draws (int64) with P[x] proportional to exp(-|x|/scale); ``scale`` as ``exact_scale`` gives it.
+
+    Tails are unbounded up to V = 1000; the event beyond, of probability e**-1000, saturates.
+    """
+    values = np.empty(size, dtype=np.int64)
+    filled = 0
+    while filled < size:
+        wanted = size - filled
+        block = _laplace_block(scale, min(BLOCK, 2 * wanted + 64), words)[:wanted]
+        values[filled : filled + block.size] = block
+        filled += block.size
+    return values
+
+
+def _laplace_block(scale: Fraction, candidates: int, words: Words) -> NDArray[np.int64]:
+    p, shift = scale.numerator, scale.denominator.bit_length() - 1
+    u = _uniform_below(p, words(candidates))
+    drawn = words(u.size)
+    kept = np.flatnonzero(coins(u, p, words, drawn))
+    negative = (drawn[kept] & np.uint64(1)).astype(bool)
+    v = np.minimum(geometric(words, kept.size), 1000)
+    magnitude = (u[kept].astype(np.int64) + p * v) >> shift
+    signed: NDArray[np.int64] = np.where(negative, -magnitude, magnitude)[~(negative & (magnitude == 0))]
+    return signed
+
+
+def _uniform_below(bound: int, drawn: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Uniform integers (uint64) below ``bound`` from uniform words; those of the last, partial round are dropped."""
+    accepted = drawn[drawn <= np.uint64((1 << 64) - 1 - (1 << 64) % bound)]
+    return accepted - (accepted // np.uint64(bound)) * np.uint64(bound)
+
+
+def uniform_below_each(bounds: NDArray[np.uint64], words: Words) -> NDArray[np.uint64]:
+    """For each bound (uint64 >= 1) an independent uniform integer below it, by rejection."""
+    top = np.uint64((1 << 64) - 1)
+    last_whole = top - (top % bounds + np.uint64(1)) % bounds
+    drawn = words(bounds.size).copy()
+    again = np.flatnonzero(drawn > last_whole)
+    while again.size:
+        drawn[again] = words(again.size)
+        again = again[drawn[again] > last_whole[again]]
+    return drawn % bounds
