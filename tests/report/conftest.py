@@ -1,5 +1,6 @@
 """A release made by hand: six cases of two variants, a k-anonymous control flow, noised times."""
 
+import base64
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -19,8 +20,10 @@ from cloakwork.policy.model import Policy
 from cloakwork.privacy_event import FREE, DiscreteLaplace
 from cloakwork.release import Internal, Release, StepRecord, Verdict
 from cloakwork.report import verify as verifying
+from cloakwork.report.dsse import canonical, seal
 from cloakwork.report.keys import SigningKey, signing_key
 from cloakwork.report.publish import Published, publish
+from cloakwork.report.statement import digest_of
 
 RAW_NAME = "ward7-export-of-patients.xes"
 RAW_FIGURES = (918273, 645546, 777111.5)
@@ -117,7 +120,9 @@ def a_plan(format_: str = "xes", **changes: Any) -> Plan:
         facts=policy.facts(),
         attributes=(
             Treated(attribute="concept:name", column=CONTROL_FLOW, treatment="protect", why="covered by k-anonymity"),
-            Treated(attribute="time:timestamp", column=TIMESTAMPS, treatment="protect", why="covered by metric privacy"),
+            Treated(
+                attribute="time:timestamp", column=TIMESTAMPS, treatment="protect", why="covered by metric privacy"
+            ),
         ),
         steps=(
             Step(
@@ -192,3 +197,16 @@ def a_release(
 def envelope_of(folder: Path) -> dict[str, Any]:
     loaded: dict[str, Any] = json.loads((folder / "statement.json").read_text())
     return loaded
+
+
+def resign(folder: Path, key: SigningKey, change: Callable[[dict[str, Any]], None] = lambda _: None) -> None:
+    """Sign the folder's statement anew after ``change``, with the digests of the files as they are now.
+
+    What a signer could do who means ill or errs: everything is authentic, and still not right.
+    """
+    statement = json.loads(base64.b64decode(envelope_of(folder)["payload"]))
+    for subject in statement["subject"]:
+        if (folder / subject["name"]).exists():
+            subject["digest"]["sha256"] = digest_of(folder / subject["name"])
+    change(statement)
+    (folder / "statement.json").write_bytes(seal(canonical(statement), key))
