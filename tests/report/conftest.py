@@ -9,6 +9,8 @@ from typing import Any
 
 import polars as pl
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from cloakwork.accounting.charge import Charge
 from cloakwork.budget import Cost
@@ -210,3 +212,25 @@ def resign(folder: Path, key: SigningKey, change: Callable[[dict[str, Any]], Non
             subject["digest"]["sha256"] = digest_of(folder / subject["name"])
     change(statement)
     (folder / "statement.json").write_bytes(seal(canonical(statement), key))
+
+
+@pytest.fixture
+def another_key(tmp_path_factory: pytest.TempPathFactory) -> SigningKey:
+    """A second key that is trusted here."""
+    return signing_key(_new_key_file(tmp_path_factory))
+
+
+@pytest.fixture
+def stranger(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> SigningKey:
+    """A key that is not trusted here."""
+    path = _new_key_file(tmp_path_factory)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("CLOAKWORK_HOME", str(path.parent))
+        return signing_key(path)
+
+
+def _new_key_file(folders: pytest.TempPathFactory) -> Path:
+    path = folders.mktemp("keys") / "key.pem"
+    pem = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    path.write_bytes(pem)
+    return path
