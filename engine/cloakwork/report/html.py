@@ -15,7 +15,7 @@ from cloakwork.report.statement import Price, Spent, in_plain_words
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-_BOX_WIDTH, _BOX_HEIGHT, _GAP, _PER_ROW = 190, 64, 34, 4
+_BOX_WIDTH, _BOX_HEIGHT, _GAP, _PER_ROW = 190, 64, 44, 4
 _CURRENCIES: Final = {
     "unit": "Differential privacy per protected unit",
     "metric": "Metric privacy per value",
@@ -63,7 +63,7 @@ class Bar:
 def public_html(report: PublicReport) -> str:
     """The public report as a page."""
     return _page(
-        "public.html", report=report, bars=bars(report.statement.budget), pipeline=pipeline(report.steps, wide=False)
+        "public.html", report=report, bars=bars(report.statement.budget), pipeline=pipeline(report.steps)
     )
 
 
@@ -73,7 +73,7 @@ def internal_html(report: InternalReport) -> str:
         "internal.html",
         report=report,
         bars=bars(report.statement.budget),
-        pipeline=pipeline(public_steps(report.plan), wide=True),
+        pipeline=pipeline(public_steps(report.plan)),
     )
 
 
@@ -82,23 +82,22 @@ def bars(budget: Sequence[Spent]) -> tuple[Bar, ...]:
     return tuple(_bar(spent) for spent in budget)
 
 
-def pipeline(steps: Sequence[PublicStep], *, wide: bool) -> Pipeline:
-    """Lay out source log, steps and release in rows; ``wide`` allows one box more a row."""
-    per_row = _PER_ROW + (1 if wide else 0)
+def pipeline(steps: Sequence[PublicStep]) -> Pipeline:
+    """Lay out source log, steps and release in rows."""
     stations = [
         ("Event log", "stays inside", "end"),
         *((step.mechanism, _writes(step), step.proof) for step in steps),
         ("Release", "leaves the house", "end"),
     ]
-    boxes = tuple(_place(index, per_row, *station) for index, station in enumerate(stations))
+    boxes = tuple(_place(index, *station) for index, station in enumerate(stations))
     arrows = tuple(_arrow(start, end) for start, end in pairwise(boxes))
-    columns, rows = min(per_row, len(boxes)), -(-len(boxes) // per_row)
+    columns, rows = min(_PER_ROW, len(boxes)), -(-len(boxes) // _PER_ROW)
     width = columns * _BOX_WIDTH + (columns - 1) * _GAP
     return Pipeline(boxes, arrows, width + 2, rows * _BOX_HEIGHT + (rows - 1) * _GAP + 2)
 
 
-def _place(index: int, per_row: int, title: str, below: str, kind: str) -> Box:
-    row, column = divmod(index, per_row)
+def _place(index: int, title: str, below: str, kind: str) -> Box:
+    row, column = divmod(index, _PER_ROW)
     return Box(1 + column * (_BOX_WIDTH + _GAP), 1 + row * (_BOX_HEIGHT + _GAP), title, below, kind)
 
 
