@@ -250,7 +250,7 @@ def _verdict(claim: Claim, log: EventLog) -> Verdict:
 
 def _figures(source: EventLog, prepared: EventLog) -> dict[str, JsonValue]:
     """Counts of the raw log and the attributes that were left behind; internal."""
-    left: list[JsonValue] = sorted(set(source.columns) - set(prepared.columns) - {CASE_ID})
+    left: list[JsonValue] = [*sorted(set(source.columns) - set(prepared.columns) - {CASE_ID})]
     return {
         "cases": source.cases.height,
         "events": source.events.height,

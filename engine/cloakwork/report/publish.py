@@ -4,13 +4,14 @@ import os
 import secrets
 import shutil
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from cloakwork.errors import OutputError
+from cloakwork.log.io import Format
 from cloakwork.plan.model import Plan
 from cloakwork.release import Release
 from cloakwork.report.annotate import EXTENSIONS, stamp
@@ -24,6 +25,7 @@ PLAN_FILE: Final = "plan.json"
 STATEMENT_FILE: Final = "statement.json"
 INTERNAL_FOLDER: Final = "internal"
 _DRAFT: Final = ".cloakwork-draft"
+_KIND: Final[Mapping[str, Format]] = {"xes": "xes", "xes.gz": "xes", "csv": "csv", "csv.gz": "csv", "parquet": "parquet"}
 
 Reporter = Callable[[str], None]
 
@@ -152,10 +154,11 @@ def _write_log(release: Release, statement: PrivacyStatement, folder: Path) -> P
 
     chosen = release.plan.policy.spec.output.format
     path = folder / f"log.{chosen}"
+    kind = _KIND[chosen]
     if statement.stamp == "none":
-        write_log(release.log, path, chosen, annotations=(), extensions=())
+        write_log(release.log, path, kind, annotations=(), extensions=())
     else:
-        write_log(release.log, path, chosen, annotations=stamp(release.plan, statement), extensions=EXTENSIONS)
+        write_log(release.log, path, kind, annotations=stamp(release.plan, statement), extensions=EXTENSIONS)
     return path
 
 
