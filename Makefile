@@ -23,7 +23,7 @@ help: ## show this list
 
 .PHONY: demo
 demo: .venv/.core ## anonymize the example hospital log into demo-release/ and verify it
-	@rm -rf demo-release $(DEMO_LEDGER)
+	@rm -rf demo-release $(DEMO_LEDGER)*
 	@echo "cloakwork apply $(DEMO_POLICY) $(DEMO_LOG) --out demo-release"
 	@$(BIN)/cloakwork apply $(DEMO_POLICY) $(DEMO_LOG) --out demo-release --ledger sqlite:///$(DEMO_LEDGER)
 	@echo "cloakwork verify demo-release"
@@ -51,7 +51,7 @@ lint: .venv/.test ## check style, types and floors
 
 .PHONY: clean
 clean: ## remove the environment and everything that was made
-	@rm -rf .venv demo-release $(DEMO_LEDGER) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf .venv demo-release $(DEMO_LEDGER)* dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find engine tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Stamps: each says that .venv holds at least that much of pyproject.toml, so that a second run installs nothing.
