@@ -73,9 +73,7 @@ class Pretsa:
     )
     Params = PretsaParams
 
-    def offer(
-        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
-    ) -> Offer[PretsaParams] | Refusal:
+    def offer(self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]) -> Offer[PretsaParams] | Refusal:
         """Meet k-anonymity over the control flow, counted in cases."""
         if not isinstance(goal, KAnonymity):
             return Refusal("never", _OTHER_KINDS[goal.kind])
@@ -99,9 +97,7 @@ class Pretsa:
 
     def lineage(self, params: PretsaParams) -> Lineage:
         """Reads and writes the control flow; where inserted events lack values, the presence of values changes too."""
-        return Lineage(
-            reads=frozenset({CONTROL_FLOW}), writes=frozenset({CONTROL_FLOW, METADATA}), stability=None
-        )
+        return Lineage(reads=frozenset({CONTROL_FLOW}), writes=frozenset({CONTROL_FLOW, METADATA}), stability=None)
 
     def facts_after(self, params: PretsaParams, facts: Facts) -> Facts:
         """Unchanged: targets are variants of the log, so no case grows beyond the longest."""

@@ -60,9 +60,7 @@ class _Templates:
     offsets: NDArray[np.int64]
 
 
-def _draw_pairs(
-    variants: Variants, assignment: pl.DataFrame, noise: Noise, mechanism: str
-) -> NDArray[np.int64]:
+def _draw_pairs(variants: Variants, assignment: pl.DataFrame, noise: Noise, mechanism: str) -> NDArray[np.int64]:
     """For each case the row of ``assignment`` that it follows; identical cases are told apart by chance alone."""
     rows_of: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for row, source in enumerate(assignment[SOURCE].to_list()):
