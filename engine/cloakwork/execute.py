@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 import polars as pl
+from pydantic import JsonValue
 
 from cloakwork.accounting.charge import Charge
 from cloakwork.accounting.ledger import Ledger, Reservation
@@ -247,9 +248,9 @@ def _verdict(claim: Claim, log: EventLog) -> Verdict:
     return Verdict(claim, holds=True, observed=observed)
 
 
-def _figures(source: EventLog, prepared: EventLog) -> dict[str, int | list[str]]:
+def _figures(source: EventLog, prepared: EventLog) -> dict[str, JsonValue]:
     """Counts of the raw log and the attributes that were left behind; internal."""
-    left = sorted(set(source.columns) - set(prepared.columns) - {CASE_ID})
+    left: list[JsonValue] = [*sorted(set(source.columns) - set(prepared.columns) - {CASE_ID})]
     return {
         "cases": source.cases.height,
         "events": source.events.height,

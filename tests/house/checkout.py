@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def tracked(*patterns: str) -> list[Path]:
     """The files that git would hand on: tracked ones and new ones it does not ignore; patterns as git reads them."""
     listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *patterns],
+        ["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *patterns],
         cwd=ROOT, check=True, capture_output=True, text=True,
     ).stdout  # fmt: skip
     return [path for name in listed.split("\0") if name and (path := ROOT / name).is_file()]

@@ -64,7 +64,9 @@ def read_plan(path: Path) -> Plan:
     try:
         prove(plan)
     except PlanUnsound as error:
-        raise PlanMoved(f"{path}: states what does not follow from its policy ({_short(str(error))}); plan again") from error
+        raise PlanMoved(
+            f"{path}: states what does not follow from its policy ({_short(str(error))}); plan again"
+        ) from error
     return plan
 
 

@@ -108,9 +108,7 @@ class TimestampLaplace:
     )
     Params = LaplaceParams
 
-    def offer(
-        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
-    ) -> Offer[LaplaceParams] | Refusal:
+    def offer(self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]) -> Offer[LaplaceParams] | Refusal:
         """Meet metric privacy (scope event) or bounded differential privacy (scope case) of the timestamps."""
         if not isinstance(goal, MetricPrivacy | DifferentialPrivacy):
             return Refusal("never", "noise on times gives metric or differential privacy of timestamps, nothing else")
@@ -119,7 +117,9 @@ class TimestampLaplace:
         if isinstance(goal, MetricPrivacy):
             return _offer_event_scope(goal, facts, options)
         if goal.neighbours == "unbounded":
-            reason = "it keeps one time an event, so how many there are shows; whether somebody is in the log at all stays "
+            reason = (
+                "it keeps one time an event, so how many there are shows; whether somebody is in the log at all stays "
+            )
             return Refusal("not_yet", reason + "unprotected. That takes timestamps/histogram, which comes later")
         return _offer_case_scope(goal, facts, options)
 
