@@ -33,6 +33,11 @@ class Box:
     below: str
     kind: str
 
+    @property
+    def font_size(self) -> float:
+        """Pixels at which the title fits into the box."""
+        return min(14.0, 14.0 * 21 / max(len(self.title), 1))
+
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
