@@ -117,7 +117,9 @@ def a_plan(format_: str = "xes", **changes: Any) -> Plan:
         facts=policy.facts(),
         attributes=(
             Treated(attribute="concept:name", column=CONTROL_FLOW, treatment="protect", why="covered by k-anonymity"),
-            Treated(attribute="time:timestamp", column=TIMESTAMPS, treatment="protect", why="covered by metric privacy"),
+            Treated(
+                attribute="time:timestamp", column=TIMESTAMPS, treatment="protect", why="covered by metric privacy"
+            ),
         ),
         steps=(
             Step(
