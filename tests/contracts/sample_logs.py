@@ -12,16 +12,15 @@ RESOURCE = "org:resource"
 BEGIN = datetime(2020, 1, 1, tzinfo=UTC)
 
 
-def log_of(
-    courses: Sequence[Sequence[str]], times: Sequence[Sequence[datetime | None]] | None = None
-) -> EventLog:
+def log_of(courses: Sequence[Sequence[str]], times: Sequence[Sequence[datetime | None]] | None = None) -> EventLog:
     """One case a course of activities; an event takes place an hour after the one before unless ``times`` says else.
 
     Every event has a resource that no other event has, so that rows can be followed; every case has ``case:row``.
     """
     if times is None:
         times = [
-            [BEGIN + timedelta(days=row, hours=step) for step in range(len(course))] for row, course in enumerate(courses)
+            [BEGIN + timedelta(days=row, hours=step) for step in range(len(course))]
+            for row, course in enumerate(courses)
         ]
     activities = [label for course in courses for label in course]
     events = pl.DataFrame(

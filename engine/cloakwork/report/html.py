@@ -62,9 +62,7 @@ class Bar:
 
 def public_html(report: PublicReport) -> str:
     """The public report as a page."""
-    return _page(
-        "public.html", report=report, bars=bars(report.statement.budget), pipeline=pipeline(report.steps)
-    )
+    return _page("public.html", report=report, bars=bars(report.statement.budget), pipeline=pipeline(report.steps))
 
 
 def internal_html(report: InternalReport) -> str:

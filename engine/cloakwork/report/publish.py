@@ -25,7 +25,13 @@ PLAN_FILE: Final = "plan.json"
 STATEMENT_FILE: Final = "statement.json"
 INTERNAL_FOLDER: Final = "internal"
 _DRAFT: Final = ".cloakwork-draft"
-_KIND: Final[Mapping[str, Format]] = {"xes": "xes", "xes.gz": "xes", "csv": "csv", "csv.gz": "csv", "parquet": "parquet"}
+_KIND: Final[Mapping[str, Format]] = {
+    "xes": "xes",
+    "xes.gz": "xes",
+    "csv": "csv",
+    "csv.gz": "csv",
+    "parquet": "parquet",
+}
 
 Reporter = Callable[[str], None]
 
