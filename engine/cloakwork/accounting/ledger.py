@@ -20,11 +20,8 @@ from string import ascii_lowercase
 from typing import Any, Final, Literal
 
 from cloakwork.accounting._journal import Break, Entry, Journal, Writing
-<<<<<<< HEAD
 from cloakwork.accounting.charge import Charge
-=======
 from cloakwork.accounting.exact import exactly, rounded_down, rounded_up
->>>>>>> noise
 from cloakwork.budget import Cost, Currency
 from cloakwork.errors import BudgetExceeded, LedgerError
 
