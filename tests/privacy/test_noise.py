@@ -177,7 +177,9 @@ def test_the_fast_exponential_keeps_its_proved_error():
         assert abs(Fraction(found) * 2**120 - low) <= Fraction(high, 2**50) + (high - low)
 
 
-@pytest.mark.parametrize("x", [Fraction(0), Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(44), Fraction(1, 10**12)])
+@pytest.mark.parametrize(
+    "x", [Fraction(0), Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(44), Fraction(1, 10**12)]
+)
 def test_the_enclosure_holds_and_is_tight(x):
     """Against mpmath at twice the precision."""
     low, high = _sampler.exp_bounds(x, 128)
@@ -242,7 +244,9 @@ def test_names_are_distinct_lower_case_letters():
     """Fresh ids carry nothing but chance."""
     names = secret().names(20_000)
     assert len(set(names)) == 20_000
-    assert all(len(name) == noise.NAME_LENGTH and name.isalpha() and name.isascii() and name.islower() for name in names)
+    assert all(
+        len(name) == noise.NAME_LENGTH and name.isalpha() and name.isascii() and name.islower() for name in names
+    )
     observed = np.array(list(Counter("".join(names)).values()))
     expected = 20_000 * noise.NAME_LENGTH / 26
     assert chi2.sf(((observed - expected) ** 2 / expected).sum(), 25) > FALSE_ALARM
