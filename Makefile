@@ -1,9 +1,6 @@
 # Everything is run from here. Each target makes the environment it needs in .venv and leaves it for the next time.
 
 SHELL := /bin/bash
-.SHELLFLAGS := -eu -o pipefail -c
-.ONESHELL:
-.DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 
 # Python 3.11 where there is one, since constraints.txt was resolved with it; else anything newer.
@@ -26,12 +23,12 @@ help: ## show this list
 
 .PHONY: demo
 demo: .venv/.core ## anonymize the example hospital log into demo-release/ and verify it
-	@rm -rf demo-release $(DEMO_LEDGER)
-	echo "cloakwork apply $(DEMO_POLICY) $(DEMO_LOG) --out demo-release"
-	$(BIN)/cloakwork apply $(DEMO_POLICY) $(DEMO_LOG) --out demo-release --ledger sqlite:///$(DEMO_LEDGER)
-	echo "cloakwork verify demo-release"
-	$(BIN)/cloakwork verify demo-release
-	echo "The release lies in demo-release/; what must never be published is in demo-release/internal/."
+	@rm -rf demo-release $(DEMO_LEDGER)*
+	@echo "cloakwork apply $(DEMO_POLICY) $(DEMO_LOG) --out demo-release"
+	@$(BIN)/cloakwork apply $(DEMO_POLICY) $(DEMO_LOG) --out demo-release --ledger sqlite:///$(DEMO_LEDGER)
+	@echo "cloakwork verify demo-release"
+	@$(BIN)/cloakwork verify demo-release
+	@echo "The release lies in demo-release/; what must never be published is in demo-release/internal/."
 
 .PHONY: test
 test: .venv/.test ## run the whole test suite
@@ -42,41 +39,40 @@ install: .venv/.all ## install every extra: mining, generative (torch), spark, t
 
 .PHONY: bench
 bench: .venv/.test ## run the benchmarks
-	@found=$$(find benchmarks -name 'bench_*.py' 2>/dev/null | sort)
-	[[ -n $$found ]] || { echo "no benchmarks yet: none of benchmarks/bench_*.py exists"; exit 0; }
-	for bench in $$found; do echo "== $$bench"; $(BIN)/python "$$bench"; done
+	@ls benchmarks/bench_*.py >/dev/null 2>&1 || echo "no benchmarks yet: there is no benchmarks/bench_*.py"
+	@set -e; for bench in $(wildcard benchmarks/bench_*.py); do echo "== $$bench"; $(BIN)/python "$$bench"; done
 
 .PHONY: lint
 lint: .venv/.test ## check style, types and floors
 	@$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
 
 .PHONY: clean
 clean: ## remove the environment and everything that was made
-	@rm -rf .venv demo-release $(DEMO_LEDGER) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	find engine tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
+	@rm -rf .venv demo-release $(DEMO_LEDGER)* dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find engine tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Stamps: each says that .venv holds at least that much of pyproject.toml, so that a second run installs nothing.
 
 .venv/.made:
 	@if [[ -z "$(PYTHON)" ]]; then echo "make: no Python 3.11 or newer found; name one: make PYTHON=/path/to/python3" >&2; exit 1; fi
-	rm -rf .venv
-	"$(PYTHON)" -m venv .venv
-	touch $@
+	@rm -rf .venv
+	@"$(PYTHON)" -m venv .venv
+	@touch $@
 
 .venv/.core: .venv/.made pyproject.toml constraints.txt
 	@echo "installing Cloakwork into .venv"
-	$(INSTALL) --editable .
-	touch $@
+	@$(INSTALL) --editable .
+	@touch $@
 
 .venv/.test: .venv/.made pyproject.toml constraints.txt
 	@echo "installing Cloakwork and what its tests need into .venv"
-	$(INSTALL) --editable '.[dev]'
-	touch $@ .venv/.core
+	@$(INSTALL) --editable '.[dev]'
+	@touch $@ .venv/.core
 
 .venv/.all: .venv/.made pyproject.toml constraints.txt
 	@echo "installing Cloakwork with every extra into .venv (torch and Spark: several GB)"
-	$(INSTALL) --editable '.[all]'
-	touch $@ .venv/.test .venv/.core
+	@$(INSTALL) --editable '.[all]'
+	@touch $@ .venv/.test .venv/.core

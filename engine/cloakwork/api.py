@@ -10,6 +10,8 @@ from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.load import load_policy
 from cloakwork.release import Release
+from cloakwork.report.keys import SigningKey
+from cloakwork.report.keys import signing_key as find_key
 from cloakwork.report.publish import Published, check_destination
 from cloakwork.report.publish import publish as publish_release
 from cloakwork.report.verify import verify
@@ -39,10 +41,18 @@ def apply(
 
 
 def publish(
-    release: Release, out: str | Path, *, signing_key: str | None = None, reporter: Reporter = silent
+    release: Release,
+    out: str | Path,
+    *,
+    signing_key: SigningKey | str | Path | None = None,
+    reporter: Reporter = silent,
 ) -> Published:
-    """Write ``release`` to the folder ``out``, all or nothing, with its signed statement and its internal report."""
-    return publish_release(release, Path(out), signing_key=signing_key, reporter=reporter)
+    """Write ``release`` to the folder ``out``, all or nothing, with its signed statement and its internal report.
+
+    ``signing_key``: a key, or the path of one (PEM); by default ``CLOAKWORK_SIGNING_KEY``, else your own.
+    """
+    key = signing_key if isinstance(signing_key, SigningKey) else find_key(signing_key)
+    return publish_release(release, Path(out), signing_key=key, reporter=reporter)
 
 
 __all__ = ["apply", "check_destination", "load_policy", "make_plan", "publish", "read_log", "verify"]

@@ -9,7 +9,9 @@ from typing import Final
 
 import numpy as np
 import polars as pl
+from pydantic import JsonValue
 
+from cloakwork.accounting.charge import Charge
 from cloakwork.accounting.ledger import Ledger, Reservation
 from cloakwork.checks.k_anonymity import smallest_group
 from cloakwork.engines.embedded import Embedded, Engine
@@ -100,7 +102,7 @@ def execute(
         log=result,
         plan=plan,
         verdicts=verdicts,
-        release_id=reservation.release_id if reservation else NOT_PRIVATE,
+        release_id=reservation.id if reservation else NOT_PRIVATE,
         internal=Internal(source=_figures(log, prepared), steps=tuple(records), stages=watch.seconds, notes=log.notes),
         private=noise.private,
     )
@@ -117,8 +119,8 @@ def _reserve(plan: Plan, ledger: Ledger | None) -> Reservation | None:
         meta.dataset,
         policy=meta.name,
         version=meta.version,
-        digest=plan.policy_digest,
-        charges=plan.charges,
+        policy_digest=plan.policy_digest,
+        charges=plan.charges or (Charge(currency="none"),),
         totals=totals(plan.policy.spec.budget),
         note=" ".join(claim.sentence for claim in plan.claims),
     )
@@ -176,7 +178,7 @@ def _require(events: pl.DataFrame, activity: str, plan: Plan, timestamp: str) ->
 
 def _complete(events: pl.DataFrame) -> pl.DataFrame:
     """The events with an activity and a time column, all missing where the log has none."""
-    missing = {ACTIVITY: pl.String, TIMESTAMP: TIME_TYPE}
+    missing: dict[str, pl.DataType] = {ACTIVITY: pl.String(), TIMESTAMP: TIME_TYPE}
     return events.with_columns(
         pl.lit(None, kind).alias(name) for name, kind in missing.items() if name not in events.columns
     ).with_columns(pl.col(ACTIVITY).cast(pl.String))
@@ -246,9 +248,9 @@ def _verdict(claim: Claim, log: EventLog) -> Verdict:
     return Verdict(claim, holds=True, observed=observed)
 
 
-def _figures(source: EventLog, prepared: EventLog) -> dict[str, int | list[str]]:
+def _figures(source: EventLog, prepared: EventLog) -> dict[str, JsonValue]:
     """Counts of the raw log and the attributes that were left behind; internal."""
-    left = sorted(set(source.columns) - set(prepared.columns) - {CASE_ID})
+    left: list[JsonValue] = [*sorted(set(source.columns) - set(prepared.columns) - {CASE_ID})]
     return {
         "cases": source.cases.height,
         "events": source.events.height,

@@ -1,10 +1,11 @@
 """The closed set of guarantees that a policy may ask for and a release may claim, each with its plain sentence."""
 
+import math
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
-from cloakwork.budget import epsilon_of_advantage, guessing_advantage
+from cloakwork.budget import RARE, epsilon_of_advantage, guessing_advantage
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.quantities import Duration, Frozen, Number, as_number, format_duration
 
@@ -23,6 +24,10 @@ Attribute = Annotated[str, Field(description="Attribute that is protected, by na
 
 def _listed(columns: tuple[str, ...]) -> str:
     return " and ".join(", ".join(columns).rsplit(", ", 1))
+
+
+def _factor(epsilon: float) -> str:
+    return f"a factor {math.exp(epsilon):.3g} (epsilon = {epsilon:g})" if epsilon < 20 else f"a factor e^{epsilon:g}"
 
 
 class KAnonymity(Frozen):
@@ -157,7 +162,8 @@ class DifferentialPrivacy(Frozen):
         advantage = as_number(values["guessing_advantage"])
         if not isinstance(advantage, int | float) or not 0 < advantage < 1:
             raise ValueError("guessing_advantage must be a number between 0 and 1")
-        return {**rest, "epsilon": epsilon_of_advantage(advantage)}
+        delta = as_number(values.get("delta", 0.0))
+        return {**rest, "epsilon": epsilon_of_advantage(advantage, delta if isinstance(delta, int | float) else 0.0)}
 
     @model_validator(mode="after")
     def _bounded_is_about_time(self) -> "DifferentialPrivacy":
@@ -167,17 +173,19 @@ class DifferentialPrivacy(Frozen):
 
     def sentence(self) -> str:
         """Say it to a person."""
-        advantage = guessing_advantage(self.epsilon)
+        apart = f" (apart from probability {self.delta:g})" if self.delta else ""
         if self.neighbours == "bounded":
             return (
                 f"Changing when the events of one protected unit happened, but not which events they were, changes the "
-                f"probability of any release by at most a factor e^{self.epsilon:g} (apart from probability {self.delta:g}): "
-                f"differential privacy over {_listed(self.over)}, given the control flow."
+                f"probability of any release by at most {_factor(self.epsilon)}{apart}: differential privacy over "
+                f"{_listed(self.over)}, given the control flow."
             )
+        rarely = f", apart from outcomes of probability {RARE * self.delta:g}" if self.delta else ""
         return (
-            f"Whether one protected unit is in the source log or not changes the probability of any release by at most a factor "
-            f"e^{self.epsilon:g} (apart from probability {self.delta:g}); a guess about somebody's presence improves by at most "
-            f"{advantage:.1%} (differential privacy over {_listed(self.over)})."
+            f"Whether one protected unit is in the source log or not changes the probability of any release by at most "
+            f"{_factor(self.epsilon)}{apart}; whoever guesses at somebody's presence gains at most "
+            f"{100 * guessing_advantage(self.epsilon, self.delta):.1f} percentage points{rarely} "
+            f"(differential privacy over {_listed(self.over)})."
         )
 
 
@@ -193,7 +201,7 @@ class MetricPrivacy(Frozen):
         """Say it to a person."""
         return (
             f"Moving one time of one event by up to {format_duration(self.shift)} changes the probability of any release by at "
-            f"most a factor e^{self.epsilon:g} (metric privacy over {_listed(self.over)}, given the control flow)."
+            f"most {_factor(self.epsilon)} (metric privacy over {_listed(self.over)}, given the control flow)."
         )
 
 
@@ -211,7 +219,7 @@ class LocalDP(Frozen):
         """Say it to a person."""
         return (
             f"Each {self.per}'s contribution to {_listed(self.over)} was randomised: no released value is more than "
-            f"e^{self.epsilon:g} times likelier under one true value than under another. How many values there are is visible."
+            f"{math.exp(self.epsilon):.3g} times likelier under one true value than under another. How many there are shows."
         )
 
 

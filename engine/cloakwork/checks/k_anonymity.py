@@ -36,7 +36,7 @@ def smallest_group(log: EventLog, guarantee: KAnonymity, unit: Unit = _CASE) -> 
     sizes = [
         _sizes(members, owner[cases]).min()
         for cases, members, ended in _refine(log, guarantee)
-        if len(cases) and (ended or guarantee.scope == "prefixes")
+        if len(cases) and ended == (guarantee.scope == "variants")
     ]
     return int(min(sizes))
 
@@ -49,7 +49,7 @@ def check(log: EventLog, guarantee: KAnonymity, unit: Unit = _CASE) -> None:
 
 
 def _refine(log: EventLog, guarantee: KAnonymity) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], bool]]:
-    """Yield (cases, the class of each, whether these are the cases that end here), for each number of events seen."""
+    """Yield (cases, the class of each, whether only cases that end here are meant), for each number of events seen."""
     lengths = np.diff(log.offsets)
     symbol = _symbols(log.events, [_event_column(name) for name in guarantee.over if not _of_case(name)], guarantee)
     members = _symbols(log.cases, [name for name in guarantee.over if _of_case(name)], guarantee)

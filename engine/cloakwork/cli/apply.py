@@ -1,7 +1,6 @@
 """``cloakwork apply``: anonymize a log under a policy, atomically."""
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +46,8 @@ def apply(
     from cloakwork.accounting.ledger import Ledger
     from cloakwork.execute import Stopwatch
     from cloakwork.plan.passes import totals
+    from cloakwork.report.keys import signing_key as find_key
+    from cloakwork.report.statement import predicate_digest
 
     mapping = column_mapping(columns)
     plan = plan_from(policy_or_plan)
@@ -55,6 +56,7 @@ def apply(
     if not log.is_file():
         raise LogError(log, "there is no such file")
     api.check_destination(out)
+    key = find_key(signing_key)
     book = Ledger(ledger)
     book.check(plan.policy.metadata.dataset, charges=plan.charges, totals=totals(plan.policy.spec.budget))
 
@@ -66,17 +68,22 @@ def apply(
         progress(f"warning: {warning}")
     watch = Stopwatch()
     release = api.apply(plan, log, ledger=book, reporter=progress, stopwatch=watch, columns=mapping or None)
-    published = api.publish(release, out, signing_key=signing_key, reporter=progress)
-    book.record_statement(release.release_id, published.statement_digest)
+    published = api.publish(release, out, signing_key=key, reporter=progress)
+    book.record_statement(release.release_id, predicate_digest(published.statement))
     if as_json:
         click.echo(json.dumps(_summary(release, published), indent=2, ensure_ascii=False))
     else:
         _show(release, published)
-    sys.stdout.flush()
+        if key.new:
+            click.echo(
+                f"  a signing key was made for you; give this public half to those who verify:\n{key.public_pem}"
+            )
 
 
 def _summary(release: "Release", published: "Published") -> dict[str, Any]:
     """What was released; nothing here was counted on the raw log."""
+    from cloakwork.report.statement import predicate_digest
+
     return {
         "release": str(published.folder),
         "release_id": release.release_id,
@@ -85,7 +92,7 @@ def _summary(release: "Release", published: "Published") -> dict[str, Any]:
         "exposed": [item.model_dump(mode="json") for item in release.plan.exposed],
         "charges": [charge.model_dump(mode="json") for charge in release.plan.charges],
         "warnings": list(release.plan.warnings),
-        "statement": published.statement_digest,
+        "statement": predicate_digest(published.statement),
         "signed_by": published.keyid,
     }
 
@@ -104,7 +111,3 @@ def _show(release: "Release", published: "Published") -> None:
         click.echo(f"  charged ({charge.currency}): epsilon {charge.cost.epsilon:g}, delta {charge.cost.delta:g}")
     click.echo(f"  public: log, plan.json, statement.json (signed by key {published.keyid[:16]})")
     click.echo("  internal, never publish: internal/report.html, internal/report.json")
-    if published.new_public_key is not None:
-        click.echo(
-            f"  a signing key was made for you; give this public half to those who verify:\n{published.new_public_key}"
-        )

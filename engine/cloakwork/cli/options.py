@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
-from cloakwork.errors import CloakworkError, PlanMoved
+from cloakwork.errors import CloakworkError, PlanMoved, PlanUnsound
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
+from cloakwork.plan.prove import prove
 from cloakwork.policy.library import resolve_policy
 from cloakwork.policy.load import load_policy
 
@@ -60,6 +61,12 @@ def read_plan(path: Path) -> Plan:
         where = ".".join(str(part) for part in first["loc"])
         raise CloakworkError(f"{path}: is not a plan of this version: {where}: {first['msg']}; plan again") from error
     _still_the_same(path, made_from, plan)
+    try:
+        prove(plan)
+    except PlanUnsound as error:
+        raise PlanMoved(
+            f"{path}: states what does not follow from its policy ({_short(str(error))}); plan again"
+        ) from error
     return plan
 
 
@@ -71,6 +78,10 @@ def _still_the_same(path: Path, made_from: Any, plan: Plan) -> None:
         return
     if digest(load_policy(policy_file)) != plan.policy_digest:
         raise PlanMoved(f"{path}: the policy {made_from} has changed since this plan was made; plan again")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 200 else text[:197] + "..."
 
 
 def _first_line(error: Exception) -> str:

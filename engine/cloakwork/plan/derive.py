@@ -51,8 +51,8 @@ def trace(steps: Sequence[Step], columns: Iterable[str]) -> Flow:
 
 def _after(flow: Flow, index: int, step: Step, steps: Sequence[Step]) -> Flow:
     lineage, before = step.lineage, flow.columns
-    read = [before[column] for column in lineage.reads if column in before]
-    looked_at = read + [before[column] for column in lineage.measures if column in before]
+    read = [_state(before, column) for column in sorted(lineage.reads)]
+    looked_at = read + [_state(before, column) for column in sorted(lineage.measures)]
     unstable = next((state.unstable for state in looked_at if state.unstable is not None), None)
     written = ColumnState(
         raw=frozenset().union(*(state.raw for state in read)),
@@ -69,6 +69,11 @@ def _after(flow: Flow, index: int, step: Step, steps: Sequence[Step]) -> Flow:
             )
     kept = {} if lineage.generates else dict(before)
     return Flow({**kept, **dict.fromkeys(lineage.writes, written)}, void)
+
+
+def _state(columns: Mapping[str, ColumnState], column: str) -> ColumnState:
+    """A column that no step has written and that is not released is the source's own: raw."""
+    return columns.get(column, ColumnState(frozenset({column})))
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,7 @@ def _exposures(draft: Draft, covered: frozenset[str]) -> tuple[tuple[Exposure, .
         else:
             exposed.append(Exposure(column=column, reason=reason))
     if not any(isinstance(goal, DifferentialPrivacy) and goal.neighbours == "unbounded" for goal in draft.goals):
-        what = "numbers of cases and of events, and which values are missing, show as they are in the source after bounding"
+        what = "how many cases there are, and which values are missing, show as in the source after bounding"
         exposed.append(Exposure(column=METADATA, reason=f"released with the log: {what}"))
     return tuple(exposed), causes
 

@@ -141,7 +141,7 @@ class Limit(Frozen):
     def cost(self) -> Cost:
         """The limit as epsilon and delta."""
         if self.guessing_advantage is not None:
-            return Cost(epsilon=epsilon_of_advantage(self.guessing_advantage), delta=self.delta)
+            return Cost(epsilon=epsilon_of_advantage(self.guessing_advantage, self.delta), delta=self.delta)
         assert self.epsilon is not None  # noqa: S101 - the validator holds
         return Cost(epsilon=self.epsilon, delta=self.delta)
 

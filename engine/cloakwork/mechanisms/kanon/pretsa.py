@@ -17,7 +17,7 @@ from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.mechanisms.aggregates import CASES, VARIANT, VariantCounts
 from cloakwork.mechanisms.base import Aggregate, Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem
 from cloakwork.mechanisms.kanon.rewriting import ASSIGNMENT_SCHEMA, SOURCE, TARGET, rewrite_cases
-from cloakwork.mechanisms.kanon.sequences import encode
+from cloakwork.mechanisms.kanon.sequences import EditDistances, encode
 from cloakwork.noise import Noise
 from cloakwork.privacy_event import FREE, PrivacyEvent
 from cloakwork.quantities import Frozen
@@ -73,9 +73,7 @@ class Pretsa:
     )
     Params = PretsaParams
 
-    def offer(
-        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
-    ) -> Offer[PretsaParams] | Refusal:
+    def offer(self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]) -> Offer[PretsaParams] | Refusal:
         """Meet k-anonymity over the control flow, counted in cases."""
         if not isinstance(goal, KAnonymity):
             return Refusal("never", _OTHER_KINDS[goal.kind])
@@ -99,9 +97,7 @@ class Pretsa:
 
     def lineage(self, params: PretsaParams) -> Lineage:
         """Reads and writes the control flow; where inserted events lack values, the presence of values changes too."""
-        return Lineage(
-            reads=frozenset({CONTROL_FLOW}), writes=frozenset({CONTROL_FLOW, METADATA}), stability=None
-        )
+        return Lineage(reads=frozenset({CONTROL_FLOW}), writes=frozenset({CONTROL_FLOW, METADATA}), stability=None)
 
     def facts_after(self, params: PretsaParams, facts: Facts) -> Facts:
         """Unchanged: targets are variants of the log, so no case grows beyond the longest."""
@@ -218,7 +214,7 @@ class _Walk:
     """
 
     def __init__(self, tree: _PrefixTree, texts: tuple[str, ...], held: NDArray[np.int64], k: int) -> None:
-        self.tree, self.texts, self.k = tree, texts, k
+        self.tree, self.distances, self.k = tree, EditDistances(texts), k
         self.size = held.copy()
         self.held = held
         before = np.concatenate([[0], np.cumsum(held)])
@@ -252,13 +248,11 @@ class _Walk:
             self._move(mover)
 
     def _move(self, mover: int) -> None:
-        open_variants = np.flatnonzero(self.held)
-        distances = _distances(self.texts[mover], [self.texts[variant] for variant in open_variants])
-        nearest = open_variants[distances == distances.min()]
+        nearest, distance = self.distances.nearest(mover, np.flatnonzero(self.held))
         target = int(nearest[np.argmax(self.held[nearest])])
         self._add(target, int(self.size[mover]))
         self.guests[target].append(mover)
-        self.target[mover], self.distance[mover] = target, distances.min()
+        self.target[mover], self.distance[mover] = target, distance
 
     def _add(self, variant: int, cases: int) -> None:
         self.held[variant] += cases
@@ -275,14 +269,6 @@ class _Walk:
                 violating = ancestor
             ancestor = int(self.tree.parent[ancestor])
         return violating
-
-
-def _distances(text: str, others: list[str]) -> NDArray[np.int64]:
-    """Levenshtein distance (substitution costs 1) of ``text`` to each of ``others``: int64."""
-    from rapidfuzz import process
-    from rapidfuzz.distance import Levenshtein
-
-    return np.asarray(process.cdist([text], others, scorer=Levenshtein.distance, dtype=np.int32)[0], np.int64)
 
 
 def _figures(texts: tuple[str, ...], counts: NDArray[np.int64], end: _Outcome) -> dict[str, JsonValue]:

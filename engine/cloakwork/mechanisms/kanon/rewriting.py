@@ -27,7 +27,9 @@ from cloakwork.noise import Noise
 
 SOURCE: Final = "source"
 TARGET: Final = "target"
-ASSIGNMENT_SCHEMA: Final = pl.Schema({SOURCE: pl.List(pl.String), TARGET: pl.List(pl.String), CASES: pl.Int64})
+ASSIGNMENT_SCHEMA: Final = pl.Schema(
+    [(SOURCE, pl.List(pl.String())), (TARGET, pl.List(pl.String())), (CASES, pl.Int64())]
+)
 INSERTED: Final = -1
 
 
@@ -60,9 +62,7 @@ class _Templates:
     offsets: NDArray[np.int64]
 
 
-def _draw_pairs(
-    variants: Variants, assignment: pl.DataFrame, noise: Noise, mechanism: str
-) -> NDArray[np.int64]:
+def _draw_pairs(variants: Variants, assignment: pl.DataFrame, noise: Noise, mechanism: str) -> NDArray[np.int64]:
     """For each case the row of ``assignment`` that it follows; identical cases are told apart by chance alone."""
     rows_of: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for row, source in enumerate(assignment[SOURCE].to_list()):
@@ -71,7 +71,7 @@ def _draw_pairs(
     if not all(choices):
         raise MechanismError(mechanism, "the log holds a variant that was not decided on")
     first = np.array([rows[0] for rows in choices], np.int64)
-    pairs = first[variants.of_case] if len(choices) else np.zeros(0, np.int64)
+    pairs = first[variants.of_case] if choices else np.zeros(0, np.int64)
     parted = [variant for variant, rows in enumerate(choices) if len(rows) > 1]
     if not parted:
         return pairs

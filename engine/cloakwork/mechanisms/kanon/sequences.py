@@ -3,10 +3,14 @@
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 _SURROGATES: Final = 0xD800
 _AFTER_SURROGATES: Final = 0x800
+_FIRST: Final = 16
+"""How many of the likeliest neighbours are compared first, to find out which others need not be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,47 @@ def position_to_code(position: int) -> int:
     return position if position < _SURROGATES else position + _AFTER_SURROGATES
 
 
-def decode(text: str, alphabet: tuple[str, ...]) -> list[str]:
-    """The labels that ``text`` stands for."""
-    codes = map(ord, text)
-    return [alphabet[code if code < _SURROGATES else code - _AFTER_SURROGATES] for code in codes]
+class EditDistances:
+    """Levenshtein distances (insertion, deletion and substitution cost 1) between coded sequences, found when asked.
+
+    ``texts``: coded sequences. Sequences that must be far, since the activities that one has and the other lacks bound
+    their distance from below, are never compared.
+    """
+
+    def __init__(self, texts: tuple[str, ...]) -> None:
+        self._texts = np.array(texts, dtype=object)
+        self._occurs = _occurrences(texts)
+
+    def nearest(self, source: int, among: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
+        """Those of ``among`` (int64, not empty, ascending) that are nearest to ``source``, ascending, and how far."""
+        least = self._at_least(source, among)
+        first = least <= np.partition(least, min(_FIRST, len(least)) - 1)[min(_FIRST, len(least)) - 1]
+        best = int(self._between(source, among[first]).min())
+        candidates = among[least <= best]
+        distances = self._between(source, candidates, best)
+        return candidates[distances == distances.min()], int(distances.min())
+
+    def _at_least(self, source: int, among: NDArray[np.int64]) -> NDArray[np.int64]:
+        surplus = self._occurs[among] - self._occurs[source]
+        total = surplus.sum(axis=1)
+        added = np.maximum(surplus, 0).sum(axis=1)
+        return np.asarray(np.maximum(added, added - total), np.int64)
+
+    def _between(self, source: int, others: NDArray[np.int64], cutoff: int | None = None) -> NDArray[np.int64]:
+        """Distances; those beyond ``cutoff`` are given as ``cutoff + 1``."""
+        from rapidfuzz import process
+        from rapidfuzz.distance import Levenshtein
+
+        texts = self._texts[others]
+        scores = process.cdist(
+            [self._texts[source]], texts, scorer=Levenshtein.distance, score_cutoff=cutoff, dtype=np.int32
+        )
+        return np.asarray(scores[0], np.int64)
+
+
+def _occurrences(texts: tuple[str, ...]) -> NDArray[np.int32]:
+    """How often each activity occurs in each text: int32, shape (texts, activities)."""
+    symbols, codes = np.unique([ord(symbol) for text in texts for symbol in text], return_inverse=True)
+    table = np.zeros((len(texts), len(symbols)), np.int32)
+    np.add.at(table, (np.repeat(np.arange(len(texts)), [len(text) for text in texts]), codes), 1)
+    return table

@@ -1,0 +1,34 @@
+"""Every mechanism of ours under the contract."""
+
+from datetime import UTC, datetime, timedelta
+
+from cloakwork.facts import Facts, Unit, Window
+from cloakwork.guarantees import DifferentialPrivacy, KAnonymity, MetricPrivacy
+from cloakwork.lineage import TIMESTAMPS
+from cloakwork.mechanisms.kanon.pretsa import Pretsa
+from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
+from contracts.mechanism_contract import MechanismContract
+
+
+class TestPretsa(MechanismContract):
+    mechanism = Pretsa()
+    goals = (
+        KAnonymity(kind="k-anonymity", k=4),
+        KAnonymity(kind="k-anonymity", k=4, scope="prefixes"),
+        KAnonymity(kind="k-anonymity", k=2, count="units"),
+    )
+    may_refuse_logs = True
+
+
+class TestTimestampLaplace(MechanismContract):
+    mechanism = TimestampLaplace()
+    goals = (
+        MetricPrivacy(kind="metric-privacy", epsilon=1, shift=timedelta(hours=1)),
+        DifferentialPrivacy(kind="differential-privacy", epsilon=2, over=(TIMESTAMPS,), neighbours="bounded"),
+    )
+    facts = Facts(
+        unit=Unit(attribute="case:row", max_cases=2),
+        window=Window(start=datetime(2019, 1, 1, tzinfo=UTC), end=datetime(2021, 1, 1, tzinfo=UTC)),
+        longest_gap=timedelta(days=2),
+        longest_case=10,
+    )

@@ -1,0 +1,173 @@
+"""PRETSA: its decisions, its offers and the edges of its domain."""
+
+from collections import Counter
+
+import polars as pl
+import pytest
+
+from cloakwork.checks.k_anonymity import smallest_group
+from cloakwork.errors import MechanismError
+from cloakwork.facts import Facts, Unit
+from cloakwork.guarantees import DifferentialPrivacy, KAnonymity
+from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.log.eventlog import EventLog
+from cloakwork.mechanisms.aggregates import VariantCounts
+from cloakwork.mechanisms.base import Decision, MapCases, Offer, Refusal
+from cloakwork.mechanisms.kanon.pretsa import Pretsa, PretsaParams, Scope
+from cloakwork.noise import secret
+from contracts.sample_logs import courses_of, log_of
+
+PRETSA = Pretsa()
+
+
+def decided(log: EventLog, k: int, scope: Scope = "variants") -> Decision:
+    return PRETSA.decide(PretsaParams(k=k, scope=scope), VariantCounts().of(log), secret())
+
+
+def released(courses: list[str], k: int, scope: Scope = "variants") -> Counter[str]:
+    """The released variants of a log whose activities are letters, with their cases."""
+    log, params = log_of(courses), PretsaParams(k=k, scope=scope)
+    action = PRETSA.rewrite(params, decided(log, k, scope), secret())
+    assert isinstance(action, MapCases)
+    return Counter("".join(course) for course in courses_of(action.apply(log)))
+
+
+def test_a_rare_branch_moves_to_the_most_similar_variant() -> None:
+    """abx is one edit away from abc, two from ad."""
+    assert Counter(abc=4, ad=3) == released(["abc"] * 3 + ["abx"] + ["ad"] * 3, k=3)
+
+
+def test_ties_go_to_the_most_frequent_then_to_the_first() -> None:
+    """ax is one edit away from all."""
+    assert Counter(ab=3, ac=5) == released(["ab"] * 3 + ["ac"] * 4 + ["ax"], k=3)
+    assert Counter(ab=4, ac=3) == released(["ab"] * 3 + ["ac"] * 3 + ["ax"], k=3)
+
+
+def test_a_variant_that_is_a_prefix_of_another_counts_for_itself_only_over_variants() -> None:
+    """Two cases of ab hide behind abc as a prefix, not as a variant."""
+    courses = ["ab"] * 2 + ["abc"] * 5
+    assert Counter(ab=2, abc=5) == released(courses, k=3, scope="prefixes")
+    assert Counter(abc=7) == released(courses, k=3, scope="variants")
+
+
+def test_a_cut_can_make_an_ancestor_violate() -> None:
+    """b holds 3 cases until two of them move to acccc; what is left of b is then cut as well."""
+    courses = ["bx", "bcccc", "bcccc"] + ["acccc"] * 3
+    for scope in ("variants", "prefixes"):
+        assert Counter(acccc=6) == released(courses, k=3, scope=scope)
+
+
+def test_distances_count_from_the_original_variant() -> None:
+    """aaab moves to baab and from there to ccaab: the figure is its distance to where it ends."""
+    decision = decided(log_of(["aaab", "baab", "baab"] + ["ccaab"] * 4), k=4)
+    assert decision.internal["distance"] == 2 + 2 * 2
+
+
+def test_internal_figures() -> None:
+    """What the internal report shows."""
+    figures = decided(log_of(["abc"] * 3 + ["abx"] + ["ad"] * 3), k=3).internal
+    assert figures == {
+        "distance": 1,
+        "cases": 7,
+        "cases_moved": 1,
+        "variants_before": 3,
+        "variants_after": 2,
+        "k_reached": 3,
+    }
+
+
+def test_empty_log_gives_an_empty_release() -> None:
+    """Nothing in, nothing out."""
+    assert decided(log_of([]), k=5).table.height == 0
+    assert not released([], k=5)
+
+
+@pytest.mark.parametrize("scope", ["variants", "prefixes"])
+def test_fewer_than_k_cases_are_refused(scope: Scope) -> None:
+    """No k-anonymous release of them exists."""
+    with pytest.raises(MechanismError, match="kanon/pretsa: the log holds fewer than k = 10 cases; no k-anonymous"):
+        decided(log_of(["ab"] * 9), k=10, scope=scope)
+
+
+@pytest.mark.parametrize("scope", ["variants", "prefixes"])
+def test_edges_of_the_domain(scope: Scope) -> None:
+    """One variant only; k = n; all variants unique; cases without events."""
+    assert Counter(ab=5) == released(["ab"] * 5, k=5, scope=scope)
+    assert len(released(["ab", "cd", "ef", "ghi"], k=4, scope=scope)) == 1
+    assert min(released([letter * 3 for letter in "abcdefgh"], k=3, scope=scope).values()) >= 3
+    assert Counter({"": 4}) == released([""] * 4, k=4, scope=scope)
+
+
+def test_cases_without_events_are_a_class_over_variants_and_no_prefix() -> None:
+    """Two empty cases beside many others."""
+    courses = [""] * 2 + ["a"] * 5
+    assert Counter(a=7) == released(courses, k=3)
+    assert Counter({"": 2, "a": 5}) == released(courses, k=3, scope="prefixes")
+
+
+def test_a_rare_case_may_lose_all_its_events() -> None:
+    """The empty variant is a target like any other."""
+    assert Counter({"": 5}) == released([""] * 4 + ["a"], k=3)
+
+
+def test_decision_does_not_depend_on_the_order_of_cases() -> None:
+    """Only the multiset of variants counts."""
+    courses = ["abc", "abd", "abd", "acd", "b", "bcd", "abcd", "abcd", "ac"]
+    tables = [decided(log_of(order), k=3).table for order in (courses, courses[::-1])]
+    assert tables[0].equals(tables[1])
+
+
+def test_long_cases() -> None:
+    """Depth is no recursion."""
+    courses = ["a" * 5000] * 3 + ["a" * 4999 + "b"]
+    assert Counter({"a" * 5000: 4}) == released(courses, k=2)
+
+
+def test_many_labels() -> None:
+    """More than 55,296 activities: the coding leaves out the surrogates."""
+    labels = [f"{number:06d}" for number in range(60_000)]
+    log = log_of([labels, labels, labels[:-1]])
+    action = PRETSA.rewrite(PretsaParams(k=2), decided(log, k=2), secret())
+    assert isinstance(action, MapCases)
+    after = action.apply(log)
+    assert [tuple(labels)] * 3 == courses_of(after)
+    assert smallest_group(after, KAnonymity(kind="k-anonymity", k=2)) == 3
+
+
+def test_offers_k_anonymity_over_the_control_flow() -> None:
+    """k and scope come from the goal."""
+    answer = PRETSA.offer(KAnonymity(kind="k-anonymity", k=7, scope="prefixes"), Facts(), {})
+    assert isinstance(answer, Offer)
+    assert PretsaParams(k=7, scope="prefixes") == answer.params
+
+
+@pytest.mark.parametrize(
+    ("goal", "facts", "kind", "reason"),
+    [
+        (KAnonymity(kind="k-anonymity", k=7, over=(CONTROL_FLOW, "Age")), Facts(), "not_yet", "quasi-identifiers"),
+        (KAnonymity(kind="k-anonymity", k=7, over=("Age",)), Facts(), "not_yet", "quasi-identifiers"),
+        (KAnonymity(kind="k-anonymity", k=7, count="units"), Facts(unit=Unit(attribute="P")), "not_yet", "'P'"),
+        (
+            DifferentialPrivacy(kind="differential-privacy", epsilon=1, over=(TIMESTAMPS,)),
+            Facts(),
+            "never",
+            "it cannot give differential privacy",
+        ),
+    ],
+)
+def test_refusals_say_why(goal: KAnonymity, facts: Facts, kind: str, reason: str) -> None:
+    """In plain words."""
+    answer = PRETSA.offer(goal, facts, {})
+    assert isinstance(answer, Refusal)
+    assert kind == answer.kind
+    assert reason in answer.reason
+
+
+def test_summary_rows_may_come_in_any_order() -> None:
+    """As merged batches give them."""
+    summary = VariantCounts().of(log_of(["ab"] * 3 + ["ac"] + ["b"] * 4))
+    tables = [
+        PRETSA.decide(PretsaParams(k=3), rows, secret()).table
+        for rows in (summary, summary.reverse(), summary.sample(fraction=1, shuffle=True, seed=1))
+    ]
+    assert all(isinstance(table, pl.DataFrame) and table.equals(tables[0]) for table in tables)

@@ -1,0 +1,105 @@
+"""Moving cases from variant to variant."""
+
+from collections import Counter
+
+import polars as pl
+import pytest
+
+from cloakwork.errors import MechanismError
+from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
+from cloakwork.mechanisms.kanon.rewriting import ASSIGNMENT_SCHEMA, rewrite_cases
+from cloakwork.noise import reproducible, secret
+from contracts.sample_logs import RESOURCE, courses_of, log_of, times_of_cases
+
+
+def assignment(*rows: tuple[str, str, int]) -> pl.DataFrame:
+    """Rows (source, target, cases), one letter an activity."""
+    data = [(list(source), list(target), cases) for source, target, cases in rows]
+    return pl.DataFrame(data, schema=ASSIGNMENT_SCHEMA, orient="row")
+
+
+def rewritten(log: EventLog, *rows: tuple[str, str, int]) -> EventLog:
+    return rewrite_cases(log, assignment(*rows), secret(), mechanism="kanon/test")
+
+
+def test_cases_that_stay_keep_everything() -> None:
+    """The identity assignment gives the log back."""
+    log = log_of(["ab", "", "c"])
+    released = rewritten(log, ("ab", "ab", 1), ("", "", 1), ("c", "c", 1))
+    assert log.events.equals(released.events)
+    assert log.cases.equals(released.cases)
+    assert log.offsets.tolist() == released.offsets.tolist()
+
+
+def test_kept_events_keep_their_row_and_inserted_ones_hold_nothing() -> None:
+    """Delete b, keep a and d, insert x: only the kept ones have values."""
+    log = log_of(["abd", "q"])
+    released = rewritten(log, ("abd", "axdx", 1), ("q", "q", 1))
+    assert courses_of(released) == [("a", "x", "d", "x"), ("q",)]
+    assert released.events[RESOURCE].to_list() == ["r0", None, "r2", None, "r3"]
+    assert log.events[TIMESTAMP][0] == released.events[TIMESTAMP][0]
+    assert released.events[TIMESTAMP].is_null().to_list() == [False, True, False, True, False]
+
+
+def test_a_substituted_event_keeps_no_time_and_no_attribute() -> None:
+    """Its values were observed for another activity."""
+    released = rewritten(log_of(["abc"]), ("abc", "axc", 1))
+    assert released.events[RESOURCE].to_list() == ["r0", None, "r2"]
+    assert released.events[TIMESTAMP].null_count() == 1
+
+
+def test_to_and_from_the_empty_case() -> None:
+    """All events go; or all are new."""
+    released = rewritten(log_of(["ab", ""]), ("ab", "", 1), ("", "ab", 1))
+    assert courses_of(released) == [(), ("a", "b")]
+    assert released.events[TIMESTAMP].null_count() == 2
+
+
+def test_cases_of_a_variant_may_part() -> None:
+    """As many cases follow each target as the assignment says."""
+    log = log_of(["ab"] * 5 + ["a"] * 2)
+    released = rewritten(log, ("ab", "ab", 2), ("ab", "a", 2), ("ab", "b", 1), ("a", "a", 2))
+    assert Counter({("a", "b"): 2, ("a",): 4, ("b",): 1}) == Counter(courses_of(released))
+
+
+def test_which_identical_case_moves_is_left_to_chance() -> None:
+    """Over 400 draws each of four identical cases moves about as often (5 standard deviations)."""
+    log, moved = log_of(["ab"] * 4), [0, 0, 0, 0]
+    for seed in range(400):
+        table = assignment(("ab", "ab", 3), ("ab", "a", 1))
+        for row, course in enumerate(courses_of(rewrite_cases(log, table, reproducible(seed), mechanism="kanon/test"))):
+            moved[row] += course == ("a",)
+    assert sum(moved) == 400
+    assert all(abs(count - 100) < 5 * 75**0.5 for count in moved)
+
+
+def test_batches_of_whole_cases_are_rewritten_alike() -> None:
+    """A source with one target needs no view of the whole log."""
+    table = assignment(("ab", "a", 5), ("a", "a", 1))
+    for rows in (["ab"] * 2, ["ab", "a"]):
+        released = rewrite_cases(log_of(rows), table, secret(), mechanism="kanon/test")
+        assert {("a",)} == set(courses_of(released))
+
+
+def test_an_assignment_that_does_not_fit_is_refused() -> None:
+    """Neither an undecided variant nor a part of a variant that parts passes."""
+    with pytest.raises(MechanismError, match="not decided on"):
+        rewritten(log_of(["ab", "z"]), ("ab", "ab", 1))
+    with pytest.raises(MechanismError, match="as a whole"):
+        rewritten(log_of(["ab"]), ("ab", "ab", 1), ("ab", "a", 1))
+
+
+def test_times_play_no_part() -> None:
+    """Which events keep their row is the same whatever the times are."""
+    log, table = log_of(["abab", "abab"]), assignment(("abab", "ab", 1), ("abab", "abab", 1))
+    other = log_of(["abab", "abab"], times=[list(reversed(case)) for case in reversed(times_of_cases(log))])
+    one, two = (rewrite_cases(case, table, reproducible(3), mechanism="kanon/test") for case in (log, other))
+    assert one.events[RESOURCE].to_list() == two.events[RESOURCE].to_list()
+
+
+def test_the_type_of_the_activity_column_stays() -> None:
+    """Categorical labels come back categorical."""
+    log = log_of(["ab", "a"])
+    events = log.events.with_columns(pl.col(ACTIVITY).cast(pl.Categorical))
+    released = rewritten(EventLog(events, log.cases, log.offsets), ("ab", "a", 1), ("a", "a", 1))
+    assert events.schema == released.events.schema
