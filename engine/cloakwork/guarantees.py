@@ -162,7 +162,8 @@ class DifferentialPrivacy(Frozen):
         advantage = as_number(values["guessing_advantage"])
         if not isinstance(advantage, int | float) or not 0 < advantage < 1:
             raise ValueError("guessing_advantage must be a number between 0 and 1")
-        return {**rest, "epsilon": epsilon_of_advantage(advantage)}
+        delta = as_number(values.get("delta", 0.0))
+        return {**rest, "epsilon": epsilon_of_advantage(advantage, delta if isinstance(delta, int | float) else 0.0)}
 
     @model_validator(mode="after")
     def _bounded_is_about_time(self) -> "DifferentialPrivacy":

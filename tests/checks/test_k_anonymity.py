@@ -4,7 +4,6 @@ from collections import Counter
 
 import polars as pl
 import pytest
-from contracts.sample_logs import courses_of, log_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from cloakwork.errors import GuaranteeBroken
 from cloakwork.facts import Unit
 from cloakwork.guarantees import KAnonymity
 from cloakwork.log.eventlog import EventLog
+from contracts.sample_logs import courses_of, log_of
 
 VARIANTS = KAnonymity(kind="k-anonymity", k=2)
 PREFIXES = KAnonymity(kind="k-anonymity", k=2, scope="prefixes")
@@ -44,7 +44,7 @@ def test_empty_log_holds() -> None:
 
 def test_a_broken_guarantee_says_what_was_seen() -> None:
     """The guarantee's sentence, and the observed size."""
-    with pytest.raises(GuaranteeBroken, match="2-anonymity.*the smallest group holds 1 cases"):
+    with pytest.raises(GuaranteeBroken, match=r"2-anonymity.*the smallest group holds 1 cases"):
         check(log_of(["a", "b", "b"]), VARIANTS)
     check(log_of(["b", "b"]), VARIANTS)
 

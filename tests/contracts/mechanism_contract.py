@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 import pytest
-from contracts.sample_logs import RESOURCE, log_of
 from pydantic import TypeAdapter
 
 from cloakwork.errors import MechanismError
@@ -28,6 +27,7 @@ from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import MapCases, Mechanism, Offer, Refusal
 from cloakwork.noise import Noise, reproducible
 from cloakwork.privacy_event import FREE, Composed, NonPrivate, PoissonSampled, PrivacyEvent, Repeated
+from contracts.sample_logs import RESOURCE, log_of
 
 EVERY_GOAL: tuple[Guarantee, ...] = (
     KAnonymity(kind="k-anonymity", k=5),

@@ -2,13 +2,12 @@
 
 from datetime import UTC, datetime, timedelta
 
-from contracts.mechanism_contract import MechanismContract
-
 from cloakwork.facts import Facts, Unit, Window
 from cloakwork.guarantees import DifferentialPrivacy, KAnonymity, MetricPrivacy
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.mechanisms.kanon.pretsa import Pretsa
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
+from contracts.mechanism_contract import MechanismContract
 
 
 class TestPretsa(MechanismContract):

@@ -4,7 +4,6 @@ from collections import Counter
 
 import polars as pl
 import pytest
-from contracts.sample_logs import courses_of, log_of
 
 from cloakwork.checks.k_anonymity import smallest_group
 from cloakwork.errors import MechanismError
@@ -16,6 +15,7 @@ from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.base import Decision, MapCases, Offer, Refusal
 from cloakwork.mechanisms.kanon.pretsa import Pretsa, PretsaParams, Scope
 from cloakwork.noise import secret
+from contracts.sample_logs import courses_of, log_of
 
 PRETSA = Pretsa()
 

@@ -4,12 +4,12 @@ from collections import Counter
 
 import polars as pl
 import pytest
-from contracts.sample_logs import RESOURCE, courses_of, log_of, times_of_cases
 
 from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.mechanisms.kanon.rewriting import ASSIGNMENT_SCHEMA, rewrite_cases
 from cloakwork.noise import reproducible, secret
+from contracts.sample_logs import RESOURCE, courses_of, log_of, times_of_cases
 
 
 def assignment(*rows: tuple[str, str, int]) -> pl.DataFrame:
@@ -35,8 +35,8 @@ def test_kept_events_keep_their_row_and_inserted_ones_hold_nothing() -> None:
     """Delete b, keep a and d, insert x: only the kept ones have values."""
     log = log_of(["abd", "q"])
     released = rewritten(log, ("abd", "axdx", 1), ("q", "q", 1))
-    assert [("a", "x", "d", "x"), ("q",)] == courses_of(released)
-    assert ["r0", None, "r2", None, "r3"] == released.events[RESOURCE].to_list()
+    assert courses_of(released) == [("a", "x", "d", "x"), ("q",)]
+    assert released.events[RESOURCE].to_list() == ["r0", None, "r2", None, "r3"]
     assert log.events[TIMESTAMP][0] == released.events[TIMESTAMP][0]
     assert released.events[TIMESTAMP].is_null().to_list() == [False, True, False, True, False]
 
@@ -44,14 +44,14 @@ def test_kept_events_keep_their_row_and_inserted_ones_hold_nothing() -> None:
 def test_a_substituted_event_keeps_no_time_and_no_attribute() -> None:
     """Its values were observed for another activity."""
     released = rewritten(log_of(["abc"]), ("abc", "axc", 1))
-    assert ["r0", None, "r2"] == released.events[RESOURCE].to_list()
+    assert released.events[RESOURCE].to_list() == ["r0", None, "r2"]
     assert released.events[TIMESTAMP].null_count() == 1
 
 
 def test_to_and_from_the_empty_case() -> None:
     """All events go; or all are new."""
     released = rewritten(log_of(["ab", ""]), ("ab", "", 1), ("", "ab", 1))
-    assert [(), ("a", "b")] == courses_of(released)
+    assert courses_of(released) == [(), ("a", "b")]
     assert released.events[TIMESTAMP].null_count() == 2
 
 

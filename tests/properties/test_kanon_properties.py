@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from contracts.mechanism_contract import assert_is_a_log
-from contracts.sample_logs import RESOURCE, courses_of, log_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +13,8 @@ from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.base import MapCases
 from cloakwork.mechanisms.kanon.pretsa import Pretsa, PretsaParams, Scope
 from cloakwork.noise import secret
+from contracts.mechanism_contract import assert_is_a_log
+from contracts.sample_logs import RESOURCE, courses_of, log_of
 
 PRETSA = Pretsa()
 COURSES = st.lists(st.text("abcd", max_size=6), max_size=40)
@@ -42,5 +42,5 @@ def test_pretsa_releases_k_anonymous_logs_of_known_variants(courses: list[str], 
     assert released.events[TIMESTAMP].is_null().equals(released.events[RESOURCE].is_null())
     kept = released.events.drop_nulls()
     assert kept.join(log.events, on=log.events.columns, how="semi").height == kept.height
-    assert released.events.null_count()[RESOURCE].item() <= decision.internal["distance"]  # type: ignore[operator]
+    assert released.events.null_count()[RESOURCE].item() <= decision.internal["distance"]
     assert np.array_equal(kept[RESOURCE].unique(maintain_order=True), kept[RESOURCE])

@@ -4,8 +4,6 @@ from datetime import UTC, datetime, timedelta
 
 import polars as pl
 import pytest
-from contracts.mechanism_contract import assert_is_a_log
-from contracts.sample_logs import BEGIN, log_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +14,8 @@ from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP
 from cloakwork.mechanisms.base import MapCases, Offer
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.noise import secret
+from contracts.mechanism_contract import assert_is_a_log
+from contracts.sample_logs import BEGIN, log_of
 
 GOALS = (
     MetricPrivacy(kind="metric-privacy", epsilon=0.5, shift=timedelta(minutes=90)),
@@ -24,7 +24,7 @@ GOALS = (
 WINDOW = Window(start=BEGIN, end=BEGIN + timedelta(days=30))
 EVENT = st.tuples(
     st.sampled_from("abc"),
-    st.none() | st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001
+    st.none() | st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)),
 )
 CASES = st.lists(st.lists(EVENT, max_size=6), max_size=10)
 

@@ -1,5 +1,6 @@
 """A release made by hand: six cases of two variants, a k-anonymous control flow, noised times."""
 
+import base64
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -8,6 +9,8 @@ from typing import Any
 
 import polars as pl
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from cloakwork.accounting.charge import Charge
 from cloakwork.budget import Cost
@@ -19,8 +22,10 @@ from cloakwork.policy.model import Policy
 from cloakwork.privacy_event import FREE, DiscreteLaplace
 from cloakwork.release import Internal, Release, StepRecord, Verdict
 from cloakwork.report import verify as verifying
+from cloakwork.report.dsse import canonical, seal
 from cloakwork.report.keys import SigningKey, signing_key
 from cloakwork.report.publish import Published, publish
+from cloakwork.report.statement import digest_of
 
 RAW_NAME = "ward7-export-of-patients.xes"
 RAW_FIGURES = (918273, 645546, 777111.5)
@@ -117,7 +122,9 @@ def a_plan(format_: str = "xes", **changes: Any) -> Plan:
         facts=policy.facts(),
         attributes=(
             Treated(attribute="concept:name", column=CONTROL_FLOW, treatment="protect", why="covered by k-anonymity"),
-            Treated(attribute="time:timestamp", column=TIMESTAMPS, treatment="protect", why="covered by metric privacy"),
+            Treated(
+                attribute="time:timestamp", column=TIMESTAMPS, treatment="protect", why="covered by metric privacy"
+            ),
         ),
         steps=(
             Step(
@@ -192,3 +199,38 @@ def a_release(
 def envelope_of(folder: Path) -> dict[str, Any]:
     loaded: dict[str, Any] = json.loads((folder / "statement.json").read_text())
     return loaded
+
+
+def resign(folder: Path, key: SigningKey, change: Callable[[dict[str, Any]], None] = lambda _: None) -> None:
+    """Sign the folder's statement anew after ``change``, with the digests of the files as they are now.
+
+    What a signer could do who means ill or errs: everything is authentic, and still not right.
+    """
+    statement = json.loads(base64.b64decode(envelope_of(folder)["payload"]))
+    for subject in statement["subject"]:
+        if (folder / subject["name"]).exists():
+            subject["digest"]["sha256"] = digest_of(folder / subject["name"])
+    change(statement)
+    (folder / "statement.json").write_bytes(seal(canonical(statement), key))
+
+
+@pytest.fixture
+def another_key(tmp_path_factory: pytest.TempPathFactory) -> SigningKey:
+    """A second key that is trusted here."""
+    return signing_key(_new_key_file(tmp_path_factory))
+
+
+@pytest.fixture
+def stranger(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> SigningKey:
+    """A key that is not trusted here."""
+    path = _new_key_file(tmp_path_factory)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("CLOAKWORK_HOME", str(path.parent))
+        return signing_key(path)
+
+
+def _new_key_file(folders: pytest.TempPathFactory) -> Path:
+    path = folders.mktemp("keys") / "key.pem"
+    pem = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    path.write_bytes(pem)
+    return path

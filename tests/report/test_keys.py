@@ -87,9 +87,7 @@ def test_a_key_under_another_name_is_not_trusted() -> None:
     [
         (a_pem(BestAvailableEncryption(b"secret")), "is encrypted"),
         (
-            generate_private_key(SECP256R1())
-            .private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-            .decode(),
+            generate_private_key(SECP256R1()).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode(),
             "not an Ed25519 key",
         ),
         ("garbage", "not a private key in PEM form"),

@@ -21,6 +21,7 @@ from typing import Any, Final, Literal
 
 from cloakwork.accounting._journal import Break, Entry, Journal, Writing
 from cloakwork.accounting.charge import Charge
+from cloakwork.accounting.exact import exactly, rounded_down, rounded_up
 from cloakwork.budget import Cost, Currency
 from cloakwork.errors import BudgetExceeded, LedgerError
 
@@ -247,23 +248,6 @@ class Ledger:
             if record.state != "reserved":
                 raise LedgerError(self.url, f"release {reservation.id} is {record.state} already")
             writing.append(kind, reservation.id, record.dataset, body)
-
-
-def exactly(number: float) -> Fraction:
-    """A number as the shortest decimal that reads back as it: what a person wrote. ``number`` is finite."""
-    return Fraction(repr(float(number)))
-
-
-def rounded_up(number: Fraction) -> float:
-    """The least float that reads, as a decimal, at least ``number``."""
-    near = float(number)
-    return near if exactly(near) >= number else math.nextafter(near, math.inf)
-
-
-def rounded_down(number: Fraction) -> float:
-    """The largest float that reads, as a decimal, at most ``number``."""
-    near = float(number)
-    return near if exactly(near) <= number else math.nextafter(near, -math.inf)
 
 
 @dataclass(frozen=True, slots=True)

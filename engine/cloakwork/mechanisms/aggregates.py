@@ -11,7 +11,7 @@ from cloakwork.log.variants import Variants, variants_of
 
 VARIANT: Final = "variant"
 CASES: Final = "cases"
-VARIANT_COUNTS_SCHEMA: Final = pl.Schema({VARIANT: pl.List(pl.String), CASES: pl.Int64})
+VARIANT_COUNTS_SCHEMA: Final = pl.Schema([(VARIANT, pl.List(pl.String())), (CASES, pl.Int64())])
 
 
 @dataclass(frozen=True, slots=True)

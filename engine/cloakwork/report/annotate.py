@@ -8,10 +8,12 @@ exposed, and which signed statement belongs to the log. Neither holds anything f
 import re
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Final
 
+from cloakwork.errors import LogError
 from cloakwork.lineage import CONTROL_FLOW
-from cloakwork.log.io import Attribute, Extension
+from cloakwork.log.io import Attribute, Extension, read_annotations
 from cloakwork.plan.model import Plan, Step
 from cloakwork.report.statement import Guaranteed, PrivacyStatement, predicate_digest
 
@@ -19,6 +21,7 @@ PRIVACY: Final = Extension(name="Privacy", prefix="privacy", uri="http://www.xes
 CLOAKWORK: Final = Extension(name="Cloakwork", prefix="cloakwork", uri="urn:cloakwork:xes:v1")
 EXTENSIONS: Final = (PRIVACY, CLOAKWORK)
 
+_SCHEMA: Final = "ARROW:schema"
 _UNWRITABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _OPERATIONS: Final = (
     ("*drop*", "suppression"),
@@ -51,37 +54,56 @@ def stamp(plan: Plan, statement: PrivacyStatement) -> tuple[Attribute, ...]:
         Attribute(f"cloakwork:column{number}", _text(column.column), (_said("reason", column.reason),))
         for number, column in enumerate(statement.exposed, start=1)
     ]
+    lists = {"privacy:anonymizations": anonymizers, "cloakwork:exposed": exposed, "cloakwork:guarantees": guarantees}
     return (
-        Attribute("privacy:anonymizations", None, tuple(anonymizers)),
-        Attribute("cloakwork:exposed", None, tuple(exposed)),
-        Attribute("cloakwork:guarantees", None, tuple(guarantees)),
+        *(Attribute(key, None, tuple(entries)) for key, entries in lists.items() if entries),
         Attribute("cloakwork:statement", predicate_digest(statement), _origin(statement)),
     )
 
 
-def differences(expected: Iterable[Attribute], found: Iterable[Attribute]) -> tuple[str, ...]:
-    """How the log attributes that were read differ from a stamp, one line each; empty when they say the same."""
-    wanted, read = _flat(expected), _flat(found)
-    missing = [f"{place} is missing" for place in wanted if place not in read]
-    unknown = [f"{place} does not belong there" for place in read if place not in wanted]
-    changed = [
-        f"{place} says '{read[place]}', the statement '{wanted[place]}'"
-        for place in wanted
-        if place in read and read[place] != wanted[place]
-    ]
-    return (*missing, *unknown, *changed)
+def read_stamp(log: Path) -> dict[str, str]:
+    """What a released log says of itself: values by the path of keys that leads to them.
+
+    XES: every attribute of the log element. Parquet: the metadata in the file's footer. Raises LogError.
+    """
+    if log.suffix != ".parquet":
+        return flat(read_annotations(log))
+    import polars as pl
+
+    try:
+        return {name: text for name, text in pl.read_parquet_metadata(log).items() if name != _SCHEMA}
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise LogError(log, f"its metadata cannot be read ({str(error).partition(chr(10))[0]})") from error
 
 
-def _flat(attributes: Iterable[Attribute], above: str = "") -> dict[str, str]:
-    """Every attribute's value by the path of keys that leads to it; a repeated key gets a mark of its own."""
+def flat(attributes: Iterable[Attribute], above: str = "") -> dict[str, str]:
+    """Every attribute's value as text by the path of keys that leads to it; a repeated key gets a mark of its own.
+
+    Lists that hold something have no value of their own and stand only in the paths of what they hold.
+    """
     values: dict[str, str] = {}
     for attribute in attributes:
         place = above + attribute.key
         while place in values:
             place += " (again)"
-        values[place] = str(attribute.value)
-        values |= _flat(attribute.children, place + "/")
+        if attribute.value is not None:
+            values[place] = str(attribute.value)
+        elif not attribute.children:
+            values[place] = ""
+        values |= flat(attribute.children, place + "/")
     return values
+
+
+def differences(expected: dict[str, str], found: dict[str, str]) -> tuple[str, ...]:
+    """How a stamp that was read differs from the one that belongs there, one line each; empty when they are the same."""
+    missing = [f"{place} is missing" for place in expected if place not in found]
+    unknown = [f"{place!a} does not belong there" for place in found if place not in expected]
+    changed = [
+        f"{place} says {found[place]!a}, the statement {text!a}"
+        for place, text in expected.items()
+        if found.get(place, text) != text
+    ]
+    return (*missing, *unknown, *changed)
 
 
 def _operation(step: Step) -> tuple[Attribute, ...]:

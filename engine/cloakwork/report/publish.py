@@ -1,6 +1,7 @@
 """Publishing: a release becomes a folder, whole or not at all."""
 
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -18,32 +19,33 @@ from cloakwork.report.annotate import EXTENSIONS, stamp
 from cloakwork.report.dsse import seal
 from cloakwork.report.html import internal_html
 from cloakwork.report.keys import SigningKey
+from cloakwork.report.keys import signing_key as find_signing_key
 from cloakwork.report.model import INTERNAL_BANNER, InternalReport, internal_report
-from cloakwork.report.statement import PrivacyStatement, digest_of, payload, state
+from cloakwork.report.statement import FAMILY, PrivacyStatement, digest_of, payload, state
 
 PLAN_FILE: Final = "plan.json"
 STATEMENT_FILE: Final = "statement.json"
 INTERNAL_FOLDER: Final = "internal"
 _DRAFT: Final = ".cloakwork-draft"
-_KIND: Final[Mapping[str, Format]] = {
-    "xes": "xes",
-    "xes.gz": "xes",
-    "csv": "csv",
-    "csv.gz": "csv",
-    "parquet": "parquet",
-}
 
 Reporter = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A release that stands in its folder: the log's file, what was stated, and whose key signed it."""
+    """A release that stands in its folder.
+
+    ``statement_digest``: SHA-256 (hex) of ``statement.json``, for the ledger. ``keyid``: whose key signed it.
+    ``new_public_key``: the public half (PEM) of a signing key that was made on this occasion, to be given to whoever
+    verifies; None otherwise.
+    """
 
     folder: Path
     log: Path
     statement: PrivacyStatement
+    statement_digest: str
     keyid: str
+    new_public_key: str | None = None
 
 
 def check_destination(out: Path) -> None:
@@ -62,26 +64,36 @@ def check_destination(out: Path) -> None:
         raise OutputError(f"{out}: cannot be made, {ground} is not a folder that you may write to")
 
 
-def publish(release: Release, out: Path, *, signing_key: SigningKey, reporter: Reporter = lambda _: None) -> Published:
+def publish(
+    release: Release,
+    out: Path,
+    *,
+    signing_key: SigningKey | str | Path | None = None,
+    reporter: Reporter = lambda _: None,
+) -> Published:
     """Write ``release`` to the folder ``out``: log, plan, signed statement, and the internal report.
 
-    Everything is written to a hidden folder beside ``out``, brought to the disk, and renamed. Raises OutputError when
-    ``out`` cannot receive it; then nothing is left behind. Leftovers of killed processes on this host are removed.
+    Everything is written to a hidden folder beside ``out``, brought to the disk, and renamed. ``signing_key``: a key, or
+    where ``keys.signing_key`` finds it. Raises OutputError when ``out`` cannot receive the release or the key is none;
+    then nothing is left behind. Leftovers of killed processes on this host are removed.
     """
     check_destination(out)
-    with _output_errors(out), _draft(_target(out)) as draft:
+    key = signing_key if isinstance(signing_key, SigningKey) else find_signing_key(signing_key)
+    target = _target(out)
+    with _output_errors(out), _draft(target) as draft:
         reporter("writing the log")
         statement = state(release.plan, release.release_id, private=release.private)
         log = _write_log(release, statement, draft)
         _write(draft / PLAN_FILE, plan_bytes(release.plan))
         digests = {path.name: digest_of(path) for path in (log, draft / PLAN_FILE)}
-        _write(draft / STATEMENT_FILE, seal(payload(statement, digests), signing_key))
+        _write(draft / STATEMENT_FILE, seal(payload(statement, digests), key))
         reporter("writing the internal report")
         _write_internal(internal_report(release, statement), draft / INTERNAL_FOLDER)
         _bring_to_disk(draft)
-        draft.rename(_target(out))
-        _sync(_target(out).parent)
-    return Published(folder=out, log=out / log.name, statement=statement, keyid=signing_key.keyid)
+        digest = digest_of(draft / STATEMENT_FILE)
+        draft.rename(target)
+        _sync(target.parent)
+    return Published(out, out / log.name, statement, digest, key.keyid, key.public_pem if key.new else None)
 
 
 def plan_bytes(plan: Plan) -> bytes:
@@ -110,6 +122,8 @@ def _output_errors(out: Path) -> Iterator[None]:
 
     try:
         yield
+    except OutputError as error:  # names a file of the draft, which is gone
+        raise OutputError(f"{out}: the release cannot be written; nothing is left: {_shown(error)}") from error
     except OSError as error:
         raise OutputError(
             f"{out}: the release cannot be written ({error.strerror or error}); nothing is left"
@@ -117,6 +131,11 @@ def _output_errors(out: Path) -> Iterator[None]:
     except PolarsError as error:  # polars wraps a full disk in its own errors
         first = str(error).partition("\n")[0]
         raise OutputError(f"{out}: the release cannot be written ({first}); nothing is left") from error
+
+
+def _shown(error: OutputError) -> str:
+    """The message without the draft's folder."""
+    return re.sub(rf"\S*{re.escape(_DRAFT)}[^/]*/", "", str(error))
 
 
 @contextmanager
@@ -139,9 +158,10 @@ def _draft_prefix() -> str:
 
 def _remove_leftovers(parent: Path) -> None:
     """Remove drafts whose process is dead: they hold figures from the raw log."""
-    for leftover in parent.glob(f"{_draft_prefix()}*"):
-        pid = leftover.name.removeprefix(_draft_prefix()).partition("-")[0]
-        if pid.isdecimal() and not _alive(int(pid)):
+    for leftover in parent.iterdir():
+        ours, _, rest = leftover.name.partition(_draft_prefix())
+        pid = rest.partition("-")[0]
+        if not ours and pid.isdecimal() and not _alive(int(pid)):
             shutil.rmtree(leftover, ignore_errors=True)
 
 
@@ -150,8 +170,8 @@ def _alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except OSError:
-        return True  # somebody else's process
+    except (OSError, OverflowError):
+        return True  # somebody else's process, or no process of this system
     return True
 
 
@@ -160,11 +180,8 @@ def _write_log(release: Release, statement: PrivacyStatement, folder: Path) -> P
 
     chosen = release.plan.policy.spec.output.format
     path = folder / f"log.{chosen}"
-    kind = _KIND[chosen]
-    if statement.stamp == "none":
-        write_log(release.log, path, kind, annotations=(), extensions=())
-    else:
-        write_log(release.log, path, kind, annotations=stamp(release.plan, statement), extensions=EXTENSIONS)
+    annotations = () if statement.stamp == "none" else stamp(release.plan, statement)
+    write_log(release.log, path, FAMILY[chosen], annotations=annotations, extensions=EXTENSIONS)
     return path
 
 

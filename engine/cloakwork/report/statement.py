@@ -28,11 +28,17 @@ from cloakwork.report.dsse import canonical, read_json
 STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE: Final = "urn:cloakwork:privacy-statement:v1"
 NOT_PRIVATE: Final = "reproducible: NOT PRIVATE"
-STAMPED: Final = frozenset({"xes", "xes.gz"})
-"""Log formats that have room for a stamp."""
+FAMILY: Final[dict[str, Literal["xes", "csv", "parquet"]]] = {
+    "xes": "xes",
+    "xes.gz": "xes",
+    "csv": "csv",
+    "csv.gz": "csv",
+    "parquet": "parquet",
+}
+"""What kind of file each output format is, packed or not."""
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-Stamp = Literal["xes", "none"]
+Stamp = Literal["xes", "parquet", "none"]
 
 
 class ExposedColumn(Frozen):
@@ -105,7 +111,9 @@ class PrivacyStatement(Frozen):
     engine: Annotated[str, Field(description="Version of Cloakwork")]
     release: Annotated[str, Field(description="Identity of the release in the ledger")]
     issued: Annotated[AwareDatetime, Field(description="When the release was made, UTC")]
-    stamp: Annotated[Stamp, Field(description="Whether the log carries this statement's digest inside")]
+    stamp: Annotated[
+        Stamp, Field(description="How the log carries this statement's digest inside; CSV has no room for it")
+    ]
     mark: Annotated[
         Literal["reproducible: NOT PRIVATE"] | None,
         Field(description="Present when the noise can be reproduced: the release protects nobody"),
@@ -152,7 +160,7 @@ def state(plan: Plan, release_id: str, *, private: bool, issued: datetime | None
         engine=plan.engine,
         release=release_id,
         issued=issued or datetime.now(UTC).replace(microsecond=0),
-        stamp="xes" if plan.policy.spec.output.format in STAMPED else "none",
+        stamp=_stamp_of(FAMILY[plan.policy.spec.output.format]),
         mark=None if private else NOT_PRIVATE,
     )
 
@@ -182,6 +190,10 @@ def in_plain_words(column: str) -> str:
         METADATA: "how many cases and events there are, which values are missing, and which rows belong together",
     }
     return standard.get(column, f"the true values of '{column}'")
+
+
+def _stamp_of(family: Literal["xes", "csv", "parquet"]) -> Stamp:
+    return "none" if family == "csv" else family
 
 
 def _as_json(model: Frozen) -> JsonValue:

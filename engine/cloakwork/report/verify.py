@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from cloakwork.errors import CloakworkError, GuaranteeBroken, LogError, OutputError, PlanUnsound, VerificationFailed
 from cloakwork.guarantees import KAnonymity
 from cloakwork.plan.model import Claim, Plan
-from cloakwork.report.annotate import differences, stamp
+from cloakwork.report.annotate import differences, flat, read_stamp, stamp
 from cloakwork.report.dsse import Envelope, canonical, is_signed_by, read_envelope, read_json
 from cloakwork.report.keys import keyid_of, public_key, trusted_key
 from cloakwork.report.publish import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from cloakwork.log.eventlog import EventLog
 
+_UNPROVABLE: Final = (PlanUnsound, CloakworkError, ValueError, TypeError, LookupError)
+"""What a plan that nobody could have made meets while it is proved: unknown steps, parameters, goals."""
 _LOG: Final = re.compile(r"log\.(?:xes|csv|parquet|xes\.gz|csv\.gz)")
 
 
@@ -209,7 +211,7 @@ def prove_again(plan: Plan) -> tuple[Claim, ...]:
 def _proof(plan: Plan) -> Iterator[Check]:
     try:
         proved = prove_again(plan)
-    except (PlanUnsound, CloakworkError) as error:
+    except _UNPROVABLE as error:
         yield Check(False, f"{PLAN_FILE}: its claims cannot be derived again: {_first_line(error)}")
         return
     stated = tuple((claim.guarantee, claim.currency, claim.cost, claim.given) for claim in plan.claims)
@@ -222,13 +224,11 @@ def _proof(plan: Plan) -> Iterator[Check]:
 
 def _stamp(log: Path, plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
     """Whether the log says of itself what the statement says."""
-    from cloakwork.log.io import read_annotations
-
     if predicate.stamp == "none":
         yield Check(True, f"{log.name}: its format has no room for a stamp, as the statement says")
         return
     try:
-        wrong = differences(stamp(plan, predicate), read_annotations(log))
+        wrong = differences(flat(stamp(plan, predicate)), read_stamp(log))
     except LogError as error:
         wrong = (_first_line(error),)
     for line in wrong:
@@ -269,4 +269,5 @@ def _k(released: "EventLog", guarantee: KAnonymity) -> Check:
 
 
 def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0]
+    line = str(error).partition("\n")[0]
+    return line if len(line) <= 300 else line[:297] + "..."

@@ -42,7 +42,7 @@ def read_log(
 def write_log(
     log: EventLog,
     path: str | Path,
-    format: Format,
+    format: Format,  # noqa: A002 -- what everybody calls it
     *,
     annotations: tuple[Attribute, ...] = (),
     extensions: tuple[Extension, ...] = (),

@@ -7,7 +7,7 @@ from typing import Final
 from xml.parsers import expat
 
 from cloakwork.errors import LogError
-from cloakwork.log.io.source import LogStream
+from cloakwork.log.io.source import LogStream, shown
 
 Value = str | int | float | bool | datetime | None
 _CHUNK: Final = 1 << 16
@@ -63,6 +63,10 @@ def read_annotations(path: str | Path) -> tuple[Attribute, ...]:
             header.parser.Parse(b"", True)
         except _Reached:
             pass
+        except (LookupError, UnicodeError) as error:
+            raise LogError(
+                file, f"the encoding cannot be read ({error})", line=1, hint="save the file as UTF-8"
+            ) from None
         except expat.ExpatError as error:
             said = expat.ErrorString(error.code)
             raise LogError(
@@ -92,7 +96,7 @@ class _Header:
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         element = name.rpartition(" ")[2]
         if not self._open and element != "log":
-            raise self._fault(f"the root is <{element}>, not <log>", "give an XES file")
+            raise self._fault(f"the root is <{shown(element)}>, not <log>", "give an XES file")
         if len(self._open) == 1 and element in {"trace", "event"}:
             raise _Reached
         opened = _Open(element)

@@ -9,11 +9,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.log.io.source import shown
 from cloakwork.log.io.times import parse_times
 
 Kind = Literal["text", "int", "float", "boolean", "date"]
 Scope = Literal["trace", "event"]
 
+NO_ACTIVITY: Final = "events without an activity"
+NO_TIME: Final = "events without a timestamp"
+NO_ZONE: Final = "timestamps without a zone (taken as UTC)"
 KIND_OF: Final[dict[str, Kind]] = {
     "string": "text",
     "id": "text",
@@ -148,7 +152,7 @@ class ColumnBuilder:
 
     def _typed(self, run: Run, kind: Kind) -> pl.Series:
         if kind == "text":
-            return run.values
+            return run.values + ""  # a copy: views would keep the whole chunk of the file alive
         typed = self._cast(run.values, kind)
         if typed.null_count():
             stripped = self._cast(run.values.str.strip_chars(_BLANKS), kind)
@@ -198,20 +202,20 @@ class ColumnBuilder:
         ids = cases[CASE_ID].drop_nulls()
         counts = self.irregular
         told = (
-            (len(ids) - ids.n_unique(), "cases carry an id that an earlier case has; each stays a case of its own"),
-            (cases[CASE_ID].null_count(), "cases have no id; each stays a case"),
-            (events[ACTIVITY].null_count(), "events have no activity"),
-            (events[TIMESTAMP].null_count(), "events have no timestamp"),
-            (counts.zoneless, "timestamps name no zone; taken as UTC"),
-            (counts.stray_events, "events outside any case were left out"),
-            (counts.nested, "attributes nested inside other attributes were left out"),
-            (counts.lists, "lists and containers were left out"),
-            (counts.foreign, "elements that XES does not know were left out"),
-            (counts.reserved, f"event attributes whose name starts with '{CASE_PREFIX}' were left out"),
-            (counts.repeated, "values were left out because the same case or event repeats the attribute"),
+            (len(ids) - ids.n_unique(), "cases with the id of an earlier case (each stays a case of its own)"),
+            (cases[CASE_ID].null_count(), "cases without an id (each stays a case)"),
+            (events[ACTIVITY].null_count(), NO_ACTIVITY),
+            (events[TIMESTAMP].null_count(), NO_TIME),
+            (counts.zoneless, NO_ZONE),
+            (counts.stray_events, "events outside any case, left out"),
+            (counts.nested, "attributes nested inside other attributes, left out"),
+            (counts.lists, "lists and containers, left out"),
+            (counts.foreign, "elements that XES does not know, left out"),
+            (counts.reserved, f"event attributes whose name starts with '{CASE_PREFIX}', left out"),
+            (counts.repeated, "values that the same case or event states again (the last one counts)"),
         )
-        yield from (f"{count} {what}" for count, what in told if count)
+        yield from (f"{what}: {count}" for count, what in told if count)
         for name in sorted(self._widened):
-            yield f"attribute '{name}' has whole and decimal numbers; read as decimal"
+            yield f"attribute '{shown(name)}' has whole and decimal numbers; read as decimal"
         for name in sorted(self._as_text):
-            yield f"attribute '{name}' has values of several types; read as text"
+            yield f"attribute '{shown(name)}' has values of several types; read as text"

@@ -1,7 +1,6 @@
 """Reading and writing CSV: everything is text first; a column becomes numbers or truth values only if all of it does."""
 
 import csv
-import gzip
 import io
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -13,7 +12,8 @@ import polars as pl
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import TIME_TYPE, EventLog
 from cloakwork.log.io.flat import flat_table, standard_names
-from cloakwork.log.io.source import LogStream, empty_file
+from cloakwork.log.io.output import open_output
+from cloakwork.log.io.source import LogStream, empty_file, shown
 
 _SEPARATORS: Final = ",;\t"
 _BOM: Final = "\ufeff"
@@ -44,7 +44,7 @@ def read_csv(
         [_inferred(table[name]) for name, full in names.kept.items() if full not in names.standard]
     )
     unnamed = len(header) - len(named)
-    notes = (f"{unnamed} columns without a name were left out",) if unnamed else ()
+    notes = (f"columns without a name, left out: {unnamed}",) if unnamed else ()
     return names.build(path, typed, line_of=lambda row: _line_of(data, separator, row), notes=notes)
 
 
@@ -68,7 +68,7 @@ def _header(path: Path, data: bytes) -> tuple[str, list[str]]:
     repeated = [name for name, count in Counter(header).items() if count > 1 and name.strip()]
     if repeated:
         raise LogError(
-            path, f"two columns are called '{repeated[0]}'", line=1, hint="give each column a name of its own"
+            path, f"two columns are called '{shown(repeated[0])}'", line=1, hint="give each column a name of its own"
         )
     return separator, header
 
@@ -89,8 +89,8 @@ def _table(path: Path, data: bytes, separator: str, header: list[str]) -> pl.Dat
         ) from None
     if table.width != len(header):
         raise LogError(path, "the header cannot be read", line=1, hint=_MEND)
-    if _may_lack_fields(data, separator, table) and (error := _broken_row(path, data, separator, len(header))):
-        raise error
+    if _may_lack_fields(data, separator, table) and (broken := _broken_row(path, data, separator, len(header))):
+        raise broken
     table.columns = [name if name.strip() else f"\0{place}" for place, name in enumerate(header)]
     return table.with_columns(pl.when(pl.all() != "").then(pl.all()))
 
@@ -155,9 +155,5 @@ def write_csv(log: EventLog, path: Path) -> None:
     table = flat_table(log, path)
     times = [name for name, dtype in table.schema.items() if isinstance(dtype, pl.Datetime)]
     table = table.with_columns(pl.col(times).dt.strftime(_WRITTEN))
-    with path.open("wb") as raw:
-        if path.suffix.lower() != ".gz":
-            table.write_csv(raw, line_terminator="\r\n")
-            return
-        with gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw, mtime=0) as packed:
-            table.write_csv(packed, line_terminator="\r\n")
+    with open_output(path) as out:
+        table.write_csv(out, line_terminator="\r\n")

@@ -10,7 +10,9 @@ import polars as pl
 
 from cloakwork.errors import LogError, OutputError
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
-from cloakwork.log.io.times import parse_times
+from cloakwork.log.io.columns import NO_ACTIVITY, NO_TIME, NO_ZONE
+from cloakwork.log.io.source import shown
+from cloakwork.log.io.times import TIME_HINT, parse_times
 
 _OTHER_CASE_PREFIX: Final = "CASE_"
 _COMMON: Final = {
@@ -58,17 +60,52 @@ class Names:
         Rows without a case id are left out and noted. ``LogError`` when a text in the time column is no time;
         ``line_of`` gives the line of a row (from 0), where rows have lines. ``notes`` are added to the log's.
         """
-        renamed = frame.rename(self.kept)
+        renamed, left_out = _plain(frame.rename(self.kept))
         timed, zoneless = _timed(path, renamed, line_of)
         log = EventLog.from_polars(timed.with_columns(pl.col(CASE_ID, ACTIVITY).cast(pl.String)))
         told = (
-            (log.events[ACTIVITY].null_count(), "events have no activity"),
-            (log.events[TIMESTAMP].null_count(), "events have no timestamp"),
-            (zoneless, "timestamps name no zone; taken as UTC"),
+            (log.events[ACTIVITY].null_count(), NO_ACTIVITY),
+            (log.events[TIMESTAMP].null_count(), NO_TIME),
+            (zoneless, NO_ZONE),
         )
-        counted = tuple(f"{count} {what}" for count, what in told if count)
+        counted = tuple(f"{what}: {count}" for count, what in told if count)
         log = _standard_first(log)
-        return EventLog(log.events, log.cases, log.offsets, (*self.notes, *notes, *log.notes, *counted))
+        return EventLog(log.events, log.cases, log.offsets, (*self.notes, *notes, *left_out, *log.notes, *counted))
+
+
+def _plain(frame: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """The same table in the few types that a log has, and notes on columns that have none and were left out."""
+    plain = {name: _plain_column(frame[name]) for name in frame.columns}
+    notes = tuple(
+        f"column '{shown(name)}' holds {frame.schema[name]}, left out"
+        for name, column in plain.items()
+        if column is None
+    )
+    return pl.DataFrame([column for column in plain.values() if column is not None]), notes
+
+
+def _plain_column(column: pl.Series) -> pl.Series | None:
+    """A column as String, Int64, Float64, Boolean or UTC time; None when it is none of these."""
+    dtype = column.dtype
+    if dtype in (pl.String, pl.Boolean, pl.Null) or column.name == TIMESTAMP:
+        return column
+    if dtype.is_integer():
+        fits = column.cast(pl.Int64, strict=False)
+        return fits if fits.null_count() == column.null_count() else column.cast(pl.String)
+    if dtype.is_numeric():
+        return column.cast(pl.Float64)
+    if dtype in (pl.Date, pl.Datetime):
+        return _as_utc(column)
+    return column.cast(pl.String) if dtype in (pl.Categorical, pl.Enum, pl.Time) else None
+
+
+def _as_utc(times: pl.Series) -> pl.Series:
+    """Days and times as UTC microseconds; those without a zone are taken as UTC."""
+    times = times.cast(pl.Datetime("us")) if times.dtype == pl.Date else times
+    zoned = (
+        times if isinstance(times.dtype, pl.Datetime) and times.dtype.time_zone else times.dt.replace_time_zone("UTC")
+    )
+    return zoned.cast(TIME_TYPE)
 
 
 def _standard_first(log: EventLog) -> EventLog:
@@ -88,14 +125,12 @@ def _timed(path: Path, frame: pl.DataFrame, line_of: Callable[[int], int] | None
                 path,
                 "the timestamp cannot be read",
                 line=line_of(int(bad[0])) if line_of else None,
-                hint="write timestamps as 2024-05-31T13:45:00+02:00",
+                hint=TIME_HINT,
             )
         times, zoneless = read.values, read.zoneless
-    elif times.dtype == pl.Date:
-        times, zoneless = times.cast(pl.Datetime("us")).dt.replace_time_zone("UTC"), len(times) - times.null_count()
-    elif isinstance(times.dtype, pl.Datetime):
-        if times.dtype.time_zone is None:
-            times, zoneless = times.dt.replace_time_zone("UTC"), len(times) - times.null_count()
+    elif times.dtype in (pl.Date, pl.Datetime):
+        zoned = isinstance(times.dtype, pl.Datetime) and times.dtype.time_zone
+        times, zoneless = _as_utc(times), 0 if zoned else len(times) - times.null_count()
     elif times.dtype != pl.Null:
         raise LogError(
             path,
@@ -114,7 +149,7 @@ def standard_names(
     """
     found = {standard: _found(path, standard, header, columns or {}) for standard in _COMMON}
     notes = tuple(
-        f"column '{name}' was taken as the {_MEANING[standard]}"
+        f"column '{shown(name)}' was taken as the {_MEANING[standard]}"
         for standard, name in found.items()
         if name != standard and standard not in (columns or {})
     )
@@ -134,7 +169,7 @@ def _found(path: Path, standard: str, header: Sequence[str], columns: Mapping[st
     if wanted := columns.get(standard):
         if wanted in header:
             return wanted
-        raise _missing(path, f"there is no column '{wanted}'", (wanted,), header)
+        raise _missing(path, standard, f"there is no column '{shown(wanted)}'", (wanted,), header)
     if standard in header:
         return standard
     taken = set(columns.values()) | {name for name in _COMMON if name in header}
@@ -142,19 +177,18 @@ def _found(path: Path, standard: str, header: Sequence[str], columns: Mapping[st
     for common in _COMMON[standard]:
         if common in lowered:
             return lowered[common]
-    raise _missing(path, f"there is no column for the {_MEANING[standard]}", _COMMON[standard], header)
+    raise _missing(path, standard, f"there is no column for the {_MEANING[standard]}", _COMMON[standard], header)
 
 
-def _missing(path: Path, message: str, wanted: Sequence[str], header: Sequence[str]) -> LogError:
-    shown = ", ".join(name.strip()[:40] for name in header[:12]) + (", ..." if len(header) > 12 else "")
-    shown = " ".join(shown.split())
+def _missing(path: Path, standard: str, message: str, wanted: Sequence[str], header: Sequence[str]) -> LogError:
+    listed = ", ".join(shown(name) for name in header[:12]) + (", ..." if len(header) > 12 else "")
     close = next(iter(_close(wanted, header)), None)
-    meant = f"did you mean '{close}'? " if close else ""
+    meant = f"did you mean '{shown(close)}'? " if close else ""
     return LogError(
         path,
-        f"{message}; the columns are {shown}",
+        f"{message}; the columns are {listed}",
         line=1 if path.suffix.lower() in {".csv", ".gz"} else None,
-        hint=f"{meant}name the column for it, e.g. columns={{'{CASE_ID}': '...'}}",
+        hint=f"{meant}map '{standard}' to the column that holds it",
     )
 
 
@@ -170,7 +204,7 @@ def _refuse_collisions(path: Path, kept: Mapping[str, str]) -> None:
         if full in by_name:
             raise LogError(
                 path,
-                f"columns '{by_name[full]}' and '{name}' both stand for '{full}'",
+                f"columns '{shown(by_name[full])}' and '{shown(name)}' both stand for '{shown(full)}'",
                 hint="remove or rename one of them",
             )
         by_name[full] = name

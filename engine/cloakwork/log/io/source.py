@@ -28,7 +28,7 @@ class LogStream:
             self._raw: IO[bytes] = path.open("rb")
             packed = self._raw.read(2) == GZIP_MAGIC
             self._raw.seek(0)
-        self._bytes: IO[bytes] = gzip.GzipFile(fileobj=self._raw) if packed else self._raw
+        self._bytes: IO[bytes] | gzip.GzipFile = gzip.GzipFile(fileobj=self._raw) if packed else self._raw
 
     def read(self, size: int = -1) -> bytes:
         """The next ``size`` bytes (all that are left when negative); fewer only at the end."""
@@ -87,6 +87,12 @@ def format_by_suffix(path: Path) -> Format | None:
     if suffixes and suffixes[-1] == ".gz":
         suffixes.pop()
     return SUFFIXES.get(suffixes[-1]) if suffixes else None
+
+
+def shown(name: str) -> str:
+    """A name from a file, fit for one line of a message: blanks collapsed, control characters out, cut at 60."""
+    plain = "".join(char for char in " ".join(name.split()) if char.isprintable())
+    return plain if len(plain) <= 60 else plain[:57] + "..."
 
 
 def empty_file(path: Path) -> LogError:

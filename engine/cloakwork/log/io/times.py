@@ -7,6 +7,7 @@ import polars as pl
 
 from cloakwork.log.eventlog import TIME_TYPE
 
+TIME_HINT: Final = "write timestamps as 2024-05-31T13:45:00+02:00"
 _ISO: Final = "%Y-%m-%dT%H:%M:%S%.f%:z"
 _LOOSE: Final = (
     r"^\s*(?<year>\d{4})[-/](?<month>\d{2})[-/](?<day>\d{2})"
@@ -65,8 +66,8 @@ def _canonical(parts: pl.DataFrame) -> pl.Series:
 
 def _within_calendar(times: pl.Series) -> pl.Series:
     """The same times, null outside the years 1 to 9999."""
-    physical = times.to_physical()
-    low, high = physical.min(), physical.max()
-    if low is None or (int(low) >= _EARLIEST and int(high) <= _LATEST):  # type: ignore[call-overload]
+    microseconds = times.to_physical()
+    inside = microseconds.is_between(_EARLIEST, _LATEST)
+    if inside.all():  # nulls count as inside
         return times
-    return times.to_frame("t").select(pl.when(physical.is_between(_EARLIEST, _LATEST)).then("t")).to_series()
+    return times.to_frame("time").select(pl.when(inside).then("time")).to_series()

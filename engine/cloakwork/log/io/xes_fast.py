@@ -195,7 +195,7 @@ def _opens_first_trace(stream: LogStream, header: bytes, start: int) -> bool:
     xml = LogXml(stream.path)
     try:
         xml.feed(header)
-    except expat.ExpatError:
+    except (expat.ExpatError, LookupError, ValueError):  # the latter two: an encoding that Python does not know
         return False
     return xml.plain and xml.traces == 1 and xml.trace_at == start
 

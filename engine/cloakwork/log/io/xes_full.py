@@ -15,14 +15,16 @@ import numpy as np
 import polars as pl
 
 from cloakwork.errors import LogError
-from cloakwork.log.eventlog import CASE_PREFIX, EventLog
+from cloakwork.log.eventlog import CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.io.columns import KIND_OF, BadValue, ColumnBuilder, Kind, Run, Scope
-from cloakwork.log.io.source import LogStream, empty_file
+from cloakwork.log.io.source import LogStream, empty_file, shown
+from cloakwork.log.io.times import TIME_HINT
 
 _CHUNK: Final = 1 << 20  # bytes
 _PLAIN_ENCODINGS: Final = {None, "UTF-8", "UTF8"}
 _HINTS: Final = {
     expat.errors.XML_ERROR_NO_ELEMENTS: "the file breaks off or is no XML; export the log again",
+    expat.errors.XML_ERROR_SYNTAX: "this is no XML; export the log as XES, or name the file after its format",
     expat.errors.XML_ERROR_UNCLOSED_TOKEN: "the file breaks off here; export or copy it again",
     expat.errors.XML_ERROR_UNCLOSED_CDATA_SECTION: "the file breaks off here; export or copy it again",
     expat.errors.XML_ERROR_UNDEFINED_ENTITY: "write the character itself, or a numeric reference",
@@ -109,7 +111,7 @@ class LogXml:
     def _start_root(self, name: str) -> None:
         namespace, blank, local = name.rpartition(" ")
         if local != "log":
-            raise self._fault(f"the file is XML, but its root is <{local}>, not <log>", "give an XES file")
+            raise self._fault(f"the file is XML, but its root is <{shown(local)}>, not <log>", "give an XES file")
         self._place = "log"
         self._trace, self._event = f"{namespace}{blank}trace", f"{namespace}{blank}event"
         self._kinds = {f"{namespace}{blank}{element}": kind for element, kind in KIND_OF.items()}
@@ -208,9 +210,9 @@ def read_full(stream: LogStream, keep: Callable[[str], bool] | None, as_text: fr
     except BadValue as bad:
         raise LogError(
             stream.path,
-            f"the value of attribute '{bad.key}' is no {bad.kind}",
+            f"the value of attribute '{shown(bad.key)}' is no {bad.kind}",
             line=bad.line,
-            hint=f"write a valid {bad.kind}, or declare the attribute as <string>",
+            hint=TIME_HINT if bad.key == TIMESTAMP else f"write a valid {bad.kind}, or declare it as <string>",
         ) from None
     except (LookupError, UnicodeError, ValueError) as error:
         raise LogError(

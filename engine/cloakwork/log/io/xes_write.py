@@ -4,11 +4,11 @@ Nothing of a source file comes along: the header is the same for every log save 
 caller states. Characters that XML 1.0 cannot express (most control characters, lone U+FFFE and U+FFFF) become U+FFFD.
 """
 
-import gzip
+import math
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
@@ -16,9 +16,9 @@ import polars as pl
 
 from cloakwork.log.eventlog import CASE_PREFIX, EventLog
 from cloakwork.log.io.annotation import Attribute, Extension
+from cloakwork.log.io.output import open_output
 
 _BATCH: Final = 50_000  # events a time, so that the text of a large log never lies in memory whole
-_COMPRESSION: Final = 6
 _STANDARD: Final = (
     Extension("Concept", "concept", "http://www.xes-standard.org/concept.xesext"),
     Extension("Time", "time", "http://www.xes-standard.org/time.xesext"),
@@ -38,21 +38,11 @@ def write_xes(
     log: EventLog, path: Path, annotations: tuple[Attribute, ...] = (), extensions: tuple[Extension, ...] = ()
 ) -> None:
     """Write ``log`` as XES; packed by gzip when ``path`` ends in ``.gz``. ``OSError`` when it cannot be written."""
-    with path.open("wb") as raw:
-        if path.suffix.lower() != ".gz":
-            _write(log, raw, annotations, extensions)
-            return
-        with gzip.GzipFile("", "wb", compresslevel=_COMPRESSION, fileobj=raw, mtime=0) as packed:
-            _write(log, packed, annotations, extensions)
-
-
-def _write(
-    log: EventLog, out: IO[bytes], annotations: tuple[Attribute, ...], extensions: tuple[Extension, ...]
-) -> None:
-    out.write(_header(annotations, extensions).encode())
-    for text in _batches(log):
-        out.write(text.encode())
-    out.write(b"</log>\n")
+    with open_output(path) as out:
+        out.write(_header(annotations, extensions).encode())
+        for text in _batches(log):
+            out.write(text.encode())
+        out.write(b"</log>\n")
 
 
 def _header(annotations: tuple[Attribute, ...], extensions: tuple[Extension, ...]) -> str:
@@ -99,9 +89,9 @@ def _typed(value: str | int | float | bool | datetime) -> tuple[str, str]:
 
 
 def _float_text(value: float) -> str:
-    if value != value:
-        return "NaN"
-    return repr(value) if abs(value) != float("inf") else ("INF" if value > 0 else "-INF")
+    if math.isinf(value):
+        return "INF" if value > 0 else "-INF"
+    return "NaN" if math.isnan(value) else repr(value)
 
 
 def _quoted(text: str) -> str:

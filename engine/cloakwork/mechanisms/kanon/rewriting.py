@@ -27,7 +27,9 @@ from cloakwork.noise import Noise
 
 SOURCE: Final = "source"
 TARGET: Final = "target"
-ASSIGNMENT_SCHEMA: Final = pl.Schema({SOURCE: pl.List(pl.String), TARGET: pl.List(pl.String), CASES: pl.Int64})
+ASSIGNMENT_SCHEMA: Final = pl.Schema(
+    [(SOURCE, pl.List(pl.String())), (TARGET, pl.List(pl.String())), (CASES, pl.Int64())]
+)
 INSERTED: Final = -1
 
 

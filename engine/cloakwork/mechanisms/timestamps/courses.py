@@ -119,7 +119,7 @@ def times_of(log: EventLog, noised: Courses, bounds: Bounds, noise: Noise) -> St
     starts = _starts(log, noised, bounds, noise)
     since_start = _since_start(log, noised, gaps, noise)
     ordered = np.floor(project(since_start.astype(np.float64), log.offsets) + 0.5).astype(np.int64)
-    return np.clip(np.repeat(starts, lengths) + ordered, *bounds.released)
+    return np.asarray(np.clip(np.repeat(starts, lengths) + ordered, *bounds.released), np.int64)
 
 
 def _starts(log: EventLog, noised: Courses, bounds: Bounds, noise: Noise) -> Steps:
@@ -189,7 +189,7 @@ def _between_two(pool: Steps, group: NDArray[np.int64], wanted: NDArray[np.int64
     first, size = np.where(size > 0, first, 0), np.where(size > 0, size, len(pool))
     one, other = (pool[order][first + noise.uniform(size)] for _ in range(2))
     low = np.minimum(one, other)
-    return low + noise.uniform(np.maximum(one, other) - low + 1)
+    return np.asarray(low + noise.uniform(np.maximum(one, other) - low + 1), np.int64)
 
 
 def _sums_in_case(values: Steps, offsets: NDArray[np.int64]) -> Steps:

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Final, Literal
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from pydantic import AwareDatetime, Field, JsonValue
+from pydantic import AwareDatetime, Field, JsonValue, model_validator
 
 from cloakwork.budget import Currency
 from cloakwork.facts import Facts, Window
@@ -18,16 +18,17 @@ from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem
-from cloakwork.mechanisms.timestamps.courses import CALENDAR, READABLE, Bounds, Grid, measure, times_of
+from cloakwork.mechanisms.timestamps.courses import CALENDAR, READABLE, Bounds, Courses, Grid, measure, times_of
 from cloakwork.noise import Noise, drawn_scale
 from cloakwork.privacy_event import Composed, DiscreteLaplace, PrivacyEvent, Repeated
 from cloakwork.quantities import Duration, Frozen
 
 START_SHARE: Final = "start_share"
+NOISED: Final = "noised"
 LARGEST_SCALE: Final = 2.0**53
 """Grid steps; beyond it ``noise`` cannot draw."""
 
-SATURATED: Final = 2**61
+SATURATED: Final = 2**60
 """Grid steps; noise is clamped to this, as no sum of it and a time of the calendar then leaves int64."""
 
 _ABOVE: Final = 1 + Fraction(1, 10**12)
@@ -43,11 +44,13 @@ class LaplaceParams(Frozen):
     ``scope`` ``event``: each raw time is protected against shifts of up to ``shift``. ``case``: all times of a unit's
     cases are protected; ``window`` bounds the starts, ``longest_gap`` the gaps, ``longest_case`` the events (all times
     behind the M-th of a case are ignored), ``max_cases`` the cases of a unit; ``start_share`` is the part of
-    ``epsilon`` that goes to the start.
+    ``epsilon`` that goes to the start. ``noised``: what noise is added to, ``gaps`` (and starts) or, for scope
+    ``event`` alone, every one of the ``times``.
 
     Derived, in steps of ``grid``: ``start_scale`` and ``gap_scale`` of the discrete Laplace noise (``gap_scale`` is 0
-    where no gap is released); ``start_steps`` and ``gap_steps``, by how much one released value can move when what the
-    claim protects changes.
+    where no gap is noised); ``start_steps`` and ``gap_steps``, by how much one noised value can move when what the
+    claim protects changes. The scales are what the cost is computed from; the steps must be what the rest implies, so
+    a plan that was changed by hand either costs more or is not valid.
     """
 
     scope: Literal["event", "case"]
@@ -64,6 +67,33 @@ class LaplaceParams(Frozen):
     longest_case: Annotated[int, Field(ge=1)] | None = None
     max_cases: Annotated[int, Field(ge=1)] = 1
     start_share: Annotated[float, Field(gt=0, le=1)] | None = None
+    noised: Literal["gaps", "times"] = "gaps"
+
+    @model_validator(mode="after")
+    def _derived_from_the_rest(self) -> "LaplaceParams":
+        if self.scope == "event":
+            complete = self.shift is not None and self.shift > timedelta(0)
+        else:
+            complete = None not in (self.window, self.longest_gap, self.longest_case) and self.noised == "gaps"
+        if not complete:
+            raise ValueError(f"scope {self.scope} lacks what it is bounded by")
+        if (self.start_steps, self.gap_steps) != self._implied_steps():
+            raise ValueError("start_steps and gap_steps do not follow from the rest")
+        if self.start_scale <= 0 or (self.gap_scale <= 0 and self.noises_gaps):
+            raise ValueError("scales must be positive")
+        return self
+
+    @property
+    def noises_gaps(self) -> bool:
+        """Whether any gap gets noise of its own."""
+        return self.noised == "gaps" and self.longest_case != 1
+
+    def _implied_steps(self) -> tuple[int, int]:
+        if self.shift is not None and self.scope == "event":
+            return (_steps(self.shift, self.grid), _steps(self.shift, self.grid))
+        window, gap = self.window, self.longest_gap
+        assert window is not None and gap is not None  # noqa: S101 - the validator holds
+        return (_steps(window.end - window.start, self.grid), _steps(gap, self.grid))
 
 
 class TimestampLaplace:
@@ -79,6 +109,10 @@ class TimestampLaplace:
     values move, each by at most s steps, and noise of scale 2 s / epsilon gives epsilon. Where k-anonymisation deleted
     events between two kept ones, or inserted some, the gap spans from one raw time to the next all the same: which
     events are kept follows from the control flow, so a deleted event's time enters nothing, a kept one's at most two values.
+
+    With option ``noised: times`` each rounded time gets noise itself, before differences are taken. One raw time then
+    moves one noised value, so that half the noise, s / epsilon, gives the same epsilon, and errors do not add up along
+    a case. Not so for scope case, where a time is bounded far more loosely than a gap.
 
     **Scope case** (bounded differential privacy of all times of a unit, given the control flow). The start is clamped to
     the window (W steps), each of at most M - 1 gaps to [0, longest_gap] (G steps). One case's times move the start by at
@@ -124,12 +158,13 @@ class TimestampLaplace:
         return _offer_case_scope(goal, facts, options)
 
     def event(self, params: LaplaceParams, facts: Facts) -> PrivacyEvent:
-        """Scope event: two values that move by ``shift`` together. Scope case: start and M - 1 gaps of every case."""
+        """Scope event: what one raw time moves, two values or one. Scope case: start and M - 1 gaps of every case."""
         start_scale = drawn_scale(params.start_scale)
         if params.scope == "event":
-            return DiscreteLaplace(scale=start_scale, sensitivity=2 * params.start_steps)
+            moved = 2 if params.noised == "gaps" else 1
+            return DiscreteLaplace(scale=start_scale, sensitivity=moved * params.start_steps)
         values: tuple[PrivacyEvent, ...] = (DiscreteLaplace(scale=start_scale, sensitivity=params.start_steps),)
-        if params.longest_case and params.longest_case > 1:
+        if params.noises_gaps and params.longest_case:
             gap = DiscreteLaplace(scale=drawn_scale(params.gap_scale), sensitivity=params.gap_steps)
             values += (Repeated(times=params.longest_case - 1, event=gap),)
         return Repeated(times=params.max_cases, event=Composed(events=values))
@@ -164,12 +199,15 @@ class TimestampLaplace:
 def _offer_event_scope(
     goal: MetricPrivacy, facts: Facts, options: Mapping[str, JsonValue]
 ) -> Offer[LaplaceParams] | Refusal:
-    if options:
-        return Refusal("misconfigured", f"it has no options for metric privacy; got {', '.join(sorted(options))}")
+    if unknown := sorted(set(options) - {NOISED}):
+        return Refusal("misconfigured", f"unknown option {', '.join(unknown)}; for metric privacy it knows {NOISED}")
+    noised = options.get(NOISED, "gaps")
+    if noised not in ("gaps", "times"):
+        return Refusal("misconfigured", f"{NOISED} must be gaps or times")
     if goal.shift <= timedelta(0):
         return Refusal("misconfigured", "the shift must be longer than 0")
     steps = _steps(goal.shift, facts.grid)
-    scale = _rounded_up(Fraction(2 * steps) / Fraction(goal.epsilon))
+    scale = _rounded_up(Fraction(2 * steps if noised == "gaps" else steps) / Fraction(goal.epsilon))
     if scale > LARGEST_SCALE:
         return _too_wide()
     params = LaplaceParams(
@@ -179,18 +217,20 @@ def _offer_event_scope(
         epoch=facts.epoch,
         shift=goal.shift,
         start_scale=scale,
-        gap_scale=scale,
+        gap_scale=scale if noised == "gaps" else 0.0,
         start_steps=steps,
         gap_steps=steps,
+        noised="gaps" if noised == "gaps" else "times",
     )
-    return Offer(params, f"adds noise of scale {scale:.6g} grid steps to each case's start and to each gap")
+    where = "each case's start and to each gap" if noised == "gaps" else "each time"
+    return Offer(params, f"adds noise of scale {scale:.6g} grid steps to {where}")
 
 
 def _offer_case_scope(
     goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
 ) -> Offer[LaplaceParams] | Refusal:
     if unknown := sorted(set(options) - {START_SHARE}):
-        return Refusal("misconfigured", f"unknown option {', '.join(unknown)}; it knows {START_SHARE}")
+        return Refusal("misconfigured", f"unknown option {', '.join(unknown)}; for whole cases it knows {START_SHARE}")
     window, gap, events = facts.window, facts.longest_gap, facts.longest_case
     if window is None or gap is None or events is None:
         declared = {"assume.window": window, "assume.longest_gap": gap, "assume.longest_case": events}
@@ -253,7 +293,7 @@ def _rounded_up(scale: Fraction) -> float:
 
 def _bounds(params: LaplaceParams, grid: Grid) -> Bounds:
     """The public bounds of what is noised and of what is released, in grid steps from the epoch."""
-    if params.window is None:
+    if params.scope == "event" or params.window is None:
         return Bounds(released=grid.edges(READABLE))
     first, last = grid.edges(params.window)
     span = ((params.longest_case or 1) - 1) * params.gap_steps
@@ -271,11 +311,7 @@ def _release(log: EventLog, params: LaplaceParams, noise: Noise) -> EventLog:
     grid = Grid(params.epoch, params.grid)
     bounds = _bounds(params, grid)
     raw = measure(log, grid, bounds)
-    noised = replace(
-        raw,
-        starts=raw.starts + _draw(noise, params.start_scale, len(raw.starts)),
-        gaps=raw.gaps + _draw(noise, params.gap_scale, len(raw.gaps)),
-    )
+    noised = _noised_times(raw, params, noise) if params.noised == "times" else _noised_gaps(raw, params, noise)
     times = grid.instants(times_of(log, noised, bounds, noise))
     return replace(log, events=log.events.with_columns(times))
 
@@ -285,3 +321,17 @@ def _draw(noise: Noise, scale: float, size: int) -> NDArray[np.int64]:
     if size == 0:
         return np.zeros(0, np.int64)
     return np.clip(noise.laplace_values(scale, size), -SATURATED, SATURATED)
+
+
+def _noised_gaps(raw: Courses, params: LaplaceParams, noise: Noise) -> Courses:
+    starts = raw.starts + _draw(noise, params.start_scale, len(raw.starts))
+    return replace(raw, starts=starts, gaps=raw.gaps + _draw(noise, params.gap_scale, len(raw.gaps)))
+
+
+def _noised_times(raw: Courses, params: LaplaceParams, noise: Noise) -> Courses:
+    """Noise on every time is, for starts, itself, and for gaps, the difference of two times' noise."""
+    start_noise = _draw(noise, params.start_scale, len(raw.starts))
+    by_row = np.argsort(np.concatenate([raw.start_rows, raw.gap_rows]))
+    drawn = np.concatenate([start_noise, _draw(noise, params.start_scale, len(raw.gaps))])[by_row]
+    begins = by_row < len(raw.starts)
+    return replace(raw, starts=raw.starts + drawn[begins], gaps=raw.gaps + np.diff(drawn, prepend=0)[~begins])
