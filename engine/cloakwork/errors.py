@@ -10,6 +10,7 @@
      |- LogError              the event log cannot be read as a log            exit 1
      |- MechanismError        a mechanism cannot do what it was asked          exit 1
      |- OutputError           the release cannot be written                    exit 1
+     |- LedgerError           the ledger cannot be read, written or trusted    exit 1
     PlanUnsound (AssertionError)   a bug in a mechanism or in us
 
 Errors carry the objects they speak of; ``str(error)`` is what a person reads, one line a problem.
@@ -89,13 +90,29 @@ class BudgetExceeded(CloakworkError):
     exit_code = 4
 
     def __init__(
-        self, dataset: str, currency: str, requested: tuple[float, float], remaining: tuple[float, float]
+        self,
+        dataset: str,
+        currency: str,
+        requested: tuple[float, float],
+        remaining: tuple[float, float],
+        *,
+        reason: str | None = None,
     ) -> None:
         self.dataset, self.currency, self.requested, self.remaining = dataset, currency, requested, remaining
+        self.reason = reason
+        asked, left = _told_apart(requested, remaining)
         super().__init__(
-            f"budget of dataset '{dataset}' ({currency}) is exhausted: this release costs epsilon {requested[0]:g}, "
-            f"delta {requested[1]:g}; left are epsilon {remaining[0]:g}, delta {remaining[1]:g}"
+            f"budget of dataset '{dataset}' ({currency}) is exhausted: this release costs {asked}; left are {left}"
+            + (f"; {reason}" if reason else "")
         )
+
+
+def _told_apart(requested: tuple[float, float], remaining: tuple[float, float]) -> tuple[str, str]:
+    """Both costs as people read them, with every digit where six digits would make them look alike."""
+    asked, left = (f"epsilon {epsilon:g}, delta {delta:g}" for epsilon, delta in (requested, remaining))
+    if asked == left:
+        asked, left = (f"epsilon {epsilon!r}, delta {delta!r}" for epsilon, delta in (requested, remaining))
+    return asked, left
 
 
 class GuaranteeBroken(CloakworkError):
@@ -136,6 +153,14 @@ class MechanismError(CloakworkError):
 
 class OutputError(CloakworkError):
     """A release or file cannot be written where it was asked for."""
+
+
+class LedgerError(CloakworkError):
+    """The ledger cannot be opened, read or written, or no longer is what it was; ``url`` without its password."""
+
+    def __init__(self, url: str, message: str) -> None:
+        self.url = url
+        super().__init__(f"ledger {url}: {message}")
 
 
 class PlanUnsound(AssertionError):

@@ -1,0 +1,131 @@
+"""From a budget to the noise: the user states epsilon and delta, the engine finds scale and threshold.
+
+Every result errs to the safe side: what it costs, recomputed, is never more than what was asked for.
+"""
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Final
+
+from cloakwork._sampler import LARGEST, exp_bounds
+from cloakwork.accounting.events import cost, naive
+from cloakwork.accounting.exact import exactly, rounded_down, rounded_up
+from cloakwork.budget import Cost
+from cloakwork.errors import MechanismError
+from cloakwork.privacy_event import PrivacyEvent
+
+SMALLEST: Final = 2.0**-7
+"""The least scale that is searched: noise below it is zero for all purposes."""
+
+UNDECLARED_DELTA: Final = 1e-6
+
+_BITS: Final = 256
+
+
+def smallest_scale(event_of_scale: Callable[[float], PrivacyEvent], target: Cost) -> float:
+    """The smallest scale (grid steps) whose event costs at most ``target``; a millionth above it at most.
+
+    ``event_of_scale`` gives the event at a scale (or sigma); its cost must fall as the scale grows. Where costs simply
+    add up (one Laplace measurement) the last float that meets the target is found.
+
+    Raises MechanismError when no scale up to 2**53 grid steps meets the target.
+    """
+    high = _meeting(event_of_scale, target)
+    low = high / 2
+    if low < SMALLEST:
+        return high
+    while high - low > _tolerance(event_of_scale(high), target) * high:
+        middle = (low + high) / 2
+        if not low < middle < high:
+            break
+        low, high = (low, middle) if _meets(event_of_scale(middle), target) else (middle, high)
+    return high
+
+
+def _meeting(event_of_scale: Callable[[float], PrivacyEvent], target: Cost) -> float:
+    """A scale that meets the target, half of which does not (or is below ``SMALLEST``)."""
+    scale = 1.0
+    while not _meets(event_of_scale(scale), target):
+        scale *= 2
+        if scale > LARGEST:
+            raise MechanismError(
+                "calibration", f"no amount of noise meets epsilon {target.epsilon:g}, delta {target.delta:g}"
+            )
+    while scale / 2 >= SMALLEST and _meets(event_of_scale(scale / 2), target):
+        scale /= 2
+    return scale
+
+
+def _meets(event: PrivacyEvent, target: Cost) -> bool:
+    found = cost(event, target.delta)
+    return found.epsilon <= target.epsilon and found.delta <= target.delta
+
+
+def _tolerance(event: PrivacyEvent, target: Cost) -> float:
+    return 0.0 if cost(event, target.delta) == naive(event) else 1e-6
+
+
+def partition_threshold(scale: float, delta: float, max_cases: int = 1) -> int:
+    """The least integer tau with ``m * Pr[m + DLap(scale) >= tau] <= delta``, for m = ``max_cases`` per unit.
+
+    Releasing count + DLap(scale) for the keys present whose noisy count reaches tau is then (m/scale, delta)-DP
+    (``privacy.md`` 6.1; Desfontaines, Voss, Gipson and Mandayam 2022 for m = 1). Computed with proved enclosures.
+
+    Raises MechanismError unless ``1/scale >= -ln(1 - delta)``, which the theorem needs.
+    """
+    _check(scale, max_cases)
+    if not 0 < delta < 1:
+        raise MechanismError("threshold", f"delta must lie between 0 and 1; it is {delta:g}")
+    if _exp_minus(1 / Fraction(scale))[1] > 1 - exactly(delta):
+        raise MechanismError(
+            "threshold",
+            f"a scale of {scale:g} is too large for delta {delta:g}: 1/scale must be at least -ln(1 - delta)",
+        )
+    allowed = min(exactly(delta), Fraction(delta)) / max_cases
+    above = math.ceil(scale * max(0.0, math.log(max_cases / delta) - math.log1p(math.exp(-1 / scale))))
+    while _tail(scale, above)[1] > allowed:
+        above += 1
+    while _tail(scale, above - 1)[1] <= allowed:
+        above -= 1
+    return max_cases + above
+
+
+def threshold_delta(scale: float, tau: int, max_cases: int = 1) -> float:
+    """``m * Pr[m + DLap(scale) >= tau]`` for m = ``max_cases``, rounded up and at most 1: the delta that ``tau`` spends."""
+    _check(scale, max_cases)
+    return min(1.0, rounded_up(max_cases * _tail(scale, tau - max_cases)[1]))
+
+
+def largest_delta(units_at_most: int | None) -> float:
+    """The largest delta a policy may ask for: 1/(10 n0), n0 a declared bound on the number of units; 1e-6 undeclared.
+
+    >>> largest_delta(1000), largest_delta(None)
+    (0.0001, 1e-06)
+    """
+    return UNDECLARED_DELTA if units_at_most is None else rounded_down(Fraction(1, 10 * units_at_most))
+
+
+def _check(scale: float, max_cases: int) -> None:
+    if not (math.isfinite(scale) and 0 < scale <= LARGEST) or max_cases < 1:
+        raise MechanismError(
+            "threshold", f"scale {scale:g} and at most {max_cases} cases a unit: both must be positive"
+        )
+
+
+def _exp_minus(x: Fraction) -> tuple[Fraction, Fraction]:
+    """Two rationals that enclose exp(-x)."""
+    if x > _BITS:
+        return Fraction(0), Fraction(1, 1 << _BITS)
+    low, high = exp_bounds(x, 2 * _BITS)
+    return Fraction(low, 1 << (2 * _BITS)), Fraction(high, 1 << (2 * _BITS))
+
+
+def _tail(scale: float, at_least: int) -> tuple[Fraction, Fraction]:
+    """Two rationals that enclose Pr[DLap(scale) >= at_least]: e**(-j/b) / (1 + e**(-1/b)) for j >= 1."""
+    if at_least < 1:
+        low, high = _tail(scale, 1 - at_least)
+        return 1 - high, 1 - low
+    step = _exp_minus(1 / Fraction(scale))
+    power = _exp_minus(at_least / Fraction(scale))
+    return power[0] / (1 + step[1]), power[1] / (1 + step[0])
