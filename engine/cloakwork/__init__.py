@@ -1,1 +1,50 @@
-"""Cloakwork: a declarative, policy-driven anonymization engine for process-mining event logs."""
+"""Cloakwork: a declarative, policy-driven anonymization engine for process-mining event logs.
+
+>>> import cloakwork
+>>> plan = cloakwork.make_plan(cloakwork.load_policy("policy.yaml"))   # doctest: +SKIP
+>>> release = cloakwork.apply(plan, "log.xes.gz")                      # doctest: +SKIP
+>>> cloakwork.publish(release, "release")                              # doctest: +SKIP
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cloakwork.accounting.ledger import Ledger
+    from cloakwork.api import apply, load_policy, make_plan, publish, read_log, verify
+    from cloakwork.log.eventlog import EventLog
+    from cloakwork.log.io import write_log
+    from cloakwork.plan.prove import prove
+
+_HOMES = {
+    "EventLog": "cloakwork.log.eventlog",
+    "Ledger": "cloakwork.accounting.ledger",
+    "apply": "cloakwork.api",
+    "load_policy": "cloakwork.api",
+    "make_plan": "cloakwork.api",
+    "prove": "cloakwork.plan.prove",
+    "publish": "cloakwork.api",
+    "read_log": "cloakwork.api",
+    "verify": "cloakwork.api",
+    "write_log": "cloakwork.log.io",
+}
+
+__all__ = [
+    "EventLog",
+    "Ledger",
+    "apply",
+    "load_policy",
+    "make_plan",
+    "prove",
+    "publish",
+    "read_log",
+    "verify",
+    "write_log",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used, so that ``import cloakwork`` and ``--help`` stay fast."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'cloakwork' has no attribute '{name}'")
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,29 +1,47 @@
 """The closed set of guarantees that a policy may ask for and a release may claim, each with its plain sentence."""
 
-from typing import Annotated, Literal
+import math
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
-from cloakwork.budget import guessing_advantage
+from cloakwork.budget import RARE, epsilon_of_advantage, guessing_advantage
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
-from cloakwork.quantities import Duration, Frozen, Number, format_duration
+from cloakwork.quantities import Duration, Frozen, Number, as_number, format_duration
 
-Columns = Annotated[tuple[str, ...], Field(min_length=1)]
-Epsilon = Annotated[Number, Field(gt=0)]
+Columns = Annotated[
+    tuple[str, ...],
+    Field(
+        min_length=1, description="Columns that are covered: control-flow, timestamps, metadata or attributes by name"
+    ),
+]
+Epsilon = Annotated[Number, Field(gt=0, description="How much one may learn at most; smaller is more private")]
+Delta = Annotated[
+    Number, Field(ge=0, lt=1, description="Probability that the bound of epsilon does not hold, for example 1.0e-6")
+]
+Attribute = Annotated[str, Field(description="Attribute that is protected, by name")]
 
 
 def _listed(columns: tuple[str, ...]) -> str:
     return " and ".join(", ".join(columns).rsplit(", ", 1))
 
 
+def _factor(epsilon: float) -> str:
+    return f"a factor {math.exp(epsilon):.3g} (epsilon = {epsilon:g})" if epsilon < 20 else f"a factor e^{epsilon:g}"
+
+
 class KAnonymity(Frozen):
     """Every released combination of ``over`` is shared by at least k distinct real cases (or units)."""
 
     kind: Literal["k-anonymity"]
-    k: Annotated[int, Field(ge=2)]
+    k: Annotated[int, Field(ge=2, strict=True, description="How many cases or units share what is released")]
     over: Columns = (CONTROL_FLOW,)
-    scope: Literal["variants", "prefixes"] = "variants"
-    count: Literal["cases", "units"] = "cases"
+    scope: Annotated[
+        Literal["variants", "prefixes"], Field(description="Complete courses of events, or also every beginning of one")
+    ] = "variants"
+    count: Annotated[Literal["cases", "units"], Field(description="What k counts: cases, or units of privacy")] = (
+        "cases"
+    )
 
     def sentence(self) -> str:
         """Say it to a person."""
@@ -38,10 +56,12 @@ class TCloseness(Frozen):
     """Within each class the attribute's distribution is within t of its distribution over the whole release."""
 
     kind: Literal["t-closeness"]
-    t: Annotated[Number, Field(gt=0)]
-    attribute: str
-    distance: Literal["emd", "stochastic"] = "emd"
-    classes: Literal["variants", "prefixes"] = "variants"
+    t: Annotated[Number, Field(gt=0, description="Largest distance between a class and the whole release")]
+    attribute: Attribute
+    distance: Annotated[
+        Literal["emd", "stochastic"], Field(description="How distance is measured; emd is the earth mover's distance")
+    ] = "emd"
+    classes: Annotated[Literal["variants", "prefixes"], Field(description="Which cases form a class")] = "variants"
 
     @property
     def over(self) -> tuple[str, ...]:
@@ -60,9 +80,9 @@ class LDiversity(Frozen):
     """Each class holds at least l well-represented values of the attribute."""
 
     kind: Literal["l-diversity"]
-    l: Annotated[Number, Field(gt=1)]  # noqa: E741 - the field's standard name
-    attribute: str
-    variety: Literal["distinct", "entropy"] = "distinct"
+    l: Annotated[Number, Field(gt=1, description="Fewest values in a class")]  # noqa: E741 - the field's standard name
+    attribute: Attribute
+    variety: Annotated[Literal["distinct", "entropy"], Field(description="How values are counted")] = "distinct"
 
     @property
     def over(self) -> tuple[str, ...]:
@@ -78,12 +98,14 @@ class ConfidenceBound(Frozen):
     """TLKC: background knowledge of size L matches at least K units and implies no sensitive value beyond C."""
 
     kind: Literal["confidence-bound"]
-    L: Annotated[int, Field(ge=1)]
-    K: Annotated[int, Field(ge=2)]
-    C: Annotated[Number, Field(gt=0, le=1)]
-    background: Literal["set", "multiset", "sequence", "relative"] = "sequence"
-    precision: Duration | None = None
-    attribute: str | None = None
+    L: Annotated[int, Field(ge=1, strict=True, description="How many events an attacker may know")]
+    K: Annotated[int, Field(ge=2, strict=True, description="How many units match that knowledge at least")]
+    C: Annotated[Number, Field(gt=0, le=1, description="Most confidence in a sensitive value, as a share of 1")]
+    background: Annotated[
+        Literal["set", "multiset", "sequence", "relative"], Field(description="What is known of those events")
+    ] = "sequence"
+    precision: Annotated[Duration | None, Field(description="How precisely their times are known")] = None
+    attribute: Annotated[str | None, Field(description="Sensitive attribute that C speaks of")] = None
 
     @property
     def over(self) -> tuple[str, ...]:
@@ -98,18 +120,50 @@ class ConfidenceBound(Frozen):
         )
 
 
+def _epsilon_or_advantage(schema: dict[str, Any]) -> None:
+    """Let the published schema accept ``guessing_advantage`` in place of ``epsilon``."""
+    schema["properties"]["guessing_advantage"] = {
+        "type": "number",
+        "exclusiveMinimum": 0,
+        "exclusiveMaximum": 1,
+        "description": "Instead of epsilon: the largest rise of an attacker's probability that somebody is in the log",
+    }
+    schema["required"] = [name for name in schema["required"] if name != "epsilon"]
+    schema["oneOf"] = [{"required": ["epsilon"]}, {"required": ["guessing_advantage"]}]
+
+
 class DifferentialPrivacy(Frozen):
     """The joint distribution of everything observable about ``over`` is (epsilon, delta)-DP.
 
     ``neighbours`` is *unbounded* (one unit's whole contribution added or removed) or *bounded* (one unit's timestamps
-    changed, control flow given).
+    changed, control flow given). A policy may state ``guessing_advantage`` instead of epsilon; it is read as the epsilon
+    that it comes to.
     """
+
+    model_config = ConfigDict(json_schema_extra=_epsilon_or_advantage)
 
     kind: Literal["differential-privacy"]
     epsilon: Epsilon
-    delta: Annotated[Number, Field(ge=0, lt=1)] = 0.0
+    delta: Delta = 0.0
     over: Columns
-    neighbours: Literal["unbounded", "bounded"] = "unbounded"
+    neighbours: Annotated[
+        Literal["unbounded", "bounded"],
+        Field(description="unbounded hides whether a unit is in the log, bounded hides when its events happened"),
+    ] = "unbounded"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_advantage(cls, values: Any) -> Any:
+        if not isinstance(values, dict) or "guessing_advantage" not in values:
+            return values
+        if "epsilon" in values:
+            raise ValueError("guessing_advantage and epsilon say the same thing: state one of them")
+        rest = {name: value for name, value in values.items() if name != "guessing_advantage"}
+        advantage = as_number(values["guessing_advantage"])
+        if not isinstance(advantage, int | float) or not 0 < advantage < 1:
+            raise ValueError("guessing_advantage must be a number between 0 and 1")
+        delta = as_number(values.get("delta", 0.0))
+        return {**rest, "epsilon": epsilon_of_advantage(advantage, delta if isinstance(delta, int | float) else 0.0)}
 
     @model_validator(mode="after")
     def _bounded_is_about_time(self) -> "DifferentialPrivacy":
@@ -119,17 +173,19 @@ class DifferentialPrivacy(Frozen):
 
     def sentence(self) -> str:
         """Say it to a person."""
-        advantage = guessing_advantage(self.epsilon)
+        apart = f" (apart from probability {self.delta:g})" if self.delta else ""
         if self.neighbours == "bounded":
             return (
                 f"Changing when the events of one protected unit happened, but not which events they were, changes the "
-                f"probability of any release by at most a factor e^{self.epsilon:g} (apart from probability {self.delta:g}): "
-                f"differential privacy over {_listed(self.over)}, given the control flow."
+                f"probability of any release by at most {_factor(self.epsilon)}{apart}: differential privacy over "
+                f"{_listed(self.over)}, given the control flow."
             )
+        rarely = f", apart from outcomes of probability {RARE * self.delta:g}" if self.delta else ""
         return (
-            f"Whether one protected unit is in the source log or not changes the probability of any release by at most a factor "
-            f"e^{self.epsilon:g} (apart from probability {self.delta:g}); a guess about somebody's presence improves by at most "
-            f"{advantage:.1%} (differential privacy over {_listed(self.over)})."
+            f"Whether one protected unit is in the source log or not changes the probability of any release by at most "
+            f"{_factor(self.epsilon)}{apart}; whoever guesses at somebody's presence gains at most "
+            f"{100 * guessing_advantage(self.epsilon, self.delta):.1f} percentage points{rarely} "
+            f"(differential privacy over {_listed(self.over)})."
         )
 
 
@@ -138,14 +194,14 @@ class MetricPrivacy(Frozen):
 
     kind: Literal["metric-privacy"]
     epsilon: Epsilon
-    shift: Duration
+    shift: Annotated[Duration, Field(description="How far a single time may move and stay hidden, for example 1h")]
     over: Columns = (TIMESTAMPS,)
 
     def sentence(self) -> str:
         """Say it to a person."""
         return (
             f"Moving one time of one event by up to {format_duration(self.shift)} changes the probability of any release by at "
-            f"most a factor e^{self.epsilon:g} (metric privacy over {_listed(self.over)}, given the control flow)."
+            f"most {_factor(self.epsilon)} (metric privacy over {_listed(self.over)}, given the control flow)."
         )
 
 
@@ -155,13 +211,15 @@ class LocalDP(Frozen):
     kind: Literal["local-dp"]
     epsilon: Epsilon
     over: Columns
-    per: Literal["value", "case"] = "value"
+    per: Annotated[Literal["value", "case"], Field(description="Whether epsilon covers one value or a whole case")] = (
+        "value"
+    )
 
     def sentence(self) -> str:
         """Say it to a person."""
         return (
             f"Each {self.per}'s contribution to {_listed(self.over)} was randomised: no released value is more than "
-            f"e^{self.epsilon:g} times likelier under one true value than under another. How many values there are is visible."
+            f"{math.exp(self.epsilon):.3g} times likelier under one true value than under another. How many there are shows."
         )
 
 

@@ -14,8 +14,9 @@ class Frozen(BaseModel):
 
 
 _UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
-_DURATION = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d|w)\s*$")
-DURATION_PATTERN = r"^\s*\d+(\.\d+)?\s*(ms|s|min|m|h|d|w)\s*$"
+_DURATION = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*(ms|s|min|m|h|d|w)\s*$")
+DURATION_PATTERN = r"^\s*[0-9]+(\.[0-9]+)?\s*(ms|s|min|m|h|d|w)\s*$"
+_NUMBER = re.compile(r"^[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?$")
 
 
 def parse_duration(text: Any) -> Any:
@@ -28,7 +29,10 @@ def parse_duration(text: Any) -> Any:
         match = _DURATION.match(text)
         if not match:
             raise ValueError("must be a duration such as 30s, 15m, 1h or 7d")
-        return timedelta(seconds=float(match[1]) * _UNITS[match[2]])
+        try:
+            return timedelta(milliseconds=round(float(match[1]) * _UNITS[match[2]] * 1000))
+        except OverflowError:
+            raise ValueError("must be a shorter duration") from None
     if isinstance(text, int | float):
         raise ValueError("must be a duration with its unit, such as 30s, 15m, 1h or 7d")
     return text
@@ -56,16 +60,16 @@ Duration = Annotated[
 ]
 
 
-def _as_number(value: Any) -> Any:
+def as_number(value: Any) -> Any:
+    """Read numbers that YAML took for text; leaves anything but text and truth values to pydantic."""
     # YAML 1.1 reads 1e-6 (no dot) as a string.
     if isinstance(value, str):
-        try:
-            return float(value)
-        except ValueError:
-            raise ValueError("must be a number") from None
+        if not _NUMBER.match(value):
+            raise ValueError("must be a number")
+        return float(value)
     if isinstance(value, bool):
         raise ValueError("must be a number")
     return value
 
 
-Number = Annotated[float, BeforeValidator(_as_number), WithJsonSchema({"type": "number"})]
+Number = Annotated[float, BeforeValidator(as_number, json_schema_input_type=float)]

@@ -19,13 +19,11 @@ from fractions import Fraction
 from string import ascii_lowercase
 from typing import Any, Final, Literal
 
-from pydantic import model_validator
-
 from cloakwork.accounting._journal import Break, Entry, Journal, Writing
+from cloakwork.accounting.charge import Charge
 from cloakwork.accounting.exact import exactly, rounded_down, rounded_up
 from cloakwork.budget import Cost, Currency
 from cloakwork.errors import BudgetExceeded, LedgerError
-from cloakwork.quantities import Duration, Frozen
 
 DEFAULT_URL: Final = "sqlite:///cloakwork.db"
 
@@ -35,26 +33,6 @@ URL_VARIABLE: Final = "CLOAKWORK_LEDGER"
 State = Literal["reserved", "committed", "failed", "cancelled"]
 
 CURRENCIES: Final[tuple[Currency, ...]] = ("unit", "metric", "local")
-
-
-class Charge(Frozen):
-    """What a release spends in one currency.
-
-    ``none`` marks a release without any DP guarantee: unbounded for DP purposes, charged to no budget.
-    ``metric`` costs are per ``shift``: the distance over which ``cost.epsilon`` holds; they are pure.
-    """
-
-    currency: Currency | Literal["none"]
-    cost: Cost = Cost(epsilon=math.inf)
-    shift: Duration | None = None
-
-    @model_validator(mode="after")
-    def _shift_is_for_metric(self) -> "Charge":
-        if (self.currency == "metric") != (self.shift is not None):
-            raise ValueError("a metric charge names its shift, and no other charge does")
-        if self.shift is not None and (self.shift <= timedelta(0) or self.cost.delta > 0):
-            raise ValueError("a metric charge has a positive shift and no delta")
-        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +138,7 @@ class Ledger:
         """Where the ledger lives, without a password."""
         return self._journal.name
 
-    def reserve(  # noqa: PLR0913 (all but the dataset by keyword: one row's columns)
+    def reserve(
         self,
         dataset: str,
         *,
@@ -196,6 +174,12 @@ class Ledger:
             _decide(dataset, charges, declared, _records(self.url, writing.entries, dataset))
             entry = writing.append("reserve", _fresh_id(), dataset, body)
         return Reservation(entry.release, dataset, tuple(charges), entry.digest, self)
+
+    def check(
+        self, dataset: str, *, charges: Sequence[Charge], totals: Mapping[Currency, Cost | None] | None = None
+    ) -> None:
+        """Raise BudgetExceeded where ``reserve`` would now; writes nothing. Only ``reserve`` decides."""
+        _decide(dataset, charges, _declared(charges, totals or {}), self.history(dataset))
 
     def commit(self, reservation: Reservation, statement_digest: str | None = None) -> None:
         """The release is complete; its cost stands for good. Raises LedgerError unless it is reserved."""

@@ -1,16 +1,135 @@
 """The command line, one file a command group."""
 
+import os
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
 from importlib import import_module
+from importlib.metadata import version
+from typing import Final, NamedTuple
 
 import click
 
-COMMANDS = {
-    "policy": "cloakwork.cli.policy:policy",
-    "plan": "cloakwork.cli.plan:plan",
-    "apply": "cloakwork.cli.apply:apply",
-    "verify": "cloakwork.cli.verify:verify",
-    "report": "cloakwork.cli.report:report",
-    "ledger": "cloakwork.cli.ledger:ledger",
-    "mechanisms": "cloakwork.cli.mechanisms:mechanisms",
+from cloakwork.errors import CloakworkError
+
+INTERRUPTED: Final = 130
+DEBUG: Final = "CLOAKWORK_DEBUG"
+
+
+class Home(NamedTuple):
+    """Where a command lives, as ``module:name``, and the sentence that ``cloakwork --help`` has for it."""
+
+    place: str
+    summary: str
+
+
+COMMANDS: Final[Mapping[str, Home]] = {
+    "policy": Home("cloakwork.cli.policy:policy", "Write, check, explain and compare privacy policies."),
+    "plan": Home("cloakwork.cli.plan:plan", "Say what would be done to a log, what it gives and what it costs."),
+    "apply": Home("cloakwork.cli.apply:apply", "Do it: write a release folder, or nothing."),
+    "verify": Home("cloakwork.cli.verify:verify", "Check that a release is what its statement says."),
+    "report": Home("cloakwork.cli.report:report", "Show the audit report of a release."),
+    "ledger": Home("cloakwork.cli.ledger:ledger", "Show and verify the budget that releases have spent."),
+    "mechanisms": Home("cloakwork.cli.mechanisms:mechanisms", "List what can be applied, and how far each is proved."),
 }
 """Each command's home: loaded when it is asked for, so that ``--help`` stays fast."""
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command only when it is run; its own help comes from the table of ``homes``."""
+
+    def __init__(self, *args: object, homes: Mapping[str, Home], **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # handed on as click's decorator gave them
+        self.homes = homes
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names in the table's order, which is the order of work."""
+        return list(self.homes)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command, imported now; None when the table has no such name."""
+        if cmd_name not in self.homes:
+            return None
+        module, _, name = self.homes[cmd_name].place.partition(":")
+        command = getattr(import_module(module), name)
+        assert isinstance(command, click.Command)  # noqa: S101 - the table is ours
+        return command
+
+    def invoke(self, ctx: click.Context) -> None:
+        """Run the command; the exit code is what it hands to ``ctx.exit``, whatever it returns."""
+        super().invoke(ctx)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the table into the help."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, home.summary) for name, home in self.homes.items()])
+
+
+def _print_version(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        click.echo(f"cloakwork {version('cloakwork')}")
+        ctx.exit()
+
+
+@click.group(
+    cls=LazyGroup,
+    homes=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 done, 1 error, 2 usage, 3 policy invalid or infeasible, 4 budget exhausted, "
+    "5 verification failed.",
+)
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show the version."
+)
+def program() -> None:
+    """Anonymize event logs as a privacy policy asks, and prove what the result guarantees."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code; ``arguments`` are the process's own when left out.
+
+    What a user can mend reaches standard error as it stands, one line a problem; a fault of ours becomes one line too,
+    with the traceback only where ``CLOAKWORK_DEBUG`` is set. Results must be on their way before success is claimed, so
+    standard output is flushed here.
+    """
+    try:
+        code = program.main(args=arguments, prog_name="cloakwork", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort as abort:
+        return _interrupted(abort)
+    except BrokenPipeError:
+        return _reader_left()
+    except Exception as error:
+        return _failed(error)
+    return code if isinstance(code, int) else 0
+
+
+def _interrupted(abort: click.Abort) -> int:
+    by_key = isinstance(abort.__cause__, KeyboardInterrupt)
+    click.echo("cloakwork: interrupted" if by_key else "cloakwork: aborted", err=True)
+    return INTERRUPTED if by_key else 1
+
+
+def _reader_left() -> int:
+    """Whoever read our output is gone; give the interpreter somewhere to flush to, or it complains on its way out."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1
+
+
+def _failed(error: Exception) -> int:
+    if os.environ.get(DEBUG, "0") not in ("", "0"):
+        traceback.print_exception(error)
+    click.echo(_in_words(error), err=True)
+    return error.exit_code if isinstance(error, CloakworkError) else 1
+
+
+def _in_words(error: Exception) -> str:
+    if isinstance(error, CloakworkError) and str(error):
+        return str(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"cloakwork: internal error: {what} (please report; set {DEBUG}=1 for the traceback)"

@@ -4,11 +4,11 @@ These models are the judge of a policy; ``schemas/privacy-policy-v1.json`` is ge
 the sentence that an author reads in the editor.
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AwareDatetime, BeforeValidator, Field, JsonValue, model_validator
+from pydantic import AwareDatetime, BeforeValidator, Field, JsonValue, field_validator, model_validator
 
 from cloakwork.budget import Cost, epsilon_of_advantage
 from cloakwork.facts import UNIX_EPOCH, Facts, Unit, Window
@@ -22,6 +22,27 @@ Role = Literal["identifier", "control-flow", "timestamp", "quasi-identifier", "s
 Treatment = Literal["keep", "drop", "pseudonymise", "generalise"]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Reason = Annotated[str, Field(min_length=3)]
+Whole = Annotated[int, Field(strict=True)]
+Flag = Annotated[bool, Field(strict=True)]
+MechanismName = Annotated[str, Field(min_length=1, max_length=200, description="Name or glob, such as kanon/*")]
+
+
+def _instant(value: Any) -> Any:
+    if isinstance(value, str | datetime):
+        return value
+    raise ValueError("must be an instant with its time zone, such as 2014-01-01T00:00:00Z")
+
+
+def _ends_are_instants(value: Any) -> Any:
+    if isinstance(value, dict):
+        for end in ("start", "end"):
+            if end in value and not isinstance(value[end], str | datetime):
+                raise ValueError(f"{end} must be an instant with its time zone, such as 2014-01-01T00:00:00Z")
+    return value
+
+
+Instant = Annotated[AwareDatetime, BeforeValidator(_instant)]
+Span = Annotated[Window, BeforeValidator(_ends_are_instants)]
 
 
 class Metadata(Frozen):
@@ -43,18 +64,26 @@ class Metadata(Frozen):
         ),
     ]
     legal_basis: Annotated[str | None, Field(alias="legalBasis", description="For example GDPR Art. 9(2)(j)")] = None
-    description: str | None = None
+    description: Annotated[str | None, Field(description="Anything else that a reader should know")] = None
 
 
 class AttributeRule(Frozen):
     """What happens to one attribute, or to all that match a glob."""
 
-    role: Role | None = None
-    treatment: Treatment | None = None
+    role: Annotated[
+        Role | None,
+        Field(description="What the attribute is; control-flow and timestamp name the log's two main columns"),
+    ] = None
+    treatment: Annotated[
+        Treatment | None,
+        Field(
+            description="What happens to the values; without one they are released where a guarantee covers them, else dropped"
+        ),
+    ] = None
     hierarchy: Annotated[
         dict[str, JsonValue] | None, Field(description="Generalisation tree: {group: {subgroup: [value, ...]}}")
     ] = None
-    level: Annotated[int, Field(ge=0, description="Depth of the hierarchy to release; 0 is its root")] = 1
+    level: Annotated[Whole, Field(ge=0, description="Depth of the hierarchy to release; 0 is its root")] = 1
     bins: Annotated[
         tuple[Number, ...] | None,
         Field(min_length=2, description="Edges of intervals, ascending; values outside are dropped"),
@@ -62,9 +91,16 @@ class AttributeRule(Frozen):
     domain: Annotated[
         tuple[JsonValue, ...] | None, Field(min_length=1, description="All values that may occur, declared public")
     ] = None
-    link: Annotated[bool, Field(description="Give one value the same pseudonym in every release of the dataset")] = (
+    link: Annotated[Flag, Field(description="Give one value the same pseudonym in every release of the dataset")] = (
         False
     )
+
+    @field_validator("bins")
+    @classmethod
+    def _ascending(cls, bins: tuple[float, ...] | None) -> tuple[float, ...] | None:
+        if bins and list(bins) != sorted(set(bins)):
+            raise ValueError("must ascend, without repeating an edge")
+        return bins
 
     @model_validator(mode="after")
     def _coherent(self) -> "AttributeRule":
@@ -72,10 +108,8 @@ class AttributeRule(Frozen):
             raise ValueError("needs a role or a treatment")
         if self.treatment == "generalise" and (self.hierarchy is None) == (self.bins is None):
             raise ValueError("treatment generalise needs either a hierarchy or bins")
-        if self.treatment != "generalise" and (self.hierarchy or self.bins):
+        if self.treatment != "generalise" and not (self.hierarchy is None and self.bins is None):
             raise ValueError("hierarchy and bins belong to treatment: generalise")
-        if self.bins and list(self.bins) != sorted(set(self.bins)):
-            raise ValueError("bins must ascend")
         if self.link and self.treatment != "pseudonymise":
             raise ValueError("link belongs to treatment: pseudonymise")
         if self.treatment in ("pseudonymise", "generalise") and self.role in ("control-flow", "timestamp"):
@@ -86,8 +120,12 @@ class AttributeRule(Frozen):
 class Limit(Frozen):
     """A budget: epsilon and delta, or the guessing advantage that they come to."""
 
-    epsilon: Annotated[Number | None, Field(gt=0)] = None
-    delta: Annotated[Number, Field(ge=0, lt=1)] = 0.0
+    epsilon: Annotated[
+        Number | None, Field(gt=0, description="Differential privacy's epsilon; smaller is more private")
+    ] = None
+    delta: Annotated[
+        Number, Field(ge=0, lt=1, description="Probability that the bound of epsilon does not hold, for example 1.0e-6")
+    ] = 0.0
     guessing_advantage: Annotated[
         Number | None,
         Field(gt=0, lt=1, description="Largest rise of an attacker's probability that somebody is in the log"),
@@ -102,7 +140,7 @@ class Limit(Frozen):
     def cost(self) -> Cost:
         """The limit as epsilon and delta."""
         if self.guessing_advantage is not None:
-            return Cost(epsilon=epsilon_of_advantage(self.guessing_advantage), delta=self.delta)
+            return Cost(epsilon=epsilon_of_advantage(self.guessing_advantage, self.delta), delta=self.delta)
         assert self.epsilon is not None  # noqa: S101 - the validator holds
         return Cost(epsilon=self.epsilon, delta=self.delta)
 
@@ -117,20 +155,24 @@ class Total(Limit):
 class Budget(Frozen):
     """What one release and all releases of the dataset may cost."""
 
-    release: Limit | None = None
-    total: Total | None = None
+    release: Annotated[Limit | None, Field(description="Most that one release may cost")] = None
+    total: Annotated[Total | None, Field(description="Most that all releases of the dataset may cost together")] = None
     composition: Annotated[Literal["basic", "tight"], Field(description="How releases of the dataset add up")] = "basic"
 
 
 class Mechanisms(Frozen):
     """Which mechanisms the planner may use; names may be globs such as ``kanon/*``."""
 
-    allow: tuple[Name, ...] = ("*",)
-    deny: tuple[Name, ...] = ()
-    prefer: Annotated[tuple[Name, ...], Field(description="Tried first, in this order")] = ()
+    allow: Annotated[tuple[MechanismName, ...], Field(description="Mechanisms that may be used; all unless given")] = (
+        "*",
+    )
+    deny: Annotated[
+        tuple[MechanismName, ...], Field(description="Mechanisms that may not be used, allowed or not")
+    ] = ()
+    prefer: Annotated[tuple[MechanismName, ...], Field(description="Tried first, in this order")] = ()
     parameters: Annotated[dict[str, dict[str, JsonValue]], Field(description="Options by mechanism name")] = {}
     accept_unproven: Annotated[
-        bool, Field(description="Run mechanisms whose guarantee is only published; they never satisfy a guarantee")
+        Flag, Field(description="Run mechanisms whose guarantee is only published; they never satisfy a guarantee")
     ] = False
 
     def allows(self, name: str) -> bool:
@@ -146,22 +188,27 @@ class Assume(Frozen):
     alphabet: Annotated[
         tuple[Name, ...] | None, Field(min_length=1, description="All activities that may be released")
     ] = None
-    units_at_most: Annotated[int | None, Field(ge=1, description="Upper bound on the number of units in the log")] = (
+    units_at_most: Annotated[Whole | None, Field(ge=1, description="Upper bound on the number of units in the log")] = (
         None
     )
     longest_case: Annotated[
-        int | None, Field(ge=1, description="Most events of a case; longer cases are truncated")
+        Whole | None, Field(ge=1, description="Most events of a case; longer cases are truncated")
     ] = None
     longest_gap: Annotated[
         Duration | None, Field(description="Longest time between two events of a case, for example 30d")
     ] = None
     window: Annotated[
-        Window | None, Field(description="Span of time in which cases start; others are moved to its edge")
+        Span | None, Field(description="Span of time in which cases start; others are moved to its edge")
     ] = None
-    epoch: Annotated[AwareDatetime, Field(description="Instant from which case starts are counted")] = UNIX_EPOCH
-    grid: Annotated[Duration, Field(gt=timedelta(0), description="Step to which times are rounded before noise")] = (
-        timedelta(seconds=1)
-    )
+    epoch: Annotated[Instant, Field(description="Instant from which case starts are counted")] = UNIX_EPOCH
+    grid: Annotated[
+        Duration,
+        Field(
+            gt=timedelta(0),
+            description="Step to which times are rounded before noise",
+            json_schema_extra={"default": "1s"},
+        ),
+    ] = timedelta(seconds=1)
 
 
 def _exposures(value: Any) -> Any:
@@ -172,13 +219,25 @@ def _exposures(value: Any) -> Any:
     return value
 
 
-Exposures = Annotated[dict[str, Reason], BeforeValidator(_exposures)]
+class Exposure(Frozen):
+    """One column that stays uncovered, and why that is acceptable."""
+
+    column: Name
+    reason: Annotated[Reason, Field(description="Why it is acceptable that nothing protects this column")]
+
+
+Exposures = Annotated[
+    dict[Name, Reason],
+    BeforeValidator(_exposures, json_schema_input_type=dict[Name, Reason] | tuple[Exposure, ...]),
+]
 
 
 class Output(Frozen):
     """How the release is written."""
 
-    format: Literal["xes", "xes.gz", "csv", "csv.gz", "parquet"] = "xes.gz"
+    format: Annotated[
+        Literal["xes", "xes.gz", "csv", "csv.gz", "parquet"], Field(description="File format of the released log")
+    ] = "xes.gz"
     report: Annotated[tuple[Literal["html", "json"], ...], Field(description="Formats of the internal report")] = (
         "html",
         "json",
@@ -186,31 +245,47 @@ class Output(Frozen):
 
 
 def _unit(value: Any) -> Any:
+    if isinstance(value, dict) and type(value.get("max_cases", 1)) is not int:
+        raise ValueError("max_cases must be a whole number")
     return {} if value == "case" else value
 
 
 class Spec(Frozen):
     """What must be guaranteed, for whom, with which budget, by which mechanisms, about which attributes."""
 
-    unit: Annotated[Unit, BeforeValidator(_unit, json_schema_input_type=Literal["case"] | Unit)] = Unit()
-    attributes: dict[Name, AttributeRule]
-    guarantees: Annotated[tuple[Guarantee, ...], Field(min_length=1)]
-    budget: Budget = Budget()
-    mechanisms: Mechanisms = Mechanisms()
-    assume: Assume = Assume()
+    unit: Annotated[
+        Unit,
+        BeforeValidator(_unit, json_schema_input_type=Literal["case"] | Unit),
+        Field(
+            description="Whom the guarantees protect: case, or {attribute, max_cases} where a person may own several cases",
+            json_schema_extra={"default": "case"},
+        ),
+    ] = Unit()
+    attributes: Annotated[
+        dict[Name, AttributeRule],
+        Field(description="What happens to each attribute, by its name in the log or by a glob; the exact name wins"),
+    ]
+    guarantees: Annotated[
+        tuple[Guarantee, ...], Field(min_length=1, description="What every release must guarantee, proved or measured")
+    ]
+    budget: Annotated[Budget, Field(description="What a release, and all of them, may cost")] = Budget()
+    mechanisms: Annotated[Mechanisms, Field(description="Which mechanisms may be used")] = Mechanisms()
+    assume: Annotated[Assume, Field(description="Facts that are public anyway; printed with every claim")] = Assume()
     expose: Annotated[
         Exposures, Field(description="Columns that stay uncovered by any guarantee, each with a reason")
     ] = {}
-    output: Output = Output()
+    output: Annotated[Output, Field(description="How the release is written")] = Output()
 
 
 class Policy(Frozen):
     """A privacy policy, version 1."""
 
-    api_version: Annotated[Literal["cloakwork/v1"], Field(alias="apiVersion")] = API_VERSION
-    kind: Literal["PrivacyPolicy"]
-    metadata: Metadata
-    spec: Spec
+    api_version: Annotated[
+        Literal["cloakwork/v1"], Field(alias="apiVersion", description="Version of the policy language")
+    ]
+    kind: Annotated[Literal["PrivacyPolicy"], Field(description="What the document is")]
+    metadata: Annotated[Metadata, Field(description="Who is responsible, what for, and about which dataset")]
+    spec: Annotated[Spec, Field(description="What must be guaranteed, and how")]
 
     def rule(self, attribute: str) -> AttributeRule | None:
         """The rule for one attribute: its own name first, then the longest glob that matches; None when undeclared."""
@@ -235,6 +310,22 @@ class Policy(Frozen):
         """The declared public facts, all that planning may read."""
         assume = self.spec.assume
         return Facts(unit=self.spec.unit, **{name: getattr(assume, name) for name in Assume.model_fields})
+
+
+KNOWN_MECHANISMS: Final = frozenset(
+    {
+        "bound",
+        "pripel",
+        "dfg/laplace",
+        *(f"variants/{name}" for name in ("threshold", "prefix-tree", "sacofa", "amun", "libra")),
+        *(f"variants/{name}" for name in ("travag", "ddpm", "markov")),
+        *(f"kanon/{name}" for name in ("pretsa", "best-first", "a-star", "optimal", "auto", "tlkc", "closeness")),
+        *(f"timestamps/{name}" for name in ("laplace", "histogram")),
+        *(f"attributes/{name}" for name in ("redact", "drop", "generalise", "pseudonymise")),
+        *(f"attributes/{name}" for name in ("randomised-response", "bounded-laplace", "histogram")),
+    }
+)
+"""Every mechanism name that a policy of version 1 may speak of, built in this version or not."""
 
 
 def describe_version(policy: Policy) -> str:

@@ -1,0 +1,78 @@
+# Everything is run from here. Each target makes the environment it needs in .venv and leaves it for the next time.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+# Python 3.11 where there is one, since constraints.txt was resolved with it; else anything newer.
+PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13 python3.14; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$python && break; done)
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+DEMO_POLICY := policies/kanon-dp-timestamps.yaml
+DEMO_LOG := examples/logs/hospital.xes.gz
+DEMO_LEDGER := demo-release.db
+
+# How many test processes; `make test WORKERS=0` runs them in one, `make test TESTS=tests/cli` only some.
+WORKERS ?= auto
+TESTS ?=
+
+.PHONY: help
+help: ## show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+
+.PHONY: demo
+demo: .venv/.core ## anonymize the example hospital log into demo-release/ and verify it
+	@rm -rf demo-release $(DEMO_LEDGER)*
+	@echo "cloakwork apply $(DEMO_POLICY) $(DEMO_LOG) --out demo-release"
+	@$(BIN)/cloakwork apply $(DEMO_POLICY) $(DEMO_LOG) --out demo-release --ledger sqlite:///$(DEMO_LEDGER)
+	@echo "cloakwork verify demo-release"
+	@$(BIN)/cloakwork verify demo-release
+	@echo "The release lies in demo-release/; what must never be published is in demo-release/internal/."
+
+.PHONY: test
+test: .venv/.test ## run the whole test suite
+	@$(BIN)/python -m pytest --numprocesses $(WORKERS) $(TESTS)
+
+.PHONY: install
+install: .venv/.all ## install every extra: mining, generative (torch), spark, test
+
+.PHONY: bench
+bench: .venv/.test ## run the benchmarks
+	@ls benchmarks/bench_*.py >/dev/null 2>&1 || echo "no benchmarks yet: there is no benchmarks/bench_*.py"
+	@set -e; for bench in $(wildcard benchmarks/bench_*.py); do echo "== $$bench"; $(BIN)/python "$$bench"; done
+
+.PHONY: lint
+lint: .venv/.test ## check style, types and floors
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+.PHONY: clean
+clean: ## remove the environment and everything that was made
+	@rm -rf .venv demo-release $(DEMO_LEDGER)* dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find engine tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Stamps: each says that .venv holds at least that much of pyproject.toml, so that a second run installs nothing.
+
+.venv/.made:
+	@if [[ -z "$(PYTHON)" ]]; then echo "make: no Python 3.11 or newer found; name one: make PYTHON=/path/to/python3" >&2; exit 1; fi
+	@rm -rf .venv
+	@"$(PYTHON)" -m venv .venv
+	@touch $@
+
+.venv/.core: .venv/.made pyproject.toml constraints.txt
+	@echo "installing Cloakwork into .venv"
+	@$(INSTALL) --editable .
+	@touch $@
+
+.venv/.test: .venv/.made pyproject.toml constraints.txt
+	@echo "installing Cloakwork and what its tests need into .venv"
+	@$(INSTALL) --editable '.[dev]'
+	@touch $@ .venv/.core
+
+.venv/.all: .venv/.made pyproject.toml constraints.txt
+	@echo "installing Cloakwork with every extra into .venv (torch and Spark: several GB)"
+	@$(INSTALL) --editable '.[all]'
+	@touch $@ .venv/.test .venv/.core

@@ -1,0 +1,58 @@
+"""The verbs of the Python interface, the same as the command line's."""
+
+from pathlib import Path
+
+from cloakwork.accounting.ledger import Ledger
+from cloakwork.execute import Reporter, Stopwatch, execute, silent, wanted
+from cloakwork.log.eventlog import EventLog
+from cloakwork.log.io import read_log
+from cloakwork.plan.model import Plan
+from cloakwork.plan.planner import make_plan
+from cloakwork.policy.load import load_policy
+from cloakwork.release import Release
+from cloakwork.report.keys import SigningKey
+from cloakwork.report.keys import signing_key as find_key
+from cloakwork.report.publish import Published, check_destination
+from cloakwork.report.publish import publish as publish_release
+from cloakwork.report.verify import verify
+
+
+def apply(
+    plan: Plan,
+    log: EventLog | str | Path,
+    *,
+    ledger: Ledger | str | None = None,
+    reporter: Reporter = silent,
+    stopwatch: Stopwatch | None = None,
+    columns: dict[str, str] | None = None,
+) -> Release:
+    """Run ``plan`` on ``log`` (an EventLog, or the path of one) and charge ``ledger``; the release stays in memory.
+
+    ``ledger``: a Ledger or its URL; by default ``CLOAKWORK_LEDGER``, else ``sqlite:///cloakwork.db``. ``columns``:
+    standard name to the file's own, for CSV and Parquet. ``publish`` writes the release to a folder.
+    """
+    book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    watch = stopwatch or Stopwatch()
+    if not isinstance(log, EventLog):
+        reporter(f"reading {log}")
+        with watch.stage("read"):
+            log = read_log(log, columns=columns, keep=wanted(plan))
+    return execute(plan, log, book, reporter=reporter, stopwatch=watch)
+
+
+def publish(
+    release: Release,
+    out: str | Path,
+    *,
+    signing_key: SigningKey | str | Path | None = None,
+    reporter: Reporter = silent,
+) -> Published:
+    """Write ``release`` to the folder ``out``, all or nothing, with its signed statement and its internal report.
+
+    ``signing_key``: a key, or the path of one (PEM); by default ``CLOAKWORK_SIGNING_KEY``, else your own.
+    """
+    key = signing_key if isinstance(signing_key, SigningKey) else find_key(signing_key)
+    return publish_release(release, Path(out), signing_key=key, reporter=reporter)
+
+
+__all__ = ["apply", "check_destination", "load_policy", "make_plan", "publish", "read_log", "verify"]

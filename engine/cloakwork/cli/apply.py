@@ -1,0 +1,113 @@
+"""``cloakwork apply``: anonymize a log under a policy, atomically."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cloakwork.cli.options import column_mapping, column_option, json_option, ledger_option, plan_from
+from cloakwork.errors import LogError
+
+if TYPE_CHECKING:
+    from cloakwork.release import Release
+    from cloakwork.report.publish import Published
+
+
+@click.command()
+@click.argument("policy_or_plan")
+@click.argument("log", type=click.Path(path_type=Path))
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), help="Folder that the release becomes; must not exist."
+)
+@ledger_option
+@column_option
+@click.option(
+    "--engine", type=click.Choice(["polars", "spark"]), default="polars", show_default=True, help="Where the plan runs."
+)
+@click.option(
+    "--signing-key", metavar="FILE", help="Ed25519 private key (PEM); default: $CLOAKWORK_SIGNING_KEY, else your own."
+)
+@click.option("--quiet", is_flag=True, help="No progress on standard error.")
+@json_option
+def apply(
+    policy_or_plan: str,
+    log: Path,
+    out: Path,
+    ledger: str | None,
+    columns: tuple[str, ...],
+    engine: str,
+    signing_key: str | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Anonymize LOG as POLICY_OR_PLAN says, and write the release to a new folder: whole, or not at all."""
+    from cloakwork import api
+    from cloakwork.accounting.ledger import Ledger
+    from cloakwork.execute import Stopwatch
+    from cloakwork.plan.passes import totals
+    from cloakwork.report.keys import signing_key as find_key
+    from cloakwork.report.statement import predicate_digest
+
+    mapping = column_mapping(columns)
+    plan = plan_from(policy_or_plan)
+    if engine == "spark":
+        raise click.UsageError("the spark engine is not part of this version; use --engine polars")
+    if not log.is_file():
+        raise LogError(log, "there is no such file")
+    api.check_destination(out)
+    key = find_key(signing_key)
+    book = Ledger(ledger)
+    book.check(plan.policy.metadata.dataset, charges=plan.charges, totals=totals(plan.policy.spec.budget))
+
+    def progress(message: str) -> None:
+        if not quiet:
+            click.echo(message, err=True)
+
+    for warning in plan.warnings:
+        progress(f"warning: {warning}")
+    watch = Stopwatch()
+    release = api.apply(plan, log, ledger=book, reporter=progress, stopwatch=watch, columns=mapping or None)
+    published = api.publish(release, out, signing_key=key, reporter=progress)
+    book.record_statement(release.release_id, predicate_digest(published.statement))
+    if as_json:
+        click.echo(json.dumps(_summary(release, published), indent=2, ensure_ascii=False))
+    else:
+        _show(release, published)
+        if key.new:
+            click.echo(
+                f"  a signing key was made for you; give this public half to those who verify:\n{key.public_pem}"
+            )
+
+
+def _summary(release: "Release", published: "Published") -> dict[str, Any]:
+    """What was released; nothing here was counted on the raw log."""
+    from cloakwork.report.statement import predicate_digest
+
+    return {
+        "release": str(published.folder),
+        "release_id": release.release_id,
+        "log": {"cases": release.log.cases.height, "events": release.log.events.height},
+        "guarantees": [claim.model_dump(mode="json") for claim in release.plan.claims],
+        "exposed": [item.model_dump(mode="json") for item in release.plan.exposed],
+        "charges": [charge.model_dump(mode="json") for charge in release.plan.charges],
+        "warnings": list(release.plan.warnings),
+        "statement": predicate_digest(published.statement),
+        "signed_by": published.keyid,
+    }
+
+
+def _show(release: "Release", published: "Published") -> None:
+    """Exposed columns first, then what holds, then where it lies."""
+    plan = release.plan
+    click.echo(
+        f"Released {release.log.cases.height:,} cases, {release.log.events.height:,} events to {published.folder}"
+    )
+    for item in plan.exposed:
+        click.echo(f"  exposed: {item.column}: {item.reason}")
+    for verdict in release.verdicts:
+        click.echo(f"  holds: {verdict.claim.sentence}")
+    for charge in plan.charges:
+        click.echo(f"  charged ({charge.currency}): epsilon {charge.cost.epsilon:g}, delta {charge.cost.delta:g}")
+    click.echo(f"  public: log, plan.json, statement.json (signed by key {published.keyid[:16]})")
+    click.echo("  internal, never publish: internal/report.html, internal/report.json")

@@ -1,0 +1,53 @@
+"""``cloakwork mechanisms``: what there is, with proof status, parameters and theorem."""
+
+import json
+from typing import Any
+
+import click
+
+from cloakwork.cli.options import json_option
+
+
+@click.command()
+@click.argument("name", required=False)
+@json_option
+def mechanisms(name: str | None, as_json: bool) -> None:
+    """List the mechanisms, or describe the one called NAME."""
+    from cloakwork.mechanisms.registry import catalogue
+
+    known = catalogue()
+    if name is not None and name not in known:
+        raise click.UsageError(f"there is no mechanism '{name}'; there are {', '.join(known)}")
+    described = [_describe(known[each]) for each in ([name] if name else known)]
+    if as_json:
+        click.echo(json.dumps(described[0] if name else described, indent=2, ensure_ascii=False))
+    else:
+        for item in described:
+            _show(item, whole=name is not None)
+
+
+def _describe(mechanism: Any) -> dict[str, Any]:
+    schema = mechanism.Params.model_json_schema()
+    return {
+        "name": mechanism.name,
+        "summary": mechanism.summary,
+        "proof": mechanism.proof,
+        "theorem": mechanism.theorem.statement,
+        "source": mechanism.theorem.source,
+        "about": (mechanism.__doc__ or "").strip(),
+        "parameters": {
+            key: {"type": value.get("type", "see schema"), "required": key in schema.get("required", [])}
+            for key, value in schema.get("properties", {}).items()
+        },
+        "parameters_say": (mechanism.Params.__doc__ or "").strip(),
+    }
+
+
+def _show(item: dict[str, Any], *, whole: bool) -> None:
+    click.echo(f"{item['name']}  [{item['proof']}]  {item['summary']}")
+    if whole:
+        click.echo(
+            f"\n{item['about']}\n\nGives: {item['theorem']}\nSource: {item['source']}\n\nParameters: {item['parameters_say']}"
+        )
+        for key, value in item["parameters"].items():
+            click.echo(f"  {key} ({value['type']}{', required' if value['required'] else ''})")

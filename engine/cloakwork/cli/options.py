@@ -1,0 +1,88 @@
+"""Options that several commands share."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cloakwork.errors import CloakworkError, PlanMoved, PlanUnsound
+from cloakwork.plan.model import Plan
+from cloakwork.plan.planner import make_plan
+from cloakwork.plan.prove import prove
+from cloakwork.policy.library import resolve_policy
+from cloakwork.policy.load import load_policy
+
+ledger_option = click.option(
+    "--ledger",
+    metavar="URL",
+    help="Budget ledger; default: $CLOAKWORK_LEDGER, else sqlite:///cloakwork.db in this folder.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+column_option = click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="NAME=COLUMN",
+    help="Which column of a CSV or Parquet file holds a standard attribute, e.g. case:concept:name=patient_id.",
+)
+
+
+def column_mapping(pairs: tuple[str, ...]) -> dict[str, str]:
+    """``NAME=COLUMN`` pairs as a mapping from standard name to the file's own."""
+    split = [pair.partition("=") for pair in pairs]
+    for name, sign, column in split:
+        if not (name and sign and column):
+            raise click.BadParameter(f"'{name}{sign}{column}' is not NAME=COLUMN", param_hint="--column")
+    return {name: column for name, _, column in split}
+
+
+def plan_from(source: str) -> Plan:
+    """A plan from a plan file (JSON), or made from a policy file or a shipped policy's name."""
+    path = resolve_policy(source)
+    return read_plan(path) if path.suffix == ".json" else make_plan(load_policy(path))
+
+
+def read_plan(path: Path) -> Plan:
+    """Read a plan that ``cloakwork plan --out`` wrote; refuse it when its policy has moved on since."""
+    from pydantic import ValidationError
+
+    try:
+        document = json.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise CloakworkError(f"{path}: cannot be read as a plan: {_first_line(error)}") from error
+    if not isinstance(document, dict):
+        raise CloakworkError(f"{path}: is not a plan; make one with 'cloakwork plan POLICY LOG --out plan.json'")
+    made_from = document.pop("made_from", None)
+    try:
+        plan = Plan.model_validate(document)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise CloakworkError(f"{path}: is not a plan of this version: {where}: {first['msg']}; plan again") from error
+    _still_the_same(path, made_from, plan)
+    try:
+        prove(plan)
+    except PlanUnsound as error:
+        raise PlanMoved(
+            f"{path}: states what does not follow from its policy ({_short(str(error))}); plan again"
+        ) from error
+    return plan
+
+
+def _still_the_same(path: Path, made_from: Any, plan: Plan) -> None:
+    """Refuse a plan whose policy file says something else by now. A policy that is not there cannot have moved."""
+    from cloakwork.policy.load import digest
+
+    if not isinstance(made_from, str) or not (policy_file := path.parent / made_from).is_file():
+        return
+    if digest(load_policy(policy_file)) != plan.policy_digest:
+        raise PlanMoved(f"{path}: the policy {made_from} has changed since this plan was made; plan again")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 200 else text[:197] + "..."
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,0 +1,131 @@
+"""``cloakwork plan``: say what would be done, what it gives, what it costs."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.markup import escape
+
+from cloakwork.accounting.charge import Charge
+from cloakwork.budget import Cost
+from cloakwork.cli.options import json_option, ledger_option
+from cloakwork.errors import LogError, OutputError
+from cloakwork.plan.model import Claim, Plan, Step
+from cloakwork.quantities import format_duration
+
+
+@click.command()
+@click.argument("policy")
+@click.argument("log", type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Write the plan here, for 'cloakwork apply'.",
+)
+@ledger_option
+@json_option
+def plan(policy: str, log: Path, out: Path | None, ledger: str | None, as_json: bool) -> None:
+    """Say what would be done with LOG under POLICY, what that gives, and what it costs.
+
+    Planning reads the policy and the facts it declares, never the rows of LOG.
+    """
+    from cloakwork.accounting.ledger import Ledger
+    from cloakwork.plan.passes import totals
+    from cloakwork.plan.planner import make_plan
+    from cloakwork.policy.library import resolve_policy
+    from cloakwork.policy.load import load_policy
+
+    path = resolve_policy(policy)
+    made = make_plan(load_policy(path))
+    if not log.is_file():
+        raise LogError(log, "there is no such file")
+    Ledger(ledger).check(made.policy.metadata.dataset, charges=made.charges, totals=totals(made.policy.spec.budget))
+    document = made.model_dump(mode="json", by_alias=True)
+    if out is not None:
+        _write(out, document | {"made_from": os.path.relpath(path, out.parent)})
+    if as_json:
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    else:
+        show(made)
+        if out is not None:
+            click.echo(f"\nPlan written to {out}")
+
+
+def _write(out: Path, document: dict[str, Any]) -> None:
+    try:
+        out.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    except OSError as error:
+        raise OutputError(f"{out}: cannot be written: {error.strerror}") from error
+
+
+def show(made: Plan) -> None:
+    """Print a plan for people: what leaves uncovered first, then guarantees, steps, cost, and what was refused."""
+    from rich.console import Console
+    from rich.tree import Tree
+
+    console = Console(highlight=False, soft_wrap=True)
+    meta = made.policy.metadata
+    console.print(f"[bold]{meta.name} {meta.version}[/]  dataset {meta.dataset}, unit of privacy: {made.facts.unit}")
+    tree = Tree("Plan", guide_style="dim")
+    for heading, lines in _sections(made):
+        branch = tree.add(heading)
+        for line, *below in lines:
+            twig = branch.add(line)
+            for detail in below:
+                twig.add(detail)
+    console.print(tree)
+
+
+Lines = list[list[str]]
+
+
+def _sections(made: Plan) -> Iterator[tuple[str, Lines]]:
+    """Headings, each with its lines; the first entry of a line is the line, the others stand below it."""
+    exposed = [[f"{escape(item.column)}: {escape(item.reason)}"] for item in made.exposed]
+    yield "[bold]Exposed[/] (leaves the house under no guarantee)", exposed or [["nothing"]]
+    yield "[bold]Guarantees[/]", [_claim(claim) for claim in made.claims]
+    yield "[bold]Steps[/]", [_step(step) for step in made.steps]
+    yield (
+        "[bold]Attributes[/]",
+        [[f"{escape(item.attribute)}: {item.treatment} ({item.why})"] for item in made.attributes],
+    )
+    yield "[bold]Budget[/]", [[_charge(charge)] for charge in made.charges] or [[_UNBOUNDED]]
+    if made.considered:
+        others = [[f"{item.mechanism} for {escape(item.goal)}: {escape(item.reason)}"] for item in made.considered]
+        yield "[bold]Considered and not chosen[/]", others
+    if made.warnings:
+        yield "[bold yellow]Warnings[/]", [[escape(line)] for line in made.warnings]
+
+
+_UNBOUNDED = "no differential privacy is claimed: recorded in the ledger as a release without bound"
+
+
+def _claim(claim: Claim) -> list[str]:
+    lines = [f"[green]{claim.guarantee.kind}[/]: {escape(claim.sentence)}"]
+    lines += [f"because {escape(line)}" for line in claim.derivation]
+    lines += [f"assuming {escape(line)}" for line in claim.assumptions]
+    if claim.cost is not None and claim.naive is not None:
+        lines.append(f"accountant: {_cost(claim.cost)}; plain sum: {_cost(claim.naive)}")
+    return lines
+
+
+def _step(step: Step) -> list[str]:
+    settings = [f"{name} {_short(value)}" for name, value in step.params.items() if value not in (None, [], {})]
+    return [f"[cyan]{step.mechanism}[/]: {step.why}", *([escape("with " + ", ".join(settings))] if settings else [])]
+
+
+def _charge(charge: Charge) -> str:
+    per = f" per shift of {format_duration(charge.shift)}" if charge.shift else ""
+    return f"{charge.currency}: {_cost(charge.cost)}{per}"
+
+
+def _cost(cost: Cost) -> str:
+    return f"epsilon {cost.epsilon:.6g}, delta {cost.delta:.3g}"
+
+
+def _short(value: Any) -> str:
+    text = f"{value:g}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else text[:77] + "..."

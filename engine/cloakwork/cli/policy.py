@@ -1,0 +1,226 @@
+"""``cloakwork policy``: write, check, explain and compare privacy policies."""
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from cloakwork.errors import OutputError, PolicyError
+
+if TYPE_CHECKING:
+    from cloakwork.policy.model import Policy
+
+STARTER: Final = "kanon-dp-timestamps"
+SCHEMA_FILE: Final = "privacy-policy-v1.json"
+INVALID: Final = PolicyError.exit_code
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def policy() -> None:
+    """Write, check, explain and compare privacy policies.
+
+    Where a policy is asked for, give a file, or the name of a shipped policy (see 'cloakwork policy list').
+    """
+
+
+@policy.command()
+@click.option("--out", type=click.Path(path_type=Path), default=Path("policy.yaml"), help="Where to write it.")
+@click.option("--from", "name", metavar="NAME", default=STARTER, help=f"Shipped policy to begin with ({STARTER}).")
+@click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
+def init(out: Path, name: str, force: bool) -> None:
+    """Write a policy to begin with: it is valid, can be planned, and says line by line what it means."""
+    from cloakwork.policy.library import list_policies, shipped
+    from cloakwork.policy.load import parse_policy
+    from cloakwork.policy.wording import did_you_mean
+
+    if name not in list_policies():
+        guess = did_you_mean(name, list_policies())
+        raise click.BadParameter(f"no policy '{name}' is shipped{guess}", param_hint="--from")
+    text = _starter((shipped("policies") / f"{name}.yaml").read_text("utf-8"), out)
+    parse_policy(text, str(out))
+    _write(out, text, force=force)
+    click.echo(f"{out}: written, from {name}. Next: change what stands under metadata, then check it:")
+    click.echo(f"  cloakwork policy validate {out}")
+    click.echo(f"For completion in your editor: cloakwork policy schema --out {out.parent / SCHEMA_FILE}")
+
+
+def _starter(text: str, out: Path) -> str:
+    """A shipped policy as a file of one's own: named after the file, with the schema expected beside it."""
+    text = re.sub(r"(?m)^(# yaml-language-server: \$schema=).*$", rf"\g<1>{SCHEMA_FILE}", text, count=1)
+    name = re.sub(r"[^a-z0-9._-]+", "-", out.name.split(".")[0].lower()).lstrip("._-")[:100]
+    return re.sub(r"(?m)^(  name: )[a-z0-9._-]+", rf"\g<1>{name or 'policy'}", text, count=1)
+
+
+def _write(out: Path, text: str, *, force: bool) -> None:
+    try:
+        with out.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise click.UsageError(f"{out} exists; --force overwrites it") from None
+    except OSError as error:
+        raise OutputError(f"{out}: cannot be written: {error.strerror}") from error
+
+
+@policy.command()
+@click.argument("policies", metavar="POLICY...", nargs=-1, required=True)
+@json_option
+@click.pass_context
+def validate(context: click.Context, policies: tuple[str, ...], as_json: bool) -> None:
+    """Check policies; every problem is one line with its file, line and column."""
+    results = [_validated(source) for source in policies]
+    if as_json:
+        _print_json({"policies": results})
+    else:
+        for result in results:
+            _say(result)
+    context.exit(0 if all(result["valid"] for result in results) else INVALID)
+
+
+def _validated(source: str) -> dict[str, Any]:
+    """What there is to say about one policy, as JSON values."""
+    from cloakwork.policy.load import digest
+
+    try:
+        read = _read(source)
+    except PolicyError as error:
+        problems = [asdict(problem) | {"text": str(problem)} for problem in error.problems]
+        return {"path": source, "valid": False, "problems": problems}
+    meta = read.metadata
+    return {
+        "path": source,
+        "valid": True,
+        "name": meta.name,
+        "version": meta.version,
+        "digest": digest(read),
+        "problems": [],
+    }
+
+
+def _say(result: dict[str, Any]) -> None:
+    if result["valid"]:
+        click.echo(f"{result['path']}: ok ({result['name']} {result['version']})")
+    for problem in result["problems"]:
+        click.echo(problem["text"], err=True)
+
+
+@policy.command()
+@click.argument("policy_", metavar="POLICY")
+@json_option
+def explain(policy_: str, as_json: bool) -> None:
+    """Say in plain words what a policy protects, what it guarantees, what it costs, and what stays exposed."""
+    from cloakwork.policy.explain import explain as explained
+    from cloakwork.policy.model import describe_version
+
+    read = _read(policy_)
+    sections = explained(read)
+    if as_json:
+        _print_json({"policy": describe_version(read), "sections": [asdict(section) for section in sections]})
+        return
+    for place, section in enumerate(sections):
+        click.secho(("\n" if place else "") + section.title, bold=True)
+        for line in section.lines:
+            click.echo(f"  - {line}")
+
+
+@policy.command()
+@click.argument("policy_", metavar="POLICY")
+@json_option
+def lint(policy_: str, as_json: bool) -> None:
+    """Give advice on a valid policy: what a careful reader would ask its author."""
+    from cloakwork.policy.library import resolve_policy
+    from cloakwork.policy.lint import lint as advice_on
+    from cloakwork.policy.load import parse_policy
+    from cloakwork.policy.syntax import dotted, read_document, read_text
+
+    path = resolve_policy(policy_)
+    text = read_text(path)
+    advice = advice_on(parse_policy(text, str(path)))
+    places = read_document(text, str(path))
+    found = [(*places.place(item.steps), dotted(item.steps), item.message) for item in advice]
+    found.sort()
+    if as_json:
+        keys = ("line", "column", "field", "message")
+        _print_json({"path": str(path), "advice": [dict(zip(keys, item, strict=True)) for item in found]})
+        return
+    for line, column, field, message in found:
+        click.echo(f"{path}:{line}:{column}: {field}: {message}")
+    if not found:
+        click.echo(f"{path}: nothing to advise")
+
+
+@policy.command()
+@click.argument("old")
+@click.argument("new")
+@json_option
+def diff(old: str, new: str, as_json: bool) -> None:
+    """Compare two versions of a policy: what protects better now (tightened), what worse (loosened), what else changed."""
+    from cloakwork.policy.diff import diff as differences
+    from cloakwork.policy.diff import verdict
+
+    changes = differences(_read(old), _read(new))
+    if as_json:
+        _print_json({"verdict": verdict(changes), "changes": [asdict(change) for change in changes]})
+        return
+    for change in changes:
+        click.echo(str(change))
+    click.echo(_in_one_sentence(verdict(changes)))
+
+
+def _in_one_sentence(word: str) -> str:
+    return {
+        "same": "The two policies say the same.",
+        "changed": "Nothing was tightened or loosened.",
+        "tightened": "The new policy protects at least as well as the old one.",
+        "loosened": "The new policy protects less than the old one.",
+        "mixed": "The new policy protects better in some ways and less in others.",
+    }[word]
+
+
+@policy.command()
+@click.option("--out", type=click.Path(path_type=Path), help="Write it to this file instead of standard output.")
+def schema(out: Path | None) -> None:
+    """Print the JSON Schema of the policy language, for editors and for checks elsewhere."""
+    from cloakwork.policy.schema import schema_text
+
+    if out is None:
+        click.echo(schema_text(), nl=False)
+        return
+    _write(out, schema_text(), force=True)
+    click.echo(f"{out}: written")
+
+
+@policy.command("list")
+@json_option
+def list_(as_json: bool) -> None:
+    """List the policies that come with Cloakwork."""
+    from cloakwork.policy.library import list_policies, load_shipped
+
+    found = [(name, load_shipped(name).metadata.purpose) for name in list_policies()]
+    if as_json:
+        _print_json({"policies": [{"name": name, "purpose": purpose} for name, purpose in found]})
+        return
+    _print_columns(found)
+
+
+def _read(source: str) -> "Policy":
+    from cloakwork.policy.library import resolve_policy
+    from cloakwork.policy.load import load_policy
+
+    return load_policy(resolve_policy(source))
+
+
+def _print_columns(rows: Iterable[tuple[str, str]]) -> None:
+    rows = list(rows)
+    width = max((len(first) for first, _ in rows), default=0)
+    for first, second in rows:
+        click.echo(f"{first:<{width}}  {second}")
+
+
+def _print_json(document: dict[str, Any]) -> None:
+    click.echo(json.dumps(document, indent=2, ensure_ascii=False))

@@ -1,0 +1,262 @@
+"""Run a plan on a log: reserve the budget, take each step, check the result. Decides nothing that the plan left open."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Final
+
+import numpy as np
+import polars as pl
+from pydantic import JsonValue
+
+from cloakwork.accounting.charge import Charge
+from cloakwork.accounting.ledger import Ledger, Reservation
+from cloakwork.checks.k_anonymity import smallest_group
+from cloakwork.engines.embedded import Embedded, Engine
+from cloakwork.errors import GuaranteeBroken, MechanismError
+from cloakwork.guarantees import KAnonymity
+from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.mechanisms.registry import catalogue as all_mechanisms
+from cloakwork.noise import Noise, secret
+from cloakwork.plan.choose import Catalogue
+from cloakwork.plan.model import Claim, Plan, Step
+from cloakwork.plan.passes import RELEASED, totals
+from cloakwork.plan.prove import prove
+from cloakwork.release import Internal, Release, StepRecord, Verdict
+
+Reporter = Callable[[str], None]
+NOT_PRIVATE: Final = "not-private"
+
+
+def silent(_: str) -> None:
+    """A reporter that says nothing."""
+
+
+@dataclass(slots=True)
+class Stopwatch:
+    """Seconds by stage. Internal: how long a step took can depend on the log."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the time of the block to ``name``."""
+        begun = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - begun
+
+
+def wanted(plan: Plan) -> Callable[[str], bool]:
+    """Which attributes of the source the plan needs at all; a reader may skip the others."""
+    by_rule = {item.attribute: item.treatment for item in plan.attributes}
+    needed = {CASE_ID, ACTIVITY, TIMESTAMP, plan.facts.unit.attribute}
+
+    def needs(attribute: str) -> bool:
+        rule = plan.policy.rule(attribute)
+        name = next((name for name, known in plan.policy.spec.attributes.items() if known is rule), None)
+        return attribute in needed or (name is not None and by_rule[name] in RELEASED)
+
+    return needs
+
+
+def execute(
+    plan: Plan,
+    log: EventLog,
+    ledger: Ledger | None,
+    *,
+    engine: Engine | None = None,
+    noise: Noise | None = None,
+    catalogue: Catalogue | None = None,
+    reporter: Reporter = silent,
+    stopwatch: Stopwatch | None = None,
+) -> Release:
+    """The release that ``plan`` makes of ``log``.
+
+    Proves the plan again, reserves its cost in ``ledger`` before any step reads the log, takes the steps, measures what
+    can be measured, and commits. Raises PlanUnsound, BudgetExceeded, GuaranteeBroken, MechanismError or LedgerError. Once
+    reserved, budget is never handed back. A ``noise`` source with a fixed seed is for tests: it charges no ledger, and
+    the release says that it is not private.
+    """
+    catalogue = all_mechanisms() if catalogue is None else catalogue
+    engine, noise, watch = engine or Embedded(), noise or secret(), stopwatch or Stopwatch()
+    prove(plan, catalogue)
+    reporter("plan proved again")
+    prepared = _prepared(log, plan)
+    reservation = _reserve(plan, ledger) if noise.private else None
+    records: list[StepRecord] = []
+    result = prepared
+    for step in plan.steps:
+        reporter(f"{step.mechanism}: {step.why}")
+        result, record = _take(step, result, engine, noise, catalogue, watch)
+        records.append(record)
+    with watch.stage("finish"):
+        result = _finished(result, plan, noise)
+    with watch.stage("checks"):
+        verdicts = tuple(_verdict(claim, result) for claim in plan.claims)
+    release = Release(
+        log=result,
+        plan=plan,
+        verdicts=verdicts,
+        release_id=reservation.id if reservation else NOT_PRIVATE,
+        internal=Internal(source=_figures(log, prepared), steps=tuple(records), stages=watch.seconds, notes=log.notes),
+        private=noise.private,
+    )
+    if ledger is not None and reservation is not None:
+        ledger.commit(reservation)
+    return release
+
+
+def _reserve(plan: Plan, ledger: Ledger | None) -> Reservation | None:
+    if ledger is None:
+        return None
+    meta = plan.policy.metadata
+    return ledger.reserve(
+        meta.dataset,
+        policy=meta.name,
+        version=meta.version,
+        policy_digest=plan.policy_digest,
+        charges=plan.charges or (Charge(currency="none"),),
+        totals=totals(plan.policy.spec.budget),
+        note=" ".join(claim.sentence for claim in plan.claims),
+    )
+
+
+def _take(
+    step: Step, log: EventLog, engine: Engine, noise: Noise, catalogue: Catalogue, watch: Stopwatch
+) -> tuple[EventLog, StepRecord]:
+    """Summarise, decide, rewrite."""
+    mechanism = catalogue[step.mechanism]
+    params = mechanism.Params.model_validate(step.params)
+    begun = perf_counter()
+    with watch.stage(step.mechanism):
+        summary = engine.summarise(log, mechanism.summarise(params))
+        decision = mechanism.decide(params, summary, noise)
+        after = engine.rewrite(log, mechanism.rewrite(params, decision, noise))
+    return after, StepRecord(step.mechanism, perf_counter() - begun, dict(decision.internal))
+
+
+def _prepared(log: EventLog, plan: Plan) -> EventLog:
+    """The log under its standard names, without the columns that the plan does not need."""
+    policy, needs = plan.policy, wanted(plan)
+    activity = policy.attribute_with("control-flow") or ACTIVITY
+    timestamp = policy.attribute_with("timestamp") or TIMESTAMP
+    names = {activity: ACTIVITY, timestamp: TIMESTAMP}
+    events = log.events.select(
+        pl.col(name).alias(names.get(name, name))
+        for name in log.events.columns
+        if name in names or (needs(name) and name not in (ACTIVITY, TIMESTAMP))
+    )
+    _require(events, activity, plan, timestamp)
+    events = _complete(events)
+    cases = log.cases.select(name for name in log.cases.columns if name == CASE_ID or needs(name))
+    ordered = (
+        EventLog.build(events, cases, log.case_of)
+        if timestamp != TIMESTAMP
+        else replace(log, events=events, cases=cases)
+    )
+    released = {item.column for item in plan.attributes if item.treatment in RELEASED}
+    _no_hidden_times(ordered, plan)
+    return ordered if TIMESTAMPS in released else replace(ordered, events=ordered.events.drop(TIMESTAMP))
+
+
+def _require(events: pl.DataFrame, activity: str, plan: Plan, timestamp: str) -> None:
+    """Refuse a log that lacks the attributes the policy is about, where refusing gives nobody away."""
+    if events.height == 0 or any(claim.currency == "unit" and not claim.given for claim in plan.claims):
+        return
+    covered = {column for claim in plan.claims for column in claim.guarantee.over}
+    for column, standard, name in ((CONTROL_FLOW, ACTIVITY, activity), (TIMESTAMPS, TIMESTAMP, timestamp)):
+        if column in covered and standard not in events.columns:
+            raise MechanismError(
+                "input", f"the log has no attribute '{name}'; name its column with --column {standard}=NAME"
+            )
+
+
+def _complete(events: pl.DataFrame) -> pl.DataFrame:
+    """The events with an activity and a time column, all missing where the log has none."""
+    missing: dict[str, pl.DataType] = {ACTIVITY: pl.String(), TIMESTAMP: TIME_TYPE}
+    return events.with_columns(
+        pl.lit(None, kind).alias(name) for name, kind in missing.items() if name not in events.columns
+    ).with_columns(pl.col(ACTIVITY).cast(pl.String))
+
+
+_DATE: Final = re.compile(r"^\d{4}-\d{2}-\d{2}")
+
+
+def _no_hidden_times(log: EventLog, plan: Plan) -> None:
+    """A claim over timestamps is void if another released attribute carries times."""
+    if not any(TIMESTAMPS in claim.guarantee.over for claim in plan.claims):
+        return
+    for table in (log.cases, log.events):
+        for column in table.drop(CASE_ID, ACTIVITY, TIMESTAMP, strict=False):
+            if column.name != plan.facts.unit.attribute and _tells_time(column):
+                raise MechanismError(
+                    "attributes/redact",
+                    f"'{column.name}' holds times, and a guarantee covers times: drop it in the policy",
+                )
+
+
+def _tells_time(column: pl.Series) -> bool:
+    if column.dtype.is_temporal():
+        return True
+    values = column.drop_nulls()
+    return column.dtype == pl.String and len(values) > 0 and bool(values.str.contains(_DATE.pattern).all())
+
+
+def fresh(log: EventLog, noise: Noise) -> EventLog:
+    """The same cases under fresh random ids, in random order: nothing tells where they stood."""
+    shuffled = log.keep_cases(noise.permutation(log.cases.height))
+    ids = pl.Series(CASE_ID, list(noise.names(shuffled.cases.height)), pl.String)
+    return EventLog(shuffled.events, shuffled.cases.with_columns(ids), shuffled.offsets)
+
+
+def _finished(log: EventLog, plan: Plan, noise: Noise) -> EventLog:
+    """Fresh cases, with nothing but the columns that the plan releases."""
+    result = fresh(log, noise)
+    released = {item.column for item in plan.attributes if item.treatment in RELEASED}
+    hidden = [TIMESTAMP] if TIMESTAMPS not in released else []
+    hidden += [
+        name for name in log.cases.columns if name == plan.facts.unit.attribute and not wanted_in_release(plan, name)
+    ]
+    return replace(
+        result, events=result.events.drop(hidden, strict=False), cases=result.cases.drop(hidden, strict=False)
+    )
+
+
+def wanted_in_release(plan: Plan, attribute: str) -> bool:
+    """Whether the policy lets ``attribute`` leave the house in any form."""
+    rule = plan.policy.rule(attribute)
+    names = [name for name, known in plan.policy.spec.attributes.items() if known is rule]
+    return any(item.attribute in names and item.treatment in RELEASED for item in plan.attributes)
+
+
+def _verdict(claim: Claim, log: EventLog) -> Verdict:
+    """Measure what can be measured; a guarantee that fails stops the release."""
+    guarantee = claim.guarantee
+    if not isinstance(guarantee, KAnonymity):
+        return Verdict(
+            claim, holds=True, observed="derived from lineage and privacy events; nothing to measure on one release"
+        )
+    smallest = smallest_group(log, guarantee)
+    observed = "the release is empty" if smallest is None else f"the smallest group holds {smallest} cases"
+    if smallest is not None and smallest < guarantee.k:
+        raise GuaranteeBroken(claim.sentence, observed)
+    return Verdict(claim, holds=True, observed=observed)
+
+
+def _figures(source: EventLog, prepared: EventLog) -> dict[str, JsonValue]:
+    """Counts of the raw log and the attributes that were left behind; internal."""
+    left: list[JsonValue] = [*sorted(set(source.columns) - set(prepared.columns) - {CASE_ID})]
+    return {
+        "cases": source.cases.height,
+        "events": source.events.height,
+        "events without a time": int(source.events[TIMESTAMP].null_count())
+        if TIMESTAMP in source.events.columns
+        else 0,
+        "longest case": int(np.diff(source.offsets).max(initial=0)),
+        "attributes never read or dropped": left,
+    }

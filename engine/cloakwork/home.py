@@ -1,0 +1,37 @@
+"""The user's configuration folder, and secrets that are made there once."""
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from cloakwork.errors import OutputError
+
+
+def home() -> Path:
+    """``$CLOAKWORK_HOME``, else ``$XDG_CONFIG_HOME/cloakwork``, else ``~/.config/cloakwork``; it need not exist."""
+    if chosen := os.environ.get("CLOAKWORK_HOME"):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "cloakwork"
+
+
+def secret_made_once(path: Path, make: Callable[[], bytes]) -> bytes:
+    """The content of ``path``; made on first use, readable by its owner only (0600).
+
+    Safe when many processes ask at once: one of them wins, all read the same secret, none reads half of it.
+    """
+    try:
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mkstemp: 0600 from the start
+            with os.fdopen(handle, "wb") as file:
+                file.write(make())
+            try:
+                os.link(draft, path)
+            except FileExistsError:
+                pass
+            finally:
+                Path(draft).unlink()
+        return path.read_bytes()
+    except OSError as error:
+        raise OutputError(f"{path}: the secret cannot be kept there ({error.strerror}); set CLOAKWORK_HOME") from error

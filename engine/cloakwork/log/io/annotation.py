@@ -1,0 +1,137 @@
+"""What a written log says of itself: attributes and extensions of the log element, and reading them back."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+from xml.parsers import expat
+
+from cloakwork.errors import LogError
+from cloakwork.log.io.source import LogStream, shown
+
+Value = str | int | float | bool | datetime | None
+_CHUNK: Final = 1 << 16
+_TRUE: Final = {"true", "1"}
+_ELEMENTS: Final = {"string", "id", "int", "float", "boolean", "date", "list", "container"}
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """One attribute of the log element.
+
+    Its XES type follows from the Python type of ``value``; a ``datetime`` needs a zone. With ``value`` None it is a list,
+    and ``children`` are the entries; otherwise ``children`` are nested attributes.
+    """
+
+    key: str
+    value: Value
+    children: tuple["Attribute", ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """A XES extension that a written log declares."""
+
+    name: str
+    prefix: str
+    uri: str
+
+
+class _Reached(Exception):
+    """The first trace: everything before it has been read."""
+
+
+@dataclass
+class _Open:
+    element: str
+    key: str = ""
+    value: Value = None
+    children: list[Attribute] = field(default_factory=list)
+
+
+def read_annotations(path: str | Path) -> tuple[Attribute, ...]:
+    """The attributes of the log element of a XES file, in file order; reading stops at the first trace.
+
+    ``LogError`` when the file is no XES log up to there, or a value is not of its type.
+    """
+    file = Path(path)
+    header = _Header(file)
+    with LogStream(file) as stream:
+        try:
+            while data := stream.read(_CHUNK):
+                header.parser.Parse(data, False)
+            header.parser.Parse(b"", True)
+        except _Reached:
+            pass
+        except (LookupError, UnicodeError) as error:
+            raise LogError(
+                file, f"the encoding cannot be read ({error})", line=1, hint="save the file as UTF-8"
+            ) from None
+        except expat.ExpatError as error:
+            said = expat.ErrorString(error.code)
+            raise LogError(
+                file, f"the XML is not well formed ({said})", line=error.lineno, hint="write the file again"
+            ) from None
+    return tuple(header.found)
+
+
+class _Header:
+    """Builds the attributes of the log element from the parser's events."""
+
+    def __init__(self, path: Path) -> None:
+        self.found: list[Attribute] = []
+        self._path = path
+        self._open: list[_Open] = []
+        self.parser = expat.ParserCreate(namespace_separator=" ")
+        self.parser.StartElementHandler = self._start
+        self.parser.EndElementHandler = self._end
+        self.parser.StartDoctypeDeclHandler = self._refuse
+
+    def _refuse(self, *_: object) -> None:
+        raise self._fault("the file declares a document type", "remove the <!DOCTYPE ...> declaration")
+
+    def _fault(self, message: str, hint: str) -> LogError:
+        return LogError(self._path, message, line=self.parser.CurrentLineNumber, hint=hint)
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        element = name.rpartition(" ")[2]
+        if not self._open and element != "log":
+            raise self._fault(f"the root is <{shown(element)}>, not <log>", "give an XES file")
+        if len(self._open) == 1 and element in {"trace", "event"}:
+            raise _Reached
+        opened = _Open(element)
+        if element in _ELEMENTS:
+            opened.key = attributes.get("key", "")
+            opened.value = self._value(element, attributes.get("value"))
+        self._open.append(opened)
+
+    def _end(self, _name: str) -> None:
+        closed = self._open.pop()
+        if closed.element == "values" and self._open:
+            self._open[-1].children += closed.children
+        elif closed.element in _ELEMENTS and self._open:
+            attribute = Attribute(closed.key, closed.value, tuple(closed.children))
+            (self.found if len(self._open) == 1 else self._open[-1].children).append(attribute)
+
+    def _value(self, element: str, text: str | None) -> Value:
+        try:
+            return parse_value(element, text)
+        except ValueError:
+            raise self._fault(f"the value of a <{element}> is none", "write the file again") from None
+
+
+def parse_value(element: str, text: str | None) -> Value:
+    """One attribute value from its XES element and text. ``ValueError`` when it is not of the type."""
+    if text is None:
+        return None
+    match element:
+        case "int":
+            return int(text)
+        case "float":
+            return float(text)
+        case "boolean":
+            return text.lower() in _TRUE
+        case "date":
+            moment = datetime.fromisoformat(text)
+            return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return text

@@ -1,0 +1,218 @@
+"""Flat tables, one row an event: which column is which, and how a table becomes a log and back."""
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from cloakwork.errors import LogError, OutputError
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.log.io.columns import NO_ACTIVITY, NO_TIME, NO_ZONE
+from cloakwork.log.io.source import shown
+from cloakwork.log.io.times import TIME_HINT, parse_times
+
+_OTHER_CASE_PREFIX: Final = "CASE_"
+_COMMON: Final = {
+    CASE_ID: (CASE_ID, "case_id", "caseid", "case id", "case", "case_concept_name", "trace_id"),
+    ACTIVITY: (ACTIVITY, "activity", "event", "activity_name", "event_name", "task", "concept_name"),
+    TIMESTAMP: (
+        TIMESTAMP,
+        "timestamp",
+        "time",
+        "complete_time",
+        "completetime",
+        "complete timestamp",
+        "end_time",
+        "event_time",
+        "datetime",
+        "date",
+        "time_timestamp",
+    ),
+}
+_MEANING: Final = {CASE_ID: "case id", ACTIVITY: "activity", TIMESTAMP: "timestamp"}
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Which columns of a table are read (``kept``: the file's name -> the full name), and what was guessed about them."""
+
+    kept: dict[str, str]
+    notes: tuple[str, ...]
+
+    @property
+    def standard(self) -> frozenset[str]:
+        """The three standard names."""
+        return frozenset(_COMMON)
+
+    def build(
+        self,
+        path: Path,
+        frame: pl.DataFrame,
+        *,
+        line_of: Callable[[int], int] | None = None,
+        notes: tuple[str, ...] = (),
+    ) -> EventLog:
+        """The log that ``frame`` (columns as the file names them) holds.
+
+        Rows without a case id are left out and noted. ``LogError`` when a text in the time column is no time;
+        ``line_of`` gives the line of a row (from 0), where rows have lines. ``notes`` are added to the log's.
+        """
+        renamed, left_out = _plain(frame.rename(self.kept))
+        timed, zoneless = _timed(path, renamed, line_of)
+        log = EventLog.from_polars(timed.with_columns(pl.col(CASE_ID, ACTIVITY).cast(pl.String)))
+        told = (
+            (log.events[ACTIVITY].null_count(), NO_ACTIVITY),
+            (log.events[TIMESTAMP].null_count(), NO_TIME),
+            (zoneless, NO_ZONE),
+        )
+        counted = tuple(f"{what}: {count}" for count, what in told if count)
+        log = _standard_first(log)
+        return EventLog(log.events, log.cases, log.offsets, (*self.notes, *notes, *left_out, *log.notes, *counted))
+
+
+def _plain(frame: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """The same table in the few types that a log has, and notes on columns that have none and were left out."""
+    plain = {name: _plain_column(frame[name]) for name in frame.columns}
+    notes = tuple(
+        f"column '{shown(name)}' holds {frame.schema[name]}, left out"
+        for name, column in plain.items()
+        if column is None
+    )
+    return pl.DataFrame([column for column in plain.values() if column is not None]), notes
+
+
+def _plain_column(column: pl.Series) -> pl.Series | None:
+    """A column as String, Int64, Float64, Boolean or UTC time; None when it is none of these."""
+    dtype = column.dtype
+    if dtype in (pl.String, pl.Boolean, pl.Null) or column.name == TIMESTAMP:
+        return column
+    if dtype.is_integer():
+        fits = column.cast(pl.Int64, strict=False)
+        return fits if fits.null_count() == column.null_count() else column.cast(pl.String)
+    if dtype.is_numeric():
+        return column.cast(pl.Float64)
+    if dtype in (pl.Date, pl.Datetime):
+        return _as_utc(column)
+    return column.cast(pl.String) if dtype in (pl.Categorical, pl.Enum, pl.Time) else None
+
+
+def _as_utc(times: pl.Series) -> pl.Series:
+    """Days and times as UTC microseconds; those without a zone are taken as UTC."""
+    times = times.cast(pl.Datetime("us")) if times.dtype == pl.Date else times
+    zoned = (
+        times if isinstance(times.dtype, pl.Datetime) and times.dtype.time_zone else times.dt.replace_time_zone("UTC")
+    )
+    return zoned.cast(TIME_TYPE)
+
+
+def _standard_first(log: EventLog) -> EventLog:
+    events = log.events.select(ACTIVITY, TIMESTAMP, pl.exclude(ACTIVITY, TIMESTAMP))
+    return EventLog(events, log.cases, log.offsets, log.notes)
+
+
+def _timed(path: Path, frame: pl.DataFrame, line_of: Callable[[int], int] | None) -> tuple[pl.DataFrame, int]:
+    """The same table with its time column as UTC, and how many times named no zone."""
+    times = frame[TIMESTAMP]
+    zoneless = 0
+    if times.dtype == pl.String:
+        read = parse_times(times)
+        bad = (read.values.is_null() & times.is_not_null()).arg_true()
+        if len(bad):
+            raise LogError(
+                path,
+                "the timestamp cannot be read",
+                line=line_of(int(bad[0])) if line_of else None,
+                hint=TIME_HINT,
+            )
+        times, zoneless = read.values, read.zoneless
+    elif times.dtype in (pl.Date, pl.Datetime):
+        zoned = isinstance(times.dtype, pl.Datetime) and times.dtype.time_zone
+        times, zoneless = _as_utc(times), 0 if zoned else len(times) - times.null_count()
+    elif times.dtype != pl.Null:
+        raise LogError(
+            path,
+            f"the time column holds {times.dtype}, not timestamps",
+            hint="name the time column, or convert it to timestamps",
+        )
+    return frame.with_columns(times.cast(TIME_TYPE).alias(TIMESTAMP)), zoneless
+
+
+def standard_names(
+    path: Path, header: Sequence[str], columns: Mapping[str, str] | None, keep: Callable[[str], bool] | None
+) -> Names:
+    """Find the standard columns in ``header``: as ``columns`` says, by their standard or else by a common name.
+
+    ``LogError`` when one is missing.
+    """
+    found = {standard: _found(path, standard, header, columns or {}) for standard in _COMMON}
+    notes = tuple(
+        f"column '{shown(name)}' was taken as the {_MEANING[standard]}"
+        for standard, name in found.items()
+        if name != standard and standard not in (columns or {})
+    )
+    standard_of = {name: standard for standard, name in found.items()}
+    named = {name: standard_of.get(name) or full_name(name) for name in header}
+    kept = {name: full for name, full in named.items() if name in standard_of or keep is None or keep(full)}
+    _refuse_collisions(path, kept)
+    return Names(kept, notes)
+
+
+def full_name(name: str) -> str:
+    """The attribute name for a column: ``CASE_x`` is another way to write ``case:x``."""
+    return CASE_PREFIX + name.removeprefix(_OTHER_CASE_PREFIX) if name.startswith(_OTHER_CASE_PREFIX) else name
+
+
+def _found(path: Path, standard: str, header: Sequence[str], columns: Mapping[str, str]) -> str:
+    if wanted := columns.get(standard):
+        if wanted in header:
+            return wanted
+        raise _missing(path, standard, f"there is no column '{shown(wanted)}'", (wanted,), header)
+    if standard in header:
+        return standard
+    taken = set(columns.values()) | {name for name in _COMMON if name in header}
+    lowered = {name.strip().lower(): name for name in reversed(header) if name not in taken}
+    for common in _COMMON[standard]:
+        if common in lowered:
+            return lowered[common]
+    raise _missing(path, standard, f"there is no column for the {_MEANING[standard]}", _COMMON[standard], header)
+
+
+def _missing(path: Path, standard: str, message: str, wanted: Sequence[str], header: Sequence[str]) -> LogError:
+    listed = ", ".join(shown(name) for name in header[:12]) + (", ..." if len(header) > 12 else "")
+    close = next(iter(_close(wanted, header)), None)
+    meant = f"did you mean '{shown(close)}'? " if close else ""
+    return LogError(
+        path,
+        f"{message}; the columns are {listed}",
+        line=1 if path.suffix.lower() in {".csv", ".gz"} else None,
+        hint=f"{meant}map '{standard}' to the column that holds it",
+    )
+
+
+def _close(wanted: Sequence[str], header: Sequence[str]) -> Iterator[str]:
+    lowered = {name.lower(): name for name in header}
+    for name in wanted:
+        yield from (lowered[match] for match in difflib.get_close_matches(name.lower(), lowered, n=1))
+
+
+def _refuse_collisions(path: Path, kept: Mapping[str, str]) -> None:
+    by_name: dict[str, str] = {}
+    for name, full in kept.items():
+        if full in by_name:
+            raise LogError(
+                path,
+                f"columns '{shown(by_name[full])}' and '{shown(name)}' both stand for '{shown(full)}'",
+                hint="remove or rename one of them",
+            )
+        by_name[full] = name
+
+
+def flat_table(log: EventLog, path: Path) -> pl.DataFrame:
+    """One row an event. ``OutputError`` when cases lack an id or share one: a flat table would merge or lose them."""
+    ids = log.cases[CASE_ID]
+    if ids.null_count() or ids.n_unique() != len(ids):
+        raise OutputError(f"{path}: cases without an id of their own cannot be told apart in a table; write XES")
+    return log.to_polars()

@@ -1,0 +1,33 @@
+"""Reading and writing Parquet: one row an event, case attributes repeated."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import polars as pl
+
+from cloakwork.errors import LogError
+from cloakwork.log.eventlog import EventLog
+from cloakwork.log.io.flat import flat_table, standard_names
+from cloakwork.log.io.source import LogStream, empty_file
+
+
+def read_parquet(
+    path: Path, columns: Mapping[str, str] | None = None, keep: Callable[[str], bool] | None = None
+) -> EventLog:
+    """Read a Parquet file. ``LogError`` when it is damaged or a standard column is missing."""
+    with LogStream(path) as stream:
+        if not stream.read(1):
+            raise empty_file(path)
+    try:
+        header = pl.read_parquet_schema(path)
+        names = standard_names(path, list(header), columns, keep)
+        frame = pl.read_parquet(path, columns=list(names.kept))
+    except (pl.exceptions.PolarsError, OSError) as error:
+        first_line = str(error).partition("\n")[0]
+        raise LogError(path, f"this is no readable Parquet file ({first_line})", hint="export the log again") from None
+    return names.build(path, frame)
+
+
+def write_parquet(log: EventLog, path: Path, metadata: Mapping[str, str]) -> None:
+    """Write ``log`` as Parquet with ``metadata`` in its footer. ``OSError`` when it cannot be written."""
+    flat_table(log, path).write_parquet(path, metadata=dict(metadata) or None)

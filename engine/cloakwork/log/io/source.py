@@ -1,0 +1,100 @@
+"""Opening a log file: its bytes, unpacked, with every failure told as a ``LogError``."""
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Final, Literal, Self
+
+from cloakwork.errors import LogError
+
+Format = Literal["xes", "csv", "parquet"]
+
+GZIP_MAGIC: Final = b"\x1f\x8b"
+SUFFIXES: Final[dict[str, Format]] = {".xes": "xes", ".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
+SUPPORTED: Final = "XES (.xes, .xes.gz), CSV (.csv, .csv.gz) and Parquet (.parquet, .pq)"
+_XML_STARTS: Final = (b"<", b"\xef\xbb\xbf<", b"\xff\xfe<", b"\xfe\xff\x00<")
+
+
+class LogStream:
+    """The unpacked bytes of one file, read forwards; a damaged or unreadable file raises ``LogError``."""
+
+    def __init__(self, path: Path) -> None:
+        """Open ``path``; gzip is recognised by its first bytes, whatever the file is called."""
+        self.path = path
+        with _told_as_log_error(path):
+            self._raw: IO[bytes] = path.open("rb")
+            packed = self._raw.read(2) == GZIP_MAGIC
+            self._raw.seek(0)
+        self._bytes: IO[bytes] | gzip.GzipFile = gzip.GzipFile(fileobj=self._raw) if packed else self._raw
+
+    def read(self, size: int = -1) -> bytes:
+        """The next ``size`` bytes (all that are left when negative); fewer only at the end."""
+        with _told_as_log_error(self.path):
+            return self._bytes.read(size)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._raw.close()
+
+
+@contextmanager
+def _told_as_log_error(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise LogError(path, "there is no such file", hint="check the path") from None
+    except IsADirectoryError:
+        raise LogError(path, "this is a folder", hint="name one log file inside it") from None
+    except PermissionError:
+        raise LogError(path, "the file may not be read", hint="grant read permission on it") from None
+    except EOFError:
+        raise LogError(
+            path, "the gzip file breaks off before its end", hint="download or copy the file again"
+        ) from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise LogError(path, f"the gzip file is damaged ({error})", hint="download or copy the file again") from None
+    except OSError as error:
+        raise LogError(
+            path, f"the file cannot be read ({error.strerror or error})", hint="check the disk and the path"
+        ) from None
+
+
+def format_of(path: Path) -> Format:
+    """Which format the file is in: by suffix, or else by its first bytes. ``LogError`` when neither tells."""
+    if known := format_by_suffix(path):
+        return known
+    with LogStream(path) as stream:
+        start = stream.read(64)
+    if not start:
+        raise empty_file(path)
+    if start.startswith(b"PAR1"):
+        return "parquet"
+    if start.lstrip(b" \t\r\n").startswith(_XML_STARTS):
+        return "xes"
+    raise LogError(path, "this is no log format that Cloakwork reads", hint=f"give a file in {SUPPORTED}")
+
+
+def format_by_suffix(path: Path) -> Format | None:
+    """The format that the file's name claims; None when it claims none."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] == ".gz":
+        suffixes.pop()
+    return SUFFIXES.get(suffixes[-1]) if suffixes else None
+
+
+def shown(name: str) -> str:
+    """A name from a file, fit for one line of a message: blanks collapsed, control characters out, cut at 60."""
+    plain = "".join(char for char in " ".join(name.split()) if char.isprintable())
+    return plain if len(plain) <= 60 else plain[:57] + "..."
+
+
+def empty_file(path: Path) -> LogError:
+    """The refusal of a file without a single byte."""
+    return LogError(path, "the file is empty", hint="export the log again")

@@ -1,0 +1,73 @@
+"""Reading timestamps: ISO 8601 as logs write it, whole columns at a time, normalised to UTC microseconds."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from cloakwork.log.eventlog import TIME_TYPE
+
+TIME_HINT: Final = "write timestamps as 2024-05-31T13:45:00+02:00"
+_ISO: Final = "%Y-%m-%dT%H:%M:%S%.f%:z"
+_LOOSE: Final = (
+    r"^\s*(?<year>\d{4})[-/](?<month>\d{2})[-/](?<day>\d{2})"
+    r"(?:[T ](?<minute>\d{2}:\d{2})(?<second>:\d{2}(?:[.,]\d+)?)?)?"
+    r"\s*(?<zone>[Zz]|[+-]\d{2}(?::?\d{2})?)?\s*$"
+)
+_EARLIEST: Final = -62_135_596_800_000_000  # 0001-01-01, what Python and XML Schema can say
+_LATEST: Final = 253_402_300_799_999_999  # 9999-12-31
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Timestamps read from text.
+
+    - ``values``: Datetime("us", "UTC"), as long as the text; null where the text is null or no timestamp.
+    - ``zoneless``: how many named no zone and were taken as UTC.
+    """
+
+    values: pl.Series
+    zoneless: int
+
+
+def parse_times(text: pl.Series) -> Times:
+    """Read a String column as timestamps.
+
+    Accepted: ``2011-10-01T00:38:44.546+02:00`` and its kin: ``Z``, ``+0200`` or ``+02`` as the zone or none (then UTC);
+    a blank for the ``T``; ``/`` between the parts of the day (year first); no seconds; a day alone (midnight); any
+    number of decimals (digits beyond microseconds are cut off).
+    """
+    values = _within_calendar(text.str.to_datetime(_ISO, strict=False, time_unit="us").cast(TIME_TYPE))
+    left = values.is_null() & text.is_not_null()
+    if not left.any():
+        return Times(values, 0)
+    odd = text.filter(left)
+    parts = odd.str.extract_groups(_LOOSE).struct.unnest()
+    zoneless = parts["zone"].is_null() & parts["year"].is_not_null()
+    read = _within_calendar(_canonical(parts).str.to_datetime(_ISO, strict=False, time_unit="us").cast(TIME_TYPE))
+    whole = values.to_frame("time").with_row_index("row")
+    found = pl.DataFrame({"row": whole["row"].filter(left), "read": read})
+    merged = whole.join(found, on="row", how="left", maintain_order="left").select(pl.coalesce("time", "read"))
+    return Times(merged.to_series().alias(text.name), int((zoneless & read.is_not_null()).sum()))
+
+
+def _canonical(parts: pl.DataFrame) -> pl.Series:
+    """The parts of loosely written timestamps, joined in the one strict form; null where a part is missing."""
+    digits = pl.col("zone").str.replace(":", "", literal=True)
+    zone = (
+        pl.when(pl.col("zone").is_null() | pl.col("zone").str.to_uppercase().eq("Z"))
+        .then(pl.lit("+00:00"))
+        .otherwise(pl.concat_str(digits.str.slice(0, 3), pl.lit(":"), digits.str.slice(3).str.pad_end(2, "0")))
+    )
+    second = pl.col("second").fill_null(":00").str.replace(",", ".", literal=True)
+    day = pl.concat_str("year", "month", "day", separator="-")
+    return parts.select(pl.concat_str(day, pl.lit("T"), pl.col("minute").fill_null("00:00"), second, zone)).to_series()
+
+
+def _within_calendar(times: pl.Series) -> pl.Series:
+    """The same times, null outside the years 1 to 9999."""
+    microseconds = times.to_physical()
+    inside = microseconds.is_between(_EARLIEST, _LATEST)
+    if inside.all():  # nulls count as inside
+        return times
+    return times.to_frame("time").select(pl.when(inside).then("time")).to_series()

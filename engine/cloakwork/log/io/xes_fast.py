@@ -1,0 +1,350 @@
+"""The fast way to read XES: split at the quotes, understand each distinct stretch of markup once.
+
+In a plain log, each attribute is written ``<type key="K" value="V"/>`` and double quotes occur nowhere else. Split at the
+quotes, the file is a cycle of four: markup, ``K``, `` value=``, ``V``. A log has millions of attributes, but only a few
+dozen distinct pieces of markup between them (``/>``, ``</event>``, ``<event>``, ``<string key=`` and blanks), so each is
+parsed once, by a strict grammar, and the rest is arithmetic on whole columns.
+
+Nothing is assumed. The grammar admits no comment, CDATA section, declaration, prefix, single quote or nesting; every piece
+of markup must match it; opening and closing tags must fit; there must be no ``<`` and no control character outside the
+markup, and only well-formed UTF-8. Anything else raises ``Declined``, and the full parser reads the file.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+from xml.parsers import expat
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from cloakwork.log.eventlog import EventLog
+from cloakwork.log.io.columns import KIND_OF, BadValue, ColumnBuilder, Kind, Run, Scope
+from cloakwork.log.io.source import LogStream
+from cloakwork.log.io.xes_full import LogXml
+
+CHUNK: Final = 2 << 20  # bytes; small enough to stay in the processor's cache
+_HEADER_LIMIT: Final = 64 << 20
+_VOCABULARY_LIMIT: Final = 4096
+_BLANK: Final = "[ \t\r\n]"
+_TAG: Final = re.compile(f"<(/?)(trace|event){_BLANK}*(/?)>{_BLANK}*")
+_AFTER_VALUE: Final = re.compile(f"{_BLANK}*/>{_BLANK}*")
+_ATTRIBUTE: Final = re.compile(f"<({'|'.join(KIND_OF)}){_BLANK}+key=")
+_END: Final = re.compile(f"</log{_BLANK}*>{_BLANK}*")
+_REFERENCE: Final = re.compile("&(?:#([0-9]+)|#x([0-9A-Fa-f]+)|([a-z]+));")
+_NAMED: Final = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
+_KINDS: Final[tuple[Kind, ...]] = ("text", "int", "float", "boolean", "date")
+_SCOPES: Final[tuple[Scope, ...]] = ("trace", "event")
+_NON_CHARACTERS: Final = (b"\xef\xbf\xbe", b"\xef\xbf\xbf")  # U+FFFE and U+FFFF, which XML forbids
+_ANYWHERE, _LOG, _TRACE, _EVENT = -1, 0, 1, 2
+
+
+class Declined(Exception):
+    """This file is not of the plain kind; the full parser must read it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """What one piece of markup between a value and the next key does.
+
+    ``enters`` and ``leaves``: where the reader must be before it and is after it (``_ANYWHERE``: as before); ``kind``: the
+    index in ``_KINDS`` of the attribute that it opens, -1 at the end of the log; ``traces``: how many traces it opens;
+    ``events``: for each event that it opens, how many traces it opened before; ``tags``, ``controls``: how many ``<`` and
+    how many control characters (all of them blanks) it holds.
+    """
+
+    enters: int
+    leaves: int
+    kind: int
+    traces: int
+    events: tuple[int, ...]
+    tags: int
+    controls: int
+
+
+def parse_gap(text: str) -> Gap:
+    """Understand one piece of markup. ``Declined`` when it is not exactly of the plain form."""
+    position = _matched(_AFTER_VALUE, text, 0)
+    enters = place = _ANYWHERE
+    traces, events = 0, []
+    while tag := _TAG.match(text, position):
+        closing, element, alone = tag.groups()
+        if closing and alone:
+            raise Declined("a tag that both closes and is empty")
+        inner, outer = (_EVENT, _TRACE) if element == "event" else (_TRACE, _LOG)
+        before, after = (inner, outer) if closing else (outer, outer if alone else inner)
+        if place not in {_ANYWHERE, before}:
+            raise Declined("tags that do not fit each other")
+        enters = before if enters == _ANYWHERE else enters
+        place, position = after, tag.end()
+        if not closing and element == "event":
+            events.append(traces)
+        traces += not closing and element == "trace"
+    kind = -1
+    if attribute := _ATTRIBUTE.match(text, position):
+        kind, position = _KINDS.index(KIND_OF[attribute[1]]), attribute.end()
+    else:
+        position = _matched(_END, text, position)
+    if position != len(text) or (place == _LOG) == (kind >= 0) or (kind < 0 and place == _ANYWHERE):
+        raise Declined("markup that is not of the plain form")
+    return Gap(enters, place, kind, traces, tuple(events), text.count("<"), sum(char < " " for char in text))
+
+
+def _matched(pattern: re.Pattern[str], text: str, position: int) -> int:
+    if found := pattern.match(text, position):
+        return found.end()
+    raise Declined("markup that is not of the plain form")
+
+
+class _GapTable:
+    """All distinct pieces of markup met so far, and their meaning as columns indexed by code."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+        self.gaps: list[Gap] = []
+
+    def learn(self, words: list[str]) -> None:
+        self.gaps += [parse_gap(word) for word in words]
+        self.words += words
+        self.enters = np.array([gap.enters for gap in self.gaps], np.int8)
+        self.leaves = np.array([gap.leaves for gap in self.gaps], np.int8)
+        self.kind = np.array([gap.kind for gap in self.gaps], np.int8)
+        self.traces = np.array([gap.traces for gap in self.gaps], np.int64)
+        self.events = np.array([len(gap.events) for gap in self.gaps], np.int64)
+        self.first_event = np.concatenate([[0], np.cumsum(self.events)])[:-1]
+        self.event_traces = np.array([before for gap in self.gaps for before in gap.events], np.int64)
+        self.tags = np.array([gap.tags for gap in self.gaps], np.int64)
+        self.controls = np.array([gap.controls for gap in self.gaps], np.int64)
+
+
+@dataclass
+class _KeyTable:
+    """All distinct keys met so far, and for each scope whether it is wanted."""
+
+    words: list[str] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+
+    def learn(self, words: list[str], builder: ColumnBuilder) -> None:
+        self.words += words
+        self.keys += [decode_references(word) for word in words]
+        if "" in words:
+            raise Declined("an empty key")
+        self.wanted = np.array(
+            [builder.name_of(scope, key) is not None for key in self.keys for scope in _SCOPES], np.bool_
+        )
+        self.reserved = np.array([key.startswith("case:") for key in self.keys], np.bool_)
+
+
+def decode_references(text: str) -> str:
+    """Resolve character references and the five entities that XML predefines. ``Declined`` for any other."""
+    if "&" not in text:
+        return text
+    if text.count("&") != len(_REFERENCE.findall(text)):
+        raise Declined("an entity that XML does not predefine")
+    return _REFERENCE.sub(_referred, text)
+
+
+def _referred(reference: re.Match[str]) -> str:
+    decimal, hexadecimal, name = reference.groups()
+    if name:
+        if name not in _NAMED:
+            raise Declined("an entity that XML does not predefine")
+        return _NAMED[name]
+    code = int(decimal) if decimal else int(hexadecimal, 16)
+    if code in {9, 10, 13} or 0x20 <= code < 0xD800 or 0xE000 <= code < 0xFFFE or 0x10000 <= code < 0x110000:
+        return chr(code)
+    raise Declined("a reference to no character")
+
+
+def read_fast(stream: LogStream, keep: Callable[[str], bool] | None, as_text: frozenset[str]) -> EventLog:
+    """Read a plain log from its first byte.
+
+    Raises ``Declined`` for a file that is not plain (well-formed or not), ``MixedKinds`` as ``ColumnBuilder.finish``
+    does, ``LogError`` when the bytes cannot be read.
+    """
+    builder = ColumnBuilder(keep, as_text)
+    reader = _FastReader(builder)
+    try:
+        for chunk in _quote_cycles(stream, _body(stream)):
+            reader.take(chunk)
+    except BadValue as bad:
+        raise Declined("a value that is not of its type") from bad
+    if not reader.ended:
+        raise Declined("a log without its end")
+    return builder.finish()
+
+
+def _body(stream: LogStream) -> bytes:
+    """The first bytes of the traces: what follows a header that the XML parser confirms to end there."""
+    header = bytearray()
+    while (start := header.find(b"<trace")) < 0 or header.find(b">", start) < 0:
+        more = stream.read(CHUNK)
+        if not more or len(header) > _HEADER_LIMIT:
+            raise Declined("no trace that is written plainly")
+        header += more
+    end = header.index(b">", start) + 1
+    if not _opens_first_trace(stream, bytes(header[:end]), start):
+        raise Declined("a header that ends elsewhere")
+    return bytes(header[start:])
+
+
+def _opens_first_trace(stream: LogStream, header: bytes, start: int) -> bool:
+    """Whether the tag at ``start``, the last of ``header``, opens the first trace of a log in UTF-8."""
+    xml = LogXml(stream.path)
+    try:
+        xml.feed(header)
+    except (expat.ExpatError, LookupError, ValueError):  # the latter two: an encoding that Python does not know
+        return False
+    return xml.plain and xml.traces == 1 and xml.trace_at == start
+
+
+def _quote_cycles(stream: LogStream, start: bytes) -> Iterator[tuple[bytes, bool]]:
+    """The bytes in chunks that end before a closing quote and hold whole cycles of four quotes; True at the last."""
+    # The body starts with markup that follows no value; with the end of one in front, all pieces look alike.
+    rest = b"/>" + start
+    while more := stream.read(CHUNK):
+        data = rest + more
+        quotes = data.count(b'"')
+        if quotes < 4:
+            rest = data
+            continue
+        end = len(data)
+        for _ in range(quotes % 4 + 1):
+            end = data.rfind(b'"', 0, end)
+        yield data[:end], False
+        rest = data[end + 1 :]
+    yield rest, True
+
+
+class _FastReader:
+    """Where the reader is in the file, and the markup and keys that it already understands."""
+
+    def __init__(self, builder: ColumnBuilder) -> None:
+        self.ended = False
+        self._builder = builder
+        self._gaps = _GapTable()
+        self._keys = _KeyTable()
+        self._place = _LOG
+
+    def take(self, chunk: tuple[bytes, bool]) -> None:
+        """Read one chunk: cycles of four pieces and, if it is the last, the end of the log."""
+        data, last = chunk
+        self._refuse_non_characters(data)
+        parts = _pieces(data)
+        cycles = len(parts) // 4
+        if len(parts) != 4 * cycles + last:
+            raise Declined("quotes that do not come in fours")
+        gap = self._gap_codes(parts.gather_every(4))
+        _confirm_between(parts.gather_every(4, 2))
+        self._confirm_markup(data, gap)
+        place = self._follow(gap, last)
+        self._collect(gap[:cycles], place[:cycles], parts)
+        if last:
+            self.ended = place[-1] == _LOG
+
+    @staticmethod
+    def _refuse_non_characters(data: bytes) -> None:
+        if not data.isascii() and any(forbidden in data for forbidden in _NON_CHARACTERS):
+            raise Declined("characters that XML forbids")
+
+    def _gap_codes(self, gaps: pl.Series) -> NDArray[np.int64]:
+        return _codes(gaps, self._gaps.words, self._gaps.learn)
+
+    def _confirm_markup(self, data: bytes, gap: NDArray[np.int64]) -> None:
+        """No ``<`` and no control character may stand outside the markup."""
+        raw = np.frombuffer(data, np.uint8)
+        seen = np.bincount(gap, minlength=len(self._gaps.words))
+        if data.count(b"<") != int(seen @ self._gaps.tags):
+            raise Declined("a '<' inside a value")
+        if int(np.count_nonzero(raw < 32)) != int(seen @ self._gaps.controls):
+            raise Declined("line breaks or control characters inside a value")
+
+    def _follow(self, gap: NDArray[np.int64], last: bool) -> NDArray[np.int8]:
+        """The place after each piece of markup; also counts the traces and events that open."""
+        table = self._gaps
+        ending = np.flatnonzero(table.kind[gap] < 0)
+        if ending.tolist() != ([len(gap) - 1] if last else []):
+            raise Declined("markup behind the end of the log, or no end")
+        moving = np.flatnonzero(table.enters[gap] != _ANYWHERE)
+        places = np.concatenate([[self._place], table.leaves[gap[moving]]]).astype(np.int8)
+        if (places[:-1] != table.enters[gap[moving]]).any():
+            raise Declined("tags that do not fit each other")
+        place = places[np.searchsorted(moving, np.arange(len(gap)), side="right")]
+        self._place = int(places[-1])
+        self._first_trace, self._first_event = self._builder.traces, self._builder.events
+        opened = table.traces[gap]
+        before = self._first_trace + np.cumsum(opened) - opened
+        events = table.events[gap]
+        within = np.arange(events.sum()) - np.repeat(np.cumsum(events) - events, events)
+        offset = table.event_traces[np.repeat(table.first_event[gap], events) + within]
+        self._builder.open(int(opened.sum()), np.repeat(before, events) + offset - 1)
+        return place
+
+    def _collect(self, gap: NDArray[np.int64], place: NDArray[np.int8], parts: pl.Series) -> None:
+        """Hand the values to the builder, one run for each key, scope and kind."""
+        words = parts.gather_every(4, 1)
+        key = _codes(words, self._keys.words, lambda new: self._keys.learn(new, self._builder))
+        in_event = (place == _EVENT).astype(np.int64)
+        if self._keys.reserved.any():
+            self._builder.irregular.reserved += int((self._keys.reserved[key] & (in_event == 1)).sum())
+        scoped = 2 * key + in_event
+        chosen = np.flatnonzero(self._keys.wanted[scoped])
+        if not len(chosen):
+            return
+        what = (scoped * len(_KINDS) + self._gaps.kind[gap])[chosen]
+        order = np.argsort(what.astype(np.uint16) if what.max() < 1 << 16 else what, kind="stable")
+        chosen, what = chosen[order], what[order]
+        values = _decoded(parts.gather(4 * chosen + 3))
+        owner = np.where(
+            in_event == 1,
+            self._first_event + np.cumsum(self._gaps.events[gap]),
+            self._first_trace + np.cumsum(self._gaps.traces[gap]),
+        )
+        owners = owner[chosen] - 1
+        starts = np.flatnonzero(np.diff(what, prepend=-1))
+        ends = np.append(starts[1:], len(what))
+        for run in np.argsort(chosen[starts]):
+            start, end = starts[run], ends[run]
+            pair, kind = divmod(int(what[start]), len(_KINDS))
+            scope, key_word = _SCOPES[pair % 2], self._keys.keys[pair // 2]
+            self._builder.add(
+                Run(scope, key_word, _KINDS[kind], owners[start:end], values.slice(int(start), int(end - start)))
+            )
+
+
+def _pieces(data: bytes) -> pl.Series:
+    """The text between the quotes: String, one more than there are quotes. ``Declined`` unless it is UTF-8."""
+    try:
+        text = pl.Series([data], dtype=pl.Binary).cast(pl.String)
+    except pl.exceptions.PolarsError as error:
+        raise Declined("bytes that are not UTF-8") from error
+    return text.str.split('"').explode()
+
+
+def _codes(words: pl.Series, known: list[str], learn: Callable[[list[str]], None]) -> NDArray[np.int64]:
+    """The index of each word among the known ones; new ones are learnt first. int64, shape (words,)."""
+    coded = words.cast(pl.Enum(known), strict=False)
+    if coded.null_count():
+        new = words.filter(coded.is_null()).unique(maintain_order=True).to_list()
+        if len(known) + len(new) > _VOCABULARY_LIMIT:
+            raise Declined("markup or keys without end")
+        learn(new)
+        coded = words.cast(pl.Enum(known))
+    return coded.to_physical().to_numpy().astype(np.int64)
+
+
+def _confirm_between(pieces: pl.Series) -> None:
+    """Between key and value stands exactly one thing."""
+    if not (pieces == " value=").all():
+        raise Declined("attributes written otherwise than key, value")
+
+
+def _decoded(values: pl.Series) -> pl.Series:
+    """The values with their references resolved."""
+    encoded = values.str.contains("&", literal=True)
+    if not encoded.any():
+        return values
+    distinct = values.filter(encoded).unique().to_list()
+    return values.replace({text: decode_references(text) for text in distinct})

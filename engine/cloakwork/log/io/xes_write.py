@@ -1,0 +1,157 @@
+"""Writing XES: a constant header, then whole columns joined into text. The same log gives the same bytes.
+
+Nothing of a source file comes along: the header is the same for every log save for the annotations and extensions that the
+caller states. Characters that XML 1.0 cannot express (most control characters, lone U+FFFE and U+FFFF) become U+FFFD.
+"""
+
+import math
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+from xml.sax.saxutils import quoteattr
+
+import numpy as np
+import polars as pl
+
+from cloakwork.log.eventlog import CASE_PREFIX, EventLog
+from cloakwork.log.io.annotation import Attribute, Extension
+from cloakwork.log.io.output import open_output
+
+_BATCH: Final = 50_000  # events a time, so that the text of a large log never lies in memory whole
+_STANDARD: Final = (
+    Extension("Concept", "concept", "http://www.xes-standard.org/concept.xesext"),
+    Extension("Time", "time", "http://www.xes-standard.org/time.xesext"),
+)
+_GLOBALS: Final = (
+    '\t<global scope="trace">\n\t\t<string key="concept:name" value="UNKNOWN"/>\n\t</global>\n'
+    '\t<global scope="event">\n\t\t<string key="concept:name" value="UNKNOWN"/>\n'
+    '\t\t<date key="time:timestamp" value="1970-01-01T00:00:00.000+00:00"/>\n\t</global>\n'
+    '\t<classifier name="Activity" keys="concept:name"/>\n'
+)
+_FORBIDDEN: Final = "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"
+_ESCAPES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
+_ISO: Final = "%Y-%m-%dT%H:%M:%S%.6f%:z"
+
+
+def write_xes(
+    log: EventLog, path: Path, annotations: tuple[Attribute, ...] = (), extensions: tuple[Extension, ...] = ()
+) -> None:
+    """Write ``log`` as XES; packed by gzip when ``path`` ends in ``.gz``. ``OSError`` when it cannot be written."""
+    with open_output(path) as out:
+        out.write(_header(annotations, extensions).encode())
+        for text in _batches(log):
+            out.write(text.encode())
+        out.write(b"</log>\n")
+
+
+def _header(annotations: tuple[Attribute, ...], extensions: tuple[Extension, ...]) -> str:
+    declared = "".join(
+        f"\t<extension name={_quoted(one.name)} prefix={_quoted(one.prefix)} uri={_quoted(one.uri)}/>\n"
+        for one in (*_STANDARD, *extensions)
+    )
+    nested = any(attribute.children for attribute in annotations)
+    features = "nested-attributes" if nested else ""
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        f'<log xes.version="1849-2023" xes.features="{features}" xmlns="http://www.xes-standard.org/">\n'
+        + declared
+        + _GLOBALS
+        + "".join(_annotation(attribute, 1) for attribute in annotations)
+    )
+
+
+def _annotation(attribute: Attribute, depth: int) -> str:
+    indent = "\t" * depth
+    inner = "".join(_annotation(child, depth + 1 + (attribute.value is None)) for child in attribute.children)
+    if attribute.value is None:
+        return (
+            f"{indent}<list key={_quoted(attribute.key)}>\n{indent}\t<values>\n{inner}{indent}\t</values>\n"
+            f"{indent}</list>\n"
+        )
+    element, text = _typed(attribute.value)
+    start = f"{indent}<{element} key={_quoted(attribute.key)} value={_quoted(text)}"
+    return f"{start}>\n{inner}{indent}</{element}>\n" if inner else f"{start}/>\n"
+
+
+def _typed(value: str | int | float | bool | datetime) -> tuple[str, str]:
+    """The XES element and the text of one value."""
+    match value:
+        case bool():
+            return "boolean", str(value).lower()
+        case int():
+            return "int", str(value)
+        case float():
+            return "float", _float_text(value)
+        case datetime():
+            return "date", value.astimezone(UTC).isoformat(timespec="microseconds")
+    return "string", value
+
+
+def _float_text(value: float) -> str:
+    if math.isinf(value):
+        return "INF" if value > 0 else "-INF"
+    return "NaN" if math.isnan(value) else repr(value)
+
+
+def _quoted(text: str) -> str:
+    """``text`` as an attribute value with its quotes."""
+    clean = pl.Series([text]).str.replace_all(_FORBIDDEN, "\ufffd")[0]
+    return '"' + quoteattr(clean, {'"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"})[1:-1] + '"'
+
+
+def _batches(log: EventLog) -> Iterator[str]:
+    """The traces as text, some whole cases at a time."""
+    starts = np.searchsorted(log.offsets, np.arange(0, max(log.events.height, 1), _BATCH), side="left")
+    bounds = np.unique(np.concatenate([[0], starts, [log.cases.height]]))
+    for first, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        begin, stop = int(log.offsets[first]), int(log.offsets[end])
+        cases = _elements(log.cases[first:end], "\t<trace>\n", 2, "", CASE_PREFIX)
+        events = _elements(log.events[begin:stop], "\t\t<event>\n", 3, "\t\t</event>\n", "")
+        row = np.repeat(np.arange(end - first), np.diff(log.offsets[first : end + 1]))
+        of_events = pl.DataFrame({"row": row, "text": events}).group_by("row", maintain_order=True)
+        grouped = of_events.agg(pl.col("text").str.join(""))
+        whole = pl.DataFrame({"row": np.arange(end - first), "case": cases}).join(
+            grouped, on="row", how="left", maintain_order="left"
+        )
+        text = whole.select(
+            pl.concat_str("case", pl.col("text").fill_null(""), pl.lit("\t</trace>\n")).str.join("")
+        ).item()
+        yield text or ""
+
+
+def _elements(table: pl.DataFrame, start: str, depth: int, end: str, prefix: str) -> pl.Series:
+    """One element a row: ``start``, its attributes, ``end``. String, as long as the table."""
+    attributes = [
+        _attribute_text(table[name], name.removeprefix(prefix), depth).alias(str(column))
+        for column, name in enumerate(table.columns)
+    ]
+    joined = pl.concat_str(pl.lit(start), *[pl.col(text.name) for text in attributes], pl.lit(end))
+    return pl.DataFrame(attributes).select(joined).to_series() if attributes else pl.Series([], dtype=pl.String)
+
+
+def _attribute_text(values: pl.Series, key: str, depth: int) -> pl.Series:
+    """The attribute elements of one column; the empty text where the value is null."""
+    element, text = _column_text(values)
+    start = "\t" * depth + f'<{element} key={_quoted(key)} value="'
+    whole = pl.concat_str(pl.lit(start), text, pl.lit('"/>\n'))
+    return values.to_frame("value").select(whole.fill_null("")).to_series()
+
+
+def _column_text(values: pl.Series) -> tuple[str, pl.Expr]:
+    """The XES element for a column's type, and its values as text."""
+    column, dtype = pl.col("value"), values.dtype
+    if dtype.is_integer():
+        return "int", column.cast(pl.String)
+    if dtype.is_numeric():
+        text = column.cast(pl.Float64).cast(pl.String).replace({"inf": "INF", "-inf": "-INF"})
+        return "float", text
+    if dtype == pl.Boolean:
+        return "boolean", column.cast(pl.String)
+    if isinstance(dtype, pl.Datetime):
+        zoned = column.dt.replace_time_zone("UTC") if dtype.time_zone is None else column.dt.convert_time_zone("UTC")
+        return "date", zoned.dt.strftime(_ISO)
+    if dtype == pl.Date:
+        return "date", column.dt.strftime("%Y-%m-%dT00:00:00.000000+00:00")
+    text = column.cast(pl.String).str.replace_all(_FORBIDDEN, "\ufffd")
+    return "string", text.str.replace_many(_ESCAPES)

@@ -1,0 +1,199 @@
+"""Treat attributes: drop, keep, pseudonymise or generalise them, as the policy says. Treatments are not guarantees."""
+
+import hashlib
+import hmac
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from itertools import pairwise
+from typing import ClassVar, Literal
+
+import polars as pl
+from pydantic import JsonValue
+
+from cloakwork.budget import Currency
+from cloakwork.facts import Facts
+from cloakwork.guarantees import Guarantee
+from cloakwork.home import home, secret_made_once
+from cloakwork.lineage import Lineage
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
+from cloakwork.mechanisms.base import Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem
+from cloakwork.noise import Noise
+from cloakwork.privacy_event import FREE, PrivacyEvent
+from cloakwork.quantities import Frozen, Number
+
+STANDARD = (CASE_ID, ACTIVITY, TIMESTAMP)
+
+
+class Treatment(Frozen):
+    """What is done to the attributes that match ``attribute`` (a name or a glob).
+
+    ``hierarchy``: nested groups, released at depth ``level`` (0 is the whole tree's name, deeper is finer);
+    ``bins``: ascending edges of half-open intervals; ``link``: the dataset whose pseudonyms stay the same, if any.
+    """
+
+    attribute: str
+    treatment: Literal["keep", "drop", "pseudonymise", "generalise"]
+    hierarchy: dict[str, JsonValue] | None = None
+    level: int = 1
+    bins: tuple[Number, ...] | None = None
+    link: str | None = None
+
+
+class RedactParams(Frozen):
+    """Treatments by attribute; the most specific one that matches an attribute decides, and what none matches goes."""
+
+    treatments: tuple[Treatment, ...] = ()
+
+    def of(self, attribute: str) -> Treatment | None:
+        """The treatment for one attribute: its own name first, then the longest glob that matches."""
+        exact = [rule for rule in self.treatments if rule.attribute == attribute]
+        globs = sorted(
+            (rule for rule in self.treatments if fnmatchcase(attribute, rule.attribute)),
+            key=lambda rule: len(rule.attribute),
+            reverse=True,
+        )
+        return next(iter(exact + globs), None)
+
+
+class Redact:
+    """Apply the policy's treatments to every attribute other than the case id, the activity and the time.
+
+    Pseudonyms are keyed HMACs (RFC 2104, SHA-256, 128 bits): a fresh key for each release and column, destroyed
+    afterwards, unless the policy asks for linkage. How often a pseudonym occurs still shows.
+    """
+
+    name: ClassVar[str] = "attributes/redact"
+    summary: ClassVar[str] = "drops, keeps, pseudonymises or generalises attributes"
+    proof: ClassVar[Proof] = "proved"
+    theorem: ClassVar[Theorem] = Theorem(
+        "Dropped attributes are absent from the release. Kept, pseudonymised and generalised ones are exposed: a "
+        "treatment is not a guarantee.",
+        "by construction",
+    )
+    Params = RedactParams
+
+    def offer(self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]) -> Offer[RedactParams] | Refusal:
+        """It makes no claim; the planner runs it where the policy names treatments."""
+        return Refusal("never", "dropping, pseudonymising and generalising are treatments, not guarantees")
+
+    def event(self, params: RedactParams, facts: Facts) -> PrivacyEvent:
+        """Free: it makes no claim."""
+        return FREE
+
+    def currency(self, params: RedactParams) -> Currency:
+        """Charges nothing; unit-level by convention."""
+        return "unit"
+
+    def lineage(self, params: RedactParams) -> Lineage:
+        """What is kept in any form is read raw and written raw."""
+        kept = frozenset(rule.attribute for rule in params.treatments if rule.treatment != "drop")
+        return Lineage(reads=kept, writes=kept)
+
+    def facts_after(self, params: RedactParams, facts: Facts) -> Facts:
+        """Nothing more is public than before."""
+        return facts
+
+    def summarise(self, params: RedactParams) -> None:
+        """It needs no summary."""
+
+    def decide(self, params: RedactParams, summary: pl.DataFrame, noise: Noise) -> Decision:
+        """Nothing to decide."""
+        return Decision(summary)
+
+    def rewrite(self, params: RedactParams, decision: Decision, noise: Noise) -> Rewrite:
+        """Treat case attributes, then event attributes."""
+
+        def treat(log: EventLog) -> EventLog:
+            return EventLog(
+                log.events.select(_treated(log.events, params, noise)),
+                log.cases.select(_treated(log.cases, params, noise)),
+                log.offsets,
+                log.notes,
+            )
+
+        return MapCases(treat)
+
+
+def _treated(table: pl.DataFrame, params: RedactParams, noise: Noise) -> Iterator[pl.Series]:
+    """The columns of ``table`` that stay, each as its treatment leaves it."""
+    for column in table:
+        rule = params.of(column.name)
+        if column.name in STANDARD or (rule and rule.treatment == "keep"):
+            yield column
+        elif rule and rule.treatment == "pseudonymise":
+            key = noise.key() if rule.link is None else _linked_key(rule.link, column.name)
+            yield pseudonyms(column, key)
+        elif rule and rule.treatment == "generalise":
+            yield _generalised(column, rule)
+
+
+def pseudonyms(values: pl.Series, key: bytes) -> pl.Series:
+    """A keyed pseudonym of 26 letters for each value; nulls stay null."""
+    distinct = values.drop_nulls().unique()
+    names = [_letters(hmac.digest(key, str(value).encode(), "sha256")) for value in distinct.to_list()]
+    return values.replace_strict(distinct, pl.Series(names, dtype=pl.String), default=None, return_dtype=pl.String)
+
+
+def _letters(digest: bytes) -> str:
+    """The first 122 bits of a digest as 26 lower-case letters: no digits, so that no number is found in a pseudonym."""
+    number, letters = int.from_bytes(digest[:16], "big"), []
+    for _ in range(26):
+        number, place = divmod(number, 26)
+        letters.append(chr(ord("a") + place))
+    return "".join(letters)
+
+
+def _linked_key(dataset: str, attribute: str) -> bytes:
+    """The key of one dataset and attribute, kept in the configuration folder, never in a release."""
+    from os import urandom
+
+    name = hashlib.sha256(f"{dataset}\n{attribute.removeprefix(CASE_PREFIX)}".encode()).hexdigest()[:32]
+    return secret_made_once(home() / "pseudonym-keys" / f"{name}.key", lambda: urandom(32))
+
+
+def _generalised(values: pl.Series, rule: Treatment) -> pl.Series:
+    """Replace each value by its interval, or by its group at depth ``level``; what fits nowhere becomes null."""
+    if rule.bins is not None:
+        return _intervals(values, rule.bins)
+    groups = ancestors(rule.hierarchy or {}, rule.level)
+    text = values.cast(pl.String)
+    return text.replace_strict(list(groups), list(groups.values()), default=None, return_dtype=pl.String).alias(
+        values.name
+    )
+
+
+def _intervals(values: pl.Series, edges: tuple[float, ...]) -> pl.Series:
+    """Half-open intervals ``[a, b)``; values outside all of them, and values that are no numbers, become null."""
+    numbers = values.cast(pl.Float64, strict=False)
+    labels = [None, *(f"[{low:g}, {high:g})" for low, high in pairwise(edges)), None]
+    place = pl.Series(edges, dtype=pl.Float64).search_sorted(
+        numbers.fill_null(float("-inf")).fill_nan(float("-inf")), "right"
+    )
+    return pl.Series(labels, dtype=pl.String).gather(place).alias(values.name)
+
+
+def ancestors(hierarchy: Mapping[str, JsonValue], level: int) -> dict[str, str]:
+    """For each value (leaf) of a generalisation tree, its ancestor at depth ``level`` (0: the root, named ``*``).
+
+    A value that lies above that depth stands for itself.
+    """
+    from anytree import Node, PreOrderIter
+
+    root = Node("*")
+    _grow(root, hierarchy)
+    leaves = [node for node in PreOrderIter(root) if node.is_leaf]
+    return {leaf.name: leaf.path[min(level, leaf.depth)].name for leaf in leaves}
+
+
+def _grow(parent: object, children: JsonValue | Mapping[str, JsonValue]) -> None:
+    """Hang nested mappings, lists and plain values below ``parent``."""
+    from anytree import Node
+
+    if isinstance(children, Mapping):
+        for name, below in children.items():
+            _grow(Node(str(name), parent=parent), below)
+    elif isinstance(children, list):
+        for child in children:
+            _grow(parent, child) if isinstance(child, dict) else Node(str(child), parent=parent)
+    elif children is not None:
+        Node(str(children), parent=parent)

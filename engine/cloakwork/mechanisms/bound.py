@@ -1,0 +1,121 @@
+"""Bound what one unit contributes, before anything else reads the log."""
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from pydantic import Field, JsonValue
+
+from cloakwork.budget import Currency
+from cloakwork.facts import Facts
+from cloakwork.guarantees import Guarantee
+from cloakwork.lineage import Lineage
+from cloakwork.log.eventlog import ACTIVITY, EventLog
+from cloakwork.mechanisms.base import Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem
+from cloakwork.noise import Noise
+from cloakwork.privacy_event import FREE, PrivacyEvent
+from cloakwork.quantities import Frozen
+
+
+class BoundParams(Frozen):
+    """``attribute``: the case attribute that names the unit (None: the case itself), of which ``max_cases`` stay.
+
+    ``alphabet``: labels that may occur; ``longest_case``: events that a case may have. None leaves them unbounded.
+    """
+
+    attribute: str | None = None
+    max_cases: Annotated[int, Field(ge=1)] = 1
+    alphabet: tuple[str, ...] | None = None
+    longest_case: Annotated[int, Field(ge=1)] | None = None
+
+
+class Bound:
+    """Keep at most ``max_cases`` random cases of each unit, declared labels only, and the first events of long cases.
+
+    Every cut depends on the unit's own data and fresh randomness alone, so one unit more or less changes at most
+    ``max_cases`` cases of the output. Events without a label, and cases left without events, go. Never aborts on data.
+    """
+
+    name: ClassVar[str] = "bound"
+    summary: ClassVar[str] = "bounds how much of the log one protected unit can account for"
+    proof: ClassVar[Proof] = "proved"
+    theorem: ClassVar[Theorem] = Theorem(
+        "One unit more or less in the log changes at most max_cases cases of the output; the cut of one unit does not "
+        "depend on another's data.",
+        "contribution bounding as a stable transformation (McSherry 2009, section 3; Wilson et al. 2020, section 4)",
+    )
+    Params = BoundParams
+
+    def offer(self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]) -> Offer[BoundParams] | Refusal:
+        """It makes no claim of its own; the planner always runs it first."""
+        return Refusal("never", "it bounds contributions and makes no claim of its own")
+
+    def event(self, params: BoundParams, facts: Facts) -> PrivacyEvent:
+        """Free: it releases nothing."""
+        return FREE
+
+    def currency(self, params: BoundParams) -> Currency:
+        """Charges nothing; unit-level by convention."""
+        return "unit"
+
+    def lineage(self, params: BoundParams) -> Lineage:
+        """Cuts cases and events by each unit's own data; no column's values are replaced."""
+        return Lineage(stability=params.max_cases)
+
+    def facts_after(self, params: BoundParams, facts: Facts) -> Facts:
+        """The declared bounds hold from here on."""
+        return facts
+
+    def summarise(self, params: BoundParams) -> None:
+        """It needs no summary."""
+
+    def decide(self, params: BoundParams, summary: pl.DataFrame, noise: Noise) -> Decision:
+        """Nothing to decide."""
+        return Decision(summary)
+
+    def rewrite(self, params: BoundParams, decision: Decision, noise: Noise) -> Rewrite:
+        """Cut events, then units, then empty cases."""
+
+        def cut(log: EventLog) -> EventLog:
+            log = _first_events(_declared_labels(log, params.alphabet), params.longest_case)
+            log = log.keep_cases(np.flatnonzero(np.diff(log.offsets) > 0))
+            return log if params.attribute is None else _few_cases(log, params.attribute, params.max_cases, noise)
+
+        return MapCases(cut)
+
+
+def _declared_labels(log: EventLog, alphabet: tuple[str, ...] | None) -> EventLog:
+    labels = log.events[ACTIVITY]
+    kept = labels.is_not_null() if alphabet is None else labels.is_in(list(alphabet)).fill_null(False)
+    return log if kept.all() else log.keep_events(kept.to_numpy())
+
+
+def _first_events(log: EventLog, longest: int | None) -> EventLog:
+    if longest is None or (np.diff(log.offsets) <= longest).all():
+        return log
+    place = np.arange(log.events.height) - log.offsets[log.case_of]
+    return log.keep_events(place < longest)
+
+
+_ALONE: Final = -1
+
+
+def _few_cases(log: EventLog, attribute: str, max_cases: int, noise: Noise) -> EventLog:
+    """A uniformly random subset of at most ``max_cases`` cases of each unit; cases without the attribute are their own."""
+    if attribute not in log.cases.columns:
+        return log
+    unit = _codes(log.cases[attribute])
+    shuffled = noise.permutation(log.cases.height)
+    by_unit = shuffled[np.argsort(unit[shuffled], kind="stable")]
+    units = unit[by_unit]
+    starts = np.flatnonzero(np.concatenate([[True], units[1:] != units[:-1]])) if len(units) else np.zeros(0, np.int64)
+    rank = np.arange(len(units)) - np.repeat(starts, np.diff(np.append(starts, len(units))))
+    return log.keep_cases(np.sort(by_unit[(rank < max_cases) | (units == _ALONE)]))
+
+
+def _codes(values: pl.Series) -> NDArray[np.int64]:
+    """One integer for each distinct value, ``_ALONE`` for a missing one."""
+    ranks = values.cast(pl.String).rank("dense").cast(pl.Int64).fill_null(_ALONE)
+    return ranks.to_numpy()

@@ -1,0 +1,138 @@
+"""TraVaS: release the noisy counts of variants that reach a threshold."""
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
+
+import numpy as np
+import polars as pl
+from pydantic import Field, JsonValue
+
+from cloakwork.budget import Currency
+from cloakwork.facts import Facts
+from cloakwork.guarantees import DifferentialPrivacy, Guarantee
+from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, EventLog
+from cloakwork.mechanisms.aggregates import VariantCounts
+from cloakwork.mechanisms.base import Aggregate, Decision, GenerateCases, Offer, Proof, Refusal, Rewrite, Theorem
+from cloakwork.noise import Noise, drawn_scale
+from cloakwork.privacy_event import Composed, DiscreteLaplace, EpsilonDelta, PrivacyEvent
+from cloakwork.quantities import Frozen, Number
+
+
+class ThresholdParams(Frozen):
+    """``scale``: of the discrete Laplace noise, in cases; ``tau``: least noisy count that is released, in cases.
+
+    ``max_cases``: cases of one unit. ``epsilon`` and ``delta`` are the target that scale and tau were found for.
+    """
+
+    epsilon: Annotated[Number, Field(gt=0)]
+    delta: Annotated[Number, Field(gt=0, lt=1)]
+    max_cases: Annotated[int, Field(ge=1)] = 1
+    scale: Annotated[Number, Field(gt=0)]
+    tau: Annotated[int, Field(ge=1)]
+
+
+class VariantThreshold:
+    """Count each variant, add discrete Laplace noise, release those that reach ``tau`` with their noisy counts.
+
+    Only variants that occur are counted: what keeps a rare one from giving its owner away is the threshold, chosen so
+    that it is passed with probability at most delta. An empty log gives an empty release; it never aborts on data.
+    """
+
+    name: ClassVar[str] = "variants/threshold"
+    summary: ClassVar[str] = "noisy counts of frequent variants (TraVaS)"
+    proof: ClassVar[Proof] = "proved"
+    theorem: ClassVar[Theorem] = Theorem(
+        "Noise DLap(m/epsilon) on the counts of the variants present, released where the noisy count reaches the least "
+        "tau with m Pr[m + DLap(m/epsilon) >= tau] <= delta, is (epsilon, delta)-DP for units of at most m cases "
+        "(unbounded neighbours).",
+        "Rafiei, Wangelik, van der Aalst 2022 (TraVaS); Desfontaines, Voss, Gipson, Mandayam 2022, theorem 2",
+    )
+    Params = ThresholdParams
+
+    def offer(
+        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
+    ) -> Offer[ThresholdParams] | Refusal:
+        """Accept differential privacy over the control flow alone, with delta > 0."""
+        if not isinstance(goal, DifferentialPrivacy):
+            return Refusal("never", f"it gives differential privacy, not {goal.kind}")
+        if goal.neighbours != "unbounded":
+            return Refusal("never", "it protects the presence of a unit, not its timestamps")
+        if goal.over != (CONTROL_FLOW,):
+            return Refusal("never", "it releases the control flow and nothing else")
+        if goal.delta == 0:
+            return Refusal("needs", "the threshold needs a delta above 0", ("guarantees[].delta",))
+        m = facts.unit.max_cases
+        if goal.epsilon / m < -math.log1p(-goal.delta):
+            return Refusal("misconfigured", "epsilon is smaller than delta allows: needs epsilon/m >= -ln(1 - delta)")
+        return Offer(
+            calibrated(goal.epsilon, goal.delta, m), "counts variants, adds noise, and keeps the frequent ones"
+        )
+
+    def event(self, params: ThresholdParams, facts: Facts) -> PrivacyEvent:
+        """The noise on the counts, and the chance that a variant of one unit alone passes the threshold."""
+        from cloakwork.accounting.calibrate import threshold_delta
+
+        leak = threshold_delta(params.scale, params.tau, params.max_cases)
+        return Composed(
+            events=(
+                DiscreteLaplace(scale=params.scale, sensitivity=params.max_cases),
+                EpsilonDelta(epsilon=0.0, delta=leak),
+            )
+        )
+
+    def currency(self, params: ThresholdParams) -> Currency:
+        """Unit-level differential privacy."""
+        return "unit"
+
+    def lineage(self, params: ThresholdParams) -> Lineage:
+        """Measures the control flow; every case of the release is made from the noisy counts."""
+        return Lineage(measures=frozenset({CONTROL_FLOW}), writes=frozenset({CONTROL_FLOW, METADATA}), generates=True)
+
+    def facts_after(self, params: ThresholdParams, facts: Facts) -> Facts:
+        """Nothing more is public than before, as planning goes."""
+        return facts
+
+    def summarise(self, params: ThresholdParams) -> Aggregate:
+        """Cases by variant."""
+        return VariantCounts()
+
+    def decide(self, params: ThresholdParams, summary: pl.DataFrame, noise: Noise) -> Decision:
+        """Add noise to every count, keep those at or over ``tau``, forget the order in which they came."""
+        summary = summary[noise.permutation(summary.height)]
+        noisy = noise.laplace_counts(summary["cases"].to_numpy().astype(np.int64), params.scale)
+        table = summary.select("variant").with_columns(pl.Series("cases", noisy, pl.Int64))
+        kept = table.filter(pl.col("cases") >= params.tau)
+        return Decision(
+            kept,
+            {
+                "variants in the log": summary.height,
+                "variants released": kept.height,
+                "cases in the log": int(summary["cases"].sum()),
+                "cases released": int(kept["cases"].sum()),
+            },
+        )
+
+    def rewrite(self, params: ThresholdParams, decision: Decision, noise: Noise) -> Rewrite:
+        """Repeat each kept variant as often as its noisy count says."""
+        return GenerateCases(lambda: cases_of(decision.table))
+
+
+def calibrated(epsilon: float, delta: float, max_cases: int) -> ThresholdParams:
+    """The least noise and the least threshold that cost at most (epsilon, delta) for units of ``max_cases`` cases."""
+    from cloakwork.accounting.calibrate import partition_threshold
+
+    scale = drawn_scale(max_cases / epsilon)
+    tau = partition_threshold(scale, delta, max_cases)
+    return ThresholdParams(epsilon=epsilon, delta=delta, max_cases=max_cases, scale=scale, tau=tau)
+
+
+def cases_of(table: pl.DataFrame) -> EventLog:
+    """A log of ``cases`` cases for each ``variant`` (list of labels) of ``table``, without ids, times or attributes."""
+    repeated = table.select(pl.col("variant").repeat_by("cases").explode(empty_as_null=False))
+    lengths = repeated["variant"].list.len().to_numpy().astype(np.int64)
+    labels = repeated["variant"].explode(empty_as_null=False).cast(pl.String).alias(ACTIVITY)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    cases = pl.DataFrame({CASE_ID: pl.Series([None] * repeated.height, dtype=pl.String)})
+    return EventLog(labels.to_frame(), cases, offsets)

@@ -1,0 +1,109 @@
+"""Choose a mechanism for one goal: candidates, the first that offers, and why the others did not."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from cloakwork.errors import Cause
+from cloakwork.facts import Facts
+from cloakwork.guarantees import DifferentialPrivacy, Guarantee
+from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.mechanisms.base import Mechanism, Refusal
+from cloakwork.plan.derive import goal_name
+from cloakwork.plan.model import Considered, Step
+from cloakwork.policy.model import Mechanisms
+
+Catalogue = Mapping[str, Mechanism[Any]]
+
+PLANNED: Final[Mapping[str, str]] = {
+    "t-closeness": "kanon/closeness",
+    "l-diversity": "kanon/closeness",
+    "confidence-bound": "kanon/tlkc",
+    "local-dp": "attributes/randomised-response and attributes/bounded-laplace",
+}
+"""Guarantees that the language knows and this version cannot give yet, with the mechanisms that will."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The step chosen for a goal (None if there is none), what else was weighed, and the causes of a refusal."""
+
+    step: Step | None
+    considered: tuple[Considered, ...]
+    causes: tuple[Cause, ...]
+
+
+def choose(index: int, goal: Guarantee, facts: Facts, allowed: Mechanisms, catalogue: Catalogue) -> Choice:
+    """The first mechanism, preferred ones first, that is allowed, proved and offers to meet the goal."""
+    name, step = goal_name(goal), None
+    considered: list[Considered] = []
+    for mechanism in _in_order(allowed, catalogue):
+        answer = mechanism.offer(goal, facts, allowed.parameters.get(mechanism.name, {}))
+        if isinstance(answer, Refusal):
+            considered.append(
+                Considered(goal=name, mechanism=mechanism.name, kind=answer.kind, reason=_with_needs(answer))
+            )
+        elif not allowed.allows(mechanism.name):
+            reason = "could give this, but mechanisms.allow or mechanisms.deny rules it out"
+            considered.append(Considered(goal=name, mechanism=mechanism.name, kind="denied", reason=reason))
+        elif mechanism.proof != "proved":
+            reason = "its guarantee is only published, so it cannot satisfy a policy"
+            considered.append(Considered(goal=name, mechanism=mechanism.name, kind="never", reason=reason))
+        elif step is not None:
+            reason = f"{step.mechanism} comes first; name it under mechanisms.prefer to use it"
+            considered.append(Considered(goal=name, mechanism=mechanism.name, kind="other chosen", reason=reason))
+        else:
+            step = step_of(mechanism, answer.params, facts, why=answer.why, goals=(index,))
+    return Choice(step, tuple(considered), () if step else _causes(goal, considered))
+
+
+def step_of(
+    mechanism: Mechanism[Any], params: BaseModel, facts: Facts, *, why: str, goals: tuple[int, ...] = ()
+) -> Step:
+    """The plan's entry for a mechanism with its parameters: cost and lineage are the mechanism's own."""
+    return Step(
+        mechanism=mechanism.name,
+        params=params.model_dump(mode="json", by_alias=True),
+        why=why,
+        goals=goals,
+        proof=mechanism.proof,
+        event=mechanism.event(params, facts),
+        currency=mechanism.currency(params),
+        lineage=mechanism.lineage(params),
+    )
+
+
+def _in_order(allowed: Mechanisms, catalogue: Catalogue) -> Iterator[Mechanism[Any]]:
+    """All mechanisms, those that ``prefer`` names first and in its order."""
+    preferred = [name for glob in allowed.prefer for name in catalogue if fnmatchcase(name, glob)]
+    yield from (catalogue[name] for name in dict.fromkeys([*preferred, *catalogue]))
+
+
+def _with_needs(refusal: Refusal) -> str:
+    return refusal.reason + (f"; declare {', '.join(refusal.needs)}" if refusal.needs else "")
+
+
+def _causes(goal: Guarantee, considered: list[Considered]) -> tuple[Cause, ...]:
+    """Why nothing was found: the near misses, what a later version brings, else that no mechanism gives this kind."""
+    name = goal_name(goal)
+    close = [item for item in considered if item.kind in ("needs", "misconfigured", "denied", "not_yet")]
+    causes = [Cause(name, item.reason, item.mechanism) for item in close]
+    causes += [Cause(name, reason) for reason in _missing(goal)]
+    if not causes:
+        causes = [Cause(name, item.reason, item.mechanism) for item in considered if item.reason.find("treatment") < 0]
+    return tuple(causes)
+
+
+def _missing(goal: Guarantee) -> Iterator[str]:
+    """What a later version must bring before the goal can be met."""
+    if isinstance(goal, DifferentialPrivacy) and goal.neighbours == "unbounded":
+        for column in goal.over:
+            if column == TIMESTAMPS:
+                yield "differentially private timestamps need timestamps/histogram, which this version does not have yet"
+            elif column != CONTROL_FLOW:
+                yield f"a differentially private '{column}' needs attributes/histogram, which this version does not have yet"
+    elif goal.kind in PLANNED:
+        yield f"{goal.kind} needs {PLANNED[goal.kind]}, which this version does not have yet"

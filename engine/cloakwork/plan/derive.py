@@ -1,0 +1,292 @@
+"""Derive what a sequence of steps guarantees, from lineage and privacy events alone. No step states a claim itself.
+
+The rules are those of ``docs/guarantees.md``; each is one function here. A goal that cannot be derived yields causes.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cloakwork.accounting.events import cost, naive
+from cloakwork.budget import Currency
+from cloakwork.errors import Cause
+from cloakwork.facts import Facts
+from cloakwork.guarantees import DifferentialPrivacy, Guarantee, KAnonymity, MetricPrivacy
+from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.plan.model import Claim, Step
+from cloakwork.privacy_event import Composed, PrivacyEvent
+from cloakwork.quantities import format_duration
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnState:
+    """What is known of one column after some steps.
+
+    - ``raw``: source columns whose values reach it without noise.
+    - ``measured``: indexes of the steps whose noise it came through.
+    - ``writer``: index of the step that wrote it last; None for the source itself.
+    - ``unstable``: index of the step after which one case can change it without bound; None if there is none.
+    """
+
+    raw: frozenset[str]
+    measured: frozenset[int] = frozenset()
+    writer: int | None = None
+    unstable: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """The state of every column that exists after the last step, and the measurements that prove nothing."""
+
+    columns: Mapping[str, ColumnState]
+    void: Mapping[int, str] = field(default_factory=dict)
+
+
+def trace(steps: Sequence[Step], columns: Iterable[str]) -> Flow:
+    """Follow the columns of the source log through ``steps``."""
+    flow = Flow({column: ColumnState(frozenset({column})) for column in {*columns, CONTROL_FLOW, METADATA}})
+    for index, step in enumerate(steps):
+        flow = _after(flow, index, step, steps)
+    return flow
+
+
+def _after(flow: Flow, index: int, step: Step, steps: Sequence[Step]) -> Flow:
+    lineage, before = step.lineage, flow.columns
+    read = [_state(before, column) for column in sorted(lineage.reads)]
+    looked_at = read + [_state(before, column) for column in sorted(lineage.measures)]
+    unstable = next((state.unstable for state in looked_at if state.unstable is not None), None)
+    written = ColumnState(
+        raw=frozenset().union(*(state.raw for state in read)),
+        measured=frozenset().union({index} if lineage.measures else (), *(state.measured for state in looked_at)),
+        writer=index,
+        unstable=index if lineage.stability is None else unstable,
+    )
+    void = dict(flow.void)
+    for column in lineage.measures & before.keys():
+        if (culprit := before[column].unstable) is not None:
+            void[index] = (
+                f"{step.mechanism} measures {column} after {steps[culprit].mechanism} changed it: one case more or less "
+                f"can change any number of others there, so its noise bounds nothing about the source log"
+            )
+    kept = {} if lineage.generates else dict(before)
+    return Flow({**kept, **dict.fromkeys(lineage.writes, written)}, void)
+
+
+def _state(columns: Mapping[str, ColumnState], column: str) -> ColumnState:
+    """A column that no step has written and that is not released is the source's own: raw."""
+    return columns.get(column, ColumnState(frozenset({column})))
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """The claims that follow from the steps, and the causes why others do not."""
+
+    claims: tuple[Claim, ...]
+    causes: tuple[Cause, ...]
+
+
+def derive(goals: Sequence[Guarantee], steps: Sequence[Step], released: Iterable[str], facts: Facts) -> Derivation:
+    """Derive each goal, or say why it does not follow.
+
+    ``goals``: guarantees over columns (not attribute names). ``released``: the columns that leave the house, besides
+    ``control-flow`` and ``metadata``, which always do.
+    """
+    leaving = frozenset(released) | {CONTROL_FLOW, METADATA}
+    case = _Case(tuple(steps), trace(steps, leaving), leaving, facts)
+    results = [_derived(index, goal, case) for index, goal in enumerate(goals)]
+    return Derivation(
+        tuple(result for result in results if isinstance(result, Claim)),
+        tuple(cause for result in results if not isinstance(result, Claim) for cause in result),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    steps: tuple[Step, ...]
+    flow: Flow
+    released: frozenset[str]
+    facts: Facts
+
+    def events(self, currency: Currency) -> PrivacyEvent:
+        return Composed(events=tuple(step.event for step in self.steps if step.currency == currency))
+
+
+def _derived(index: int, goal: Guarantee, case: _Case) -> Claim | list[Cause]:
+    name = goal_name(goal)
+    if isinstance(goal, KAnonymity):
+        outcome = _k_anonymity(index, goal, case)
+    elif isinstance(goal, DifferentialPrivacy) and goal.neighbours == "unbounded":
+        outcome = _unconditional(goal, case)
+    elif isinstance(goal, DifferentialPrivacy | MetricPrivacy):
+        outcome = _conditional(goal, case)
+    else:
+        outcome = [f"this version derives no {goal.kind}"]
+    return outcome if isinstance(outcome, Claim) else [Cause(name, reason) for reason in outcome]
+
+
+def goal_name(goal: Guarantee) -> str:
+    """A goal as people cite it: ``differential-privacy over control-flow``."""
+    return f"{goal.kind} over {', '.join(goal.over)}"
+
+
+def _k_anonymity(index: int, goal: KAnonymity, case: _Case) -> Claim | list[str]:
+    """The last step to write the control flow made it k-anonymous, on real cases of the source."""
+    state = case.flow.columns[CONTROL_FLOW]
+    if state.writer is None or index not in case.steps[state.writer].goals:
+        by = case.steps[state.writer].mechanism if state.writer is not None else "no step"
+        return [f"the control flow is last written by {by}, which does not make it {goal.k}-anonymous"]
+    step = case.steps[state.writer]
+    if step.proof != "proved":
+        return [f"{step.mechanism} is only published, not proved"]
+    if state.measured:
+        return [
+            f"{step.mechanism} runs after a noisy release: k would count released rows, not the cases of the source log"
+        ]
+    return Claim(
+        guarantee=goal,
+        sentence=goal.sentence(),
+        basis="derived and measured",
+        derivation=(
+            f"{step.mechanism} is the last step to write the control flow, and moves whole cases of the source log only",
+            "an independent check counts the groups on the released log; a smaller one stops the release",
+        ),
+        assumptions=_unit_assumptions(case.facts) if goal.count == "units" else (),
+    )
+
+
+def _unconditional(goal: DifferentialPrivacy, case: _Case) -> Claim | list[str]:
+    """No raw value reaches any released column except through charged noise (rules 1 to 3)."""
+    columns, reasons = case.flow.columns, []
+    for column in goal.over:
+        if column not in columns:
+            reasons.append(f"{column} does not exist in the release: a step makes new cases without it")
+        elif columns[column].raw:
+            reasons.append(f"raw {_and(columns[column].raw)} would reach the released {column} without noise")
+    for column in sorted(case.released - set(goal.over)):
+        if column not in columns:
+            reasons.append(f"{column} cannot be released beside it: a step makes new cases without it; drop it")
+        elif columns[column].raw:
+            reasons.append(f"{column} would be released raw beside it, and can give the protected columns away")
+    used = frozenset().union(*(columns[column].measured for column in goal.over if column in columns))
+    reasons += _unproved(used, case) + _overspent(goal.epsilon, goal.delta, "unit", case)
+    if reasons:
+        return reasons
+    return _priced(
+        goal,
+        goal.delta,
+        "unit",
+        case,
+        derivation=(
+            f"no raw value reaches a released column except through the noise of {_names(used, case)}",
+            "ids are fresh and random, cases come in random order, and no step stops because of what the log holds",
+        ),
+    )
+
+
+def _conditional(goal: DifferentialPrivacy | MetricPrivacy, case: _Case) -> Claim | list[str]:
+    """Raw times reach nothing but through charged noise; the control flow is taken as given (rule 4)."""
+    columns, reasons = case.flow.columns, []
+    if goal.over != (TIMESTAMPS,):
+        return [f"this version derives {goal.kind} over timestamps only"]
+    if TIMESTAMPS not in columns or TIMESTAMPS not in case.released:
+        return ["no timestamps are released"]
+    state = columns[TIMESTAMPS]
+    if TIMESTAMPS in state.raw or not state.measured:
+        reasons.append("raw timestamps would reach the released ones without noise")
+    for column in sorted(case.released - {TIMESTAMPS}):
+        if column in columns and TIMESTAMPS in columns[column].raw:
+            writer = columns[column].writer
+            by = case.steps[writer].mechanism if writer is not None else "the source"
+            reasons.append(f"{by} reads timestamps otherwise than through the order of events, and writes {column}")
+    currency: Currency = "metric" if isinstance(goal, MetricPrivacy) else "unit"
+    delta = 0.0 if isinstance(goal, MetricPrivacy) else goal.delta
+    reasons += _unproved(state.measured, case) + _overspent(goal.epsilon, delta, currency, case)
+    if reasons:
+        return reasons
+    given = tuple(sorted(state.raw))
+    claim = _priced(
+        goal,
+        delta,
+        currency,
+        case,
+        derivation=(
+            f"raw times reach the release only through the noise of {_names(state.measured, case)}",
+            f"everything else that is released depends on {_and(given) or 'noise'} and on the order of events, not on times",
+        ),
+    )
+    return _given(claim, given, case.facts)
+
+
+def _given(claim: Claim, given: tuple[str, ...], facts: Facts) -> Claim:
+    """The claim with what it is conditional on, in its assumptions too."""
+    declared = [f"times are rounded to {format_duration(facts.grid)} and counted from {facts.epoch:%Y-%m-%d}"]
+    if facts.window is not None and claim.currency == "unit":
+        declared.append(
+            f"cases start between {facts.window.start:%Y-%m-%d} and {facts.window.end:%Y-%m-%d} (others are moved)"
+        )
+    if facts.longest_gap is not None and claim.currency == "unit":
+        declared.append(f"gaps are at most {format_duration(facts.longest_gap)} (longer ones are cut)")
+    return claim.model_copy(update={"given": given, "assumptions": (*claim.assumptions, *declared)})
+
+
+def _priced(
+    goal: DifferentialPrivacy | MetricPrivacy,
+    delta: float,
+    currency: Currency,
+    case: _Case,
+    *,
+    derivation: tuple[str, ...],
+) -> Claim:
+    events = case.events(currency)
+    spent = cost(events, delta)
+    return Claim(
+        guarantee=goal,
+        sentence=goal.sentence(),
+        basis="derived",
+        currency=currency,
+        cost=spent,
+        naive=naive(events),
+        derivation=(
+            *derivation,
+            f"the noise actually drawn costs epsilon {spent.epsilon:.6g}, delta {spent.delta:.3g}",
+        ),
+        assumptions=_unit_assumptions(case.facts),
+    )
+
+
+def _unproved(used: Iterable[int], case: _Case) -> list[str]:
+    published = [
+        f"{case.steps[i].mechanism} is only published, not proved"
+        for i in sorted(used)
+        if case.steps[i].proof != "proved"
+    ]
+    return published + [reason for i, reason in case.flow.void.items() if i in set(used)]
+
+
+def _overspent(epsilon: float, delta: float, currency: Currency, case: _Case) -> list[str]:
+    spent = cost(case.events(currency), delta)
+    if spent.epsilon <= epsilon and spent.delta <= delta:
+        return []
+    return [f"the steps cost epsilon {spent.epsilon:.6g}, delta {spent.delta:.3g}: more than {epsilon:g}, {delta:g}"]
+
+
+def _unit_assumptions(facts: Facts) -> tuple[str, ...]:
+    stated = [
+        f"the protected unit is one {facts.unit}"
+        if facts.unit.attribute is None
+        else f"the protected unit is {facts.unit}"
+    ]
+    if facts.units_at_most is not None:
+        stated.append(f"the log holds at most {facts.units_at_most:,} units (declared)")
+    if facts.alphabet is not None:
+        stated.append(f"{len(facts.alphabet)} activities are public; events of any other are dropped")
+    if facts.longest_case is not None:
+        stated.append(f"cases are cut after {facts.longest_case} events")
+    return tuple(stated)
+
+
+def _names(indexes: Iterable[int], case: _Case) -> str:
+    return _and(case.steps[index].mechanism for index in sorted(indexes))
+
+
+def _and(names: Iterable[str]) -> str:
+    return " and ".join(sorted(names))

@@ -1,0 +1,91 @@
+"""A plan as data: what will be done, what it gives, what it costs. ``apply`` consumes it and decides nothing."""
+
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, JsonValue
+
+from cloakwork.accounting.charge import Charge
+from cloakwork.budget import Cost, Currency
+from cloakwork.facts import Facts
+from cloakwork.guarantees import Guarantee
+from cloakwork.lineage import Lineage
+from cloakwork.policy.model import Policy
+from cloakwork.privacy_event import PrivacyEvent
+from cloakwork.quantities import Frozen
+
+PLAN_FORMAT: Final = "cloakwork/plan/v1"
+
+
+class Step(Frozen):
+    """One mechanism with its parameters; ``goals`` index the policy's guarantees that it serves."""
+
+    mechanism: str
+    params: dict[str, JsonValue]
+    why: str
+    goals: tuple[int, ...] = ()
+    proof: Literal["proved", "published"]
+    event: PrivacyEvent
+    currency: Currency
+    lineage: Lineage
+
+
+class Claim(Frozen):
+    """One guarantee that the release will carry, and how it is known.
+
+    ``basis``: *derived* from lineage and privacy events, or *derived and measured* again on the released log.
+    ``given``: columns that the claim takes as known. ``cost``: what the accountant charges for it, beside the plain
+    sum of all events (``naive``). ``derivation``: the reasons, one sentence each. ``assumptions``: public facts and
+    circumstances that it rests on.
+    """
+
+    guarantee: Guarantee
+    sentence: str
+    basis: Literal["derived", "derived and measured"]
+    currency: Currency | None = None
+    cost: Cost | None = None
+    naive: Cost | None = None
+    given: tuple[str, ...] = ()
+    derivation: tuple[str, ...]
+    assumptions: tuple[str, ...] = ()
+
+
+class Exposure(Frozen):
+    """A column that leaves the house under no guarantee, and why the policy lets it."""
+
+    column: str
+    reason: str
+
+
+class Considered(Frozen):
+    """A mechanism that was weighed for a goal and not chosen, with the reason."""
+
+    goal: str
+    mechanism: str
+    kind: Literal["never", "not_yet", "needs", "misconfigured", "denied", "other chosen"]
+    reason: str
+
+
+class Treated(Frozen):
+    """What happens to the attributes that match one rule of the policy."""
+
+    attribute: str
+    column: str
+    treatment: Literal["keep", "drop", "pseudonymise", "generalise", "replace", "protect"]
+    why: str
+
+
+class Plan(Frozen):
+    """Everything ``apply`` needs, and everything an auditor asks; holds no figure and no name from the raw log."""
+
+    format: Literal["cloakwork/plan/v1"] = PLAN_FORMAT
+    engine: Annotated[str, Field(description="Version of Cloakwork that made the plan")]
+    policy: Policy
+    policy_digest: str
+    facts: Facts
+    attributes: tuple[Treated, ...]
+    steps: tuple[Step, ...]
+    claims: tuple[Claim, ...]
+    exposed: tuple[Exposure, ...]
+    charges: tuple[Charge, ...]
+    considered: tuple[Considered, ...]
+    warnings: tuple[str, ...] = ()

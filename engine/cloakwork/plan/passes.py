@@ -1,0 +1,298 @@
+"""The planner's passes: each takes a draft and returns a better one."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from cloakwork.accounting.charge import Charge
+from cloakwork.budget import NOTHING, Cost, Currency
+from cloakwork.errors import Cause
+from cloakwork.facts import Facts
+from cloakwork.guarantees import DifferentialPrivacy, Guarantee, KAnonymity, LocalDP, MetricPrivacy
+from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.log.eventlog import CASE_ID
+from cloakwork.mechanisms.attributes.redact import RedactParams, Treatment
+from cloakwork.mechanisms.bound import BoundParams
+from cloakwork.plan.choose import Catalogue, choose, step_of
+from cloakwork.plan.derive import goal_name
+from cloakwork.plan.model import Considered, Exposure, Step, Treated
+from cloakwork.policy.model import AttributeRule, Budget, Limit, Policy, Role
+
+CURRENCIES: Final[tuple[Currency, ...]] = ("unit", "metric", "local")
+RELEASED: Final = ("keep", "pseudonymise", "generalise", "protect")
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A plan in the making. ``goals`` are the policy's guarantees over columns instead of attribute names."""
+
+    policy: Policy
+    facts: Facts
+    catalogue: Catalogue
+    goals: tuple[Guarantee, ...] = ()
+    attributes: tuple[Treated, ...] = ()
+    exposed: tuple[Exposure, ...] = ()
+    steps: tuple[Step, ...] = ()
+    charges: tuple[Charge, ...] = ()
+    considered: tuple[Considered, ...] = ()
+    causes: tuple[Cause, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def released(self) -> frozenset[str]:
+        """The columns that leave the house."""
+        return frozenset(item.column for item in self.attributes if item.treatment in RELEASED)
+
+
+Pass = Callable[[Draft], Draft]
+
+
+def classify_columns(draft: Draft) -> Draft:
+    """Decide what happens to each declared attribute, and refuse columns that leave uncovered and unexplained."""
+    policy = draft.policy
+    goals = tuple(_over_columns(goal, policy) for goal in policy.spec.guarantees)
+    covered = frozenset(column for goal in goals for column in goal.over)
+    attributes = tuple(_treated(name, rule, policy, covered) for name, rule in policy.spec.attributes.items())
+    draft = replace(draft, goals=goals, attributes=attributes)
+    exposed, causes = _exposures(draft, covered)
+    return replace(draft, exposed=exposed, causes=(*draft.causes, *causes, *_unusable(draft, covered)))
+
+
+def _over_columns(goal: Guarantee, policy: Policy) -> Guarantee:
+    if "over" not in type(goal).model_fields:
+        return goal
+    return goal.model_copy(update={"over": tuple(policy.column(name) for name in goal.over)})
+
+
+def _treated(name: str, rule: AttributeRule, policy: Policy, covered: frozenset[str]) -> Treated:
+    column = policy.column(name)
+    if name == CASE_ID:
+        return Treated(attribute=name, column=METADATA, treatment="replace", why="releases carry fresh random case ids")
+    if column in covered and rule.treatment in (None, "keep"):
+        return Treated(attribute=name, column=column, treatment="protect", why="a guarantee covers it")
+    if rule.treatment is not None:
+        return Treated(attribute=name, column=column, treatment=rule.treatment, why="the policy says so")
+    if column == CONTROL_FLOW:
+        return Treated(attribute=name, column=column, treatment="keep", why="a log without activities is none")
+    return Treated(
+        attribute=name, column=column, treatment="drop", why="no guarantee covers it and the policy names no treatment"
+    )
+
+
+def _exposures(draft: Draft, covered: frozenset[str]) -> tuple[tuple[Exposure, ...], list[Cause]]:
+    """The columns that stay uncovered, with the policy's reasons; a cause for each that has none."""
+    exposed, causes = [], []
+    for column in sorted(draft.released - covered):
+        names = [item.attribute for item in draft.attributes if item.column == column and item.treatment in RELEASED]
+        reason = next((why for key, why in draft.policy.spec.expose.items() if key in (column, *names)), None)
+        if reason is None:
+            said = f"{column} ({', '.join(names)})" if names != [column] else f"'{column}'"
+            causes.append(
+                Cause(
+                    f"release of {said}",
+                    "it would leave the house under no guarantee; cover it, drop it, or name it under expose with a reason",
+                )
+            )
+        else:
+            exposed.append(Exposure(column=column, reason=reason))
+    if not any(isinstance(goal, DifferentialPrivacy) and goal.neighbours == "unbounded" for goal in draft.goals):
+        what = "how many cases there are, and which values are missing, show as in the source after bounding"
+        exposed.append(Exposure(column=METADATA, reason=f"released with the log: {what}"))
+    return tuple(exposed), causes
+
+
+def _unusable(draft: Draft, covered: frozenset[str]) -> Iterator[Cause]:
+    """What no plan can do with the attributes as declared."""
+    policy, released = draft.policy, draft.released
+    if CONTROL_FLOW not in released:
+        yield Cause(
+            "release", "no released attribute has the role control-flow; give it to the activity, such as concept:name"
+        )
+    rule = policy.rule(CASE_ID)
+    if rule is not None and rule.treatment == "keep":
+        yield Cause("release", f"'{CASE_ID}' cannot be kept: releases never carry original case ids")
+    for column in sorted(covered - released - {METADATA}):
+        if column in (CONTROL_FLOW, TIMESTAMPS) and policy.attribute_with(_ROLE[column]) is None:
+            yield Cause(f"guarantee over {column}", f"no attribute has the role {_ROLE[column]}")
+        elif column not in released:
+            yield Cause(f"guarantee over {column}", "the policy drops it, so there is nothing to cover")
+
+
+_ROLE: Final[Mapping[str, Role]] = {CONTROL_FLOW: "control-flow", TIMESTAMPS: "timestamp"}
+
+
+def bound_contributions(draft: Draft) -> Draft:
+    """Begin with a step that bounds what one unit contributes, by declared facts only."""
+    facts, mechanism = draft.facts, draft.catalogue["bound"]
+    params = BoundParams(
+        attribute=facts.unit.attribute,
+        max_cases=facts.unit.max_cases,
+        alphabet=facts.alphabet,
+        longest_case=facts.longest_case,
+    )
+    why = "cuts what the declared facts rule out, so that one protected unit counts for a bounded part of the log"
+    return replace(draft, steps=(*draft.steps, step_of(mechanism, params, facts, why=why)))
+
+
+def choose_mechanisms(draft: Draft) -> Draft:
+    """Choose one mechanism for each guarantee."""
+    choices = [
+        choose(index, goal, draft.facts, draft.policy.spec.mechanisms, draft.catalogue)
+        for index, goal in enumerate(draft.goals)
+    ]
+    return replace(
+        draft,
+        steps=(*draft.steps, *(choice.step for choice in choices if choice.step)),
+        considered=tuple(item for choice in choices for item in choice.considered),
+        causes=(*draft.causes, *(cause for choice in choices for cause in choice.causes)),
+    )
+
+
+def treat_attributes(draft: Draft) -> Draft:
+    """End with a step that keeps, pseudonymises or generalises what the policy names, and drops all else."""
+    rules = draft.policy.spec.attributes
+    treatments = tuple(
+        _treatment(item, rules[item.attribute], draft.policy.metadata.dataset)
+        for item in draft.attributes
+        if item.column not in (CONTROL_FLOW, TIMESTAMPS, METADATA) and item.treatment != "protect"
+    )
+    mechanism = draft.catalogue["attributes/redact"]
+    why = "treats attributes as the policy says; whatever it does not name is dropped"
+    return replace(
+        draft, steps=(*draft.steps, step_of(mechanism, RedactParams(treatments=treatments), draft.facts, why=why))
+    )
+
+
+def _treatment(item: Treated, rule: AttributeRule, dataset: str) -> Treatment:
+    if item.treatment not in ("pseudonymise", "generalise"):
+        return Treatment(attribute=item.attribute, treatment="keep" if item.treatment == "keep" else "drop")
+    return Treatment(
+        attribute=item.attribute,
+        treatment="pseudonymise" if item.treatment == "pseudonymise" else "generalise",
+        hierarchy=rule.hierarchy,
+        level=rule.level,
+        bins=rule.bins,
+        link=dataset if rule.link else None,
+    )
+
+
+def order_steps(draft: Draft) -> Draft:
+    """Run a step that makes new cases before those that change cases, and a writer of a column before its readers."""
+    return replace(draft, steps=tuple(sorted(draft.steps, key=_rank)))
+
+
+def _rank(step: Step) -> int:
+    if step.mechanism == "bound":
+        return 0
+    if step.lineage.generates:
+        return 1
+    return 2 if CONTROL_FLOW in step.lineage.writes else 3
+
+
+def charge_budget(draft: Draft) -> Draft:
+    """Say what the release takes from the dataset's budget, and refuse what neither release nor dataset may cost."""
+    charges = tuple(charge for charge in map(_charge, draft.goals) if charge is not None)
+    budget = draft.policy.spec.budget
+    causes = [cause for name in CURRENCIES for cause in _over_budget(total_of(charges, name), name, budget)]
+    if budget.composition == "tight":
+        causes.append(Cause("budget.composition: tight", "this version adds releases up by basic composition only"))
+    warnings = () if budget.total or not charges else (_NO_TOTAL,)
+    return replace(draft, charges=charges, causes=(*draft.causes, *causes), warnings=(*draft.warnings, *warnings))
+
+
+_NO_TOTAL: Final = "the policy sets no budget.total: nothing limits how much all releases of the dataset spend together"
+
+
+def _charge(goal: Guarantee) -> Charge | None:
+    """What a goal may cost at most is what is charged for it: the accountant's figure is never higher."""
+    if isinstance(goal, DifferentialPrivacy):
+        return Charge(currency="unit", cost=Cost(epsilon=goal.epsilon, delta=goal.delta))
+    if isinstance(goal, MetricPrivacy):
+        return Charge(currency="metric", cost=Cost(epsilon=goal.epsilon), shift=goal.shift)
+    return Charge(currency="local", cost=Cost(epsilon=goal.epsilon)) if isinstance(goal, LocalDP) else None
+
+
+def total_of(charges: tuple[Charge, ...], currency: Currency) -> Cost:
+    """The charges of one currency, added up."""
+    return sum((charge.cost for charge in charges if charge.currency == currency), NOTHING)
+
+
+def totals(budget: Budget) -> Mapping[Currency, Cost | None]:
+    """The dataset's total by currency; metric and local privacy share the figure of ``total`` unless given their own."""
+    total = budget.total
+    if total is None:
+        return {"unit": None, "metric": None, "local": None}
+    own: Mapping[Currency, Limit] = {"unit": total, "metric": total.metric or total, "local": total.local or total}
+    return {currency: limit.cost() for currency, limit in own.items()}
+
+
+def _over_budget(asked: Cost, currency: Currency, budget: Budget) -> Iterator[Cause]:
+    limits = {
+        "budget.total": totals(budget)[currency],
+        "budget.release": budget.release.cost() if budget.release else None,
+    }
+    for name, limit in limits.items():
+        if limit is not None and (asked.epsilon > limit.epsilon or asked.delta > limit.delta):
+            yield Cause(
+                f"cost of the release ({currency})",
+                f"the guarantees ask for epsilon {asked.epsilon:g}, delta {asked.delta:g}; "
+                f"{name} allows {limit.epsilon:g}, {limit.delta:g}",
+            )
+
+
+def check_deltas(draft: Draft) -> Draft:
+    """Refuse a delta so large that it would allow publishing somebody outright."""
+    from cloakwork.accounting.calibrate import largest_delta
+
+    limit = largest_delta(draft.facts.units_at_most)
+    declared = draft.facts.units_at_most
+    because = f"1/(10 x {declared:,} units)" if declared else "1e-06 while assume.units_at_most is undeclared"
+    causes = tuple(
+        Cause(goal_name(goal), f"delta {goal.delta:g} is more than {because}")
+        for goal in draft.goals
+        if isinstance(goal, DifferentialPrivacy) and goal.delta > limit
+    )
+    return replace(draft, causes=(*draft.causes, *causes))
+
+
+def warn(draft: Draft) -> Draft:
+    """Say what the guarantees leave open."""
+    return replace(draft, warnings=(*draft.warnings, *_warnings(draft)))
+
+
+def _warnings(draft: Draft) -> Iterator[str]:
+    goals, policy = draft.goals, draft.policy
+    kanon = [goal for goal in goals if isinstance(goal, KAnonymity)]
+    bounds_values = any(goal.kind in ("t-closeness", "l-diversity", "confidence-bound") for goal in goals)
+    sensitive = [
+        i.attribute for i in draft.attributes if i.treatment in RELEASED and _role(policy, i.attribute) == "sensitive"
+    ]
+    if kanon and sensitive and not bounds_values:
+        yield (
+            f"k-anonymity says nothing about values: a group of indistinguishable cases may share one value of "
+            f"{', '.join(sensitive)} (homogeneity); add t-closeness or l-diversity, or drop it"
+        )
+    if kanon:
+        yield "two k-anonymous releases of one dataset can be intersected; the ledger counts them"
+    if any(goal.count == "cases" for goal in kanon) and draft.facts.unit.attribute is not None:
+        yield f"k counts cases, while one unit ({draft.facts.unit.attribute}) may own several: use count: units"
+    for item in draft.attributes:
+        if item.treatment == "pseudonymise":
+            yield f"pseudonyms of '{item.attribute}' keep their frequencies: a value known to be common can be recognised"
+
+
+def _role(policy: Policy, attribute: str) -> str | None:
+    rule = policy.rule(attribute)
+    return rule.role if rule else None
+
+
+PASSES: Final[tuple[Pass, ...]] = (
+    classify_columns,
+    bound_contributions,
+    choose_mechanisms,
+    treat_attributes,
+    order_steps,
+    charge_budget,
+    check_deltas,
+    warn,
+)

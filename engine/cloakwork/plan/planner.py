@@ -1,0 +1,44 @@
+"""Make a plan: run the passes, derive the claims, refuse with every cause at once."""
+
+from importlib.metadata import version
+
+from cloakwork.errors import PlanImpossible
+from cloakwork.facts import Facts
+from cloakwork.mechanisms.registry import catalogue as all_mechanisms
+from cloakwork.plan.choose import Catalogue
+from cloakwork.plan.derive import derive
+from cloakwork.plan.model import Plan
+from cloakwork.plan.passes import PASSES, Draft, Pass
+from cloakwork.policy.load import digest
+from cloakwork.policy.model import Policy, describe_version
+
+
+def make_plan(
+    policy: Policy, facts: Facts | None = None, catalogue: Catalogue | None = None, *, passes: tuple[Pass, ...] = PASSES
+) -> Plan:
+    """The plan for ``policy``; reads the policy and declared facts, never a log.
+
+    ``facts``: what is publicly known; by default what the policy declares. ``catalogue``: the mechanisms to choose
+    from; by default all that are installed. Raises PlanImpossible with every cause.
+    """
+    facts = policy.facts() if facts is None else facts
+    draft = Draft(policy, facts, all_mechanisms() if catalogue is None else catalogue)
+    for improve in passes:
+        draft = improve(draft)
+    derivation = derive(draft.goals, draft.steps, draft.released, facts)
+    causes = draft.causes or derivation.causes
+    if causes:
+        raise PlanImpossible(causes, policy=describe_version(policy))
+    return Plan(
+        engine=version("cloakwork"),
+        policy=policy,
+        policy_digest=digest(policy),
+        facts=facts,
+        attributes=draft.attributes,
+        steps=draft.steps,
+        claims=derivation.claims,
+        exposed=draft.exposed,
+        charges=draft.charges,
+        considered=draft.considered,
+        warnings=draft.warnings,
+    )

@@ -1,0 +1,243 @@
+"""What changed between two versions of a policy, and whether people are protected better or worse by it."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, Literal
+
+from cloakwork.guarantees import Guarantee
+from cloakwork.policy.explain import covered_columns, is_released
+from cloakwork.policy.model import AttributeRule, Limit, Policy
+from cloakwork.quantities import Frozen, format_duration
+
+Verdict = Literal["tightened", "loosened", "changed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One field that differs; ``before`` or ``after`` is None where it is absent."""
+
+    field: str
+    verdict: Verdict
+    before: str | None
+    after: str | None
+
+    def __str__(self) -> str:
+        if self.before is None:
+            return f"{self.verdict:<10} {self.field}: new: {self.after}"
+        if self.after is None:
+            return f"{self.verdict:<10} {self.field}: gone, was {self.before}"
+        return f"{self.verdict:<10} {self.field}: {self.before} -> {self.after}"
+
+
+def diff(old: Policy, new: Policy) -> tuple[Change, ...]:
+    """Every difference in meaning between two policies; comments, order and formatting do not count."""
+    return tuple(change for rule in RULES for change in rule(old, new))
+
+
+def verdict(changes: tuple[Change, ...]) -> str:
+    """All changes in one word: ``tightened``, ``loosened``, ``mixed``, ``changed`` or ``same``."""
+    found = {change.verdict for change in changes}
+    if {"tightened", "loosened"} <= found:
+        return "mixed"
+    return next((word for word in ("loosened", "tightened", "changed") if word in found), "same")
+
+
+def in_metadata(old: Policy, new: Policy) -> Iterator[Change]:
+    """Who answers, what for, which dataset."""
+    yield from _fields("metadata", old.metadata, new.metadata)
+
+
+def in_unit(old: Policy, new: Policy) -> Iterator[Change]:
+    """Whom the guarantees protect: persons are more than cases."""
+    before, after = old.spec.unit, new.spec.unit
+    if before == after:
+        return
+    kind: Verdict = "changed"
+    if (before.attribute is None) != (after.attribute is None):
+        kind = "tightened" if before.attribute is None else "loosened"
+    yield Change("spec.unit", kind, str(before), str(after))
+
+
+def in_guarantees(old: Policy, new: Policy) -> Iterator[Change]:
+    """Guarantees, matched by kind and columns, or by kind where there is only one of it."""
+    left = list(new.spec.guarantees)
+    for goal in old.spec.guarantees:
+        match = _counterpart(goal, left, old.spec.guarantees)
+        if match is None:
+            yield Change(f"spec.guarantees[{_label(goal)}]", "loosened", goal.sentence(), None)
+        else:
+            left.remove(match)
+            yield from _fields(f"spec.guarantees[{_label(goal)}]", goal, match)
+    for goal in left:
+        yield Change(f"spec.guarantees[{_label(goal)}]", "tightened", None, goal.sentence())
+
+
+def _counterpart(goal: Guarantee, candidates: list[Guarantee], others: tuple[Guarantee, ...]) -> Guarantee | None:
+    same_kind = [item for item in candidates if item.kind == goal.kind]
+    for sense in (_sense(goal, exact=True), _sense(goal, exact=False)):
+        exact = len(sense) > 2
+        found = [item for item in same_kind if _sense(item, exact=exact) == sense]
+        if found:
+            return found[0]
+    alone = len(same_kind) == 1 and sum(item.kind == goal.kind for item in others) == 1
+    return same_kind[0] if alone else None
+
+
+def _sense(goal: Guarantee, *, exact: bool) -> tuple[object, ...]:
+    """What a guarantee is about: its kind and columns, and, if ``exact``, every word that is not a number."""
+    words = tuple(sorted((name, value) for name, value in goal if isinstance(value, str) and name != "kind"))
+    return (goal.kind, frozenset(goal.over), words) if exact else (goal.kind, frozenset(goal.over))
+
+
+def _label(goal: Guarantee) -> str:
+    return f"{goal.kind} over {', '.join(goal.over)}"
+
+
+def in_attributes(old: Policy, new: Policy) -> Iterator[Change]:
+    """What happens to each attribute that either policy names; an undeclared one is dropped."""
+    for name in dict.fromkeys([*old.spec.attributes, *new.spec.attributes]):
+        before, after = old.rule(name), new.rule(name)
+        if before == after and _openness(old, name) == _openness(new, name):
+            continue
+        field = f"spec.attributes['{name}']"
+        fates = [_openness(policy, name) for policy in (old, new)]
+        if before is None or after is None or fates[0] != fates[1] or before.treatment != after.treatment:
+            kind: Verdict = "changed"
+            if fates[0] != fates[1]:
+                kind = "tightened" if fates[1] < fates[0] else "loosened"
+            yield Change(field, kind, _said(before), _said(after))
+        else:
+            yield from _fields(field, before, after)
+
+
+def _openness(policy: Policy, name: str) -> int:
+    """How much of an attribute's values leaves: 0 nothing, 1 what a guarantee allows, 2 another form, 3 all."""
+    rule = policy.rule(name)
+    if rule is None:
+        return 0
+    if rule.treatment in ("drop", "pseudonymise", "generalise"):
+        return 0 if rule.treatment == "drop" else 2
+    if policy.column(name) in covered_columns(policy):
+        return 1
+    released = rule.treatment == "keep" or (name in policy.spec.attributes and is_released(policy, name))
+    return 3 if released else 0
+
+
+def _said(rule: AttributeRule | None) -> str:
+    if rule is None:
+        return "undeclared (dropped)"
+    parts = [f"role {rule.role}" if rule.role else "", rule.treatment or ""]
+    return ", ".join(part for part in parts if part)
+
+
+def in_budget(old: Policy, new: Policy) -> Iterator[Change]:
+    """Less budget is tighter; no budget is none at all to hold to."""
+    for name, before, after in _limits(old, new):
+        field = f"spec.budget.{name}"
+        if before is None or after is None:
+            if before != after:
+                yield Change(field, "loosened" if after is None else "tightened", _cost(before), _cost(after))
+            continue
+        for unit in ("epsilon", "delta"):
+            least, most = getattr(before.cost(), unit), getattr(after.cost(), unit)
+            if least != most:
+                yield Change(f"{field}.{unit}", "loosened" if most > least else "tightened", f"{least:g}", f"{most:g}")
+    if old.spec.budget.composition != new.spec.budget.composition:
+        kind: Verdict = "loosened" if new.spec.budget.composition == "tight" else "tightened"
+        yield Change("spec.budget.composition", kind, old.spec.budget.composition, new.spec.budget.composition)
+
+
+def _limits(old: Policy, new: Policy) -> Iterator[tuple[str, Limit | None, Limit | None]]:
+    before, after = old.spec.budget, new.spec.budget
+    yield "release", before.release, after.release
+    yield "total", before.total, after.total
+    for name in ("metric", "local"):
+        yield f"total.{name}", getattr(before.total, name, None), getattr(after.total, name, None)
+
+
+def _cost(limit: Limit | None) -> str | None:
+    return None if limit is None else f"epsilon {limit.cost().epsilon:g}, delta {limit.delta:g}"
+
+
+def in_exposures(old: Policy, new: Policy) -> Iterator[Change]:
+    """A column more that stays uncovered is looser."""
+    before, after = old.spec.expose, new.spec.expose
+    for column in dict.fromkeys([*before, *after]):
+        if before.get(column) == after.get(column):
+            continue
+        kind: Verdict = "changed"
+        if column not in before or column not in after:
+            kind = "loosened" if column in after else "tightened"
+        yield Change(f"spec.expose['{column}']", kind, before.get(column), after.get(column))
+
+
+def in_mechanisms(old: Policy, new: Policy) -> Iterator[Change]:
+    """The means: whichever are used, the guarantees hold."""
+    yield from _fields("spec.mechanisms", old.spec.mechanisms, new.spec.mechanisms)
+
+
+def in_assumptions(old: Policy, new: Policy) -> Iterator[Change]:
+    """Public facts; whether a change is right depends on what is public."""
+    yield from _fields("spec.assume", old.spec.assume, new.spec.assume)
+
+
+def in_output(old: Policy, new: Policy) -> Iterator[Change]:
+    """How the release is written."""
+    yield from _fields("spec.output", old.spec.output, new.spec.output)
+
+
+def _fields(where: str, before: Frozen, after: Frozen) -> Iterator[Change]:
+    """The fields of one model that differ, each judged by its name."""
+    for name, info in type(before).model_fields.items():
+        was, now = getattr(before, name), getattr(after, name)
+        if was != now:
+            yield Change(f"{where}.{info.alias or name}", _judged(name, was, now), _shown(was), _shown(now))
+
+
+def _judged(name: str, was: Any, now: Any) -> Verdict:
+    if name in _MORE_IS_TIGHTER or name in _LESS_IS_TIGHTER:
+        return "tightened" if (now > was) == (name in _MORE_IS_TIGHTER) else "loosened"
+    if name in _TIGHTER_VALUE:
+        return "tightened" if now == _TIGHTER_VALUE[name] else "loosened"
+    if name in _SETS and was is not None and now is not None:
+        grown, shrunk = set(now) > set(was), set(now) < set(was)
+        if grown or shrunk:
+            return "tightened" if grown == _SETS[name] else "loosened"
+    return "changed"
+
+
+_MORE_IS_TIGHTER: Final = frozenset({"k", "l", "K", "L", "shift"})
+_LESS_IS_TIGHTER: Final = frozenset({"t", "C", "epsilon", "delta", "level"})
+_TIGHTER_VALUE: Final[Mapping[str, object]] = {
+    "scope": "variants",
+    "count": "units",
+    "variety": "entropy",
+    "per": "case",
+    "link": False,
+    "accept_unproven": False,
+}
+_SETS: Final[Mapping[str, bool]] = {"over": True, "bins": False}  # whether the larger set is the tighter one
+
+
+def _shown(value: Any) -> str | None:
+    if isinstance(value, timedelta):
+        return format_duration(value)
+    if isinstance(value, tuple):
+        return f"[{', '.join(str(_shown(item)) for item in value)}]"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return None if value is None else str(value)
+
+
+RULES: Final[tuple[Callable[[Policy, Policy], Iterator[Change]], ...]] = (
+    in_metadata,
+    in_unit,
+    in_guarantees,
+    in_attributes,
+    in_exposures,
+    in_budget,
+    in_mechanisms,
+    in_assumptions,
+    in_output,
+)

@@ -1,0 +1,46 @@
+"""The policies and schemas that come with Cloakwork, in a wheel and in a checkout alike."""
+
+from pathlib import Path
+from typing import Final, Literal
+
+from cloakwork.errors import PolicyError, Problem
+from cloakwork.policy.load import load_policy
+from cloakwork.policy.model import Policy
+from cloakwork.policy.wording import did_you_mean
+
+_PACKAGE: Final = Path(__file__).resolve().parent.parent
+
+
+def shipped(kind: Literal["policies", "schemas"]) -> Path:
+    """The folder that holds what is shipped.
+
+    In a wheel it lies inside the package, in a checkout at the root of the repository.
+    """
+    inside = _PACKAGE / kind
+    return inside if inside.is_dir() else _PACKAGE.parent.parent / kind
+
+
+def list_policies() -> list[str]:
+    """Names of the shipped policies, in alphabetical order."""
+    return sorted(path.stem for path in shipped("policies").glob("*.yaml"))
+
+
+def load_shipped(name: str) -> Policy:
+    """Read a shipped policy by its name; raises PolicyError when there is none."""
+    return load_policy(_path_of(name))
+
+
+def resolve_policy(name_or_path: str | Path) -> Path:
+    """Where a policy lies: a path that exists wins, else a shipped policy of that name, else the path as given."""
+    path = Path(name_or_path)
+    if path.exists() or str(name_or_path) not in list_policies():
+        return path
+    return _path_of(str(name_or_path))
+
+
+def _path_of(name: str) -> Path:
+    known = list_policies()
+    if name not in known:
+        hint = "'cloakwork policy list' shows them"
+        raise PolicyError([Problem(name, f"no policy of this name is shipped{did_you_mean(name, known)}", hint=hint)])
+    return shipped("policies") / f"{name}.yaml"

@@ -1,0 +1,188 @@
+"""Advice on a valid policy: what a careful reader would ask its author."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from cloakwork.budget import guessing_advantage
+from cloakwork.guarantees import DifferentialPrivacy, KAnonymity, LocalDP, MetricPrivacy
+from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.policy.explain import covered_columns, is_released
+from cloakwork.policy.model import Policy
+from cloakwork.policy.syntax import Steps
+
+CASE_ID: Final = "case:concept:name"
+LARGE_EPSILON: Final = 4.0
+LARGE_DELTA: Final = 1e-6
+SMALL_K: Final = 5
+SHORT_REASON: Final = 4  # words
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """One piece of advice about the value at a path."""
+
+    steps: Steps
+    message: str
+
+
+def lint(policy: Policy) -> tuple[Advice, ...]:
+    """All advice on a policy."""
+    return tuple(advice for rule in RULES for advice in rule(policy))
+
+
+def values_in_groups(policy: Policy) -> Iterator[Advice]:
+    """k-anonymity alone says nothing about values."""
+    bounded = any(goal.kind in ("t-closeness", "l-diversity", "confidence-bound") for goal in policy.spec.guarantees)
+    if bounded or not any(isinstance(goal, KAnonymity) for goal in policy.spec.guarantees):
+        return
+    for name, rule in policy.spec.attributes.items():
+        if rule.role == "sensitive" and is_released(policy, name):
+            message = (
+                f"'{name}' is sensitive and released beside k-anonymity alone: a group of cases that look alike may "
+                "share one value (homogeneity); add t-closeness or l-diversity, or drop it"
+            )
+            yield Advice(("spec", "attributes", name), message)
+
+
+def small_groups(policy: Policy) -> Iterator[Advice]:
+    """Small k protects little against those who know somebody."""
+    for index, goal in enumerate(policy.spec.guarantees):
+        if isinstance(goal, KAnonymity) and goal.k < SMALL_K:
+            yield Advice(("spec", "guarantees", index, "k"), f"k = {goal.k} is small; 10 is usual for partners")
+
+
+def pseudonyms(policy: Policy) -> Iterator[Advice]:
+    """Pseudonyms keep frequencies, and links between releases."""
+    for name, rule in policy.spec.attributes.items():
+        if rule.treatment != "pseudonymise":
+            continue
+        message = f"pseudonyms of '{name}' keep their frequencies: a value known to be common can be recognised"
+        if rule.link:
+            message += "; with link they also tie all releases of the dataset together"
+        yield Advice(("spec", "attributes", name, "treatment"), message)
+
+
+def quasi_identifiers(policy: Policy) -> Iterator[Advice]:
+    """A released quasi-identifier outside every guarantee is a way to single people out."""
+    covered = covered_columns(policy)
+    for name, rule in policy.spec.attributes.items():
+        if rule.role == "quasi-identifier" and is_released(policy, name) and name not in covered:
+            message = (
+                f"'{name}' is a quasi-identifier, released and covered by no guarantee: people may be singled out by it"
+            )
+            yield Advice(("spec", "attributes", name), message)
+
+
+def persons(policy: Policy) -> Iterator[Advice]:
+    """Where persons can be told apart, protecting single cases may be too little."""
+    if policy.spec.unit.attribute is not None:
+        return
+    for name, rule in policy.spec.attributes.items():
+        if rule.role == "identifier" and name.startswith("case:") and name != CASE_ID:
+            message = f"single cases are protected; if one '{name}' owns several cases, protect it: unit: {{attribute: '{name}'}}"
+            yield Advice(("spec", "unit"), message)
+
+
+def cases_or_units(policy: Policy) -> Iterator[Advice]:
+    """Counting cases says little where one unit owns several."""
+    if policy.spec.unit.attribute is None:
+        return
+    for index, goal in enumerate(policy.spec.guarantees):
+        if isinstance(goal, KAnonymity) and goal.count == "cases":
+            message = "k counts cases, while one unit may own several of them; use count: units"
+            yield Advice(("spec", "guarantees", index), message)
+
+
+def large_epsilon(policy: Policy) -> Iterator[Advice]:
+    """A large epsilon promises little."""
+    for index, goal in enumerate(policy.spec.guarantees):
+        if not isinstance(goal, DifferentialPrivacy | MetricPrivacy | LocalDP) or goal.epsilon <= LARGE_EPSILON:
+            continue
+        gain = guessing_advantage(goal.epsilon)
+        means = f": a guess about somebody's presence may improve by {gain:.0%}" if goal.kind[0] == "d" else ""
+        yield Advice(("spec", "guarantees", index, "epsilon"), f"epsilon {goal.epsilon:g} is large{means}")
+
+
+def large_delta(policy: Policy) -> Iterator[Advice]:
+    """Without a declared number of units a delta above one in a million is refused by planning."""
+    units = policy.spec.assume.units_at_most
+    most = LARGE_DELTA if units is None else 1 / (10 * units)
+    what = "without assume.units_at_most" if units is None else f"for {units:,} units"
+    for index, goal in enumerate(policy.spec.guarantees):
+        if isinstance(goal, DifferentialPrivacy) and goal.delta > most:
+            message = f"delta {goal.delta:g} is more than {most:.3g}, the most that planning accepts {what}"
+            yield Advice(("spec", "guarantees", index, "delta"), message)
+
+
+def no_delta(policy: Policy) -> Iterator[Advice]:
+    """Releasing the labels and variants that occur takes a delta."""
+    for index, goal in enumerate(policy.spec.guarantees):
+        if isinstance(goal, DifferentialPrivacy) and goal.delta == 0 and CONTROL_FLOW in goal.over:
+            message = "differential privacy over the control flow needs a delta, for example 1.0e-6"
+            yield Advice(("spec", "guarantees", index), message)
+
+
+def no_total(policy: Policy) -> Iterator[Advice]:
+    """Without a total, releases add up without end."""
+    spends = any(isinstance(goal, DifferentialPrivacy | MetricPrivacy | LocalDP) for goal in policy.spec.guarantees)
+    if spends and policy.spec.budget.total is None:
+        message = "no budget.total: nothing limits how much all releases of the dataset give away together"
+        yield Advice(("spec", "budget"), message)
+
+
+def short_reasons(policy: Policy) -> Iterator[Advice]:
+    """A reason should tell an auditor something."""
+    for column, reason in policy.spec.expose.items():
+        if len(reason.split()) < SHORT_REASON:
+            message = f"the reason for exposing '{column}' is short: say who gets it and why that is acceptable"
+            yield Advice(("spec", "expose", column), message)
+
+
+def idle_exposures(policy: Policy) -> Iterator[Advice]:
+    """An exposure of something that is dropped misleads the reader."""
+    for column in policy.spec.expose:
+        if column in policy.spec.attributes and not is_released(policy, column):
+            yield Advice(("spec", "expose", column), f"'{column}' is dropped, so there is nothing to expose")
+
+
+def unwritten_columns(policy: Policy) -> Iterator[Advice]:
+    """A guarantee over times needs to know which attribute holds them."""
+    roles = {CONTROL_FLOW: "control-flow", TIMESTAMPS: "timestamp"}
+    held = {rule.role for rule in policy.spec.attributes.values()}
+    for column in sorted(covered_columns(policy) | {CONTROL_FLOW}):
+        if column in roles and roles[column] not in held:
+            yield Advice(("spec", "attributes"), f"no attribute has role: {roles[column]}; planning needs one")
+
+
+def undeclared_attributes(policy: Policy) -> Iterator[Advice]:
+    """What the policy does not name is dropped; it is better to say so."""
+    if "*" not in policy.spec.attributes:
+        message = 'attributes that are not listed are dropped; say so: "*": {treatment: drop}'
+        yield Advice(("spec", "attributes"), message)
+
+
+def unproven(policy: Policy) -> Iterator[Advice]:
+    """Unproven mechanisms have no place in a release."""
+    if policy.spec.mechanisms.accept_unproven:
+        message = "accept_unproven is for comparison; do not publish what such a run writes"
+        yield Advice(("spec", "mechanisms", "accept_unproven"), message)
+
+
+RULES: Final[tuple[Callable[[Policy], Iterator[Advice]], ...]] = (
+    values_in_groups,
+    small_groups,
+    pseudonyms,
+    quasi_identifiers,
+    persons,
+    cases_or_units,
+    large_epsilon,
+    large_delta,
+    no_delta,
+    no_total,
+    short_reasons,
+    idle_exposures,
+    unwritten_columns,
+    undeclared_attributes,
+    unproven,
+)

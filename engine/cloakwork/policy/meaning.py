@@ -1,0 +1,322 @@
+"""What a policy's shape cannot say: names that lead nowhere, and statements that contradict each other.
+
+Works on the plain values of a document, so that every fault is found at once, even beside faults of shape. Whether a
+policy can be *met* is not asked here; that is planning.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.policy.model import Limit
+from cloakwork.policy.syntax import Steps, Unsure, dotted, kind_of, shown
+from cloakwork.policy.wording import Finding, did_you_mean, value_at
+
+COLUMNS: Final = (CONTROL_FLOW, TIMESTAMPS, METADATA)
+_COLUMN_ROLES: Final = {"control-flow": CONTROL_FLOW, "timestamp": TIMESTAMPS}
+_STRENGTHS: Final = {"k", "t", "l", "L", "K", "C", "epsilon", "guessing_advantage", "delta", "shift"}
+_RENAMED: Final = (((), "api_version", "apiVersion"), (("metadata",), "legal_basis", "legalBasis"))
+
+Content = Mapping[str, Any]
+
+
+def contradictions(content: Content, mechanisms: Collection[str]) -> Iterator[Finding]:
+    """Every fault of meaning in a document, in no particular order."""
+    for rule in RULES:
+        yield from rule(content)
+    yield from mechanisms_exist(content, mechanisms)
+
+
+def keys_are_spelt_as_published(content: Content) -> Iterator[Finding]:
+    """Python's names for keys are no part of the language."""
+    for parent, name, published in _RENAMED:
+        if name in _mapping(content, *parent):
+            message = f"unknown key '{name}', did you mean '{published}'?"
+            yield Finding((*parent, name), message, of_key=True)
+
+
+def roles_are_unique(content: Content) -> Iterator[Finding]:
+    """One attribute holds the activity, one the time; each is named, not matched by a glob."""
+    holders: dict[str, str] = {}
+    for name, rule in _mapping(content, "spec", "attributes").items():
+        role = rule.get("role") if isinstance(rule, dict) else None
+        if not isinstance(role, str) or role not in _COLUMN_ROLES:
+            continue
+        steps = ("spec", "attributes", name, "role")
+        if _is_glob(name):
+            yield Finding(steps, f"cannot be {role}: that role belongs to one attribute, not to a glob")
+        elif role in holders:
+            yield Finding(steps, f"repeats the role {role}, which {shown(holders[role])} holds already")
+        holders.setdefault(role, name)
+
+
+def hierarchies_are_trees(content: Content) -> Iterator[Finding]:
+    """Every value stands in one place of its hierarchy, and the released level lies above the values."""
+    for name, rule in _mapping(content, "spec", "attributes").items():
+        if not isinstance(rule, dict) or not isinstance(rule.get("hierarchy"), dict):
+            continue
+        steps = ("spec", "attributes", name, "hierarchy")
+        leaves = list(_leaves(rule["hierarchy"], steps))
+        yield from _tree_faults(leaves)
+        deepest = max((sum(isinstance(step, str) for step in place[len(steps) :]) for place, _ in leaves), default=0)
+        level = rule.get("level", 1)
+        if isinstance(level, int) and leaves and level > deepest:
+            message = f"must be at most {deepest}, where the groups of the hierarchy end (got {level})"
+            yield Finding((*steps[:-1], "level"), message)
+
+
+def _leaves(tree: Any, steps: Steps) -> Iterator[tuple[Steps, Any]]:
+    """The values of a generalisation tree with their places; an empty group yields itself."""
+    if isinstance(tree, dict) and tree:
+        for group, below in tree.items():
+            yield from _leaves(below, (*steps, group))
+    elif isinstance(tree, list) and tree:
+        for index, below in enumerate(tree):
+            place = (*steps, index)
+            yield from _leaves(below, place) if isinstance(below, dict) else [(place, below)]
+    else:
+        yield steps, tree
+
+
+def _tree_faults(leaves: Iterable[tuple[Steps, Any]]) -> Iterator[Finding]:
+    first: dict[str, Steps] = {}
+    for steps, value in leaves:
+        if isinstance(value, Unsure):
+            continue
+        if isinstance(value, dict | list) or value is None:
+            yield Finding(steps, f"must be a value, or a group that lists values (got {kind_of(value)})")
+        elif str(value) in first:
+            yield Finding(steps, f"repeats the value {shown(value)} of {dotted(first[str(value)])}")
+        else:
+            first[str(value)] = steps
+
+
+def names_lead_somewhere(content: Content) -> Iterator[Finding]:
+    """A guarantee or an exposure speaks of a column, or of an attribute that the policy declares and does not drop."""
+    for steps, name in [*_names_in_guarantees(content), *_exposed(content)]:
+        if isinstance(name, Unsure) or not isinstance(name, str) or _is_released(content, name):
+            continue
+        attributes = _mapping(content, "spec", "attributes")
+        guess = did_you_mean(name, [*COLUMNS, *(known for known in attributes if not _is_glob(known))])
+        fate = "which the policy drops" if _rule(content, name) else "which the policy does not declare"
+        columns = f"{', '.join(COLUMNS)} or an attribute under spec.attributes"
+        yield Finding(steps, f"names {shown(name)}, {fate}{guess}", f"use {columns}", of_key=steps[-1] == name)
+
+
+def unit_is_declared(content: Content) -> Iterator[Finding]:
+    """The attribute that tells persons apart is declared: a misspelt one would protect single cases, unnoticed."""
+    name = value_at(content, ("spec", "unit", "attribute"))
+    attributes = _mapping(content, "spec", "attributes")
+    if not isinstance(name, str) or isinstance(name, Unsure) or name in attributes:
+        return
+    if any(fnmatchcase(name, glob) for glob in attributes if glob != "*"):
+        return
+    guess = did_you_mean(name, [known for known in attributes if not _is_glob(known)])
+    message = f"names {shown(name)}, which the policy does not declare{guess}"
+    yield Finding(("spec", "unit", "attribute"), message, f"declare '{name}' under spec.attributes")
+
+
+def guarantees_are_said_once(content: Content) -> Iterator[Finding]:
+    """Two guarantees of one kind over the same columns in the same sense: one of them is a slip."""
+    first: dict[str, int] = {}
+    for index, guarantee in enumerate(_guarantees(content)):
+        if not isinstance(guarantee, dict) or not isinstance(guarantee.get("kind"), str):
+            continue
+        sense = {key: value for key, value in guarantee.items() if key not in _STRENGTHS}
+        sense["over"] = sorted(str(name) for _, name in _covered_by(index, guarantee))
+        written = repr(sorted(sense.items()))
+        if written in first:
+            message = f"says {guarantee['kind']} of the same columns as spec.guarantees[{first[written]}]; state one"
+            yield Finding(("spec", "guarantees", index), message)
+        first.setdefault(written, index)
+
+
+def columns_are_listed_once(content: Content) -> Iterator[Finding]:
+    """A list of columns or of public values names each of them once."""
+    lists: list[Steps] = [("spec", "guarantees", index, "over") for index in range(len(_guarantees(content)))]
+    lists += [("spec", "attributes", name, "domain") for name in _mapping(content, "spec", "attributes")]
+    for steps in [*lists, ("spec", "assume", "alphabet")]:
+        values = value_at(content, steps)
+        seen: set[str] = set()
+        for index, value in enumerate(values if isinstance(values, list) else []):
+            if repr(value) in seen:
+                yield Finding((*steps, index), f"repeats {shown(value)}")
+            seen.add(repr(value))
+
+
+def exposures_are_well_formed(content: Content) -> Iterator[Finding]:
+    """Written as a list, ``expose`` holds {column, reason}, each column once."""
+    listed = value_at(content, ("spec", "expose"))
+    seen: set[str] = set()
+    for index, item in enumerate(listed if isinstance(listed, list) else []):
+        steps = ("spec", "expose", index)
+        if not isinstance(item, dict):
+            yield Finding(steps, f"must be a mapping {{column, reason}} (got {kind_of(item)})")
+            continue
+        yield from _exposure_faults(item, steps)
+        if str(item.get("column")) in seen:
+            yield Finding((*steps, "column"), f"repeats {shown(item.get('column'))}")
+        seen.add(str(item.get("column")))
+
+
+def _exposure_faults(item: Content, steps: Steps) -> Iterator[Finding]:
+    for key in item:
+        if key not in ("column", "reason"):
+            guess = did_you_mean(key, ["column", "reason"])
+            yield Finding((*steps, key), f"unknown key {shown(key)}{guess}", of_key=True)
+    for key, least in (("column", 1), ("reason", 3)):
+        value = item.get(key)
+        if key not in item:
+            yield Finding((*steps, key), "is missing")
+        elif not isinstance(value, Unsure) and not isinstance(value, str):
+            yield Finding((*steps, key), f"must be text; put it in quotes (got {kind_of(value)})")
+        elif len(value) < least:
+            yield Finding((*steps, key), f"must be at least {least} characters long (got {shown(value)})")
+
+
+def covered_columns_are_not_exposed(content: Content) -> Iterator[Finding]:
+    """What a guarantee covers is not exposed; a policy cannot say both."""
+    covered: dict[str, int] = {}
+    for index, guarantee in enumerate(_guarantees(content)):
+        for _, name in _covered_by(index, guarantee):
+            covered.setdefault(_column(content, name), index)
+    for steps, name in _exposed(content):
+        column = _column(content, name) if isinstance(name, str) else ""
+        if column in covered:
+            message = f"exposes {shown(name)}, which spec.guarantees[{covered[column]}] covers"
+            yield Finding(steps, message, of_key=steps[-1] == name)
+
+
+def release_fits_total(content: Content) -> Iterator[Finding]:
+    """One release may not be allowed more than all releases together."""
+    release, total = (_limit(content, name) for name in ("release", "total"))
+    if release is None or total is None:
+        return
+    written = "guessing_advantage" if release.guessing_advantage is not None else "epsilon"
+    for key, most, least in (
+        (written, total.cost().epsilon, release.cost().epsilon),
+        ("delta", total.cost().delta, release.cost().delta),
+    ):
+        if least > most:
+            unit = "delta" if key == "delta" else "epsilon"
+            message = f"must not exceed spec.budget.total ({unit} {least:g} is above {most:g})"
+            yield Finding(("spec", "budget", "release", key), message)
+
+
+def _limit(content: Content, name: str) -> Limit | None:
+    given = value_at(content, ("spec", "budget", name))
+    if not isinstance(given, dict):
+        return None
+    try:
+        return Limit.model_validate({key: value for key, value in given.items() if key in Limit.model_fields})
+    except ValidationError:
+        return None
+
+
+def mechanisms_exist(content: Content, known: Collection[str]) -> Iterator[Finding]:
+    """A mechanism name or glob matches something; a misspelt one would silently allow or deny nothing."""
+    spec = _mapping(content, "spec", "mechanisms")
+    named: list[tuple[Steps, Any, bool]] = [
+        (("spec", "mechanisms", key, index), name, False)
+        for key in ("allow", "deny", "prefer")
+        for index, name in enumerate(spec.get(key) or [] if isinstance(spec.get(key), list) else [])
+    ]
+    named += [
+        (("spec", "mechanisms", "parameters", name), name, True)
+        for name in _mapping(content, "spec", "mechanisms", "parameters")
+    ]
+    for steps, name, of_key in named:
+        if not isinstance(name, str) or isinstance(name, Unsure) or any(fnmatchcase(one, name) for one in known):
+            continue
+        families = {f"{one.split('/')[0]}/*" for one in known if "/" in one}
+        guess = did_you_mean(name, families if _is_glob(name) else [*known])
+        if of_key:
+            yield Finding(steps, f"{shown(name)} matches no mechanism{guess}", of_key=True)
+        else:
+            yield Finding(steps, f"matches no mechanism (got {shown(name)}){guess}")
+
+
+def _is_glob(name: str) -> bool:
+    return any(sign in name for sign in "*?[")
+
+
+def _mapping(content: Any, *steps: str) -> dict[str, Any]:
+    found = value_at(content, steps)
+    return found if isinstance(found, dict) else {}
+
+
+def _guarantees(content: Content) -> list[Any]:
+    found = value_at(content, ("spec", "guarantees"))
+    return found if isinstance(found, list) else []
+
+
+_DEFAULT_OVER: Final = {
+    "k-anonymity": (CONTROL_FLOW,),
+    "metric-privacy": (TIMESTAMPS,),
+    "confidence-bound": (CONTROL_FLOW,),
+}
+
+
+def _covered_by(index: int, guarantee: Any) -> Iterator[tuple[Steps, str]]:
+    """The columns that a guarantee covers, written or by default."""
+    if not isinstance(guarantee, dict):
+        return
+    steps: Steps = ("spec", "guarantees", index)
+    over = guarantee.get("over")
+    listed = over if isinstance(over, list) else _DEFAULT_OVER.get(str(guarantee.get("kind")), ())
+    yield from (((*steps, "over", place), name) for place, name in enumerate(listed) if isinstance(name, str))
+    if isinstance(guarantee.get("attribute"), str):
+        yield (*steps, "attribute"), guarantee["attribute"]
+
+
+def _names_in_guarantees(content: Content) -> Iterator[tuple[Steps, str]]:
+    for index, guarantee in enumerate(_guarantees(content)):
+        yield from _covered_by(index, guarantee)
+
+
+def _exposed(content: Content) -> Iterator[tuple[Steps, Any]]:
+    expose = value_at(content, ("spec", "expose"))
+    if isinstance(expose, dict):
+        yield from ((("spec", "expose", name), name) for name in expose)
+    elif isinstance(expose, list):
+        yield from (
+            (("spec", "expose", index, "column"), item.get("column"))
+            for index, item in enumerate(expose)
+            if isinstance(item, dict)
+        )
+
+
+def _rule(content: Content, name: str) -> dict[str, Any]:
+    """The rule for an attribute, as ``Policy.rule`` finds it; empty when undeclared."""
+    rules = _mapping(content, "spec", "attributes")
+    globs = sorted((glob for glob in rules if fnmatchcase(name, glob)), key=len, reverse=True)
+    rule = rules.get(name, rules[globs[0]] if globs else None)
+    return rule if isinstance(rule, dict) else {}
+
+
+def _is_released(content: Content, name: str) -> bool:
+    if name in COLUMNS or name in _mapping(content, "spec", "attributes"):
+        return True
+    rule = _rule(content, name)
+    return bool(rule) and rule.get("treatment") != "drop"
+
+
+def _column(content: Content, name: str) -> str:
+    return _COLUMN_ROLES.get(str(_rule(content, name).get("role")), name)
+
+
+RULES: Final[tuple[Callable[[Content], Iterator[Finding]], ...]] = (
+    keys_are_spelt_as_published,
+    roles_are_unique,
+    hierarchies_are_trees,
+    names_lead_somewhere,
+    unit_is_declared,
+    guarantees_are_said_once,
+    columns_are_listed_once,
+    exposures_are_well_formed,
+    covered_columns_are_not_exposed,
+    release_fits_total,
+)

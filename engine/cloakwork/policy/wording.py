@@ -1,0 +1,216 @@
+"""What is wrong with a policy's shape, in plain words: pydantic's findings, translated."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, get_args
+
+from pydantic import BaseModel, ValidationError
+from rapidfuzz import process
+from rapidfuzz.distance import DamerauLevenshtein
+
+from cloakwork.policy.model import API_VERSION, Policy
+from cloakwork.policy.syntax import Step, Steps, Unsure, kind_of, shown
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing to say about the value (or the key) at a path; the message follows the path in the sentence."""
+
+    steps: Steps
+    message: str
+    hint: str | None = None
+    of_key: bool = False
+
+
+def nearest(word: object, known: Iterable[str]) -> str | None:
+    """The known word that ``word`` was probably meant to be, if any is close enough.
+
+    >>> nearest("epsilom", ["epsilon", "delta"])
+    'epsilon'
+    """
+    text = str(word)
+    most = max(1, len(text) // 3)
+    found = process.extractOne(text, sorted(known), scorer=DamerauLevenshtein.distance, processor=str.lower)
+    if found and found[1] <= most:
+        return str(found[0])
+    grown = [name for name in sorted(known) if len(text) > 2 and (text in name or name in text) and len(name) > 2]
+    return grown[0] if grown else None
+
+
+def did_you_mean(word: object, known: Iterable[str]) -> str:
+    """A question to append to a message; empty when nothing known is close."""
+    guess = nearest(word, known)
+    return f", did you mean '{guess}'?" if guess else ""
+
+
+def one_of(words: Iterable[str]) -> str:
+    """The choices of an enumeration, as a sentence ends with them."""
+    listed = list(words)
+    return listed[0] if len(listed) == 1 else f"one of {', '.join(listed)}"
+
+
+def findings(error: ValidationError, content: Mapping[str, Any]) -> list[Finding]:
+    """Translate all of pydantic's findings about ``content``."""
+    results = []
+    for item in error.errors(include_url=False):
+        steps = _without_tags(item["loc"])
+        if not isinstance(value_at(content, steps), Unsure) and not _echoes(item):
+            results.append(_finding(item, steps, content))
+    return results
+
+
+def _echoes(item: Any) -> bool:
+    """Whether pydantic merely repeats that the members of a tuple are invalid."""
+    if item["type"] != "too_short":
+        return False
+    given = item["input"]
+    return isinstance(given, list | dict) and len(given) >= item["ctx"]["min_length"]
+
+
+def _without_tags(loc: tuple[Step, ...]) -> Steps:
+    """The path in the document: without the tag of a union of guarantees, without pydantic's mark for keys."""
+    steps = loc[:-1] if loc and loc[-1] == "[key]" else loc
+    return steps[:3] + steps[4:] if steps[:2] == ("spec", "guarantees") and len(steps) > 3 else steps
+
+
+def value_at(content: Any, steps: Steps) -> Any:
+    """The value at a path, None where there is none."""
+    for step in steps:
+        try:
+            content = content[step]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return content
+
+
+def _finding(item: Mapping[str, Any], steps: Steps, content: Mapping[str, Any]) -> Finding:
+    kind, ctx = item["type"], item.get("ctx", {})
+    value = value_at(content, steps)
+    match kind:
+        case "extra_forbidden":
+            finding = _unknown_key(steps, content)
+        case "missing":
+            finding = Finding(steps, "is missing" + (" (or guessing_advantage)" if steps[-1] == "epsilon" else ""))
+        case "literal_error":
+            finding = _not_a_choice(steps, value, _quoted(ctx["expected"]))
+        case "union_tag_invalid":
+            finding = _not_a_choice((*steps, "kind"), value_at(value, ("kind",)), _quoted(ctx["expected_tags"]))
+        case "union_tag_not_found":
+            finding = Finding((*steps, "kind"), "is missing; it says which guarantee is meant")
+        case "value_error":
+            finding = _from_validator(steps, value, str(ctx["error"]))
+        case _:
+            finding = Finding(steps, f"{_expectation(item, steps)} (got {kind_of(value)})")
+    return finding
+
+
+def _expectation(item: Mapping[str, Any], steps: Steps) -> str:
+    """What a value should have been."""
+    kind, ctx, place = item["type"], item.get("ctx", {}), str(steps[-1]) if steps else ""
+    if steps == ("spec", "unit"):
+        return "must be case or a mapping {attribute, max_cases}"
+    if kind == "greater_than" and isinstance(ctx["gt"], str):  # a duration
+        return "must be longer than nothing"
+    if kind == "string_pattern_mismatch" and place in _PATTERNS:
+        return _PATTERNS[place]
+    if kind in _BOUNDS:
+        return _BOUNDS[kind].format(**ctx)
+    message = str(item["msg"])
+    plain = message[0].lower() + message[1:]
+    return next((words for family, words in _FAMILIES.items() if kind.startswith(family)), plain)
+
+
+_BOUNDS: Final = {
+    "greater_than_equal": "must be at least {ge:g}",
+    "greater_than": "must be above {gt:g}",
+    "less_than": "must be below {lt:g}",
+    "less_than_equal": "must be at most {le:g}",
+    "string_too_short": "must be at least {min_length} characters long",
+    "string_too_long": "must be at most {max_length} characters long",
+    "string_pattern_mismatch": "must match {pattern}",
+    "too_short": "must list at least {min_length}",
+}
+
+_PATTERNS: Final = {
+    "name": "must be a short name of lower-case letters, digits, dots, hyphens and underscores",
+    "version": "must be a version of three numbers such as 1.0.0",
+    "dataset": "must be a name of letters, digits, dots, hyphens and underscores, without spaces",
+}
+
+_FAMILIES: Final = {
+    "string_": "must be text; put it in quotes",
+    "finite_number": "must be a finite number",
+    "model_": "must be a mapping",
+    "dict_": "must be a mapping",
+    "tuple_": "must be a list, such as [control-flow]",
+    "list_": "must be a list, such as [control-flow]",
+    "int_": "must be a whole number",
+    "float_": "must be a number",
+    "bool_": "must be true or false",
+    "datetime_": "must be an instant such as 2014-01-01T00:00:00Z",
+    "timezone_": "must be an instant with its time zone, such as 2014-01-01T00:00:00Z",
+    "time_delta_": "must be a duration such as 30s, 15m, 1h or 7d",
+}
+
+
+def _unknown_key(steps: Steps, content: Any) -> Finding:
+    key = steps[-1]
+    models = models_at(steps[:-1], content)
+    known = [field.alias or name for model in models for name, field in model.model_fields.items()]
+    if any("epsilon" in model.model_fields for model in models):
+        known.append("guessing_advantage")
+    where = "spec.attributes" if _looks_like_attribute(steps) else None
+    hint = f"attributes belong under {where}" if where else None
+    return Finding(steps, f"unknown key {shown(key)}{did_you_mean(key, known)}", hint, of_key=True)
+
+
+def _looks_like_attribute(steps: Steps) -> bool:
+    return len(steps) == 2 and steps[0] == "spec" and ":" in str(steps[1])
+
+
+def _not_a_choice(steps: Steps, value: Any, choices: list[str]) -> Finding:
+    if steps == ("apiVersion",):
+        return Finding(steps, f"must be {API_VERSION}, the version that this engine reads (got {kind_of(value)})")
+    guess = did_you_mean(value, choices) if isinstance(value, str) else ""
+    return Finding(steps, f"must be {one_of(choices)} (got {kind_of(value)}){guess}")
+
+
+def _from_validator(steps: Steps, value: Any, message: str) -> Finding:
+    """A validator of ours spoke; where its sentence begins with a key of the value, point at that key."""
+    first = message.split(" ", 1)[0]
+    if isinstance(value, dict) and first in value:
+        got = f" (got {kind_of(value[first])})" if message.split(" ")[1:2] == ["must"] else ""
+        return Finding((*steps, first), message.split(" ", 1)[1] + got)
+    got = f" (got {kind_of(value)})" if message.startswith("must") and not isinstance(value, list | dict) else ""
+    return Finding(steps, message + got)
+
+
+def _quoted(text: str) -> list[str]:
+    return re.findall(r"'([^']*)'", text)
+
+
+def models_at(steps: Steps, content: Any) -> list[type[BaseModel]]:
+    """The models that may describe the mapping at a path; a guarantee's ``kind`` narrows them to one."""
+    models: list[type[BaseModel]] = [Policy]
+    for step in steps:
+        fields = [
+            field for model in models for name, field in model.model_fields.items() if step in (name, field.alias)
+        ]
+        if fields:
+            models = [model for field in fields for model in _models_in(field.annotation)]
+    here = value_at(content, steps)
+    kind = here.get("kind") if isinstance(here, dict) else None
+    of_kind = [model for model in models if _says(model, kind)]
+    return of_kind or models
+
+
+def _says(model: type[BaseModel], kind: object) -> bool:
+    field = model.model_fields.get("kind")
+    return field is not None and isinstance(kind, str) and kind in get_args(field.annotation)
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for part in get_args(annotation) for model in _models_in(part)]

@@ -1,0 +1,61 @@
+"""A release: a log for which every claim of its plan holds. It cannot exist otherwise."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from cloakwork.log.eventlog import EventLog
+from cloakwork.plan.model import Claim, Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether one claim holds for this release; ``observed`` says what an independent check measured, if one could."""
+
+    claim: Claim
+    holds: bool
+    observed: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """What one step did: seconds it took and figures from the raw log. Internal, never published."""
+
+    mechanism: str
+    seconds: float
+    figures: Mapping[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Internal:
+    """Everything measured on the raw log; goes into the internal report only.
+
+    ``source``: name of the log file, counts, what the reader noted. ``stages``: seconds by stage (read, steps, write).
+    """
+
+    source: Mapping[str, JsonValue]
+    steps: tuple[StepRecord, ...]
+    stages: Mapping[str, float]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """An anonymized log with its plan and one verdict for each claim.
+
+    ``release_id``: the ledger's row. ``private``: False when a fixed seed was used (tests only; stamped NOT PRIVATE).
+    Raises ValueError where a claim has no verdict, or one that does not hold.
+    """
+
+    log: EventLog
+    plan: Plan
+    verdicts: tuple[Verdict, ...]
+    release_id: str
+    internal: Internal
+    private: bool = True
+
+    def __post_init__(self) -> None:
+        held = {id(verdict.claim) for verdict in self.verdicts if verdict.holds}
+        if any(id(claim) not in held for claim in self.plan.claims):
+            raise ValueError("a release exists only where every claim of its plan holds")

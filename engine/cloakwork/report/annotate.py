@@ -1,0 +1,148 @@
+"""The stamp: what a released log says about itself, in XES log attributes.
+
+Two extensions carry it. *Privacy* is Rafiei and van der Aalst's ("Privacy-Preserving Data Publishing in Process Mining",
+BPM Forum 2020): which operations were run, at which level, on what. *Cloakwork* says what is guaranteed, what is
+exposed, and which signed statement belongs to the log. Neither holds anything from the raw log.
+"""
+
+import re
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final
+
+from cloakwork.errors import LogError
+from cloakwork.lineage import CONTROL_FLOW
+from cloakwork.log.io import Attribute, Extension, read_annotations
+from cloakwork.plan.model import Plan, Step
+from cloakwork.report.statement import Guaranteed, PrivacyStatement, predicate_digest
+
+PRIVACY: Final = Extension(name="Privacy", prefix="privacy", uri="http://www.xes-standard.org/privacy.xesext")
+CLOAKWORK: Final = Extension(name="Cloakwork", prefix="cloakwork", uri="urn:cloakwork:xes:v1")
+EXTENSIONS: Final = (PRIVACY, CLOAKWORK)
+
+_SCHEMA: Final = "ARROW:schema"
+_UNWRITABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+_OPERATIONS: Final = (
+    ("*drop*", "suppression"),
+    ("*redact*", "suppression"),
+    ("bound*", "suppression"),
+    ("*pseudonymise*", "cryptography"),
+    ("*generalise*", "generalization"),
+    ("kanon/tlkc", "suppression"),
+    ("kanon/*", "condensation"),
+    ("*histogram*", "substitution"),
+    ("variants/*", "addition"),
+    ("timestamps/*", "addition"),
+    ("attributes/*", "addition"),
+)
+"""Our mechanisms in the extension's words; adding noise counts as *addition* there. The first glob that fits wins."""
+
+
+def stamp(plan: Plan, statement: PrivacyStatement) -> tuple[Attribute, ...]:
+    """The log attributes of a release of ``plan`` with ``statement`` as its predicate."""
+    steps = [step for step in plan.steps if step.lineage.writes]
+    anonymizers = [
+        Attribute(f"privacy:anonymizer{number}", step.mechanism, _operation(step))
+        for number, step in enumerate(steps, start=1)
+    ]
+    guarantees = [
+        Attribute(f"cloakwork:guarantee{number}", claim.guarantee.kind, _parameters(claim, statement))
+        for number, claim in enumerate(statement.guarantees, start=1)
+    ]
+    exposed = [
+        Attribute(f"cloakwork:column{number}", _text(column.column), (_said("reason", column.reason),))
+        for number, column in enumerate(statement.exposed, start=1)
+    ]
+    lists = {"privacy:anonymizations": anonymizers, "cloakwork:exposed": exposed, "cloakwork:guarantees": guarantees}
+    return (
+        *(Attribute(key, None, tuple(entries)) for key, entries in lists.items() if entries),
+        Attribute("cloakwork:statement", predicate_digest(statement), _origin(statement)),
+    )
+
+
+def read_stamp(log: Path) -> dict[str, str]:
+    """What a released log says of itself: values by the path of keys that leads to them.
+
+    XES: every attribute of the log element. Parquet: the metadata in the file's footer. Raises LogError.
+    """
+    if log.suffix != ".parquet":
+        return flat(read_annotations(log))
+    import polars as pl
+
+    try:
+        return {name: text for name, text in pl.read_parquet_metadata(log).items() if name != _SCHEMA}
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise LogError(log, f"its metadata cannot be read ({str(error).partition(chr(10))[0]})") from error
+
+
+def flat(attributes: Iterable[Attribute], above: str = "") -> dict[str, str]:
+    """Every attribute's value as text by the path of keys that leads to it; a repeated key gets a mark of its own.
+
+    Lists that hold something have no value of their own and stand only in the paths of what they hold.
+    """
+    values: dict[str, str] = {}
+    for attribute in attributes:
+        place = above + attribute.key
+        while place in values:
+            place += " (again)"
+        if attribute.value is not None:
+            values[place] = str(attribute.value)
+        elif not attribute.children:
+            values[place] = ""
+        values |= flat(attribute.children, place + "/")
+    return values
+
+
+def differences(expected: dict[str, str], found: dict[str, str]) -> tuple[str, ...]:
+    """How a stamp that was read differs from the one that belongs there, one line each; empty when they are the same."""
+    missing = [f"{place} is missing" for place in expected if place not in found]
+    unknown = [f"{place!a} does not belong there" for place in found if place not in expected]
+    changed = [
+        f"{place} says {found[place]!a}, the statement {text!a}"
+        for place, text in expected.items()
+        if found.get(place, text) != text
+    ]
+    return (*missing, *unknown, *changed)
+
+
+def _operation(step: Step) -> tuple[Attribute, ...]:
+    operation = next((word for glob, word in _OPERATIONS if fnmatchcase(step.mechanism, glob)), "substitution")
+    level = "case" if CONTROL_FLOW in step.lineage.writes else "attribute"
+    return (
+        Attribute("privacy:operation type", operation),
+        Attribute("privacy:level", level),
+        Attribute("privacy:target", _text(", ".join(sorted(step.lineage.writes)))),
+    )
+
+
+def _parameters(claim: Guaranteed, statement: PrivacyStatement) -> tuple[Attribute, ...]:
+    """The guarantee's parameters, figures as figures, columns in one line; then what it takes as known."""
+    values = claim.guarantee.model_dump(mode="json", exclude={"kind"}, exclude_none=True)
+    values |= {"given": claim.given} if claim.given else {}
+    written = [
+        _said(name, ", ".join(value) if isinstance(value, list | tuple) else value) for name, value in values.items()
+    ]
+    return (_said("unit", str(statement.unit)), *written, _said("sentence", claim.sentence))
+
+
+def _origin(statement: PrivacyStatement) -> tuple[Attribute, ...]:
+    policy = statement.policy
+    said = {
+        "policy": policy.name,
+        "version": policy.version,
+        "policy digest": policy.digest,
+        "engine": statement.engine,
+    }
+    return tuple(
+        _said(name, text) for name, text in (said | ({"mark": statement.mark} if statement.mark else {})).items()
+    )
+
+
+def _said(name: str, value: str | int | float) -> Attribute:
+    return Attribute(f"cloakwork:{name}", _text(value) if isinstance(value, str) else value)
+
+
+def _text(text: str) -> str:
+    """Text as XML can hold it."""
+    return _UNWRITABLE.sub("\ufffd", text)

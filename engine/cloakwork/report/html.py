@@ -1,0 +1,169 @@
+"""Reports as one HTML page each: inline style, inline drawings, no script, no network; light and printable."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from pydantic import JsonValue
+
+from cloakwork.report.model import InternalReport, PublicReport, PublicStep, public_steps
+from cloakwork.report.statement import Price, Spent, in_plain_words
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_BOX_WIDTH, _BOX_HEIGHT, _GAP, _PER_ROW = 190, 64, 44, 4
+_CURRENCIES: Final = {
+    "unit": "Differential privacy per protected unit",
+    "metric": "Metric privacy per value",
+    "local": "Local differential privacy per value",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """One station of the pipeline drawing; ``x`` and ``y`` in pixels; ``kind`` is end, proved or published."""
+
+    x: int
+    y: int
+    title: str
+    below: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """A line of the pipeline drawing from one box to the next, as the path data of SVG."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """The drawing of a release's steps, with its size in pixels."""
+
+    boxes: tuple[Box, ...]
+    arrows: tuple[Arrow, ...]
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One budget bar: its label, what it says, and the share spent (0 to 1); None where there is no bound or no total."""
+
+    label: str
+    says: str
+    share: float | None
+
+
+def public_html(report: PublicReport) -> str:
+    """The public report as a page."""
+    return _page("public.html", report=report, bars=bars(report.statement.budget), pipeline=pipeline(report.steps))
+
+
+def internal_html(report: InternalReport) -> str:
+    """The internal report as a page; its first line says that it must not be published."""
+    return _page(
+        "internal.html",
+        report=report,
+        bars=bars(report.statement.budget),
+        pipeline=pipeline(public_steps(report.plan)),
+    )
+
+
+def bars(budget: Sequence[Spent]) -> tuple[Bar, ...]:
+    """What the release takes from the declared total, one bar a currency."""
+    return tuple(_bar(spent) for spent in budget)
+
+
+def pipeline(steps: Sequence[PublicStep]) -> Pipeline:
+    """Lay out source log, steps and release in rows."""
+    stations = [
+        ("Event log", "stays inside", "end"),
+        *((step.mechanism, _writes(step), step.proof) for step in steps),
+        ("Release", "leaves the house", "end"),
+    ]
+    boxes = tuple(_place(index, *station) for index, station in enumerate(stations))
+    arrows = tuple(_arrow(start, end) for start, end in pairwise(boxes))
+    columns, rows = min(_PER_ROW, len(boxes)), -(-len(boxes) // _PER_ROW)
+    width = columns * _BOX_WIDTH + (columns - 1) * _GAP
+    return Pipeline(boxes, arrows, width + 2, rows * _BOX_HEIGHT + (rows - 1) * _GAP + 2)
+
+
+def _place(index: int, title: str, below: str, kind: str) -> Box:
+    row, column = divmod(index, _PER_ROW)
+    return Box(1 + column * (_BOX_WIDTH + _GAP), 1 + row * (_BOX_HEIGHT + _GAP), title, below, kind)
+
+
+def _arrow(start: Box, end: Box) -> Arrow:
+    """Straight to the right inside a row; from the end of a row down and back to the next one's beginning."""
+    if start.y == end.y:
+        middle = start.y + _BOX_HEIGHT // 2
+        return Arrow(f"M{start.x + _BOX_WIDTH} {middle}H{end.x - 3}")
+    fold = start.y + _BOX_HEIGHT + _GAP // 2
+    return Arrow(f"M{start.x + _BOX_WIDTH // 2} {start.y + _BOX_HEIGHT}V{fold}H{end.x + _BOX_WIDTH // 2}V{end.y - 3}")
+
+
+def _writes(step: PublicStep) -> str:
+    shown = ", ".join(step.writes) or "nothing"
+    return shown if len(shown) <= 28 else shown[:27] + "…"
+
+
+def _bar(spent: Spent) -> Bar:
+    label = _CURRENCIES[spent.currency]
+    cost, total = spent.cost, spent.total
+    if cost.epsilon is None:
+        return Bar(label, "this release is not bounded by any ε", None)
+    if total is None or not total.epsilon:
+        return Bar(label, f"this release spends {price(cost)}; the policy declares no total", None)
+    share = min(1.0, cost.epsilon / total.epsilon)
+    return Bar(label, f"this release spends {price(cost)} of {price(total)} ({share:.0%} of ε)", share)
+
+
+def price(cost: Price | None) -> str:
+    """Epsilon and delta as people write them."""
+    if cost is None:
+        return "–"
+    epsilon = "no bound" if cost.epsilon is None else f"ε {cost.epsilon:.6g}"
+    return epsilon + (f", δ {cost.delta:.3g}" if cost.delta else "")
+
+
+def figure(value: JsonValue) -> str:
+    """A figure of the internal report as text."""
+    if value is None or isinstance(value, bool):
+        return {None: "–", True: "yes", False: "no"}[value]
+    if isinstance(value, int | float):
+        return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+    if isinstance(value, list):
+        return ", ".join(figure(item) for item in value)
+    if isinstance(value, dict):
+        return "; ".join(f"{name}: {figure(item)}" for name, item in value.items())
+    return value
+
+
+def moment(time: datetime) -> str:
+    """A UTC date and time as people read it."""
+    return f"{time:%d %B %Y, %H:%M} UTC"
+
+
+def _page(template: str, **content: object) -> str:
+    return _environment().get_template(template).render(**content)
+
+
+@cache
+def _environment() -> "Environment":
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("cloakwork.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"price": price, "figure": figure, "moment": moment, "plain": in_plain_words}
+    return environment

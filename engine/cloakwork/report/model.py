@@ -1,0 +1,102 @@
+"""What a report holds, one model an audience: internal (everything) and public (what the statement says)."""
+
+from typing import Final, Literal
+
+from pydantic import JsonValue
+
+from cloakwork.plan.model import Plan
+from cloakwork.quantities import Frozen
+from cloakwork.release import Release
+from cloakwork.report.statement import PrivacyStatement, Statement
+
+INTERNAL_BANNER: Final = "INTERNAL: holds figures from the raw log. Never publish."
+
+Audience = Literal["internal", "public"]
+Format = Literal["html", "json", "pdf"]
+
+
+class StepFigures(Frozen):
+    """What one step did: seconds it took and figures from the raw log."""
+
+    mechanism: str
+    seconds: float
+    figures: dict[str, JsonValue]
+
+
+class Finding(Frozen):
+    """Whether one claim held, and what an independent check measured."""
+
+    sentence: str
+    holds: bool
+    observed: str
+
+
+class InternalReport(Frozen):
+    """Everything known about a release, for those who may see the raw log."""
+
+    warning: Literal["INTERNAL: holds figures from the raw log. Never publish."] = INTERNAL_BANNER
+    statement: PrivacyStatement
+    plan: Plan
+    verdicts: tuple[Finding, ...]
+    source: dict[str, JsonValue]
+    steps: tuple[StepFigures, ...]
+    stages: dict[str, float]
+    notes: tuple[str, ...]
+
+
+class PublicStep(Frozen):
+    """One step as outsiders may know it: the mechanism, what it writes, and whether its guarantee is proved."""
+
+    mechanism: str
+    writes: tuple[str, ...]
+    proof: Literal["proved", "published"]
+    why: str
+
+
+class PublicReport(Frozen):
+    """What everybody may know about a release: its signed statement and its plan."""
+
+    statement: PrivacyStatement
+    files: dict[str, str]
+    keyids: tuple[str, ...]
+    steps: tuple[PublicStep, ...]
+    warnings: tuple[str, ...]
+
+
+def internal_report(release: Release, statement: PrivacyStatement) -> InternalReport:
+    """Everything about ``release``; figures from the raw log included."""
+    internal = release.internal
+    return InternalReport(
+        statement=statement,
+        plan=release.plan,
+        verdicts=tuple(
+            Finding(sentence=verdict.claim.sentence, holds=verdict.holds, observed=verdict.observed)
+            for verdict in release.verdicts
+        ),
+        source=dict(internal.source),
+        steps=tuple(
+            StepFigures(mechanism=step.mechanism, seconds=step.seconds, figures=dict(step.figures))
+            for step in internal.steps
+        ),
+        stages=dict(internal.stages),
+        notes=internal.notes,
+    )
+
+
+def public_report(statement: Statement, plan: Plan, keyids: tuple[str, ...]) -> PublicReport:
+    """What ``statement`` and ``plan`` say; both are public."""
+    return PublicReport(
+        statement=statement.predicate,
+        files=statement.digests(),
+        keyids=keyids,
+        steps=public_steps(plan),
+        warnings=plan.warnings,
+    )
+
+
+def public_steps(plan: Plan) -> tuple[PublicStep, ...]:
+    """The steps of a plan as outsiders may know them."""
+    return tuple(
+        PublicStep(mechanism=step.mechanism, writes=tuple(sorted(step.lineage.writes)), proof=step.proof, why=step.why)
+        for step in plan.steps
+    )

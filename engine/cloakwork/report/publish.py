@@ -1,0 +1,226 @@
+"""Publishing: a release becomes a folder, whole or not at all."""
+
+import os
+import re
+import secrets
+import shutil
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from cloakwork.errors import OutputError
+from cloakwork.log.io import Format
+from cloakwork.plan.model import Plan
+from cloakwork.release import Release
+from cloakwork.report.annotate import EXTENSIONS, stamp
+from cloakwork.report.dsse import seal
+from cloakwork.report.html import internal_html
+from cloakwork.report.keys import SigningKey
+from cloakwork.report.keys import signing_key as find_signing_key
+from cloakwork.report.model import INTERNAL_BANNER, InternalReport, internal_report
+from cloakwork.report.statement import FAMILY, PrivacyStatement, digest_of, payload, state
+
+PLAN_FILE: Final = "plan.json"
+STATEMENT_FILE: Final = "statement.json"
+INTERNAL_FOLDER: Final = "internal"
+_DRAFT: Final = ".cloakwork-draft"
+
+Reporter = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A release that stands in its folder.
+
+    ``statement_digest``: SHA-256 (hex) of ``statement.json``, for the ledger. ``keyid``: whose key signed it.
+    ``new_public_key``: the public half (PEM) of a signing key that was made on this occasion, to be given to whoever
+    verifies; None otherwise.
+    """
+
+    folder: Path
+    log: Path
+    statement: PrivacyStatement
+    statement_digest: str
+    keyid: str
+    new_public_key: str | None = None
+
+
+def check_destination(out: Path) -> None:
+    """Refuse a destination that cannot receive a release, before anything is computed.
+
+    A new folder or an empty one will do. Raises OutputError; never overwrites.
+    """
+    if out.is_symlink() and not out.exists():
+        raise OutputError(f"{out}: is a link that leads nowhere; name a new folder")
+    if out.exists() and not out.is_dir():
+        raise OutputError(f"{out}: is a file; name a new folder")
+    if out.is_dir():
+        _check_empty(out)
+    ground = next(folder for folder in _target(out).parents if folder.exists())
+    if not ground.is_dir() or not os.access(ground, os.W_OK | os.X_OK):
+        raise OutputError(f"{out}: cannot be made, {ground} is not a folder that you may write to")
+
+
+def publish(
+    release: Release,
+    out: Path,
+    *,
+    signing_key: SigningKey | str | Path | None = None,
+    reporter: Reporter = lambda _: None,
+) -> Published:
+    """Write ``release`` to the folder ``out``: log, plan, signed statement, and the internal report.
+
+    Everything is written to a hidden folder beside ``out``, brought to the disk, and renamed. ``signing_key``: a key, or
+    where ``keys.signing_key`` finds it. Raises OutputError when ``out`` cannot receive the release or the key is none;
+    then nothing is left behind. Leftovers of killed processes on this host are removed.
+    """
+    check_destination(out)
+    key = signing_key if isinstance(signing_key, SigningKey) else find_signing_key(signing_key)
+    target = _target(out)
+    with _output_errors(out), _draft(target) as draft:
+        reporter("writing the log")
+        statement = state(release.plan, release.release_id, private=release.private)
+        log = _write_log(release, statement, draft)
+        _write(draft / PLAN_FILE, plan_bytes(release.plan))
+        digests = {path.name: digest_of(path) for path in (log, draft / PLAN_FILE)}
+        _write(draft / STATEMENT_FILE, seal(payload(statement, digests), key))
+        reporter("writing the internal report")
+        _write_internal(internal_report(release, statement), draft / INTERNAL_FOLDER)
+        _bring_to_disk(draft)
+        digest = digest_of(draft / STATEMENT_FILE)
+        draft.rename(target)
+        _sync(target.parent)
+    return Published(out, out / log.name, statement, digest, key.keyid, key.public_pem if key.new else None)
+
+
+def plan_bytes(plan: Plan) -> bytes:
+    """A plan as the text of ``plan.json``."""
+    return plan.model_dump_json(by_alias=True, indent=2).encode() + b"\n"
+
+
+def _check_empty(out: Path) -> None:
+    try:
+        if any(out.iterdir()):
+            raise OutputError(f"{out}: is not empty, and a release never overwrites; name a new folder")
+    except OSError as error:
+        raise OutputError(f"{out}: cannot be looked into ({error.strerror})") from error
+    if out.is_mount() or out.resolve() == Path.cwd():
+        raise OutputError(f"{out}: cannot be replaced as a whole; name a new folder inside it")
+
+
+def _target(out: Path) -> Path:
+    return out.resolve()
+
+
+@contextmanager
+def _output_errors(out: Path) -> Iterator[None]:
+    """Say in one line why the release could not be written."""
+    from polars.exceptions import PolarsError
+
+    try:
+        yield
+    except OutputError as error:  # names a file of the draft, which is gone
+        raise OutputError(f"{out}: the release cannot be written; nothing is left: {_shown(error)}") from error
+    except OSError as error:
+        raise OutputError(
+            f"{out}: the release cannot be written ({error.strerror or error}); nothing is left"
+        ) from error
+    except PolarsError as error:  # polars wraps a full disk in its own errors
+        first = str(error).partition("\n")[0]
+        raise OutputError(f"{out}: the release cannot be written ({first}); nothing is left") from error
+
+
+def _shown(error: OutputError) -> str:
+    """The message without the draft's folder."""
+    return re.sub(rf"\S*{re.escape(_DRAFT)}[^/]*/", "", str(error))
+
+
+@contextmanager
+def _draft(target: Path) -> Iterator[Path]:
+    """A hidden folder beside ``target`` that is gone afterwards, unless it was renamed."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    _remove_leftovers(target.parent)
+    draft = target.parent / f"{_draft_prefix()}{os.getpid()}-{secrets.token_hex(4)}"
+    draft.mkdir()
+    try:
+        yield draft
+    finally:
+        if draft.exists():
+            shutil.rmtree(draft, ignore_errors=True)
+
+
+def _draft_prefix() -> str:
+    return f"{_DRAFT}-{socket.gethostname()}-"
+
+
+def _remove_leftovers(parent: Path) -> None:
+    """Remove drafts whose process is dead: they hold figures from the raw log."""
+    for leftover in parent.iterdir():
+        ours, _, rest = leftover.name.partition(_draft_prefix())
+        pid = rest.partition("-")[0]
+        if not ours and pid.isdecimal() and not _alive(int(pid)):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True  # somebody else's process, or no process of this system
+    return True
+
+
+def _write_log(release: Release, statement: PrivacyStatement, folder: Path) -> Path:
+    from cloakwork.log.io import write_log
+
+    chosen = release.plan.policy.spec.output.format
+    path = folder / f"log.{chosen}"
+    annotations = () if statement.stamp == "none" else stamp(release.plan, statement)
+    write_log(release.log, path, FAMILY[chosen], annotations=annotations, extensions=EXTENSIONS)
+    return path
+
+
+def _write_internal(report: InternalReport, folder: Path) -> None:
+    """The internal report in the formats that the policy asks for, readable by its owner only."""
+    formats = report.plan.policy.spec.output.report
+    if not formats:
+        return
+    folder.mkdir(mode=0o700)
+    _write(
+        folder / "README.txt",
+        f"{INTERNAL_BANNER}\nRemove this folder before the release is passed on.\n".encode(),
+        0o600,
+    )
+    if "json" in formats:
+        _write(folder / "report.json", report.model_dump_json(by_alias=True, indent=2).encode() + b"\n", 0o600)
+    if "html" in formats:
+        _write(folder / "report.html", internal_html(report).encode(), 0o600)
+
+
+def _write(path: Path, content: bytes, mode: int = 0o666) -> None:
+    """Make a new file; ``mode`` is narrowed by the umask."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(content)
+
+
+def _bring_to_disk(folder: Path) -> None:
+    for path in sorted(folder.rglob("*"), reverse=True):
+        _sync(path)
+    _sync(folder)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        if path.is_dir():
+            with suppress(OSError):  # not every file system can sync a folder
+                os.fsync(handle)
+        else:
+            os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,95 @@
+"""For audits, and for people who write a mechanism of their own: run one mechanism without ledger, plan or files."""
+
+from typing import Any
+
+from cloakwork.engines.embedded import Embedded
+from cloakwork.errors import MechanismError
+from cloakwork.execute import fresh
+from cloakwork.facts import Facts, Unit
+from cloakwork.guarantees import DifferentialPrivacy, Guarantee, KAnonymity, MetricPrivacy
+from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.log.eventlog import EventLog
+from cloakwork.mechanisms.base import Mechanism, Refusal
+from cloakwork.mechanisms.bound import BoundParams
+from cloakwork.mechanisms.registry import catalogue
+from cloakwork.noise import Noise, secret
+
+
+def run_mechanism(name: str, log: EventLog, *, noise: Noise | None = None, **params: Any) -> EventLog:
+    """One run of the mechanism ``name`` on ``log`` with fresh noise; the log it makes, under fresh ids.
+
+    ``params`` may be the mechanism's own parameters in full, or what a policy would say: ``epsilon`` and ``delta``
+    (differential privacy over the control flow, or over timestamps for ``timestamps/*``), ``epsilon`` and ``shift``
+    (metric privacy), ``k`` and ``scope`` (k-anonymity), beside declared facts (``longest_case``, ``window``,
+    ``longest_gap``, ``grid``, ``max_cases`` ...). Raises MechanismError where the mechanism refuses.
+
+    >>> log = EventLog.empty()
+    >>> run_mechanism("variants/threshold", log, epsilon=1.0, delta=1e-6).cases.height
+    0
+    """
+    if name not in catalogue():
+        raise MechanismError(name, f"there is no such mechanism; there are {', '.join(catalogue())}")
+    mechanism, source = catalogue()[name], noise or secret()
+    facts, rest = _facts(params)
+    chosen = _params(mechanism, facts, params, rest)
+    bounds = BoundParams(
+        attribute=facts.unit.attribute,
+        max_cases=facts.unit.max_cases,
+        alphabet=facts.alphabet,
+        longest_case=facts.longest_case,
+    )
+    prepared = _run(catalogue()["bound"], bounds, log, source)
+    return fresh(_run(mechanism, chosen, prepared, source), source)
+
+
+def _run(mechanism: Mechanism[Any], params: Any, log: EventLog, noise: Noise) -> EventLog:
+    engine = Embedded()
+    decision = mechanism.decide(params, engine.summarise(log, mechanism.summarise(params)), noise)
+    return engine.rewrite(log, mechanism.rewrite(params, decision, noise))
+
+
+def _facts(params: dict[str, Any]) -> tuple[Facts, dict[str, Any]]:
+    """The declared facts among ``params``, and what is left."""
+    declared = {key: value for key, value in params.items() if key in Facts.model_fields and key != "unit"}
+    unit = Unit(attribute=params.get("unit_attribute"), max_cases=params.get("max_cases", 1))
+    rest = {
+        key: value
+        for key, value in params.items()
+        if key not in declared and key not in ("unit_attribute", "max_cases")
+    }
+    return Facts(unit=unit, **declared), rest
+
+
+def _params(mechanism: Mechanism[Any], facts: Facts, params: dict[str, Any], rest: dict[str, Any]) -> Any:
+    """The mechanism's parameters: as given when they are complete, else those it offers for the goal they describe."""
+    required = {key for key, field in mechanism.Params.model_fields.items() if field.is_required()}
+    if required and required <= params.keys():
+        return mechanism.Params.model_validate(
+            {key: value for key, value in params.items() if key in mechanism.Params.model_fields}
+        )
+    goal, options = _goal(mechanism.name, rest)
+    answer = mechanism.offer(goal, facts, options)
+    if isinstance(answer, Refusal):
+        raise MechanismError(
+            mechanism.name, answer.reason + (f"; needs {', '.join(answer.needs)}" if answer.needs else "")
+        )
+    return answer.params
+
+
+def _goal(name: str, rest: dict[str, Any]) -> tuple[Guarantee, dict[str, Any]]:
+    """The guarantee that ``rest`` describes, and the options that remain."""
+    if "k" in rest:
+        return _of(KAnonymity, {"kind": "k-anonymity"}, rest)
+    if "shift" in rest:
+        return _of(
+            MetricPrivacy, {"kind": "metric-privacy"}, {key: value for key, value in rest.items() if key != "scope"}
+        )
+    if name.startswith("timestamps/"):
+        fixed = {"kind": "differential-privacy", "over": (TIMESTAMPS,), "neighbours": "bounded"}
+        return _of(DifferentialPrivacy, fixed, {key: value for key, value in rest.items() if key != "scope"})
+    return _of(DifferentialPrivacy, {"kind": "differential-privacy", "over": (CONTROL_FLOW,)}, rest)
+
+
+def _of(kind: type[Any], fixed: dict[str, Any], rest: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    own = {key: value for key, value in rest.items() if key in kind.model_fields}
+    return kind.model_validate(fixed | own), {key: value for key, value in rest.items() if key not in own}

@@ -1,0 +1,256 @@
+"""``plan``, ``apply``, ``verify`` as a user types them, on the shipped logs."""
+
+import gzip
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cloakwork.accounting.ledger import Ledger
+from cloakwork.log.eventlog import TIMESTAMP
+from cloakwork.log.io import read_log
+from conftest import EXAMPLES, ROOT, SHARED, Said
+
+HOSPITAL = EXAMPLES / "hospital.xes.gz"
+PERMIT = EXAMPLES / "permit.xes.gz"
+KANON_TIME = ROOT / "policies" / "kanon-dp-timestamps.yaml"
+DP = ROOT / "policies" / "dp-control-flow.yaml"
+CONTRACT = SHARED / "contract" / "policies"
+
+Cloakwork = Callable[..., Said]
+
+
+@pytest.mark.parametrize("policy", sorted((ROOT / "policies").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_shipped_policy_applies_and_verifies(
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str, policy: Path
+) -> None:
+    """Each ready policy runs on the log it was written for, and its release verifies."""
+    log = (
+        PERMIT
+        if "permit" in policy.read_text("utf-8").lower() and "hospital" not in policy.read_text("utf-8").lower()
+        else HOSPITAL
+    )
+    applied = cloakwork("apply", policy, log, "--out", tmp_path / "out", "--ledger", ledger)
+    assert applied.code == 0, applied.err
+    verified = cloakwork("verify", tmp_path / "out")
+    assert verified.code == 0, verified.err
+
+
+@pytest.fixture
+def release(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> Path:
+    """The hospital log under k-anonymity and metric privacy."""
+    said = cloakwork("apply", KANON_TIME, HOSPITAL, "--out", tmp_path / "out", "--ledger", ledger)
+    assert said.code == 0, said.err
+    return tmp_path / "out"
+
+
+def public_text(folder: Path) -> str:
+    """Everything in the public files of a release, unpacked."""
+    files = [path for path in folder.iterdir() if path.is_file()]
+    return "\n".join(
+        (gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()).decode() for path in files
+    )
+
+
+def test_release_folder(release: Path) -> None:
+    """The files that the contract promises, and no other."""
+    found = {str(path.relative_to(release)) for path in release.rglob("*") if path.is_file()}
+    assert {"log.xes.gz", "plan.json", "statement.json", "internal/report.html", "internal/report.json"} <= found
+    assert {"log.xes.gz", "plan.json", "statement.json"} == {name for name in found if "/" not in name}
+
+
+def test_nothing_of_the_source_is_left(release: Path) -> None:
+    """No case id, patient, name, member of staff, note or dropped attribute of the source is in a public file."""
+    source, text = read_log(HOSPITAL), public_text(release)
+    columns = [source.cases[name] for name in source.cases.columns] + [
+        source.events[name]
+        for name in source.events.columns
+        if name not in ("concept:name", "lifecycle:transition", TIMESTAMP)
+    ]
+    for column in columns:
+        for value in column.drop_nulls().cast(str).unique().to_list():
+            assert not re.search(rf"(?<![\w.]){re.escape(value)}(?![\w.])", text) or len(value) < 4, (
+                column.name,
+                value,
+            )
+    for name in ("patient_name", "diagnosis", "org:resource", "department", "note", "meta_"):
+        assert name not in text
+
+
+def test_no_gap_pattern_survives(release: Path) -> None:
+    """No released case repeats three or more non-zero gaps of one source case, in order."""
+
+    def patterns(path: Path) -> set[tuple[int, ...]]:
+        log = read_log(path)
+        seconds = log.events[TIMESTAMP].dt.epoch("s").to_numpy()
+        found = set()
+        for begin, end in zip(log.offsets, log.offsets[1:], strict=False):
+            gaps = [int(gap) for gap in np.diff(seconds[begin:end]) if gap]
+            found |= {tuple(gaps[i : i + 3]) for i in range(len(gaps) - 2)}
+        return found
+
+    source, released = patterns(HOSPITAL), patterns(release / "log.xes.gz")
+    assert source
+    assert not source & released
+
+
+def test_second_release_costs_again(cloakwork: Cloakwork, release: Path, tmp_path: Path, ledger: str) -> None:
+    """Every release is a line in the ledger."""
+    assert release.exists()
+    cloakwork("apply", KANON_TIME, HOSPITAL, "--out", tmp_path / "again", "--ledger", ledger)
+    records = Ledger(ledger).history()
+    assert [record.state for record in records] == ["committed", "committed"]
+    assert all(record.statement_digest for record in records)
+
+
+def test_exhausted_budget(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
+    """When the total is spent: exit 4, what is left is said in one line, nothing is written."""
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(
+        re.sub(
+            r"total: *\{[^}]*\}|total:\n( +)epsilon:.*\n +delta:.*\n",
+            "total: {epsilon: 1.0, delta: 1.0e-6}\n",
+            DP.read_text("utf-8"),
+        ),
+        "utf-8",
+    )
+    codes = [cloakwork("apply", policy, HOSPITAL, "--out", tmp_path / f"out{i}", "--ledger", ledger) for i in range(8)]
+    last = codes[-1]
+    assert last.code == 4
+    assert "left" in last.err.splitlines()[-1]
+    assert not (tmp_path / "out7").exists()
+    assert all(said.code in (0, 4) for said in codes)
+
+
+def test_plan_is_deterministic_and_applies(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
+    """``plan --out`` writes what ``apply`` then does; the release's own copy names no path."""
+    plan = tmp_path / "plan.json"
+    said = cloakwork("plan", KANON_TIME, HOSPITAL, "--out", plan, "--ledger", ledger)
+    assert said.code == 0, said.err
+    assert cloakwork("apply", plan, HOSPITAL, "--out", tmp_path / "out", "--ledger", ledger).code == 0
+    stated, kept = json.loads(plan.read_text("utf-8")), json.loads((tmp_path / "out" / "plan.json").read_text("utf-8"))
+    assert stated.pop("made_from")
+    assert stated == kept
+    assert not Path(tmp_path / "ledger.db-none").exists()
+
+
+def test_planning_never_opens_the_log(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
+    """A file that is no log at all is planned for; the ledger is not made by looking."""
+    log = tmp_path / "log.xes"
+    log.write_text("not a log")
+    assert cloakwork("plan", DP, log, "--ledger", ledger).code == 0
+    assert not (tmp_path / "ledger.db").exists()
+
+
+def test_plan_json_is_one_document(cloakwork: Cloakwork, ledger: str) -> None:
+    """``--json`` prints one JSON document and nothing else."""
+    said = cloakwork("plan", KANON_TIME, HOSPITAL, "--json", "--ledger", ledger)
+    assert json.loads(said.out)["format"] == "cloakwork/plan/v1"
+
+
+def test_moved_policy_is_refused(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
+    """A plan whose policy has changed since is refused, exit 3, and nothing is written."""
+    policy, plan = tmp_path / "policy.yaml", tmp_path / "plan.json"
+    policy.write_text(DP.read_text("utf-8"), "utf-8")
+    cloakwork("plan", policy, HOSPITAL, "--out", plan, "--ledger", ledger)
+    policy.write_text(DP.read_text("utf-8").replace("version: 1.0.0", "version: 1.0.1"), "utf-8")
+    said = cloakwork("apply", plan, HOSPITAL, "--out", tmp_path / "out", "--ledger", ledger)
+    assert (said.code, len(said.err.splitlines())) == (3, 1)
+    assert "has changed since" in said.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_edited_plan_is_refused(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
+    """Less noise written into a plan by hand does not pass."""
+    plan = tmp_path / "plan.json"
+    cloakwork("plan", DP, HOSPITAL, "--out", plan, "--ledger", ledger)
+    document = json.loads(plan.read_text("utf-8"))
+    step = next(step for step in document["steps"] if step["mechanism"] == "variants/threshold")
+    step["params"]["scale"] /= 2
+    plan.write_text(json.dumps(document), "utf-8")
+    said = cloakwork("apply", plan, HOSPITAL, "--out", tmp_path / "out", "--ledger", ledger)
+    assert (said.code, len(said.err.splitlines())) == (3, 1)
+
+
+def test_existing_destination_is_refused(cloakwork: Cloakwork, release: Path, ledger: str) -> None:
+    """A release is never overwritten, and the refusal costs nothing."""
+    before = len(Ledger(ledger).history())
+    said = cloakwork("apply", KANON_TIME, HOSPITAL, "--out", release, "--ledger", ledger)
+    assert (said.code, len([line for line in said.err.splitlines() if str(release) in line])) == (1, 1)
+    assert before == len(Ledger(ledger).history())
+
+
+def test_empty_log_under_dp_gives_an_empty_release(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
+    """A DP run never aborts on data."""
+    log = tmp_path / "empty.xes"
+    log.write_text('<?xml version="1.0" encoding="UTF-8"?>\n<log xes.version="1.0">\n</log>\n')
+    said = cloakwork("apply", DP, log, "--out", tmp_path / "out", "--ledger", ledger)
+    assert said.code == 0, said.err
+    assert cloakwork("verify", tmp_path / "out").code == 0
+
+
+BROKEN_LOGS = sorted(
+    path for path in (ROOT / "tests" / "logs" / "broken").glob("*") if path.suffix not in (".yaml", ".py", ".md")
+)
+
+
+@pytest.mark.parametrize("log", BROKEN_LOGS, ids=lambda path: path.name)
+def test_broken_log_ends_in_one_line(cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path) -> None:
+    """A file that is not a well-formed log: one line, exit 1, nothing written, nothing charged."""
+    said = cloakwork("apply", DP, log, "--out", tmp_path / "out", "--ledger", ledger, "--quiet")
+    assert (said.code, len(said.err.splitlines())) == (1, 1), said.err
+    assert log.name in said.err
+    assert not (tmp_path / "out").exists()
+    assert Ledger(ledger).history() == ()
+    assert [path.name for path in tmp_path.iterdir() if path.name != "ledger.db"] == []
+
+
+BROKEN_POLICIES = sorted(
+    path for path in (ROOT / "tests" / "policy" / "broken").glob("*.yaml") if path.name != "expected.yaml"
+)
+
+
+@pytest.mark.parametrize("policy", BROKEN_POLICIES, ids=lambda path: path.name)
+def test_broken_policy_ends_before_the_log(cloakwork: Cloakwork, tmp_path: Path, ledger: str, policy: Path) -> None:
+    """Every problem on one line, exit 3, nothing written; the log need not even exist."""
+    said = cloakwork("apply", policy, tmp_path / "no-such-log.xes", "--out", tmp_path / "out", "--ledger", ledger)
+    assert said.code == 3, said.err
+    assert all(line.startswith(str(policy)) for line in said.err.splitlines())
+    assert not any(tmp_path.iterdir())
+
+
+def test_there_are_thirty_of_each() -> None:
+    """The fixtures were found."""
+    assert len(BROKEN_LOGS) >= 30
+    assert len(BROKEN_POLICIES) >= 30
+
+
+needs_contract = pytest.mark.skipif(
+    not CONTRACT.is_dir(), reason="the contract's policies are not beside this checkout"
+)
+
+
+@needs_contract
+@pytest.mark.parametrize(
+    "name", ["refused-dp-by-kanon", "refused-over-budget", "refused-uncovered-timestamps", "later/dp-whole-log"]
+)
+@pytest.mark.parametrize("command", ["plan", "apply"])
+def test_contract_refusals(cloakwork: Cloakwork, tmp_path: Path, ledger: str, name: str, command: str) -> None:
+    """Refused with exit 3 before the log is opened: there is none."""
+    out = ["--out", tmp_path / "out"] if command == "apply" else []
+    said = cloakwork(command, CONTRACT / f"{name}.yaml", tmp_path / "no-such-log.xes", *out, "--ledger", ledger)
+    assert said.code == 3, said.err
+    assert said.err
+    assert not any(tmp_path.iterdir())
+
+
+@needs_contract
+@pytest.mark.parametrize("name", ["dp-control-flow", "kanon-then-dp-time"])
+def test_contract_policies_apply(cloakwork: Cloakwork, tmp_path: Path, ledger: str, name: str) -> None:
+    """Accepted exactly as they stand."""
+    said = cloakwork("apply", CONTRACT / f"{name}.yaml", HOSPITAL, "--out", tmp_path / "out", "--ledger", ledger)
+    assert said.code == 0, said.err
+    assert cloakwork("verify", tmp_path / "out").code == 0

@@ -1,0 +1,14 @@
+"""Whether two event logs are the same, in every column, type, order and note."""
+
+from cloakwork.log.eventlog import EventLog
+
+
+def assert_same_log(expected: EventLog, actual: EventLog, *, notes: bool = True) -> None:
+    """Fail with the first difference."""
+    assert expected.events.schema == actual.events.schema
+    assert expected.cases.schema == actual.cases.schema
+    assert expected.offsets.tolist() == actual.offsets.tolist()
+    assert expected.events.to_dict(as_series=False) == actual.events.to_dict(as_series=False)
+    assert expected.cases.to_dict(as_series=False) == actual.cases.to_dict(as_series=False)
+    if notes:
+        assert expected.notes == actual.notes

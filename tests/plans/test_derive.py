@@ -1,0 +1,173 @@
+"""The rules of derivation on made-up steps: each rule holds, and fails when its condition is taken away."""
+
+import pytest
+
+from cloakwork.errors import PlanMoved, PlanUnsound
+from cloakwork.facts import Facts
+from cloakwork.guarantees import DifferentialPrivacy, KAnonymity, MetricPrivacy
+from cloakwork.lineage import Lineage
+from cloakwork.plan.derive import derive
+from cloakwork.plan.model import Step
+from cloakwork.plan.planner import make_plan
+from cloakwork.plan.prove import prove
+from cloakwork.policy.model import Policy
+from cloakwork.privacy_event import FREE, DiscreteLaplace, NonPrivate, PrivacyEvent
+from cloakwork.quantities import parse_duration
+
+DP = DifferentialPrivacy(kind="differential-privacy", epsilon=1.0, delta=1e-6, over=("control-flow",))
+METRIC = MetricPrivacy(kind="metric-privacy", epsilon=1.0, shift=parse_duration("1h"))
+KANON = KAnonymity(kind="k-anonymity", k=3)
+
+
+def step(
+    name: str,
+    *,
+    reads: set[str] = frozenset(),
+    measures: set[str] = frozenset(),
+    writes: set[str] = frozenset(),
+    event: PrivacyEvent = FREE,
+    **more: object,
+) -> Step:
+    """A step of a made-up mechanism."""
+    keys = {"generates", "stability"} & more.keys()
+    columns = {"reads": frozenset(reads), "measures": frozenset(measures), "writes": frozenset(writes)}
+    lineage = Lineage(**columns, **{key: more.pop(key) for key in keys})
+    given = {"params": {}, "why": "test", "proof": "proved", "event": event, "currency": "unit", "lineage": lineage}
+    return Step(mechanism=name, **(given | more))
+
+
+def counts(**more: object) -> Step:
+    """A step that makes new cases from noisy counts."""
+    noise = DiscreteLaplace(scale=1.0)
+    given = {"measures": {"control-flow"}, "writes": {"control-flow", "metadata"}, "event": noise, "generates": True}
+    return step("counts", **(given | more))
+
+
+def kanon(**more: object) -> Step:
+    """A step that moves whole cases until groups are large."""
+    given = {"reads": {"control-flow"}, "writes": {"control-flow", "metadata"}, "stability": None, "goals": (0,)}
+    return step("kanon", **(given | more))
+
+
+def times(**more: object) -> Step:
+    """A step that adds noise to times."""
+    given = {"reads": {"control-flow"}, "measures": {"timestamps"}, "writes": {"timestamps"}, "currency": "metric"}
+    return step("times", **(given | {"event": DiscreteLaplace(scale=7200.0, sensitivity=7200)} | more))
+
+
+def reasons(goals: list[object], steps: list[Step], released: set[str]) -> str:
+    """All causes in one text; empty when everything is derived."""
+    return "\n".join(str(cause) for cause in derive(goals, steps, released, Facts()).causes)
+
+
+def test_charged_noise_gives_dp() -> None:
+    """Nothing raw reaches the release: derived, at the cost of the noise."""
+    derivation = derive([DP], [counts()], set(), Facts())
+    assert (derivation.claims[0].cost.epsilon, derivation.claims[0].naive.delta) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("steps", "released", "cause"),
+    [
+        ([], set(), "raw control-flow would reach"),
+        ([counts(generates=False)], {"Age"}, "Age would be released raw"),
+        ([counts(generates=False, writes={"control-flow"})], set(), "metadata would be released raw"),
+        ([counts(event=DiscreteLaplace(scale=0.5))], set(), "more than 1"),
+        ([counts(event=NonPrivate(reason="x"))], set(), "more than 1"),
+        ([counts(proof="published")], set(), "only published"),
+        ([counts(reads={"Age"})], set(), "raw Age would reach"),
+        ([kanon(), counts()], set(), "after kanon changed it"),
+        ([counts(), counts()], set(), "more than 1"),
+    ],
+)
+def test_dp_is_refused(steps: list[Step], released: set[str], cause: str) -> None:
+    """Each condition of rule 1, taken away alone, voids the claim."""
+    assert cause in reasons([DP], steps, released)
+
+
+def test_post_processing_is_free() -> None:
+    """A step that reads only noised columns changes neither cost nor claim."""
+    again = step("tidy", reads={"control-flow"}, writes={"control-flow"})
+    assert reasons([DP], [counts(), again], set()) == ""
+
+
+def test_k_after_dp_counts_rows() -> None:
+    """k-anonymity after noise cannot satisfy k over cases."""
+    assert "k would count released rows" in reasons([KANON], [counts(), kanon()], set())
+
+
+def test_later_writer_breaks_k() -> None:
+    """A step that writes the control flow after k-anonymisation takes the guarantee away."""
+    shuffle = step("shuffle", reads={"control-flow"}, writes={"control-flow"})
+    assert "last written by shuffle" in reasons([KANON], [kanon(), shuffle], set())
+
+
+def test_times_given_control_flow() -> None:
+    """k-anonymity first, noise on times after: two claims side by side, the second conditional."""
+    derivation = derive([KANON, METRIC], [kanon(), times()], {"timestamps"}, Facts())
+    assert derivation.causes == ()
+    assert derivation.claims[1].given == ("control-flow",)
+
+
+@pytest.mark.parametrize(
+    ("steps", "cause"),
+    [
+        ([kanon()], "raw timestamps would reach"),
+        ([kanon(reads={"control-flow", "timestamps"}), times()], "kanon reads timestamps otherwise"),
+        ([kanon(), times(reads={"control-flow", "timestamps"}, measures=set())], "raw timestamps would reach"),
+        ([kanon(), times(event=DiscreteLaplace(scale=3600.0, sensitivity=7200))], "more than 1"),
+        ([kanon(), times(), step("stamp", reads={"timestamps"}, writes={"timestamps"})], ""),
+        ([times(), kanon(reads={"control-flow", "timestamps"})], ""),
+    ],
+)
+def test_claims_on_times(steps: list[Step], cause: str) -> None:
+    """A step that reads raw times voids the claim; one that reads noised times does not."""
+    found = reasons([METRIC], steps, {"timestamps"})
+    assert cause in found
+    assert bool(cause) == bool(found)
+
+
+def test_unconditional_dp_over_times_needs_no_raw_control_flow() -> None:
+    """Noise on times that keeps the rows of the log is no DP over times without the control flow."""
+    goal = DifferentialPrivacy(kind="differential-privacy", epsilon=1.0, over=("timestamps",))
+    assert "raw control-flow would reach the released timestamps" in reasons(
+        [goal], [times(currency="unit")], {"timestamps"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"policy_digest": "0" * 64}, PlanUnsound),
+        ({"claims": ()}, PlanUnsound),
+        ({"charges": ()}, PlanUnsound),
+        ({"steps": ()}, PlanUnsound),
+    ],
+)
+def test_prove_refuses_an_edited_plan(dp_policy: Policy, change: dict[str, object], error: type[Exception]) -> None:
+    """Whatever the plan states about itself is derived again."""
+    with pytest.raises(error):
+        prove(make_plan(dp_policy).model_copy(update=change))
+
+
+def test_prove_refuses_less_noise(dp_policy: Policy) -> None:
+    """A plan with half the noise and a matching event states a cost that its goal does not allow."""
+    plan = make_plan(dp_policy)
+    bound, threshold, redact = plan.steps
+    weaker = threshold.model_copy(update={"params": threshold.params | {"scale": 0.5}})
+    with pytest.raises(PlanUnsound):
+        prove(plan.model_copy(update={"steps": (bound, weaker, redact)}))
+
+
+def test_prove_names_a_missing_mechanism(dp_policy: Policy) -> None:
+    """A plan made elsewhere with a mechanism that is not installed here is refused as such."""
+    plan = make_plan(dp_policy)
+    strange = plan.steps[1].model_copy(update={"mechanism": "variants/elsewhere"})
+    with pytest.raises(PlanMoved, match="variants/elsewhere"):
+        prove(plan.model_copy(update={"steps": (plan.steps[0], strange, plan.steps[2])}))
+
+
+def test_plan_survives_json(dp_policy: Policy) -> None:
+    """A plan read back from its JSON is the same plan."""
+    plan = make_plan(dp_policy)
+    assert plan == type(plan).model_validate_json(plan.model_dump_json(by_alias=True))

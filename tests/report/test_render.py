@@ -1,0 +1,218 @@
+"""Reports: each audience reads what it may, and the pages stand alone."""
+
+import json
+import math
+import re
+import shutil
+from collections.abc import Callable
+from datetime import timedelta
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from cloakwork.accounting.charge import Charge
+from cloakwork.budget import Cost
+from cloakwork.errors import OutputError
+from cloakwork.report.html import bars, figure, pipeline
+from cloakwork.report.keys import SigningKey
+from cloakwork.report.model import INTERNAL_BANNER, Audience, PublicStep
+from cloakwork.report.publish import Published, plan_bytes
+from cloakwork.report.render import render
+from cloakwork.report.statement import state
+from report.conftest import RAW_FIGURES, RAW_NAME, a_plan, a_policy
+
+BOTH: tuple[Audience, ...] = ("public", "internal")
+
+
+class Page(HTMLParser):
+    """The text of a page, the tags that it opens and never closes, and every address in it."""
+
+    VOID = frozenset({"meta", "br", "link", "img", "hr", "input"})
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.addresses: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "xlink:href", "action")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if not {"style", "title"} & set(self.open):
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+@pytest.mark.parametrize("audience", BOTH)
+def test_a_page_is_whole_and_needs_nothing_else(published: Path, audience: Audience) -> None:
+    page = render(published, audience)
+    read = Page(page)
+
+    assert read.open == []
+    assert read.tags.isdisjoint({"script", "link", "img", "iframe"})
+    assert read.addresses == []
+    assert "http" not in page and "url(" not in page.replace("url(#tip)", "")
+
+
+@pytest.mark.parametrize("audience", BOTH)
+def test_exposed_columns_come_before_guarantees_and_these_in_plain_words(published: Path, audience: Audience) -> None:
+    text = Page(render(published, audience)).text
+
+    assert text.index("Not protected: 1 column") < text.index("What is guaranteed")
+    for claim in a_plan().claims:
+        assert claim.sentence in text
+        assert claim.derivation[0] in text
+
+
+@pytest.mark.parametrize("audience", BOTH)
+def test_texts_from_the_policy_are_escaped(published: Path, audience: Audience) -> None:
+    page = render(published, audience)
+
+    assert "an &lt;external&gt; research partner" in page
+    assert "<external>" not in page
+
+
+def test_the_internal_page_says_first_what_it_is(published: Path) -> None:
+    text = Page(render(published, "internal")).text
+
+    assert text.startswith(INTERNAL_BANNER)
+    assert RAW_NAME in text and f"{RAW_FIGURES[0]:,}" in text
+    assert "kanon/tlkc" in text and "PRETSA is preferred" in text
+    assert "nested values: 1, –, yes" in text
+
+
+@pytest.mark.parametrize("format_", ["html", "json"])
+def test_the_public_report_needs_only_public_files(published: Path, format_: str) -> None:
+    shutil.rmtree(published / "internal")
+    for path in published.glob("log.*"):
+        path.unlink()
+
+    report = render(published, "public", format_)  # type: ignore[arg-type]
+
+    assert RAW_NAME not in report and "INTERNAL" not in report
+    assert [word for word in (f"{number:,}" for number in RAW_FIGURES) if word in report] == []
+
+
+def test_the_json_reports_are_json(published: Path, key: SigningKey) -> None:
+    public, internal = (json.loads(render(published, audience, "json")) for audience in BOTH)
+
+    assert public["keyids"] == [key.keyid]
+    assert public["statement"]["exposed"][0]["column"] == "metadata"
+    assert next(iter(internal.items())) == ("warning", INTERNAL_BANNER)
+    assert internal["source"]["cases"] == RAW_FIGURES[0]
+
+
+def test_a_reproducible_release_says_so_on_every_page(publish_as: Callable[..., Published]) -> None:
+    folder = publish_as(private=False).folder
+
+    for audience in BOTH:
+        assert "reproducible: NOT PRIVATE" in Page(render(folder, audience)).text
+
+
+def test_a_release_that_exposes_nothing_says_so(publish_as: Callable[..., Published]) -> None:
+    folder = publish_as(plan=a_plan(exposed=(), charges=(), considered=(), warnings=())).folder
+
+    for audience in BOTH:
+        assert "Nothing is exposed" in Page(render(folder, audience)).text
+
+
+def test_steps_without_a_proof_are_named(publish_as: Callable[..., Published]) -> None:
+    step = a_plan().steps[0].model_copy(update={"proof": "published"})
+    folder = publish_as(plan=a_plan(steps=(step,))).folder
+
+    assert "only published, not proved" in Page(render(folder, "public")).text
+
+
+def test_pdf_is_refused_with_the_way_to_get_one(published: Path) -> None:
+    with pytest.raises(OutputError, match="print it to PDF"):
+        render(published, "public", "pdf")
+
+
+@pytest.mark.parametrize(
+    ("audience", "missing"),
+    [("internal", "internal/report.json"), ("public", "plan.json"), ("public", "statement.json")],
+)
+def test_a_missing_file_is_named(published: Path, audience: Audience, missing: str) -> None:
+    (published / missing).unlink()
+
+    with pytest.raises(OutputError, match=re.escape(missing)):
+        render(published, audience)
+
+
+@pytest.mark.parametrize(
+    ("audience", "damaged"),
+    [("internal", "internal/report.json"), ("public", "plan.json"), ("public", "statement.json")],
+)
+def test_a_damaged_file_is_one_line(published: Path, audience: Audience, damaged: str) -> None:
+    (published / damaged).write_bytes(b"\xff{")
+
+    with pytest.raises(OutputError) as refused:
+        render(published, audience)
+
+    assert "\n" not in str(refused.value)
+
+
+def test_a_plan_that_the_statement_does_not_sign_is_not_shown(published: Path) -> None:
+    (published / "plan.json").write_bytes(plan_bytes(a_plan(warnings=())))
+
+    with pytest.raises(OutputError, match="cloakwork verify"):
+        render(published, "public")
+
+
+def test_budget_bars_compare_with_the_declared_total() -> None:
+    charges = (
+        Charge(currency="unit", cost=Cost(epsilon=math.inf)),
+        Charge(currency="metric", cost=Cost(epsilon=1.0), shift=timedelta(hours=1)),
+    )
+    unbounded, spent = bars(state(a_plan(charges=charges), "r", private=True).budget)
+
+    assert (unbounded.share, spent.share) == (None, 0.25)
+    assert spent.says == "this release spends ε 1 of ε 4, δ 1e-05 (25% of ε)"
+
+
+def test_without_a_total_there_is_no_bar() -> None:
+    plan = a_plan(policy=a_policy(budget={}))
+
+    assert bars(state(plan, "r", private=True).budget)[0].share is None
+
+
+@pytest.mark.parametrize("steps", [0, 2, 3, 7])
+def test_the_pipeline_drawing_holds_every_station(steps: int) -> None:
+    step = PublicStep(mechanism="kanon/pretsa", writes=("control-flow",), proof="proved", why="")
+    drawing = pipeline([step] * steps)
+
+    assert len(drawing.boxes) == steps + 2 and len(drawing.arrows) == steps + 1
+    assert all(box.x + 190 <= drawing.width and box.y + 64 <= drawing.height for box in drawing.boxes)
+    assert len({(box.x, box.y) for box in drawing.boxes}) == steps + 2
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "–"),
+        (True, "yes"),
+        (1234567, "1,234,567"),
+        (0.5, "0.5"),
+        ([1, "a"], "1, a"),
+        ({"a": 1}, "a: 1"),
+        ("x", "x"),
+    ],
+)
+def test_figures_read_well(value: object, text: str) -> None:
+    assert figure(value) == text  # type: ignore[arg-type]

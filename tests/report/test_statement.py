@@ -1,0 +1,118 @@
+"""What the statement says, and that it says nothing of the raw log."""
+
+import json
+import math
+from datetime import timedelta
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from cloakwork.accounting.charge import Charge
+from cloakwork.budget import Cost
+from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.plan.model import Step
+from cloakwork.report.dsse import read_json
+from cloakwork.report.statement import (
+    NOT_PRIVATE,
+    PrivacyStatement,
+    in_plain_words,
+    payload,
+    predicate_digest,
+    schema,
+    state,
+)
+from report.conftest import a_plan, a_policy
+
+SCHEMA = Path(__file__).parents[2] / "schemas" / "privacy-statement-v1.json"
+
+
+def test_the_statement_is_an_in_toto_statement_with_sorted_subjects() -> None:
+    statement = json.loads(payload(state(a_plan(), "r1", private=True), {"plan.json": "b" * 64, "log.xes": "a" * 64}))
+
+    assert statement["_type"] == "https://in-toto.io/Statement/v1"
+    assert statement["predicateType"] == "urn:cloakwork:privacy-statement:v1"
+    assert statement["subject"] == [
+        {"name": "log.xes", "digest": {"sha256": "a" * 64}},
+        {"name": "plan.json", "digest": {"sha256": "b" * 64}},
+    ]
+
+
+def test_it_names_policy_guarantees_exposures_and_budget() -> None:
+    stated = state(a_plan(), "r1", private=True)
+
+    assert stated.policy.legal_basis == "GDPR Art. 9(2)(j)"
+    assert stated.policy.dataset == "hospital-2014"
+    assert [claim.guarantee.kind for claim in stated.guarantees] == ["k-anonymity", "metric-privacy"]
+    assert stated.guarantees[1].neighbours == "two logs that differ in one value of one event, by at most 1h"
+    assert stated.exposed[0].says == in_plain_words("metadata")
+    assert stated.budget[0].total is not None
+    assert (stated.budget[0].cost.epsilon, stated.budget[0].total.epsilon) == (1.0, 4.0)
+    assert stated.mark is None
+
+
+def test_the_first_thing_it_says_is_what_is_exposed() -> None:
+    assert next(iter(PrivacyStatement.model_fields)) == "exposed"
+
+
+def test_separate_totals_go_before_the_general_one() -> None:
+    policy = a_policy(budget={"total": {"epsilon": 4.0, "metric": {"epsilon": 2.0}}})
+
+    stated = state(a_plan().model_copy(update={"policy": policy}), "r1", private=True)
+
+    assert stated.budget[0].total is not None and stated.budget[0].total.epsilon == 2.0
+
+
+def test_a_cost_without_bound_is_null() -> None:
+    plan = a_plan(charges=(Charge(currency="unit", cost=Cost(epsilon=math.inf)),))
+
+    stated = read_json(payload(state(plan, "r1", private=True), {"log.xes": "a" * 64}))
+
+    assert isinstance(stated, dict)
+    assert stated["predicate"]["budget"][0]["cost"] == {"epsilon": None, "delta": 0.0}  # type: ignore[index, call-overload]
+
+
+def test_a_reproducible_release_is_marked() -> None:
+    assert state(a_plan(), "r1", private=False).mark == NOT_PRIVATE
+
+
+def test_steps_that_are_only_published_are_named() -> None:
+    step: Step = a_plan().steps[0].model_copy(update={"proof": "published", "mechanism": "variants/amun"})
+
+    assert state(a_plan(steps=(step,)), "r1", private=True).unproven == ("variants/amun",)
+
+
+@pytest.mark.parametrize(("neighbours", "word"), [("unbounded", "unbounded"), ("bounded", "bounded")])
+def test_differential_privacy_names_its_neighbours(neighbours: str, word: str) -> None:
+    over = ("timestamps",) if neighbours == "bounded" else ("control-flow",)
+    guarantee = DifferentialPrivacy.model_validate(
+        {"kind": "differential-privacy", "epsilon": 1, "over": over, "neighbours": neighbours}
+    )
+    claim = a_plan().claims[1].model_copy(update={"guarantee": guarantee})
+
+    stated = state(a_plan(claims=(claim,)), "r1", private=True).guarantees[0].neighbours
+
+    assert stated is not None and stated.endswith(f"({word})")
+
+
+def test_the_digest_depends_on_every_part_of_the_predicate() -> None:
+    stated = state(a_plan(), "r1", private=True)
+    others = [
+        stated.model_copy(update={"release": "r2"}),
+        stated.model_copy(update={"issued": stated.issued + timedelta(seconds=1)}),
+        stated.model_copy(update={"exposed": ()}),
+    ]
+
+    assert len({predicate_digest(predicate) for predicate in (stated, *others)}) == 4
+
+
+def test_the_shipped_schema_is_the_models() -> None:
+    """Written anew by: ``json.dumps(schema(), indent=2, sort_keys=True)`` and a line end."""
+    assert SCHEMA.read_text() == json.dumps(schema(), indent=2, sort_keys=True) + "\n"
+
+
+def test_a_statement_fits_the_shipped_schema() -> None:
+    stated = json.loads(payload(state(a_plan(), "r1", private=False), {"log.xes": "a" * 64}))["predicate"]
+
+    jsonschema.Draft202012Validator.check_schema(json.loads(SCHEMA.read_text()))
+    jsonschema.validate(stated, json.loads(SCHEMA.read_text()))
