@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP
 from cloakwork.log.io import read_log, write_log
 from cloakwork.log.io.xes import with_mixed_as_text
