@@ -13,7 +13,8 @@ from cloakwork.errors import CloakworkError, VerificationFailed
 from cloakwork.quantities import format_duration
 
 if TYPE_CHECKING:
-    from cloakwork.accounting.ledger import Balance, Charge, Ledger, Record, Summary
+    from cloakwork.accounting.charge import Charge
+    from cloakwork.accounting.ledger import Balance, Ledger, Record, Summary
     from cloakwork.budget import Cost
 
 _P = ParamSpec("_P")
