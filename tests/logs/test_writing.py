@@ -6,6 +6,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+
 from cloakwork.errors import OutputError
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.io import Attribute, Extension, read_annotations, read_log, write_log
@@ -16,7 +17,7 @@ ANNOTATIONS = (
     Attribute(
         "cloakwork:guarantees",
         None,
-        (Attribute("first", "k & l < \"5\"", (Attribute("k", 5), Attribute("share", 0.25))), Attribute("second", True)),
+        (Attribute("first", 'k & l < "5"', (Attribute("k", 5), Attribute("share", 0.25))), Attribute("second", True)),
     ),
     Attribute("cloakwork:written", datetime(2024, 3, 1, 12, tzinfo=UTC)),
 )
@@ -43,7 +44,7 @@ def test_gzip_tells_neither_time_nor_name(log: EventLog, tmp_path: Path) -> None
     """Bytes 4 to 8 of the header are the time; flag 8 announces a name."""
     write_log(log, tmp_path / "log.xes.gz", "xes")
     header = (tmp_path / "log.xes.gz").read_bytes()[:10]
-    assert b"\0\0\0\0" == header[4:8]
+    assert header[4:8] == b"\0\0\0\0"
     assert not header[3] & 8
 
 
@@ -53,7 +54,7 @@ def test_nothing_of_the_source_header_is_written(tmp_path: Path) -> None:
     written = (tmp_path / "log.xes").read_text()
     assert "secret" not in written
     assert "meta" not in written
-    assert () == read_annotations(tmp_path / "log.xes")
+    assert read_annotations(tmp_path / "log.xes") == ()
 
 
 @pytest.mark.parametrize("suffix", [".xes", ".xes.gz"])
@@ -61,7 +62,7 @@ def test_annotations_are_read_back(suffix: str, log: EventLog, tmp_path: Path) -
     """With their types, nested ones too."""
     path = tmp_path / f"log{suffix}"
     write_log(log, path, "xes", annotations=ANNOTATIONS, extensions=EXTENSIONS)
-    assert ANNOTATIONS == read_annotations(path)
+    assert read_annotations(path) == ANNOTATIONS
 
 
 def test_annotations_do_not_reach_the_log(log: EventLog, tmp_path: Path) -> None:
@@ -83,7 +84,7 @@ def test_characters_that_xml_forbids_are_replaced(log: EventLog, tmp_path: Path)
     """By U+FFFD; tab and line breaks, which XML can express, stay."""
     events = log.events.with_columns(pl.lit("a\0b\x1fc\ufffed\te\nf\rg\x7f").alias(ACTIVITY))
     write_log(EventLog(events, log.cases, log.offsets), tmp_path / "log.xes", "xes")
-    assert ["a\ufffdb\ufffdc\ufffdd\te\nf\rg\x7f"] == read_log(tmp_path / "log.xes").events[ACTIVITY].to_list()
+    assert read_log(tmp_path / "log.xes").events[ACTIVITY].to_list() == ["a\ufffdb\ufffdc\ufffdd\te\nf\rg\x7f"]
 
 
 @pytest.mark.parametrize(("form", "suffix"), FORMATS)
@@ -92,8 +93,8 @@ def test_an_empty_log_can_be_written(form: str, suffix: str, tmp_path: Path) -> 
     path = tmp_path / f"log{suffix}"
     write_log(EventLog.empty(), path, form)  # type: ignore[arg-type]
     log = read_log(path)
-    assert (0, 0) == (log.cases.height, log.events.height)
-    assert (CASE_ID, ACTIVITY, TIMESTAMP) == log.columns
+    assert (log.cases.height, log.events.height) == (0, 0)
+    assert log.columns == (CASE_ID, ACTIVITY, TIMESTAMP)
 
 
 @pytest.mark.parametrize("name", ["same-id.xes", "no-id.xes"])
@@ -140,7 +141,7 @@ def test_pm4py_opens_what_is_written(variant: str, log: EventLog, tmp_path: Path
     write_log(log, path, "xes", annotations=ANNOTATIONS, extensions=EXTENSIONS)
     opened = importer.apply(str(path), variant=importer.Variants[variant], parameters={"show_progress_bar": False})
     trace = opened[0]
-    assert {"concept:name": "1", "age": 5} == dict(trace.attributes)
+    assert dict(trace.attributes) == {"concept:name": "1", "age": 5}
     assert trace[0]["i"] == -7
     assert trace[0]["d"] == datetime(2024, 1, 1, tzinfo=UTC)
     if variant == "LINE_BY_LINE":  # which reads nothing of the log element

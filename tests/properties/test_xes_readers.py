@@ -9,14 +9,15 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.io import read_log, write_log, xes_fast
-from cloakwork.log.io.xes import read_xes, with_mixed_as_text
+from cloakwork.log.io.xes import read_xes, with_kinds_settled
 from cloakwork.log.io.xes_fast import Declined, read_fast
 from cloakwork.log.io.xes_full import read_full
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from log_equality import assert_same_log
 
 SETTINGS = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -30,7 +31,7 @@ XML_TEXT = st.text(
     max_size=14,
 )
 KEYS = st.sampled_from(["x", "y z", "cost:total", "é", "a&b", ACTIVITY, TIMESTAMP, "case:odd"])
-MOMENTS = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30))  # noqa: DTZ001 -- the zone follows
+MOMENTS = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30))
 
 
 def _zoned(moment: datetime, zone: str) -> str:
@@ -86,11 +87,11 @@ def logs(draw: st.DrawFn) -> bytes:
 def _both(path: Path) -> tuple[EventLog | None, EventLog | LogError]:
     """What the fast reader gives (None: declined), and what the full parser gives or why it refuses."""
     try:
-        fast = with_mixed_as_text(read_fast, path, None)
+        fast = with_kinds_settled(read_fast, path, None)
     except (Declined, LogError):
         fast = None
     try:
-        return fast, with_mixed_as_text(read_full, path, None)
+        return fast, with_kinds_settled(read_full, path, None)
     except LogError as refusal:
         return fast, refusal
 
@@ -120,10 +121,43 @@ def test_fast_equals_full_or_declines(content: bytes, chunks: int, tmp_path: Pat
     _agree(path)
 
 
-PIECES = [b'"', b"'", b"<", b">", b"&", b"/", b"/>", b"</event>", b"<event>", b"<trace>", b"</trace>", b"</log>", b"]]>"]
+PIECES = [
+    b'"',
+    b"'",
+    b"<",
+    b">",
+    b"&",
+    b"/",
+    b"/>",
+    b"</event>",
+    b"<event>",
+    b"<trace>",
+    b"</trace>",
+    b"</log>",
+    b"]]>",
+]
 PIECES += [b"<!--", b"-->", b"<![CDATA[", b"<?x?>", b"&amp;", b"&#0;", b"&#xD800;", b"\0", b"\x0b", b"\xff", b"\xc3"]
-PIECES += [b"\xef\xbf\xbf", b"\xed\xa0\x80", b"\xc0\x80", b" ", b"\n", b"\r", b"<!DOCTYPE x>", b"<string key=", b" value="]
-PIECES += [b"x:", b"=", b'<string key="k" value="v"/>', b"\xc2\xa0", b"\xe2\x80\xa8", b"<log>", b"<event/>", b"<trace/>"]
+PIECES += [
+    b"\xef\xbf\xbf",
+    b"\xed\xa0\x80",
+    b"\xc0\x80",
+    b" ",
+    b"\n",
+    b"\r",
+    b"<!DOCTYPE x>",
+    b"<string key=",
+    b" value=",
+]
+PIECES += [
+    b"x:",
+    b"=",
+    b'<string key="k" value="v"/>',
+    b"\xc2\xa0",
+    b"\xe2\x80\xa8",
+    b"<log>",
+    b"<event/>",
+    b"<trace/>",
+]
 PLAIN = (Path(__file__).parents[1] / "logs" / "edge" / "all-types.xes").read_bytes()
 PLAIN += (Path(__file__).parents[1] / "logs" / "edge" / "entities.xes").read_bytes()
 PLAIN = PLAIN.replace(b"</log>\n" + PLAIN[: PLAIN.index(b"<trace>")], b"", 1)
@@ -176,7 +210,9 @@ def event_logs(draw: st.DrawFn) -> EventLog:
     )
     cases = pl.DataFrame({CASE_ID: [str(row) for row in range(len(lengths))]}, schema={CASE_ID: pl.String})
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    kept = [series.name for series in events if series.null_count() < len(series) or series.name in {ACTIVITY, TIMESTAMP}]
+    kept = [
+        series.name for series in events if series.null_count() < len(series) or series.name in {ACTIVITY, TIMESTAMP}
+    ]
     return EventLog(events.select(kept), cases, offsets)
 
 
@@ -187,7 +223,7 @@ def test_what_is_written_as_xes_is_read_back(log: EventLog, tmp_path: Path) -> N
     path = tmp_path / "log.xes"
     write_log(log, path, "xes")
     if log.cases.height:
-        with_mixed_as_text(read_fast, path, None)
+        with_kinds_settled(read_fast, path, None)
     back = read_xes(path)
     order = log.events.columns
     assert sorted(order) == sorted(back.events.columns)

@@ -11,7 +11,7 @@ markup, and only well-formed UTF-8. Anything else raises ``Declined``, and the f
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 from xml.parsers import expat
@@ -121,7 +121,7 @@ class _GapTable:
 
 @dataclass
 class _KeyTable:
-    """All distinct keys met so far, and for each scope whether it is wanted."""
+    """All distinct keys met so far; for each and each scope, whether it is wanted and the kind that is settled for it."""
 
     words: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
@@ -134,7 +134,15 @@ class _KeyTable:
         self.wanted = np.array(
             [builder.name_of(scope, key) is not None for key in self.keys for scope in _SCOPES], np.bool_
         )
+        self.kind = np.array([self._settled(builder, scope, key) for key in self.keys for scope in _SCOPES], np.int64)
         self.reserved = np.array([key.startswith("case:") for key in self.keys], np.bool_)
+
+    @staticmethod
+    def _settled(builder: ColumnBuilder, scope: Scope, key: str) -> int:
+        """The index in ``_KINDS`` of the kind that an attribute is read as whatever is declared; -1 if none is."""
+        name = builder.name_of(scope, key)
+        kinds = {builder.kind_of(name, kind) for kind in _KINDS} if name else set()
+        return _KINDS.index(kinds.pop()) if len(kinds) == 1 else -1
 
 
 def decode_references(text: str) -> str:
@@ -158,13 +166,13 @@ def _referred(reference: re.Match[str]) -> str:
     raise Declined("a reference to no character")
 
 
-def read_fast(stream: LogStream, keep: Callable[[str], bool] | None, as_text: frozenset[str]) -> EventLog:
+def read_fast(stream: LogStream, keep: Callable[[str], bool] | None, kinds: Mapping[str, Kind]) -> EventLog:
     """Read a plain log from its first byte.
 
     Raises ``Declined`` for a file that is not plain (well-formed or not), ``MixedKinds`` as ``ColumnBuilder.finish``
     does, ``LogError`` when the bytes cannot be read.
     """
-    builder = ColumnBuilder(keep, as_text)
+    builder = ColumnBuilder(keep, kinds)
     reader = _FastReader(builder)
     try:
         for chunk in _quote_cycles(stream, _body(stream)):
@@ -295,7 +303,8 @@ class _FastReader:
         chosen = np.flatnonzero(self._keys.wanted[scoped])
         if not len(chosen):
             return
-        what = (scoped * len(_KINDS) + self._gaps.kind[gap])[chosen]
+        settled = self._keys.kind[scoped[chosen]]
+        what = scoped[chosen] * len(_KINDS) + np.where(settled < 0, self._gaps.kind[gap[chosen]], settled)
         order = np.argsort(what.astype(np.uint16) if what.max() < 1 << 16 else what, kind="stable")
         chosen, what = chosen[order], what[order]
         values = _decoded(parts.gather(4 * chosen + 3))
