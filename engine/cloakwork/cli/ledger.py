@@ -1,0 +1,241 @@
+"""``cloakwork ledger``: what every dataset's releases have spent, what is left, and whether the ledger is whole."""
+
+import json
+import math
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec
+
+import click
+
+from cloakwork.errors import CloakworkError, VerificationFailed
+from cloakwork.quantities import format_duration
+
+if TYPE_CHECKING:
+    from cloakwork.accounting.ledger import Balance, Charge, Ledger, Record, Summary
+    from cloakwork.budget import Cost
+
+_P = ParamSpec("_P")
+
+CURRENCY_NAMES = {
+    "unit": "differential privacy of a unit",
+    "metric": "metric privacy of a value",
+    "local": "local privacy of a value",
+    "none": "no DP guarantee",
+}
+
+
+@click.group()
+def ledger() -> None:
+    """Show what releases of each dataset have spent, and what is left."""
+
+
+def _reports_errors(command: Callable[_P, None]) -> Callable[_P, None]:
+    """One line on stderr and the error's exit code, never a traceback."""
+
+    @wraps(command)
+    def run(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except CloakworkError as error:
+            click.echo(f"error: {error}", err=True)
+            raise SystemExit(error.exit_code) from None
+
+    return run
+
+
+def _options(command: Callable[_P, None]) -> Callable[_P, None]:
+    url = click.option("--ledger", "url", metavar="URL", help="Where the ledger lives. Default: $CLOAKWORK_LEDGER.")
+    as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+    return url(as_json(_reports_errors(command)))
+
+
+_of_dataset = click.option("--dataset", metavar="NAME", help="Only this dataset.")
+
+
+@ledger.command()
+@_of_dataset
+@_options
+def show(url: str | None, as_json: bool, dataset: str | None) -> None:
+    """Show what is spent and what is left, dataset by dataset."""
+    book = _open(url)
+    summaries = book.summary(dataset)
+    if as_json:
+        click.echo(json.dumps({"ledger": book.url, "datasets": [_summary_json(each) for each in summaries]}, indent=2))
+        return
+    if not summaries:
+        click.echo(_nothing(book, dataset))
+    for each in summaries:
+        _print_summary(each)
+
+
+@ledger.command()
+@_of_dataset
+@_options
+def history(url: str | None, as_json: bool, dataset: str | None) -> None:
+    """List every release, oldest first."""
+    book = _open(url)
+    records = book.history(dataset)
+    if as_json:
+        click.echo(json.dumps({"ledger": book.url, "releases": [_record_json(each) for each in records]}, indent=2))
+    elif not records:
+        click.echo(_nothing(book, dataset))
+    else:
+        _print_history(records)
+
+
+@ledger.command()
+@_options
+def verify(url: str | None, as_json: bool) -> None:
+    """Check that no entry was changed or removed since it was written."""
+    book = _open(url)
+    found = book.verify()
+    if as_json:
+        broken = None if found is None else {"entry": found.seq, "reason": found.reason}
+        click.echo(json.dumps({"ledger": book.url, "whole": found is None, "broken": broken}, indent=2))
+    if found is not None:
+        raise VerificationFailed([f"ledger {book.url}: {found}"])
+    if not as_json:
+        count = len(book.history())
+        click.echo(f"The ledger is whole: {count} release{'' if count == 1 else 's'}, no entry changed or removed.")
+
+
+def _open(url: str | None) -> "Ledger":
+    from cloakwork.accounting.ledger import Ledger
+
+    return Ledger(url)
+
+
+def _nothing(book: "Ledger", dataset: str | None) -> str:
+    return f"No releases{'' if dataset is None else f' of dataset {dataset!r}'} in {book.url}."
+
+
+def _print_summary(summary: "Summary") -> None:
+    from rich.table import Table
+
+    count = len(summary.records)
+    table = Table(title=f"Dataset {summary.dataset}: {count} release{'' if count == 1 else 's'}", title_justify="left")
+    for heading in ("budget", "spent", "left", "total"):
+        table.add_column(heading, overflow="fold")
+    for balance in summary.balances:
+        left, total = _cost(balance.left, "no total declared"), _cost(balance.total, "no total declared")
+        table.add_row(_budget(balance), _cost(balance.spent), left, total)
+    if summary.balances:
+        _console().print(table)
+    else:
+        _console().print(table.title, markup=False)
+    _print_warnings(summary)
+
+
+def _print_warnings(summary: "Summary") -> None:
+    pending = sum(record.state == "reserved" for record in summary.records)
+    if pending:
+        click.echo(
+            f"{pending} reserved, not committed: in progress, or ended before completion; what is reserved stays spent."
+        )
+    if summary.without_dp:
+        click.echo(f"{len(summary.without_dp)} without a DP guarantee; no budget bounds what these disclose:")
+        for record in summary.without_dp:
+            click.echo(f"  {_date(record.created_at)}  {record.id}  {record.policy} {record.version}".rstrip())
+
+
+def _print_history(records: "tuple[Record, ...]") -> None:
+    from rich.table import Table
+
+    table = Table(title=f"{len(records)} release{'' if len(records) == 1 else 's'}", title_justify="left")
+    for heading in ("reserved at (UTC)", "release", "dataset", "policy", "state", "cost"):
+        table.add_column(heading, overflow="fold")
+    for record in records:
+        policy = f"{record.policy} {record.version}".strip()
+        cells = (_date(record.created_at), record.id, record.dataset, policy, record.state, _charges(record))
+        table.add_row(*(_plain(cell) for cell in cells))
+    _console().print(table)
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(highlight=False, soft_wrap=False)
+
+
+def _plain(text: str) -> Any:
+    from rich.text import Text
+
+    return Text(text)
+
+
+def _budget(balance: "Balance") -> str:
+    return CURRENCY_NAMES[balance.currency] + (f", per {format_duration(balance.shift)}" if balance.shift else "")
+
+
+def _cost(cost: "Cost | None", absent: str = "") -> str:
+    if cost is None:
+        return absent
+    epsilon = "no bound" if math.isinf(cost.epsilon) else f"epsilon {cost.epsilon:.12g}"
+    return epsilon + (f", delta {cost.delta:.12g}" if cost.delta else "")
+
+
+def _charges(record: "Record") -> str:
+    return "\n".join(_charge(charge) for charge in record.charges)
+
+
+def _charge(charge: "Charge") -> str:
+    if charge.currency == "none":
+        return CURRENCY_NAMES["none"]
+    return f"{charge.currency}: {_cost(charge.cost)}" + (
+        f" per {format_duration(charge.shift)}" if charge.shift else ""
+    )
+
+
+def _date(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M}"
+
+
+def _summary_json(summary: "Summary") -> dict[str, Any]:
+    return {
+        "dataset": summary.dataset,
+        "releases": len(summary.records),
+        "budgets": [_balance_json(balance) for balance in summary.balances],
+        "without_dp": [record.id for record in summary.without_dp],
+    }
+
+
+def _balance_json(balance: "Balance") -> dict[str, Any]:
+    return {
+        "currency": balance.currency,
+        "shift": _shift_json(balance.shift),
+        "spent": _cost_json(balance.spent),
+        "left": _cost_json(balance.left),
+        "total": _cost_json(balance.total),
+    }
+
+
+def _record_json(record: "Record") -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "dataset": record.dataset,
+        "policy": record.policy,
+        "version": record.version,
+        "policy_digest": record.policy_digest,
+        "state": record.state,
+        "created_at": record.created_at.isoformat(),
+        "committed_at": record.committed_at.isoformat() if record.committed_at else None,
+        "statement_digest": record.statement_digest,
+        "guarantees": record.note,
+        "charges": [
+            {"currency": charge.currency, "shift": _shift_json(charge.shift), **(_cost_json(charge.cost) or {})}
+            for charge in record.charges
+        ],
+    }
+
+
+def _shift_json(shift: timedelta | None) -> str | None:
+    return format_duration(shift) if shift else None
+
+
+def _cost_json(cost: "Cost | None") -> dict[str, float | None] | None:
+    """Epsilon is null where there is no bound: JSON has no infinity."""
+    if cost is None:
+        return None
+    return {"epsilon": cost.epsilon if math.isfinite(cost.epsilon) else None, "delta": cost.delta}
