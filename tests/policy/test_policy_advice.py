@@ -62,8 +62,8 @@ def test_the_explanation_names_what_is_exposed_and_why() -> None:
 def test_the_explanation_gives_the_budget_in_both_currencies() -> None:
     said = {section.title: section.lines for section in explain(load_shipped("dp-guessing-advantage"))}
     assert said["What it may cost"][0] == (
-        "One release: at most epsilon 0.4013 (a guess about presence improves by at most 10 percentage points), "
-        "delta 1e-06."
+        "One release: at most epsilon 0.296, delta 1e-06 (whoever guesses at somebody's presence gains at most "
+        "10 percentage points, apart from outcomes of probability 1e-05)."
     )
 
 
@@ -89,7 +89,7 @@ EXPOSED = put("expose", {"case:diagnosis": "The partner is bound by contract"})
             "kanon-control-flow",
             [rule("case:p", role="identifier"), put("unit", {"attribute": "case:p"})],
         ),
-        ("epsilon 5 is large: a guess", "dp-control-flow", [goal(epsilon=5)]),
+        ("epsilon 5 is large: whoever guesses", "dp-control-flow", [goal(epsilon=5)]),
         ("delta 1e-05 is more than 1e-06", "dp-control-flow", [goal(delta=1e-5)]),
         ("delta 0.01 is more than 0.001", "dp-control-flow", [goal(delta=1e-2), put("assume", {"units_at_most": 100})]),
         ("needs a delta", "dp-control-flow", [goal(delta=0)]),

@@ -156,7 +156,7 @@ def test_a_guessing_advantage_is_read_as_epsilon() -> None:
     goal = "{kind: differential-privacy, guessing_advantage: 0.4, delta: 1e-6, over: [control-flow]}"
     found = parse_policy(GOOD.replace("{kind: k-anonymity, k: 10}", goal)).spec.guarantees[0]
     assert isinstance(found, DifferentialPrivacy)
-    assert found.epsilon == epsilon_of_advantage(0.4)
+    assert found.epsilon == epsilon_of_advantage(0.4, 1e-6)
     assert "guessing_advantage" not in found.model_dump()
 
 

@@ -125,7 +125,7 @@ class Limit(Frozen):
         Number | None, Field(gt=0, description="Differential privacy's epsilon; smaller is more private")
     ] = None
     delta: Annotated[
-        Number, Field(ge=0, lt=1, description="Probability that the bound of epsilon does not hold, for example 1.0e-6")
+        Number, Field(ge=0, lt=1, description="Probability that may escape the bound of epsilon, for example 1.0e-6")
     ] = 0.0
     guessing_advantage: Annotated[
         Number | None,
@@ -136,6 +136,7 @@ class Limit(Frozen):
     def _one_of(self) -> "Limit":
         if (self.epsilon is None) == (self.guessing_advantage is None):
             raise ValueError("needs either epsilon or guessing_advantage")
+        self.cost()  # refuses an advantage that leaves no epsilon beside its delta
         return self
 
     def cost(self) -> Cost:
