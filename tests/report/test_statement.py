@@ -4,6 +4,7 @@ import json
 import math
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -11,15 +12,15 @@ import pytest
 from cloakwork.accounting.charge import Charge
 from cloakwork.budget import Cost
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.plan.model import Step
+from cloakwork.plan.model import Exposure, Step, Treated
 from cloakwork.report.dsse import read_json
+from cloakwork.report.schema import schema_text
 from cloakwork.report.statement import (
     NOT_PRIVATE,
     PrivacyStatement,
     in_plain_words,
     payload,
     predicate_digest,
-    schema,
     state,
 )
 from report.conftest import a_plan, a_policy
@@ -72,6 +73,21 @@ def test_a_cost_without_bound_is_null() -> None:
     assert stated["predicate"]["budget"][0]["cost"] == {"epsilon": None, "delta": 0.0}  # type: ignore[index, call-overload]
 
 
+@pytest.mark.parametrize(
+    ("treatment", "says"),
+    [
+        ("keep", "the true values of 'case:age'"),
+        ("generalise", "which of the policy's groups each value of 'case:age' falls into"),
+        ("pseudonymise", "which rows share a value of 'case:age' and how often each occurs, under another name"),
+    ],
+)
+def test_what_an_exposed_column_tells_depends_on_its_treatment(treatment: Any, says: str) -> None:
+    treated = Treated(attribute="case:age", column="case:age", treatment=treatment, why="the policy says so")
+    plan = a_plan(attributes=(treated,), exposed=(Exposure(column="case:age", reason="cohorts"),))
+
+    assert state(plan, "r1", private=True).exposed[0].says == says
+
+
 def test_a_reproducible_release_is_marked() -> None:
     assert state(a_plan(), "r1", private=False).mark == NOT_PRIVATE
 
@@ -107,8 +123,8 @@ def test_the_digest_depends_on_every_part_of_the_predicate() -> None:
 
 
 def test_the_shipped_schema_is_the_models() -> None:
-    """Written anew by: ``json.dumps(schema(), indent=2, sort_keys=True)`` and a line end."""
-    assert SCHEMA.read_text() == json.dumps(schema(), indent=2, sort_keys=True) + "\n"
+    """Written anew by ``python -m cloakwork.report.schema``."""
+    assert SCHEMA.read_text() == schema_text()
 
 
 def test_a_statement_fits_the_shipped_schema() -> None:

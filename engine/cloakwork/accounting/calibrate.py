@@ -94,7 +94,10 @@ def partition_threshold(scale: float, delta: float, max_cases: int = 1) -> int:
 def threshold_delta(scale: float, tau: int, max_cases: int = 1) -> float:
     """``m * Pr[m + DLap(scale) >= tau]`` for m = ``max_cases``, rounded up and at most 1: the delta that ``tau`` spends."""
     _check(scale, max_cases)
-    return min(1.0, rounded_up(max_cases * _tail(scale, tau - max_cases)[1]))
+    exact = max_cases * _tail(scale, tau - max_cases)[1]
+    spent = rounded_up(exact)
+    # Above the exact figure however the float is read: as a decimal, or as the binary fraction that it is.
+    return min(1.0, spent if Fraction(spent) >= exact else math.nextafter(spent, 1.0))
 
 
 def largest_delta(units_at_most: int | None) -> float:

@@ -12,8 +12,9 @@ workable size, and a sound stand-in:
 - a Poisson sample from which several measurements are taken: the PLD of the measurements is turned into that of their
   sampled form (Zhu, Dong and Wang 2022, theorem 11).
 
-Sensitivities are of one number. A vector of counts that moves by L1 at most s costs no more than one count moved by s
-under Laplace noise; a vector under Gaussian noise is one event per count moved.
+Sensitivities are of one number. A vector of counts under Laplace noise that moves by s in L1 is charged as one count
+moved by s: exactly right for pure epsilon, and the worst split at every delta (checked numerically in the tests, not
+proved here). A vector under Gaussian noise is one event per count moved, with that count's sensitivity.
 """
 
 import math

@@ -145,8 +145,12 @@ def in_words(limit: Limit, *, presence: bool) -> str:
     With delta > 0 the guessing advantage holds apart from rare outputs, so it is said of epsilon alone.
     """
     cost = limit.cost()
-    gain = f" (a guess about presence improves by at most {100 * guessing_advantage(cost.epsilon):.3g} percentage points)"
-    return f"epsilon {cost.epsilon:.4g}" + (gain if presence else "") + (f", delta {cost.delta:g}" if cost.delta else "")
+    gain = (
+        f" (a guess about presence improves by at most {100 * guessing_advantage(cost.epsilon):.3g} percentage points)"
+    )
+    return (
+        f"epsilon {cost.epsilon:.4g}" + (gain if presence else "") + (f", delta {cost.delta:g}" if cost.delta else "")
+    )
 
 
 def _assumed(policy: Policy) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import JsonValue
 
 from cloakwork.report.model import InternalReport, PublicReport, PublicStep, public_steps
-from cloakwork.report.statement import Price, Spent, in_plain_words
+from cloakwork.report.statement import Price, Spent
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -20,6 +20,7 @@ _CURRENCIES: Final = {
     "unit": "Differential privacy per protected unit",
     "metric": "Metric privacy per value",
     "local": "Local differential privacy per value",
+    "none": "Differential privacy",
 }
 
 
@@ -32,6 +33,11 @@ class Box:
     title: str
     below: str
     kind: str
+
+    @property
+    def font_size(self) -> float:
+        """Pixels at which the title fits into the box."""
+        return min(14.0, 14.0 * 21 / max(len(self.title), 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,5 +171,5 @@ def _environment() -> "Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"price": price, "figure": figure, "moment": moment, "plain": in_plain_words}
+    environment.filters |= {"price": price, "figure": figure, "moment": moment}
     return environment

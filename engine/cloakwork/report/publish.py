@@ -5,14 +5,13 @@ import re
 import secrets
 import shutil
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from cloakwork.errors import OutputError
-from cloakwork.log.io import Format
 from cloakwork.plan.model import Plan
 from cloakwork.release import Release
 from cloakwork.report.annotate import EXTENSIONS, stamp

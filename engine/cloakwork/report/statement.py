@@ -21,6 +21,7 @@ from cloakwork.facts import Unit
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, LocalDP, MetricPrivacy
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.plan.model import Claim, Exposure, Plan
+from cloakwork.plan.passes import totals
 from cloakwork.policy.model import Policy
 from cloakwork.quantities import Duration, Frozen, format_duration
 from cloakwork.report.dsse import canonical, read_json
@@ -77,9 +78,12 @@ class Guaranteed(Frozen):
 
 
 class Spent(Frozen):
-    """What this release takes from the dataset's budget in one currency; the total is what the policy declares."""
+    """What this release takes from the dataset's budget in one currency; the total is what the policy declares.
 
-    currency: Currency
+    Currency ``none``: the release has no bound in terms of differential privacy, and draws on no budget.
+    """
+
+    currency: Currency | Literal["none"]
     cost: Price
     shift: Annotated[Duration | None, Field(description="For metric privacy: how far one value may move")] = None
     total: Annotated[Price | None, Field(description="What all releases of the dataset together may cost")] = None
@@ -151,7 +155,7 @@ class Statement(Frozen):
 def state(plan: Plan, release_id: str, *, private: bool, issued: datetime | None = None) -> PrivacyStatement:
     """What a release of ``plan`` claims; ``issued`` is now unless given."""
     return PrivacyStatement(
-        exposed=tuple(_exposed(exposure) for exposure in plan.exposed),
+        exposed=tuple(_exposed(exposure, plan) for exposure in plan.exposed),
         guarantees=tuple(_guaranteed(claim) for claim in plan.claims),
         unit=plan.facts.unit,
         budget=tuple(_spent(charge, plan.policy) for charge in plan.charges),
@@ -182,14 +186,18 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def in_plain_words(column: str) -> str:
-    """What a column tells whoever reads the released log."""
+def in_plain_words(column: str, treatment: str = "keep") -> str:
+    """What a column that was treated so tells whoever reads the released log."""
     standard = {
         CONTROL_FLOW: "which activities happened in each case, in which order, and how often each course of events occurs",
         TIMESTAMPS: "when each event happened",
         METADATA: "how many cases and events there are, which values are missing, and which rows belong together",
     }
-    return standard.get(column, f"the true values of '{column}'")
+    treated = {
+        "generalise": f"which of the policy's groups each value of '{column}' falls into",
+        "pseudonymise": f"which rows share a value of '{column}' and how often each occurs, under another name",
+    }
+    return standard.get(column) or treated.get(treatment, f"the true values of '{column}'")
 
 
 def _stamp_of(family: Literal["xes", "csv", "parquet"]) -> Stamp:
@@ -200,8 +208,10 @@ def _as_json(model: Frozen) -> JsonValue:
     return read_json(model.model_dump_json(by_alias=True).encode())
 
 
-def _exposed(exposure: Exposure) -> ExposedColumn:
-    return ExposedColumn(column=exposure.column, says=in_plain_words(exposure.column), reason=exposure.reason)
+def _exposed(exposure: Exposure, plan: Plan) -> ExposedColumn:
+    treatments = (item.treatment for item in plan.attributes if exposure.column in (item.column, item.attribute))
+    says = in_plain_words(exposure.column, next(treatments, "keep"))
+    return ExposedColumn(column=exposure.column, says=says, reason=exposure.reason)
 
 
 def _guaranteed(claim: Claim) -> Guaranteed:
@@ -234,34 +244,12 @@ def _neighbours(guarantee: Guarantee) -> str | None:
 
 
 def _spent(charge: Charge, policy: Policy) -> Spent:
-    return Spent(
-        currency=charge.currency,
-        cost=Price.of(charge.cost),
-        shift=charge.shift,
-        total=_declared_total(policy, charge.currency),
-    )
-
-
-def _declared_total(policy: Policy, currency: Currency) -> Price | None:
-    """The policy's total for one currency; metric and local privacy share the general figure unless given their own."""
-    total = policy.spec.budget.total
-    if total is None:
-        return None
-    separate = {"metric": total.metric, "local": total.local}.get(currency)
-    return Price.of((separate or total).cost())
+    total = next((limit for currency, limit in totals(policy.spec.budget).items() if currency == charge.currency), None)
+    declared = None if total is None else Price.of(total)
+    return Spent(currency=charge.currency, cost=Price.of(charge.cost), shift=charge.shift, total=declared)
 
 
 def _reference(plan: Plan) -> PolicyReference:
     metadata = plan.policy.metadata
     shared = {name: getattr(metadata, name) for name in PolicyReference.model_fields if name != "digest"}
     return PolicyReference(digest=plan.policy_digest, **shared)
-
-
-def schema() -> dict[str, JsonValue]:
-    """The JSON Schema of the predicate: what ``schemas/privacy-statement-v1.json`` holds."""
-    described = PrivacyStatement.model_json_schema(by_alias=True, mode="serialization")
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": PREDICATE_TYPE,
-        **described,
-    }

@@ -197,7 +197,7 @@ def _opens_first_trace(stream: LogStream, header: bytes, start: int) -> bool:
         xml.feed(header)
     except (expat.ExpatError, LookupError, ValueError):  # the latter two: an encoding that Python does not know
         return False
-    return xml.plain and xml.traces == 1 and xml.trace_at == start
+    return xml.plain and xml.traces == 1 and xml.trace_at == start and not xml.irregular.stray_events
 
 
 def _quote_cycles(stream: LogStream, start: bytes) -> Iterator[tuple[bytes, bool]]:
@@ -284,6 +284,8 @@ class _FastReader:
 
     def _collect(self, gap: NDArray[np.int64], place: NDArray[np.int8], parts: pl.Series) -> None:
         """Hand the values to the builder, one run for each key, scope and kind."""
+        if not len(gap):
+            return
         words = parts.gather_every(4, 1)
         key = _codes(words, self._keys.words, lambda new: self._keys.learn(new, self._builder))
         in_event = (place == _EVENT).astype(np.int64)

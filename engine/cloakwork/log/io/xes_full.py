@@ -16,7 +16,7 @@ import polars as pl
 
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import CASE_PREFIX, TIMESTAMP, EventLog
-from cloakwork.log.io.columns import KIND_OF, BadValue, ColumnBuilder, Kind, Run, Scope
+from cloakwork.log.io.columns import KIND_OF, BadValue, ColumnBuilder, Irregularities, Kind, Run, Scope
 from cloakwork.log.io.source import LogStream, empty_file, shown
 from cloakwork.log.io.times import TIME_HINT
 
@@ -49,7 +49,7 @@ class LogXml:
     """A streaming XES parser; feeds what it finds into ``builder``, or only counts when there is none.
 
     ``traces``, ``events``: how many were opened; ``trace_at``: the byte at which the latest trace starts; ``plain``:
-    whether the file is in UTF-8 as far as it says.
+    whether the file is in UTF-8 as far as it says; ``irregular``: what was met and left out.
     """
 
     def __init__(self, path: Path, builder: ColumnBuilder | None = None) -> None:
@@ -57,6 +57,7 @@ class LogXml:
         self.trace_at = -1
         self.plain = True
         self._path = path
+        self.irregular = builder.irregular if builder else Irregularities()
         self._builder = builder
         self._place: Literal["nowhere", "log", "trace", "event"] = "nowhere"
         self._skipping = 0
@@ -95,8 +96,7 @@ class LogXml:
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         if self._skipping:
             self._skipping += 1
-            if self._nested_in_attribute and self._builder:
-                self._builder.irregular.nested += 1
+            self.irregular.nested += self._nested_in_attribute
         elif self._place == "log":
             self._start_in_log(name)
         elif self._place == "nowhere":
@@ -124,8 +124,7 @@ class LogXml:
             self._opened_traces += 1
             self.trace_at = self._parser.CurrentByteIndex
             return
-        if name == self._event and self._builder:
-            self._builder.irregular.stray_events += 1
+        self.irregular.stray_events += name == self._event
         self._skip()
 
     def _start_in_case(self, name: str, attributes: dict[str, str]) -> None:
@@ -133,10 +132,10 @@ class LogXml:
             self._attribute(name, kind, attributes)
             self._skip(nested=True)
             return
-        if self._builder and name in self._lists:
-            self._builder.irregular.lists += 1
-        elif self._builder:
-            self._builder.irregular.foreign += 1
+        if name in self._lists:
+            self.irregular.lists += 1
+        else:
+            self.irregular.foreign += 1
         self._skip()
 
     def _skip(self, *, nested: bool = False) -> None:
@@ -169,7 +168,7 @@ class LogXml:
         if self._builder is None:
             return False
         if scope == "event" and key.startswith(CASE_PREFIX):
-            self._builder.irregular.reserved += 1
+            self.irregular.reserved += 1
             return False
         known = self._wanted.get((scope, key))
         if known is None:
