@@ -22,6 +22,7 @@ help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
 
 .PHONY: demo
+demo: export CLOAKWORK_HOME := $(CURDIR)/.venv/demo-keys
 demo: .venv/.core ## anonymize the example hospital log into demo-release/ and verify it
 	@rm -rf demo-release $(DEMO_LEDGER)*
 	@echo "cloakwork apply $(DEMO_POLICY) $(DEMO_LOG) --out demo-release"

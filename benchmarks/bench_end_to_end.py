@@ -66,9 +66,7 @@ def main() -> None:
         print(json.dumps(results, indent=2))
         return
     for result in results:
-        print(
-            f"{result['policy']} on {result['log']}: {result['wall_s']} s wall, {result['cpu_s']} s CPU, {result['peak_mb']} MB peak"
-        )
+        print("{policy} on {log}: {wall_s} s wall, {cpu_s} s CPU, {peak_mb} MB peak".format(**result))
         whole = sum(result["stages_s"].values()) or 1.0
         for name, seconds in result["stages_s"].items():
             print(f"    {name:24} {seconds:8.3f} s  {seconds / whole:6.1%}")

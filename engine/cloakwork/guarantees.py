@@ -17,7 +17,7 @@ Columns = Annotated[
 ]
 Epsilon = Annotated[Number, Field(gt=0, description="How much one may learn at most; smaller is more private")]
 Delta = Annotated[
-    Number, Field(ge=0, lt=1, description="Probability that the bound of epsilon does not hold, for example 1.0e-6")
+    Number, Field(ge=0, lt=1, description="Probability that may escape the bound of epsilon, for example 1.0e-6")
 ]
 Attribute = Annotated[str, Field(description="Attribute that is protected, by name")]
 

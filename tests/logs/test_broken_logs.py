@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from cloakwork.errors import LogError
 from cloakwork.log.io import read_annotations, read_log
 

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.io import read_log
-from cloakwork.log.io.xes import with_mixed_as_text
+from cloakwork.log.io.xes import with_kinds_settled
 from cloakwork.log.io.xes_fast import Declined, read_fast
 from cloakwork.log.io.xes_full import read_full
 from log_equality import assert_same_log
@@ -55,12 +56,12 @@ def test_edge_file_is_read_as_expected(name: str) -> None:
 @pytest.mark.parametrize("name", XES)
 def test_both_readers_agree_on_every_edge_file(name: str) -> None:
     """The fast reader gives what the full parser gives, or declines, as written down."""
-    full = with_mixed_as_text(read_full, EDGE / name, None)
+    full = with_kinds_settled(read_full, EDGE / name, None)
     if EXPECTED[name]["reader"] == "fast":
-        assert_same_log(full, with_mixed_as_text(read_fast, EDGE / name, None))
+        assert_same_log(full, with_kinds_settled(read_fast, EDGE / name, None))
     else:
         with pytest.raises(Declined):
-            with_mixed_as_text(read_fast, EDGE / name, None)
+            with_kinds_settled(read_fast, EDGE / name, None)
 
 
 def test_a_multi_byte_character_lies_across_byte_4096() -> None:
@@ -74,17 +75,17 @@ def test_a_multi_byte_character_lies_across_byte_4096() -> None:
 def test_attributes_that_are_not_kept_are_not_read(name: str) -> None:
     """Only the standard columns come, whatever else the file has."""
     log = read_log(EDGE / name, keep=lambda attribute: False)
-    assert (CASE_ID, ACTIVITY, TIMESTAMP) == log.columns
+    assert log.columns == (CASE_ID, ACTIVITY, TIMESTAMP)
 
 
 def test_keep_speaks_of_full_names() -> None:
     """Case attributes are asked for with their prefix."""
     log = read_log(EDGE / "all-types.xes", keep=lambda attribute: attribute in {"case:age", "i"})
-    assert (CASE_ID, "case:age", ACTIVITY, TIMESTAMP, "i") == log.columns
+    assert log.columns == (CASE_ID, "case:age", ACTIVITY, TIMESTAMP, "i")
 
 
 def test_columns_map_standard_names_to_the_files_names() -> None:
     """A mapping wins over what the names suggest."""
     path = EDGE / "case-columns.csv"
     log = read_log(path, columns={CASE_ID: "CASE_age", ACTIVITY: "case_id", TIMESTAMP: "timestamp"})
-    assert [["7", ["1"]]] == _cases(log)
+    assert _cases(log) == [["7", ["1"]]]

@@ -5,7 +5,6 @@ from collections import Counter
 import polars as pl
 import pytest
 
-from cloakwork.checks.k_anonymity import smallest_group
 from cloakwork.errors import MechanismError
 from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import DifferentialPrivacy, KAnonymity
@@ -14,6 +13,7 @@ from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.base import Decision, MapCases, Offer, Refusal
 from cloakwork.mechanisms.kanon.pretsa import Pretsa, PretsaParams, Scope
+from cloakwork.mechanisms.kanon.sequences import encode
 from cloakwork.noise import secret
 from contracts.sample_logs import courses_of, log_of
 
@@ -124,14 +124,11 @@ def test_long_cases() -> None:
 
 
 def test_many_labels() -> None:
-    """More than 55,296 activities: the coding leaves out the surrogates."""
+    """More than 55,296 activities: distinct characters in the order of labels, no surrogate among them."""
     labels = [f"{number:06d}" for number in range(60_000)]
-    log = log_of([labels, labels, labels[:-1]])
-    action = PRETSA.rewrite(PretsaParams(k=2), decided(log, k=2), secret())
-    assert isinstance(action, MapCases)
-    after = action.apply(log)
-    assert [tuple(labels)] * 3 == courses_of(after)
-    assert smallest_group(after, KAnonymity(kind="k-anonymity", k=2)) == 3
+    text = encode(pl.Series([labels, labels[:1]], dtype=pl.List(pl.String))).texts[0]
+    assert sorted(set(text)) == list(text)
+    assert len(text.encode()) > len(labels)
 
 
 def test_offers_k_anonymity_over_the_control_flow() -> None:

@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from pydantic import JsonValue, ValidationError
 
+from cloakwork.accounting.events import cost
 from cloakwork.facts import Facts, Unit, Window
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, KAnonymity, MetricPrivacy
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
@@ -83,6 +84,7 @@ def test_event_scope_charges_two_values_that_move_by_the_shift() -> None:
     assert event.scale >= 120
     assert event.scale == pytest.approx(120)
     assert params.start_scale == params.gap_scale == event.scale
+    assert cost(event, delta=0.0).epsilon <= METRIC.epsilon
     assert LAPLACE.currency(params) == "metric"
 
 
@@ -146,8 +148,7 @@ def test_case_scope_spends_its_epsilon_and_not_more(epsilon: float, cases: int) 
         + 4 * Fraction(gaps.event.sensitivity) / Fraction(gaps.event.scale)
     )
     assert Fraction(epsilon) * (1 - Fraction(1, 10**11)) <= exact <= Fraction(epsilon)
-    spent = cases * (start.sensitivity / start.scale + gaps.times * (gaps.event.sensitivity / gaps.event.scale))
-    assert spent <= epsilon
+    assert epsilon * (1 - 1e-11) <= cost(event, delta=0.0).epsilon <= epsilon
     assert LAPLACE.currency(params) == "unit"
 
 

@@ -106,7 +106,7 @@ class AuditResult:
         )
 
 
-def empirical_epsilon(  # noqa: PLR0913 (an experiment is its settings; all but the runs go by keyword)
+def empirical_epsilon(
     run_a: Run,
     run_b: Run,
     *,

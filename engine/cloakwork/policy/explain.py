@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cloakwork.budget import guessing_advantage
+from cloakwork.budget import RARE, guessing_advantage
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.lineage import METADATA, TIMESTAMPS
 from cloakwork.policy.model import AttributeRule, Budget, Limit, Policy, describe_version
@@ -140,13 +140,14 @@ def _total(budget: Budget, *, presence: bool) -> Iterator[str]:
 
 
 def in_words(limit: Limit, *, presence: bool) -> str:
-    """A budget as epsilon and delta; where it is about somebody's presence, also as the guessing advantage of epsilon.
-
-    With delta > 0 the guessing advantage holds apart from rare outputs, so it is said of epsilon alone.
-    """
+    """A budget as epsilon and delta; where it is about somebody's presence, also as guessing advantage."""
     cost = limit.cost()
-    gain = f" (a guess about presence improves by at most {100 * guessing_advantage(cost.epsilon):.3g} percentage points)"
-    return f"epsilon {cost.epsilon:.4g}" + (gain if presence else "") + (f", delta {cost.delta:g}" if cost.delta else "")
+    words = f"epsilon {cost.epsilon:.4g}" + (f", delta {cost.delta:g}" if cost.delta else "")
+    if presence:
+        gain = 100 * guessing_advantage(cost.epsilon, cost.delta)
+        words += f" (whoever guesses at somebody's presence gains at most {gain:.3g} percentage points"
+        words += f", apart from outcomes of probability {RARE * cost.delta:g})" if cost.delta else ")"
+    return words
 
 
 def _assumed(policy: Policy) -> Iterator[str]:

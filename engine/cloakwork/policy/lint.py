@@ -99,8 +99,9 @@ def large_epsilon(policy: Policy) -> Iterator[Advice]:
     for index, goal in enumerate(policy.spec.guarantees):
         if not isinstance(goal, DifferentialPrivacy | MetricPrivacy | LocalDP) or goal.epsilon <= LARGE_EPSILON:
             continue
-        gain = guessing_advantage(goal.epsilon)
-        means = f": a guess about somebody's presence may improve by {gain:.0%}" if goal.kind[0] == "d" else ""
+        gain = 100 * guessing_advantage(goal.epsilon)
+        presence = isinstance(goal, DifferentialPrivacy) and goal.neighbours == "unbounded"
+        means = f": whoever guesses at somebody's presence may gain {gain:.0f} percentage points" if presence else ""
         yield Advice(("spec", "guarantees", index, "epsilon"), f"epsilon {goal.epsilon:g} is large{means}")
 
 

@@ -39,11 +39,12 @@ def parse_policy(text: str, path: str = "policy.yaml", *, mechanisms: Collection
     try:
         policy = Policy.model_validate(document.content)
     except ValidationError as error:
-        spoken = {finding.steps for finding in found}
-        found += [finding for finding in findings(error, document.content) if not _covered(finding, spoken)]
+        spoken = {_whole(finding.steps) for finding in found}
+        shape = findings(error, document.content)
+        found += [finding for finding in shape if not _covered(finding, spoken)]
     faults = [*document.faults, *(_fault(document, finding) for finding in found)]
     if policy is None or faults:
-        raise PolicyError(_problems(faults, path))
+        raise PolicyError(_problems(faults, path) or [Problem(path, "is not a policy")])
     return policy
 
 
@@ -58,6 +59,11 @@ def canonical(policy: Policy) -> str:
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
+def _whole(steps: Steps) -> Steps:
+    """A list of exposures is judged as a whole: pydantic reads it as a mapping, and names other paths."""
+    return steps[:2] if steps[:2] == ("spec", "expose") and len(steps) > 2 and isinstance(steps[2], int) else steps
+
+
 def _covered(finding: Finding, spoken: set[Steps]) -> bool:
     """Whether something better was said already about the same value or its parent."""
     return any(finding.steps[: len(steps)] == steps for steps in spoken)
@@ -65,7 +71,8 @@ def _covered(finding: Finding, spoken: set[Steps]) -> bool:
 
 def _fault(document: Document, finding: Finding) -> Fault:
     where = dotted(finding.steps[:-1] if finding.of_key else finding.steps)
-    message = f"{where}: {finding.message}" if finding.of_key and where else f"{where} {finding.message}".strip()
+    link = ": " if finding.of_key else "" if finding.message.startswith(":") else " "
+    message = f"{where}{link}{finding.message}" if where else finding.message.lstrip(": ")
     return Fault(document.place(finding.steps, of_key=finding.of_key), message, finding.hint)
 
 

@@ -109,11 +109,12 @@ class AttributeRule(Frozen):
         if self.treatment == "generalise" and (self.hierarchy is None) == (self.bins is None):
             raise ValueError("treatment generalise needs either a hierarchy or bins")
         if self.treatment != "generalise" and not (self.hierarchy is None and self.bins is None):
-            raise ValueError("hierarchy and bins belong to treatment: generalise")
+            name = "bins" if self.hierarchy is None else "hierarchy"
+            raise ValueError(f"{name} belongs to treatment: generalise")
         if self.link and self.treatment != "pseudonymise":
             raise ValueError("link belongs to treatment: pseudonymise")
         if self.treatment in ("pseudonymise", "generalise") and self.role in ("control-flow", "timestamp"):
-            raise ValueError(f"an attribute with role {self.role} can be kept or dropped only")
+            raise ValueError(f"treatment must be keep or drop where the role is {self.role}")
         return self
 
 
@@ -124,7 +125,7 @@ class Limit(Frozen):
         Number | None, Field(gt=0, description="Differential privacy's epsilon; smaller is more private")
     ] = None
     delta: Annotated[
-        Number, Field(ge=0, lt=1, description="Probability that the bound of epsilon does not hold, for example 1.0e-6")
+        Number, Field(ge=0, lt=1, description="Probability that may escape the bound of epsilon, for example 1.0e-6")
     ] = 0.0
     guessing_advantage: Annotated[
         Number | None,
@@ -135,6 +136,7 @@ class Limit(Frozen):
     def _one_of(self) -> "Limit":
         if (self.epsilon is None) == (self.guessing_advantage is None):
             raise ValueError("needs either epsilon or guessing_advantage")
+        self.cost()  # refuses an advantage that leaves no epsilon beside its delta
         return self
 
     def cost(self) -> Cost:
@@ -222,7 +224,7 @@ def _exposures(value: Any) -> Any:
 class Exposure(Frozen):
     """One column that stays uncovered, and why that is acceptable."""
 
-    column: Name
+    column: Annotated[Name, Field(description="The column, or the attribute by name")]
     reason: Annotated[Reason, Field(description="Why it is acceptable that nothing protects this column")]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import yaml
-from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from yaml.nodes import MappingNode, Node, ScalarNode
 
 from cloakwork.errors import PolicyError, Problem
 
@@ -135,8 +135,9 @@ def read_document(text: str, path: str) -> Document:
         raise PolicyError([Problem(path, error.message, *error.place)]) from None
     if root is None:
         raise PolicyError([Problem(path, "is empty; 'cloakwork policy init' writes a starter", 1, 1)])
-    if not isinstance(root, MappingNode):
-        message = f"must be a mapping with apiVersion, kind, metadata and spec (got {kind_of(content)})"
+    if not isinstance(content, dict):
+        expected = f"must be a mapping with apiVersion, kind, metadata and spec (got {kind_of(content)})"
+        message = reader.faults[0].message if reader.faults else expected
         raise PolicyError([Problem(path, message, *_start(root))])
     return Document(content, reader.values, reader.keys, tuple(reader.faults))
 
@@ -250,14 +251,13 @@ class _Reader:
         self.values.setdefault(steps, _start(node))
         self._open.add(id(node))
         try:
+            if isinstance(node, ScalarNode):
+                return self._scalar(node, steps)
+            if node.tag not in (_CORE + "map", _CORE + "seq"):
+                return self._strange(node, steps)
             if isinstance(node, MappingNode):
-                self._expect_tag(node, _CORE + "map", steps)
                 return self._mapping(node, steps)
-            if isinstance(node, SequenceNode):
-                self._expect_tag(node, _CORE + "seq", steps)
-                return [self.read(item, (*steps, index)) for index, item in enumerate(node.value)]
-            assert isinstance(node, ScalarNode)  # noqa: S101 - YAML knows three kinds of node
-            return self._scalar(node, steps)
+            return [self.read(item, (*steps, index)) for index, item in enumerate(node.value)]
         finally:
             self._open.discard(id(node))
 
@@ -319,8 +319,7 @@ class _Reader:
             case "int" | "float":
                 return self._number(node, kind, steps)
             case _:
-                self._expect_tag(node, "", steps)
-                return Unsure(node.value)
+                return self._strange(node, steps)
 
     def _text(self, node: ScalarNode, steps: Steps) -> str:
         text = str(node.value)
@@ -340,10 +339,11 @@ class _Reader:
             return int(text) if kind == "int" else number
         return Unsure(text)
 
-    def _expect_tag(self, node: Node, tag: str, steps: Steps) -> None:
-        if node.tag != tag:
-            where = f"{dotted(steps)} has" if steps else "the document has"
-            self._fault(node, f"{where} the tag {shown(node.tag)}; a policy holds plain values only")
+    def _strange(self, node: Node, steps: Steps) -> Any:
+        """A value whose tag is none of YAML's own."""
+        where = f"{dotted(steps)} has" if steps else "the document has"
+        self._fault(node, f"{where} the tag {shown(node.tag)}; a policy holds plain values only")
+        return Unsure("")
 
     def _fault(self, node: Node, message: str, hint: str | None = None) -> None:
         self.faults.append(Fault(_start(node), message, hint))

@@ -101,24 +101,36 @@ def _finding(item: Mapping[str, Any], steps: Steps, content: Mapping[str, Any]) 
         case "value_error":
             finding = _from_validator(steps, value, str(ctx["error"]))
         case _:
-            finding = Finding(steps, f"{_expectation(item, steps)} (got {kind_of(value)})")
+            empty = value in ("", [], {})
+            finding = Finding(steps, _expectation(item, steps) + ("" if empty else f" (got {kind_of(value)})"))
     return finding
 
 
 def _expectation(item: Mapping[str, Any], steps: Steps) -> str:
     """What a value should have been."""
-    kind, ctx, place = item["type"], item.get("ctx", {}), str(steps[-1]) if steps else ""
-    if steps == ("spec", "unit"):
-        return "must be case or a mapping {attribute, max_cases}"
-    if kind == "greater_than" and isinstance(ctx["gt"], str):  # a duration
-        return "must be longer than nothing"
-    if kind == "string_pattern_mismatch" and place in _PATTERNS:
-        return _PATTERNS[place]
+    kind, ctx = item["type"], item.get("ctx", {})
+    special = _special(kind, ctx, steps)
+    if special is not None:
+        return special
     if kind in _BOUNDS:
         return _BOUNDS[kind].format(**ctx)
     message = str(item["msg"])
     plain = message[0].lower() + message[1:]
     return next((words for family, words in _FAMILIES.items() if kind.startswith(family)), plain)
+
+
+def _special(kind: str, ctx: Mapping[str, Any], steps: Steps) -> str | None:
+    """What is said better in particular places than in general."""
+    short = kind in ("too_short", "string_too_short")
+    if short and steps[:2] == ("spec", "expose"):
+        return "must give a reason of at least three characters"
+    if short and ctx["min_length"] == 1:
+        return "must not be empty"
+    if steps == ("spec", "unit"):
+        return "must be case or a mapping {attribute, max_cases}"
+    if kind == "greater_than" and isinstance(ctx["gt"], str):  # a duration
+        return "must be longer than nothing"
+    return _PATTERNS.get(str(steps[-1])) if kind == "string_pattern_mismatch" and steps else None
 
 
 _BOUNDS: Final = {
@@ -182,7 +194,9 @@ def _from_validator(steps: Steps, value: Any, message: str) -> Finding:
     if isinstance(value, dict) and first in value:
         got = f" (got {kind_of(value[first])})" if message.split(" ")[1:2] == ["must"] else ""
         return Finding((*steps, first), message.split(" ", 1)[1] + got)
-    got = f" (got {kind_of(value)})" if message.startswith("must") and not isinstance(value, list | dict) else ""
+    if not message.startswith(("must ", "needs ")):
+        return Finding(steps, f": {message}")
+    got = "" if isinstance(value, list | dict) else f" (got {kind_of(value)})"
     return Finding(steps, message + got)
 
 

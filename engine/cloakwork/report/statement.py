@@ -21,6 +21,7 @@ from cloakwork.facts import Unit
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, LocalDP, MetricPrivacy
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.plan.model import Claim, Exposure, Plan
+from cloakwork.plan.passes import totals
 from cloakwork.policy.model import Policy
 from cloakwork.quantities import Duration, Frozen, format_duration
 from cloakwork.report.dsse import canonical, read_json
@@ -248,21 +249,9 @@ def _neighbours(guarantee: Guarantee) -> str | None:
 
 
 def _spent(charge: Charge, policy: Policy) -> Spent:
-    return Spent(
-        currency=charge.currency,
-        cost=Price.of(charge.cost),
-        shift=charge.shift,
-        total=_declared_total(policy, charge.currency),
-    )
-
-
-def _declared_total(policy: Policy, currency: Currency | Literal["none"]) -> Price | None:
-    """The policy's total for one currency; metric and local privacy share the general figure unless given their own."""
-    total = policy.spec.budget.total
-    if total is None or currency == "none":
-        return None
-    separate = {"metric": total.metric, "local": total.local}.get(currency)
-    return Price.of((separate or total).cost())
+    total = next((limit for currency, limit in totals(policy.spec.budget).items() if currency == charge.currency), None)
+    declared = None if total is None else Price.of(total)
+    return Spent(currency=charge.currency, cost=Price.of(charge.cost), shift=charge.shift, total=declared)
 
 
 def _reference(plan: Plan) -> PolicyReference:

@@ -48,6 +48,7 @@ class EditDistances:
     def __init__(self, texts: tuple[str, ...]) -> None:
         self._texts = np.array(texts, dtype=object)
         self._occurs = _occurrences(texts)
+        self._lengths = self._occurs.sum(axis=0)
 
     def nearest(self, source: int, among: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
         """Those of ``among`` (int64, not empty, ascending) that are nearest to ``source``, ascending, and how far."""
@@ -59,10 +60,9 @@ class EditDistances:
         return candidates[distances == distances.min()], int(distances.min())
 
     def _at_least(self, source: int, among: NDArray[np.int64]) -> NDArray[np.int64]:
-        surplus = self._occurs[among] - self._occurs[source]
-        total = surplus.sum(axis=1)
-        added = np.maximum(surplus, 0).sum(axis=1)
-        return np.asarray(np.maximum(added, added - total), np.int64)
+        """What is missing and what is too many in the other, whichever is more: half of sum and difference."""
+        differing = np.abs(self._occurs - self._occurs[:, source : source + 1]).sum(axis=0)
+        return np.asarray((differing + np.abs(self._lengths - self._lengths[source]))[among] // 2, np.int64)
 
     def _between(self, source: int, others: NDArray[np.int64], cutoff: int | None = None) -> NDArray[np.int64]:
         """Distances; those beyond ``cutoff`` are given as ``cutoff + 1``."""
@@ -77,8 +77,8 @@ class EditDistances:
 
 
 def _occurrences(texts: tuple[str, ...]) -> NDArray[np.int32]:
-    """How often each activity occurs in each text: int32, shape (texts, activities)."""
+    """How often each activity occurs in each text: int32, shape (activities, texts)."""
     symbols, codes = np.unique([ord(symbol) for text in texts for symbol in text], return_inverse=True)
-    table = np.zeros((len(texts), len(symbols)), np.int32)
-    np.add.at(table, (np.repeat(np.arange(len(texts)), [len(text) for text in texts]), codes), 1)
+    table = np.zeros((len(symbols), len(texts)), np.int32)
+    np.add.at(table, (codes, np.repeat(np.arange(len(texts)), [len(text) for text in texts])), 1)
     return table

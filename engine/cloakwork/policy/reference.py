@@ -1,0 +1,132 @@
+"""Every key of the policy language in tables, for the documentation.
+
+Run ``python -m cloakwork.policy.reference`` in a checkout to write them into ``docs/policy-language.md`` again.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final
+
+from cloakwork.policy.library import shipped
+from cloakwork.policy.schema import policy_schema
+
+BEGIN: Final = "<!-- begin of the generated reference -->"
+END: Final = "<!-- end of the generated reference -->"
+
+_TITLES: Final[Mapping[str, str]] = {
+    "Metadata": "`metadata`",
+    "Spec": "`spec`",
+    "Unit": "`spec.unit`, where it is not just `case`",
+    "AttributeRule": "`spec.attributes`, each entry",
+    "KAnonymity": "`spec.guarantees`, kind `k-anonymity`",
+    "TCloseness": "`spec.guarantees`, kind `t-closeness`",
+    "LDiversity": "`spec.guarantees`, kind `l-diversity`",
+    "ConfidenceBound": "`spec.guarantees`, kind `confidence-bound`",
+    "DifferentialPrivacy": "`spec.guarantees`, kind `differential-privacy`",
+    "MetricPrivacy": "`spec.guarantees`, kind `metric-privacy`",
+    "LocalDP": "`spec.guarantees`, kind `local-dp`",
+    "Exposure": "`spec.expose`, each entry, where it is a list",
+    "Budget": "`spec.budget`",
+    "Limit": "`spec.budget.release`, `spec.budget.total.metric`, `spec.budget.total.local`",
+    "Total": "`spec.budget.total`",
+    "Mechanisms": "`spec.mechanisms`",
+    "Assume": "`spec.assume`",
+    "Window": "`spec.assume.window`",
+    "Output": "`spec.output`",
+}
+
+
+def reference() -> str:
+    """The tables, as Markdown."""
+    schema = policy_schema()
+    tables = [_table("The document", schema)]
+    tables += [_table(title, schema["$defs"][name]) for name, title in _TITLES.items()]
+    return "\n\n".join(tables)
+
+
+def _table(title: str, model: Mapping[str, Any]) -> str:
+    either = {key for choice in model.get("oneOf", ()) for key in choice["required"]}
+    rows = [
+        f"| `{key}`{_need(key, model.get('required', ()), either)} | {_values(field)} | {_said(field)} |"
+        for key, field in model["properties"].items()
+    ]
+    return "\n".join([f"### {title}", "", "| key | value | meaning |", "|---|---|---|", *rows])
+
+
+def _need(key: str, required: Collection[str], either: Collection[str]) -> str:
+    if key in either:
+        return " (one of the two)"
+    return "" if key in required else " (optional)"
+
+
+def _said(field: Mapping[str, Any]) -> str:
+    words = str(field.get("description", "which guarantee is meant" if "const" in field else ""))
+    default = field.get("default")
+    written = str(default).lower() if isinstance(default, bool) else f"{default:g}" if _is_number(default) else default
+    return words.replace("|", "\\|") + (f". Default: `{written}`" if written not in (None, "") else "")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _values(field: Mapping[str, Any]) -> str:
+    """What may stand there, in a few words."""
+    if "const" in field:
+        return f"`{field['const']}`"
+    if "enum" in field:
+        return ", ".join(f"`{value}`" for value in field["enum"])
+    if "anyOf" in field:
+        return " or ".join(dict.fromkeys(_values(choice) for choice in field["anyOf"]))
+    if "$ref" in field:
+        return "a mapping" if field["$ref"].rsplit("/", 1)[-1] in _TITLES else "any value"
+    return _by_type(field)
+
+
+def _by_type(field: Mapping[str, Any]) -> str:
+    match field.get("type"):
+        case "array":
+            return f"a list: {_items(field['items'])}"
+        case "object":
+            return "a mapping"
+        case "boolean":
+            return "`true` or `false`"
+        case "string":
+            return _text(field)
+        case _:
+            return " ".join(["a whole number" if field.get("type") == "integer" else "a number", *_bounds(field)])
+
+
+def _items(items: Mapping[str, Any]) -> str:
+    if "enum" in items:
+        return "some of " + _values(items)
+    kinds = {"string": "text", "number": "numbers", "integer": "whole numbers"}
+    mappings = "oneOf" in items or _values(items) == "a mapping"
+    return kinds.get(str(items.get("type")), "mappings" if mappings else "any values")
+
+
+def _text(field: Mapping[str, Any]) -> str:
+    if "examples" in field:
+        return "a duration, such as " + " or ".join(f"`{example}`" for example in field["examples"])
+    return "an instant with its time zone" if field.get("format") == "date-time" else "text"
+
+
+def _bounds(field: Mapping[str, Any]) -> Iterator[str]:
+    words = {
+        "minimum": "at least {}",
+        "exclusiveMinimum": "above {}",
+        "maximum": "at most {}",
+        "exclusiveMaximum": "below {}",
+    }
+    found = [phrase.format(f"{field[name]:g}") for name, phrase in words.items() if name in field]
+    yield ", ".join(found)
+
+
+def with_reference(document: str) -> str:
+    """A document whose generated part is as the models have it now."""
+    before, _, rest = document.partition(BEGIN)
+    return f"{before}{BEGIN}\n\n{reference()}\n\n{END}{rest.partition(END)[2]}"
+
+
+if __name__ == "__main__":
+    page = shipped("policies").parent / "docs" / "policy-language.md"
+    page.write_text(with_reference(page.read_text("utf-8")), "utf-8")

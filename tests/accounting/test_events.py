@@ -1,0 +1,223 @@
+"""What events cost: exact where a figure is exact, never less than the truth, and workable at any size."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cloakwork.accounting.events import cost, delta_at, naive
+from cloakwork.budget import NOTHING, Cost
+from cloakwork.privacy_event import (
+    FREE,
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    EpsilonDelta,
+    NonPrivate,
+    PoissonSampled,
+    Repeated,
+)
+
+SAMPLE = PoissonSampled(rate=0.05, event=DiscreteLaplace(scale=1.0))
+
+
+def hockey_stick(p, q, epsilon):
+    """Exact delta of two mass functions (arrays over one grid), in both directions."""
+    return max(np.maximum(p - math.exp(epsilon) * q, 0).sum(), np.maximum(q - math.exp(epsilon) * p, 0).sum())
+
+
+def laplace_pair(scale, sensitivity):
+    """Mass functions of discrete Laplace noise and of the same shifted, on a grid wide enough."""
+    x = np.arange(-math.ceil(60 * scale), math.ceil(60 * scale) + sensitivity + 1)
+    weight = math.tanh(0.5 / scale)
+    return weight * np.exp(-np.abs(x) / scale), weight * np.exp(-np.abs(x - sensitivity) / scale)
+
+
+def gaussian_pair(sigma, sensitivity):
+    """The same for discrete Gaussian noise."""
+    x = np.arange(-math.ceil(40 * sigma), math.ceil(40 * sigma) + 1)
+    p, q = np.exp(-((x / sigma) ** 2) / 2), np.exp(-(((x - sensitivity) / sigma) ** 2) / 2)
+    return p / p.sum(), q / q.sum()
+
+
+def test_nothing_costs_nothing():
+    """The empty composition is free at every delta."""
+    for event in (FREE, Composed(events=(FREE, FREE)), PoissonSampled(rate=0.1, event=FREE)):
+        assert cost(event, 0.0) == NOTHING
+        assert cost(event, 1e-6) == NOTHING
+        assert delta_at(event, 0.0) == 0.0
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_single_pure_event_costs_exactly_its_figure(delta):
+    """sensitivity / scale, at every delta."""
+    assert cost(DiscreteLaplace(scale=1), delta) == Cost(epsilon=1.0)
+    assert cost(DiscreteLaplace(scale=7200, sensitivity=3600), delta) == Cost(epsilon=0.5)
+    assert cost(DiscreteLaplace(scale=1 / 0.3), delta) == Cost(epsilon=0.3)
+
+
+def test_a_black_box_costs_what_it_says():
+    """At its own delta, exactly; below it, nothing is known."""
+    box = EpsilonDelta(epsilon=1.0, delta=1e-6)
+    assert cost(box, 1e-6) == Cost(epsilon=1.0, delta=1e-6)
+    assert cost(box, 1e-5) == Cost(epsilon=1.0, delta=1e-6)
+    assert cost(box, 9.9e-7).epsilon == math.inf
+    assert delta_at(box, 1.0) == 1e-6
+
+
+def test_what_no_epsilon_bounds_costs_infinity():
+    """Alone and among others."""
+    event = Composed(events=(DiscreteLaplace(scale=1.0), NonPrivate(reason="k-anonymity alone")))
+    assert cost(event, 0.1).epsilon == math.inf
+    assert naive(event).epsilon == math.inf
+    assert delta_at(event, 5.0) == 1.0
+    assert cost(PoissonSampled(rate=0.01, event=event), 0.1).epsilon == math.inf
+
+
+def test_the_design_s_figures():
+    """b = 1, rate .05, 20 times: .764 by buckets, .676 if the continuous event were charged; at delta 1e-4."""
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    discrete = pld.from_discrete_laplace_mechanism(1.0, 1, sampling_prob=0.05).self_compose(20)
+    continuous = pld.from_laplace_mechanism(1.0, 1, sampling_prob=0.05).self_compose(20)
+    assert round(discrete.get_epsilon_for_delta(1e-4), 3) == 0.764
+    assert round(continuous.get_epsilon_for_delta(1e-4), 3) == 0.676
+    ours = cost(Repeated(times=20, event=SAMPLE), 1e-4).epsilon
+    assert 0.76 < ours <= discrete.get_epsilon_for_delta(1e-4)
+
+
+def test_plain_sums_are_exact():
+    """Ten times .1 is 1; sampling amplifies; Gaussians share the delta."""
+    assert naive(Repeated(times=10, event=DiscreteLaplace(scale=10.0))) == Cost(epsilon=1.0)
+    assert naive(Repeated(times=10, event=EpsilonDelta(epsilon=0.1, delta=1e-6))) == Cost(epsilon=1.0, delta=1e-5)
+    assert naive(SAMPLE).epsilon == pytest.approx(math.log1p(0.05 * math.expm1(1)), abs=1e-12)
+    assert naive(SAMPLE).epsilon >= math.log1p(0.05 * math.expm1(1))
+    once = cost(DiscreteGaussian(sigma=10.0), 1e-7).epsilon
+    assert naive(Repeated(times=10, event=DiscreteGaussian(sigma=10.0)), 1e-6).epsilon == pytest.approx(10 * once)
+    assert naive(DiscreteGaussian(sigma=10.0)).epsilon == math.inf
+
+
+def test_pure_compositions_cost_their_sum_at_delta_zero():
+    """No PLD is needed, and none can do better."""
+    event = Composed(events=(DiscreteLaplace(scale=2.0), Repeated(times=3, event=DiscreteLaplace(scale=4.0))))
+    assert cost(event, 0.0) == Cost(epsilon=1.25)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 0.9])
+@pytest.mark.parametrize(("scale", "sensitivity"), [(1.0, 1), (5.0, 4), (30.0, 31)])
+def test_laplace_deltas_are_the_exact_ones_or_above(scale, sensitivity, epsilon):
+    """Against the hockey-stick divergence of the two mass functions."""
+    exact = hockey_stick(*laplace_pair(scale, sensitivity), epsilon)
+    found = delta_at(DiscreteLaplace(scale=scale, sensitivity=sensitivity), epsilon)
+    assert exact * (1 - 1e-9) <= found <= exact + 2e-4
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.5])
+@pytest.mark.parametrize("sigma", [1.0, 10.0])
+def test_gaussian_deltas_are_the_exact_ones_or_above(sigma, epsilon):
+    """Against the hockey-stick divergence of the two mass functions."""
+    exact = hockey_stick(*gaussian_pair(sigma, 1), epsilon)
+    found = delta_at(DiscreteGaussian(sigma=sigma), epsilon)
+    assert exact * (1 - 1e-6) - 1e-14 <= found <= exact + 1e-4
+
+
+@pytest.mark.parametrize("scale", [0.5, 4.0])
+@pytest.mark.parametrize("split", [(1, 1), (1, 4), (2, 3), (1, 1, 1, 1, 1), (3, 3, 3), (8, 1)])
+def test_one_count_moved_far_is_the_worst_of_an_l1_ball(split, scale):
+    """Laplace noise: several counts moved by s in sum cost no more than one count moved by s."""
+    far = DiscreteLaplace(scale=scale, sensitivity=sum(split))
+    wide = Composed(events=tuple(DiscreteLaplace(scale=scale, sensitivity=each) for each in split))
+    for epsilon in np.linspace(0, sum(split) / scale, 9)[:-1]:
+        assert delta_at(wide, float(epsilon)) <= delta_at(far, float(epsilon)) + 1e-9
+
+
+def test_large_scales_stay_workable():
+    """A day's sensitivity at millisecond steps costs milliseconds to account for, and no less than the truth."""
+    fine = Repeated(times=50, event=DiscreteLaplace(scale=1000.0, sensitivity=100))
+    coarse = Repeated(times=50, event=DiscreteLaplace(scale=86_400_000.0, sensitivity=8_640_000))
+    assert cost(fine, 1e-6).epsilon <= cost(coarse, 1e-6).epsilon <= 5.0
+    assert cost(DiscreteLaplace(scale=86_400_000.0, sensitivity=10**7), 1e-6).epsilon < 0.1158
+
+
+def test_coarse_gaussians_are_charged_by_zcdp():
+    """Just above the limit the figure is a little larger than the PLD's just below, never smaller."""
+    exact = cost(DiscreteGaussian(sigma=1000.0, sensitivity=100), 1e-6).epsilon
+    bound = cost(DiscreteGaussian(sigma=1000.5, sensitivity=100), 1e-6).epsilon
+    assert exact < bound < 1.15 * exact
+    event = DiscreteGaussian(sigma=1000.5, sensitivity=100)
+    assert cost(event, delta_at(event, 0.5)).epsilon <= 0.5
+    mixed = Composed(events=(event, DiscreteLaplace(scale=10.0)))
+    assert bound < cost(mixed, 1e-6).epsilon < bound + 0.2
+    assert cost(PoissonSampled(rate=0.5, event=event), 1e-6).epsilon <= bound
+
+
+def test_a_sample_measured_twice():
+    """One sample measured by several events: between one measurement and the sum, and exact for one."""
+    one = PoissonSampled(rate=0.05, event=Composed(events=(DiscreteLaplace(scale=1.0),)))
+    assert cost(Repeated(times=20, event=one), 1e-4) == cost(Repeated(times=20, event=SAMPLE), 1e-4)
+    two = PoissonSampled(rate=0.05, event=Repeated(times=2, event=DiscreteLaplace(scale=1.0)))
+    assert cost(SAMPLE, 0.0).epsilon < cost(two, 0.0).epsilon == pytest.approx(math.log1p(0.05 * math.expm1(2)))
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.05, 0.2])
+def test_the_sampled_pld_is_sound(epsilon):
+    """Two measurements on one sample, against the exact divergence of the mixture of product distributions."""
+    p, q = laplace_pair(1.0, 1)
+    with_unit, without = np.outer(q, q).ravel(), np.outer(p, p).ravel()
+    exact = hockey_stick(0.1 * with_unit + 0.9 * without, without, epsilon)
+    event = PoissonSampled(rate=0.1, event=Repeated(times=2, event=DiscreteLaplace(scale=1.0)))
+    assert exact * (1 - 1e-9) <= delta_at(event, epsilon) <= exact + 3e-4
+
+
+def test_samples_of_samples():
+    """Rates multiply; a sample of everything is no sample."""
+    nested = PoissonSampled(rate=0.5, event=PoissonSampled(rate=0.1, event=DiscreteLaplace(scale=1.0)))
+    assert cost(nested, 1e-6).epsilon == pytest.approx(cost(SAMPLE, 1e-6).epsilon)
+    assert cost(PoissonSampled(rate=1.0, event=DiscreteLaplace(scale=2.0)), 0.0) == Cost(epsilon=0.5)
+
+
+def leaves():
+    """Small events of every kind that has a bound."""
+    return st.one_of(
+        st.builds(DiscreteLaplace, scale=st.sampled_from([0.5, 1.0, 10.0]), sensitivity=st.integers(1, 3)),
+        st.builds(DiscreteGaussian, sigma=st.sampled_from([2.0, 10.0])),
+        st.builds(EpsilonDelta, epsilon=st.sampled_from([0.0, 0.1, 1.0]), delta=st.sampled_from([0.0, 1e-9])),
+    )
+
+
+def trees():
+    """Compositions, repetitions and samples of them."""
+    return st.recursive(
+        leaves(),
+        lambda inner: st.one_of(
+            st.builds(Repeated, times=st.integers(1, 4), event=inner),
+            st.builds(Composed, events=st.lists(inner, max_size=3).map(tuple)),
+            st.builds(PoissonSampled, rate=st.sampled_from([0.01, 0.5, 1.0]), event=inner),
+        ),
+        max_leaves=4,
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(trees())
+def test_the_accountant_keeps_its_contract(event):
+    """More delta never costs more; more of the same never costs less; the plain sum is never beaten by more than it says."""
+    strict, loose = cost(event, 1e-6), cost(event, 1e-4)
+    assert loose.epsilon <= strict.epsilon + 1e-9
+    assert strict.delta <= 1e-6 or strict.epsilon == math.inf
+    assert strict.epsilon <= naive(event, 1e-6).epsilon + 1e-9 or naive(event, 1e-6).delta > 1e-6
+    assert strict.epsilon <= cost(Repeated(times=2, event=event), 1e-6).epsilon + 1e-3
+    if math.isfinite(strict.epsilon):
+        assert delta_at(event, strict.epsilon) <= 1e-6 * (1 + 1e-6) + 1e-15
+
+
+@settings(deadline=None)
+@given(st.floats(1e-9, 1e9), st.integers(1, 10**6))
+def test_a_single_figure_is_rounded_up(scale, sensitivity):
+    """The float that is charged reads, as a decimal, at least the exact quotient."""
+    charged = cost(DiscreteLaplace(scale=scale, sensitivity=sensitivity), 0.0).epsilon
+    assert Fraction(repr(charged)) >= sensitivity / Fraction(scale)
+    assert charged == pytest.approx(sensitivity / scale)

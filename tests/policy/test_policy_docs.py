@@ -1,0 +1,43 @@
+"""What the documentation of the language shows is true."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cloakwork.plan.planner import make_plan
+from cloakwork.policy import parse_policy
+from cloakwork.policy.library import list_policies, shipped
+from cloakwork.policy.lint import lint
+from cloakwork.policy.reference import with_reference
+
+PAGE = shipped("policies").parent / "docs" / "policy-language.md"
+TEXT = PAGE.read_text("utf-8")
+
+
+def block(language: str) -> str:
+    """The first block of code in a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)[0]
+
+
+def test_the_reference_is_the_generated_one() -> None:
+    assert with_reference(TEXT) == TEXT, "run python -m cloakwork.policy.reference"
+
+
+def test_the_policy_shown_can_be_planned() -> None:
+    policy = parse_policy(block("yaml"))
+    assert len(make_plan(policy).claims) == 2
+    assert len(lint(policy)) == 1
+
+
+def test_the_python_shown_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "policy.yaml").write_text(block("yaml"))
+    monkeypatch.chdir(tmp_path)
+    exec(compile(block("python"), "shown", "exec"), {})
+    assert capsys.readouterr().out.startswith("hospital-paths ")
+
+
+def test_every_shipped_policy_is_mentioned() -> None:
+    assert all(f"](../policies/{name}.yaml)" in TEXT for name in list_policies())

@@ -1,0 +1,207 @@
+"""Statistical audits of timestamps/laplace on its worst neighbours, and of broken twins that must fail.
+
+Cases are noised independently, so a log of many equal cases is as many runs of the mechanism at once.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from numpy.typing import NDArray
+
+from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon
+from cloakwork.facts import Facts, Unit, Window
+from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
+from cloakwork.lineage import TIMESTAMPS
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.mechanisms.base import MapCases, Offer
+from cloakwork.mechanisms.timestamps.laplace import LaplaceParams, TimestampLaplace
+from cloakwork.noise import secret
+
+RUNS = 60_000
+MINUTE = 60_000_000
+EPSILON = 1.0
+SHIFT = 60
+FAR = 100_000
+WINDOW, GAP = 10_000, 500
+BEGIN = datetime(2020, 1, 1, tzinfo=UTC)
+Minutes = NDArray[np.int64]
+Twin = Callable[[LaplaceParams], LaplaceParams]
+
+LAPLACE = TimestampLaplace()
+METRIC = MetricPrivacy(kind="metric-privacy", epsilon=EPSILON, shift=timedelta(minutes=SHIFT))
+BOUNDED = DifferentialPrivacy(kind="differential-privacy", epsilon=EPSILON, over=(TIMESTAMPS,), neighbours="bounded")
+FACTS = Facts(
+    window=Window(start=BEGIN, end=BEGIN + timedelta(minutes=WINDOW)),
+    longest_gap=timedelta(minutes=GAP),
+    longest_case=3,
+    grid=timedelta(minutes=1),
+    unit=Unit(attribute="case:person", max_cases=1),
+)
+
+
+def params_for(goal: Guarantee, facts: Facts = FACTS, **options: Any) -> LaplaceParams:
+    offer = LAPLACE.offer(goal, facts, options)
+    assert isinstance(offer, Offer), offer
+    return offer.params
+
+
+def cases_at(times: NDArray[np.float64]) -> EventLog:
+    """One case a row of ``times``, minutes after BEGIN."""
+    cases, length = times.shape
+    stamps = (times * MINUTE).astype(np.int64).ravel() + int(BEGIN.timestamp() * 1e6)
+    events = pl.DataFrame({ACTIVITY: ["a"] * stamps.size, TIMESTAMP: pl.Series(stamps).cast(TIME_TYPE)})
+    names = pl.DataFrame({CASE_ID: [str(row) for row in range(cases)]})
+    return EventLog(events, names, np.arange(0, stamps.size + 1, length))
+
+
+def released(times: NDArray[np.float64], params: LaplaceParams) -> NDArray[np.float64]:
+    """The released times, minutes after BEGIN, in the shape of ``times``."""
+    action = LAPLACE.rewrite(params, LAPLACE.decide(params, pl.DataFrame(), secret()), secret())
+    assert isinstance(action, MapCases)
+    stamps = action.apply(cases_at(times)).events[TIMESTAMP].dt.timestamp("us").to_numpy()
+    return ((stamps - int(BEGIN.timestamp() * 1e6)) / MINUTE).reshape(times.shape)
+
+
+def faithful(params: LaplaceParams) -> LaplaceParams:
+    return params
+
+
+def half_the_noise(params: LaplaceParams) -> LaplaceParams:
+    return params.model_copy(update={"start_scale": params.start_scale / 2, "gap_scale": params.gap_scale / 2})
+
+
+def full_budget_for_each_value(params: LaplaceParams) -> LaplaceParams:
+    return params.model_copy(
+        update={"start_scale": params.start_steps / EPSILON, "gap_scale": params.gap_steps / EPSILON}
+    )
+
+
+def one_value_moves(params: LaplaceParams) -> LaplaceParams:
+    """Charges one of the two gaps that a time enters: the noise of ``times`` on ``gaps``."""
+    return params.model_copy(
+        update={"start_scale": params.start_steps / EPSILON, "gap_scale": params.start_steps / EPSILON}
+    )
+
+
+def audit_middle_event(noised: str, twin: Twin) -> AuditResult:
+    """One case of three events far apart; the middle one moves by the shift, so one gap grows and the other shrinks."""
+    params = twin(params_for(METRIC, noised=noised))
+
+    def outcomes(moved: int) -> Callable[[int], Minutes]:
+        def run(runs: int) -> Minutes:
+            times = released(np.tile([0.0, FAR + moved, 2.0 * FAR], (runs, 1)), params)
+            if noised == "times":
+                return np.asarray(times[:, 1] - FAR - SHIFT)
+            before, behind = np.diff(times, axis=1).T
+            return np.asarray(np.minimum(before - FAR - SHIFT, FAR - SHIFT - behind))
+
+        return run
+
+    return empirical_epsilon(outcomes(SHIFT), outcomes(0), runs=RUNS, claim=EPSILON, events=[HalfLine(0, upper=True)])
+
+
+@pytest.mark.parametrize("noised", ["gaps", "times"])
+def test_moving_one_time_is_covered_by_the_claim(noised: str) -> None:
+    """And the audit is sharp: it finds four fifths of epsilon."""
+    result = audit_middle_event(noised, faithful)
+    assert result.passed, result
+    assert result.epsilon_lower_bound > 0.8 * EPSILON
+
+
+@pytest.mark.parametrize(
+    ("noised", "twin"), [("gaps", half_the_noise), ("times", half_the_noise), ("gaps", one_value_moves)]
+)
+def test_too_little_noise_on_one_time_is_found(noised: str, twin: Twin) -> None:
+    """Half the scale; and the scale for a single moving value."""
+    assert not audit_middle_event(noised, twin).passed
+
+
+def audit_whole_unit(twin: Twin, cases: int = 1, assumed_cases: int = 1) -> AuditResult:
+    """All times of a unit's cases move from one edge to the other: start and gaps at their least, then at their most."""
+    facts = FACTS.model_copy(update={"unit": Unit(attribute="case:person", max_cases=assumed_cases)})
+    params = twin(params_for(BOUNDED, facts))
+    least, most = np.zeros(3), WINDOW + GAP * np.arange(3.0)
+
+    def outcomes(course: NDArray[np.float64]) -> Callable[[int], Minutes]:
+        def run(runs: int) -> Minutes:
+            times = released(np.tile(course, (runs * cases, 1)), params)
+            at_most = (times[:, 0] == WINDOW).astype(int) + (np.diff(times, axis=1) == GAP).sum(axis=1)
+            return np.asarray(at_most.reshape(runs, cases).sum(axis=1))
+
+        return run
+
+    event = HalfLine(3 * cases, upper=True)
+    return empirical_epsilon(outcomes(most), outcomes(least), runs=RUNS, claim=EPSILON, events=[event])
+
+
+def test_moving_all_times_of_a_case_is_covered_by_the_claim() -> None:
+    """From one corner of the bounds to the opposite one; and the audit is sharp."""
+    result = audit_whole_unit(faithful)
+    assert result.passed, result
+    assert result.epsilon_lower_bound > 0.7 * EPSILON
+
+
+def test_too_little_noise_on_a_case_is_found() -> None:
+    """Half the scale; and the whole of epsilon spent on each value."""
+    assert not audit_whole_unit(half_the_noise).passed
+    assert not audit_whole_unit(full_budget_for_each_value).passed
+
+
+def test_a_unit_of_two_cases_is_covered_only_where_it_is_assumed() -> None:
+    """Two cases of one person move at once."""
+    assert audit_whole_unit(faithful, cases=2, assumed_cases=2).passed
+    assert not audit_whole_unit(faithful, cases=2, assumed_cases=1).passed
+
+
+def own_first_start(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The broken twin: counts a log's starts from its first one."""
+    return np.asarray(logs - logs.min(axis=1, keepdims=True))
+
+
+def audit_first_start(
+    goal: Guarantee, shift: int, place: int, prepare: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+) -> AuditResult:
+    """A log of ten cases, the first of them moved by ``shift``, the others at ``place``: do the other starts tell?"""
+    params, others = params_for(goal), 9
+
+    def outcomes(moved: int) -> Callable[[int], Minutes]:
+        def run(runs: int) -> Minutes:
+            logs = np.tile([0.0 + moved, *[place] * others], (runs, 1))
+            starts = released(prepare(logs).reshape(-1, 1), params).reshape(runs, -1)
+            return np.asarray(np.clip(starts[:, 1:] - place, -shift, 0).sum(axis=1))
+
+        return run
+
+    return empirical_epsilon(outcomes(0), outcomes(shift), runs=RUNS, claim=EPSILON)
+
+
+@pytest.mark.parametrize(
+    ("goal", "shift", "place"), [(METRIC, SHIFT, FAR), (BOUNDED, WINDOW // 2, WINDOW // 2)], ids=["event", "case"]
+)
+def test_starts_relative_to_the_first_start_of_the_log_are_found_out(goal: Guarantee, shift: int, place: int) -> None:
+    """Counted from the declared epoch other starts tell nothing; counted from the log's own first one they tell it."""
+    assert audit_first_start(goal, shift, place, lambda logs: logs).passed
+    assert not audit_first_start(goal, shift, place, own_first_start).passed
+
+
+def test_a_grid_laid_from_the_first_start_of_the_log_is_found_out() -> None:
+    """Half a grid step's move of the first case shows in where every other case's times lie between full minutes."""
+    params = params_for(METRIC)
+
+    def outcomes(moved: float, epoch: datetime) -> Callable[[int], Minutes]:
+        def run(runs: int) -> Minutes:
+            times = released(np.full((runs, 1), float(FAR)), params.model_copy(update={"epoch": epoch}))
+            return np.asarray(np.round(times[:, 0] % 1 * 1000).astype(np.int64))
+
+        return run
+
+    def audit(epochs: tuple[datetime, datetime]) -> AuditResult:
+        runs = outcomes(0, epochs[0]), outcomes(0.5, epochs[1])
+        return empirical_epsilon(*runs, runs=RUNS, claim=EPSILON)
+
+    assert audit((FACTS.epoch, FACTS.epoch)).passed
+    assert not audit((BEGIN, BEGIN + timedelta(seconds=30))).passed
