@@ -1,6 +1,6 @@
 """Many at once, and killed at any moment: the ledger never shows less spent than what was released.
 
-``CLOAKWORK_KILLS`` sets how many runs are killed (8 by default, to keep the suite quick).
+``CLOAKWORK_KILLS`` sets how many runs are killed (5 by default, to keep the suite quick).
 """
 
 import os
@@ -15,7 +15,7 @@ from cloakwork.accounting.ledger import Ledger
 from conftest import EXAMPLES, ROOT
 
 POLICY = ROOT / "policies" / "dp-control-flow.yaml"
-KILLS = int(os.environ.get("CLOAKWORK_KILLS", "8"))
+KILLS = int(os.environ.get("CLOAKWORK_KILLS", "5"))
 
 
 def budget_for(releases: int, folder: Path) -> Path:
