@@ -32,7 +32,7 @@ print("\\n" + json.dumps(dict(cpu=cpu, peak=after.ru_maxrss / 1024, events=event
 CLOAKWORK = f"sys.path.insert(0, {str(ROOT / 'engine')!r})\nfrom cloakwork.log.io import read_log"
 FULL = (
     f"sys.path.insert(0, {str(ROOT / 'engine')!r})\nfrom pathlib import Path\n"
-    "from cloakwork.log.io.xes import with_mixed_as_text\nfrom cloakwork.log.io.xes_full import read_full"
+    "from cloakwork.log.io.xes import with_kinds_settled\nfrom cloakwork.log.io.xes_full import read_full"
 )
 PM4PY = "from pm4py.objects.log.importer.xes import importer"
 SILENT = "{'show_progress_bar': False}"
@@ -47,7 +47,7 @@ def _pm4py(variant: str) -> tuple[str, str, str]:
 READERS: dict[str, tuple[str, str, str]] = {
     "cloakwork, all attributes": (CLOAKWORK, "read_log(path)", "log.events.height"),
     "cloakwork, standard attributes only": (CLOAKWORK, "read_log(path, keep=lambda name: False)", "log.events.height"),
-    "cloakwork, full parser": (FULL, "with_mixed_as_text(read_full, Path(path), None)", "log.events.height"),
+    "cloakwork, full parser": (FULL, "with_kinds_settled(read_full, Path(path), None)", "log.events.height"),
     "pm4py iterparse": _pm4py("ITERPARSE"),
     "pm4py chunk_regex (its default)": _pm4py("CHUNK_REGEX"),
     "pm4py line_by_line": _pm4py("LINE_BY_LINE"),

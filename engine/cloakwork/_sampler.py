@@ -9,6 +9,7 @@ two integers; the enclosures are proved (``exp_bounds``, ``MARGIN``), not assume
 do not decide (about once in 2**45 coins), more bits of the *same* uniform are drawn: drawing afresh would bias the coin.
 """
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
@@ -17,6 +18,8 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from cloakwork.exponential import exp_bounds
 
 Words = Callable[[int], NDArray[np.uint64]]
 """A source of randomness: ``words(n)`` gives n independent uniform 64-bit words."""
@@ -39,33 +42,6 @@ MARGIN: Final = np.uint64(1 << 17)
 _CELLS: Final = 256
 
 
-def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
-    """Integers ``low <= 2**bits * exp(-x) <= high`` for a rational x >= 0, at most 2 apart for x <= 1.
-
-    exp(-x) = exp(-x/n)**n with n = ceil(x); the partial sums of the alternating series enclose exp(-y) for y <= 1.
-    """
-    whole = max(1, -(-x.numerator // x.denominator))
-    guard = 1 << (bits + 8 + whole.bit_length())
-    low, high = _series(x / whole, Fraction(1, guard))
-    below, above = _floor(low * guard), -_floor(-high * guard)
-    scale = guard ** (whole - 1) * (guard >> bits)
-    return below**whole // scale, -(-(above**whole) // scale)
-
-
-def _series(y: Fraction, error: Fraction) -> tuple[Fraction, Fraction]:
-    term = total = Fraction(1)
-    for k in count(1):
-        term *= -y / k
-        before, total = total, total + term
-        if abs(term) <= error:
-            return min(before, total), max(before, total)
-    raise AssertionError("unreachable: the terms of the series tend to zero")
-
-
-def _floor(x: Fraction) -> int:
-    return x.numerator // x.denominator
-
-
 def falls_below_exp(prefix: int, bits: int, x: Fraction, words: Words) -> bool:
     """Whether the uniform real whose first ``bits`` bits are ``prefix`` lies below exp(-x); draws the bits it lacks."""
     if x == 0:
@@ -82,7 +58,7 @@ def falls_below_exp(prefix: int, bits: int, x: Fraction, words: Words) -> bool:
 def exact_scale(scale: float) -> Fraction:
     """The least multiple of 2**-60 that is at least ``scale``; ``scale`` itself from 2**-7 on."""
     steps = Fraction(scale) * (1 << FINEST)
-    return Fraction(-_floor(-steps), 1 << FINEST)
+    return Fraction(math.ceil(steps), 1 << FINEST)
 
 
 @lru_cache(maxsize=1)

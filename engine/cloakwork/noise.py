@@ -22,6 +22,9 @@ from cloakwork.errors import MechanismError
 NAME_LENGTH: Final = 16
 """Letters of a fresh id: 26**16 is about 2**75."""
 
+LARGEST_SCALE: Final = float(_sampler.LARGEST)
+"""The largest scale, in grid steps, at which noise can be drawn: 2**53."""
+
 
 class Noise(Protocol):
     """A source of randomness: ``secret()`` for releases, ``reproducible(seed)`` for tests only."""
@@ -68,7 +71,7 @@ def drawn_scale(scale: float) -> float:
     >>> drawn_scale(7200.0), drawn_scale(0.01), drawn_scale(1e-30) == 2.0**-60
     (7200.0, 0.01, True)
     """
-    if not (math.isfinite(scale) and 0 < scale <= _sampler.LARGEST):
+    if not (math.isfinite(scale) and 0 < scale <= LARGEST_SCALE):
         raise MechanismError(
             "laplace noise", f"a scale of {scale:g} grid steps cannot be drawn; it must be in (0, 2**53]"
         )

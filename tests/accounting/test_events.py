@@ -214,6 +214,7 @@ def test_the_accountant_keeps_its_contract(event):
         assert delta_at(event, strict.epsilon) <= 1e-6 * (1 + 1e-6) + 1e-15
 
 
+@settings(deadline=None)
 @given(st.floats(1e-9, 1e9), st.integers(1, 10**6))
 def test_a_single_figure_is_rounded_up(scale, sensitivity):
     """The float that is charged reads, as a decimal, at least the exact quotient."""

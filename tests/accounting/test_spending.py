@@ -239,6 +239,7 @@ def tampered(ledger, statement):
         ("DELETE FROM cloakwork_ledger WHERE seq = 3", 3),
         ("UPDATE cloakwork_ledger SET dataset = 'other' WHERE seq = 1", 1),
         ("UPDATE cloakwork_ledger SET digest = previous WHERE seq = 4", 4),
+        ("UPDATE cloakwork_ledger SET body = x'ff00' WHERE seq = 2", 2),
     ],
 )
 def test_tampering_is_found(ledger, statement, seq):

@@ -77,6 +77,7 @@ def test_verify(run, file):
     result = run("verify", "--ledger", file)
     assert result.exit_code == 5
     assert "entry 3: was altered" in result.stderr
+    assert "cannot be trusted" in run("show", "--ledger", file).stderr
     found = run("verify", "--ledger", file, "--json")
     assert found.exit_code == 5
     assert json.loads(found.stdout)["broken"] == {"entry": 3, "reason": "was altered"}

@@ -7,7 +7,7 @@ import yaml
 
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.io import read_log
-from cloakwork.log.io.xes import with_mixed_as_text
+from cloakwork.log.io.xes import with_kinds_settled
 from cloakwork.log.io.xes_fast import Declined, read_fast
 from cloakwork.log.io.xes_full import read_full
 from log_equality import assert_same_log
@@ -56,12 +56,12 @@ def test_edge_file_is_read_as_expected(name: str) -> None:
 @pytest.mark.parametrize("name", XES)
 def test_both_readers_agree_on_every_edge_file(name: str) -> None:
     """The fast reader gives what the full parser gives, or declines, as written down."""
-    full = with_mixed_as_text(read_full, EDGE / name, None)
+    full = with_kinds_settled(read_full, EDGE / name, None)
     if EXPECTED[name]["reader"] == "fast":
-        assert_same_log(full, with_mixed_as_text(read_fast, EDGE / name, None))
+        assert_same_log(full, with_kinds_settled(read_fast, EDGE / name, None))
     else:
         with pytest.raises(Declined):
-            with_mixed_as_text(read_fast, EDGE / name, None)
+            with_kinds_settled(read_fast, EDGE / name, None)
 
 
 def test_a_multi_byte_character_lies_across_byte_4096() -> None:

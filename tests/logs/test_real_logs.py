@@ -6,7 +6,7 @@ import pytest
 
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP
 from cloakwork.log.io import read_log, write_log
-from cloakwork.log.io.xes import with_mixed_as_text
+from cloakwork.log.io.xes import with_kinds_settled
 from cloakwork.log.io.xes_fast import read_fast
 from cloakwork.log.io.xes_full import read_full
 from cloakwork.log.variants import variants_of
@@ -74,7 +74,7 @@ def test_the_case_called_na_stays(name: str) -> None:
 def test_both_readers_agree_on_real_logs(name: str) -> None:
     """The fast reader takes each of them, with all its attributes, and gives what the full parser gives."""
     path = _real(name)
-    assert_same_log(with_mixed_as_text(read_full, path, None), with_mixed_as_text(read_fast, path, None))
+    assert_same_log(with_kinds_settled(read_full, path, None), with_kinds_settled(read_fast, path, None))
 
 
 def test_nothing_of_a_logs_header_is_read() -> None:

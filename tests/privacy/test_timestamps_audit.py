@@ -157,25 +157,35 @@ def test_a_unit_of_two_cases_is_covered_only_where_it_is_assumed() -> None:
     assert not audit_whole_unit(faithful, cases=2, assumed_cases=1).passed
 
 
-def audit_first_start(prepare: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> AuditResult:
-    """A log of ten cases, the first of them moved by the shift: do the other starts tell?"""
-    params, others = params_for(METRIC), 9
+def own_first_start(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The broken twin: counts a log's starts from its first one."""
+    return np.asarray(logs - logs.min(axis=1, keepdims=True))
+
+
+def audit_first_start(
+    goal: Guarantee, shift: int, place: int, prepare: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+) -> AuditResult:
+    """A log of ten cases, the first of them moved by ``shift``, the others at ``place``: do the other starts tell?"""
+    params, others = params_for(goal), 9
 
     def outcomes(moved: int) -> Callable[[int], Minutes]:
         def run(runs: int) -> Minutes:
-            logs = np.tile([0.0 + moved, *[FAR] * others], (runs, 1))
+            logs = np.tile([0.0 + moved, *[place] * others], (runs, 1))
             starts = released(prepare(logs).reshape(-1, 1), params).reshape(runs, -1)
-            return np.asarray(np.clip(starts[:, 1:] - FAR, -SHIFT, 0).sum(axis=1))
+            return np.asarray(np.clip(starts[:, 1:] - place, -shift, 0).sum(axis=1))
 
         return run
 
-    return empirical_epsilon(outcomes(0), outcomes(SHIFT), runs=RUNS, claim=EPSILON)
+    return empirical_epsilon(outcomes(0), outcomes(shift), runs=RUNS, claim=EPSILON)
 
 
-def test_starts_relative_to_the_first_start_of_the_log_are_found_out() -> None:
+@pytest.mark.parametrize(
+    ("goal", "shift", "place"), [(METRIC, SHIFT, FAR), (BOUNDED, WINDOW // 2, WINDOW // 2)], ids=["event", "case"]
+)
+def test_starts_relative_to_the_first_start_of_the_log_are_found_out(goal: Guarantee, shift: int, place: int) -> None:
     """Counted from the declared epoch other starts tell nothing; counted from the log's own first one they tell it."""
-    assert audit_first_start(lambda logs: logs).passed
-    assert not audit_first_start(lambda logs: logs - logs.min(axis=1, keepdims=True)).passed
+    assert audit_first_start(goal, shift, place, lambda logs: logs).passed
+    assert not audit_first_start(goal, shift, place, own_first_start).passed
 
 
 def test_a_grid_laid_from_the_first_start_of_the_log_is_found_out() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.io import read_log, write_log, xes_fast
-from cloakwork.log.io.xes import read_xes, with_mixed_as_text
+from cloakwork.log.io.xes import read_xes, with_kinds_settled
 from cloakwork.log.io.xes_fast import Declined, read_fast
 from cloakwork.log.io.xes_full import read_full
 from log_equality import assert_same_log
@@ -87,11 +87,11 @@ def logs(draw: st.DrawFn) -> bytes:
 def _both(path: Path) -> tuple[EventLog | None, EventLog | LogError]:
     """What the fast reader gives (None: declined), and what the full parser gives or why it refuses."""
     try:
-        fast = with_mixed_as_text(read_fast, path, None)
+        fast = with_kinds_settled(read_fast, path, None)
     except (Declined, LogError):
         fast = None
     try:
-        return fast, with_mixed_as_text(read_full, path, None)
+        return fast, with_kinds_settled(read_full, path, None)
     except LogError as refusal:
         return fast, refusal
 
@@ -223,7 +223,7 @@ def test_what_is_written_as_xes_is_read_back(log: EventLog, tmp_path: Path) -> N
     path = tmp_path / "log.xes"
     write_log(log, path, "xes")
     if log.cases.height:
-        with_mixed_as_text(read_fast, path, None)
+        with_kinds_settled(read_fast, path, None)
     back = read_xes(path)
     order = log.events.columns
     assert sorted(order) == sorted(back.events.columns)

@@ -52,7 +52,7 @@ class Entry:
     @property
     def expected_digest(self) -> str:
         """The digest that follows from all other fields."""
-        return hashlib.sha256(json.dumps(astuple(self)[:-1]).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(astuple(self)[:-1], default=repr).encode()).hexdigest()
 
     def fields(self) -> dict[str, Any]:
         """The body, parsed."""

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Final
 
-from cloakwork._sampler import LARGEST, exp_bounds
 from cloakwork.accounting.events import cost, naive
 from cloakwork.accounting.exact import exactly, rounded_down, rounded_up
 from cloakwork.budget import Cost
 from cloakwork.errors import MechanismError
+from cloakwork.exponential import exp_bounds
+from cloakwork.noise import LARGEST_SCALE, drawn_scale
 from cloakwork.privacy_event import PrivacyEvent
 
 SMALLEST: Final = 2.0**-7
@@ -48,7 +49,7 @@ def _meeting(event_of_scale: Callable[[float], PrivacyEvent], target: Cost) -> f
     scale = 1.0
     while not _meets(event_of_scale(scale), target):
         scale *= 2
-        if scale > LARGEST:
+        if scale > LARGEST_SCALE:
             raise MechanismError(
                 "calibration", f"no amount of noise meets epsilon {target.epsilon:g}, delta {target.delta:g}"
             )
@@ -74,7 +75,7 @@ def partition_threshold(scale: float, delta: float, max_cases: int = 1) -> int:
 
     Raises MechanismError unless ``1/scale >= -ln(1 - delta)``, which the theorem needs.
     """
-    _check(scale, max_cases)
+    scale = _drawn(scale, max_cases)
     if not 0 < delta < 1:
         raise MechanismError("threshold", f"delta must lie between 0 and 1; it is {delta:g}")
     if _exp_minus(1 / Fraction(scale))[1] > 1 - exactly(delta):
@@ -93,7 +94,7 @@ def partition_threshold(scale: float, delta: float, max_cases: int = 1) -> int:
 
 def threshold_delta(scale: float, tau: int, max_cases: int = 1) -> float:
     """``m * Pr[m + DLap(scale) >= tau]`` for m = ``max_cases``, rounded up and at most 1: the delta that ``tau`` spends."""
-    _check(scale, max_cases)
+    scale = _drawn(scale, max_cases)
     exact = max_cases * _tail(scale, tau - max_cases)[1]
     spent = rounded_up(exact)
     # Above the exact figure however the float is read: as a decimal, or as the binary fraction that it is.
@@ -109,11 +110,11 @@ def largest_delta(units_at_most: int | None) -> float:
     return UNDECLARED_DELTA if units_at_most is None else rounded_down(Fraction(1, 10 * units_at_most))
 
 
-def _check(scale: float, max_cases: int) -> None:
-    if not (math.isfinite(scale) and 0 < scale <= LARGEST) or max_cases < 1:
-        raise MechanismError(
-            "threshold", f"scale {scale:g} and at most {max_cases} cases a unit: both must be positive"
-        )
+def _drawn(scale: float, max_cases: int) -> float:
+    """The scale that is really drawn; MechanismError where none can be."""
+    if max_cases < 1:
+        raise MechanismError("threshold", f"at most {max_cases} cases a unit: the bound must be at least 1")
+    return drawn_scale(scale)
 
 
 def _exp_minus(x: Fraction) -> tuple[Fraction, Fraction]:

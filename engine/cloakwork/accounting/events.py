@@ -48,7 +48,7 @@ LARGEST_SHIFT: Final = 1000
 LARGEST_SIGMA: Final = 1000.0
 """Discrete Gaussians up to this many grid steps are charged by their own PLD."""
 
-_FINEST, _COARSEST_CELLS, _MOST_CELLS = 1e-4, 50, 100_000
+_STEP_BETWEEN_DOTS, _STEP_OF_BUCKETS, _STEPS_PER_EVENT, _MOST_CELLS = 1e-3, 1e-4, 200, 100_000
 
 _ROUNDING = Fraction(1, 10**14)
 
@@ -303,12 +303,21 @@ def _leaf_pld(event: PrivacyEvent, step: float) -> Any:
 
 
 def _interval(parts: Parts) -> float:
+    """The discretisation: connecting dots errs in its square, rounding up by itself, so the latter gets a finer one."""
     spreads = [(_spread(event), times) for event, times in parts]
-    finest = min((spread for spread, _ in spreads if spread > 0), default=1.0) / _COARSEST_CELLS
+    finest = min((spread for spread, _ in spreads if spread > 0), default=1.0) / _STEPS_PER_EVENT
+    widest = _STEP_BETWEEN_DOTS if all(_has_dots(event) for event, _ in parts) else _STEP_OF_BUCKETS
     squares = math.sqrt(sum(times * min(spread, 1e150) ** 2 for spread, times in spreads))
     drift = sum(times * spread * math.tanh(spread / 2) for spread, times in spreads)
     reach = min(sum(times * spread for spread, times in spreads), 10 * squares + drift)
-    return max(min(_FINEST, finest), reach / _MOST_CELLS)
+    return max(min(widest, finest), reach / _MOST_CELLS)
+
+
+def _has_dots(event: PrivacyEvent) -> bool:
+    leaf = event.event if isinstance(event, PoissonSampled) else event
+    return isinstance(leaf, DiscreteGaussian) or (
+        isinstance(leaf, DiscreteLaplace) and leaf.sensitivity <= LARGEST_SHIFT
+    )
 
 
 def _spread(event: PrivacyEvent) -> float:

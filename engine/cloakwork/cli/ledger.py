@@ -13,7 +13,8 @@ from cloakwork.errors import CloakworkError, VerificationFailed
 from cloakwork.quantities import format_duration
 
 if TYPE_CHECKING:
-    from cloakwork.accounting.ledger import Balance, Charge, Ledger, Record, Summary
+    from cloakwork.accounting.charge import Charge
+    from cloakwork.accounting.ledger import Balance, Ledger, Record, Summary
     from cloakwork.budget import Cost
 
 _P = ParamSpec("_P")
@@ -60,6 +61,7 @@ _of_dataset = click.option("--dataset", metavar="NAME", help="Only this dataset.
 def show(url: str | None, as_json: bool, dataset: str | None) -> None:
     """Show what is spent and what is left, dataset by dataset."""
     book = _open(url)
+    _warn_if_altered(book)
     summaries = book.summary(dataset)
     if as_json:
         click.echo(json.dumps({"ledger": book.url, "datasets": [_summary_json(each) for each in summaries]}, indent=2))
@@ -76,6 +78,7 @@ def show(url: str | None, as_json: bool, dataset: str | None) -> None:
 def history(url: str | None, as_json: bool, dataset: str | None) -> None:
     """List every release, oldest first."""
     book = _open(url)
+    _warn_if_altered(book)
     records = book.history(dataset)
     if as_json:
         click.echo(json.dumps({"ledger": book.url, "releases": [_record_json(each) for each in records]}, indent=2))
@@ -105,6 +108,12 @@ def _open(url: str | None) -> "Ledger":
     from cloakwork.accounting.ledger import Ledger
 
     return Ledger(url)
+
+
+def _warn_if_altered(book: "Ledger") -> None:
+    found = book.verify()
+    if found is not None:
+        click.echo(f"warning: ledger {book.url}: {found}; its figures cannot be trusted", err=True)
 
 
 def _nothing(book: "Ledger", dataset: str | None) -> str:

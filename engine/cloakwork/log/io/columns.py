@@ -1,6 +1,6 @@
 """Attributes become columns: what both XES readers find is gathered, typed and laid out here, so that they agree."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -35,6 +35,9 @@ _BLANKS: Final = " \t\r\n"
 class Run:
     """Values of one attribute, in file order, as one stretch of the file gave them.
 
+    One run holds all values of its kind in its stretch, ``kind`` being what ``ColumnBuilder.kind_of`` says: so the order of
+    the file is kept where an element states an attribute twice.
+
     - ``rows``: int64, shape (n,); the ordinal in the whole file of the trace or event that each value belongs to.
     - ``values``: String, n long, not null; ``lines``: the line of each value (from 1), where the reader knows it.
     """
@@ -56,11 +59,11 @@ class BadValue(Exception):
 
 
 class MixedKinds(Exception):
-    """Attributes of more than one type; read the file again with ``names`` as text."""
+    """Attributes came in more than one type; read the file again with each as ``kinds`` says."""
 
-    def __init__(self, names: frozenset[str]) -> None:
-        self.names = names
-        super().__init__(", ".join(sorted(names)))
+    def __init__(self, kinds: Mapping[str, Kind]) -> None:
+        self.kinds = kinds
+        super().__init__(", ".join(sorted(kinds)))
 
 
 @dataclass
@@ -78,7 +81,7 @@ class Irregularities:
 
 @dataclass
 class _Column:
-    kind: Kind
+    kinds: set[Kind] = field(default_factory=set)
     rows: list[NDArray[np.int64]] = field(default_factory=list)
     values: list[pl.Series] = field(default_factory=list)
 
@@ -86,17 +89,15 @@ class _Column:
 class ColumnBuilder:
     """Collects runs of attribute values and, at the end, lays them out as an ``EventLog``.
 
-    ``keep`` says which attributes are wanted, by full name; ``as_text`` names those that are read as text whatever type
+    ``keep`` says which attributes are wanted, by full name; ``kinds`` names those that are read as one kind whatever type
     the file declares.
     """
 
-    def __init__(self, keep: Callable[[str], bool] | None, as_text: frozenset[str]) -> None:
+    def __init__(self, keep: Callable[[str], bool] | None, kinds: Mapping[str, Kind]) -> None:
         self.irregular = Irregularities()
         self._keep = keep
-        self._as_text = as_text
+        self._kinds = kinds
         self._columns: dict[str, _Column] = {}
-        self._mixed: set[str] = set()
-        self._widened: set[str] = set()
         self._case_of: list[NDArray[np.int64]] = []
         self._traces = 0
         self._events = 0
@@ -118,6 +119,10 @@ class ColumnBuilder:
         name = CASE_PREFIX + key if scope == "trace" else key
         return name if name in _FIXED or self._keep is None or self._keep(name) else None
 
+    def kind_of(self, name: str, declared: Kind) -> Kind:
+        """The kind that an attribute is read as, by its full name and the type that the file declares."""
+        return self._kinds.get(name) or _FIXED.get(name, declared)
+
     def open(self, traces: int, case_of: NDArray[np.int64]) -> None:
         """Count ``traces`` further traces, and one further event for each entry of ``case_of`` (its trace's ordinal)."""
         self._traces += traces
@@ -129,20 +134,17 @@ class ColumnBuilder:
         name = self.name_of(run.scope, run.key)
         if name is None or not len(run.rows):
             return
-        kind: Kind = "text" if name in self._as_text else _FIXED.get(name, run.kind)
-        column = self._columns.setdefault(name, _Column(kind))
-        if {column.kind, kind} == {"int", "float"}:
-            self._widened.add(name)
-            column.kind = "float"
-        elif column.kind != kind:
-            self._mixed.add(name)
+        kind = self.kind_of(name, run.kind)
+        column = self._columns.setdefault(name, _Column())
+        column.kinds.add(kind)
         column.rows.append(run.rows)
         column.values.append(self._typed(run, kind))
 
     def finish(self) -> EventLog:
         """The log, with notes. ``MixedKinds`` when an attribute came in more than one type."""
-        if self._mixed:
-            raise MixedKinds(frozenset(self._mixed))
+        mixed = {name: column.kinds for name, column in self._columns.items() if len(column.kinds) > 1}
+        if mixed:
+            raise MixedKinds({name: "float" if kinds == {"int", "float"} else "text" for name, kinds in mixed.items()})
         of_cases = {name: column for name, column in self._columns.items() if name.startswith(CASE_PREFIX)}
         of_events = {name: column for name, column in self._columns.items() if name not in of_cases}
         cases = self._frame(of_cases, self._traces, {CASE_ID: pl.String()})
@@ -187,8 +189,7 @@ class ColumnBuilder:
 
     def _laid_out(self, column: _Column, height: int) -> pl.Series:
         """One value a row, null where the file gave none; of several for one row, the last."""
-        widest = pl.Float64 if column.kind == "float" else column.values[0].dtype
-        values = pl.concat([values.cast(widest) for values in column.values], rechunk=True)
+        values = pl.concat(column.values, rechunk=True)
         rows = np.concatenate(column.rows)
         column.values.clear()
         if len(rows) == height and (np.diff(rows) == 1).all():
@@ -215,7 +216,5 @@ class ColumnBuilder:
             (counts.repeated, "values that the same case or event states again (the last one counts)"),
         )
         yield from (f"{what}: {count}" for count, what in told if count)
-        for name in sorted(self._widened):
-            yield f"attribute '{shown(name)}' has whole and decimal numbers; read as decimal"
-        for name in sorted(self._as_text):
-            yield f"attribute '{shown(name)}' has values of several types; read as text"
+        for name, kind in sorted(self._kinds.items()):
+            yield f"attribute '{shown(name)}' has values of several types; read as {kind}"

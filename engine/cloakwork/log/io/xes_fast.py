@@ -11,7 +11,7 @@ markup, and only well-formed UTF-8. Anything else raises ``Declined``, and the f
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 from xml.parsers import expat
@@ -27,13 +27,14 @@ from cloakwork.log.io.xes_full import LogXml
 
 CHUNK: Final = 2 << 20  # bytes; small enough to stay in the processor's cache
 _HEADER_LIMIT: Final = 64 << 20
+_STRETCH_LIMIT: Final = 64 << 20
 _VOCABULARY_LIMIT: Final = 4096
 _BLANK: Final = "[ \t\r\n]"
 _TAG: Final = re.compile(f"<(/?)(trace|event){_BLANK}*(/?)>{_BLANK}*")
 _AFTER_VALUE: Final = re.compile(f"{_BLANK}*/>{_BLANK}*")
 _ATTRIBUTE: Final = re.compile(f"<({'|'.join(KIND_OF)}){_BLANK}+key=")
 _END: Final = re.compile(f"</log{_BLANK}*>{_BLANK}*")
-_REFERENCE: Final = re.compile("&(?:#([0-9]+)|#x([0-9A-Fa-f]+)|([a-z]+));")
+_REFERENCE: Final = re.compile("&(?:#([0-9]{1,9})|#x([0-9A-Fa-f]{1,8})|([a-z]{1,4}));")
 _NAMED: Final = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 _KINDS: Final[tuple[Kind, ...]] = ("text", "int", "float", "boolean", "date")
 _SCOPES: Final[tuple[Scope, ...]] = ("trace", "event")
@@ -121,7 +122,7 @@ class _GapTable:
 
 @dataclass
 class _KeyTable:
-    """All distinct keys met so far, and for each scope whether it is wanted."""
+    """All distinct keys met so far; for each and each scope, whether it is wanted and the kind that is settled for it."""
 
     words: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
@@ -134,7 +135,15 @@ class _KeyTable:
         self.wanted = np.array(
             [builder.name_of(scope, key) is not None for key in self.keys for scope in _SCOPES], np.bool_
         )
+        self.kind = np.array([self._settled(builder, scope, key) for key in self.keys for scope in _SCOPES], np.int64)
         self.reserved = np.array([key.startswith("case:") for key in self.keys], np.bool_)
+
+    @staticmethod
+    def _settled(builder: ColumnBuilder, scope: Scope, key: str) -> int:
+        """The index in ``_KINDS`` of the kind that an attribute is read as whatever is declared; -1 if none is."""
+        name = builder.name_of(scope, key)
+        kinds = {builder.kind_of(name, kind) for kind in _KINDS} if name else set()
+        return _KINDS.index(kinds.pop()) if len(kinds) == 1 else -1
 
 
 def decode_references(text: str) -> str:
@@ -158,13 +167,13 @@ def _referred(reference: re.Match[str]) -> str:
     raise Declined("a reference to no character")
 
 
-def read_fast(stream: LogStream, keep: Callable[[str], bool] | None, as_text: frozenset[str]) -> EventLog:
+def read_fast(stream: LogStream, keep: Callable[[str], bool] | None, kinds: Mapping[str, Kind]) -> EventLog:
     """Read a plain log from its first byte.
 
     Raises ``Declined`` for a file that is not plain (well-formed or not), ``MixedKinds`` as ``ColumnBuilder.finish``
     does, ``LogError`` when the bytes cannot be read.
     """
-    builder = ColumnBuilder(keep, as_text)
+    builder = ColumnBuilder(keep, kinds)
     reader = _FastReader(builder)
     try:
         for chunk in _quote_cycles(stream, _body(stream)):
@@ -208,6 +217,8 @@ def _quote_cycles(stream: LogStream, start: bytes) -> Iterator[tuple[bytes, bool
         data = rest + more
         quotes = data.count(b'"')
         if quotes < 4:
+            if len(data) > _STRETCH_LIMIT:
+                raise Declined("values or markup without end")
             rest = data
             continue
         end = len(data)
@@ -240,9 +251,10 @@ class _FastReader:
         _confirm_between(parts.gather_every(4, 2))
         self._confirm_markup(data, gap)
         place = self._follow(gap, last)
-        self._collect(gap[:cycles], place[:cycles], parts)
-        if last:
-            self.ended = place[-1] == _LOG
+        owner = self._open(gap, place)
+        if cycles:
+            self._collect(gap[:cycles], place[:cycles], owner[:cycles], parts)
+        self.ended = last
 
     @staticmethod
     def _refuse_non_characters(data: bytes) -> None:
@@ -262,7 +274,7 @@ class _FastReader:
             raise Declined("line breaks or control characters inside a value")
 
     def _follow(self, gap: NDArray[np.int64], last: bool) -> NDArray[np.int8]:
-        """The place after each piece of markup; also counts the traces and events that open."""
+        """The place after each piece of markup; the end of the log must be the last, and of the last chunk."""
         table = self._gaps
         ending = np.flatnonzero(table.kind[gap] < 0)
         if ending.tolist() != ([len(gap) - 1] if last else []):
@@ -273,19 +285,24 @@ class _FastReader:
             raise Declined("tags that do not fit each other")
         place = places[np.searchsorted(moving, np.arange(len(gap)), side="right")]
         self._place = int(places[-1])
-        self._first_trace, self._first_event = self._builder.traces, self._builder.events
-        opened = table.traces[gap]
-        before = self._first_trace + np.cumsum(opened) - opened
-        events = table.events[gap]
-        within = np.arange(events.sum()) - np.repeat(np.cumsum(events) - events, events)
-        offset = table.event_traces[np.repeat(table.first_event[gap], events) + within]
-        self._builder.open(int(opened.sum()), np.repeat(before, events) + offset - 1)
         return place
 
-    def _collect(self, gap: NDArray[np.int64], place: NDArray[np.int8], parts: pl.Series) -> None:
+    def _open(self, gap: NDArray[np.int64], place: NDArray[np.int8]) -> NDArray[np.int64]:
+        """Tell the builder of the traces and events that open; the ordinal of the one open after each piece."""
+        table, builder = self._gaps, self._builder
+        first_trace, first_event = builder.traces, builder.events
+        traces, events = table.traces[gap], table.events[gap]
+        traces_before, events_before = np.cumsum(traces) - traces, np.cumsum(events) - events
+        within = np.arange(events.sum()) - np.repeat(events_before, events)
+        trace_in_gap = table.event_traces[np.repeat(table.first_event[gap], events) + within]
+        builder.open(int(traces.sum()), first_trace + np.repeat(traces_before, events) + trace_in_gap - 1)
+        in_event = place == _EVENT
+        return np.where(in_event, first_event + events_before + events, first_trace + traces_before + traces) - 1
+
+    def _collect(
+        self, gap: NDArray[np.int64], place: NDArray[np.int8], owner: NDArray[np.int64], parts: pl.Series
+    ) -> None:
         """Hand the values to the builder, one run for each key, scope and kind."""
-        if not len(gap):
-            return
         words = parts.gather_every(4, 1)
         key = _codes(words, self._keys.words, lambda new: self._keys.learn(new, self._builder))
         in_event = (place == _EVENT).astype(np.int64)
@@ -295,16 +312,12 @@ class _FastReader:
         chosen = np.flatnonzero(self._keys.wanted[scoped])
         if not len(chosen):
             return
-        what = (scoped * len(_KINDS) + self._gaps.kind[gap])[chosen]
+        settled = self._keys.kind[scoped[chosen]]
+        what = scoped[chosen] * len(_KINDS) + np.where(settled < 0, self._gaps.kind[gap[chosen]], settled)
         order = np.argsort(what.astype(np.uint16) if what.max() < 1 << 16 else what, kind="stable")
         chosen, what = chosen[order], what[order]
         values = _decoded(parts.gather(4 * chosen + 3))
-        owner = np.where(
-            in_event == 1,
-            self._first_event + np.cumsum(self._gaps.events[gap]),
-            self._first_trace + np.cumsum(self._gaps.traces[gap]),
-        )
-        owners = owner[chosen] - 1
+        owner = owner[chosen]
         starts = np.flatnonzero(np.diff(what, prepend=-1))
         ends = np.append(starts[1:], len(what))
         for run in np.argsort(chosen[starts]):
@@ -312,7 +325,7 @@ class _FastReader:
             pair, kind = divmod(int(what[start]), len(_KINDS))
             scope, key_word = _SCOPES[pair % 2], self._keys.keys[pair // 2]
             self._builder.add(
-                Run(scope, key_word, _KINDS[kind], owners[start:end], values.slice(int(start), int(end - start)))
+                Run(scope, key_word, _KINDS[kind], owner[start:end], values.slice(int(start), int(end - start)))
             )
 
 

@@ -5,7 +5,7 @@ and containers are left out; ``global`` declarations are not applied, for a defa
 nobody observed; attributes of the log itself are never read.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
@@ -65,7 +65,7 @@ class LogXml:
         self._case_of: list[int] = []
         self._opened_traces = 0
         self._values: dict[tuple[Scope, str, Kind], _Values] = {}
-        self._wanted: dict[tuple[Scope, str], bool] = {}
+        self._settled: dict[tuple[Scope, str, Kind], Kind | None] = {}
         self._parser = expat.ParserCreate(namespace_separator=" ")
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
@@ -157,23 +157,24 @@ class LogXml:
             missing = "value" if key else "key"
             raise self._fault(f"a <{element}> element has no {missing}", f"give it a {missing}, or remove it")
         scope: Scope = "event" if self._place == "event" else "trace"
-        if not self._is_wanted(scope, key):
+        settled = self._kind_of(scope, key, kind)
+        if settled is None:
             return
-        values = self._values.setdefault((scope, key, kind), _Values())
+        values = self._values.setdefault((scope, key, settled), _Values())
         values.rows.append(self.events - 1 if scope == "event" else self.traces - 1)
         values.values.append(value)
         values.lines.append(self._parser.CurrentLineNumber)
 
-    def _is_wanted(self, scope: Scope, key: str) -> bool:
+    def _kind_of(self, scope: Scope, key: str, declared: Kind) -> Kind | None:
+        """The kind that an attribute is read as; None for one that is not wanted."""
         if self._builder is None:
-            return False
-        if scope == "event" and key.startswith(CASE_PREFIX):
-            self.irregular.reserved += 1
-            return False
-        known = self._wanted.get((scope, key))
-        if known is None:
-            known = self._wanted[scope, key] = self._builder.name_of(scope, key) is not None
-        return known
+            return None
+        self.irregular.reserved += scope == "event" and key.startswith(CASE_PREFIX)
+        attribute = (scope, key, declared)
+        if attribute not in self._settled:
+            name = self._builder.name_of(scope, key)
+            self._settled[attribute] = self._builder.kind_of(name, declared) if name else None
+        return self._settled[attribute]
 
     def _flush(self) -> None:
         """Hand what was found since the last time to the builder."""
@@ -188,13 +189,13 @@ class LogXml:
             self._builder.add(Run(scope, key, kind, np.array(values.rows, np.int64), text, values.lines))
 
 
-def read_full(stream: LogStream, keep: Callable[[str], bool] | None, as_text: frozenset[str]) -> EventLog:
+def read_full(stream: LogStream, keep: Callable[[str], bool] | None, kinds: Mapping[str, Kind]) -> EventLog:
     """Read any XES log from its first byte.
 
     Raises ``LogError`` for a file that is not a well-formed log (with its line), ``MixedKinds`` as
     ``ColumnBuilder.finish`` does.
     """
-    builder = ColumnBuilder(keep, as_text)
+    builder = ColumnBuilder(keep, kinds)
     xml = LogXml(stream.path, builder)
     started = False
     try:

@@ -112,7 +112,10 @@ class TimestampLaplace:
 
     With option ``noised: times`` each rounded time gets noise itself, before differences are taken. One raw time then
     moves one noised value, so that half the noise, s / epsilon, gives the same epsilon, and errors do not add up along
-    a case. Not so for scope case, where a time is bounded far more loosely than a gap.
+    a case. It is not the default, for the claim is about single times: who knows how the steps of a case follow each
+    other can average its n noised times, and finds out when the case as a whole took place the better the longer it is;
+    with gaps, one value (the start) tells that, and keeps its whole noise. Not offered for scope case, where a time is
+    bounded far more loosely than a gap.
 
     **Scope case** (bounded differential privacy of all times of a unit, given the control flow). The start is clamped to
     the window (W steps), each of at most M - 1 gaps to [0, longest_gap] (G steps). One case's times move the start by at

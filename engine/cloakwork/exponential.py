@@ -1,0 +1,28 @@
+"""The exponential function between two proved integers: what exact noise and exact thresholds rest on."""
+
+import math
+from fractions import Fraction
+from itertools import count
+
+
+def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
+    """Integers ``low <= 2**bits * exp(-x) <= high`` for a rational x >= 0, at most 2 apart for x <= 1.
+
+    exp(-x) = exp(-x/n)**n with n = ceil(x); the partial sums of the alternating series enclose exp(-y) for y <= 1.
+    """
+    whole = max(1, math.ceil(x))
+    guard = 1 << (bits + 8 + whole.bit_length())
+    low, high = _series(x / whole, Fraction(1, guard))
+    below, above = math.floor(low * guard), math.ceil(high * guard)
+    scale = guard ** (whole - 1) * (guard >> bits)
+    return below**whole // scale, -(-(above**whole) // scale)
+
+
+def _series(y: Fraction, error: Fraction) -> tuple[Fraction, Fraction]:
+    term = total = Fraction(1)
+    for k in count(1):
+        term *= -y / k
+        before, total = total, total + term
+        if abs(term) <= error:
+            return min(before, total), max(before, total)
+    raise AssertionError("unreachable: the terms of the series tend to zero")

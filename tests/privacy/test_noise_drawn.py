@@ -1,0 +1,93 @@
+"""What is charged is what was drawn: each mechanism's event names the scale that reaches the door of noise."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+import pytest
+from numpy.typing import NDArray
+
+from cloakwork.facts import Facts, Window
+from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
+from cloakwork.mechanisms.base import MapCases, Offer
+from cloakwork.mechanisms.registry import catalogue
+from cloakwork.noise import Noise, drawn_scale, secret
+from cloakwork.privacy_event import Composed, DiscreteLaplace, PrivacyEvent, Repeated
+from cloakwork.quantities import parse_duration
+
+DAY = "2024-01-01T00:00:00Z"
+
+
+class Recorder:
+    """A door that writes down the scales that pass it."""
+
+    def __init__(self) -> None:
+        self.scales: set[float] = set()
+        self.door: Noise = secret()
+
+    def laplace_counts(self, counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+        self.scales.add(drawn_scale(scale))
+        return self.door.laplace_counts(counts, scale)
+
+    def laplace_values(self, scale: float, size: int) -> NDArray[np.int64]:
+        self.scales.add(drawn_scale(scale))
+        return self.door.laplace_values(scale, size)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.door, name)
+
+
+def scales(event: PrivacyEvent) -> Iterator[float]:
+    """The scales of all discrete Laplace noise that an event charges for."""
+    match event:
+        case DiscreteLaplace(scale=scale):
+            yield scale
+        case Repeated(event=inner):
+            yield from scales(inner)
+        case Composed(events=events):
+            for each in events:
+                yield from scales(each)
+
+
+def log() -> EventLog:
+    """A hundred cases of three events."""
+    times = [f"2024-01-01T{hour:02}:00:00Z" for hour in (8, 9, 11)] * 100
+    frame = pl.DataFrame(
+        {CASE_ID: [str(i // 3) for i in range(300)], ACTIVITY: ["a", "b", "c"] * 100, TIMESTAMP: times}
+    )
+    return EventLog.from_polars(frame)
+
+
+FACTS = Facts(
+    longest_case=5,
+    longest_gap=parse_duration("2d"),
+    window=Window.model_validate({"start": DAY, "end": "2024-03-01T00:00:00Z"}),
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "goal"),
+    [
+        (
+            "variants/threshold",
+            DifferentialPrivacy(kind="differential-privacy", epsilon=0.7, delta=1e-6, over=("control-flow",)),
+        ),
+        ("timestamps/laplace", MetricPrivacy(kind="metric-privacy", epsilon=0.7, shift=parse_duration("10m"))),
+        (
+            "timestamps/laplace",
+            DifferentialPrivacy(kind="differential-privacy", epsilon=0.7, over=("timestamps",), neighbours="bounded"),
+        ),
+    ],
+)
+def test_events_charge_for_the_noise_drawn(name: str, goal: Guarantee) -> None:
+    """Every scale drawn is charged, and every scale charged is drawn."""
+    mechanism, recorder = catalogue()[name], Recorder()
+    offer = mechanism.offer(goal, FACTS, {})
+    assert isinstance(offer, Offer)
+    aggregate = mechanism.summarise(offer.params)
+    summary = aggregate.of(log()) if aggregate else pl.DataFrame()
+    action = mechanism.rewrite(offer.params, mechanism.decide(offer.params, summary, recorder), recorder)
+    if isinstance(action, MapCases):
+        action.apply(log())
+    assert set(scales(mechanism.event(offer.params, FACTS))) == recorder.scales
