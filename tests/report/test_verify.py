@@ -168,7 +168,7 @@ def test_a_payload_that_is_not_canonical_fails(published: Path, key: SigningKey)
     content = read_envelope((published / "statement.json").read_bytes()).content()
     (published / "statement.json").write_bytes(seal(json.dumps(json.loads(content), indent=1).encode(), key))
 
-    assert mismatches(published) == ("statement.json: its payload is not canonical JSON",)
+    assert mismatches(published) == ("statement.json: its payload is not in canonical form",)
 
 
 @pytest.mark.parametrize(
@@ -342,3 +342,16 @@ def test_a_statement_that_is_a_folder_fails(published: Path) -> None:
     (published / "statement.json").mkdir()
 
     assert "cannot be read" in mismatches(published)[0]
+
+
+def test_a_plan_of_another_version_says_which_version_to_verify_with(
+    publish_as: Callable[..., Published], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = publish_as(plan=a_plan(engine="9.9.9")).folder
+
+    def fail(_: object) -> None:
+        raise PlanUnsound("claims differ")
+
+    monkeypatch.setattr(verifying, "prove_again", fail)
+
+    assert "made by Cloakwork 9.9.9" in mismatches(folder)[0]

@@ -177,7 +177,12 @@ def predicate_digest(predicate: PrivacyStatement) -> str:
 def payload(predicate: PrivacyStatement, files: dict[str, str]) -> bytes:
     """The statement about ``files`` (name to SHA-256 in hex) as canonical JSON, ready to be signed."""
     subjects = tuple(Subject(name=name, digest=Sha256(sha256=digest)) for name, digest in sorted(files.items()))
-    return canonical(_as_json(Statement(subject=subjects, predicate=predicate)))
+    return in_canonical_form(Statement(subject=subjects, predicate=predicate))
+
+
+def in_canonical_form(statement: Statement) -> bytes:
+    """The bytes that are signed: the same for the same statement."""
+    return canonical(_as_json(statement))
 
 
 def digest_of(path: Path) -> str:

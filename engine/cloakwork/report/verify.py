@@ -8,6 +8,7 @@ passed on without it.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,10 +18,10 @@ from cloakwork.errors import CloakworkError, GuaranteeBroken, LogError, OutputEr
 from cloakwork.guarantees import KAnonymity
 from cloakwork.plan.model import Claim, Plan
 from cloakwork.report.annotate import differences, flat, read_stamp, stamp
-from cloakwork.report.dsse import Envelope, canonical, is_signed_by, read_envelope, read_json
+from cloakwork.report.dsse import Envelope, is_signed_by, read_envelope, read_json
 from cloakwork.report.keys import keyid_of, public_key, trusted_key
 from cloakwork.report.publish import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE
-from cloakwork.report.statement import PREDICATE_TYPE, PrivacyStatement, Statement, digest_of, state
+from cloakwork.report.statement import PREDICATE_TYPE, PrivacyStatement, Statement, digest_of, in_canonical_form, state
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -77,9 +78,10 @@ def read_statement(envelope: Envelope) -> Statement:
     content = envelope.content()
     try:
         value = read_json(content)
-        if canonical(value) != content:
-            raise VerificationFailed([f"{STATEMENT_FILE}: its payload is not canonical JSON"])
-        return Statement.model_validate(value)
+        statement = Statement.model_validate(value)
+        if in_canonical_form(statement) != content:
+            raise VerificationFailed([f"{STATEMENT_FILE}: its payload is not in canonical form"])
+        return statement
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
@@ -212,7 +214,9 @@ def _proof(plan: Plan) -> Iterator[Check]:
     try:
         proved = prove_again(plan)
     except _UNPROVABLE as error:
-        yield Check(False, f"{PLAN_FILE}: its claims cannot be derived again: {_first_line(error)}")
+        yield Check(
+            False, f"{PLAN_FILE}: its claims cannot be derived again: {_first_line(error)}{_other_engine(plan)}"
+        )
         return
     stated = tuple((claim.guarantee, claim.currency, claim.cost, claim.given) for claim in plan.claims)
     derived = tuple((claim.guarantee, claim.currency, claim.cost, claim.given) for claim in proved)
@@ -220,6 +224,14 @@ def _proof(plan: Plan) -> Iterator[Check]:
         yield Check(True, f"{PLAN_FILE}: every claim and cost was derived again from the steps")
     else:
         yield Check(False, f"{PLAN_FILE}: claims other than can be derived from its steps")
+
+
+def _other_engine(plan: Plan) -> str:
+    """What to try where another version made the plan: claims are worded, and costs computed, by the engine's version."""
+    here = version("cloakwork")
+    return (
+        "" if plan.engine == here else f" (made by Cloakwork {plan.engine}, this is {here}: verify with that version)"
+    )
 
 
 def _stamp(log: Path, plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
