@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,7 @@ def show(made: Plan) -> None:
     from rich.console import Console
     from rich.tree import Tree
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else UNCUT)
     meta = made.policy.metadata
     console.print(f"[bold]{meta.name} {meta.version}[/]  dataset {meta.dataset}, unit of privacy: {made.facts.unit}")
     tree = Tree("Plan", guide_style="dim")
@@ -80,6 +81,9 @@ def show(made: Plan) -> None:
 
 
 Lines = list[list[str]]
+
+UNCUT = 1000
+"""Columns where nobody looks at a terminal: a sentence stays on its line."""
 
 
 def _sections(made: Plan) -> Iterator[tuple[str, Lines]]:
@@ -127,5 +131,12 @@ def _cost(cost: Cost) -> str:
 
 
 def _short(value: Any) -> str:
+    """A setting on one line, without what is not set, cut at 80 characters."""
+    if isinstance(value, list):
+        value = [_without_nothing(item) for item in value]
     text = f"{value:g}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _without_nothing(value: Any) -> Any:
+    return {key: item for key, item in value.items() if item is not None} if isinstance(value, dict) else value

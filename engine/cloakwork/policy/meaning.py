@@ -96,11 +96,11 @@ def _tree_faults(leaves: Iterable[tuple[Steps, Any]]) -> Iterator[Finding]:
 
 def names_lead_somewhere(content: Content) -> Iterator[Finding]:
     """A guarantee or an exposure speaks of a column, or of an attribute that the policy declares and does not drop."""
+    names = [*COLUMNS, *(known for known in _mapping(content, "spec", "attributes") if not _is_glob(known))]
     for steps, name in [*_names_in_guarantees(content), *_exposed(content)]:
         if isinstance(name, Unsure) or not isinstance(name, str) or _is_released(content, name):
             continue
-        attributes = _mapping(content, "spec", "attributes")
-        guess = did_you_mean(name, [*COLUMNS, *(known for known in attributes if not _is_glob(known))])
+        guess = did_you_mean(name, names)
         fate = "which the policy drops" if _rule(content, name) else "which the policy does not declare"
         columns = f"{', '.join(COLUMNS)} or an attribute under spec.attributes"
         yield Finding(steps, f"names {shown(name)}, {fate}{guess}", f"use {columns}", of_key=steps[-1] == name)
@@ -240,7 +240,7 @@ def mechanisms_exist(content: Content, known: Collection[str]) -> Iterator[Findi
 
 
 def _is_glob(name: str) -> bool:
-    return any(sign in name for sign in "*?[")
+    return "*" in name or "?" in name or "[" in name
 
 
 def _mapping(content: Any, *steps: str) -> dict[str, Any]:
@@ -292,8 +292,10 @@ def _exposed(content: Content) -> Iterator[tuple[Steps, Any]]:
 def _rule(content: Content, name: str) -> dict[str, Any]:
     """The rule for an attribute, as ``Policy.rule`` finds it; empty when undeclared."""
     rules = _mapping(content, "spec", "attributes")
-    globs = sorted((glob for glob in rules if fnmatchcase(name, glob)), key=len, reverse=True)
-    rule = rules.get(name, rules[globs[0]] if globs else None)
+    if name in rules:
+        return rules[name] if isinstance(rules[name], dict) else {}
+    globs = sorted((glob for glob in rules if _is_glob(glob) and fnmatchcase(name, glob)), key=len, reverse=True)
+    rule = rules[globs[0]] if globs else None
     return rule if isinstance(rule, dict) else {}
 
 

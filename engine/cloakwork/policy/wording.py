@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -11,6 +12,8 @@ from rapidfuzz.distance import DamerauLevenshtein
 
 from cloakwork.policy.model import API_VERSION, Policy
 from cloakwork.policy.syntax import Step, Steps, Unsure, kind_of, shown
+
+MOST_COMPARED: Final = 200  # words; a suggestion out of more would be luck
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +32,13 @@ def nearest(word: object, known: Iterable[str]) -> str | None:
     >>> nearest("epsilom", ["epsilon", "delta"])
     'epsilon'
     """
-    text = str(word)
+    text, names = str(word), sorted(islice(known, MOST_COMPARED))
     most = max(1, len(text) // 3)
-    found = process.extractOne(text, sorted(known), scorer=DamerauLevenshtein.distance, processor=str.lower)
-    if found and found[1] <= most:
+    distance = DamerauLevenshtein.distance
+    found = process.extractOne(text, names, scorer=distance, processor=str.lower, score_cutoff=most)
+    if found:
         return str(found[0])
-    grown = [name for name in sorted(known) if len(text) > 2 and (text in name or name in text) and len(name) > 2]
+    grown = [name for name in names if min(len(text), len(name)) > 2 and (text in name or name in text)]
     return grown[0] if grown else None
 
 

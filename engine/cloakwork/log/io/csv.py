@@ -2,24 +2,27 @@
 
 import csv
 import io
+import itertools
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 import polars as pl
 
 from cloakwork.errors import LogError
-from cloakwork.log.eventlog import TIME_TYPE, EventLog
+from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io.flat import flat_table, standard_names
 from cloakwork.log.io.output import open_output
 from cloakwork.log.io.source import LogStream, empty_file, shown
+from cloakwork.log.io.times import parse_times
 
 _SEPARATORS: Final = ",;\t"
 _BOM: Final = "\ufeff"
 _WRITTEN: Final = "%Y-%m-%dT%H:%M:%S%.6f+00:00"
 _ZONED: Final = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?[+-]\d{2}:\d{2}$"
-_INTEGER: Final = r"^[+-]?\d+$"
+_CODE: Final = r"^[+-]?(0\d|\d{16})"  # more digits than a decimal number keeps, or zeros in front: no number
+_PROBED: Final = 32
 _MEND: Final = "mend that line, or export the file again"
 
 
@@ -50,7 +53,8 @@ def read_csv(
 
 def _refuse_other_encodings(path: Path, data: bytes) -> None:
     try:
-        data.decode()
+        if not data.isascii():
+            data.decode()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise LogError(path, "the file is not in UTF-8", line=line, hint="save it as UTF-8") from None
@@ -62,9 +66,9 @@ def _header(path: Path, data: bytes) -> tuple[str, list[str]]:
     seen = Counter(line)
     separator = max(_SEPARATORS, key=lambda char: seen[char])
     try:
-        header = next(csv.reader(io.StringIO(_text(data)), delimiter=separator, strict=True), [])
-    except csv.Error as error:
-        raise LogError(path, f"the header cannot be read ({error})", line=1, hint=_MEND) from None
+        _, header = next(_rows(data, separator))
+    except _BrokenQuotes as broken:
+        raise LogError(path, f"the header cannot be read ({broken})", line=1, hint=_MEND) from None
     repeated = [name for name, count in Counter(header).items() if count > 1 and name.strip()]
     if repeated:
         raise LogError(
@@ -73,8 +77,23 @@ def _header(path: Path, data: bytes) -> tuple[str, list[str]]:
     return separator, header
 
 
-def _text(data: bytes) -> str:
-    return data.decode().removeprefix(_BOM)
+class _BrokenQuotes(Exception):
+    def __init__(self, line: int, message: str) -> None:
+        self.line = line
+        super().__init__(message)
+
+
+def _rows(data: bytes, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """The rows as Python reads them, each with the line it starts on: slow, for the header and for finding a fault."""
+    text = io.TextIOWrapper(io.BytesIO(data), "utf-8-sig", newline="")
+    reader = csv.reader(text, delimiter=separator, strict=True)
+    line = 1
+    try:
+        for row in reader:
+            yield line, row
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise _BrokenQuotes(line, str(error)) from None
 
 
 def _table(path: Path, data: bytes, separator: str, header: list[str]) -> pl.DataFrame:
@@ -92,7 +111,7 @@ def _table(path: Path, data: bytes, separator: str, header: list[str]) -> pl.Dat
     if _may_lack_fields(data, separator, table) and (broken := _broken_row(path, data, separator, len(header))):
         raise broken
     table.columns = [name if name.strip() else f"\0{place}" for place, name in enumerate(header)]
-    return table.with_columns(pl.when(pl.all() != "").then(pl.all()))
+    return table.with_columns(pl.when(pl.all() != "").then(pl.all())) if b'""' in data else table
 
 
 def _may_lack_fields(data: bytes, separator: str, table: pl.DataFrame) -> bool:
@@ -106,45 +125,54 @@ def _may_lack_fields(data: bytes, separator: str, table: pl.DataFrame) -> bool:
 
 def _broken_row(path: Path, data: bytes, separator: str, width: int) -> LogError | None:
     """The first row that has too few or too many fields or whose quotes do not fit; None when all rows are whole."""
-    reader = csv.reader(io.StringIO(_text(data), newline=""), delimiter=separator, strict=True)
-    start = 1
     try:
-        for row in reader:
+        for line, row in _rows(data, separator):
             if row and len(row) != width:
                 said = f"the row has {len(row)} fields, the header {width}"
-                return LogError(path, said, line=start, hint=_MEND)
-            start = reader.line_num + 1
-    except csv.Error as error:
-        return LogError(path, f"the quotes do not fit ({error})", line=start, hint=_MEND)
+                return LogError(path, said, line=line, hint=_MEND)
+    except _BrokenQuotes as broken:
+        return LogError(path, f"the quotes do not fit ({broken})", line=broken.line, hint=_MEND)
     return None
 
 
 def _line_of(data: bytes, separator: str, row: int) -> int:
     """The line on which data row ``row`` (from 0) starts."""
-    reader = csv.reader(io.StringIO(_text(data), newline=""), delimiter=separator)
-    for _ in range(row + 1):
-        next(reader)
-    return reader.line_num + 1
+    return next(itertools.islice(_rows(data, separator), row + 1, None))[0]
 
 
 def _inferred(text: pl.Series) -> pl.Series:
     """A column as numbers, truth values or times, if every value reads as one; otherwise as it is."""
     if text.null_count() == len(text):
         return text
-    present = text.null_count()
-    integers = text.cast(pl.Int64, strict=False)
-    if integers.null_count() == present and (integers.cast(pl.String) == text).all():
-        return integers
-    decimals = text.cast(pl.Float64, strict=False)
-    if decimals.null_count() == present and decimals.is_finite().all() and not text.str.contains(_INTEGER).all():
-        return decimals
-    lowered = text.str.to_lowercase()
-    if lowered.is_in(["true", "false"]).all():
-        return lowered == "true"
-    if text.str.contains(_ZONED).all():
-        times = text.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f%:z", strict=False, time_unit="us").cast(TIME_TYPE)
-        return times if times.null_count() == present else text
+    probe = text.drop_nulls().head(_PROBED)  # most columns are settled by their first values
+    for read in (_integers, _decimals, _truths, _times):
+        if read(probe) is not None and (values := read(text)) is not None:
+            return values
     return text
+
+
+def _integers(text: pl.Series) -> pl.Series | None:
+    values = text.cast(pl.Int64, strict=False)
+    same = values.null_count() == text.null_count() and (values.cast(pl.String) == text).all()
+    return values if same else None
+
+
+def _decimals(text: pl.Series) -> pl.Series | None:
+    values = text.cast(pl.Float64, strict=False)
+    numbers = values.null_count() == text.null_count() and values.is_finite().all()
+    return values if numbers and not text.str.contains(_CODE).any() else None
+
+
+def _truths(text: pl.Series) -> pl.Series | None:
+    lowered = text.str.to_lowercase()
+    return lowered == "true" if lowered.is_in(["true", "false"]).all() else None
+
+
+def _times(text: pl.Series) -> pl.Series | None:
+    if not text.str.contains(_ZONED).all():
+        return None
+    values = parse_times(text).values
+    return values if values.null_count() == text.null_count() else None
 
 
 def write_csv(log: EventLog, path: Path) -> None:

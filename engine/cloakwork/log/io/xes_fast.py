@@ -279,13 +279,13 @@ class _FastReader:
         ending = np.flatnonzero(table.kind[gap] < 0)
         if ending.tolist() != ([len(gap) - 1] if last else []):
             raise Declined("markup behind the end of the log, or no end")
-        moving = np.flatnonzero(table.enters[gap] != _ANYWHERE)
-        places = np.concatenate([[self._place], table.leaves[gap[moving]]]).astype(np.int8)
-        if (places[:-1] != table.enters[gap[moving]]).any():
+        moves = table.enters[gap] != _ANYWHERE
+        moving = gap[moves]
+        places = np.concatenate([[self._place], table.leaves[moving]]).astype(np.int8)
+        if (places[:-1] != table.enters[moving]).any():
             raise Declined("tags that do not fit each other")
-        place = places[np.searchsorted(moving, np.arange(len(gap)), side="right")]
         self._place = int(places[-1])
-        return place
+        return places[np.cumsum(moves)]
 
     def _open(self, gap: NDArray[np.int64], place: NDArray[np.int8]) -> NDArray[np.int64]:
         """Tell the builder of the traces and events that open; the ordinal of the one open after each piece."""

@@ -1,0 +1,89 @@
+"""Many at once, and killed at any moment: the ledger never shows less spent than what was released.
+
+``CLOAKWORK_KILLS`` sets how many runs are killed (5 by default, to keep the suite quick).
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from cloakwork.accounting.ledger import Ledger
+from conftest import EXAMPLES, ROOT
+
+POLICY = ROOT / "policies" / "dp-control-flow.yaml"
+KILLS = int(os.environ.get("CLOAKWORK_KILLS", "5"))
+
+
+def budget_for(releases: int, folder: Path) -> Path:
+    """The shipped policy with a total that covers so many releases of epsilon 1, delta 1e-6."""
+    lines, kept = POLICY.read_text("utf-8").splitlines(), []
+    skipping = False
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        if line.strip().startswith("budget:"):
+            skipping = True
+            kept += ["  budget:", f"    total: {{epsilon: {releases}.0, delta: {releases}.0e-6}}"]
+        elif not (skipping and (not line.strip() or indent > 2)):
+            skipping = False
+            kept.append(line)
+    policy = folder / "policy.yaml"
+    policy.write_text("\n".join(kept) + "\n", "utf-8")
+    return policy
+
+
+def start(policy: Path, out: Path, ledger: str) -> "subprocess.Popen[bytes]":
+    """One ``apply`` in a process of its own."""
+    command = [
+        sys.executable,
+        "-m",
+        "cloakwork",
+        "apply",
+        policy,
+        EXAMPLES / "hospital.xes.gz",
+        "--out",
+        out,
+        "--ledger",
+        ledger,
+    ]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    path = os.pathsep.join([str(ROOT / "engine"), os.environ.get("PYTHONPATH", "")])
+    return subprocess.Popen([str(part) for part in command], env=os.environ | {"PYTHONPATH": path}, **quiet)
+
+
+def test_thirty_at_once_spend_what_ten_may(tmp_path: Path, ledger: str) -> None:
+    """Thirty concurrent releases on one fresh ledger with budget for ten: ten succeed, twenty exit 4."""
+    policy = budget_for(10, tmp_path)
+    running = [start(policy, tmp_path / f"out{i}", ledger) for i in range(30)]
+    codes = sorted(process.wait(timeout=600) for process in running)
+    assert codes == [0] * 10 + [4] * 20
+    assert sum((tmp_path / f"out{i}").is_dir() for i in range(30)) == 10
+    assert len(Ledger(ledger).history()) == 10
+    assert Ledger(ledger).verify() is None
+
+
+def test_killed_at_any_moment(tmp_path: Path, ledger: str) -> None:
+    """A killed run leaves no half release, and never a release that the ledger does not show as spent."""
+    policy = budget_for(1000, tmp_path)
+    begun = time.monotonic()
+    assert start(policy, tmp_path / "whole", ledger).wait(timeout=600) == 0
+    whole = time.monotonic() - begun
+    for run in range(KILLS):
+        process = start(policy, tmp_path / f"out{run}", ledger)
+        time.sleep(random.SystemRandom().uniform(0.2, 1.1) * whole)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        releases = [folder for folder in tmp_path.iterdir() if folder.is_dir() and not folder.name.startswith(".")]
+        assert len(releases) <= len(Ledger(ledger).history())
+        assert all(complete(folder) for folder in releases)
+    assert start(policy, tmp_path / "after", ledger).wait(timeout=600) == 0
+    assert [folder.name for folder in tmp_path.iterdir() if folder.name.startswith(".")] == []
+    assert Ledger(ledger).verify() is None
+
+
+def complete(folder: Path) -> bool:
+    """Whether everything that a release consists of is there."""
+    return {"internal", "plan.json", "statement.json"} < {path.name for path in folder.iterdir()}
