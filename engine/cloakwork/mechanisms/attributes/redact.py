@@ -63,7 +63,7 @@ class Redact:
     """
 
     name: ClassVar[str] = "attributes/redact"
-    summary: ClassVar[str] = "drops, keeps, pseudonymises or generalises attributes"
+    summary: ClassVar[str] = "Drops, keeps, pseudonymises or generalises attributes."
     proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(
         "Dropped attributes are absent from the release. Kept, pseudonymised and generalised ones are exposed: a "
