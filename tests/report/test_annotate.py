@@ -5,11 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from cloakwork.lineage import Lineage
 from cloakwork.log.io import Attribute, read_annotations
+from cloakwork.plan.model import Treated
 from cloakwork.report.annotate import differences, flat, read_stamp, stamp
 from cloakwork.report.publish import Published
 from cloakwork.report.statement import NOT_PRIVATE, predicate_digest, state
 from report.conftest import a_plan
+
+PARTS = ("operation type", "level", "target")
 
 
 @pytest.mark.parametrize("format_", ["xes", "xes.gz", "parquet"])
@@ -34,6 +38,31 @@ def test_it_names_operations_in_the_privacy_extensions_words(published: Path) ->
     assert said[f"{first}/privacy:level"] == "case"
     assert said[f"{second}/privacy:operation type"] == "addition"
     assert said[f"{second}/privacy:target"] == "timestamps"
+
+
+def test_each_treatment_is_an_operation_of_its_own() -> None:
+    plan = a_plan()
+    treated = tuple(
+        Treated(attribute=name, column=name, treatment=treatment, why="")
+        for name, treatment in (("age", "generalise"), ("doctor", "pseudonymise"), ("ward", "generalise"))
+    )
+    redact = plan.steps[1].model_copy(
+        update={"mechanism": "attributes/redact", "lineage": Lineage(writes=frozenset({"age", "doctor", "ward"}))}
+    )
+    bound = plan.steps[1].model_copy(update={"mechanism": "bound", "lineage": Lineage()})
+    plan = a_plan(steps=(bound, redact), attributes=treated)
+
+    said = flat(stamp(plan, state(plan, "r1", private=True)))
+
+    found = [
+        tuple(said[f"privacy:anonymizations/privacy:anonymizer{number}/privacy:{part}"] for part in PARTS)
+        for number in (1, 2, 3)
+    ]
+    assert found == [
+        ("suppression", "case", "*"),
+        ("generalization", "attribute", "age, ward"),
+        ("cryptography", "attribute", "doctor"),
+    ]
 
 
 def test_figures_are_figures(published: Path) -> None:

@@ -6,7 +6,7 @@ exposed, and which signed statement belongs to the log. Neither holds anything f
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
@@ -24,11 +24,8 @@ EXTENSIONS: Final = (PRIVACY, CLOAKWORK)
 _SCHEMA: Final = "ARROW:schema"
 _UNWRITABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _OPERATIONS: Final = (
-    ("*drop*", "suppression"),
-    ("*redact*", "suppression"),
-    ("bound*", "suppression"),
-    ("*pseudonymise*", "cryptography"),
-    ("*generalise*", "generalization"),
+    ("attributes/redact", "suppression"),
+    ("bound", "suppression"),
     ("kanon/tlkc", "suppression"),
     ("kanon/*", "condensation"),
     ("*histogram*", "substitution"),
@@ -37,21 +34,31 @@ _OPERATIONS: Final = (
     ("attributes/*", "addition"),
 )
 """Our mechanisms in the extension's words; adding noise counts as *addition* there. The first glob that fits wins."""
+_TREATMENTS: Final = {"generalise": "generalization", "pseudonymise": "cryptography", "drop": "suppression"}
+_ALL: Final = "*"
 
 
 def stamp(plan: Plan, statement: PrivacyStatement) -> tuple[Attribute, ...]:
     """The log attributes of a release of ``plan`` with ``statement`` as its predicate."""
-    steps = [step for step in plan.steps if step.lineage.writes]
+    operations = [
+        (step.mechanism, _operation(step, word, targets))
+        for step in plan.steps
+        for word, targets in _operations(step, plan).items()
+    ]
     anonymizers = [
-        Attribute(f"privacy:anonymizer{number}", step.mechanism, _operation(step))
-        for number, step in enumerate(steps, start=1)
+        Attribute(f"privacy:anonymizer{number}", mechanism, said)
+        for number, (mechanism, said) in enumerate(operations, start=1)
     ]
     guarantees = [
         Attribute(f"cloakwork:guarantee{number}", claim.guarantee.kind, _parameters(claim, statement))
         for number, claim in enumerate(statement.guarantees, start=1)
     ]
     exposed = [
-        Attribute(f"cloakwork:column{number}", _text(column.column), (_said("reason", column.reason),))
+        Attribute(
+            f"cloakwork:column{number}",
+            _text(column.column),
+            (_said("tells", column.says), _said("reason", column.reason)),
+        )
         for number, column in enumerate(statement.exposed, start=1)
     ]
     lists = {"privacy:anonymizations": anonymizers, "cloakwork:exposed": exposed, "cloakwork:guarantees": guarantees}
@@ -106,13 +113,23 @@ def differences(expected: dict[str, str], found: dict[str, str]) -> tuple[str, .
     return (*missing, *unknown, *changed)
 
 
-def _operation(step: Step) -> tuple[Attribute, ...]:
-    operation = next((word for glob, word in _OPERATIONS if fnmatchcase(step.mechanism, glob)), "substitution")
-    level = "case" if CONTROL_FLOW in step.lineage.writes else "attribute"
+def _operations(step: Step, plan: Plan) -> dict[str, list[str]]:
+    """What a step does, in the extension's words, and to which columns; it may treat each of them otherwise."""
+    usual = next((word for glob, word in _OPERATIONS if fnmatchcase(step.mechanism, glob)), "substitution")
+    treatments = {item.column: item.treatment for item in plan.attributes}
+    operations: dict[str, list[str]] = {}
+    for column in sorted(step.lineage.writes) or [_ALL]:
+        word = _TREATMENTS.get(treatments.get(column, ""), usual) if column != _ALL else usual
+        operations.setdefault(word, []).append(column)
+    return operations
+
+
+def _operation(step: Step, word: str, targets: Sequence[str]) -> tuple[Attribute, ...]:
+    whole = bool({CONTROL_FLOW, _ALL} & set(targets)) and not step.mechanism.startswith("attributes/")
     return (
-        Attribute("privacy:operation type", operation),
-        Attribute("privacy:level", level),
-        Attribute("privacy:target", _text(", ".join(sorted(step.lineage.writes)))),
+        Attribute("privacy:operation type", word),
+        Attribute("privacy:level", "case" if whole else "attribute"),
+        Attribute("privacy:target", _text(", ".join(targets))),
     )
 
 

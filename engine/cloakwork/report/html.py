@@ -115,7 +115,7 @@ def _arrow(start: Box, end: Box) -> Arrow:
 
 
 def _writes(step: PublicStep) -> str:
-    shown = ", ".join(step.writes) or "nothing"
+    shown = ", ".join(step.writes) or "no column rewritten"
     return shown if len(shown) <= 28 else shown[:27] + "…"
 
 
