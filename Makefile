@@ -40,8 +40,7 @@ install: .venv/.all ## install every extra: mining, generative (torch), spark, t
 
 .PHONY: bench
 bench: .venv/.test ## run the benchmarks
-	@ls benchmarks/bench_*.py >/dev/null 2>&1 || echo "no benchmarks yet: there is no benchmarks/bench_*.py"
-	@set -e; for bench in $(wildcard benchmarks/bench_*.py); do echo "== $$bench"; $(BIN)/python "$$bench"; done
+	@set -e; for bench in $(wildcard benchmarks/*.py); do echo "== $$bench"; $(BIN)/python "$$bench"; done
 
 .PHONY: lint
 lint: .venv/.test ## check style, types and floors

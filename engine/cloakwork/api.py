@@ -14,7 +14,8 @@ from cloakwork.report.keys import SigningKey
 from cloakwork.report.keys import signing_key as find_key
 from cloakwork.report.publish import Published, check_destination
 from cloakwork.report.publish import publish as publish_release
-from cloakwork.report.verify import verify
+from cloakwork.report.verify import Verification
+from cloakwork.report.verify import verify as verify_release
 
 
 def apply(
@@ -53,6 +54,15 @@ def publish(
     """
     key = signing_key if isinstance(signing_key, SigningKey) else find_key(signing_key)
     return publish_release(release, Path(out), signing_key=key, reporter=reporter)
+
+
+def verify(folder: str | Path, *, public_key: str | Path | None = None) -> Verification:
+    """Check a release folder against its signed statement, and measure again what can be measured.
+
+    ``public_key``: the signer's (PEM); by default a key that signed here before. Raises VerificationFailed with every
+    mismatch.
+    """
+    return verify_release(Path(folder), public_key=None if public_key is None else Path(public_key))
 
 
 __all__ = ["apply", "check_destination", "load_policy", "make_plan", "publish", "read_log", "verify"]

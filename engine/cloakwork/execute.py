@@ -23,7 +23,7 @@ from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.noise import Noise, secret
 from cloakwork.plan.choose import Catalogue
 from cloakwork.plan.model import Claim, Plan, Step
-from cloakwork.plan.passes import RELEASED, totals
+from cloakwork.plan.passes import totals
 from cloakwork.plan.prove import prove
 from cloakwork.release import Internal, Release, StepRecord, Verdict
 
@@ -53,15 +53,8 @@ class Stopwatch:
 
 def wanted(plan: Plan) -> Callable[[str], bool]:
     """Which attributes of the source the plan needs at all; a reader may skip the others."""
-    by_rule = {item.attribute: item.treatment for item in plan.attributes}
     needed = {CASE_ID, ACTIVITY, TIMESTAMP, plan.facts.unit.attribute}
-
-    def needs(attribute: str) -> bool:
-        rule = plan.policy.rule(attribute)
-        name = next((name for name, known in plan.policy.spec.attributes.items() if known is rule), None)
-        return attribute in needed or (name is not None and by_rule[name] in RELEASED)
-
-    return needs
+    return lambda attribute: attribute in needed or plan.releases(attribute)
 
 
 def execute(
@@ -151,7 +144,7 @@ def _prepared(log: EventLog, plan: Plan) -> EventLog:
         for name in log.events.columns
         if name in names or (needs(name) and name not in (ACTIVITY, TIMESTAMP))
     )
-    _require(events, activity, plan, timestamp)
+    _require(log, events, plan)
     events = _complete(events)
     cases = log.cases.select(name for name in log.cases.columns if name == CASE_ID or needs(name))
     ordered = (
@@ -159,21 +152,28 @@ def _prepared(log: EventLog, plan: Plan) -> EventLog:
         if timestamp != TIMESTAMP
         else replace(log, events=events, cases=cases)
     )
-    released = {item.column for item in plan.attributes if item.treatment in RELEASED}
     _no_hidden_times(ordered, plan)
-    return ordered if TIMESTAMPS in released else replace(ordered, events=ordered.events.drop(TIMESTAMP))
+    return ordered if TIMESTAMPS in plan.released else replace(ordered, events=ordered.events.drop(TIMESTAMP))
 
 
-def _require(events: pl.DataFrame, activity: str, plan: Plan, timestamp: str) -> None:
-    """Refuse a log that lacks the attributes the policy is about, where refusing gives nobody away."""
-    if events.height == 0 or any(claim.currency == "unit" and not claim.given for claim in plan.claims):
+def _require(log: EventLog, events: pl.DataFrame, plan: Plan) -> None:
+    """Refuse a log that nowhere has the attributes the policy is about; which attributes a file has is its schema.
+
+    Under differential privacy over the control flow a log without activities is a log without cases, and gives an empty
+    release; but a unit that no case names would leave persons with several cases unprotected, so that is refused too.
+    """
+    unit, names = plan.facts.unit.attribute, {CONTROL_FLOW: ACTIVITY, TIMESTAMPS: TIMESTAMP}
+    if events.height == 0:
         return
-    covered = {column for claim in plan.claims for column in claim.guarantee.over}
-    for column, standard, name in ((CONTROL_FLOW, ACTIVITY, activity), (TIMESTAMPS, TIMESTAMP, timestamp)):
-        if column in covered and standard not in events.columns:
-            raise MechanismError(
-                "input", f"the log has no attribute '{name}'; name its column with --column {standard}=NAME"
-            )
+    if unit is not None and unit not in log.cases.columns:
+        raise MechanismError(
+            "bound", f"no case has '{unit}', the policy's unit of privacy; it must be a case attribute"
+        )
+    if any(claim.currency == "unit" and not claim.given for claim in plan.claims):
+        return
+    for column in {column for claim in plan.claims for column in claim.guarantee.over} & names.keys():
+        if names[column] not in events.columns:
+            raise MechanismError("input", f"no event has {column}; say where with --column {names[column]}=COLUMN")
 
 
 def _complete(events: pl.DataFrame) -> pl.DataFrame:
@@ -217,21 +217,11 @@ def fresh(log: EventLog, noise: Noise) -> EventLog:
 def _finished(log: EventLog, plan: Plan, noise: Noise) -> EventLog:
     """Fresh cases, with nothing but the columns that the plan releases."""
     result = fresh(log, noise)
-    released = {item.column for item in plan.attributes if item.treatment in RELEASED}
-    hidden = [TIMESTAMP] if TIMESTAMPS not in released else []
-    hidden += [
-        name for name in log.cases.columns if name == plan.facts.unit.attribute and not wanted_in_release(plan, name)
-    ]
+    hidden = [TIMESTAMP] if TIMESTAMPS not in plan.released else []
+    hidden += [name for name in log.cases.columns if name == plan.facts.unit.attribute and not plan.releases(name)]
     return replace(
         result, events=result.events.drop(hidden, strict=False), cases=result.cases.drop(hidden, strict=False)
     )
-
-
-def wanted_in_release(plan: Plan, attribute: str) -> bool:
-    """Whether the policy lets ``attribute`` leave the house in any form."""
-    rule = plan.policy.rule(attribute)
-    names = [name for name, known in plan.policy.spec.attributes.items() if known is rule]
-    return any(item.attribute in names and item.treatment in RELEASED for item in plan.attributes)
 
 
 def _verdict(claim: Claim, log: EventLog) -> Verdict:

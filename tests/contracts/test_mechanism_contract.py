@@ -4,9 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 from cloakwork.facts import Facts, Unit, Window
 from cloakwork.guarantees import DifferentialPrivacy, KAnonymity, MetricPrivacy
-from cloakwork.lineage import TIMESTAMPS
+from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.mechanisms.kanon.pretsa import Pretsa
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
+from cloakwork.mechanisms.variants.threshold import VariantThreshold
 from contracts.mechanism_contract import MechanismContract
 
 
@@ -32,3 +33,12 @@ class TestTimestampLaplace(MechanismContract):
         longest_gap=timedelta(days=2),
         longest_case=10,
     )
+
+
+class TestVariantThreshold(MechanismContract):
+    mechanism = VariantThreshold()
+    goals = (
+        DifferentialPrivacy(kind="differential-privacy", epsilon=1, delta=1e-3, over=(CONTROL_FLOW,)),
+        DifferentialPrivacy(kind="differential-privacy", epsilon=20, delta=1e-1, over=(CONTROL_FLOW,)),
+    )
+    facts = Facts(unit=Unit(attribute="case:row", max_cases=2))

@@ -16,10 +16,10 @@ from cloakwork.log.io import read_log
 from conftest import SHARED, Said
 
 LOGS, POLICIES = SHARED / "logs", SHARED / "contract" / "policies"
-JOBS = [("kanon-then-dp-time", log) for log in KANON] + [("dp-control-flow", log) for log in DP]
 pytestmark = pytest.mark.skipif(not LOGS.is_dir(), reason="the real logs are not beside this checkout")
 KANON = ["sepsis", "receipt", "road_traffic_fines"]
 DP = ["bpic2012_a", "road_traffic_fines"]
+JOBS = [("kanon-then-dp-time", log) for log in KANON] + [("dp-control-flow", log) for log in DP]
 
 
 @pytest.fixture(scope="module")

@@ -39,7 +39,7 @@ class Bound:
     """
 
     name: ClassVar[str] = "bound"
-    summary: ClassVar[str] = "bounds how much of the log one protected unit can account for"
+    summary: ClassVar[str] = "Bounds how much of the log one protected unit can account for."
     proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(
         "One unit more or less in the log changes at most max_cases cases of the output; the cut of one unit does not "

@@ -9,11 +9,14 @@ from cloakwork.budget import Cost, Currency
 from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
 from cloakwork.lineage import Lineage
-from cloakwork.policy.model import Policy
+from cloakwork.policy.model import Policy, most_specific
 from cloakwork.privacy_event import PrivacyEvent
 from cloakwork.quantities import Frozen
 
 PLAN_FORMAT: Final = "cloakwork/plan/v1"
+
+RELEASED: Final = ("keep", "pseudonymise", "generalise", "protect")
+"""Treatments that let an attribute leave the house in some form."""
 
 
 class Step(Frozen):
@@ -89,3 +92,13 @@ class Plan(Frozen):
     charges: tuple[Charge, ...]
     considered: tuple[Considered, ...]
     warnings: tuple[str, ...] = ()
+
+    @property
+    def released(self) -> frozenset[str]:
+        """The columns that leave the house, in whatever form."""
+        return frozenset(item.column for item in self.attributes if item.treatment in RELEASED)
+
+    def releases(self, attribute: str) -> bool:
+        """Whether an attribute of the source leaves the house in any form."""
+        rule = most_specific(attribute, (item.attribute for item in self.attributes))
+        return any(item.attribute == rule and item.treatment in RELEASED for item in self.attributes)

@@ -15,11 +15,10 @@ from cloakwork.mechanisms.attributes.redact import RedactParams, Treatment
 from cloakwork.mechanisms.bound import BoundParams
 from cloakwork.plan.choose import Catalogue, choose, step_of
 from cloakwork.plan.derive import goal_name
-from cloakwork.plan.model import Considered, Exposure, Step, Treated
+from cloakwork.plan.model import RELEASED, Considered, Exposure, Step, Treated
 from cloakwork.policy.model import AttributeRule, Budget, Limit, Policy, Role
 
 CURRENCIES: Final[tuple[Currency, ...]] = ("unit", "metric", "local")
-RELEASED: Final = ("keep", "pseudonymise", "generalise", "protect")
 
 
 @dataclass(frozen=True, slots=True)

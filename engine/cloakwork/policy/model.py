@@ -4,6 +4,7 @@ These models are the judge of a policy; ``schemas/privacy-policy-v1.json`` is ge
 the sentence that an author reads in the editor.
 """
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Final, Literal
@@ -279,6 +280,12 @@ class Spec(Frozen):
     output: Annotated[Output, Field(description="How the release is written")] = Output()
 
 
+def most_specific(attribute: str, names: Iterable[str]) -> str | None:
+    """Which of ``names`` decides about ``attribute``: its own name, else the longest glob that matches, else None."""
+    fitting = [name for name in names if name == attribute or fnmatchcase(attribute, name)]
+    return max(fitting, key=lambda name: (name == attribute, len(name)), default=None)
+
+
 class Policy(Frozen):
     """A privacy policy, version 1."""
 
@@ -291,11 +298,8 @@ class Policy(Frozen):
 
     def rule(self, attribute: str) -> AttributeRule | None:
         """The rule for one attribute: its own name first, then the longest glob that matches; None when undeclared."""
-        rules = self.spec.attributes
-        if attribute in rules:
-            return rules[attribute]
-        globs = sorted((glob for glob in rules if fnmatchcase(attribute, glob)), key=len, reverse=True)
-        return rules[globs[0]] if globs else None
+        name = most_specific(attribute, self.spec.attributes)
+        return None if name is None else self.spec.attributes[name]
 
     def attribute_with(self, role: Role) -> str | None:
         """The attribute that the policy gives ``role`` by name, if any."""

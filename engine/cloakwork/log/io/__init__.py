@@ -5,12 +5,12 @@ and told in ``EventLog.notes``. ``write_log`` writes nothing but the columns of 
 """
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from cloakwork.errors import OutputError
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.io.annotation import Attribute, Extension, read_annotations
+from cloakwork.log.io.annotation import Attribute, Extension, read_annotations, utc_text
 from cloakwork.log.io.csv import read_csv, write_csv
 from cloakwork.log.io.parquet import read_parquet, write_parquet
 from cloakwork.log.io.source import Format, format_of
@@ -74,7 +74,7 @@ def _flattened(annotations: tuple[Attribute, ...], above: str = "") -> list[tupl
         name = f"{above}/{attribute.key}" if above else attribute.key
         value = attribute.value
         if isinstance(value, datetime):
-            value = value.astimezone(UTC).isoformat(timespec="microseconds")
+            value = utc_text(value)
         if value is not None:
             pairs.append((name, str(value)))
         pairs += _flattened(attribute.children, name)

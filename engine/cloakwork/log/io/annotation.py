@@ -19,7 +19,8 @@ _ELEMENTS: Final = {"string", "id", "int", "float", "boolean", "date", "list", "
 class Attribute:
     """One attribute of the log element.
 
-    Its XES type follows from the Python type of ``value``; a ``datetime`` needs a zone. With ``value`` None it is a list,
+    Its XES type follows from the Python type of ``value``; a ``datetime`` without a zone is
+    taken as UTC. With ``value`` None it is a list,
     and ``children`` are the entries; otherwise ``children`` are nested attributes.
     """
 
@@ -118,6 +119,12 @@ class _Header:
             return parse_value(element, text)
         except ValueError:
             raise self._fault(f"the value of a <{element}> is none", "write the file again") from None
+
+
+def utc_text(moment: datetime) -> str:
+    """A moment in UTC, as a log writes it; one without a zone is taken as UTC."""
+    zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return zoned.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def parse_value(element: str, text: str | None) -> Value:

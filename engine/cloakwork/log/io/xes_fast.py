@@ -285,7 +285,8 @@ class _FastReader:
         if (places[:-1] != table.enters[moving]).any():
             raise Declined("tags that do not fit each other")
         self._place = int(places[-1])
-        return places[np.cumsum(moves)]
+        place: NDArray[np.int8] = places[np.cumsum(moves)]
+        return place
 
     def _open(self, gap: NDArray[np.int64], place: NDArray[np.int8]) -> NDArray[np.int64]:
         """Tell the builder of the traces and events that open; the ordinal of the one open after each piece."""

@@ -6,7 +6,7 @@ caller states. Characters that XML 1.0 cannot express (most control characters, 
 
 import math
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 from xml.sax.saxutils import quoteattr
@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from cloakwork.log.eventlog import CASE_PREFIX, EventLog
-from cloakwork.log.io.annotation import Attribute, Extension
+from cloakwork.log.io.annotation import Attribute, Extension, utc_text
 from cloakwork.log.io.output import open_output
 
 _BATCH: Final = 50_000  # events a time, so that the text of a large log never lies in memory whole
@@ -84,7 +84,7 @@ def _typed(value: str | int | float | bool | datetime) -> tuple[str, str]:
         case float():
             return "float", _float_text(value)
         case datetime():
-            return "date", value.astimezone(UTC).isoformat(timespec="microseconds")
+            return "date", utc_text(value)
     return "string", value
 
 

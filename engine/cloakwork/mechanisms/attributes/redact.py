@@ -3,7 +3,6 @@
 import hashlib
 import hmac
 from collections.abc import Iterator, Mapping
-from fnmatch import fnmatchcase
 from itertools import pairwise
 from typing import ClassVar, Literal
 
@@ -18,6 +17,7 @@ from cloakwork.lineage import Lineage
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem
 from cloakwork.noise import Noise
+from cloakwork.policy.model import most_specific
 from cloakwork.privacy_event import FREE, PrivacyEvent
 from cloakwork.quantities import Frozen, Number
 
@@ -46,13 +46,8 @@ class RedactParams(Frozen):
 
     def of(self, attribute: str) -> Treatment | None:
         """The treatment for one attribute: its own name first, then the longest glob that matches."""
-        exact = [rule for rule in self.treatments if rule.attribute == attribute]
-        globs = sorted(
-            (rule for rule in self.treatments if fnmatchcase(attribute, rule.attribute)),
-            key=lambda rule: len(rule.attribute),
-            reverse=True,
-        )
-        return next(iter(exact + globs), None)
+        name = most_specific(attribute, (rule.attribute for rule in self.treatments))
+        return next((rule for rule in self.treatments if rule.attribute == name), None)
 
 
 class Redact:
@@ -63,7 +58,7 @@ class Redact:
     """
 
     name: ClassVar[str] = "attributes/redact"
-    summary: ClassVar[str] = "drops, keeps, pseudonymises or generalises attributes"
+    summary: ClassVar[str] = "Drops, keeps, pseudonymises or generalises attributes."
     proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(
         "Dropped attributes are absent from the release. Kept, pseudonymised and generalised ones are exposed: a "

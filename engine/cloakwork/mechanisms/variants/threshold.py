@@ -41,7 +41,7 @@ class VariantThreshold:
     """
 
     name: ClassVar[str] = "variants/threshold"
-    summary: ClassVar[str] = "noisy counts of frequent variants (TraVaS)"
+    summary: ClassVar[str] = "Releases the noisy counts of frequent variants (TraVaS)."
     proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(
         "Noise DLap(m/epsilon) on the counts of the variants present, released where the noisy count reaches the least "
@@ -63,6 +63,8 @@ class VariantThreshold:
             return Refusal("never", "it releases the control flow and nothing else")
         if goal.delta == 0:
             return Refusal("needs", "the threshold needs a delta above 0", ("guarantees[].delta",))
+        if options:
+            return Refusal("misconfigured", f"it has no options; got {', '.join(sorted(options))}")
         m = facts.unit.max_cases
         if goal.epsilon / m < -math.log1p(-goal.delta):
             return Refusal("misconfigured", "epsilon is smaller than delta allows: needs epsilon/m >= -ln(1 - delta)")
@@ -129,10 +131,10 @@ def calibrated(epsilon: float, delta: float, max_cases: int) -> ThresholdParams:
 
 
 def cases_of(table: pl.DataFrame) -> EventLog:
-    """A log of ``cases`` cases for each ``variant`` (list of labels) of ``table``, without ids, times or attributes."""
+    """A log of ``cases`` cases for each ``variant`` (list of labels) of ``table``, numbered, without times or attributes."""
     repeated = table.select(pl.col("variant").repeat_by("cases").explode(empty_as_null=False))
     lengths = repeated["variant"].list.len().to_numpy().astype(np.int64)
     labels = repeated["variant"].explode(empty_as_null=False).cast(pl.String).alias(ACTIVITY)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    cases = pl.DataFrame({CASE_ID: pl.Series([None] * repeated.height, dtype=pl.String)})
+    cases = pl.int_range(repeated.height, eager=True).cast(pl.String).alias(CASE_ID).to_frame()
     return EventLog(labels.to_frame(), cases, offsets)

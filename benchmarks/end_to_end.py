@@ -1,6 +1,6 @@
 """A whole run, from file to signed release: wall time, peak memory, and the share of each stage.
 
-    python benchmarks/bench_end_to_end.py [POLICY LOG]... [--json]
+    python benchmarks/end_to_end.py [POLICY LOG]... [--json]
 
 Without arguments: the contract's policies on the real logs beside this checkout (`../shared`), else a shipped policy on a
 shipped log. Each run is a process of its own; the stages come from the release's internal report.
