@@ -97,6 +97,7 @@ def execute(
         verdicts=verdicts,
         release_id=reservation.id if reservation else NOT_PRIVATE,
         internal=Internal(source=_figures(log, prepared), steps=tuple(records), stages=watch.seconds, notes=log.notes),
+        ledger_entry=reservation.digest if reservation else None,
         private=noise.private,
     )
     if ledger is not None and reservation is not None:

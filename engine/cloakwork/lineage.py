@@ -4,14 +4,19 @@ A *column* is ``control-flow``, ``timestamps``, ``metadata`` (number of cases, r
 or the name of an attribute as the log has it (``Age``; case attributes carry the prefix ``case:``).
 """
 
-from typing import Final
+from typing import Annotated, Final
+
+from pydantic import PlainSerializer
 
 from cloakwork.quantities import Frozen
 
 CONTROL_FLOW: Final = "control-flow"
 TIMESTAMPS: Final = "timestamps"
 METADATA: Final = "metadata"
-EVERYTHING: Final = "*"
+
+
+Columns = Annotated[frozenset[str], PlainSerializer(sorted, return_type=list[str])]
+"""A set of columns, written down in sorted order: the same plan is the same text."""
 
 
 class Lineage(Frozen):
@@ -25,8 +30,8 @@ class Lineage(Frozen):
       changes; None where one change can ripple without bound, as in k-anonymisation.
     """
 
-    reads: frozenset[str] = frozenset()
-    measures: frozenset[str] = frozenset()
-    writes: frozenset[str] = frozenset()
+    reads: Columns = frozenset()
+    measures: Columns = frozenset()
+    writes: Columns = frozenset()
     generates: bool = False
     stability: int | None = 1

@@ -44,7 +44,8 @@ class Internal:
 class Release:
     """An anonymized log with its plan and one verdict for each claim.
 
-    ``release_id``: the ledger's row. ``private``: False when a fixed seed was used (tests only; stamped NOT PRIVATE).
+    ``release_id``: the ledger's row; ``ledger_entry``: the digest of its reservation there, None without a ledger.
+    ``private``: False when a fixed seed was used (tests only; stamped NOT PRIVATE).
     Raises ValueError where a claim has no verdict, or one that does not hold.
     """
 
@@ -53,6 +54,7 @@ class Release:
     verdicts: tuple[Verdict, ...]
     release_id: str
     internal: Internal
+    ledger_entry: str | None = None
     private: bool = True
 
     def __post_init__(self) -> None:

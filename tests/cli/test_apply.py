@@ -106,6 +106,14 @@ def test_second_release_costs_again(cloakwork: Cloakwork, release: Path, tmp_pat
     assert all(record.statement_digest for record in records)
 
 
+def test_a_statement_bears_witness(cloakwork: Cloakwork, release: Path, tmp_path: Path, ledger: str) -> None:
+    """The ledger that the release was made with holds its entry; another ledger does not."""
+    assert 0 == cloakwork("ledger", "verify", "--ledger", ledger, "--release", release).code
+    other = f"sqlite:///{tmp_path / 'other.db'}"
+    cloakwork("apply", DP, HOSPITAL, "--out", tmp_path / "elsewhere", "--ledger", other)
+    assert 5 == cloakwork("ledger", "verify", "--ledger", other, "--release", release).code
+
+
 def test_exhausted_budget(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
     """When the total is spent: exit 4, what is left is said in one line, nothing is written."""
     policy = tmp_path / "policy.yaml"

@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 import click
@@ -90,10 +91,21 @@ def history(url: str | None, as_json: bool, dataset: str | None) -> None:
 
 @ledger.command()
 @_options
-def verify(url: str | None, as_json: bool) -> None:
-    """Check that no entry was changed or removed since it was written."""
+@click.option(
+    "--release",
+    "releases",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="A release made with this ledger: its signed statement shows whether newer entries were cut off.",
+)
+def verify(url: str | None, as_json: bool, releases: tuple[Path, ...]) -> None:
+    """Check that no entry was changed since it was written, and none removed from before another.
+
+    Only a release's statement can show that the newest entries are gone: name releases to check against.
+    """
     book = _open(url)
-    found = book.verify()
+    found = book.verify(entry for entry in map(_entry_of, releases) if entry is not None)
     if as_json:
         broken = None if found is None else {"entry": found.seq, "reason": found.reason}
         click.echo(json.dumps({"ledger": book.url, "whole": found is None, "broken": broken}, indent=2))
@@ -101,7 +113,15 @@ def verify(url: str | None, as_json: bool) -> None:
         raise VerificationFailed([f"ledger {book.url}: {found}"])
     if not as_json:
         count = len(book.history())
-        click.echo(f"The ledger is whole: {count} release{'' if count == 1 else 's'}, no entry changed or removed.")
+        against = f", all {len(releases)} statements found" if releases else ""
+        click.echo(f"The chain of entries is whole: {count} release{'' if count == 1 else 's'}{against}.")
+
+
+def _entry_of(folder: Path) -> str | None:
+    """The ledger entry that a verified release's statement names."""
+    from cloakwork.report.verify import verify as verify_release
+
+    return verify_release(folder).statement.ledger_entry
 
 
 def _open(url: str | None) -> "Ledger":

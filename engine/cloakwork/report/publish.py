@@ -81,7 +81,7 @@ def publish(
     target = _target(out)
     with _output_errors(out), _draft(target) as draft:
         reporter("writing the log")
-        statement = state(release.plan, release.release_id, private=release.private)
+        statement = state(release.plan, release.release_id, private=release.private, ledger_entry=release.ledger_entry)
         log = _write_log(release, statement, draft)
         _write(draft / PLAN_FILE, plan_bytes(release.plan))
         digests = {path.name: digest_of(path) for path in (log, draft / PLAN_FILE)}

@@ -114,6 +114,9 @@ class PrivacyStatement(Frozen):
     policy: PolicyReference
     engine: Annotated[str, Field(description="Version of Cloakwork")]
     release: Annotated[str, Field(description="Identity of the release in the ledger")]
+    ledger_entry: Annotated[
+        Digest | None, Field(description="Digest of the ledger's entry: a ledger that lacks it has lost entries")
+    ] = None
     issued: Annotated[AwareDatetime, Field(description="When the release was made, UTC")]
     stamp: Annotated[
         Stamp, Field(description="How the log carries this statement's digest inside; CSV has no room for it")
@@ -152,7 +155,9 @@ class Statement(Frozen):
         return {subject.name: subject.digest.sha256 for subject in self.subject}
 
 
-def state(plan: Plan, release_id: str, *, private: bool, issued: datetime | None = None) -> PrivacyStatement:
+def state(
+    plan: Plan, release_id: str, *, private: bool, ledger_entry: str | None = None, issued: datetime | None = None
+) -> PrivacyStatement:
     """What a release of ``plan`` claims; ``issued`` is now unless given."""
     return PrivacyStatement(
         exposed=tuple(_exposed(exposure, plan) for exposure in plan.exposed),
@@ -163,6 +168,7 @@ def state(plan: Plan, release_id: str, *, private: bool, issued: datetime | None
         policy=_reference(plan),
         engine=plan.engine,
         release=release_id,
+        ledger_entry=ledger_entry,
         issued=issued or datetime.now(UTC).replace(microsecond=0),
         stamp=_stamp_of(FAMILY[plan.policy.spec.output.format]),
         mark=None if private else NOT_PRIVATE,

@@ -195,7 +195,13 @@ def _format(log: Path, plan: Plan) -> Check:
 
 def _plan(plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
     """Whether the statement says of the plan what a statement of this plan would say."""
-    again = state(plan, predicate.release, private=predicate.mark is None, issued=predicate.issued)
+    again = state(
+        plan,
+        predicate.release,
+        private=predicate.mark is None,
+        ledger_entry=predicate.ledger_entry,
+        issued=predicate.issued,
+    )
     different = [name for name in PrivacyStatement.model_fields if getattr(again, name) != getattr(predicate, name)]
     for name in different:
         yield Check(False, f"{STATEMENT_FILE}: '{name}' is not what {PLAN_FILE} says")
