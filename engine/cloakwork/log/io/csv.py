@@ -66,9 +66,11 @@ def _header(path: Path, data: bytes) -> tuple[str, list[str]]:
     seen = Counter(line)
     separator = max(_SEPARATORS, key=lambda char: seen[char])
     try:
-        _, header = next(_rows(data, separator))
+        _, header = next(_rows(data, separator), (1, []))
     except _BrokenQuotes as broken:
         raise LogError(path, f"the header cannot be read ({broken})", line=1, hint=_MEND) from None
+    if not header:
+        raise LogError(path, "the first line is empty", line=1, hint="name the columns there")
     repeated = [name for name, count in Counter(header).items() if count > 1 and name.strip()]
     if repeated:
         raise LogError(
@@ -108,14 +110,16 @@ def _table(path: Path, data: bytes, separator: str, header: list[str]) -> pl.Dat
         ) from None
     if table.width != len(header):
         raise LogError(path, "the header cannot be read", line=1, hint=_MEND)
-    if _may_lack_fields(data, separator, table) and (broken := _broken_row(path, data, separator, len(header))):
+    if _may_be_broken(data, separator, table) and (broken := _broken_row(path, data, separator, len(header))):
         raise broken
     table.columns = [name if name.strip() else f"\0{place}" for place, name in enumerate(header)]
     return table.with_columns(pl.when(pl.all() != "").then(pl.all())) if b'""' in data else table
 
 
-def _may_lack_fields(data: bytes, separator: str, table: pl.DataFrame) -> bool:
-    """Whether some row may have fewer fields than the header, which polars fills with nulls."""
+def _may_be_broken(data: bytes, separator: str, table: pl.DataFrame) -> bool:
+    """Whether some row may have too few fields, which polars fills with nulls, or a quote that nothing closes."""
+    if data.count(b'"') % 2:
+        return True
     if table.width == 1 or not table[:, -1].null_count():
         return False
     blank = table.filter(pl.all_horizontal(pl.all().is_null())).height
@@ -137,7 +141,10 @@ def _broken_row(path: Path, data: bytes, separator: str, width: int) -> LogError
 
 def _line_of(data: bytes, separator: str, row: int) -> int:
     """The line on which data row ``row`` (from 0) starts."""
-    return next(itertools.islice(_rows(data, separator), row + 1, None))[0]
+    try:
+        return next(itertools.islice(_rows(data, separator), row + 1, None))[0]
+    except _BrokenQuotes as broken:  # polars is more lenient about quotes: the fault lies there
+        return broken.line
 
 
 def _inferred(text: pl.Series) -> pl.Series:

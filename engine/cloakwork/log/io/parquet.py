@@ -22,7 +22,7 @@ def read_parquet(
         header = pl.read_parquet_schema(path)
         names = standard_names(path, list(header), columns, keep)
         frame = pl.read_parquet(path, columns=list(names.kept))
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         first_line = str(error).partition("\n")[0]
         raise LogError(path, f"this is no readable Parquet file ({first_line})", hint="export the log again") from None
     return names.build(path, frame)
