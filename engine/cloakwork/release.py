@@ -54,8 +54,8 @@ class Release:
     verdicts: tuple[Verdict, ...]
     release_id: str
     internal: Internal
-    ledger_entry: str | None = None
     private: bool = True
+    ledger_entry: str | None = None
 
     def __post_init__(self) -> None:
         held = {id(verdict.claim) for verdict in self.verdicts if verdict.holds}

@@ -108,10 +108,10 @@ def test_second_release_costs_again(cloakwork: Cloakwork, release: Path, tmp_pat
 
 def test_a_statement_bears_witness(cloakwork: Cloakwork, release: Path, tmp_path: Path, ledger: str) -> None:
     """The ledger that the release was made with holds its entry; another ledger does not."""
-    assert 0 == cloakwork("ledger", "verify", "--ledger", ledger, "--release", release).code
+    assert cloakwork("ledger", "verify", "--ledger", ledger, "--release", release).code == 0
     other = f"sqlite:///{tmp_path / 'other.db'}"
     cloakwork("apply", DP, HOSPITAL, "--out", tmp_path / "elsewhere", "--ledger", other)
-    assert 5 == cloakwork("ledger", "verify", "--ledger", other, "--release", release).code
+    assert cloakwork("ledger", "verify", "--ledger", other, "--release", release).code == 5
 
 
 def test_exhausted_budget(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:

@@ -4,13 +4,12 @@ import json
 import math
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 import click
 
-from cloakwork.errors import CloakworkError, VerificationFailed
+from cloakwork.errors import VerificationFailed
 from cloakwork.quantities import format_duration
 
 if TYPE_CHECKING:
@@ -33,24 +32,10 @@ def ledger() -> None:
     """Show what releases of each dataset have spent, and what is left."""
 
 
-def _reports_errors(command: Callable[_P, None]) -> Callable[_P, None]:
-    """One line on stderr and the error's exit code, never a traceback."""
-
-    @wraps(command)
-    def run(*args: _P.args, **kwargs: _P.kwargs) -> None:
-        try:
-            command(*args, **kwargs)
-        except CloakworkError as error:
-            click.echo(f"error: {error}", err=True)
-            raise SystemExit(error.exit_code) from None
-
-    return run
-
-
 def _options(command: Callable[_P, None]) -> Callable[_P, None]:
     url = click.option("--ledger", "url", metavar="URL", help="Where the ledger lives. Default: $CLOAKWORK_LEDGER.")
     as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-    return url(as_json(_reports_errors(command)))
+    return url(as_json(command))
 
 
 _of_dataset = click.option("--dataset", metavar="NAME", help="Only this dataset.")

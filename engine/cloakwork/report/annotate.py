@@ -3,6 +3,7 @@
 Two extensions carry it. *Privacy* is Rafiei and van der Aalst's ("Privacy-Preserving Data Publishing in Process Mining",
 BPM Forum 2020): which operations were run, at which level, on what. *Cloakwork* says what is guaranteed, what is
 exposed, and which signed statement belongs to the log. Neither holds anything from the raw log.
+What belongs together stands in lists, since readers such as pm4py's drop attributes nested below a text.
 """
 
 import re
@@ -46,25 +47,26 @@ def stamp(plan: Plan, statement: PrivacyStatement) -> tuple[Attribute, ...]:
         for word, targets in _operations(step, plan).items()
     ]
     anonymizers = [
-        Attribute(f"privacy:anonymizer{number}", mechanism, said)
+        Attribute(f"privacy:anonymizer{number}", None, (*said, _said("mechanism", mechanism)))
         for number, (mechanism, said) in enumerate(operations, start=1)
     ]
     guarantees = [
-        Attribute(f"cloakwork:guarantee{number}", claim.guarantee.kind, _parameters(claim, statement))
+        Attribute(f"cloakwork:guarantee{number}", None, _parameters(claim, statement))
         for number, claim in enumerate(statement.guarantees, start=1)
     ]
     exposed = [
         Attribute(
-            f"cloakwork:column{number}",
-            _text(column.column),
-            (_said("tells", column.says), _said("reason", column.reason)),
+            f"cloakwork:exposed{number}",
+            None,
+            (_said("column", column.column), _said("tells", column.says), _said("reason", column.reason)),
         )
         for number, column in enumerate(statement.exposed, start=1)
     ]
     lists = {"privacy:anonymizations": anonymizers, "cloakwork:exposed": exposed, "cloakwork:guarantees": guarantees}
     return (
         *(Attribute(key, None, tuple(entries)) for key, entries in lists.items() if entries),
-        Attribute("cloakwork:statement", predicate_digest(statement), _origin(statement)),
+        _said("statement", predicate_digest(statement)),
+        *_origin(statement),
     )
 
 
@@ -140,14 +142,15 @@ def _parameters(claim: Guaranteed, statement: PrivacyStatement) -> tuple[Attribu
     written = [
         _said(name, ", ".join(value) if isinstance(value, list | tuple) else value) for name, value in values.items()
     ]
-    return (_said("unit", str(statement.unit)), *written, _said("sentence", claim.sentence))
+    kind, unit = _said("kind", claim.guarantee.kind), _said("unit", str(statement.unit))
+    return (kind, unit, *written, _said("sentence", claim.sentence))
 
 
 def _origin(statement: PrivacyStatement) -> tuple[Attribute, ...]:
     policy = statement.policy
     said = {
         "policy": policy.name,
-        "version": policy.version,
+        "policy version": policy.version,
         "policy digest": policy.digest,
         "engine": statement.engine,
     }
