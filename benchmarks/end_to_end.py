@@ -67,9 +67,10 @@ def main() -> None:
         return
     for result in results:
         print("{policy} on {log}: {wall_s} s wall, {cpu_s} s CPU, {peak_mb} MB peak".format(**result))
-        whole = sum(result["stages_s"].values()) or 1.0
-        for name, seconds in result["stages_s"].items():
-            print(f"    {name:24} {seconds:8.3f} s  {seconds / whole:6.1%}")
+        stages = result["stages_s"]
+        rest = result["wall_s"] - sum(stages.values())
+        for name, seconds in {**stages, "start, plan, prove, sign": rest}.items():
+            print(f"    {name:24} {seconds:8.3f} s  {seconds / result['wall_s']:6.1%}")
 
 
 if __name__ == "__main__":

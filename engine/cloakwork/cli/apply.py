@@ -47,7 +47,6 @@ def apply(
     from cloakwork.execute import Stopwatch
     from cloakwork.plan.passes import totals
     from cloakwork.report.keys import signing_key as find_key
-    from cloakwork.report.statement import predicate_digest
 
     mapping = column_mapping(columns)
     plan = plan_from(policy_or_plan)
@@ -69,7 +68,7 @@ def apply(
     watch = Stopwatch()
     release = api.apply(plan, log, ledger=book, reporter=progress, stopwatch=watch, columns=mapping or None)
     published = api.publish(release, out, signing_key=key, reporter=progress)
-    book.record_statement(release.release_id, predicate_digest(published.statement))
+    book.record_statement(release.release_id, published.statement_digest)
     if as_json:
         click.echo(json.dumps(_summary(release, published), indent=2, ensure_ascii=False))
     else:
@@ -82,8 +81,6 @@ def apply(
 
 def _summary(release: "Release", published: "Published") -> dict[str, Any]:
     """What was released; nothing here was counted on the raw log."""
-    from cloakwork.report.statement import predicate_digest
-
     return {
         "release": str(published.folder),
         "release_id": release.release_id,
@@ -92,7 +89,7 @@ def _summary(release: "Release", published: "Published") -> dict[str, Any]:
         "exposed": [item.model_dump(mode="json") for item in release.plan.exposed],
         "charges": [charge.model_dump(mode="json") for charge in release.plan.charges],
         "warnings": list(release.plan.warnings),
-        "statement": predicate_digest(published.statement),
+        "statement": published.statement_digest,
         "signed_by": published.keyid,
     }
 

@@ -63,8 +63,8 @@ class PublicReport(Frozen):
     warnings: tuple[str, ...]
 
 
-def internal_report(release: Release, statement: PrivacyStatement) -> InternalReport:
-    """Everything about ``release``; figures from the raw log included."""
+def internal_report(release: Release, statement: PrivacyStatement, writing: float = 0.0) -> InternalReport:
+    """Everything about ``release``; figures from the raw log included. ``writing``: seconds it took to write the log."""
     internal = release.internal
     return InternalReport(
         statement=statement,
@@ -78,7 +78,7 @@ def internal_report(release: Release, statement: PrivacyStatement) -> InternalRe
             StepFigures(mechanism=step.mechanism, seconds=step.seconds, figures=dict(step.figures))
             for step in internal.steps
         ),
-        stages=dict(internal.stages),
+        stages={**internal.stages, "write": writing},
         notes=internal.notes,
     )
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 from typing import Final
 
 from cloakwork.errors import OutputError
@@ -82,12 +83,14 @@ def publish(
     with _output_errors(out), _draft(target) as draft:
         reporter("writing the log")
         statement = state(release.plan, release.release_id, private=release.private, ledger_entry=release.ledger_entry)
+        begun = perf_counter()
         log = _write_log(release, statement, draft)
+        writing = perf_counter() - begun
         _write(draft / PLAN_FILE, plan_bytes(release.plan))
         digests = {path.name: digest_of(path) for path in (log, draft / PLAN_FILE)}
         _write(draft / STATEMENT_FILE, seal(payload(statement, digests), key))
         reporter("writing the internal report")
-        _write_internal(internal_report(release, statement), draft / INTERNAL_FOLDER)
+        _write_internal(internal_report(release, statement, writing), draft / INTERNAL_FOLDER)
         _bring_to_disk(draft)
         digest = digest_of(draft / STATEMENT_FILE)
         draft.rename(target)
