@@ -1,5 +1,6 @@
 """The verbs of the Python interface, the same as the command line's."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from cloakwork.accounting.ledger import Ledger
@@ -37,8 +38,21 @@ def apply(
     if not isinstance(log, EventLog):
         reporter(f"reading {log}")
         with watch.stage("read"):
-            log = read_log(log, columns=columns, keep=wanted(plan))
+            log = _read(log, plan, columns)
     return execute(plan, log, book, reporter=reporter, stopwatch=watch)
+
+
+def _read(path: str | Path, plan: Plan, columns: dict[str, str] | None) -> EventLog:
+    """The log without the attributes that the plan does not need; their names go into its notes, which stay inside."""
+    needed, left = wanted(plan), set[str]()
+
+    def keep(attribute: str) -> bool:
+        if not needed(attribute):
+            left.add(attribute)
+        return attribute not in left
+
+    log = read_log(path, columns=columns, keep=keep)
+    return replace(log, notes=(*log.notes, f"attributes that were not read: {', '.join(sorted(left)) or 'none'}"))
 
 
 def publish(

@@ -96,7 +96,7 @@ def execute(
         plan=plan,
         verdicts=verdicts,
         release_id=reservation.id if reservation else NOT_PRIVATE,
-        internal=Internal(source=_figures(log, prepared), steps=tuple(records), stages=watch.seconds, notes=log.notes),
+        internal=Internal(source=_figures(log), steps=tuple(records), stages=watch.seconds, notes=log.notes),
         ledger_entry=reservation.digest if reservation else None,
         private=noise.private,
     )
@@ -239,9 +239,8 @@ def _verdict(claim: Claim, log: EventLog) -> Verdict:
     return Verdict(claim, holds=True, observed=observed)
 
 
-def _figures(source: EventLog, prepared: EventLog) -> dict[str, JsonValue]:
-    """Counts of the raw log and the attributes that were left behind; internal."""
-    left: list[JsonValue] = [*sorted(set(source.columns) - set(prepared.columns) - {CASE_ID})]
+def _figures(source: EventLog) -> dict[str, JsonValue]:
+    """Counts of the raw log; internal."""
     return {
         "cases": source.cases.height,
         "events": source.events.height,
@@ -249,5 +248,4 @@ def _figures(source: EventLog, prepared: EventLog) -> dict[str, JsonValue]:
         if TIMESTAMP in source.events.columns
         else 0,
         "longest case": int(np.diff(source.offsets).max(initial=0)),
-        "attributes never read or dropped": left,
     }
