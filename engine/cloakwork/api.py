@@ -5,7 +5,7 @@ from pathlib import Path
 
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.execute import Reporter, Stopwatch, execute, silent, wanted
-from cloakwork.log.eventlog import EventLog
+from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.io import read_log
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
@@ -43,16 +43,21 @@ def apply(
 
 
 def _read(path: str | Path, plan: Plan, columns: dict[str, str] | None) -> EventLog:
-    """The log without the attributes that the plan does not need; their names go into its notes, which stay inside."""
+    """The log without the attributes that the plan does not need; their names go into its notes, which stay inside.
+
+    A reader may ask about a name both as a case's and as an event's attribute, so names are noted without the prefix.
+    """
     needed, left = wanted(plan), set[str]()
 
     def keep(attribute: str) -> bool:
-        if not needed(attribute):
-            left.add(attribute)
-        return attribute not in left
+        if needs := needed(attribute):
+            return needs
+        left.add(attribute.removeprefix(CASE_PREFIX))
+        return False
 
     log = read_log(path, columns=columns, keep=keep)
-    return replace(log, notes=(*log.notes, f"attributes that were not read: {', '.join(sorted(left)) or 'none'}"))
+    names = sorted(left - {ACTIVITY, TIMESTAMP})
+    return replace(log, notes=(*log.notes, f"attributes that were not read: {', '.join(names) or 'none'}"))
 
 
 def publish(
