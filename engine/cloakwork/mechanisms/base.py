@@ -18,7 +18,7 @@ from cloakwork.guarantees import Guarantee
 from cloakwork.lineage import Lineage
 from cloakwork.log.eventlog import EventLog
 from cloakwork.noise import Noise
-from cloakwork.privacy_event import PrivacyEvent
+from cloakwork.privacy_event import FREE, PrivacyEvent
 
 P = TypeVar("P", bound=BaseModel)
 
@@ -132,3 +132,30 @@ class Mechanism(Protocol[P]):
     def rewrite(self, params: P, decision: Decision, noise: Noise) -> Rewrite:
         """Turn the decision into an action on cases."""
         ...
+
+
+class Costless:
+    """What steps without a differential-privacy claim share: they measure nothing, so they cost nothing."""
+
+    def event(self, params: BaseModel, facts: Facts) -> PrivacyEvent:
+        """Free: nothing is measured."""
+        return FREE
+
+    def currency(self, params: BaseModel) -> Currency:
+        """Of a cost of nothing."""
+        return "unit"
+
+    def facts_after(self, params: BaseModel, facts: Facts) -> Facts:
+        """No more is public than before."""
+        return facts
+
+
+class Undecided(Costless):
+    """A costless step that has nothing to decide: it treats each case by itself."""
+
+    def summarise(self, params: BaseModel) -> None:
+        """It needs no summary."""
+
+    def decide(self, params: BaseModel, summary: pl.DataFrame, noise: Noise) -> Decision:
+        """Nothing to decide."""
+        return Decision(summary)

@@ -8,14 +8,12 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field, JsonValue
 
-from cloakwork.budget import Currency
 from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
 from cloakwork.lineage import Lineage
 from cloakwork.log.eventlog import ACTIVITY, EventLog
-from cloakwork.mechanisms.base import Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem
+from cloakwork.mechanisms.base import Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem, Undecided
 from cloakwork.noise import Noise
-from cloakwork.privacy_event import FREE, PrivacyEvent
 from cloakwork.quantities import Frozen
 
 
@@ -31,7 +29,7 @@ class BoundParams(Frozen):
     longest_case: Annotated[int, Field(ge=1)] | None = None
 
 
-class Bound:
+class Bound(Undecided):
     """Keep at most ``max_cases`` random cases of each unit, declared labels only, and the first events of long cases.
 
     Every cut depends on the unit's own data and fresh randomness alone, so one unit more or less changes at most
@@ -52,28 +50,9 @@ class Bound:
         """It makes no claim of its own; the planner always runs it first."""
         return Refusal("never", "it bounds contributions and makes no claim of its own")
 
-    def event(self, params: BoundParams, facts: Facts) -> PrivacyEvent:
-        """Free: it releases nothing."""
-        return FREE
-
-    def currency(self, params: BoundParams) -> Currency:
-        """Charges nothing; unit-level by convention."""
-        return "unit"
-
     def lineage(self, params: BoundParams) -> Lineage:
         """Cuts cases and events by each unit's own data; no column's values are replaced."""
         return Lineage(stability=params.max_cases)
-
-    def facts_after(self, params: BoundParams, facts: Facts) -> Facts:
-        """The declared bounds hold from here on."""
-        return facts
-
-    def summarise(self, params: BoundParams) -> None:
-        """It needs no summary."""
-
-    def decide(self, params: BoundParams, summary: pl.DataFrame, noise: Noise) -> Decision:
-        """Nothing to decide."""
-        return Decision(summary)
 
     def rewrite(self, params: BoundParams, decision: Decision, noise: Noise) -> Rewrite:
         """Cut events, then units, then empty cases."""

@@ -9,16 +9,14 @@ from typing import ClassVar, Literal
 import polars as pl
 from pydantic import JsonValue
 
-from cloakwork.budget import Currency
 from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
 from cloakwork.home import home, secret_made_once
 from cloakwork.lineage import Lineage
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
-from cloakwork.mechanisms.base import Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem
+from cloakwork.mechanisms.base import Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem, Undecided
 from cloakwork.noise import Noise
 from cloakwork.policy.model import most_specific
-from cloakwork.privacy_event import FREE, PrivacyEvent
 from cloakwork.quantities import Frozen, Number
 
 STANDARD = (CASE_ID, ACTIVITY, TIMESTAMP)
@@ -50,7 +48,7 @@ class RedactParams(Frozen):
         return next((rule for rule in self.treatments if rule.attribute == name), None)
 
 
-class Redact:
+class Redact(Undecided):
     """Apply the policy's treatments to every attribute other than the case id, the activity and the time.
 
     Pseudonyms are keyed HMACs (RFC 2104, SHA-256, 128 bits): a fresh key for each release and column, destroyed
@@ -71,29 +69,10 @@ class Redact:
         """It makes no claim; the planner runs it where the policy names treatments."""
         return Refusal("never", "dropping, pseudonymising and generalising are treatments, not guarantees")
 
-    def event(self, params: RedactParams, facts: Facts) -> PrivacyEvent:
-        """Free: it makes no claim."""
-        return FREE
-
-    def currency(self, params: RedactParams) -> Currency:
-        """Charges nothing; unit-level by convention."""
-        return "unit"
-
     def lineage(self, params: RedactParams) -> Lineage:
         """What is kept in any form is read raw and written raw."""
         kept = frozenset(rule.attribute for rule in params.treatments if rule.treatment != "drop")
         return Lineage(reads=kept, writes=kept)
-
-    def facts_after(self, params: RedactParams, facts: Facts) -> Facts:
-        """Nothing more is public than before."""
-        return facts
-
-    def summarise(self, params: RedactParams) -> None:
-        """It needs no summary."""
-
-    def decide(self, params: RedactParams, summary: pl.DataFrame, noise: Noise) -> Decision:
-        """Nothing to decide."""
-        return Decision(summary)
 
     def rewrite(self, params: RedactParams, decision: Decision, noise: Noise) -> Rewrite:
         """Treat case attributes, then event attributes."""

@@ -9,17 +9,15 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field, JsonValue
 
-from cloakwork.budget import Currency
 from cloakwork.errors import MechanismError
 from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee, KAnonymity
 from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.mechanisms.aggregates import CASES, VARIANT, VariantCounts
-from cloakwork.mechanisms.base import Aggregate, Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem
+from cloakwork.mechanisms.base import Aggregate, Costless, Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem
 from cloakwork.mechanisms.kanon.rewriting import ASSIGNMENT_SCHEMA, SOURCE, TARGET, rewrite_cases
 from cloakwork.mechanisms.kanon.sequences import EditDistances, encode
 from cloakwork.noise import Noise
-from cloakwork.privacy_event import FREE, PrivacyEvent
 from cloakwork.quantities import Frozen
 
 Scope = Literal["variants", "prefixes"]
@@ -41,7 +39,7 @@ class PretsaParams(Frozen):
     scope: Scope = "variants"
 
 
-class Pretsa:
+class Pretsa(Costless):
     """Greedy k-anonymisation of the control flow on the prefix tree.
 
     The cases of a log form a tree of prefixes; a node counts the cases whose course of events begins with it. The nodes
@@ -87,21 +85,9 @@ class Pretsa:
         why = f"moves cases until every {what} is shared by at least {goal.k} of them"
         return Offer(PretsaParams(k=goal.k, scope=goal.scope), why)
 
-    def event(self, params: PretsaParams, facts: Facts) -> PrivacyEvent:
-        """Nothing: it makes no claim of differential privacy."""
-        return FREE
-
-    def currency(self, params: PretsaParams) -> Currency:
-        """Of a cost of nothing."""
-        return "unit"
-
     def lineage(self, params: PretsaParams) -> Lineage:
         """Reads and writes the control flow; where inserted events lack values, the presence of values changes too."""
         return Lineage(reads=frozenset({CONTROL_FLOW}), writes=frozenset({CONTROL_FLOW, METADATA}), stability=None)
-
-    def facts_after(self, params: PretsaParams, facts: Facts) -> Facts:
-        """Unchanged: targets are variants of the log, so no case grows beyond the longest."""
-        return facts
 
     def summarise(self, params: PretsaParams) -> Aggregate:
         """The variant histogram."""
