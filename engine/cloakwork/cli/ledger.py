@@ -14,7 +14,8 @@ from cloakwork.quantities import format_duration
 
 if TYPE_CHECKING:
     from cloakwork.accounting.charge import Charge
-    from cloakwork.accounting.ledger import Balance, Ledger, Record, Summary
+    from cloakwork.accounting.ledger import Balance, Ledger, Summary
+    from cloakwork.accounting.records import Record
     from cloakwork.budget import Cost
 
 _P = ParamSpec("_P")
