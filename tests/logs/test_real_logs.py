@@ -97,11 +97,9 @@ def test_real_logs_survive_being_written(name: str, suffix: str, tmp_path: Path)
     assert back.offsets.tolist() == log.offsets.tolist()
 
 
-@pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.*")) if SHIPPED.is_dir() else [], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.gz")) if SHIPPED.is_dir() else [], ids=lambda path: path.name)
 def test_shipped_logs_are_read(path: Path) -> None:
     """The logs in ``examples/logs`` have cases, activities and times throughout."""
-    if not path.name.endswith((".xes", ".xes.gz", ".csv", ".csv.gz", ".parquet")):
-        pytest.skip("no log")
     log = read_log(path)
     assert log.cases.height
     assert not log.events[ACTIVITY].null_count()

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cloakwork.cli.options import column_mapping, column_option, json_option, ledger_option, plan_from
-from cloakwork.errors import LogError
+from cloakwork.cli.options import column_mapping, column_option, json_option, ledger_option, plan_from, require_log
 
 if TYPE_CHECKING:
     from cloakwork.release import Release
@@ -52,8 +51,7 @@ def apply(
     plan = plan_from(policy_or_plan)
     if engine == "spark":
         raise click.UsageError("the spark engine is not part of this version; use --engine polars")
-    if not log.is_file():
-        raise LogError(log, "there is no such file")
+    require_log(log)
     api.check_destination(out)
     key = find_key(signing_key)
     book = Ledger(ledger)

@@ -1,6 +1,7 @@
 """``cloakwork mechanisms``: what there is, with proof status, parameters and theorem."""
 
 import json
+from inspect import cleandoc
 from typing import Any
 
 import click
@@ -34,13 +35,18 @@ def _describe(mechanism: Any) -> dict[str, Any]:
         "proof": mechanism.proof,
         "theorem": mechanism.theorem.statement,
         "source": mechanism.theorem.source,
-        "about": (mechanism.__doc__ or "").strip(),
+        "about": _plain(mechanism.__doc__),
         "parameters": {
             key: {"type": value.get("type", "see schema"), "required": key in schema.get("required", [])}
             for key, value in schema.get("properties", {}).items()
         },
-        "parameters_say": (mechanism.Params.__doc__ or "").strip(),
+        "parameters_say": _plain(mechanism.Params.__doc__),
     }
+
+
+def _plain(text: str | None) -> str:
+    """A docstring as people read it on a terminal."""
+    return cleandoc(text or "").replace("``", "'")
 
 
 def _show(item: dict[str, Any], *, whole: bool) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from cloakwork.errors import CloakworkError, PlanMoved, PlanUnsound
+from cloakwork.errors import CloakworkError, LogError, PlanMoved, PlanUnsound
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.prove import prove
@@ -35,6 +35,14 @@ def column_mapping(pairs: tuple[str, ...]) -> dict[str, str]:
         if not (name and sign and column):
             raise click.BadParameter(f"'{name}{sign}{column}' is not NAME=COLUMN", param_hint="--column")
     return {name: column for name, _, column in split}
+
+
+def require_log(log: Path) -> None:
+    """Raise LogError unless ``log`` is a file; it is not opened."""
+    if log.is_dir():
+        raise LogError(log, "is a folder; name the log file in it")
+    if not log.is_file():
+        raise LogError(log, "there is no such file")
 
 
 def plan_from(source: str) -> Plan:

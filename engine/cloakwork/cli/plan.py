@@ -12,8 +12,8 @@ from rich.markup import escape
 
 from cloakwork.accounting.charge import Charge
 from cloakwork.budget import Cost
-from cloakwork.cli.options import json_option, ledger_option
-from cloakwork.errors import LogError, OutputError
+from cloakwork.cli.options import json_option, ledger_option, require_log
+from cloakwork.errors import OutputError
 from cloakwork.plan.model import Claim, Plan, Step
 from cloakwork.quantities import format_duration
 
@@ -41,8 +41,7 @@ def plan(policy: str, log: Path, out: Path | None, ledger: str | None, as_json: 
 
     path = resolve_policy(policy)
     made = make_plan(load_policy(path))
-    if not log.is_file():
-        raise LogError(log, "there is no such file")
+    require_log(log)
     Ledger(ledger).check(made.policy.metadata.dataset, charges=made.charges, totals=totals(made.policy.spec.budget))
     document = made.model_dump(mode="json", by_alias=True)
     if out is not None:

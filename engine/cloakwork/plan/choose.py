@@ -27,6 +27,10 @@ PLANNED: Final[Mapping[str, str]] = {
 """Guarantees that the language knows and this version cannot give yet, with the mechanisms that will."""
 
 
+TREATMENTS: Final = ("bound", "attributes/redact")
+"""Steps that every plan takes, whatever the policy allows: they make no claim, so no goal is theirs."""
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """The step chosen for a goal (None if there is none), what else was weighed, and the causes of a refusal."""
@@ -57,7 +61,7 @@ def choose(index: int, goal: Guarantee, facts: Facts, allowed: Mechanisms, catal
             considered.append(Considered(goal=name, mechanism=mechanism.name, kind="other chosen", reason=reason))
         else:
             step = step_of(mechanism, answer.params, facts, why=answer.why, goals=(index,))
-    return Choice(step, tuple(considered), () if step else _causes(goal, considered))
+    return Choice(step, tuple(considered), () if step else _causes(goal, considered, allowed))
 
 
 def step_of(
@@ -77,24 +81,22 @@ def step_of(
 
 
 def _in_order(allowed: Mechanisms, catalogue: Catalogue) -> Iterator[Mechanism[Any]]:
-    """All mechanisms, those that ``prefer`` names first and in its order."""
+    """The mechanisms that make claims, those that ``prefer`` names first and in its order."""
     preferred = [name for glob in allowed.prefer for name in catalogue if fnmatchcase(name, glob)]
-    yield from (catalogue[name] for name in dict.fromkeys([*preferred, *catalogue]))
+    yield from (catalogue[name] for name in dict.fromkeys([*preferred, *catalogue]) if name not in TREATMENTS)
 
 
 def _with_needs(refusal: Refusal) -> str:
     return refusal.reason + (f"; declare {', '.join(refusal.needs)}" if refusal.needs else "")
 
 
-def _causes(goal: Guarantee, considered: list[Considered]) -> tuple[Cause, ...]:
-    """Why nothing was found: the near misses, what a later version brings, else that no mechanism gives this kind."""
-    name = goal_name(goal)
+def _causes(goal: Guarantee, considered: list[Considered], allowed: Mechanisms) -> tuple[Cause, ...]:
+    """Why nothing was found: the near misses, what a later version brings, else what each allowed mechanism says."""
+    name, missing = goal_name(goal), tuple(_missing(goal))
     close = [item for item in considered if item.kind in ("needs", "misconfigured", "denied", "not_yet")]
-    causes = [Cause(name, item.reason, item.mechanism) for item in close]
-    causes += [Cause(name, reason) for reason in _missing(goal)]
-    if not causes:
-        causes = [Cause(name, item.reason, item.mechanism) for item in considered if item.reason.find("treatment") < 0]
-    return tuple(causes)
+    if not missing and all(item.kind == "denied" for item in close):
+        close += [item for item in considered if item.kind == "never" and allowed.allows(item.mechanism)]
+    return (*(Cause(name, item.reason, item.mechanism) for item in close), *(Cause(name, why) for why in missing))
 
 
 def _missing(goal: Guarantee) -> Iterator[str]:

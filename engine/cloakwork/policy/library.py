@@ -31,11 +31,10 @@ def load_shipped(name: str) -> Policy:
 
 
 def resolve_policy(name_or_path: str | Path) -> Path:
-    """Where a policy lies: a path that exists wins, else a shipped policy of that name, else the path as given."""
-    path = Path(name_or_path)
-    if path.exists() or str(name_or_path) not in list_policies():
-        return path
-    return _path_of(str(name_or_path))
+    """Where a policy lies: a path that exists wins, then a plain word is a shipped policy's name."""
+    path, name = Path(name_or_path), str(name_or_path)
+    looks_like_a_name = not path.suffix and path.name == name
+    return _path_of(name) if looks_like_a_name and not path.exists() else path
 
 
 def _path_of(name: str) -> Path:

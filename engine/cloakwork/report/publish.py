@@ -5,6 +5,7 @@ import re
 import secrets
 import shutil
 import socket
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -60,8 +61,10 @@ def check_destination(out: Path) -> None:
     if out.is_dir():
         _check_empty(out)
     ground = next(folder for folder in _target(out).parents if folder.exists())
-    if not ground.is_dir() or not os.access(ground, os.W_OK | os.X_OK):
-        raise OutputError(f"{out}: cannot be made, {ground} is not a folder that you may write to")
+    try:
+        Path(tempfile.mkdtemp(dir=ground, prefix=f"{_DRAFT}-try-")).rmdir()
+    except OSError as error:
+        raise OutputError(f"{out}: cannot be made, nothing can be written in {ground} ({error.strerror})") from error
 
 
 def publish(
