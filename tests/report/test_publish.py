@@ -143,9 +143,12 @@ def test_the_current_folder_cannot_be_replaced(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_parent_that_may_not_be_written_to_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write everywhere
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
 
-    with pytest.raises(OutputError, match="may write"):
+    monkeypatch.setattr("tempfile.mkdtemp", refuse)  # root may write everywhere
+
+    with pytest.raises(OutputError, match="nothing can be written"):
         check_destination(tmp_path / "out")
 
 

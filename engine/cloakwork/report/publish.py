@@ -61,6 +61,8 @@ def check_destination(out: Path) -> None:
     if out.is_dir():
         _check_empty(out)
     ground = next(folder for folder in _target(out).parents if folder.exists())
+    if not ground.is_dir():
+        raise OutputError(f"{out}: cannot be made, {ground} is not a folder")
     try:
         Path(tempfile.mkdtemp(dir=ground, prefix=f"{_DRAFT}-try-")).rmdir()
     except OSError as error:
