@@ -170,7 +170,7 @@ def _unconditional(goal: DifferentialPrivacy, case: _Case) -> Claim | list[str]:
     reasons += _unproved(used, case) + _overspent(goal.epsilon, goal.delta, "unit", case)
     if reasons:
         return reasons
-    return _priced(
+    claim = _priced(
         goal,
         goal.delta,
         "unit",
@@ -180,6 +180,8 @@ def _unconditional(goal: DifferentialPrivacy, case: _Case) -> Claim | list[str]:
             "ids are fresh and random, cases come in random order, and no step stops because of what the log holds",
         ),
     )
+    independent = "a guess is bounded where one unit's presence does not depend on everybody else's data"
+    return claim.model_copy(update={"assumptions": (*claim.assumptions, independent)})
 
 
 def _conditional(goal: DifferentialPrivacy | MetricPrivacy, case: _Case) -> Claim | list[str]:
