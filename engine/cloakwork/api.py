@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cloakwork.accounting.ledger import Ledger
-from cloakwork.execute import Reporter, Stopwatch, execute, silent, wanted
+from cloakwork.execute import Reporter, Stopwatch, execute, silent, told_apart, wanted
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.io import read_log
 from cloakwork.plan.model import Plan
@@ -55,7 +55,7 @@ def _read(path: str | Path, plan: Plan, columns: dict[str, str] | None) -> Event
         left.add(attribute.removeprefix(CASE_PREFIX))
         return False
 
-    log = read_log(path, columns=columns, keep=keep)
+    log = read_log(path, columns=columns, keep=keep, text=told_apart(plan))
     names = sorted(left - {ACTIVITY, TIMESTAMP})
     return replace(log, notes=(*log.notes, f"attributes that were not read: {', '.join(names) or 'none'}"))
 

@@ -1,6 +1,5 @@
 """Run a plan on a log: reserve the budget, take each step, check the result. Decides nothing that the plan left open."""
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -57,6 +56,13 @@ def wanted(plan: Plan) -> Callable[[str], bool]:
     return lambda attribute: attribute in needed or plan.releases(attribute)
 
 
+def told_apart(plan: Plan) -> frozenset[str]:
+    """Attributes that tell units and activities apart: read as text, since a type that fits all values of a log would
+    let one unit's value change how everybody's are spelt."""
+    named = {plan.facts.unit.attribute, plan.policy.attribute_with("control-flow") or ACTIVITY}
+    return frozenset(name for name in named if name is not None)
+
+
 def execute(
     plan: Plan,
     log: EventLog,
@@ -83,14 +89,19 @@ def execute(
     reservation = _reserve(plan, ledger) if noise.private else None
     records: list[StepRecord] = []
     result = prepared
-    for step in plan.steps:
-        reporter(f"{step.mechanism}: {step.why}")
-        result, record = _take(step, result, engine, noise, catalogue, watch)
-        records.append(record)
-    with watch.stage("finish"):
-        result = _finished(result, plan, noise)
-    with watch.stage("checks"):
-        verdicts = tuple(_verdict(claim, result) for claim in plan.claims)
+    try:
+        for step in plan.steps:
+            reporter(f"{step.mechanism}: {step.why}")
+            result, record = _take(step, result, engine, noise, catalogue, watch)
+            records.append(record)
+        with watch.stage("finish"):
+            result = _finished(result, plan, noise)
+        with watch.stage("checks"):
+            verdicts = tuple(_verdict(claim, result) for claim in plan.claims)
+    except Exception as error:
+        if reservation is not None:
+            reservation.fail(type(error).__name__)
+        raise
     release = Release(
         log=result,
         plan=plan,
@@ -105,16 +116,16 @@ def execute(
     return release
 
 
-def _reserve(plan: Plan, ledger: Ledger | None) -> Reservation | None:
+def _reserve(plan: Plan, ledger: Ledger | None) -> Reservation:
     if ledger is None:
-        return None
+        raise MechanismError("ledger", "a release with private noise needs a ledger to charge")
     meta = plan.policy.metadata
     return ledger.reserve(
         meta.dataset,
         policy=meta.name,
         version=meta.version,
         policy_digest=plan.policy_digest,
-        charges=plan.charges or (Charge(currency="none"),),
+        charges=plan.charges if plan.bounded else (*plan.charges, Charge(currency="none")),
         totals=totals(plan.policy.spec.budget),
         note=" ".join(claim.sentence for claim in plan.claims),
     )
@@ -170,7 +181,7 @@ def _require(log: EventLog, events: pl.DataFrame, plan: Plan) -> None:
         raise MechanismError(
             "bound", f"no case has '{unit}', the policy's unit of privacy; it must be a case attribute"
         )
-    if any(claim.currency == "unit" and not claim.given for claim in plan.claims):
+    if plan.bounded:
         return
     for column in {column for claim in plan.claims for column in claim.guarantee.over} & names.keys():
         if names[column] not in events.columns:
@@ -185,7 +196,9 @@ def _complete(events: pl.DataFrame) -> pl.DataFrame:
     ).with_columns(pl.col(ACTIVITY).cast(pl.String))
 
 
-_DATE: Final = re.compile(r"^\d{4}-\d{2}-\d{2}")
+_DATE: Final = r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./]\d{1,2}[./]\d{2,4}|\d{1,2}:\d{2}"
+_EPOCHS: Final = ((5e8, 4.2e9), (5e11, 4.2e12), (5e14, 4.2e15), (5e17, 4.2e18))
+"""Seconds, milliseconds, microseconds and nanoseconds since 1970, for times between 1985 and 2103."""
 
 
 def _no_hidden_times(log: EventLog, plan: Plan) -> None:
@@ -202,10 +215,13 @@ def _no_hidden_times(log: EventLog, plan: Plan) -> None:
 
 
 def _tells_time(column: pl.Series) -> bool:
+    """Whether a column holds times by its type, by how any of its texts look, or by where most of its numbers lie."""
     if column.dtype.is_temporal():
         return True
-    values = column.drop_nulls()
-    return column.dtype == pl.String and len(values) > 0 and bool(values.str.contains(_DATE.pattern).all())
+    if column.dtype == pl.String:
+        return bool(column.str.contains(_DATE).any())
+    middle = column.drop_nulls().median() if column.dtype.is_numeric() else None
+    return isinstance(middle, int | float) and any(low <= middle <= high for low, high in _EPOCHS)
 
 
 def fresh(log: EventLog, noise: Noise) -> EventLog:
@@ -219,7 +235,9 @@ def _finished(log: EventLog, plan: Plan, noise: Noise) -> EventLog:
     """Fresh cases, with nothing but the columns that the plan releases."""
     result = fresh(log, noise)
     hidden = [TIMESTAMP] if TIMESTAMPS not in plan.released else []
-    hidden += [name for name in log.cases.columns if name == plan.facts.unit.attribute and not plan.releases(name)]
+    hidden += [
+        name for name in log.cases.columns if name == plan.facts.unit.attribute != CASE_ID and not plan.releases(name)
+    ]
     return replace(
         result, events=result.events.drop(hidden, strict=False), cases=result.cases.drop(hidden, strict=False)
     )

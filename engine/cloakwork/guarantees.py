@@ -26,8 +26,16 @@ def _listed(columns: tuple[str, ...]) -> str:
     return " and ".join(", ".join(columns).rsplit(", ", 1))
 
 
+def _up(figure: float) -> float:
+    """A figure that something is at most, rounded up to three digits."""
+    step = 10.0 ** (math.floor(math.log10(figure)) - 2)
+    return math.ceil(round(figure / step, 9)) * step
+
+
 def _factor(epsilon: float) -> str:
-    return f"a factor {math.exp(epsilon):.3g} (epsilon = {epsilon:g})" if epsilon < 20 else f"a factor e^{epsilon:g}"
+    return (
+        f"a factor {_up(math.exp(epsilon)):.4g} (epsilon = {epsilon:g})" if epsilon < 20 else f"a factor e^{epsilon:g}"
+    )
 
 
 class KAnonymity(Frozen):
@@ -46,9 +54,11 @@ class KAnonymity(Frozen):
     def sentence(self) -> str:
         """Say it to a person."""
         what = "complete course of events" if self.scope == "variants" else "beginning of a course of events"
+        different = "case" if self.count == "cases" else "unit"
         return (
-            f"Every released {what} is shared by at least {self.k} distinct {self.count} of the source log "
-            f"({self.k}-anonymity over {_listed(self.over)}, counted over {self.scope})."
+            f"Every released {what} is carried by at least {self.k} released cases, each made from a different {different} "
+            f"of the source log; some may have been changed to fit ({self.k}-anonymity over {_listed(self.over)}, counted "
+            f"over {self.scope})."
         )
 
 
@@ -183,8 +193,8 @@ class DifferentialPrivacy(Frozen):
         rarely = f", apart from outcomes of probability {RARE * self.delta:g}" if self.delta else ""
         return (
             f"Whether one protected unit is in the source log or not changes the probability of any release by at most "
-            f"{_factor(self.epsilon)}{apart}; whoever guesses at somebody's presence gains at most "
-            f"{100 * guessing_advantage(self.epsilon, self.delta):.1f} percentage points{rarely} "
+            f"{_factor(self.epsilon)}{apart}; whoever guesses whether that unit is in it gains at most "
+            f"{_up(100 * guessing_advantage(self.epsilon, self.delta)):g} percentage points{rarely} "
             f"(differential privacy over {_listed(self.over)})."
         )
 
@@ -219,7 +229,7 @@ class LocalDP(Frozen):
         """Say it to a person."""
         return (
             f"Each {self.per}'s contribution to {_listed(self.over)} was randomised: no released value is more than "
-            f"{math.exp(self.epsilon):.3g} times likelier under one true value than under another. How many there are shows."
+            f"{_up(math.exp(self.epsilon)):.4g} times likelier under one true value than under another. How many there are shows."
         )
 
 

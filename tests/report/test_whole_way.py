@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cloakwork.accounting.ledger import Ledger
 from cloakwork.errors import VerificationFailed
 from cloakwork.execute import execute
 from cloakwork.plan.model import Plan
@@ -43,7 +44,7 @@ def _proved_in_earnest(_taken_as_proved: None, monkeypatch: pytest.MonkeyPatch) 
 @pytest.fixture
 def made(tmp_path: Path, key: SigningKey) -> Path:
     """A release that the engine itself planned and made."""
-    release = execute(make_plan(a_policy()), a_log(VARIANTS * 5), None)
+    release = execute(make_plan(a_policy()), a_log(VARIANTS * 5), Ledger(f"sqlite:///{tmp_path / 'ledger.db'}"))
     return publish(release, tmp_path / "made", signing_key=key).folder
 
 

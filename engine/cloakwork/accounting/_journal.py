@@ -23,7 +23,7 @@ from cloakwork.errors import LedgerError
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine, Table
 
-Kind = Literal["reserve", "commit", "cancel", "fail", "statement"]
+Kind = Literal["reserve", "commit", "fail", "statement"]
 
 TABLE: Final = "cloakwork_ledger"
 

@@ -76,10 +76,6 @@ class Reservation:
         """See ``Ledger.commit``."""
         self.ledger.commit(self, statement_digest)
 
-    def cancel(self) -> None:
-        """See ``Ledger.cancel``: only where no DP step has run."""
-        self.ledger.cancel(self)
-
     def fail(self, reason: str) -> None:
         """See ``Ledger.fail``."""
         self.ledger.fail(self, reason)
@@ -148,13 +144,6 @@ class Ledger:
         body = {} if statement_digest is None else {"statement_digest": statement_digest}
         self._close(reservation, "commit", body)
 
-    def cancel(self, reservation: Reservation) -> None:
-        """Hand the reserved budget back: only where no DP step has run, for noise once drawn may have been seen.
-
-        Raises LedgerError unless the release is reserved.
-        """
-        self._close(reservation, "cancel", {})
-
     def fail(self, reservation: Reservation, reason: str) -> None:
         """The release did not come about after noise was drawn; its cost stands. ``reason`` must not quote the log."""
         self._close(reservation, "fail", {"reason": reason})
@@ -204,7 +193,7 @@ class Ledger:
             else None
         )
 
-    def _close(self, reservation: Reservation, kind: Literal["commit", "cancel", "fail"], body: dict[str, str]) -> None:
+    def _close(self, reservation: Reservation, kind: Literal["commit", "fail"], body: dict[str, str]) -> None:
         with self._journal.writing() as writing:
             record = _known(self.url, writing, reservation.id)
             if record.state != "reserved":
@@ -262,7 +251,7 @@ def _decide(
     dataset: str, charges: Sequence[Charge], declared: Mapping[Currency, Total], records: Sequence[Record]
 ) -> None:
     """Raise BudgetExceeded unless what is spent and what is asked fit every total ever declared for the dataset."""
-    before = [charge for record in records for charge in record.spent]
+    before = [charge for record in records for charge in record.charges]
     for currency in CURRENCIES:
         if not any(charge.currency == currency for charge in charges):
             continue
@@ -289,7 +278,7 @@ _RAISED: Final = (
 
 
 def _bounds(currency: Currency, declared: Mapping[Currency, Total], records: Sequence[Record]) -> list[Total]:
-    found = [record.totals[currency] for record in records if record.state != "cancelled" and currency in record.totals]
+    found = [record.totals[currency] for record in records if currency in record.totals]
     return found + ([declared[currency]] if currency in declared else [])
 
 
@@ -303,7 +292,7 @@ def _left(spent: Iterable[Charge], currency: Currency, bounds: Sequence[Total], 
 def _balances(
     records: Sequence[Record], totals: Mapping[Currency, Cost | None], shift: timedelta | None
 ) -> dict[Currency, Balance]:
-    spent = [charge for record in records for charge in record.spent]
+    spent = [charge for record in records for charge in record.charges]
     found: dict[Currency, Balance] = {}
     for currency in CURRENCIES:
         earlier = _bounds(currency, {}, records)

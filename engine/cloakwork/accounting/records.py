@@ -10,7 +10,7 @@ from cloakwork.accounting.charge import Charge
 from cloakwork.budget import Cost, Currency
 from cloakwork.errors import LedgerError
 
-State = Literal["reserved", "committed", "failed", "cancelled"]
+State = Literal["reserved", "committed", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,9 @@ class Record:
     failure: str | None = None
 
     @property
-    def spent(self) -> tuple[Charge, ...]:
-        """The charges that count: all of them, unless the release was cancelled before any noise."""
-        return () if self.state == "cancelled" else self.charges
-
-    @property
     def without_dp(self) -> bool:
         """Whether something was released that no DP budget bounds."""
-        return any(charge.currency == "none" for charge in self.spent)
+        return any(charge.currency == "none" for charge in self.charges)
 
 
 def records_of(url: str, entries: Iterable[Entry], dataset: str | None) -> tuple[Record, ...]:
@@ -71,8 +66,6 @@ def _told(record: Record | None, entry: Entry) -> Record:
         case "commit":
             digest = fields.get("statement_digest")
             return replace(record, state="committed", committed_at=_time(entry), statement_digest=digest)
-        case "cancel":
-            return replace(record, state="cancelled")
         case "fail":
             return replace(record, state="failed", failure=fields["reason"])
         case "statement":

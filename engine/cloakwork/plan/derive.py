@@ -5,6 +5,7 @@ The rules are those of ``docs/guarantees.md``; each is one function here. A goal
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from cloakwork.accounting.events import cost, naive
 from cloakwork.budget import Currency
@@ -215,7 +216,12 @@ def _conditional(goal: DifferentialPrivacy | MetricPrivacy, case: _Case) -> Clai
             f"everything else that is released depends on {_and(given) or 'noise'} and on the order of events, not on times",
         ),
     )
-    return _given(claim, given, case.facts)
+    others = sorted(case.released - {TIMESTAMPS, CONTROL_FLOW, METADATA})
+    claim = _given(claim, given, case.facts)
+    if not others:
+        return claim
+    timeless = f"the values of {_and(others)} tell no times (what looks like one stops the run)"
+    return claim.model_copy(update={"assumptions": (*claim.assumptions, timeless)})
 
 
 def _given(claim: Claim, given: tuple[str, ...], facts: Facts) -> Claim:
@@ -251,8 +257,11 @@ def _priced(
             *derivation,
             f"the noise actually drawn costs epsilon {spent.epsilon:.6g}, delta {spent.delta:.3g}",
         ),
-        assumptions=_unit_assumptions(case.facts),
+        assumptions=_VALUE + _bounds(case.facts) if currency == "metric" else _unit_assumptions(case.facts),
     )
+
+
+_VALUE: Final = ("protected is one time of one event: not a case, and not a person",)
 
 
 def _unproved(used: Iterable[int], case: _Case) -> list[str]:
@@ -272,13 +281,21 @@ def _overspent(epsilon: float, delta: float, currency: Currency, case: _Case) ->
 
 
 def _unit_assumptions(facts: Facts) -> tuple[str, ...]:
-    stated = [
-        f"the protected unit is one {facts.unit}"
-        if facts.unit.attribute is None
-        else f"the protected unit is {facts.unit}"
-    ]
+    unit = facts.unit
+    if unit.attribute is None:
+        stated = ["the protected unit is one case; a person with several cases is protected case by case"]
+    else:
+        stated = [f"the protected unit is {unit}; a case without '{unit.attribute}' is a unit of its own"]
+        stated.append(f"that the log's cases have '{unit.attribute}' at all is taken as known")
     if facts.units_at_most is not None:
         stated.append(f"the log holds at most {facts.units_at_most:,} units (declared)")
+    return (*stated, *_bounds(facts))
+
+
+def _bounds(facts: Facts) -> tuple[str, ...]:
+    stated = [
+        "the file is a well-formed log, every value of its declared type; one that is not is refused, whoever is in it"
+    ]
     if facts.alphabet is not None:
         stated.append(f"{len(facts.alphabet)} activities are public; events of any other are dropped")
     if facts.longest_case is not None:

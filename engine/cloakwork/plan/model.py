@@ -98,6 +98,11 @@ class Plan(Frozen):
         """The columns that leave the house, in whatever form."""
         return frozenset(item.column for item in self.attributes if item.treatment in RELEASED)
 
+    @property
+    def bounded(self) -> bool:
+        """Whether differential privacy bounds everything that is released; else something leaves without any bound."""
+        return any(claim.currency == "unit" and not claim.given for claim in self.claims)
+
     def releases(self, attribute: str) -> bool:
         """Whether an attribute of the source leaves the house in any form."""
         rule = most_specific(attribute, (item.attribute for item in self.attributes))

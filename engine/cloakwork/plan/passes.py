@@ -107,6 +107,11 @@ def _unusable(draft: Draft, covered: frozenset[str]) -> Iterator[Cause]:
         yield Cause(
             "release", "no released attribute has the role control-flow; give it to the activity, such as concept:name"
         )
+    for item in draft.attributes:
+        if item.column in (CONTROL_FLOW, TIMESTAMPS) and set(item.attribute) & set("*?["):
+            yield Cause(
+                "release", f"role {_ROLE[item.column]} belongs to one attribute by name, not to '{item.attribute}'"
+            )
     rule = policy.rule(CASE_ID)
     if rule is not None and rule.treatment == "keep":
         yield Cause("release", f"'{CASE_ID}' cannot be kept: releases never carry original case ids")

@@ -1,51 +1,33 @@
-"""Prove a plan again from scratch: every cost and every claim is recomputed and compared with what it states."""
+"""Prove a plan again from scratch: whatever it states must be what its policy implies."""
 
-from cloakwork.errors import PlanMoved, PlanUnsound
-from cloakwork.mechanisms.base import Offer
+from cloakwork.errors import PlanImpossible, PlanMoved, PlanUnsound
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
-from cloakwork.plan.choose import Catalogue, step_of
-from cloakwork.plan.derive import derive, goal_name
-from cloakwork.plan.model import Claim, Plan, Step
-from cloakwork.plan.passes import Draft, charge_budget, classify_columns
-from cloakwork.policy.load import digest
+from cloakwork.plan.choose import Catalogue
+from cloakwork.plan.model import Claim, Plan
+from cloakwork.plan.planner import make_plan
+
+_OF_THE_MAKER = ("engine",)
+"""What a plan says about the program that made it, and nothing follows from."""
 
 
 def prove(plan: Plan, catalogue: Catalogue | None = None) -> tuple[Claim, ...]:
-    """The claims that follow from the plan's policy and steps, recomputed.
+    """The claims that follow from the plan's policy, recomputed.
 
-    Trusts nothing that the plan states about itself: digest, parameters, events, lineage, exposures, charges and claims
-    are all derived anew. Raises PlanMoved where a step is unknown here, PlanUnsound where anything differs.
+    A plan is a function of its policy, so nothing that it states is trusted: facts, attributes, exposures, every step
+    with its order, parameters, cost and lineage, charges, claims, warnings and what was considered are planned anew and
+    must be the same. Raises PlanMoved where a step is unknown here, PlanUnsound where anything differs.
     """
     catalogue = all_mechanisms() if catalogue is None else catalogue
-    _same("policy digest", digest(plan.policy), plan.policy_digest)
-    _same("facts", plan.policy.facts(), plan.facts)
-    draft = charge_budget(classify_columns(Draft(plan.policy, plan.facts, catalogue)))
-    _same("attributes", draft.attributes, plan.attributes)
-    _same("exposed columns", draft.exposed, plan.exposed)
-    _same("charges", draft.charges, plan.charges)
     for step in plan.steps:
-        _same(f"step {step.mechanism}", _again(step, plan, draft, catalogue), step)
-    derivation = derive(draft.goals, plan.steps, draft.released, plan.facts)
-    if draft.causes or derivation.causes:
-        raise PlanUnsound("; ".join(str(cause) for cause in (*draft.causes, *derivation.causes)))
-    _same("claims", derivation.claims, plan.claims)
-    return derivation.claims
-
-
-def _again(step: Step, plan: Plan, draft: Draft, catalogue: Catalogue) -> Step:
-    """The step as its mechanism describes it today, after asking it again whether it meets the goals."""
-    if step.mechanism not in catalogue:
-        raise PlanMoved(f"the plan uses mechanism '{step.mechanism}', which is not installed here")
-    mechanism = catalogue[step.mechanism]
-    params = mechanism.Params.model_validate(step.params)
-    for index in step.goals:
-        goal = draft.goals[index]
-        answer = mechanism.offer(goal, plan.facts, plan.policy.spec.mechanisms.parameters.get(step.mechanism, {}))
-        if not isinstance(answer, Offer) or answer.params != params:
-            raise PlanUnsound(f"step {step.mechanism} does not meet {goal_name(goal)} with these parameters")
-    return step_of(mechanism, params, plan.facts, why=step.why, goals=step.goals)
-
-
-def _same(what: str, derived: object, stated: object) -> None:
-    if derived != stated:
-        raise PlanUnsound(f"{what}: the plan states {stated!r}, derived is {derived!r}")
+        if step.mechanism not in catalogue:
+            raise PlanMoved(f"the plan uses mechanism '{step.mechanism}', which is not installed here")
+    try:
+        implied = make_plan(plan.policy, catalogue=catalogue)
+    except PlanImpossible as error:
+        raise PlanUnsound(str(error)) from error
+    for name in Plan.model_fields.keys() - set(_OF_THE_MAKER):
+        if getattr(plan, name) != getattr(implied, name):
+            raise PlanUnsound(
+                f"{name}: the plan states {getattr(plan, name)!r}, its policy implies {getattr(implied, name)!r}"
+            )
+    return implied.claims

@@ -279,6 +279,15 @@ class Spec(Frozen):
     ] = {}
     output: Annotated[Output, Field(description="How the release is written")] = Output()
 
+    @model_validator(mode="after")
+    def _names_and_columns_differ(self) -> "Spec":
+        for name, rule in self.attributes.items():
+            if name in (CONTROL_FLOW, TIMESTAMPS, METADATA):
+                raise ValueError(f"an attribute cannot be called '{name}': that is the name of a column")
+            if rule.role in ("control-flow", "timestamp") and name.startswith("case:"):
+                raise ValueError(f"role {rule.role} belongs to an attribute of events, not to '{name}'")
+        return self
+
 
 def most_specific(attribute: str, names: Iterable[str]) -> str | None:
     """Which of ``names`` decides about ``attribute``: its own name, else the longest glob that matches, else None."""

@@ -168,7 +168,9 @@ def _no_strangers(folder: Path, statement: Statement) -> Iterator[Check]:
 def _private(predicate: PrivacyStatement) -> Check:
     if predicate.mark is not None:
         return Check(False, f"the release is marked '{predicate.mark}': it protects nobody")
-    return Check(True, "randomness: stated to be secret")
+    if predicate.ledger_entry is None:
+        return Check(False, "the statement names no entry of a ledger: no budget was charged for this release")
+    return Check(True, "randomness: stated to be secret, and the cost charged to a ledger")
 
 
 def _inside(folder: Path, statement: Statement) -> Iterator[Check]:

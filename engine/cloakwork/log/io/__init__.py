@@ -4,7 +4,7 @@
 and told in ``EventLog.notes``. ``write_log`` writes nothing but the columns of the log and what the caller states.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from pathlib import Path
 
@@ -21,22 +21,27 @@ __all__ = ["Attribute", "Extension", "Format", "read_annotations", "read_log", "
 
 
 def read_log(
-    path: str | Path, *, columns: Mapping[str, str] | None = None, keep: Callable[[str], bool] | None = None
+    path: str | Path,
+    *,
+    columns: Mapping[str, str] | None = None,
+    keep: Callable[[str], bool] | None = None,
+    text: Collection[str] = (),
 ) -> EventLog:
     """Read an event log: XES, CSV (both packed by gzip or not) or Parquet.
 
     ``columns`` maps standard names (``case:concept:name``, ``concept:name``, ``time:timestamp``) to what a CSV or Parquet
     file calls them. ``keep`` says, by full name (case attributes with ``case:`` in front), which other attributes are
-    wanted; the three standard ones always are. Raises ``LogError`` when the file is not a log.
+    wanted; the three standard ones always are. Attributes in ``text`` are read as text whatever their values look like.
+    Raises ``LogError`` when the file is not a log.
     """
     file = Path(path)
     match format_of(file):
         case "xes":
-            return read_xes(file, keep)
+            return read_xes(file, keep, text)
         case "csv":
-            return read_csv(file, columns, keep)
+            return read_csv(file, columns, keep, text)
         case "parquet":
-            return read_parquet(file, columns, keep)
+            return read_parquet(file, columns, keep, text)
 
 
 def write_log(

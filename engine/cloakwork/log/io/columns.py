@@ -217,4 +217,4 @@ class ColumnBuilder:
         )
         yield from (f"{what}: {count}" for count, what in told if count)
         for name, kind in sorted(self._kinds.items()):
-            yield f"attribute '{shown(name)}' has values of several types; read as {kind}"
+            yield f"attribute '{shown(name)}' is read as {kind}, whatever type its values state"

@@ -4,7 +4,7 @@ import csv
 import io
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -27,12 +27,15 @@ _MEND: Final = "mend that line, or export the file again"
 
 
 def read_csv(
-    path: Path, columns: Mapping[str, str] | None = None, keep: Callable[[str], bool] | None = None
+    path: Path,
+    columns: Mapping[str, str] | None = None,
+    keep: Callable[[str], bool] | None = None,
+    text: Collection[str] = (),
 ) -> EventLog:
     """Read a CSV file, packed by gzip or not: one header line, one row an event; ``,``, ``;`` or tab between fields.
 
-    Only the empty field is missing; ``NA`` and the like are values. ``LogError`` with its line for a file that is no
-    such table.
+    Only the empty field is missing; ``NA`` and the like are values. Attributes in ``text`` stay text. ``LogError`` with
+    its line for a file that is no such table.
     """
     with LogStream(path) as stream:
         data = stream.read()
@@ -44,7 +47,7 @@ def read_csv(
     names = standard_names(path, named, columns, keep)
     table = _table(path, data, separator, header).select(list(names.kept))
     typed = table.with_columns(
-        [_inferred(table[name]) for name, full in names.kept.items() if full not in names.standard]
+        [_inferred(table[name]) for name, full in names.kept.items() if full not in names.standard and full not in text]
     )
     unnamed = len(header) - len(named)
     notes = (f"columns without a name, left out: {unnamed}",) if unnamed else ()

@@ -1,6 +1,6 @@
 """Reading and writing Parquet: one row an event, case attributes repeated."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 import polars as pl
@@ -12,9 +12,15 @@ from cloakwork.log.io.source import LogStream, empty_file
 
 
 def read_parquet(
-    path: Path, columns: Mapping[str, str] | None = None, keep: Callable[[str], bool] | None = None
+    path: Path,
+    columns: Mapping[str, str] | None = None,
+    keep: Callable[[str], bool] | None = None,
+    text: Collection[str] = (),
 ) -> EventLog:
-    """Read a Parquet file. ``LogError`` when it is damaged or a standard column is missing."""
+    """Read a Parquet file; attributes in ``text`` become text.
+
+    ``LogError`` when it is damaged or a standard column is missing.
+    """
     with LogStream(path) as stream:
         if not stream.read(1):
             raise empty_file(path)
@@ -25,7 +31,8 @@ def read_parquet(
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         first_line = str(error).partition("\n")[0]
         raise LogError(path, f"this is no readable Parquet file ({first_line})", hint="export the log again") from None
-    return names.build(path, frame)
+    as_text = [pl.col(name).cast(pl.String) for name, full in names.kept.items() if full in text]
+    return names.build(path, frame.with_columns(as_text))
 
 
 def write_parquet(log: EventLog, path: Path, metadata: Mapping[str, str]) -> None:

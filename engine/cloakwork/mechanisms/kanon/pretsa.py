@@ -64,8 +64,8 @@ class Pretsa(Costless):
     summary: ClassVar[str] = "Moves cases with a rare course of events to the most similar frequent one."
     proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(
-        statement="Every released variant (or every prefix of one) is a variant seen in the log and shared by at least k "
-        "distinct cases of it.",
+        statement="Every released variant (or every prefix of one) is a variant seen in the log and carried by at least k "
+        "released cases, each made from a different case of the log; moved cases count like those that stayed.",
         source="Fahrenkrog-Petersen, van der Aa and Weidlich, PRETSA: Event Log Sanitization for Privacy-aware Process "
         "Discovery, ICPM 2019, algorithm 1 without t-closeness; termination and k proved in this class's docstring",
     )

@@ -177,9 +177,16 @@ class TimestampLaplace:
         return "metric" if params.scope == "event" else "unit"
 
     def lineage(self, params: LaplaceParams) -> Lineage:
-        """Looks at times through noise only, and at the control flow as it stands."""
+        """Looks at times through noise only, and at the control flow as it stands.
+
+        Not stable: events without a raw time draw from the noised gaps of others, so a second measurement of the
+        released times would see one raw time in any number of them.
+        """
         return Lineage(
-            reads=frozenset({CONTROL_FLOW}), measures=frozenset({TIMESTAMPS}), writes=frozenset({TIMESTAMPS})
+            reads=frozenset({CONTROL_FLOW}),
+            measures=frozenset({TIMESTAMPS}),
+            writes=frozenset({TIMESTAMPS}),
+            stability=None,
         )
 
     def facts_after(self, params: LaplaceParams, facts: Facts) -> Facts:
