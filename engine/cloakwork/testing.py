@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from pydantic import ValidationError
+
 from cloakwork.engines.embedded import Embedded
 from cloakwork.errors import MechanismError
 from cloakwork.execute import fresh
@@ -13,6 +15,7 @@ from cloakwork.mechanisms.base import Mechanism, Refusal
 from cloakwork.mechanisms.bound import BoundParams
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import Noise, secret
+from cloakwork.plan.choose import TREATMENTS
 
 
 def run_mechanism(name: str, log: EventLog, *, noise: Noise | None = None, **params: Any) -> EventLog:
@@ -62,12 +65,16 @@ def _facts(params: dict[str, Any]) -> tuple[Facts, dict[str, Any]]:
 
 def _params(mechanism: Mechanism[Any], facts: Facts, params: dict[str, Any], rest: dict[str, Any]) -> Any:
     """The mechanism's parameters: as given when they are complete, else those it offers for the goal they describe."""
-    required = {key for key, field in mechanism.Params.model_fields.items() if field.is_required()}
-    if required and required <= params.keys():
-        return mechanism.Params.model_validate(
-            {key: value for key, value in params.items() if key in mechanism.Params.model_fields}
-        )
-    goal, options = _goal(mechanism.name, rest)
+    fields = mechanism.Params.model_fields
+    required = {key for key, field in fields.items() if field.is_required()}
+    try:
+        if mechanism.name in TREATMENTS or required <= params.keys():
+            return mechanism.Params.model_validate({key: value for key, value in params.items() if key in fields})
+        goal, options = _goal(mechanism.name, rest)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise MechanismError(mechanism.name, f"{where}: {first['msg']}") from error
     answer = mechanism.offer(goal, facts, options)
     if isinstance(answer, Refusal):
         raise MechanismError(
@@ -78,7 +85,7 @@ def _params(mechanism: Mechanism[Any], facts: Facts, params: dict[str, Any], res
 
 def _goal(name: str, rest: dict[str, Any]) -> tuple[Guarantee, dict[str, Any]]:
     """The guarantee that ``rest`` describes, and the options that remain."""
-    if "k" in rest:
+    if "k" in rest or name.startswith("kanon/"):
         return _of(KAnonymity, {"kind": "k-anonymity"}, rest)
     if "shift" in rest:
         return _of(

@@ -136,7 +136,9 @@ class Ledger:
     def check(
         self, dataset: str, *, charges: Sequence[Charge], totals: Mapping[Currency, Cost | None] | None = None
     ) -> None:
-        """Raise BudgetExceeded where ``reserve`` would now; writes nothing. Only ``reserve`` decides."""
+        """Raise BudgetExceeded where ``reserve`` would now, LedgerError where an entry was altered; writes nothing."""
+        if found := self.verify():
+            raise LedgerError(self.url, f"{found}: it cannot be trusted; restore it from a copy")
         _decide(dataset, charges, _declared(charges, totals or {}), self.history(dataset))
 
     def commit(self, reservation: Reservation, statement_digest: str | None = None) -> None:

@@ -131,5 +131,7 @@ def _in_words(error: Exception) -> str:
         return str(error)
     if isinstance(error, OSError) and error.filename is not None:
         return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    if isinstance(error, OSError):
+        return f"cloakwork: cannot read or write: {error.strerror or error}"
     what = " ".join(f"{type(error).__name__}: {error}".split())
     return f"cloakwork: internal error: {what} (please report; set {DEBUG}=1 for the traceback)"

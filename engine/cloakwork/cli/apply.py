@@ -52,6 +52,8 @@ def apply(
     if engine == "spark":
         raise click.UsageError("the spark engine is not part of this version; use --engine polars")
     require_log(log)
+    if mapping and log.name.endswith((".xes", ".xes.gz")):
+        raise click.UsageError("--column is for CSV and Parquet; XES names its attributes itself")
     api.check_destination(out)
     key = find_key(signing_key)
     book = Ledger(ledger)

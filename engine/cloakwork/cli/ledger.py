@@ -99,6 +99,9 @@ def verify(url: str | None, as_json: bool, releases: tuple[Path, ...]) -> None:
         raise VerificationFailed([f"ledger {book.url}: {found}"])
     if not as_json:
         count = len(book.history())
+        if not count:
+            click.echo(_nothing(book, None))
+            return
         against = f", all {len(releases)} statements found" if releases else ""
         click.echo(f"The chain of entries is whole: {count} release{'' if count == 1 else 's'}{against}.")
 

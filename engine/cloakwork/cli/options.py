@@ -28,10 +28,17 @@ column_option = click.option(
 )
 
 
+STANDARD = ("case:concept:name", "concept:name", "time:timestamp")
+
+
 def column_mapping(pairs: tuple[str, ...]) -> dict[str, str]:
     """``NAME=COLUMN`` pairs as a mapping from standard name to the file's own."""
     split = [pair.partition("=") for pair in pairs]
     for name, sign, column in split:
+        if sign and name not in STANDARD:
+            raise click.BadParameter(f"'{name}' is none of {', '.join(STANDARD)}", param_hint="--column")
+        if [other for _, _, other in split].count(column) > 1:
+            raise click.BadParameter(f"the column '{column}' is named twice", param_hint="--column")
         if not (name and sign and column):
             raise click.BadParameter(f"'{name}{sign}{column}' is not NAME=COLUMN", param_hint="--column")
     return {name: column for name, _, column in split}

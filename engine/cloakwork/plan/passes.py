@@ -278,8 +278,8 @@ def _warnings(draft: Draft) -> Iterator[str]:
         )
     if kanon:
         yield "two k-anonymous releases of one dataset can be intersected; the ledger counts them"
-    if kanon and any(column not in (TIMESTAMPS, METADATA) for column in (item.column for item in draft.exposed)):
-        yield "events that k-anonymisation inserts carry no attributes: exposed attributes show which events those are"
+    if kanon and any(item.column != METADATA for item in draft.exposed):
+        yield "events that k-anonymisation inserts have no attributes and no raw time: exposed columns show which those are"
     if any(goal.count == "cases" for goal in kanon) and draft.facts.unit.attribute is not None:
         yield f"k counts cases, while one unit ({draft.facts.unit.attribute}) may own several: use count: units"
     for item in draft.attributes:

@@ -27,7 +27,5 @@ def prove(plan: Plan, catalogue: Catalogue | None = None) -> tuple[Claim, ...]:
         raise PlanUnsound(str(error)) from error
     for name in Plan.model_fields.keys() - set(_OF_THE_MAKER):
         if getattr(plan, name) != getattr(implied, name):
-            raise PlanUnsound(
-                f"{name}: the plan states {getattr(plan, name)!r}, its policy implies {getattr(implied, name)!r}"
-            )
+            raise PlanUnsound(f"what the plan states about {name} is not what its policy implies")
     return implied.claims
