@@ -24,4 +24,4 @@ def rounded_up(number: Fraction) -> float:
 
 def rounded_down(number: Fraction) -> float:
     """The largest float that reads, as a decimal, at most ``number``."""
-    return -rounded_up(-number)
+    return -rounded_up(-number) + 0.0  # no negative zero
