@@ -158,6 +158,10 @@ def _prepared(log: EventLog, plan: Plan) -> EventLog:
     )
     _require(log, events, plan)
     events = _complete(events)
+    if not (events[TIMESTAMP].dtype.is_temporal() or events[TIMESTAMP].dtype == pl.Null):
+        raise MechanismError(
+            "input", f"'{timestamp}' has the role timestamp and does not hold times; mend the policy or the log"
+        )
     cases = log.cases.select(name for name in log.cases.columns if name == CASE_ID or needs(name))
     ordered = (
         EventLog.build(events, cases, log.case_of)
@@ -207,7 +211,7 @@ def _no_hidden_times(log: EventLog, plan: Plan) -> None:
         return
     for table in (log.cases, log.events):
         for column in table.drop(CASE_ID, ACTIVITY, TIMESTAMP, strict=False):
-            if column.name != plan.facts.unit.attribute and _tells_time(column):
+            if plan.releases(column.name) and _tells_time(column):
                 raise MechanismError(
                     "attributes/redact",
                     f"'{column.name}' holds times, and a guarantee covers times: drop it in the policy",

@@ -39,7 +39,7 @@ def _factor(epsilon: float) -> str:
 
 
 class KAnonymity(Frozen):
-    """Every released combination of ``over`` is shared by at least k distinct real cases (or units)."""
+    """Every released combination of ``over`` is carried by at least k cases made from distinct source cases (or units)."""
 
     kind: Literal["k-anonymity"]
     k: Annotated[int, Field(ge=2, strict=True, description="How many cases or units share what is released")]

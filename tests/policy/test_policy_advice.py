@@ -62,7 +62,7 @@ def test_the_explanation_names_what_is_exposed_and_why() -> None:
 def test_the_explanation_gives_the_budget_in_both_currencies() -> None:
     said = {section.title: section.lines for section in explain(load_shipped("dp-guessing-advantage"))}
     assert said["What it may cost"][0] == (
-        "One release: at most epsilon 0.296, delta 1e-06 (whoever guesses at somebody's presence gains at most "
+        "One release: at most epsilon 0.296, delta 1e-06 (whoever guesses whether a protected unit is in the log gains at most "
         "10 percentage points, apart from outcomes of probability 1e-05)."
     )
 

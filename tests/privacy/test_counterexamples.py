@@ -187,3 +187,14 @@ def test_attributes_cannot_pose_as_columns(attribute: str) -> None:
     """A column's name is no attribute's, and its role belongs to one event attribute by name."""
     with pytest.raises(PolicyError):
         parse_policy(PERSON.replace('    "ACTIVITY"', f'    {attribute}\n    "concept:name"'))
+
+
+def test_a_time_attribute_without_times_is_refused_in_one_line(ledger: str) -> None:
+    """Texts under the role timestamp stop the run before anything is charged."""
+    policy = re.sub(r".*started.*\n", "", TIMES).replace('"time:timestamp"', '"when"')
+    log = EventLog.from_polars(
+        pl.DataFrame({"case:concept:name": ["1", "2"], "concept:name": ["a", "a"], "when": ["noon", "night"]})
+    )
+    with pytest.raises(MechanismError, match="does not hold times"):
+        apply(make_plan(parse_policy(policy)), log, ledger=ledger)
+    assert Ledger(ledger).history() == ()

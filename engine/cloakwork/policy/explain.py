@@ -140,12 +140,12 @@ def _total(budget: Budget, *, presence: bool) -> Iterator[str]:
 
 
 def in_words(limit: Limit, *, presence: bool) -> str:
-    """A budget as epsilon and delta; where it is about somebody's presence, also as guessing advantage."""
+    """A budget as epsilon and delta; where it is about a unit's presence, also as guessing advantage."""
     cost = limit.cost()
     words = f"epsilon {cost.epsilon:.4g}" + (f", delta {cost.delta:g}" if cost.delta else "")
     if presence:
         gain = 100 * guessing_advantage(cost.epsilon, cost.delta)
-        words += f" (whoever guesses at somebody's presence gains at most {gain:.3g} percentage points"
+        words += f" (whoever guesses whether a protected unit is in the log gains at most {gain:.3g} percentage points"
         words += f", apart from outcomes of probability {RARE * cost.delta:g})" if cost.delta else ")"
     return words
 

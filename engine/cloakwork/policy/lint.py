@@ -99,9 +99,13 @@ def large_epsilon(policy: Policy) -> Iterator[Advice]:
     for index, goal in enumerate(policy.spec.guarantees):
         if not isinstance(goal, DifferentialPrivacy | MetricPrivacy | LocalDP) or goal.epsilon <= LARGE_EPSILON:
             continue
-        gain = 100 * guessing_advantage(goal.epsilon)
+        gain = 100 * guessing_advantage(goal.epsilon, goal.delta)
         presence = isinstance(goal, DifferentialPrivacy) and goal.neighbours == "unbounded"
-        means = f": whoever guesses at somebody's presence may gain {gain:.0f} percentage points" if presence else ""
+        means = (
+            f": whoever guesses whether a protected unit is in the log may gain {gain:.0f} percentage points"
+            if presence
+            else ""
+        )
         yield Advice(("spec", "guarantees", index, "epsilon"), f"epsilon {goal.epsilon:g} is large{means}")
 
 

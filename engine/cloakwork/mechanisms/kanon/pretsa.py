@@ -82,7 +82,7 @@ class Pretsa(Costless):
         if options:
             return Refusal("misconfigured", f"it has no options; got {', '.join(sorted(options))}")
         what = "course of events" if goal.scope == "variants" else "beginning of a course of events"
-        why = f"moves cases until every {what} is shared by at least {goal.k} of them"
+        why = f"moves cases until every {what} is carried by at least {goal.k} of them"
         return Offer(PretsaParams(k=goal.k, scope=goal.scope), why)
 
     def lineage(self, params: PretsaParams) -> Lineage:
