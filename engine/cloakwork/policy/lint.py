@@ -99,7 +99,8 @@ def large_epsilon(policy: Policy) -> Iterator[Advice]:
     for index, goal in enumerate(policy.spec.guarantees):
         if not isinstance(goal, DifferentialPrivacy | MetricPrivacy | LocalDP) or goal.epsilon <= LARGE_EPSILON:
             continue
-        gain = 100 * guessing_advantage(goal.epsilon, goal.delta)
+        delta = goal.delta if isinstance(goal, DifferentialPrivacy) else 0.0
+        gain = 100 * guessing_advantage(goal.epsilon, delta)
         presence = isinstance(goal, DifferentialPrivacy) and goal.neighbours == "unbounded"
         means = (
             f": whoever guesses whether a protected unit is in the log may gain {gain:.0f} percentage points"
