@@ -4,12 +4,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from cloakwork.accounting.ledger import Ledger
-from cloakwork.execute import Reporter, Stopwatch, execute, silent, told_apart, wanted
+from cloakwork.execute import Stopwatch, execute, told_apart, wanted
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.io import read_log
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.load import load_policy
+from cloakwork.progress import Reporter, silent
 from cloakwork.release import Release
 from cloakwork.report.keys import SigningKey
 from cloakwork.report.keys import signing_key as find_key

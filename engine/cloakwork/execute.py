@@ -12,10 +12,9 @@ from pydantic import JsonValue
 
 from cloakwork.accounting.charge import Charge
 from cloakwork.accounting.ledger import Ledger, Reservation
-from cloakwork.checks.k_anonymity import smallest_group
+from cloakwork.checks.measure import measure
 from cloakwork.engines.embedded import Embedded, Engine
 from cloakwork.errors import GuaranteeBroken, MechanismError
-from cloakwork.guarantees import KAnonymity
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
@@ -24,14 +23,10 @@ from cloakwork.plan.choose import Catalogue
 from cloakwork.plan.model import Claim, Plan, Step
 from cloakwork.plan.passes import totals
 from cloakwork.plan.prove import prove
+from cloakwork.progress import Reporter, heard_by, silent
 from cloakwork.release import Internal, Release, StepRecord, Verdict
 
-Reporter = Callable[[str], None]
 NOT_PRIVATE: Final = "not-private"
-
-
-def silent(_: str) -> None:
-    """A reporter that says nothing."""
 
 
 @dataclass(slots=True)
@@ -92,18 +87,19 @@ def execute(
     try:
         for step in plan.steps:
             reporter(f"{step.mechanism}: {step.why}")
-            result, record = _take(step, result, engine, noise, catalogue, watch)
+            with heard_by(reporter):
+                result, record = _take(step, result, engine, noise, catalogue, watch)
             records.append(record)
         with watch.stage("finish"):
-            result = _finished(result, plan, noise)
+            result = fresh(result, noise)
         with watch.stage("checks"):
-            verdicts = tuple(_verdict(claim, result) for claim in plan.claims)
+            verdicts = tuple(_verdict(claim, result, plan) for claim in plan.claims)
     except Exception as error:
         if reservation is not None:
             reservation.fail(type(error).__name__)
         raise
     release = Release(
-        log=result,
+        log=_without_hidden(result, plan),
         plan=plan,
         verdicts=verdicts,
         release_id=reservation.id if reservation else NOT_PRIVATE,
@@ -235,30 +231,25 @@ def fresh(log: EventLog, noise: Noise) -> EventLog:
     return EventLog(shuffled.events, shuffled.cases.with_columns(ids), shuffled.offsets)
 
 
-def _finished(log: EventLog, plan: Plan, noise: Noise) -> EventLog:
-    """Fresh cases, with nothing but the columns that the plan releases."""
-    result = fresh(log, noise)
+def _without_hidden(log: EventLog, plan: Plan) -> EventLog:
+    """Nothing but the columns that the plan releases: what only the steps and the checks needed goes."""
     hidden = [TIMESTAMP] if TIMESTAMPS not in plan.released else []
     hidden += [
         name for name in log.cases.columns if name == plan.facts.unit.attribute != CASE_ID and not plan.releases(name)
     ]
-    return replace(
-        result, events=result.events.drop(hidden, strict=False), cases=result.cases.drop(hidden, strict=False)
-    )
+    return replace(log, events=log.events.drop(hidden, strict=False), cases=log.cases.drop(hidden, strict=False))
 
 
-def _verdict(claim: Claim, log: EventLog) -> Verdict:
+def _verdict(claim: Claim, log: EventLog, plan: Plan) -> Verdict:
     """Measure what can be measured; a guarantee that fails stops the release."""
-    guarantee = claim.guarantee
-    if not isinstance(guarantee, KAnonymity):
+    found = measure(log, claim.guarantee, plan.facts.unit)
+    if found is None:
         return Verdict(
             claim, holds=True, observed="derived from lineage and privacy events; nothing to measure on one release"
         )
-    smallest = smallest_group(log, guarantee)
-    observed = "the release is empty" if smallest is None else f"the smallest group holds {smallest} cases"
-    if smallest is not None and smallest < guarantee.k:
-        raise GuaranteeBroken(claim.sentence, observed)
-    return Verdict(claim, holds=True, observed=observed)
+    if not found.holds:
+        raise GuaranteeBroken(claim.sentence, found.seen)
+    return Verdict(claim, holds=True, observed=found.seen)
 
 
 def _figures(source: EventLog) -> dict[str, JsonValue]:

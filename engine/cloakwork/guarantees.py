@@ -237,3 +237,12 @@ Guarantee = Annotated[
     KAnonymity | TCloseness | LDiversity | ConfidenceBound | DifferentialPrivacy | MetricPrivacy | LocalDP,
     Field(discriminator="kind"),
 ]
+
+
+def brief(guarantee: Guarantee) -> str:
+    """A guarantee in a few words, with its strength: ``k-anonymity over control-flow (k 10, scope variants, ...)``."""
+    strengths = guarantee.model_dump(exclude={"kind", "over", "attribute"}, exclude_none=True, mode="json")
+    listed = ", ".join(
+        f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in strengths.items()
+    )
+    return f"{guarantee.kind} over {_listed(guarantee.over)} ({listed})"

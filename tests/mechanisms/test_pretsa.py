@@ -73,6 +73,7 @@ def test_internal_figures() -> None:
         "variants_before": 3,
         "variants_after": 2,
         "k_reached": 3,
+        "stopped": "the greedy walk ended",
     }
 
 
@@ -141,9 +142,7 @@ def test_offers_k_anonymity_over_the_control_flow() -> None:
 @pytest.mark.parametrize(
     ("goal", "facts", "kind", "reason"),
     [
-        (KAnonymity(kind="k-anonymity", k=7, over=(CONTROL_FLOW, "Age")), Facts(), "not_yet", "quasi-identifiers"),
-        (KAnonymity(kind="k-anonymity", k=7, over=("Age",)), Facts(), "not_yet", "quasi-identifiers"),
-        (KAnonymity(kind="k-anonymity", k=7, count="units"), Facts(unit=Unit(attribute="P")), "not_yet", "'P'"),
+        (KAnonymity(kind="k-anonymity", k=7, over=("Age",)), Facts(), "never", "does not cover"),
         (
             DifferentialPrivacy(kind="differential-privacy", epsilon=1, over=(TIMESTAMPS,)),
             Facts(),
@@ -158,6 +157,14 @@ def test_refusals_say_why(goal: KAnonymity, facts: Facts, kind: str, reason: str
     assert isinstance(answer, Refusal)
     assert kind == answer.kind
     assert reason in answer.reason
+
+
+def test_units_are_counted_where_the_goal_says_so() -> None:
+    """By the attribute that the policy names as the unit."""
+    answer = PRETSA.offer(KAnonymity(kind="k-anonymity", k=7, count="units"), Facts(unit=Unit(attribute="case:P")), {})
+    assert isinstance(answer, Offer)
+    assert answer.params.unit == "case:P"
+    assert {CONTROL_FLOW, "case:P"} == PRETSA.lineage(answer.params).reads
 
 
 def test_summary_rows_may_come_in_any_order() -> None:

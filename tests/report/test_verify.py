@@ -228,7 +228,8 @@ def test_a_log_that_is_less_anonymous_than_claimed_fails(publish_as: Callable[..
     folder = publish_as(log=a_log([*VARIANTS, ["register", "escape"]])).folder
 
     assert mismatches(folder) == (
-        "measured again: 3-anonymity over control-flow (variants): the smallest group holds 1 released cases",
+        "measured again: k-anonymity over control-flow (k 3, scope variants, count cases): "
+        "the smallest group holds 1 released cases",
     )
 
 

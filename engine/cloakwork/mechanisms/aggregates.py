@@ -11,6 +11,7 @@ from cloakwork.log.variants import Variants, variants_of
 
 VARIANT: Final = "variant"
 CASES: Final = "cases"
+UNIT: Final = "unit"
 VARIANT_COUNTS_SCHEMA: Final = pl.Schema([(VARIANT, pl.List(pl.String())), (CASES, pl.Int64())])
 
 
@@ -20,16 +21,28 @@ class VariantCounts:
 
     A summary has one row a variant: ``variant`` (List[String], the activity labels in order; empty for a case without
     events) and ``cases`` (Int64, at least 1). Rows come in no order that means anything.
+
+    With ``unit``, a case attribute, there is one row for each variant and value of it, and a column ``unit`` (String;
+    null where cases have none, or the log has no such attribute).
     """
+
+    unit: str | None = None
 
     def of(self, batch: EventLog) -> pl.DataFrame:
         """Count the variants of one batch of whole cases."""
         variants = variants_of(batch)
-        return pl.DataFrame({VARIANT: _as_lists(variants), CASES: variants.counts}, schema=VARIANT_COUNTS_SCHEMA)
+        if self.unit is None:
+            return pl.DataFrame({VARIANT: _as_lists(variants), CASES: variants.counts}, schema=VARIANT_COUNTS_SCHEMA)
+        unknown = pl.Series([None], dtype=pl.String).new_from_index(0, batch.cases.height)
+        owner = batch.cases[self.unit].cast(pl.String) if self.unit in batch.cases.columns else unknown
+        rows = pl.DataFrame({"row": variants.of_case, UNIT: owner}, schema={"row": pl.Int64, UNIT: pl.String})
+        counted = rows.group_by("row", UNIT, maintain_order=True).agg(pl.len().cast(pl.Int64).alias(CASES))
+        return counted.select(_as_lists(variants).gather(counted["row"]).alias(VARIANT), UNIT, CASES)
 
     def merge(self, parts: pl.DataFrame) -> pl.DataFrame:
         """Add up the rows that several batches have for the same variant."""
-        return parts.group_by(VARIANT, maintain_order=True).agg(pl.col(CASES).sum())
+        by = [name for name in (VARIANT, UNIT) if name in parts.columns]
+        return parts.group_by(by, maintain_order=True).agg(pl.col(CASES).sum())
 
 
 def _as_lists(variants: Variants) -> pl.Series:

@@ -3,7 +3,7 @@
 The rules are those of ``docs/guarantees.md``; each is one function here. A goal that cannot be derived yields causes.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -130,28 +130,47 @@ def goal_name(goal: Guarantee) -> str:
 
 
 def _k_anonymity(index: int, goal: KAnonymity, case: _Case) -> Claim | list[str]:
-    """The last step to write the control flow made it k-anonymous, on real cases of the source."""
-    state = case.flow.columns[CONTROL_FLOW]
-    if state.writer is None or index not in case.steps[state.writer].goals:
-        by = case.steps[state.writer].mechanism if state.writer is not None else "no step"
-        return [f"the control flow is last written by {by}, which does not make it {goal.k}-anonymous"]
-    step = case.steps[state.writer]
-    if step.proof != "proved":
-        return [f"{step.mechanism} is only published, not proved"]
-    if state.measured:
-        return [
-            f"{step.mechanism} runs after a noisy release: k would count released rows, not the cases of the source log"
-        ]
+    """The last step to write each covered column was chosen for the goal, on real cases of the source."""
+    reasons = list(_not_served(index, goal, case))
+    if reasons:
+        return reasons
+    writer = case.steps[_writer_of(CONTROL_FLOW, case)]
+    also = [
+        f"{_names({_writer_of(column, case)}, case)} makes groups of one course of events alike in {column}"
+        for column in goal.over
+        if column != CONTROL_FLOW
+    ]
     return Claim(
         guarantee=goal,
         sentence=goal.sentence(),
         basis="derived and measured",
         derivation=(
-            f"{step.mechanism} is the last step to write the control flow, and moves whole cases of the source log only",
+            f"{writer.mechanism} is the last step to write the control flow, and moves whole cases of the source log only",
+            *also,
             "an independent check counts the groups on the released log; a smaller one stops the release",
         ),
         assumptions=_unit_assumptions(case.facts) if goal.count == "units" else (),
     )
+
+
+def _not_served(index: int, goal: Guarantee, case: _Case) -> Iterator[str]:
+    """Why the last steps to write what a measured goal covers do not make it true of real cases."""
+    for column in goal.over:
+        state = case.flow.columns.get(column)
+        if state is None or state.writer is None or index not in case.steps[state.writer].goals:
+            by = case.steps[state.writer].mechanism if state and state.writer is not None else "no step"
+            yield f"{column} is last written by {by}, which does not bring about {goal.kind}"
+        elif case.steps[state.writer].proof != "proved":
+            yield f"{case.steps[state.writer].mechanism} is only published, not proved"
+        elif state.measured:
+            by, counted = case.steps[state.writer].mechanism, "k" if goal.kind == "k-anonymity" else goal.kind
+            yield f"{by} runs after a noisy release: {counted} would count released rows, not the cases of the source log"
+
+
+def _writer_of(column: str, case: _Case) -> int:
+    writer = case.flow.columns[column].writer
+    assert writer is not None  # noqa: S101 - asked only of columns that a step wrote
+    return writer
 
 
 def _unconditional(goal: DifferentialPrivacy, case: _Case) -> Claim | list[str]:

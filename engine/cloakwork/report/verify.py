@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import ValidationError
 
 from cloakwork.errors import CloakworkError, GuaranteeBroken, LogError, OutputError, PlanUnsound, VerificationFailed
-from cloakwork.guarantees import KAnonymity
+from cloakwork.guarantees import brief
 from cloakwork.plan.model import Claim, Plan
 from cloakwork.report.annotate import differences, flat, read_stamp, stamp
 from cloakwork.report.dsse import Envelope, is_signed_by, read_envelope, read_json
@@ -26,6 +26,7 @@ from cloakwork.report.statement import PREDICATE_TYPE, PrivacyStatement, Stateme
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+    from cloakwork.guarantees import Guarantee
     from cloakwork.log.eventlog import EventLog
 
 _UNPROVABLE: Final = (PlanUnsound, CloakworkError, ValueError, TypeError, LookupError)
@@ -259,33 +260,32 @@ def _stamp(log: Path, plan: Plan, predicate: PrivacyStatement) -> Iterator[Check
 
 def _measured(log: Path, plan: Plan) -> Iterator[Check]:
     """Measure on the released log alone whatever can be measured there."""
+    from cloakwork.checks.measure import CHECKERS
     from cloakwork.log.io import read_log
 
-    claims = [claim for claim in plan.claims if isinstance(claim.guarantee, KAnonymity)]
-    if not claims:
+    measurable = [claim.guarantee for claim in plan.claims if claim.guarantee.kind in CHECKERS]
+    if not measurable:
         return
     try:
         released = read_log(log)
     except LogError as error:
         yield Check(False, f"{log.name}: cannot be read as an event log: {_first_line(error)}")
         return
-    for claim in claims:
-        assert isinstance(claim.guarantee, KAnonymity)  # noqa: S101 - filtered above
-        yield _k(released, claim.guarantee)
+    for guarantee in measurable:
+        yield _measured_again(released, guarantee)
 
 
-def _k(released: "EventLog", guarantee: KAnonymity) -> Check:
+def _measured_again(released: "EventLog", guarantee: "Guarantee") -> Check:
     """Units are counted as cases: a unit owns at least one, so fewer than k cases are fewer than k units."""
-    from cloakwork.checks.k_anonymity import smallest_group
+    from cloakwork.checks.measure import measure
+    from cloakwork.facts import Unit
 
-    about = f"{guarantee.k}-anonymity over {', '.join(guarantee.over)} ({guarantee.scope})"
     try:
-        found = smallest_group(released, guarantee.model_copy(update={"count": "cases"}))
+        found = measure(released, guarantee, Unit())
     except GuaranteeBroken as error:
-        return Check(False, f"measured again: {about}: {error.observed}")
-    if found is None:
-        return Check(True, f"measured again: {about}: the log holds no case")
-    return Check(found >= guarantee.k, f"measured again: {about}: the smallest group holds {found} released cases")
+        return Check(False, f"measured again: {brief(guarantee)}: {error.observed}")
+    assert found is not None  # noqa: S101 - its kind has a checker
+    return Check(found.holds, f"measured again: {brief(guarantee)}: {found.seen}")
 
 
 def _first_line(error: BaseException) -> str:

@@ -22,7 +22,7 @@ from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import ACTIVITY, EventLog
 from cloakwork.log.variants import Variants, variants_of
 from cloakwork.mechanisms.aggregates import CASES
-from cloakwork.mechanisms.kanon.sequences import encode
+from cloakwork.mechanisms.kanon.sequences import Metric, encode
 from cloakwork.noise import Noise
 
 SOURCE: Final = "source"
@@ -33,19 +33,21 @@ ASSIGNMENT_SCHEMA: Final = pl.Schema(
 INSERTED: Final = -1
 
 
-def rewrite_cases(log: EventLog, assignment: pl.DataFrame, noise: Noise, *, mechanism: str) -> EventLog:
+def rewrite_cases(
+    log: EventLog, assignment: pl.DataFrame, noise: Noise, *, mechanism: str, metric: Metric = "levenshtein"
+) -> EventLog:
     """Move the cases of ``log`` as ``assignment`` says; case attributes and the order of cases stay.
 
     ``assignment``: rows (``source``: List[String], ``target``: List[String], ``cases``: Int64), complete: every variant
     of the log is a source, cases that stay have target = source, no pair occurs twice. A source with one target is
     moved as a whole, so logs may come batch by batch; a source that parts among several needs all its cases at once.
-    Kept events follow a shortest Levenshtein edit script. Linear in events, apart from one script a pair.
+    Kept events follow a shortest edit script of ``metric``. Linear in events, apart from one script a pair.
 
     Raises ``MechanismError`` (in the name of ``mechanism``) when the assignment does not fit the log.
     """
     variants = variants_of(log)
     pair_of_case = _draw_pairs(variants, assignment, noise, mechanism)
-    return _apply(log, _templates(assignment), pair_of_case)
+    return _apply(log, _templates(assignment, metric), pair_of_case)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +90,10 @@ def _draw_pairs(variants: Variants, assignment: pl.DataFrame, noise: Noise, mech
     return pairs
 
 
-def _templates(assignment: pl.DataFrame) -> _Templates:
+def _templates(assignment: pl.DataFrame, metric: Metric) -> _Templates:
     both = encode(pl.concat([assignment[SOURCE], assignment[TARGET].alias(SOURCE)]))
     sources, targets = both.texts[: assignment.height], both.texts[assignment.height :]
-    origins = [_kept(source, target) for source, target in zip(sources, targets, strict=True)]
+    origins = [_kept(source, target, metric) for source, target in zip(sources, targets, strict=True)]
     return _Templates(
         origin=np.concatenate([np.zeros(0, np.int64), *origins]),
         activity=assignment[TARGET].explode().drop_nulls(),
@@ -99,14 +101,15 @@ def _templates(assignment: pl.DataFrame) -> _Templates:
     )
 
 
-def _kept(source: str, target: str) -> NDArray[np.int64]:
+def _kept(source: str, target: str, metric: Metric) -> NDArray[np.int64]:
     """For each position of ``target`` the position of ``source`` whose event is kept there, else INSERTED."""
     if source == target:
         return np.arange(len(source), dtype=np.int64)
-    from rapidfuzz.distance import Levenshtein
+    from rapidfuzz.distance import Indel, Levenshtein
 
+    script = (Levenshtein if metric == "levenshtein" else Indel).opcodes(source, target)
     origin = np.full(len(target), INSERTED, np.int64)
-    for block in Levenshtein.opcodes(source, target):
+    for block in script:
         if block.tag == "equal":
             origin[block.dest_start : block.dest_end] = np.arange(block.src_start, block.src_end)
     return origin

@@ -1,11 +1,15 @@
 """Variants as strings of one character an activity: the form in which edit distances are fast."""
 
 from dataclasses import dataclass
-from typing import Final
+from functools import cached_property
+from typing import Any, Final, Literal
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+
+Metric = Literal["levenshtein", "indel"]
+"""Single edits: insertion, deletion and substitution of an event; ``indel`` counts a substitution as two edits."""
 
 _SURROGATES: Final = 0xD800
 _AFTER_SURROGATES: Final = 0x800
@@ -39,16 +43,32 @@ def position_to_code(position: int) -> int:
 
 
 class EditDistances:
-    """Levenshtein distances (insertion, deletion and substitution cost 1) between coded sequences, found when asked.
+    """Edit distances between coded sequences, found when asked.
 
-    ``texts``: coded sequences. Sequences that must be far, since the activities that one has and the other lacks bound
-    their distance from below, are never compared.
+    ``texts``: coded sequences. Asked for the nearest, it never compares sequences that must be far, since the activities
+    that one has and the other lacks bound their distance from below.
     """
 
-    def __init__(self, texts: tuple[str, ...]) -> None:
+    def __init__(self, texts: tuple[str, ...], metric: Metric = "levenshtein") -> None:
         self._texts = np.array(texts, dtype=object)
-        self._occurs = _occurrences(texts)
-        self._lengths = self._occurs.sum(axis=0)
+        self._metric = metric
+
+    @cached_property
+    def matrix(self) -> NDArray[np.int16]:
+        """All of them at once: int16, shape (texts, texts); 2 bytes a pair. Distances above 32,767 saturate."""
+        from rapidfuzz import process
+
+        texts = list(self._texts)
+        return np.asarray(process.cdist(texts, texts, scorer=self._scorer(), dtype=np.int16, workers=-1))
+
+    def pairs(self, sources: NDArray[np.int64], targets: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The distance of each source to the target beside it: int64, shape (pairs,)."""
+        from rapidfuzz import process
+
+        if not len(sources):
+            return np.zeros(0, np.int64)
+        left, right = list(self._texts[sources]), list(self._texts[targets])
+        return np.asarray(process.cpdist(left, right, scorer=self._scorer(), dtype=np.int32), np.int64)
 
     def nearest(self, source: int, among: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
         """Those of ``among`` (int64, not empty, ascending) that are nearest to ``source``, ascending, and how far."""
@@ -59,20 +79,32 @@ class EditDistances:
         distances = self._between(source, candidates, best)
         return candidates[distances == distances.min()], int(distances.min())
 
+    @cached_property
+    def _occurs(self) -> NDArray[np.int32]:
+        return _occurrences(tuple(self._texts))
+
+    @cached_property
+    def _lengths(self) -> NDArray[np.int64]:
+        return np.asarray(self._occurs.sum(axis=0), np.int64)
+
+    def _scorer(self) -> Any:
+        from rapidfuzz.distance import Indel, Levenshtein
+
+        return Levenshtein.distance if self._metric == "levenshtein" else Indel.distance
+
     def _at_least(self, source: int, among: NDArray[np.int64]) -> NDArray[np.int64]:
-        """What is missing and what is too many in the other, whichever is more: half of sum and difference."""
+        """What one has too many and what it lacks: their sum for ``indel``, else whichever is more."""
         differing = np.abs(self._occurs - self._occurs[:, source : source + 1]).sum(axis=0)
+        if self._metric == "indel":
+            return np.asarray(differing[among], np.int64)
         return np.asarray((differing + np.abs(self._lengths - self._lengths[source]))[among] // 2, np.int64)
 
     def _between(self, source: int, others: NDArray[np.int64], cutoff: int | None = None) -> NDArray[np.int64]:
         """Distances; those beyond ``cutoff`` are given as ``cutoff + 1``."""
         from rapidfuzz import process
-        from rapidfuzz.distance import Levenshtein
 
         texts = self._texts[others]
-        scores = process.cdist(
-            [self._texts[source]], texts, scorer=Levenshtein.distance, score_cutoff=cutoff, dtype=np.int32
-        )
+        scores = process.cdist([self._texts[source]], texts, scorer=self._scorer(), score_cutoff=cutoff, dtype=np.int32)
         return np.asarray(scores[0], np.int64)
 
 

@@ -1,0 +1,178 @@
+"""What the k-anonymisers of the control flow share: the goals they meet, the problem they read, the cases they move.
+
+An algorithm of the family is a subclass with a name, a theorem and ``solve``. It inherits the proof that its releases
+are k-anonymous: every answer is measured here before it is acted on, and measured again, by another count, on the
+released log.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Final, Generic, TypeVar
+
+import numpy as np
+import polars as pl
+from pydantic import Field, JsonValue, ValidationError
+
+from cloakwork.errors import MechanismError
+from cloakwork.facts import Facts
+from cloakwork.guarantees import Guarantee, KAnonymity
+from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
+from cloakwork.mechanisms.aggregates import VariantCounts
+from cloakwork.mechanisms.base import Aggregate, Costless, Decision, MapCases, Offer, Proof, Refusal, Rewrite
+from cloakwork.mechanisms.kanon.problem import (
+    Assignment,
+    Problem,
+    Scope,
+    Solution,
+    as_table,
+    cost,
+    gap,
+    read_problem,
+    smallest_class,
+)
+from cloakwork.mechanisms.kanon.rewriting import rewrite_cases
+from cloakwork.mechanisms.kanon.sequences import Metric
+from cloakwork.noise import Noise
+from cloakwork.quantities import Frozen
+
+OTHER_KINDS: Final = {
+    "t-closeness": "it bounds how many cases share a course of events, not what their attribute values reveal",
+    "l-diversity": "it bounds how many cases share a course of events, not how varied their attribute values are",
+    "confidence-bound": "it bounds groups of complete courses of events, not what partial background knowledge implies",
+    "differential-privacy": "k-anonymity bounds group sizes; it cannot give differential privacy",
+    "metric-privacy": "k-anonymity bounds group sizes; it leaves the values of kept events as they are",
+    "local-dp": "k-anonymity bounds group sizes; it randomises no value",
+}
+
+K_ANONYMOUS: Final = (
+    "Every released variant (or every prefix of one) is a variant seen in the log and carried by at least k released "
+    "cases, each made from a different case of the log (or by cases of at least k units); moved cases count like those "
+    "that stayed."
+)
+"""The theorem of the whole family."""
+
+
+class FamilyParams(Frozen):
+    """What the policy's guarantee says, and how distance is counted.
+
+    ``k``: least size of a class; ``scope``: classes are complete variants, or all their prefixes; ``unit``: the case
+    attribute whose distinct values k counts (None: cases); ``distance``: what one single edit is.
+    """
+
+    k: Annotated[int, Field(ge=2)]
+    scope: Scope = "variants"
+    unit: str | None = None
+    distance: Annotated[Metric, Field(description="levenshtein, or indel: a substitution counts as two edits")] = (
+        "levenshtein"
+    )
+
+
+P = TypeVar("P", bound=FamilyParams)
+_GOALS_OWN: Final = ("k", "scope", "unit")
+"""Parameters that the guarantee sets; all others are options of the policy."""
+
+
+class Anonymiser(Costless, ABC, Generic[P]):
+    """k-anonymity over the control flow by moving cases between the variants of the log.
+
+    **Edge cases**, the same for every algorithm. Empty log: empty release. Fewer than k cases (units): refused with
+    ``MechanismError``, for no k-anonymous release of them exists. One variant only: unchanged. Exactly k cases:
+    everything gathers on one variant (for prefixes, on one when they share no beginning). All variants unique: each
+    class gathers on one of its members. A case without events is the empty variant: it has no prefixes and stays for
+    scope ``prefixes``, and is a class like any other for ``variants``.
+    """
+
+    name: ClassVar[str]
+    proof: ClassVar[Proof] = "proved"
+    Params: type[P]
+
+    @abstractmethod
+    def solve(self, params: P, problem: Problem) -> tuple[Solution, Mapping[str, JsonValue]]:
+        """An answer to ``problem`` (feasible, at least one variant), and what else the internal report should tell."""
+
+    def offer(self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]) -> Offer[P] | Refusal:
+        """Meet k-anonymity over the control flow, counted in cases or units; other columns of ``over`` come after it."""
+        if not isinstance(goal, KAnonymity):
+            return Refusal("never", OTHER_KINDS[goal.kind])
+        if CONTROL_FLOW not in goal.over:
+            return Refusal("never", "it changes the control flow, which the guarantee does not cover")
+        if own := sorted(set(options) & set(_GOALS_OWN)):
+            return Refusal("misconfigured", f"{', '.join(own)} comes from the guarantee; it is no option")
+        unit = facts.unit.attribute if goal.count == "units" else None
+        try:
+            params = self.Params.model_validate({**options, "k": goal.k, "scope": goal.scope, "unit": unit})
+        except ValidationError as error:
+            return Refusal("misconfigured", _option_fault(error, self.Params))
+        what = "course of events" if goal.scope == "variants" else "beginning of a course of events"
+        whom = "of them" if unit is None else f"different values of '{unit}'"
+        return Offer(params, f"moves cases until every {what} is carried by at least {goal.k} {whom}{self.how(params)}")
+
+    def how(self, params: P) -> str:
+        """How the algorithm goes about it, as the end of a sentence."""
+        return ""
+
+    def lineage(self, params: P) -> Lineage:
+        """Reads and writes the control flow; where inserted events lack values, the presence of values changes too."""
+        owner = {params.unit} if params.unit else set()
+        return Lineage(
+            reads=frozenset({CONTROL_FLOW, *owner}), writes=frozenset({CONTROL_FLOW, METADATA}), stability=None
+        )
+
+    def summarise(self, params: P) -> Aggregate:
+        """The variant histogram, by unit where units are counted."""
+        return VariantCounts(params.unit)
+
+    def decide(self, params: P, summary: pl.DataFrame, noise: Noise) -> Decision:
+        """Say which cases of which variant become which: a table of ``source``, ``target``, ``cases``.
+
+        Raises ``MechanismError`` when the log holds something, but fewer than k, and ``AssertionError`` should the
+        algorithm have a bug: an answer that is not k-anonymous is never acted on.
+        """
+        problem, labels = read_problem(summary, params.k, params.scope, params.distance)
+        if not problem.feasible:
+            held = "cases" if params.unit is None else f"distinct values of '{params.unit}'"
+            message = f"the log holds fewer than k = {params.k} {held}; no k-anonymous release of it exists"
+            raise MechanismError(self.name, message)
+        solution, more = self.solve(params, problem) if len(problem.texts) else (_NOTHING, {})
+        smallest = smallest_class(problem, solution.assignment)
+        if smallest is not None and smallest < params.k:
+            raise AssertionError(f"{self.name} left a class of {smallest}, fewer than k = {params.k}: a bug in it")
+        return Decision(as_table(solution.assignment, labels), {**figures(problem, solution), **more})
+
+    def rewrite(self, params: P, decision: Decision, noise: Noise) -> Rewrite:
+        """Move the cases; where each source has one target, batches are independent."""
+        return MapCases(
+            lambda log: rewrite_cases(log, decision.table, noise, mechanism=self.name, metric=params.distance)
+        )
+
+
+_NONE: Final = np.zeros(0, np.int64)
+_NOTHING: Final = Solution(Assignment(_NONE, _NONE, _NONE), 0, "the log is empty")
+
+
+def figures(problem: Problem, solution: Solution) -> dict[str, JsonValue]:
+    """What the internal report may tell; measured on the raw log, never public."""
+    found = solution.assignment
+    distance, moved = cost(problem, found), found.source != found.target
+    told: dict[str, JsonValue] = {
+        "distance": distance,
+        "cases": int(problem.cases.sum()),
+        "cases_moved": int(found.cases[moved].sum()),
+        "variants_before": len(problem.texts),
+        "variants_after": len(np.unique(found.target)),
+        "k_reached": smallest_class(problem, found),
+        "stopped": solution.stopped,
+    }
+    if solution.bound is not None:
+        told |= {"bound": solution.bound, "gap": gap(distance, solution.bound)}
+    return told
+
+
+def _option_fault(error: ValidationError, params: type[Any]) -> str:
+    """The first fault of the options, in one phrase."""
+    fault = error.errors()[0]
+    name = ".".join(str(part) for part in fault["loc"])
+    if fault["type"] == "extra_forbidden":
+        known = [option for option in params.model_fields if option not in _GOALS_OWN]
+        return f"it has no option '{name}'; it has {', '.join(known)}"
+    return f"option {name}: {fault['msg'][:1].lower()}{fault['msg'][1:]}"
