@@ -27,8 +27,8 @@ PLANNED: Final[Mapping[str, str]] = {
 """Guarantees that the language knows and this version cannot give yet, with the mechanisms that will."""
 
 
-TREATMENTS: Final = ("bound", "attributes/redact")
-"""Steps that every plan takes, whatever the policy allows: they make no claim, so no goal is theirs."""
+TREATMENTS: Final = ("bound", "kanon/generalise", "attributes/redact")
+"""Steps that the planner adds itself: alone they meet no goal, so they are no candidates for one."""
 
 
 @dataclass(frozen=True, slots=True)
