@@ -286,7 +286,7 @@ def _raised(log: EventLog, attributes: Sequence[QuasiIdentifier], table: pl.Data
     variants = variants_of(log)
     mine = pl.DataFrame({VARIANT: VariantCounts().of(log)[VARIANT]})
     found = mine.join(table, on=VARIANT, how="left", maintain_order="left")
-    if found.drop(VARIANT).null_count().sum_horizontal().sum():
+    if any(column.null_count() for column in found.drop(VARIANT)):
         raise MechanismError(Generalise.name, "the log holds a variant that was not decided on")
     events, cases = log.events, log.cases
     for item in attributes:
