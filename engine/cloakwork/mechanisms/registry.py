@@ -14,6 +14,8 @@ ENTRY_POINTS: Final = "cloakwork.mechanisms"
 OURS: Final[Mapping[str, str]] = {
     "bound": "cloakwork.mechanisms.bound:Bound",
     "kanon/pretsa": "cloakwork.mechanisms.kanon.pretsa:Pretsa",
+    "kanon/best-first": "cloakwork.mechanisms.kanon.best_first:BestFirst",
+    "kanon/a-star": "cloakwork.mechanisms.kanon.a_star:AStar",
     "variants/threshold": "cloakwork.mechanisms.variants.threshold:VariantThreshold",
     "timestamps/laplace": "cloakwork.mechanisms.timestamps.laplace:TimestampLaplace",
     "attributes/redact": "cloakwork.mechanisms.attributes.redact:Redact",
