@@ -5,6 +5,8 @@ from datetime import UTC, datetime, timedelta
 from cloakwork.facts import Facts, Unit, Window
 from cloakwork.guarantees import DifferentialPrivacy, KAnonymity, MetricPrivacy
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.mechanisms.kanon.a_star import AStar
+from cloakwork.mechanisms.kanon.best_first import BestFirst
 from cloakwork.mechanisms.kanon.pretsa import Pretsa
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.mechanisms.variants.threshold import VariantThreshold
@@ -18,6 +20,18 @@ class TestPretsa(MechanismContract):
         KAnonymity(kind="k-anonymity", k=4, scope="prefixes"),
         KAnonymity(kind="k-anonymity", k=2, count="units"),
     )
+    may_refuse_logs = True
+
+
+class TestBestFirst(MechanismContract):
+    mechanism = BestFirst()
+    goals = TestPretsa.goals
+    may_refuse_logs = True
+
+
+class TestAStar(MechanismContract):
+    mechanism = AStar()
+    goals = TestPretsa.goals
     may_refuse_logs = True
 
 

@@ -13,6 +13,9 @@ ENTRY_POINTS: Final = "cloakwork.mechanisms"
 
 OURS: Final[Mapping[str, str]] = {
     "bound": "cloakwork.mechanisms.bound:Bound",
+    "kanon/auto": "cloakwork.mechanisms.kanon.auto:Auto",
+    "kanon/best-first": "cloakwork.mechanisms.kanon.best_first:BestFirst",
+    "kanon/a-star": "cloakwork.mechanisms.kanon.a_star:AStar",
     "kanon/pretsa": "cloakwork.mechanisms.kanon.pretsa:Pretsa",
     "kanon/generalise": "cloakwork.mechanisms.kanon.generalise:Generalise",
     "variants/threshold": "cloakwork.mechanisms.variants.threshold:VariantThreshold",
