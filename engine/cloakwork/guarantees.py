@@ -1,6 +1,7 @@
 """The closed set of guarantees that a policy may ask for and a release may claim, each with its plain sentence."""
 
 import math
+from datetime import timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
@@ -104,30 +105,52 @@ class LDiversity(Frozen):
         return f"Each group of indistinguishable cases holds at least {self.l:g} ({self.variety}) values of '{self.attribute}'."
 
 
+Background = Literal["set", "multiset", "sequence", "relative"]
+"""What is known of some events of a case: which activities; how often each; in which order; and how long after the
+case's first event each took place."""
+
+
 class ConfidenceBound(Frozen):
     """TLKC: background knowledge of size L matches at least K units and implies no sensitive value beyond C."""
 
     kind: Literal["confidence-bound"]
     L: Annotated[int, Field(ge=1, strict=True, description="How many events an attacker may know")]
     K: Annotated[int, Field(ge=2, strict=True, description="How many units match that knowledge at least")]
-    C: Annotated[Number, Field(gt=0, le=1, description="Most confidence in a sensitive value, as a share of 1")]
-    background: Annotated[
-        Literal["set", "multiset", "sequence", "relative"], Field(description="What is known of those events")
-    ] = "sequence"
-    precision: Annotated[Duration | None, Field(description="How precisely their times are known")] = None
+    C: Annotated[
+        Number, Field(gt=0, le=1, description="Most confidence in a sensitive value, as a share of 1; needs attribute")
+    ] = 1.0
+    background: Annotated[Background, Field(description="What is known of those events")] = "sequence"
+    precision: Annotated[
+        Duration | None, Field(description="How precisely times since a case's first event are known; for relative")
+    ] = None
     attribute: Annotated[str | None, Field(description="Sensitive attribute that C speaks of")] = None
 
     @property
     def over(self) -> tuple[str, ...]:
         """The protected columns."""
-        return (CONTROL_FLOW, *([self.attribute] if self.attribute else []))
+        times = (TIMESTAMPS,) if self.background == "relative" else ()
+        return (CONTROL_FLOW, *times, *([self.attribute] if self.attribute else []))
 
     def sentence(self) -> str:
         """Say it to a person."""
-        return (
-            f"Whoever knows up to {self.L} events of a person ({self.background}) finds at least {self.K} matching persons, and "
-            f"infers no sensitive value with more than {self.C:.0%} confidence."
+        events = "one event" if self.L == 1 else f"up to {self.L} events"
+        says = f"Whoever knows {events} of a case ({self._knows()}) finds no released case that fits"
+        many = f"released cases of at least {self.K} units that fit"
+        tells = (
+            f", of which at most {100 * self.C:g}% hold any one value of '{self.attribute}'" if self.attribute else ""
         )
+        return (
+            f"{says}, or {many}{tells}; events were suppressed, so that some released courses of events may be nobody's "
+            f"(TLKC confidence bound, background {self.background})."
+        )
+
+    def _knows(self) -> str:
+        """What is known of the events, in words."""
+        if self.background == "relative":
+            since = f", and when after the case's first event, to {format_duration(self.precision or timedelta())}"
+            return f"which activities, in which order{since}"
+        more = {"set": "", "multiset": ", and how often", "sequence": ", in which order"}
+        return f"which activities{more[self.background]}"
 
 
 def _epsilon_or_advantage(schema: dict[str, Any]) -> None:

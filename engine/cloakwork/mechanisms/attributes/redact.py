@@ -27,10 +27,11 @@ class Treatment(Frozen):
 
     ``hierarchy``: nested groups, released at depth ``level`` (0 is the whole tree's name, deeper is finer);
     ``bins``: ascending edges of half-open intervals; ``link``: the dataset whose pseudonyms stay the same, if any.
+    ``protect`` leaves what the steps before have made of the attribute: a guarantee covers it, and this step has no part.
     """
 
     attribute: str
-    treatment: Literal["keep", "drop", "pseudonymise", "generalise"]
+    treatment: Literal["keep", "drop", "pseudonymise", "generalise", "protect"]
     hierarchy: dict[str, JsonValue] | None = None
     level: int = 1
     bins: tuple[Number, ...] | None = None
@@ -70,8 +71,8 @@ class Redact(Undecided):
         return Refusal("never", "dropping, pseudonymising and generalising are treatments, not guarantees")
 
     def lineage(self, params: RedactParams) -> Lineage:
-        """What is kept in any form is read raw and written raw."""
-        kept = frozenset(rule.attribute for rule in params.treatments if rule.treatment != "drop")
+        """What is kept in any form is read raw and written raw; what is protected is not touched."""
+        kept = frozenset(rule.attribute for rule in params.treatments if rule.treatment not in ("drop", "protect"))
         return Lineage(reads=kept, writes=kept)
 
     def rewrite(self, params: RedactParams, decision: Decision, noise: Noise) -> Rewrite:
@@ -92,7 +93,7 @@ def _treated(table: pl.DataFrame, params: RedactParams, noise: Noise) -> Iterato
     """The columns of ``table`` that stay, each as its treatment leaves it."""
     for column in table:
         rule = params.of(column.name)
-        if column.name in STANDARD or (rule and rule.treatment == "keep"):
+        if column.name in STANDARD or (rule and rule.treatment in ("keep", "protect")):
             yield column
         elif rule and rule.treatment == "pseudonymise":
             key = noise.key() if rule.link is None else _linked_key(rule.link, column.name)
