@@ -134,20 +134,17 @@ class ConfidenceBound(Frozen):
     def sentence(self) -> str:
         """Say it to a person."""
         events = "one event" if self.L == 1 else f"up to {self.L} events"
-        says = f"Whoever knows {events} of a case ({self._knows()}) finds no released case that fits"
-        many = f"released cases of at least {self.K} units that fit"
-        tells = (
-            f", of which at most {100 * self.C:g}% hold any one value of '{self.attribute}'" if self.attribute else ""
-        )
+        tells = f"; at most {100 * self.C:g}% of these hold the same value of '{self.attribute}'" if self.attribute else ""
         return (
-            f"{says}, or {many}{tells}; events were suppressed, so that some released courses of events may be nobody's "
-            f"(TLKC confidence bound, background {self.background})."
+            f"Somebody who knows {events} of a case ({self.known()}) finds no released case that fits, or fitting cases of "
+            f"at least {self.K} different units{tells}. Events were left out for it: a released course may be one that "
+            f"nobody followed (TLKC confidence bound, background {self.background})."
         )
 
-    def _knows(self) -> str:
+    def known(self) -> str:
         """What is known of the events, in words."""
         if self.background == "relative":
-            since = f", and when after the case's first event, to {format_duration(self.precision or timedelta())}"
+            since = f", and how long after the case's first event, to {format_duration(self.precision or timedelta())}"
             return f"which activities, in which order{since}"
         more = {"set": "", "multiset": ", and how often", "sequence": ", in which order"}
         return f"which activities{more[self.background]}"

@@ -175,5 +175,6 @@ def _most_of_owners(
 
 
 def _largest_share(holders: pl.DataFrame, by: list[str], total: pl.DataFrame) -> float:
-    shares = holders.join(total, on=by).select((pl.col("holders") / pl.col("cases")).max()).item()
-    return 0.0 if shares is None else float(shares)
+    """The largest quotient, correctly rounded: polars multiplies by a reciprocal here and there, and 3/10 is then > 0.3."""
+    both = holders.join(total, on=by)
+    return float((both["holders"].to_numpy() / both["cases"].to_numpy()).max(initial=0.0))

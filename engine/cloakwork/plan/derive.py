@@ -157,7 +157,7 @@ def _k_anonymity(index: int, goal: KAnonymity, case: _Case) -> Claim | list[str]
 
 def _confidence_bound(index: int, goal: ConfidenceBound, case: _Case) -> Claim | list[str]:
     """The last step to write what is known was chosen for the goal; the sensitive attribute leaves as it came."""
-    known = [column for column in goal.over if column != goal.attribute]
+    known = sorted({CONTROL_FLOW, TIMESTAMPS} & set(goal.over))
     reasons = list(_not_served(index, goal, case, known))
     state = case.flow.columns.get(goal.attribute) if goal.attribute else None
     if state is not None and state.writer is not None:
@@ -191,9 +191,7 @@ def _told(goal: ConfidenceBound, facts: Facts) -> Iterator[str]:
 def _known_at_most(goal: ConfidenceBound, case: _Case) -> Iterator[str]:
     """What an attacker is taken to know."""
     events = "one event" if goal.L == 1 else f"{goal.L} events"
-    yield f"nobody knows more than {events} of a case, nor other than background {goal.background} says"
-    if goal.precision is not None:
-        yield f"nobody knows times more precisely than to {format_duration(goal.precision)}, nor on which date a case began"
+    yield f"nobody knows more than {events} of a case, and of these no more than {goal.known()}"
     if others := sorted(case.released - {CONTROL_FLOW, METADATA} - (set(goal.over) - {goal.attribute})):
         yield f"nobody knows the {_and(others)} of a case beforehand"
 

@@ -182,10 +182,10 @@ class Tlkc(Costless):
             return Refusal("misconfigured", fault)
         stated = goal.model_dump(exclude={"kind"})
         params = TlkcParams(**stated, unit=facts.unit.attribute, epoch=facts.epoch)
-        whom = "of them" if params.unit is None else f"different values of '{params.unit}'"
-        events = "event" if goal.L == 1 else f"{goal.L} events"
-        tells = f" and at most {goal.C:.4g} of them hold one value of '{goal.attribute}'" if goal.attribute else ""
-        why = f"suppresses events until any {events} of a case, or none, match at least {goal.K} {whom}{tells}"
+        events = "one event" if goal.L == 1 else f"up to {goal.L} events"
+        whom = "cases" if params.unit is None else f"different values of '{params.unit}'"
+        tells = f", of which at most {100 * goal.C:g}% hold the same '{goal.attribute}'" if goal.attribute else ""
+        why = f"leaves events out until what is known of {events} fits no case, or at least {goal.K} {whom}{tells}"
         return Offer(params, why)
 
     def lineage(self, params: TlkcParams) -> Lineage:
@@ -300,6 +300,8 @@ def _members(grouped: pl.DataFrame, details: list[str]) -> Members:
 def _relieved(courses: Courses, members: Members, params: TlkcParams) -> tuple[Ints, dict[str, JsonValue]]:
     """The places that stay (int64, ascending), and figures for the internal report."""
     left, rounds, told = np.arange(len(courses.symbol)), 0, monotonic()
+    if len(members.cases) and not len(left):
+        raise MechanismError(NAME, _nothing_left(params, rounds, 0, 0.0))
     while True:
         now = courses.at(left)
         found = _violation(now, members, params)
