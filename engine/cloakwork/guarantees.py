@@ -134,7 +134,9 @@ class ConfidenceBound(Frozen):
     def sentence(self) -> str:
         """Say it to a person."""
         events = "one event" if self.L == 1 else f"up to {self.L} events"
-        tells = f"; at most {100 * self.C:g}% of these hold the same value of '{self.attribute}'" if self.attribute else ""
+        tells = (
+            f"; at most {100 * self.C:g}% of these hold the same value of '{self.attribute}'" if self.attribute else ""
+        )
         return (
             f"Somebody who knows {events} of a case ({self.known()}) finds no released case that fits, or fitting cases of "
             f"at least {self.K} different units{tells}. Events were left out for it: a released course may be one that "

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloakwork.checks import confidence_bound
@@ -65,10 +65,9 @@ def plainly(log: EventLog, goal: ConfidenceBound, *, persons: bool) -> Extremes 
 
 
 @pytest.mark.parametrize("background", BACKGROUNDS)
+@settings(deadline=None)
 @given(courses=COURSES, longest=st.integers(1, 3), drawn=st.data())
-def test_finds_what_plain_python_finds(
-    background: str, courses: list[str], longest: int, drawn: st.DataObject
-) -> None:
+def test_finds_what_plain_python_finds(background: str, courses: list[str], longest: int, drawn: st.DataObject) -> None:
     """In every background; by case and by person; missing persons and illnesses among them."""
     some = st.sampled_from(["p", "q", "r", None])
     persons, illnesses = ([drawn.draw(some) for _ in courses] for _ in range(2))
@@ -111,7 +110,7 @@ def test_an_empty_log_holds() -> None:
 def test_a_broken_guarantee_says_what_was_seen() -> None:
     """Too few who fit, or too much told."""
     log = log_with(["ab", "ab", "b"], ["p"] * 3, ["flu", "flu", "cold"])
-    with pytest.raises(GuaranteeBroken, match="up to 2 events.*some knowledge fits 2 units only"):
+    with pytest.raises(GuaranteeBroken, match=r"up to 2 events.*some knowledge fits 2 units only"):
         check(log, bound(K=3))
     with pytest.raises(GuaranteeBroken, match=r"the same value.*with 100.0% confidence"):
         check(log, bound(attribute=ILLNESS, C=0.9))
@@ -132,5 +131,18 @@ def test_what_is_needed_and_missing_is_said() -> None:
 def test_too_much_knowledge_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """In one line, before memory is short."""
     monkeypatch.setattr(confidence_bound, "MOST_ROWS", 50)
+    monkeypatch.setattr(confidence_bound, "_SLICE", 7)
     with pytest.raises(GuaranteeBroken, match=r"cannot be measured: there is too much knowledge of up to 5 events"):
         extremes(log_of(["abcdefgh"] * 3), bound(L=5))
+
+
+@pytest.mark.parametrize("rows", [1, 3, 10])
+def test_slices_change_nothing(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    """However few rows a join may make at a time."""
+    log = log_with(
+        ["abcab", "bca", "", "abcab", "cab"], ["p", "q", None, "p", "r"], ["flu", None, "flu", "cold", "flu"]
+    )
+    goal, unit = bound(L=3, attribute=ILLNESS, C=0.5), Unit(attribute=PERSON)
+    whole = extremes(log, goal, unit)
+    monkeypatch.setattr(confidence_bound, "_SLICE", rows)
+    assert extremes(log, goal, unit) == whole

@@ -60,7 +60,7 @@ def goals(draw: st.DrawFn) -> ConfidenceBound:
 
 
 @pytest.mark.parametrize("person", [None, PERSON])
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(log=logs(), goal=goals())
 def test_releases_keep_the_bound(person: str | None, log: EventLog, goal: ConfidenceBound) -> None:
     """No knowledge finds too few or tells too much; nothing is invented, and what is kept keeps its order and values."""

@@ -20,8 +20,10 @@ from cloakwork.facts import Unit
 from cloakwork.guarantees import ConfidenceBound
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIMESTAMP, EventLog
 
-MOST_ROWS: Final = 60_000_000
-"""How many rows one join may make: about 3 GB."""
+MOST_ROWS: Final = 30_000_000
+"""How many pairs of knowledge and course, or of knowledge and case, are held at once: about 3 GB."""
+_SLICE: Final = 5_000_000
+"""How many rows a join makes at a time."""
 
 _CASE: Unit = Unit()
 
@@ -39,27 +41,31 @@ class Extremes:
     confidence: float | None
 
 
+class _TooMuch(Exception):
+    """There is more knowledge than can be counted."""
+
+
 def extremes(log: EventLog, guarantee: ConfidenceBound, unit: Unit = _CASE) -> Extremes | None:
     """What the worst knowledge of at most ``guarantee.L`` events, none included, finds; None for a log without cases.
 
-    Counts distinct ``unit``s. Time and memory go with the matches, at most (distinct activities of a course)^L for each
-    distinct course, times its length. Raises ``GuaranteeBroken`` when the log lacks a column, or when there are more
-    than ``MOST_ROWS``: nothing is then known about the guarantee.
+    Counts distinct ``unit``s. Time goes with the pairs of knowledge and course, at most (distinct activities)^L for each
+    distinct course, times its length; memory with the pairs. Raises ``GuaranteeBroken`` when the log lacks a column, or
+    when there are more than ``MOST_ROWS`` pairs: nothing is then known about the guarantee.
     """
     if log.cases.height == 0:
         return None
     courses, course_of_case = _courses(log, guarantee)
     members = pl.DataFrame({"course": course_of_case, "owner": _owners(log, guarantee, unit)})
-    held = _held(log, guarantee, members)
-    cases = members.group_by("course").agg(pl.len().alias("cases"))
+    held = _held(log, guarantee.attribute, members)
     smallest, confidence = log.cases.height, 0.0
-    for known, by in _knowledge(courses, members, guarantee):
-        total = _fits(known.select(*by, "course"), cases, guarantee).group_by(by).agg(pl.col("cases").sum())
-        confidence = max(confidence, _most(known, by, held, total, guarantee))
-        if unit.attribute is not None:
-            total = _distinct_owners(known, by, members, guarantee)
-            confidence = max(confidence, _most_of_owners(known, by, held, total, guarantee))
-        smallest = min(smallest, int(total["cases"].min()))  # type: ignore[arg-type]
+    try:
+        for known, by in _knowledge(courses, members, guarantee.L):
+            cases, share = _by_case(known, by, members, held)
+            units, share_of_units = _by_owner(known, by, members, held) if unit.attribute else (cases, share)
+            smallest, confidence = min(smallest, cases, units), max(confidence, share, share_of_units)
+    except _TooMuch:
+        why = f"it cannot be measured: there is too much knowledge of up to {guarantee.L} events to be counted"
+        raise GuaranteeBroken(guarantee.sentence(), why) from None
     return Extremes(smallest, confidence if guarantee.attribute else None)
 
 
@@ -82,48 +88,54 @@ def _courses(log: EventLog, guarantee: ConfidenceBound) -> tuple[pl.DataFrame, p
     symbols = log.events.select(seen).unique(maintain_order=True).with_row_index("symbol")
     events = log.events.select(seen).with_columns(pl.Series("case", log.case_of))
     events = events.join(symbols, on=seen, how="left", nulls_equal=True, maintain_order="left")
-    symbol = {"set": pl.col("symbol").unique().sort(), "multiset": pl.col("symbol").sort()}
-    listed = events.group_by("case", maintain_order=True).agg(symbol.get(guarantee.background, pl.col("symbol")))
-    cases = pl.DataFrame({"case": np.arange(log.cases.height)}).join(
-        listed, on="case", how="left", maintain_order="left"
-    )
-    lists = cases["symbol"].fill_null(pl.Series([[]], dtype=listed["symbol"].dtype))
-    numbered = (
-        pl.DataFrame({"symbol": lists, "case": cases["case"]}).group_by("symbol", maintain_order=True).agg("case")
-    )
-    numbered = numbered.with_row_index("course")
-    of_case = numbered.select("course", "case").explode("case").sort("case")["course"]
-    places = numbered.select("course", "symbol", place=pl.int_ranges(pl.col("symbol").list.len()))
-    return places.filter(pl.col("symbol").list.len() > 0).explode("symbol", "place"), of_case
+    known = {"set": pl.col("symbol").unique().sort(), "multiset": pl.col("symbol").sort()}
+    lists = events.group_by("case").agg(known.get(guarantee.background, pl.col("symbol")))
+    every = pl.DataFrame({"case": np.arange(log.cases.height)}).join(lists, on="case", how="left")
+    courses = every.group_by("symbol", maintain_order=True).agg("case").with_row_index("course")
+    of_case = courses.select("course", "case").explode("case").sort("case")["course"]
+    some = courses.filter(pl.col("symbol").is_not_null()).select("course", "symbol")
+    return some.with_columns(place=pl.int_ranges(pl.col("symbol").list.len())).explode("symbol", "place"), of_case
 
 
-def _knowledge(
-    courses: pl.DataFrame, members: pl.DataFrame, guarantee: ConfidenceBound
-) -> Iterator[tuple[pl.DataFrame, list[str]]]:
-    """All knowledge of size 0, 1, ..., L that some course matches, and the columns that tell it apart.
+def _knowledge(courses: pl.DataFrame, members: pl.DataFrame, longest: int) -> Iterator[tuple[pl.DataFrame, list[str]]]:
+    """All knowledge of size 0, 1, ..., ``longest`` that some course matches, and the columns that tell it apart.
 
     A table holds those columns, ``course``, and ``end``: the earliest place at which the knowledge ends there.
     """
     known = members.select("course").unique().with_columns(nothing=pl.lit(0), end=pl.lit(-1, pl.Int64))
     by = ["nothing"]
     yield known, by
-    for size in range(1, guarantee.L + 1):
-        longer = _fits(known, courses, guarantee).filter(pl.col("place") > pl.col("end"))
-        by = [*by, f"event {size}"]
-        known = longer.rename({"symbol": by[-1]}).group_by(*by, "course").agg(pl.col("place").min().alias("end"))
+    for size in range(1, longest + 1):
+        found, event = [], f"event {size}"
+        for rows in _slices(known, courses):
+            longer = rows.join(courses, on="course").filter(pl.col("place") > pl.col("end")).rename({"symbol": event})
+            found.append(longer.group_by(*by, event, "course").agg(pl.col("place").min().alias("end")))
+            if sum(part.height for part in found) > MOST_ROWS:
+                raise _TooMuch
+        known, by = pl.concat(found), [*by, event]
         if not known.height:
             return
         yield known, by
 
 
-def _fits(known: pl.DataFrame, other: pl.DataFrame, guarantee: ConfidenceBound) -> pl.DataFrame:
-    """``known`` joined with ``other`` by course, if that can be held."""
+def _slices(known: pl.DataFrame, courses: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """``known`` in slices that make about ``_SLICE`` rows each when joined with ``courses``; at least one."""
+    width = courses.group_by("course").agg(pl.len().alias("width"))
+    widths = known.select("course").join(width, on="course", how="left", maintain_order="left")["width"].fill_null(0)
+    number = (widths.cast(pl.Int64).cum_sum() // _SLICE).to_numpy()
+    ends = [*np.flatnonzero(np.diff(number)) + 1, known.height]
+    begin = 0
+    for end in ends:
+        yield known[begin:end]
+        begin = int(end)
+
+
+def _fits(known: pl.DataFrame, by: list[str], other: pl.DataFrame) -> pl.DataFrame:
+    """``known`` joined with what ``other`` holds for its courses, if that can be held."""
     width = other.group_by("course").agg(pl.len().alias("width"))
-    rows = known.select("course").join(width, on="course")["width"].sum()
-    if rows > MOST_ROWS:
-        why = f"there is too much knowledge of up to {guarantee.L} events to be counted ({rows:,} matches)"
-        raise GuaranteeBroken(guarantee.sentence(), f"it cannot be measured: {why}")
-    return known.join(other, on="course")
+    if (known.select("course").join(width, on="course")["width"].cast(pl.Int64).sum() or 0) > MOST_ROWS:
+        raise _TooMuch
+    return known.select(*by, "course").join(other, on="course")
 
 
 def _owners(log: EventLog, guarantee: ConfidenceBound, unit: Unit) -> pl.Series:
@@ -137,41 +149,31 @@ def _owners(log: EventLog, guarantee: ConfidenceBound, unit: Unit) -> pl.Series:
     return pl.select(pl.coalesce(-shared, own)).to_series()
 
 
-def _held(log: EventLog, guarantee: ConfidenceBound, members: pl.DataFrame) -> pl.DataFrame:
+def _held(log: EventLog, attribute: str | None, members: pl.DataFrame) -> pl.DataFrame:
     """Which cases hold which values: ``course``, ``owner``, ``value``, one row for each value of each case."""
-    name = guarantee.attribute
-    table, case = (
-        (log.cases, np.arange(log.cases.height)) if (name or "").startswith(CASE_PREFIX) else (log.events, log.case_of)
-    )
-    if name is None or name not in table.columns:
+    of_case = attribute is not None and attribute.startswith(CASE_PREFIX)
+    table, case = (log.cases, np.arange(log.cases.height)) if of_case else (log.events, log.case_of)
+    if attribute is None or attribute not in table.columns:
         return pl.DataFrame(schema={**members.schema, "value": pl.String})
-    rows = pl.DataFrame({"case": case, "value": table[name].cast(pl.String)}).drop_nulls().unique()
+    rows = pl.DataFrame({"case": case, "value": table[attribute].cast(pl.String)}).drop_nulls().unique()
     return pl.concat([members[rows["case"]], rows.select("value")], how="horizontal")
 
 
-def _most(
-    known: pl.DataFrame, by: list[str], held: pl.DataFrame, total: pl.DataFrame, guarantee: ConfidenceBound
-) -> float:
-    """The largest share of the matching cases that holds one value."""
-    cases = held.group_by("course", "value").agg(pl.len().alias("holders"))
-    holders = _fits(known.select(*by, "course"), cases, guarantee).group_by(*by, "value").agg(pl.col("holders").sum())
-    return _largest_share(holders, by, total)
+def _by_case(known: pl.DataFrame, by: list[str], members: pl.DataFrame, held: pl.DataFrame) -> tuple[int, float]:
+    """The fewest cases that match some knowledge, and the largest share of them that holds one value."""
+    cases = members.group_by("course").agg(pl.len().alias("cases"))
+    total = _fits(known, by, cases).group_by(by).agg(pl.col("cases").sum())
+    holders = held.group_by("course", "value").agg(pl.len().alias("holders"))
+    most = _fits(known, by, holders).group_by(*by, "value").agg(pl.col("holders").sum())
+    return int(total["cases"].to_numpy().min()), _largest_share(most, by, total)
 
 
-def _distinct_owners(
-    known: pl.DataFrame, by: list[str], members: pl.DataFrame, guarantee: ConfidenceBound
-) -> pl.DataFrame:
-    """How many units match each piece of knowledge, as the column ``cases``."""
-    fits = _fits(known.select(*by, "course"), members.unique(), guarantee)
-    return fits.group_by(by).agg(pl.col("owner").n_unique().alias("cases"))
-
-
-def _most_of_owners(
-    known: pl.DataFrame, by: list[str], held: pl.DataFrame, total: pl.DataFrame, guarantee: ConfidenceBound
-) -> float:
-    """The largest share of the matching units of which a matching case holds one value."""
-    fits = _fits(known.select(*by, "course"), held.unique(), guarantee)
-    return _largest_share(fits.group_by(*by, "value").agg(pl.col("owner").n_unique().alias("holders")), by, total)
+def _by_owner(known: pl.DataFrame, by: list[str], members: pl.DataFrame, held: pl.DataFrame) -> tuple[int, float]:
+    """The same for distinct units: those that match, and those of which a matching case holds the value."""
+    units = pl.col("owner").n_unique()
+    total = _fits(known, by, members.unique()).group_by(by).agg(units.alias("cases"))
+    most = _fits(known, by, held.unique()).group_by(*by, "value").agg(units.alias("holders"))
+    return int(total["cases"].to_numpy().min()), _largest_share(most, by, total)
 
 
 def _largest_share(holders: pl.DataFrame, by: list[str], total: pl.DataFrame) -> float:

@@ -298,10 +298,12 @@ def _spread(rows: Ints, offsets: Ints) -> tuple[Ints, Ints]:
 def _ranges(first: Ints, width: Ints) -> Ints:
     """The numbers ``first[i]``, ..., ``first[i] + width[i] - 1`` for each i, one range after the other."""
     ends = np.cumsum(width)
-    return np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - (ends - width), width)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.asarray(np.arange(total) + np.repeat(first - (ends - width), width), np.int64)
 
 
 def _sums(group: Ints, weight: Ints, groups: int) -> Ints:
-    """The sum of ``weight`` for each group: exact up to 2^53."""
-    total: Floats = np.bincount(group, weights=weight, minlength=groups)
-    return total.astype(np.int64)
+    """The sum of ``weight`` for each group: int64, shape (groups,)."""
+    total = np.zeros(groups, np.int64)
+    np.add.at(total, group, weight)
+    return total

@@ -336,11 +336,11 @@ def _nothing_left(params: TlkcParams, rounds: int, size: int, confidence: float)
     """Why no event can be released."""
     if rounds == 0 and size < params.K:
         held = "cases" if params.unit is None else f"distinct values of '{params.unit}'"
-        return f"the log holds fewer than K = {params.K} {held} with events, so that no event could be released"
-    if rounds == 0 and confidence > params.C:
-        share = f"more than C = {params.C:g} of all cases hold one value of '{params.attribute}'"
-        return f"{share}, so that no event could be released; choose a larger C"
-    return f"every event would have to be suppressed for L = {params.L}, K = {params.K}; ask for less"
+        return f"the log holds fewer than K = {params.K} {held} with events, so that no event can be released"
+    if confidence > params.C:
+        which = "cases" if rounds == 0 else "cases that suppression leaves"
+        return f"more than C = {params.C:g} of all {which} hold one value of '{params.attribute}'; choose a larger C"
+    return f"suppression for L = {params.L}, K = {params.K}, C = {params.C:g} leaves no event; ask for less"
 
 
 def _figures(courses: Courses, left: Ints, members: Members) -> dict[str, JsonValue]:
