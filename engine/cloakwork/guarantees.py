@@ -1,6 +1,7 @@
 """The closed set of guarantees that a policy may ask for and a release may claim, each with its plain sentence."""
 
 import math
+from datetime import timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
@@ -107,30 +108,51 @@ class LDiversity(Frozen):
         return f"Each group of indistinguishable cases holds at least {self.l:g} ({self.variety}) values of '{self.attribute}'."
 
 
+Background = Literal["set", "multiset", "sequence", "relative"]
+"""What is known of some events of a case: which activities; how often each; in which order; and how long after the
+case's first event each took place."""
+
+
 class ConfidenceBound(Frozen):
     """TLKC: background knowledge of size L matches at least K units and implies no sensitive value beyond C."""
 
     kind: Literal["confidence-bound"]
     L: Annotated[int, Field(ge=1, strict=True, description="How many events an attacker may know")]
     K: Annotated[int, Field(ge=2, strict=True, description="How many units match that knowledge at least")]
-    C: Annotated[Number, Field(gt=0, le=1, description="Most confidence in a sensitive value, as a share of 1")]
-    background: Annotated[
-        Literal["set", "multiset", "sequence", "relative"], Field(description="What is known of those events")
-    ] = "sequence"
-    precision: Annotated[Duration | None, Field(description="How precisely their times are known")] = None
+    C: Annotated[
+        Number, Field(gt=0, le=1, description="Most confidence in a sensitive value, as a share of 1; needs attribute")
+    ] = 1.0
+    background: Annotated[Background, Field(description="What is known of those events")] = "sequence"
+    precision: Annotated[
+        Duration | None, Field(description="How precisely times since a case's first event are known; for relative")
+    ] = None
     attribute: Annotated[str | None, Field(description="Sensitive attribute that C speaks of")] = None
 
     @property
     def over(self) -> tuple[str, ...]:
         """The protected columns."""
-        return (CONTROL_FLOW, *([self.attribute] if self.attribute else []))
+        times = (TIMESTAMPS,) if self.background == "relative" else ()
+        return (CONTROL_FLOW, *times, *([self.attribute] if self.attribute else []))
 
     def sentence(self) -> str:
         """Say it to a person."""
-        return (
-            f"Whoever knows up to {self.L} events of a person ({self.background}) finds at least {self.K} matching persons, and "
-            f"infers no sensitive value with more than {self.C:.0%} confidence."
+        events = "one event" if self.L == 1 else f"up to {self.L} events"
+        tells = (
+            f"; at most {100 * self.C:g}% of these hold the same value of '{self.attribute}'" if self.attribute else ""
         )
+        return (
+            f"Somebody who knows {events} of a case ({self.known()}) finds no released case that fits, or fitting cases of "
+            f"at least {self.K} different units{tells}. Events were left out for it: a released course may be one that "
+            f"nobody followed (TLKC confidence bound, background {self.background})."
+        )
+
+    def known(self) -> str:
+        """What is known of the events, in words."""
+        if self.background == "relative":
+            since = f", and how long after the case's first event, to {format_duration(self.precision or timedelta())}"
+            return f"which activities, in which order{since}"
+        more = {"set": "", "multiset": ", and how often", "sequence": ", in which order"}
+        return f"which activities{more[self.background]}"
 
 
 def _epsilon_or_advantage(schema: dict[str, Any]) -> None:

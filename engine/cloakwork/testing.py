@@ -8,7 +8,7 @@ from cloakwork.engines.embedded import Embedded
 from cloakwork.errors import MechanismError
 from cloakwork.execute import fresh
 from cloakwork.facts import Facts, Unit
-from cloakwork.guarantees import DifferentialPrivacy, Guarantee, KAnonymity, MetricPrivacy
+from cloakwork.guarantees import ConfidenceBound, DifferentialPrivacy, Guarantee, KAnonymity, MetricPrivacy
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.base import Mechanism, Refusal
@@ -23,8 +23,9 @@ def run_mechanism(name: str, log: EventLog, *, noise: Noise | None = None, **par
 
     ``params`` may be the mechanism's own parameters in full, or what a policy would say: ``epsilon`` and ``delta``
     (differential privacy over the control flow, or over timestamps for ``timestamps/*``), ``epsilon`` and ``shift``
-    (metric privacy), ``k`` and ``scope`` (k-anonymity), beside declared facts (``longest_case``, ``window``,
-    ``longest_gap``, ``grid``, ``max_cases`` ...). Raises MechanismError where the mechanism refuses.
+    (metric privacy), ``k`` and ``scope`` (k-anonymity), ``L``, ``K``, ``C``, ``background`` ... (confidence bound), beside
+    declared facts (``longest_case``, ``window``, ``longest_gap``, ``grid``, ``max_cases`` ...). Raises MechanismError
+    where the mechanism refuses.
 
     >>> log = EventLog.empty()
     >>> run_mechanism("variants/threshold", log, epsilon=1.0, delta=1e-6).cases.height
@@ -85,6 +86,8 @@ def _params(mechanism: Mechanism[Any], facts: Facts, params: dict[str, Any], res
 
 def _goal(name: str, rest: dict[str, Any]) -> tuple[Guarantee, dict[str, Any]]:
     """The guarantee that ``rest`` describes, and the options that remain."""
+    if name == "kanon/tlkc" or {"L", "K"} <= rest.keys():
+        return _of(ConfidenceBound, {"kind": "confidence-bound"}, rest)
     if "k" in rest or name.startswith("kanon/"):
         return _of(KAnonymity, {"kind": "k-anonymity"}, rest)
     if "shift" in rest:

@@ -3,11 +3,12 @@
 from datetime import UTC, datetime, timedelta
 
 from cloakwork.facts import Facts, Unit, Window
-from cloakwork.guarantees import DifferentialPrivacy, KAnonymity, MetricPrivacy
+from cloakwork.guarantees import ConfidenceBound, DifferentialPrivacy, KAnonymity, MetricPrivacy
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.mechanisms.kanon.a_star import AStar
 from cloakwork.mechanisms.kanon.best_first import BestFirst
 from cloakwork.mechanisms.kanon.pretsa import Pretsa
+from cloakwork.mechanisms.kanon.tlkc import Tlkc
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.mechanisms.variants.threshold import VariantThreshold
 from contracts.mechanism_contract import MechanismContract
@@ -32,6 +33,24 @@ class TestBestFirst(MechanismContract):
 class TestAStar(MechanismContract):
     mechanism = AStar()
     goals = TestPretsa.goals
+    may_refuse_logs = True
+
+
+class TestTlkc(MechanismContract):
+    mechanism = Tlkc()
+    goals = (
+        ConfidenceBound(kind="confidence-bound", L=2, K=4),
+        ConfidenceBound(kind="confidence-bound", L=3, K=2, background="set"),
+        ConfidenceBound(kind="confidence-bound", L=2, K=4, background="multiset", C=0.9, attribute="case:row"),
+        ConfidenceBound(kind="confidence-bound", L=2, K=4, background="relative", precision=timedelta(hours=2)),
+    )
+    may_refuse_logs = True
+
+
+class TestTlkcOfPersons(MechanismContract):
+    mechanism = Tlkc()
+    goals = (ConfidenceBound(kind="confidence-bound", L=2, K=4, C=0.9, attribute="case:row"),)
+    facts = Facts(unit=Unit(attribute="case:row", max_cases=2))
     may_refuse_logs = True
 
 

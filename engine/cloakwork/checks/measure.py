@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cloakwork.checks import k_anonymity
+from cloakwork.checks import confidence_bound, k_anonymity
 from cloakwork.facts import Unit
 from cloakwork.guarantees import Guarantee
 from cloakwork.log.eventlog import EventLog
@@ -29,8 +29,19 @@ def _k_anonymity(log: EventLog, guarantee: Any, unit: Unit) -> Observation:
     return Observation(smallest >= guarantee.k, f"the smallest group holds {smallest} {counted}")
 
 
+def _confidence_bound(log: EventLog, guarantee: Any, unit: Unit) -> Observation:
+    found = confidence_bound.extremes(log, guarantee, unit)
+    if found is None:
+        return Observation(True, "the log holds no case")
+    counted = "released cases" if unit.attribute is None else "units"
+    holds = found.smallest >= guarantee.K and (found.confidence or 0.0) <= guarantee.C
+    told = f", and the largest confidence in a value is {found.confidence:.1%}" if found.confidence is not None else ""
+    return Observation(holds, f"knowledge of up to {guarantee.L} events fits at least {found.smallest} {counted}{told}")
+
+
 CHECKERS: Final[Mapping[str, Checker]] = {
     "k-anonymity": _k_anonymity,
+    "confidence-bound": _confidence_bound,
 }
 """Kind of guarantee to its checker; a kind that is not here cannot be measured on one release."""
 

@@ -18,6 +18,7 @@ OURS: Final[Mapping[str, str]] = {
     "kanon/a-star": "cloakwork.mechanisms.kanon.a_star:AStar",
     "kanon/pretsa": "cloakwork.mechanisms.kanon.pretsa:Pretsa",
     "kanon/generalise": "cloakwork.mechanisms.kanon.generalise:Generalise",
+    "kanon/tlkc": "cloakwork.mechanisms.kanon.tlkc:Tlkc",
     "variants/threshold": "cloakwork.mechanisms.variants.threshold:VariantThreshold",
     "timestamps/laplace": "cloakwork.mechanisms.timestamps.laplace:TimestampLaplace",
     "attributes/redact": "cloakwork.mechanisms.attributes.redact:Redact",

@@ -21,7 +21,6 @@ Catalogue = Mapping[str, Mechanism[Any]]
 PLANNED: Final[Mapping[str, str]] = {
     "t-closeness": "kanon/closeness",
     "l-diversity": "kanon/closeness",
-    "confidence-bound": "kanon/tlkc",
     "local-dp": "attributes/randomised-response and attributes/bounded-laplace",
 }
 """Guarantees that the language knows and this version cannot give yet, with the mechanisms that will."""

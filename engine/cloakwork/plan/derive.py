@@ -11,7 +11,7 @@ from cloakwork.accounting.events import cost, naive
 from cloakwork.budget import Currency
 from cloakwork.errors import Cause
 from cloakwork.facts import Facts
-from cloakwork.guarantees import DifferentialPrivacy, Guarantee, KAnonymity, MetricPrivacy
+from cloakwork.guarantees import ConfidenceBound, DifferentialPrivacy, Guarantee, KAnonymity, MetricPrivacy
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.plan.model import Claim, Step
 from cloakwork.privacy_event import Composed, PrivacyEvent
@@ -115,6 +115,8 @@ def _derived(index: int, goal: Guarantee, case: _Case) -> Claim | list[Cause]:
     name = goal_name(goal)
     if isinstance(goal, KAnonymity):
         outcome = _k_anonymity(index, goal, case)
+    elif isinstance(goal, ConfidenceBound):
+        outcome = _confidence_bound(index, goal, case)
     elif isinstance(goal, DifferentialPrivacy) and goal.neighbours == "unbounded":
         outcome = _unconditional(goal, case)
     elif isinstance(goal, DifferentialPrivacy | MetricPrivacy):
@@ -153,13 +155,56 @@ def _k_anonymity(index: int, goal: KAnonymity, case: _Case) -> Claim | list[str]
     )
 
 
-def _not_served(index: int, goal: Guarantee, case: _Case) -> Iterator[str]:
-    """Why the last steps to write what a measured goal covers do not make it true of real cases."""
-    for column in goal.over:
+def _confidence_bound(index: int, goal: ConfidenceBound, case: _Case) -> Claim | list[str]:
+    """The last step to write what is known was chosen for the goal; the sensitive attribute leaves as it came."""
+    known = sorted({CONTROL_FLOW, TIMESTAMPS} & set(goal.over))
+    reasons = list(_not_served(index, goal, case, known))
+    state = case.flow.columns.get(goal.attribute) if goal.attribute else None
+    if state is not None and state.writer is not None:
+        by = case.steps[state.writer].mechanism
+        reasons.append(f"{by} changes {goal.attribute}, and the confidence is measured in its values as they are")
+    if reasons:
+        return reasons
+    writer = case.steps[_writer_of(CONTROL_FLOW, case)]
+    return Claim(
+        guarantee=goal,
+        sentence=goal.sentence(),
+        basis="derived and measured",
+        derivation=(
+            f"{writer.mechanism} is the last step to write {_and(known)}, and takes events out of cases of the source log only",
+            *_told(goal, case.facts),
+            "an independent check counts who fits all such knowledge on the released log; a violation stops the release",
+        ),
+        assumptions=(*_known_at_most(goal, case), *_unit_assumptions(case.facts)),
+    )
+
+
+def _told(goal: ConfidenceBound, facts: Facts) -> Iterator[str]:
+    """What is released of the columns beside the control flow."""
+    if goal.precision is not None:
+        rounded = f"rounded down to {format_duration(goal.precision)} and counted from {facts.epoch:%Y-%m-%d}"
+        yield f"released times are those since the first event of each case, {rounded}"
+    if goal.attribute is not None:
+        yield f"{goal.attribute} is released as it is"
+
+
+def _known_at_most(goal: ConfidenceBound, case: _Case) -> Iterator[str]:
+    """What an attacker is taken to know."""
+    events = "one event" if goal.L == 1 else f"{goal.L} events"
+    yield f"nobody knows more than {events} of a case, and of these no more than {goal.known()}"
+    if others := sorted(case.released - {CONTROL_FLOW, METADATA} - (set(goal.over) - {goal.attribute})):
+        yield f"nobody knows the {_and(others)} of a case beforehand"
+
+
+def _not_served(index: int, goal: Guarantee, case: _Case, columns: Sequence[str] | None = None) -> Iterator[str]:
+    """Why the last steps to write what a measured goal covers (or ``columns`` of it) do not make it true of real cases."""
+    for column in goal.over if columns is None else columns:
         state = case.flow.columns.get(column)
         if state is None or state.writer is None or index not in case.steps[state.writer].goals:
             by = case.steps[state.writer].mechanism if state and state.writer is not None else "no step"
-            yield f"{column} is last written by {by}, which does not bring about {goal.kind}"
+            own = [step.mechanism for step in case.steps if index in step.goals and column in step.lineage.writes]
+            undone = f", and undoes what {own[0]} does for it: ask for one of the two guarantees" if own else ""
+            yield f"{column} is last written by {by}, which does not bring about {goal.kind}{undone}"
         elif case.steps[state.writer].proof != "proved":
             yield f"{case.steps[state.writer].mechanism} is only published, not proved"
         elif state.measured:

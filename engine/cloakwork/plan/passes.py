@@ -8,7 +8,7 @@ from cloakwork.accounting.charge import Charge
 from cloakwork.budget import NOTHING, Cost, Currency
 from cloakwork.errors import Cause
 from cloakwork.facts import Facts
-from cloakwork.guarantees import DifferentialPrivacy, Guarantee, KAnonymity, LocalDP, MetricPrivacy
+from cloakwork.guarantees import ConfidenceBound, DifferentialPrivacy, Guarantee, KAnonymity, LocalDP, MetricPrivacy
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.log.eventlog import CASE_ID
 from cloakwork.mechanisms.attributes.redact import RedactParams, Treatment
@@ -59,9 +59,10 @@ def classify_columns(draft: Draft) -> Draft:
 
 
 def _over_columns(goal: Guarantee, policy: Policy) -> Guarantee:
-    if "over" not in type(goal).model_fields:
-        return goal
-    return goal.model_copy(update={"over": tuple(policy.column(name) for name in goal.over)})
+    if "over" in type(goal).model_fields:
+        return goal.model_copy(update={"over": tuple(policy.column(name) for name in goal.over)})
+    attribute = getattr(goal, "attribute", None)
+    return goal if attribute is None else goal.model_copy(update={"attribute": policy.column(attribute)})
 
 
 def _treated(name: str, rule: AttributeRule, policy: Policy, goals: Sequence[Guarantee]) -> Treated:
@@ -206,13 +207,17 @@ def treat_attributes(draft: Draft) -> Draft:
         for item in draft.attributes
         if item.column not in (CONTROL_FLOW, TIMESTAMPS, METADATA)
     )
-    if any(isinstance(goal, KAnonymity) and goal.count == "units" for goal in draft.goals):
+    if any(_counts_units(goal) for goal in draft.goals):
         treatments = _with_unit(treatments, draft)
     mechanism = draft.catalogue["attributes/redact"]
     why = "treats attributes as the policy says; whatever it does not name is dropped"
     return replace(
         draft, steps=(*draft.steps, step_of(mechanism, RedactParams(treatments=treatments), draft.facts, why=why))
     )
+
+
+def _counts_units(goal: Guarantee) -> bool:
+    return isinstance(goal, ConfidenceBound) or (isinstance(goal, KAnonymity) and goal.count == "units")
 
 
 def _with_unit(treatments: tuple[Treatment, ...], draft: Draft) -> tuple[Treatment, ...]:
@@ -225,9 +230,10 @@ def _with_unit(treatments: tuple[Treatment, ...], draft: Draft) -> tuple[Treatme
 
 
 def _treatment(item: Treated, rule: AttributeRule, dataset: str) -> Treatment:
+    if item.treatment in ("keep", "protect"):
+        return Treatment(attribute=item.attribute, treatment="keep" if item.treatment == "keep" else "protect")
     if item.treatment not in ("pseudonymise", "generalise"):
-        released = {"keep": "keep", "protect": "protect"}.get(item.treatment, "drop")
-        return Treatment.model_validate({"attribute": item.attribute, "treatment": released})
+        return Treatment(attribute=item.attribute, treatment="drop")
     return Treatment(
         attribute=item.attribute,
         treatment="pseudonymise" if item.treatment == "pseudonymise" else "generalise",
@@ -336,6 +342,8 @@ def _warnings(draft: Draft) -> Iterator[str]:
         )
     if kanon:
         yield "two k-anonymous releases of one dataset can be intersected; the ledger counts them"
+    if any(isinstance(goal, ConfidenceBound) for goal in goals):
+        yield "two releases of one dataset with a confidence bound can be intersected; the ledger counts them"
     if kanon and any(item.column != METADATA for item in draft.exposed):
         yield "events that k-anonymisation inserts have no attributes and no raw time: exposed columns show which those are"
     if any(goal.count == "cases" for goal in kanon) and draft.facts.unit.attribute is not None:

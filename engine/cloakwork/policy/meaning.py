@@ -270,6 +270,8 @@ def _covered_by(index: int, guarantee: Any) -> Iterator[tuple[Steps, str]]:
     yield from (((*steps, "over", place), name) for place, name in enumerate(listed) if isinstance(name, str))
     if isinstance(guarantee.get("attribute"), str):
         yield (*steps, "attribute"), guarantee["attribute"]
+    if guarantee.get("kind") == "confidence-bound" and guarantee.get("background") == "relative":
+        yield (*steps, "background"), TIMESTAMPS
 
 
 def _names_in_guarantees(content: Content) -> Iterator[tuple[Steps, str]]:

@@ -1,0 +1,148 @@
+"""The independent checker, against all knowledge there can be, one piece after the other in plain Python."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import timedelta
+from itertools import combinations
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cloakwork.checks import confidence_bound
+from cloakwork.checks.confidence_bound import Extremes, check, extremes
+from cloakwork.errors import GuaranteeBroken
+from cloakwork.facts import Unit
+from cloakwork.guarantees import ConfidenceBound
+from cloakwork.log.eventlog import TIMESTAMP, EventLog
+from contracts.sample_logs import BEGIN, courses_of, log_of, times_of_cases
+
+PERSON, ILLNESS = "case:Person", "case:Illness"
+BACKGROUNDS = ("set", "multiset", "sequence", "relative")
+COURSES = st.lists(st.text("abc", max_size=5), max_size=14)
+
+
+def bound(**more: Any) -> ConfidenceBound:
+    """A guarantee over two known events."""
+    precision = timedelta(hours=1) if more.get("background") == "relative" else None
+    return ConfidenceBound(kind="confidence-bound", **({"L": 2, "K": 2, "precision": precision} | more))
+
+
+def log_with(courses: Sequence[str], persons: Sequence[str | None], illnesses: Sequence[str | None]) -> EventLog:
+    """Cases of persons with an illness each; every case begins at the same time, an event an hour."""
+    log = log_of(courses, [[BEGIN + timedelta(hours=step) for step in range(len(course))] for course in courses])
+    columns = {PERSON: list(persons), ILLNESS: list(illnesses)}
+    return EventLog(
+        log.events,
+        log.cases.with_columns(pl.Series(name, column, dtype=pl.String) for name, column in columns.items()),
+        log.offsets,
+    )
+
+
+def plainly(log: EventLog, goal: ConfidenceBound, *, persons: bool) -> Extremes | None:
+    """What every single piece of knowledge of at most L events finds."""
+    matching: dict[tuple[Any, ...], set[int]] = defaultdict(set)
+    times = times_of_cases(log)
+    for case, course in enumerate(courses_of(log)):
+        timed = list(zip(course, times[case], strict=True))
+        known = {"set": sorted(set(course)), "multiset": sorted(course), "sequence": course, "relative": timed}
+        for size in range(goal.L + 1):
+            for knowledge in combinations(known[goal.background], size):
+                matching[knowledge].add(case)
+    if not log.cases.height:
+        return None
+    owner = [person or case for case, person in enumerate(log.cases[PERSON])] if persons else range(log.cases.height)
+    smallest = min(len({owner[case] for case in cases}) for cases in matching.values())
+    confidence = 0.0
+    for cases in matching.values():
+        for value in set(log.cases[ILLNESS][list(cases)].drop_nulls()):
+            holders = [case for case in cases if log.cases[ILLNESS][case] == value]
+            of_persons = len({owner[case] for case in holders}) / len({owner[case] for case in cases})
+            confidence = max(confidence, len(holders) / len(cases), of_persons)
+    return Extremes(smallest, confidence if goal.attribute else None)
+
+
+@pytest.mark.parametrize("background", BACKGROUNDS)
+@settings(deadline=None)
+@given(courses=COURSES, longest=st.integers(1, 3), drawn=st.data())
+def test_finds_what_plain_python_finds(background: str, courses: list[str], longest: int, drawn: st.DataObject) -> None:
+    """In every background; by case and by person; missing persons and illnesses among them."""
+    some = st.sampled_from(["p", "q", "r", None])
+    persons, illnesses = ([drawn.draw(some) for _ in courses] for _ in range(2))
+    log = log_with(courses, persons, illnesses)
+    goal = bound(L=longest, background=background, attribute=ILLNESS, C=0.5)
+    assert extremes(log, goal) == plainly(log, goal, persons=False)
+    assert extremes(log, goal, Unit(attribute=PERSON)) == plainly(log, goal, persons=True)
+
+
+def test_counts_knowledge_and_confidence() -> None:
+    """Who knows b before a finds one case; who knows b finds three, of which two have the flu."""
+    log = log_with(["ab", "ab", "ba", "a"], ["p"] * 4, ["flu", "flu", None, "cold"])
+    assert extremes(log, bound()) == Extremes(1, None)
+    assert extremes(log, bound(background="set", attribute=ILLNESS, C=0.5)) == Extremes(3, 2 / 3)
+    assert extremes(log, bound(attribute=ILLNESS, C=0.5)) == Extremes(1, 1.0)
+
+
+def test_values_of_events_count_where_they_occur_at_all() -> None:
+    """Twice in one case is once."""
+    log = log_of(["ab", "ab"])
+    log = EventLog(log.events.with_columns(ward=pl.Series(["x", "x", None, "y"])), log.cases, log.offsets)
+    assert extremes(log, bound(attribute="ward", C=0.6)) == Extremes(2, 0.5)
+
+
+def test_released_times_are_taken_as_they_stand() -> None:
+    """Cases of one course at other times are not alike to somebody who knows times."""
+    log = log_of(["ab"] * 2)
+    assert extremes(log, bound(background="relative")) == Extremes(1, None)
+    assert extremes(log, bound()) == Extremes(2, None)
+    alike = log.events.with_columns(pl.lit(BEGIN).alias(TIMESTAMP))
+    assert extremes(EventLog(alike, log.cases, log.offsets), bound(background="relative")) == Extremes(2, None)
+
+
+def test_an_empty_log_holds() -> None:
+    """There is nobody to be known."""
+    check(log_of([]), bound())
+    assert extremes(log_of([]), bound()) is None
+
+
+def test_a_broken_guarantee_says_what_was_seen() -> None:
+    """Too few who fit, or too much told."""
+    log = log_with(["ab", "ab", "b"], ["p"] * 3, ["flu", "flu", "cold"])
+    with pytest.raises(GuaranteeBroken, match=r"up to 2 events.*some knowledge fits 2 units only"):
+        check(log, bound(K=3))
+    with pytest.raises(GuaranteeBroken, match=r"the same value.*with 100.0% confidence"):
+        check(log, bound(attribute=ILLNESS, C=0.9))
+    check(log, bound(K=2))
+
+
+def test_what_is_needed_and_missing_is_said() -> None:
+    """A unit that no case has; times that no event has. An attribute that nobody has is held by nobody."""
+    log = log_of(["ab"] * 3)
+    with pytest.raises(GuaranteeBroken, match="no column 'case:Person'"):
+        extremes(log, bound(), Unit(attribute=PERSON))
+    timeless = EventLog(log.events.drop(TIMESTAMP), log.cases, log.offsets)
+    with pytest.raises(GuaranteeBroken, match="no column 'time:timestamp'"):
+        extremes(timeless, bound(background="relative"))
+    assert extremes(log, bound(attribute=ILLNESS, C=0.5)) == Extremes(3, 0.0)
+
+
+def test_too_much_knowledge_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one line, before memory is short."""
+    monkeypatch.setattr(confidence_bound, "MOST_ROWS", 50)
+    monkeypatch.setattr(confidence_bound, "_SLICE", 7)
+    with pytest.raises(GuaranteeBroken, match=r"cannot be measured: there is too much knowledge of up to 5 events"):
+        extremes(log_of(["abcdefgh"] * 3), bound(L=5))
+
+
+@pytest.mark.parametrize("rows", [1, 3, 10])
+def test_slices_change_nothing(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    """However few rows a join may make at a time."""
+    log = log_with(
+        ["abcab", "bca", "", "abcab", "cab"], ["p", "q", None, "p", "r"], ["flu", None, "flu", "cold", "flu"]
+    )
+    goal, unit = bound(L=3, attribute=ILLNESS, C=0.5), Unit(attribute=PERSON)
+    whole = extremes(log, goal, unit)
+    monkeypatch.setattr(confidence_bound, "_SLICE", rows)
+    assert extremes(log, goal, unit) == whole
