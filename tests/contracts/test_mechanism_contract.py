@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from cloakwork.facts import Facts, Unit, Window
 from cloakwork.guarantees import DifferentialPrivacy, KAnonymity, MetricPrivacy
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.mechanisms.kanon.optimal import Optimal
 from cloakwork.mechanisms.kanon.pretsa import Pretsa
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.mechanisms.variants.threshold import VariantThreshold
@@ -13,6 +14,16 @@ from contracts.mechanism_contract import MechanismContract
 
 class TestPretsa(MechanismContract):
     mechanism = Pretsa()
+    goals = (
+        KAnonymity(kind="k-anonymity", k=4),
+        KAnonymity(kind="k-anonymity", k=4, scope="prefixes"),
+        KAnonymity(kind="k-anonymity", k=2, count="units"),
+    )
+    may_refuse_logs = True
+
+
+class TestOptimal(MechanismContract):
+    mechanism = Optimal()
     goals = (
         KAnonymity(kind="k-anonymity", k=4),
         KAnonymity(kind="k-anonymity", k=4, scope="prefixes"),
