@@ -14,6 +14,7 @@ ENTRY_POINTS: Final = "cloakwork.mechanisms"
 OURS: Final[Mapping[str, str]] = {
     "bound": "cloakwork.mechanisms.bound:Bound",
     "kanon/auto": "cloakwork.mechanisms.kanon.auto:Auto",
+    "kanon/optimal": "cloakwork.mechanisms.kanon.optimal:Optimal",
     "kanon/best-first": "cloakwork.mechanisms.kanon.best_first:BestFirst",
     "kanon/a-star": "cloakwork.mechanisms.kanon.a_star:AStar",
     "kanon/pretsa": "cloakwork.mechanisms.kanon.pretsa:Pretsa",
