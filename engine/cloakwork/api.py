@@ -4,14 +4,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from cloakwork.accounting.ledger import Ledger
-from cloakwork.execute import Stopwatch, execute, told_apart, wanted
+from cloakwork.execute import Stopwatch, execute, foreseeable, told_apart, wanted
+from cloakwork.execute import foresee as foresee_on
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.io import read_log
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.load import load_policy
 from cloakwork.progress import Reporter, silent
-from cloakwork.release import Release
+from cloakwork.release import Release, StepRecord
 from cloakwork.report.keys import SigningKey
 from cloakwork.report.keys import signing_key as find_key
 from cloakwork.report.publish import Published, check_destination
@@ -41,6 +42,25 @@ def apply(
         with watch.stage("read"):
             log = _read(log, plan, columns)
     return execute(plan, log, book, reporter=reporter, stopwatch=watch)
+
+
+def foresee(
+    plan: Plan,
+    log: EventLog | str | Path,
+    *,
+    reporter: Reporter = silent,
+    columns: dict[str, str] | None = None,
+) -> tuple[StepRecord, ...]:
+    """What ``plan`` would change in ``log``: figures of the raw log, one record a step that has some.
+
+    Internal: never publish them. Empty, and the log is not read, where the plan's claims leave nothing to look at.
+    """
+    if not foreseeable(plan):
+        return ()
+    if not isinstance(log, EventLog):
+        reporter(f"reading {log}")
+        log = _read(log, plan, columns)
+    return foresee_on(plan, log, reporter=reporter)
 
 
 def _read(path: str | Path, plan: Plan, columns: dict[str, str] | None) -> EventLog:

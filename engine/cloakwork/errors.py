@@ -122,7 +122,7 @@ class GuaranteeBroken(CloakworkError):
 
     def __init__(self, guarantee: str, observed: str) -> None:
         self.guarantee, self.observed = guarantee, observed
-        super().__init__(f"no release: {guarantee} does not hold on the result: {observed}")
+        super().__init__(f"no release, since on the result {observed}; promised was: {guarantee}")
 
 
 class VerificationFailed(CloakworkError):

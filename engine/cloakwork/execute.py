@@ -112,6 +112,44 @@ def execute(
     return release
 
 
+def foresee(
+    plan: Plan,
+    log: EventLog,
+    *,
+    engine: Engine | None = None,
+    catalogue: Catalogue | None = None,
+    reporter: Reporter = silent,
+) -> tuple[StepRecord, ...]:
+    """What the plan's first steps would change in ``log``, as figures: for those who may see it, never for the public.
+
+    Takes the steps until one measures through noise, or reads times that a claim protects; what is foreseen may depend
+    on nothing else than what every claim of the plan takes as known (``docs/guarantees.md``). Charges nothing and
+    releases nothing. Raises as ``execute`` does where a step refuses the log.
+    """
+    catalogue, engine, noise = all_mechanisms() if catalogue is None else catalogue, engine or Embedded(), secret()
+    watch, records = Stopwatch(), list[StepRecord]()
+    steps = foreseeable(plan)
+    result = _prepared(log, plan) if steps else log
+    for step in steps:
+        reporter(f"{step.mechanism}: {step.why}")
+        with heard_by(reporter):
+            result, record = _take(step, result, engine, noise, catalogue, watch)
+        if record.figures:
+            records.append(record)
+    return tuple(records)
+
+
+def foreseeable(plan: Plan) -> tuple[Step, ...]:
+    """The steps that may be tried out on the log while planning; none where a claim covers what they would read."""
+    protected = {column for claim in plan.claims if claim.cost is not None for column in claim.guarantee.over}
+    allowed = list[Step]()
+    for step in plan.steps:
+        if step.lineage.measures or step.lineage.generates or step.lineage.reads & protected:
+            break
+        allowed.append(step)
+    return tuple(allowed) if any(step.lineage.reads for step in allowed) else ()
+
+
 def _reserve(plan: Plan, ledger: Ledger | None) -> Reservation:
     if ledger is None:
         raise MechanismError("ledger", "a release with private noise needs a ledger to charge")

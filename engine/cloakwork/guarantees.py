@@ -55,6 +55,9 @@ class KAnonymity(Frozen):
     def sentence(self) -> str:
         """Say it to a person."""
         what = "complete course of events" if self.scope == "variants" else "beginning of a course of events"
+        others = tuple(column for column in self.over if column != CONTROL_FLOW)
+        if others:
+            what = f"combination of a {what} with {_listed(others)}"
         different = "case" if self.count == "cases" else "unit"
         return (
             f"Every released {what} is carried by at least {self.k} released cases, each made from a different {different} "

@@ -153,6 +153,37 @@ def test_planning_never_opens_the_log(cloakwork: Cloakwork, tmp_path: Path, ledg
     assert not (tmp_path / "ledger.db").exists()
 
 
+def test_plan_foresees_what_k_anonymity_changes(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
+    """Figures of the raw log are shown and marked, never written into the plan, and nothing is charged for them."""
+    plan = tmp_path / "plan.json"
+    said = cloakwork("plan", KANON_TIME, HOSPITAL, "--out", plan, "--ledger", ledger)
+    shown = said.out.partition("What it would change")[2]
+    assert "internal, never publish" in shown
+    assert re.search(r"distance: \d+", shown)
+    assert "timestamps/laplace" not in shown
+    assert "distance" not in {key for step in json.loads(plan.read_text("utf-8"))["steps"] for key in step}
+    assert "internal" not in json.loads(plan.read_text("utf-8"))
+    assert not (tmp_path / "ledger.db").exists()
+
+
+def test_plan_without_preview_never_opens_the_log(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
+    """A file that is no log at all is planned for; with the preview it is one line, exit 1."""
+    log = tmp_path / "log.xes"
+    log.write_text("not a log")
+    assert cloakwork("plan", KANON_TIME, log, "--no-preview", "--ledger", ledger).code == 0
+    said = cloakwork("plan", KANON_TIME, log, "--quiet", "--ledger", ledger)
+    assert (said.code, len(said.err.splitlines())) == (1, 1)
+
+
+def test_what_plan_prints_as_json_applies(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
+    """The figures beside the plan are left out on the way."""
+    said = cloakwork("plan", KANON_TIME, HOSPITAL, "--json", "--ledger", ledger)
+    assert json.loads(said.out)["internal"]
+    (tmp_path / "plan.json").write_text(said.out, "utf-8")
+    assert cloakwork("apply", tmp_path / "plan.json", HOSPITAL, "--out", tmp_path / "out", "--ledger", ledger).code == 0
+    assert "internal" not in json.loads((tmp_path / "out" / "plan.json").read_text("utf-8"))
+
+
 def test_plan_json_is_one_document(cloakwork: Cloakwork, ledger: str) -> None:
     """``--json`` prints one JSON document and nothing else."""
     said = cloakwork("plan", KANON_TIME, HOSPITAL, "--json", "--ledger", ledger)

@@ -5,6 +5,10 @@ from datetime import UTC, datetime, timedelta
 from cloakwork.facts import Facts, Unit, Window
 from cloakwork.guarantees import ConfidenceBound, DifferentialPrivacy, KAnonymity, MetricPrivacy
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.mechanisms.kanon.a_star import AStar
+from cloakwork.mechanisms.kanon.auto import Auto
+from cloakwork.mechanisms.kanon.best_first import BestFirst
+from cloakwork.mechanisms.kanon.optimal import Optimal
 from cloakwork.mechanisms.kanon.pretsa import Pretsa
 from cloakwork.mechanisms.kanon.tlkc import Tlkc
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
@@ -19,6 +23,30 @@ class TestPretsa(MechanismContract):
         KAnonymity(kind="k-anonymity", k=4, scope="prefixes"),
         KAnonymity(kind="k-anonymity", k=2, count="units"),
     )
+    may_refuse_logs = True
+
+
+class TestBestFirst(MechanismContract):
+    mechanism = BestFirst()
+    goals = TestPretsa.goals
+    may_refuse_logs = True
+
+
+class TestAStar(MechanismContract):
+    mechanism = AStar()
+    goals = TestPretsa.goals
+    may_refuse_logs = True
+
+
+class TestOptimal(MechanismContract):
+    mechanism = Optimal()
+    goals = (*TestPretsa.goals, KAnonymity(kind="k-anonymity", k=2, count="units"))
+    may_refuse_logs = True
+
+
+class TestAuto(MechanismContract):
+    mechanism = Auto()
+    goals = TestOptimal.goals
     may_refuse_logs = True
 
 

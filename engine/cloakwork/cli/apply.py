@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cloakwork.cli.options import column_mapping, column_option, json_option, ledger_option, plan_from, require_log
+from cloakwork.cli.options import (
+    column_mapping,
+    column_option,
+    json_option,
+    ledger_option,
+    plan_from,
+    progress,
+    require_log,
+)
+from cloakwork.progress import silent
 
 if TYPE_CHECKING:
     from cloakwork.release import Release
@@ -59,15 +68,12 @@ def apply(
     book = Ledger(ledger)
     book.check(plan.policy.metadata.dataset, charges=plan.charges, totals=totals(plan.policy.spec.budget))
 
-    def progress(message: str) -> None:
-        if not quiet:
-            click.echo(message, err=True)
-
+    heard = silent if quiet else progress
     for warning in plan.warnings:
-        progress(f"warning: {warning}")
+        heard(f"warning: {warning}")
     watch = Stopwatch()
-    release = api.apply(plan, log, ledger=book, reporter=progress, stopwatch=watch, columns=mapping or None)
-    published = api.publish(release, out, signing_key=key, reporter=progress)
+    release = api.apply(plan, log, ledger=book, reporter=heard, stopwatch=watch, columns=mapping or None)
+    published = api.publish(release, out, signing_key=key, reporter=heard)
     book.record_statement(release.release_id, published.statement_digest)
     if as_json:
         click.echo(json.dumps(_summary(release, published), indent=2, ensure_ascii=False))

@@ -44,6 +44,11 @@ def column_mapping(pairs: tuple[str, ...]) -> dict[str, str]:
     return {name: column for name, _, column in split}
 
 
+def progress(message: str) -> None:
+    """Say on standard error how far the work is."""
+    click.echo(message, err=True)
+
+
 def require_log(log: Path) -> None:
     """Raise LogError unless ``log`` is a file; it is not opened."""
     if log.is_dir():
@@ -69,6 +74,7 @@ def read_plan(path: Path) -> Plan:
     if not isinstance(document, dict):
         raise CloakworkError(f"{path}: is not a plan; make one with 'cloakwork plan POLICY LOG --out plan.json'")
     made_from = document.pop("made_from", None)
+    document.pop("internal", None)  # 'plan --json' prints figures of the raw log beside the plan
     try:
         plan = Plan.model_validate(document)
     except ValidationError as error:

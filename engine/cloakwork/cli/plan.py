@@ -3,19 +3,23 @@
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.markup import escape
 
 from cloakwork.accounting.charge import Charge
 from cloakwork.budget import Cost
-from cloakwork.cli.options import json_option, ledger_option, require_log
+from cloakwork.cli.options import column_mapping, column_option, json_option, ledger_option, progress, require_log
 from cloakwork.errors import OutputError
 from cloakwork.plan.model import Claim, Plan, Step
+from cloakwork.progress import silent
 from cloakwork.quantities import format_duration
+
+if TYPE_CHECKING:
+    from cloakwork.release import StepRecord
 
 
 @click.command()
@@ -26,13 +30,28 @@ from cloakwork.quantities import format_duration
     type=click.Path(path_type=Path),
     help="Write the plan here, for 'cloakwork apply'.",
 )
+@column_option
 @ledger_option
+@click.option("--no-preview", is_flag=True, help="Do not read LOG at all: leave out what the plan would change in it.")
+@click.option("--quiet", is_flag=True, help="No progress on standard error.")
 @json_option
-def plan(policy: str, log: Path, out: Path | None, ledger: str | None, as_json: bool) -> None:
+def plan(
+    policy: str,
+    log: Path,
+    out: Path | None,
+    columns: tuple[str, ...],
+    ledger: str | None,
+    no_preview: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
     """Say what would be done with LOG under POLICY, what that gives, and what it costs.
 
-    Planning reads the policy and the facts it declares, never the rows of LOG.
+    The plan itself follows from the policy alone. Where k-anonymity is asked for, its steps are also tried out on LOG,
+    to tell how much they would change: these figures come from the raw log, are never part of the plan, and are not to
+    be published. What differential privacy protects is never read here.
     """
+    from cloakwork import api
     from cloakwork.accounting.ledger import Ledger
     from cloakwork.plan.passes import totals
     from cloakwork.plan.planner import make_plan
@@ -43,13 +62,16 @@ def plan(policy: str, log: Path, out: Path | None, ledger: str | None, as_json: 
     made = make_plan(load_policy(path))
     require_log(log)
     Ledger(ledger).check(made.policy.metadata.dataset, charges=made.charges, totals=totals(made.policy.spec.budget))
+    heard = silent if quiet else progress
+    foreseen = () if no_preview else api.foresee(made, log, reporter=heard, columns=column_mapping(columns) or None)
     document = made.model_dump(mode="json", by_alias=True)
     if out is not None:
         _write(out, document | {"made_from": os.path.relpath(path, out.parent)})
     if as_json:
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        internal = {"internal": {step.mechanism: dict(step.figures) for step in foreseen}} if foreseen else {}
+        click.echo(json.dumps(document | internal, indent=2, ensure_ascii=False))
     else:
-        show(made)
+        show(made, foreseen)
         if out is not None:
             click.echo(f"\nPlan written to {out}")
 
@@ -61,8 +83,11 @@ def _write(out: Path, document: dict[str, Any]) -> None:
         raise OutputError(f"{out}: cannot be written: {error.strerror}") from error
 
 
-def show(made: Plan) -> None:
-    """Print a plan for people: what leaves uncovered first, then guarantees, steps, cost, and what was refused."""
+def show(made: Plan, foreseen: "Sequence[StepRecord]" = ()) -> None:
+    """Print a plan for people: what leaves uncovered first, then guarantees, steps, cost, and what was refused.
+
+    ``foreseen``: figures of the raw log, printed last and marked so.
+    """
     from rich.console import Console
     from rich.tree import Tree
 
@@ -70,7 +95,7 @@ def show(made: Plan) -> None:
     meta = made.policy.metadata
     console.print(f"[bold]{meta.name} {meta.version}[/]  dataset {meta.dataset}, unit of privacy: {made.facts.unit}")
     tree = Tree("Plan", guide_style="dim")
-    for heading, lines in _sections(made):
+    for heading, lines in [*_sections(made), *_foreseen(foreseen)]:
         branch = tree.add(heading)
         for line, *below in lines:
             twig = branch.add(line)
@@ -104,6 +129,20 @@ def _sections(made: Plan) -> Iterator[tuple[str, Lines]]:
 
 
 _UNBOUNDED = "no differential privacy is claimed: recorded in the ledger as a release without bound"
+
+
+def _foreseen(steps: "Sequence[StepRecord]") -> Iterator[tuple[str, Lines]]:
+    from cloakwork.report.html import figure
+
+    if steps:
+        lines = [
+            [
+                f"[cyan]{step.mechanism}[/]",
+                *(escape(f"{name}: {figure(value)}") for name, value in step.figures.items()),
+            ]
+            for step in steps
+        ]
+        yield "[bold]What it would change[/] (figures of the raw log: [bold]internal, never publish[/])", lines
 
 
 def _claim(claim: Claim) -> list[str]:

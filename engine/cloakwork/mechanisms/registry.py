@@ -13,7 +13,12 @@ ENTRY_POINTS: Final = "cloakwork.mechanisms"
 
 OURS: Final[Mapping[str, str]] = {
     "bound": "cloakwork.mechanisms.bound:Bound",
+    "kanon/auto": "cloakwork.mechanisms.kanon.auto:Auto",
+    "kanon/optimal": "cloakwork.mechanisms.kanon.optimal:Optimal",
+    "kanon/best-first": "cloakwork.mechanisms.kanon.best_first:BestFirst",
+    "kanon/a-star": "cloakwork.mechanisms.kanon.a_star:AStar",
     "kanon/pretsa": "cloakwork.mechanisms.kanon.pretsa:Pretsa",
+    "kanon/generalise": "cloakwork.mechanisms.kanon.generalise:Generalise",
     "kanon/tlkc": "cloakwork.mechanisms.kanon.tlkc:Tlkc",
     "variants/threshold": "cloakwork.mechanisms.variants.threshold:VariantThreshold",
     "timestamps/laplace": "cloakwork.mechanisms.timestamps.laplace:TimestampLaplace",

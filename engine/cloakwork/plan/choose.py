@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from pydantic import BaseModel
+from pydantic import BaseModel, JsonValue
 
 from cloakwork.errors import Cause
 from cloakwork.facts import Facts
@@ -26,8 +26,8 @@ PLANNED: Final[Mapping[str, str]] = {
 """Guarantees that the language knows and this version cannot give yet, with the mechanisms that will."""
 
 
-TREATMENTS: Final = ("bound", "attributes/redact")
-"""Steps that every plan takes, whatever the policy allows: they make no claim, so no goal is theirs."""
+TREATMENTS: Final = ("bound", "kanon/generalise", "attributes/redact")
+"""Steps that the planner adds itself: alone they meet no goal, so they are no candidates for one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def choose(index: int, goal: Guarantee, facts: Facts, allowed: Mechanisms, catal
     name, step = goal_name(goal), None
     considered: list[Considered] = []
     for mechanism in _in_order(allowed, catalogue):
-        answer = mechanism.offer(goal, facts, allowed.parameters.get(mechanism.name, {}))
+        answer = mechanism.offer(goal, facts, _options(mechanism, allowed))
         if isinstance(answer, Refusal):
             considered.append(
                 Considered(goal=name, mechanism=mechanism.name, kind=answer.kind, reason=_with_needs(answer))
@@ -61,6 +61,18 @@ def choose(index: int, goal: Guarantee, facts: Facts, allowed: Mechanisms, catal
         else:
             step = step_of(mechanism, answer.params, facts, why=answer.why, goals=(index,))
     return Choice(step, tuple(considered), () if step else _causes(goal, considered, allowed))
+
+
+def _options(mechanism: Mechanism[Any], allowed: Mechanisms) -> dict[str, JsonValue]:
+    """What the policy sets for a mechanism; one that hands on to others hands on to allowed ones only."""
+    options: dict[str, JsonValue] = dict(allowed.parameters.get(mechanism.name, {}))
+    delegates: tuple[str, ...] = getattr(mechanism, "delegates", ())
+    if not delegates:
+        return options
+    asked = options.get("among", [*delegates])
+    return options | {
+        "among": [name for name in asked if allowed.allows(str(name))] if isinstance(asked, list) else asked
+    }
 
 
 def step_of(
@@ -95,7 +107,13 @@ def _causes(goal: Guarantee, considered: list[Considered], allowed: Mechanisms) 
     close = [item for item in considered if item.kind in ("needs", "misconfigured", "denied", "not_yet")]
     if not missing and all(item.kind == "denied" for item in close):
         close += [item for item in considered if item.kind == "never" and allowed.allows(item.mechanism)]
-    return (*(Cause(name, item.reason, item.mechanism) for item in close), *(Cause(name, why) for why in missing))
+    said: dict[str, list[str]] = {}
+    for item in close:
+        said.setdefault(item.reason, []).append(item.mechanism)
+    return (
+        *(Cause(name, reason, ", ".join(mechanisms)) for reason, mechanisms in said.items()),
+        *(Cause(name, why) for why in missing),
+    )
 
 
 def _missing(goal: Guarantee) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """The planner's passes: each takes a draft and returns a better one."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -13,6 +13,7 @@ from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.log.eventlog import CASE_ID
 from cloakwork.mechanisms.attributes.redact import RedactParams, Treatment
 from cloakwork.mechanisms.bound import BoundParams
+from cloakwork.mechanisms.kanon.generalise import MOST_COMBINATIONS, GeneraliseParams, QuasiIdentifier
 from cloakwork.plan.choose import Catalogue, choose, step_of
 from cloakwork.plan.derive import goal_name
 from cloakwork.plan.model import RELEASED, Considered, Exposure, Step, Treated
@@ -51,7 +52,7 @@ def classify_columns(draft: Draft) -> Draft:
     policy = draft.policy
     goals = tuple(_over_columns(goal, policy) for goal in policy.spec.guarantees)
     covered = frozenset(column for goal in goals for column in goal.over)
-    attributes = tuple(_treated(name, rule, policy, covered) for name, rule in policy.spec.attributes.items())
+    attributes = tuple(_treated(name, rule, policy, goals) for name, rule in policy.spec.attributes.items())
     draft = replace(draft, goals=goals, attributes=attributes)
     exposed, causes = _exposures(draft, covered)
     return replace(draft, exposed=exposed, causes=(*draft.causes, *causes, *_unusable(draft, covered)))
@@ -64,11 +65,13 @@ def _over_columns(goal: Guarantee, policy: Policy) -> Guarantee:
     return goal if attribute is None else goal.model_copy(update={"attribute": policy.column(attribute)})
 
 
-def _treated(name: str, rule: AttributeRule, policy: Policy, covered: frozenset[str]) -> Treated:
+def _treated(name: str, rule: AttributeRule, policy: Policy, goals: Sequence[Guarantee]) -> Treated:
     column = policy.column(name)
+    covered = frozenset(column for goal in goals for column in goal.over)
+    coarsened = any(isinstance(goal, KAnonymity) and column in goal.over for goal in goals)
     if name == CASE_ID:
         return Treated(attribute=name, column=METADATA, treatment="replace", why="releases carry fresh random case ids")
-    if column in covered and rule.treatment in (None, "keep"):
+    if column in covered and rule.treatment in (None, "keep", *(["generalise"] if coarsened else [])):
         return Treated(attribute=name, column=column, treatment="protect", why="a guarantee covers it")
     if rule.treatment is not None:
         return Treated(attribute=name, column=column, treatment=rule.treatment, why="the policy says so")
@@ -153,6 +156,49 @@ def choose_mechanisms(draft: Draft) -> Draft:
     )
 
 
+def generalise_quasi_identifiers(draft: Draft) -> Draft:
+    """Add a step for each k-anonymity over attributes beside the control flow, which makes their values coarser."""
+    steps, causes = list(draft.steps), list(draft.causes)
+    for index, goal in enumerate(draft.goals):
+        if isinstance(goal, KAnonymity) and len(goal.over) > 1 and CONTROL_FLOW in goal.over:
+            found = _generalisation(index, goal, draft)
+            if isinstance(found, Cause):
+                causes.append(found)
+            else:
+                steps.append(found)
+    return replace(draft, steps=tuple(steps), causes=tuple(causes))
+
+
+def _generalisation(index: int, goal: KAnonymity, draft: Draft) -> Step | Cause:
+    mechanism, policy = draft.catalogue["kanon/generalise"], draft.policy
+    name = goal_name(goal)
+    if not policy.spec.mechanisms.allows(mechanism.name):
+        return Cause(name, "mechanisms.allow or mechanisms.deny rules it out", mechanism.name)
+    others = [column for column in goal.over if column != CONTROL_FLOW]
+    if unfit := [column for column in others if column in (TIMESTAMPS, METADATA) or set(column) & set("*?[")]:
+        return Cause(name, f"'{unfit[0]}' is no single attribute that could be made coarser", mechanism.name)
+    unit = draft.facts.unit.attribute if goal.count == "units" else None
+    params = GeneraliseParams(k=goal.k, unit=unit, attributes=tuple(_ladder(column, policy) for column in others))
+    if params.combinations > MOST_COMBINATIONS:
+        return Cause(
+            name,
+            f"{params.combinations:,} combinations of levels; {MOST_COMBINATIONS:,} can be compared",
+            mechanism.name,
+        )
+    why = f"makes {', '.join(others)} coarser where fewer than {goal.k} share a value within a course of events"
+    return step_of(mechanism, params, draft.facts, why=why, goals=(index,))
+
+
+def _ladder(column: str, policy: Policy) -> QuasiIdentifier:
+    """The levels that the policy gives an attribute."""
+    rule = policy.rule(column)
+    if rule is None:
+        return QuasiIdentifier(attribute=column)
+    fixed = rule.treatment == "generalise"
+    finest = rule.level if fixed and rule.hierarchy is not None else None
+    return QuasiIdentifier(attribute=column, hierarchy=rule.hierarchy, bins=rule.bins, raw=not fixed, finest=finest)
+
+
 def treat_attributes(draft: Draft) -> Draft:
     """End with a step that keeps, pseudonymises or generalises what the policy names, and drops all else."""
     rules = draft.policy.spec.attributes
@@ -161,11 +207,26 @@ def treat_attributes(draft: Draft) -> Draft:
         for item in draft.attributes
         if item.column not in (CONTROL_FLOW, TIMESTAMPS, METADATA)
     )
+    if any(_counts_units(goal) for goal in draft.goals):
+        treatments = _with_unit(treatments, draft)
     mechanism = draft.catalogue["attributes/redact"]
     why = "treats attributes as the policy says; whatever it does not name is dropped"
     return replace(
         draft, steps=(*draft.steps, step_of(mechanism, RedactParams(treatments=treatments), draft.facts, why=why))
     )
+
+
+def _counts_units(goal: Guarantee) -> bool:
+    return isinstance(goal, ConfidenceBound) or (isinstance(goal, KAnonymity) and goal.count == "units")
+
+
+def _with_unit(treatments: tuple[Treatment, ...], draft: Draft) -> tuple[Treatment, ...]:
+    """The attribute that tells units apart stays until the check has counted them; only then does it go, if it must."""
+    unit = draft.facts.unit.attribute
+    if unit is None or any(item.attribute == unit and item.treatment in RELEASED for item in draft.attributes):
+        return treatments
+    others = tuple(item for item in treatments if item.attribute != unit)
+    return (*others, Treatment(attribute=unit, treatment="protect"))
 
 
 def _treatment(item: Treated, rule: AttributeRule, dataset: str) -> Treatment:
@@ -301,6 +362,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     classify_columns,
     bound_contributions,
     choose_mechanisms,
+    generalise_quasi_identifiers,
     treat_attributes,
     order_steps,
     charge_budget,

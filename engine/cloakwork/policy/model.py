@@ -96,6 +96,10 @@ class AttributeRule(Frozen):
         False
     )
 
+    @property
+    def _may_coarsen(self) -> bool:
+        return self.treatment == "generalise" or (self.role == "quasi-identifier" and self.treatment in (None, "keep"))
+
     @field_validator("bins")
     @classmethod
     def _ascending(cls, bins: tuple[float, ...] | None) -> tuple[float, ...] | None:
@@ -109,9 +113,11 @@ class AttributeRule(Frozen):
             raise ValueError("needs a role or a treatment")
         if self.treatment == "generalise" and (self.hierarchy is None) == (self.bins is None):
             raise ValueError("treatment generalise needs either a hierarchy or bins")
-        if self.treatment != "generalise" and not (self.hierarchy is None and self.bins is None):
+        if self.hierarchy is not None and self.bins is not None:
+            raise ValueError("needs a hierarchy or bins, not both")
+        if not self._may_coarsen and not (self.hierarchy is None and self.bins is None):
             name = "bins" if self.hierarchy is None else "hierarchy"
-            raise ValueError(f"{name} belongs to treatment: generalise")
+            raise ValueError(f"{name} belongs to treatment: generalise, or to role: quasi-identifier")
         if self.link and self.treatment != "pseudonymise":
             raise ValueError("link belongs to treatment: pseudonymise")
         if self.treatment in ("pseudonymise", "generalise") and self.role in ("control-flow", "timestamp"):

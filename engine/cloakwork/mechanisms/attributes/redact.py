@@ -3,7 +3,6 @@
 import hashlib
 import hmac
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
 from typing import ClassVar, Literal
 
 import polars as pl
@@ -15,6 +14,7 @@ from cloakwork.home import home, secret_made_once
 from cloakwork.lineage import Lineage
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem, Undecided
+from cloakwork.mechanisms.generalisation import groups_at, intervals
 from cloakwork.noise import Noise
 from cloakwork.policy.model import most_specific
 from cloakwork.quantities import Frozen, Number
@@ -23,7 +23,8 @@ STANDARD = (CASE_ID, ACTIVITY, TIMESTAMP)
 
 
 class Treatment(Frozen):
-    """What is done to the attributes that match ``attribute`` (a name or a glob).
+    """What is done to the attributes that match ``attribute`` (a name or a glob); *protect*: nothing more, another step
+    has made its values what a guarantee says.
 
     ``hierarchy``: nested groups, released at depth ``level`` (0 is the whole tree's name, deeper is finer);
     ``bins``: ascending edges of half-open intervals; ``link``: the dataset whose pseudonyms stay the same, if any.
@@ -71,7 +72,7 @@ class Redact(Undecided):
         return Refusal("never", "dropping, pseudonymising and generalising are treatments, not guarantees")
 
     def lineage(self, params: RedactParams) -> Lineage:
-        """What is kept in any form is read raw and written raw; what is protected is not touched."""
+        """What is kept in any form is read raw and written raw; what is protected stays its protector's."""
         kept = frozenset(rule.attribute for rule in params.treatments if rule.treatment not in ("drop", "protect"))
         return Lineage(reads=kept, writes=kept)
 
@@ -129,46 +130,5 @@ def _linked_key(dataset: str, attribute: str) -> bytes:
 def _generalised(values: pl.Series, rule: Treatment) -> pl.Series:
     """Replace each value by its interval, or by its group at depth ``level``; what fits nowhere becomes null."""
     if rule.bins is not None:
-        return _intervals(values, rule.bins)
-    groups = ancestors(rule.hierarchy or {}, rule.level)
-    text = values.cast(pl.String)
-    return text.replace_strict(list(groups), list(groups.values()), default=None, return_dtype=pl.String).alias(
-        values.name
-    )
-
-
-def _intervals(values: pl.Series, edges: tuple[float, ...]) -> pl.Series:
-    """Half-open intervals ``[a, b)``; values outside all of them, and values that are no numbers, become null."""
-    numbers = values.cast(pl.Float64, strict=False)
-    labels = [None, *(f"[{low:g}, {high:g})" for low, high in pairwise(edges)), None]
-    place = pl.Series(edges, dtype=pl.Float64).search_sorted(
-        numbers.fill_null(float("-inf")).fill_nan(float("-inf")), "right"
-    )
-    return pl.Series(labels, dtype=pl.String).gather(place).alias(values.name)
-
-
-def ancestors(hierarchy: Mapping[str, JsonValue], level: int) -> dict[str, str]:
-    """For each value (leaf) of a generalisation tree, its ancestor at depth ``level`` (0: the root, named ``*``).
-
-    A value that lies above that depth stands for itself.
-    """
-    from anytree import Node, PreOrderIter
-
-    root = Node("*")
-    _grow(root, hierarchy)
-    leaves = [node for node in PreOrderIter(root) if node.is_leaf]
-    return {leaf.name: leaf.path[min(level, leaf.depth)].name for leaf in leaves}
-
-
-def _grow(parent: object, children: JsonValue | Mapping[str, JsonValue]) -> None:
-    """Hang nested mappings, lists and plain values below ``parent``."""
-    from anytree import Node
-
-    if isinstance(children, Mapping):
-        for name, below in children.items():
-            _grow(Node(str(name), parent=parent), below)
-    elif isinstance(children, list):
-        for child in children:
-            _grow(parent, child) if isinstance(child, dict) else Node(str(child), parent=parent)
-    elif children is not None:
-        Node(str(children), parent=parent)
+        return intervals(values, rule.bins)
+    return groups_at(values, rule.hierarchy or {}, rule.level)

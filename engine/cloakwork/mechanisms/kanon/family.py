@@ -100,10 +100,10 @@ class Anonymiser(Costless, ABC, Generic[P]):
             return Refusal("misconfigured", f"{', '.join(own)} comes from the guarantee; it is no option")
         unit = facts.unit.attribute if goal.count == "units" else None
         try:
-            params = self.Params.model_validate({**options, "k": goal.k, "scope": goal.scope, "unit": unit})
+            params = self.Params.model_validate({**options, "k": goal.k, "scope": _scope(goal), "unit": unit})
         except ValidationError as error:
             return Refusal("misconfigured", _option_fault(error, self.Params))
-        what = "course of events" if goal.scope == "variants" else "beginning of a course of events"
+        what = "course of events" if params.scope == "variants" else "beginning of a course of events"
         whom = "of them" if unit is None else f"different values of '{unit}'"
         return Offer(params, f"moves cases until every {what} is carried by at least {goal.k} {whom}{self.how(params)}")
 
@@ -148,6 +148,11 @@ class Anonymiser(Costless, ABC, Generic[P]):
 
 _NONE: Final = np.zeros(0, np.int64)
 _NOTHING: Final = Solution(Assignment(_NONE, _NONE, _NONE), 0, "the log is empty")
+
+
+def _scope(goal: KAnonymity) -> Scope:
+    """Beside quasi-identifiers complete variants are counted: cases alike in everything are alike in every beginning."""
+    return goal.scope if goal.over == (CONTROL_FLOW,) else "variants"
 
 
 def figures(problem: Problem, solution: Solution) -> dict[str, JsonValue]:

@@ -1,0 +1,217 @@
+"""Moving variants as wholes: what the searches share, and the local improvement with which they end.
+
+A *class* is a variant that holds cases. Sorted texts make both scopes one rule: variants that begin with variant j are
+the rows ``j : behind[j]``, and the cases of an answer are k-anonymous if and only if for every class j
+
+    mass held by rows j : behind[j]  >=  least[j],
+
+where over variants ``behind[j]`` = j + 1 and ``least`` = k, and over prefixes ``behind`` skips j's extensions and
+``least`` is k, but 0 for the variant without events, which has no prefix. (A node of the prefix tree that lies on the
+way to j holds at least what j's own node holds, so no other node needs looking at.) A class with an extension that is a
+class too keeps the rule when its extensions do: only classes without one can fall short.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from time import monotonic
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cloakwork.errors import MechanismError
+from cloakwork.mechanisms.kanon.problem import Ints, Problem
+from cloakwork.progress import say
+
+Flags = NDArray[np.bool_]
+LARGEST: Final = 6000
+"""Most variants: all pairs of them take 10 bytes each, twice over while the greedy search runs."""
+_LAST: Final = chr(0x10FFFF)
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """A problem laid out for moves of whole variants.
+
+    - ``distance``: int16, shape (variants, variants): single edits.
+    - ``moving``: int64, the same shape; ``moving[i, j]``: what all cases of i becoming j costs.
+    - ``cases``, ``mass``: int64, shape (variants,); how many cases i has, what they add to a class.
+    - ``behind``, ``least``: int64, shape (variants,); the rule of the module's docstring.
+    """
+
+    k: int
+    distance: NDArray[np.int16]
+    moving: Ints
+    cases: Ints
+    mass: Ints
+    behind: Ints
+    least: Ints
+
+    @classmethod
+    def of(cls, problem: Problem, mechanism: str) -> "Ground":
+        """Lay out ``problem``. Raises ``MechanismError`` (in the name of ``mechanism``) for more than 6,000 variants."""
+        variants = len(problem.texts)
+        if variants > LARGEST:
+            message = (
+                f"it compares all pairs of variants, of which the log has {variants:,}; it takes {LARGEST:,} at most"
+            )
+            raise MechanismError(mechanism, f"{message} (kanon/pretsa takes any number)")
+        distance = problem.distances.matrix
+        least = np.full(variants, problem.k, np.int64)
+        behind = np.arange(1, variants + 1)
+        if problem.scope == "prefixes":
+            least[[row for row, text in enumerate(problem.texts) if not text]] = 0
+            behind = np.array([bisect_right(problem.texts, text + _LAST) for text in problem.texts], np.int64)
+        return cls(problem.k, distance, problem.cases[:, None] * distance, problem.cases, problem.mass, behind, least)
+
+    def held(self, target: Ints) -> Ints:
+        """The mass on each variant when i is on ``target[i]``: int64, shape (variants,)."""
+        return np.bincount(target, self.mass, len(self.mass)).astype(np.int64)
+
+    def below(self, amount: Ints) -> Ints:
+        """Sums of ``amount`` over the rows j : behind[j]: int64, shape (variants,)."""
+        sums = np.concatenate([[0], np.cumsum(amount)])
+        return np.asarray(sums[self.behind] - sums[:-1], np.int64)
+
+    def need(self, classes: Flags) -> Ints:
+        """What each variant must hold itself, were it a class beside ``classes``: ``least``, or 0 with an extension."""
+        extended = self.below(classes.astype(np.int64)) - classes > 0
+        return np.where(extended, 0, self.least)
+
+    def cost(self, target: Ints) -> int:
+        """The edits of all cases when i becomes ``target[i]``."""
+        return int(self.moving[np.arange(len(target)), target].sum())
+
+    def allows(self, target: Ints) -> bool:
+        """Whether every class holds enough."""
+        classes = self.classes(target)
+        return bool((self.below(self.held(target)) >= self.least)[classes].all())
+
+    def classes(self, target: Ints) -> Flags:
+        """Which variants hold cases."""
+        return np.bincount(target, minlength=len(target)) > 0
+
+
+def settled(ground: Ground, classes: Flags, target: Ints) -> Ints:
+    """An allowed answer near ``target`` whose classes are among ``classes``, of which one at least must be true.
+
+    Variants whose target is no class go to the nearest class. A class that falls short is then filled or closed,
+    whichever costs less: filled with what adds the missing mass most cheaply and is not needed where it is, closed by
+    moving each member to its next class. It ends, for a class once closed stays closed, and one that was filled falls
+    short again only when its last extension was closed. At last, whatever can move nearer without harm does.
+    """
+    classes, target = classes.copy(), _to_nearest(ground, classes, target, np.flatnonzero(~classes[target]))
+    while True:
+        classes &= ground.classes(target)
+        held, need = ground.held(target), ground.need(classes)
+        short = np.flatnonzero(classes & (held < need))
+        if not len(short):
+            return _drawn_home(ground, classes, target)
+        least = int(short[np.argmin(held[short])])
+        ways = (_filled(ground, target, held - need, least), _closed(ground, classes, target, least))
+        target = min((way for way in ways if way is not None), key=ground.cost)
+
+
+def _to_nearest(ground: Ground, classes: Flags, target: Ints, movers: Ints) -> Ints:
+    """``target`` with ``movers`` on their nearest classes (ties: the first)."""
+    there = np.flatnonzero(classes)
+    moved = target.copy()
+    if len(movers):
+        moved[movers] = there[np.argmin(ground.distance[np.ix_(there, movers)], axis=0)]
+    return moved
+
+
+def _closed(ground: Ground, classes: Flags, target: Ints, closing: int) -> Ints | None:
+    """``target`` without the class ``closing``; None when there is no other."""
+    others = classes.copy()
+    others[closing] = False
+    return _to_nearest(ground, others, target, np.flatnonzero(target == closing)) if others.any() else None
+
+
+def _filled(ground: Ground, target: Ints, spare: Ints, short: int) -> Ints | None:
+    """``target`` with variants moved to ``short`` until it holds enough; None when the others cannot spare it.
+
+    ``spare``: int64, shape (variants,); the mass that each class can lose, negative where it lacks some.
+    """
+    target, spare, rows = target.copy(), spare.copy(), np.arange(len(target))
+    extra = ground.moving[:, short] - ground.moving[rows, target]
+    while (missing := -int(spare[short])) > 0:
+        movable = (ground.mass > 0) & (ground.mass <= spare[target]) & (target != short)
+        if not movable.any():
+            return None
+        price = np.where(movable, extra / np.clip(ground.mass, 1, missing), np.inf)
+        mover = int(np.argmin(price))
+        spare[target[mover]] -= ground.mass[mover]
+        spare[short] += ground.mass[mover]
+        target[mover] = short
+    return target
+
+
+def _drawn_home(ground: Ground, classes: Flags, target: Ints) -> Ints:
+    """``target``, with variants moved to their nearest class wherever the class that they leave can spare them."""
+    rows, every = np.arange(len(target)), np.ones(len(target), bool)
+    nearest = _to_nearest(ground, classes, target, np.flatnonzero(every))
+    gain = ground.moving[rows, target] - ground.moving[rows, nearest]
+    if not (gain > 0).any():
+        return target
+    target, spare = target.copy(), ground.held(target) - ground.need(classes)
+    for mover in np.argsort(-gain, kind="stable")[: int((gain > 0).sum())]:
+        if ground.mass[mover] <= spare[target[mover]]:
+            spare[target[mover]] -= ground.mass[mover]
+            spare[nearest[mover]] += ground.mass[mover]
+            target[mover] = nearest[mover]
+    return target
+
+
+def improved(ground: Ground, target: Ints, until: float = np.inf) -> Ints:
+    """A local optimum that costs no more than the allowed answer ``target``.
+
+    Variant after variant is tried: a class is closed; any other variant is made a class, or takes over the class that
+    it is in. What costs less is kept, until no variant offers anything (or ``time.monotonic()`` has passed ``until``).
+    Trials that cannot pay on the face of it are left out.
+    """
+    least, idle, variant, said = ground.cost(target), 0, 0, monotonic()
+    while idle < len(target) and monotonic() < until:
+        idle += 1
+        for trial in _trials(ground, target, variant):
+            if (cost := ground.cost(trial)) < least:
+                target, least, idle = trial, cost, 0
+        variant = (variant + 1) % len(target)
+        if monotonic() - said > 1:
+            said = monotonic()
+            say(f"improving an answer of {least:,} edits")
+    return target
+
+
+def _trials(ground: Ground, target: Ints, variant: int) -> Iterator[Ints]:
+    """Answers near ``target`` that differ in whether ``variant`` is a class."""
+    classes, rows = ground.classes(target), np.arange(len(target))
+    if classes[variant]:
+        if (closed := _closed(ground, classes, target, variant)) is not None:
+            classes[variant] = False
+            yield settled(ground, classes, closed)
+        return
+    saved = ground.moving[rows, target] - ground.moving[:, variant]
+    classes[variant] = True
+    if _may_pay(ground, saved, int(ground.need(classes)[variant])):
+        yield settled(ground, classes, np.where(saved > 0, variant, target))
+    members = target == target[variant]
+    if int(saved[members | (saved > 0)].sum()) > 0:
+        classes[target[variant]] = False
+        yield settled(ground, classes, np.where(members | (saved > 0), variant, target))
+
+
+def _may_pay(ground: Ground, saved: Ints, need: int) -> bool:
+    """Whether a class made of the variants that save most (``saved``, edits) saves anything, were all free to go."""
+    gain = saved > 0
+    missing = need - int(ground.mass[gain].sum())
+    total = int(saved[gain].sum())
+    if missing <= 0 or total <= 0:
+        return total > 0
+    rest = ~gain & (ground.mass > 0)
+    price, mass = saved[rest] / ground.mass[rest], ground.mass[rest]
+    order = np.argsort(-price)
+    before = np.cumsum(mass[order]) - mass[order]
+    taken = np.clip(missing - before, 0, mass[order])
+    return total + float(price[order] @ taken) > 0

@@ -1,0 +1,128 @@
+"""Every k-anonymiser of the control flow, on the same logs: no violation, a documented end, an honest figure."""
+
+from collections import Counter
+from itertools import product
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from cloakwork.checks.k_anonymity import smallest_group
+from cloakwork.errors import MechanismError
+from cloakwork.facts import Facts, Unit
+from cloakwork.guarantees import KAnonymity
+from cloakwork.log.eventlog import ACTIVITY, EventLog
+from cloakwork.mechanisms.base import MapCases, Offer
+from cloakwork.mechanisms.kanon.auto import FAMILY
+from cloakwork.mechanisms.kanon.family import Anonymiser
+from cloakwork.mechanisms.registry import catalogue
+from cloakwork.noise import secret
+from contracts.sample_logs import log_of
+
+OWNER = "case:owner"
+EVERY = (*((name, {}) for name in FAMILY), ("kanon/optimal", {"parts": True}), ("kanon/auto", {}))
+RUNS = 60
+"""Random logs an algorithm; the bar of 1,000 was met once, see the closing note of the family's issue."""
+
+
+def courses_of(log: EventLog) -> list[str]:
+    """The activities of each case, joined."""
+    labels = log.events[ACTIVITY].to_list()
+    return ["".join(labels[log.offsets[i] : log.offsets[i + 1]]) for i in range(log.cases.height)]
+
+
+def run(name: str, options: dict[str, Any], log: EventLog, goal: KAnonymity) -> tuple[EventLog, dict[str, Any]]:
+    """Offer, summarise, decide, rewrite."""
+    mechanism = catalogue()[name]
+    assert isinstance(mechanism, Anonymiser)
+    own = {"seconds": 5} if "seconds" in mechanism.Params.model_fields else {}
+    offer = mechanism.offer(goal, Facts(unit=Unit(attribute=OWNER, max_cases=3)), own | options)
+    assert isinstance(offer, Offer), offer
+    decision = mechanism.decide(offer.params, mechanism.summarise(offer.params).of(log), secret())
+    rewrite = mechanism.rewrite(offer.params, decision, secret())
+    assert isinstance(rewrite, MapCases)
+    return rewrite.apply(log), dict(decision.internal)
+
+
+def random_log(seed: int) -> EventLog:
+    """Few activities, short cases, some of them alike; each owner has up to three cases."""
+    draw = np.random.default_rng(seed)
+    pool = ["".join(draw.choice(list("abc"), draw.integers(0, 5))) for _ in range(draw.integers(1, 9))]
+    rows = [pool[i] for i in draw.integers(0, len(pool), draw.integers(1, 40))]
+    log = log_of([list(row) for row in rows])
+    owners = [f"o{i // 3}" if i % 7 else None for i in range(len(rows))]
+    return EventLog(log.events, log.cases.with_columns(pl.Series(OWNER, owners, pl.String)), log.offsets)
+
+
+@pytest.mark.parametrize(("name", "options"), EVERY, ids=str)
+def test_no_violation_is_found(name: str, options: dict[str, Any]) -> None:
+    """Counted on the released log by the checker, which shares nothing with the algorithms."""
+    for seed in range(RUNS):
+        draw = np.random.default_rng([seed, 1])
+        log, count = random_log(seed), "cases" if options.get("parts") else str(draw.choice(["cases", "units"]))
+        goal = KAnonymity(
+            kind="k-anonymity",
+            k=int(draw.integers(2, 7)),
+            scope=str(draw.choice(["variants", "prefixes"])),
+            count=count,
+        )
+        metric = {"distance": str(draw.choice(["levenshtein", "indel"]))}
+        try:
+            released, figures = run(name, options | metric, log, goal)
+        except MechanismError as refused:
+            mass = log.cases.height if count == "cases" else log.cases[OWNER].n_unique()
+            assert "fewer than k" in str(refused)
+            assert mass < goal.k + (count == "units")
+            continue
+        smallest = smallest_group(released, goal, Unit(attribute=OWNER))
+        assert smallest is None or smallest >= goal.k, (seed, goal)
+        assert set(courses_of(released)) <= set(courses_of(log))
+        assert released.cases[OWNER].equals(log.cases[OWNER])
+        assert figures.get("bound", 0) <= figures["distance"]
+
+
+@pytest.mark.parametrize(("name", "options"), EVERY, ids=str)
+@pytest.mark.parametrize("scope", ["variants", "prefixes"])
+class TestEdges:
+    """The documented ends, the same for every algorithm."""
+
+    def goal(self, k: int, scope: str) -> KAnonymity:
+        """Over the control flow, in cases."""
+        return KAnonymity(kind="k-anonymity", k=k, scope=scope)
+
+    def released(self, name: str, options: dict[str, Any], scope: str, k: int, rows: list[str]) -> Counter[str]:
+        """The courses of events of the release."""
+        return Counter(courses_of(run(name, options, log_of([list(row) for row in rows]), self.goal(k, scope))[0]))
+
+    def test_empty_log(self, name: str, options: dict[str, Any], scope: str) -> None:
+        """An empty release."""
+        assert self.released(name, options, scope, 3, []) == Counter()
+
+    @pytest.mark.parametrize("rows", [["abc"], ["abc", "ab"]], ids=len)
+    def test_fewer_than_k(self, name: str, options: dict[str, Any], scope: str, rows: list[str]) -> None:
+        """Refused in one line."""
+        with pytest.raises(MechanismError, match="fewer than k = 3"):
+            self.released(name, options, scope, 3, rows)
+
+    def test_one_variant(self, name: str, options: dict[str, Any], scope: str) -> None:
+        """Unchanged."""
+        assert self.released(name, options, scope, 3, ["abc"] * 5) == {"abc": 5}
+
+    def test_k_is_the_number_of_cases(self, name: str, options: dict[str, Any], scope: str) -> None:
+        """Everything gathers on one variant, unless beginnings are shared."""
+        found = self.released(name, options, scope, 4, ["ab", "cd", "ef", "ef"])
+        assert found == {"ef": 4}
+
+    def test_all_unique(self, name: str, options: dict[str, Any], scope: str) -> None:
+        """Each class gathers on one of its members."""
+        found = self.released(name, options, scope, 2, ["aaaa", "aaab", "cccc", "cccd"])
+        assert sorted(found.values()) in ([2, 2], [4])
+        assert sum(found.values()) == 4
+
+
+def test_family_is_registered() -> None:
+    """What auto may run is what there is."""
+    names = [name for name in catalogue() if isinstance(catalogue()[name], Anonymiser)]
+    assert sorted(names) == sorted([*FAMILY, "kanon/auto"])
+    assert all(name == catalogue()[name].name for name, _ in product(names, [0]))
