@@ -28,7 +28,6 @@ class Treatment(Frozen):
 
     ``hierarchy``: nested groups, released at depth ``level`` (0 is the whole tree's name, deeper is finer);
     ``bins``: ascending edges of half-open intervals; ``link``: the dataset whose pseudonyms stay the same, if any.
-    ``protect`` leaves what the steps before have made of the attribute: a guarantee covers it, and this step has no part.
     """
 
     attribute: str

@@ -156,7 +156,7 @@ class Tlkc(Costless):
     event attribute's values count for the whole case even where their events went, which only overstates confidence.
 
     **Edge cases.** Empty log: empty release. Where nothing can be kept (fewer than K cases or units; one value that more
-    than the share C of all cases hold; every course unique): refused with ``MechanismError``. One variant only, with K
+    than the share C of all cases hold; courses that share no event): refused with ``MechanismError``. One variant only, with K
     cases or more: unchanged.
     """
 
