@@ -62,7 +62,10 @@ def test_no_violation_is_found(name: str, options: dict[str, Any]) -> None:
         draw = np.random.default_rng([seed, 1])
         log, count = random_log(seed), "cases" if options.get("parts") else str(draw.choice(["cases", "units"]))
         goal = KAnonymity(
-            kind="k-anonymity", k=int(draw.integers(2, 7)), scope=str(draw.choice(["variants", "prefixes"])), count=count
+            kind="k-anonymity",
+            k=int(draw.integers(2, 7)),
+            scope=str(draw.choice(["variants", "prefixes"])),
+            count=count,
         )
         metric = {"distance": str(draw.choice(["levenshtein", "indel"]))}
         try:
