@@ -308,12 +308,17 @@ def _epsilon_of_rho(rho: float, delta: float) -> float:
     """Canonne, Kamath and Steinke 2020, corollary 13: any order alpha > 1 gives a bound; the best of a grid is taken."""
     import numpy as np
 
+    if delta >= 1:
+        return 0.0
     if delta <= 0 or not math.isfinite(rho):
         return math.inf
-    order = 1 + np.geomspace(1e-3, 1e3, 4001) * math.sqrt(math.log(1 / delta) / rho)
-    first, second, third = rho * order, np.log(order * delta) / (order - 1), np.log1p(-1 / order)
-    rounding = 1e-14 * (first + np.abs(second) - third)
-    return max(0.0, float((first - second + third + rounding).min()))
+    above = np.geomspace(1e-3, 1e3, 4001) * math.sqrt(math.log(1 / delta) / rho)  # alpha - 1
+    first = rho * (1 + above)
+    second = (np.log1p(above) - math.log(1 / delta)) / above
+    third = np.log(above) - np.log1p(above)
+    # More than the terms can err by.
+    rounding = first + (np.log1p(above) + math.log(1 / delta)) / above + np.abs(np.log(above)) + np.log1p(above)
+    return max(0.0, float((first - second + third + 1e-14 * rounding).min()))
 
 
 def _least_delta(parts: Parts, epsilon: float) -> float:
