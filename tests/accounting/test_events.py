@@ -162,7 +162,7 @@ def test_large_scales_stay_workable():
 
 
 def test_coarse_gaussians_are_charged_closely():
-    """Just above the limit the figure follows the PLD's just below, within a thousandth."""
+    """Just above the limit the figure follows the PLD's just below, within two thousandths."""
     for times in (1, 200):
         exact = cost(Repeated(times=times, event=DiscreteGaussian(sigma=1000.0, sensitivity=100)), 1e-6).epsilon
         event = Repeated(times=times, event=DiscreteGaussian(sigma=1000.5, sensitivity=100))
@@ -189,7 +189,7 @@ def test_closed_forms_are_sound(sigma, sensitivity, times, bound):
         assert composed_gaussian_delta(sigma, sensitivity, times, epsilon) <= delta * (1 + 1e-9)
 
 
-@pytest.mark.parametrize(("sigma", "times", "epsilon"), [(0.5, 1, 9.62406), (1.0, 2, 7.76222), (3.0, 1, 1.95990)])
+@pytest.mark.parametrize(("sigma", "times", "epsilon"), [(0.5, 1, 9.62406), (1.0, 2, 7.76222), (2.0, 1, 2.80451)])
 def test_the_continuous_gaussian_alone_charges_too_little(sigma, times, epsilon):
     """Why there is a surcharge: the truth is above the continuous figure, and the test above would notice."""
     continuous = events._normal_delta(math.sqrt(times) / sigma, epsilon)
@@ -205,7 +205,7 @@ def test_a_far_move_costs_a_finite_figure(sensitivity, times):
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("sigma", [2.0**-60, 0.01, 0.1, 43.5, 1e6, 1e15])
+@pytest.mark.parametrize("sigma", [1e-200, 2.0**-60, 0.01, 0.1, 43.5, 1e6, 1e15])
 def test_every_sigma_is_charged_without_a_warning(sigma):
     """From noise that is always zero to the largest that can be drawn, alone and two hundred times, in a blink."""
     event = DiscreteGaussian(sigma=sigma, sensitivity=3)

@@ -266,9 +266,10 @@ def _epsilon_of_rounding(parts: Parts, delta: float) -> float:
     for event, times in parts:
         if not isinstance(event, DiscreteGaussian):
             return math.inf
-        square += times * (event.sensitivity / event.sigma) ** 2
-        surcharge += times * event.sensitivity / (2 * event.sigma**2)
-        factor += times / (24 * event.sigma**2)
+        ratio, fineness = event.sensitivity / event.sigma, 1 / event.sigma
+        square += times * ratio * ratio
+        surcharge += times * ratio * fineness / 2
+        factor += times * fineness * fineness / 24
     target = delta * math.exp(-factor) * (1 - 1e-12)
     if target <= 0 or not math.isfinite(square):
         return math.inf
@@ -294,7 +295,8 @@ def _rho(event: PrivacyEvent) -> float:
     """zCDP of an event; a sample's is at most that of what is measured on it (the moments are quasi-convex)."""
     match event:
         case DiscreteGaussian(sigma=sigma, sensitivity=sensitivity):
-            return (sensitivity / sigma) ** 2 / 2 * (1 + 1e-14)
+            # A product, since a power raises an error where it overflows.
+            return (sensitivity / sigma) * (sensitivity / sigma) / 2 * (1 + 1e-14)
         case DiscreteLaplace() | EpsilonDelta(delta=0.0):
             # Bun and Steinke 2016, proposition 3.3.
             figure = _basic(event)
