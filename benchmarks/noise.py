@@ -1,4 +1,4 @@
-"""Discrete Laplace noise, values per second: our exact vectorised sampler beside OpenDP's, in one run.
+"""Discrete Laplace and Gaussian noise, values per second: our exact vectorised sampler beside OpenDP's, in one run.
 
     python benchmarks/noise.py [--json] [--size N]
 
@@ -15,6 +15,7 @@ import numpy as np
 from cloakwork.noise import secret
 
 SCALES = (0.3, 1.0, 7.5, 7200.0, 86_400_000.0, 1e12)
+SIGMAS = (0.3, 1.0, 10.0, 43.5, 1000.0, 1e12)
 
 
 def rate(draw, size):
@@ -29,13 +30,21 @@ def rate(draw, size):
 
 
 def measure(size):
-    """One row a scale (grid steps)."""
+    """One row a kind of noise and a scale or sigma (grid steps)."""
     noise = secret()
+    kinds = (
+        ("laplace", SCALES, noise.laplace_values, noise.laplace_counts),
+        ("gaussian", SIGMAS, noise.gaussian_values, noise.gaussian_counts),
+    )
     rows = []
-    for scale in SCALES:
-        ours = rate(lambda n, s=scale: noise.laplace_values(s, n), size)
-        theirs = rate(lambda n, s=scale: noise.laplace_counts(np.zeros(n, dtype=np.int64), s), max(1000, size // 20))
-        rows.append({"scale": scale, "cloakwork_per_second": round(ours), "opendp_per_second": round(theirs)})
+    for kind, scales, values, counts in kinds:
+        for scale in scales:
+            ours = rate(lambda n, s=scale, draw=values: draw(s, n), size)
+            zeros = np.zeros(max(1000, size // 20), dtype=np.int64)
+            theirs = rate(lambda n, s=scale, draw=counts, z=zeros: draw(z[:n], s), zeros.size)
+            rows.append(
+                {"noise": kind, "scale": scale, "cloakwork_per_second": round(ours), "opendp_per_second": round(theirs)}
+            )
     return rows
 
 
@@ -49,10 +58,10 @@ def main():
     if options.json:
         print(json.dumps({"size": options.size, "machine": platform.machine(), "rows": rows}, indent=2))
         return
-    print(f"{'scale':>14} {'cloakwork/s':>14} {'opendp/s':>14} {'ratio':>7}")
+    print(f"{'noise':<9} {'scale':>14} {'cloakwork/s':>14} {'opendp/s':>14} {'ratio':>7}")
     for row in rows:
         ours, theirs = row["cloakwork_per_second"], row["opendp_per_second"]
-        print(f"{row['scale']:>14g} {ours:>14,} {theirs:>14,} {ours / theirs:>7.1f}")
+        print(f"{row['noise']:<9} {row['scale']:>14g} {ours:>14,} {theirs:>14,} {ours / theirs:>7.1f}")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
-"""An exact, vectorised sampler of discrete Laplace noise; ``noise.py`` is the door to it.
+"""An exact, vectorised sampler of discrete Laplace and Gaussian noise, and of coins; ``noise.py`` is the door to it.
 
-The scheme is Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (2020), algorithm 2:
+The scheme is Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (2020). Laplace, algorithm 2:
 for a scale p/q, draw U uniform below p until a coin of probability exp(-U/p) shows heads, V geometric with ratio 1/e,
-and let the magnitude be floor((U + p V) / q), with a fair sign and "minus zero" drawn again.
+and let the magnitude be floor((U + p V) / q), with a fair sign and "minus zero" drawn again. Gaussian, algorithm 3: draw
+Y discrete Laplace of scale t = floor(sigma) + 1 until a coin of probability exp(-(|Y| - sigma^2/t)^2 / (2 sigma^2)) shows
+heads.
 
 Exactness. Each coin compares a uniform real number, known by its leading bits, with a real threshold enclosed between
 two integers; the enclosures are proved (``exp_bounds``, ``MARGIN``), not assumed of the platform's ``exp``. Where the known bits
@@ -37,9 +39,13 @@ COIN_BITS: Final = 63
 """Leading bits of a coin's uniform that its word holds; the word's lowest bit is the sign."""
 
 MARGIN: Final = np.uint64(1 << 17)
-"""Half-width of the threshold's enclosure, in units of 2**-COIN_BITS: 2**-46, 16 times the error proved in ``exp_minus``."""
+"""Half-width of the threshold's enclosure, in units of 2**-COIN_BITS: 2**-46, 16 times the error proved in ``exp_minus``
+and 8 times that in ``gaussian_thresholds``."""
 
 _CELLS: Final = 256
+
+_WHOLES: Final = 64
+"""exp(-x) from here on is less than one unit of 2**-COIN_BITS."""
 
 
 def falls_below_exp(prefix: int, bits: int, x: Fraction, words: Words) -> bool:
@@ -47,11 +53,15 @@ def falls_below_exp(prefix: int, bits: int, x: Fraction, words: Words) -> bool:
     if x == 0:
         return True
     while True:
-        low, high = exp_bounds(x, bits)
-        if prefix + 1 <= low:
-            return True
-        if prefix >= high:
+        if bits <= x and prefix:
+            # The uniform is at least 2**-bits, and that above exp(-bits); bounds of a tiny exp(-x) would cost too much.
             return False
+        if bits > x:
+            low, high = exp_bounds(x, bits)
+            if prefix + 1 <= low:
+                return True
+            if prefix >= high:
+                return False
         prefix, bits = (prefix << 64) | int(words(1)[0]), bits + 64
 
 
@@ -66,6 +76,13 @@ def _cell_values() -> NDArray[np.float64]:
     """exp(-k/256) for k = 0..255, each within a relative 2**-52."""
     enclosed = (exp_bounds(Fraction(k, _CELLS), 80) for k in range(_CELLS))
     return np.array([float(Fraction(low, 1 << 80)) for low, _ in enclosed])
+
+
+@lru_cache(maxsize=1)
+def _whole_values() -> NDArray[np.float64]:
+    """exp(-n) for n = 0..64, each within a relative 2**-52."""
+    enclosed = (exp_bounds(Fraction(n), 200) for n in range(_WHOLES + 1))
+    return np.array([float(Fraction(low, 1 << 200)) for low, _ in enclosed])
 
 
 def exp_minus(x: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -93,12 +110,43 @@ def coin_thresholds(u: NDArray[np.uint64], p: int) -> NDArray[np.uint64]:
 
 def coins(u: NDArray[np.uint64], p: int, words: Words, drawn: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """For each u (uint64, below p) a coin that shows heads with probability exp(-u/p), from the top bits of ``drawn``."""
+    return _settled(drawn, coin_thresholds(u, p), lambda i: Fraction(int(u[i]), p), words)
+
+
+def gaussian_thresholds(y: NDArray[np.int64], sigma: Fraction, t: int) -> NDArray[np.uint64]:
+    """2**COIN_BITS * exp(-(y - sigma^2/t)^2 / (2 sigma^2)) for y >= 0, within MARGIN / 8; sigma a float's value, at most t.
+
+    With e = 2**-53, m = sigma^2/t <= sigma and z = (y - m) / sigma: the rounded y and m and their difference err by
+    e (y + m + |y - m|) <= 2e (m + |y - m|), so the computed z by e (2 + 3|z|) and x = z^2/2 by e (2|z| + 3.5 z^2). Times
+    exp(-z^2/2) this is at most 4e = 2**-51 for every z. The parts of x are exact; exp(-whole), its table's entry and the
+    product add 3e to the 2**-50 of ``exp_minus``: together below 2**-49. Beyond x = 64 both are below one unit.
+    """
+    z = (y - float(sigma**2 / t)) / float(sigma)
+    x = np.minimum(z * z * 0.5, float(_WHOLES))
+    whole = x.astype(np.intp)
+    return (exp_minus(x - whole) * _whole_values()[whole] * float(1 << COIN_BITS)).astype(np.uint64)
+
+
+def gaussian_coins(
+    y: NDArray[np.int64], sigma: Fraction, t: int, words: Words, drawn: NDArray[np.uint64]
+) -> NDArray[np.bool_]:
+    """For each y >= 0 a coin with probability exp(-(y - sigma^2/t)^2 / (2 sigma^2)), from the top bits of ``drawn``."""
+
+    def exponent(i: int) -> Fraction:
+        return (int(y[i]) - sigma**2 / t) ** 2 / (2 * sigma**2)
+
+    return _settled(drawn, gaussian_thresholds(y, sigma, t), exponent, words)
+
+
+def _settled(
+    drawn: NDArray[np.uint64], threshold: NDArray[np.uint64], exponent: Callable[[int], Fraction], words: Words
+) -> NDArray[np.bool_]:
+    """Whether each uniform lies below exp(-exponent(i)), where ``threshold`` is within MARGIN / 2 of that."""
     prefix = drawn >> np.uint64(64 - COIN_BITS)
-    threshold = coin_thresholds(u, p)
     heads = prefix < threshold
     distance = np.where(heads, threshold - prefix, prefix - threshold)
     for i in np.flatnonzero(distance <= MARGIN):
-        heads[i] = falls_below_exp(int(prefix[i]), COIN_BITS, Fraction(int(u[i]), p), words)
+        heads[i] = falls_below_exp(int(prefix[i]), COIN_BITS, exponent(int(i)), words)
     return heads
 
 
@@ -162,13 +210,23 @@ def discrete_laplace(scale: Fraction, size: int, words: Words) -> NDArray[np.int
 
     Tails are unbounded up to V = 1000; the event beyond, of probability e**-1000, saturates.
     """
+    return _filled(size, lambda candidates: _laplace_block(scale, candidates, words))
+
+
+def discrete_gaussian(sigma: Fraction, size: int, words: Words) -> NDArray[np.int64]:
+    """``size`` draws (int64) with P[x] proportional to exp(-x^2 / (2 sigma^2)); ``sigma`` as ``exact_scale`` gives it."""
+    return _filled(size, lambda candidates: _gaussian_block(sigma, candidates, words))
+
+
+def _filled(size: int, block: Callable[[int], NDArray[np.int64]]) -> NDArray[np.int64]:
+    """The first ``size`` of the values that ``block(candidates)`` accepts, asked again until there are enough."""
     values = np.empty(size, dtype=np.int64)
     filled = 0
     while filled < size:
         wanted = size - filled
-        block = _laplace_block(scale, min(BLOCK, 2 * wanted + 64), words)[:wanted]
-        values[filled : filled + block.size] = block
-        filled += block.size
+        accepted = block(min(BLOCK, 2 * wanted + 64))[:wanted]
+        values[filled : filled + accepted.size] = accepted
+        filled += accepted.size
     return values
 
 
@@ -182,6 +240,31 @@ def _laplace_block(scale: Fraction, candidates: int, words: Words) -> NDArray[np
     magnitude = (u[kept].astype(np.int64) + p * v) >> shift
     signed: NDArray[np.int64] = np.where(negative, -magnitude, magnitude)[~(negative & (magnitude == 0))]
     return signed
+
+
+def _gaussian_block(sigma: Fraction, candidates: int, words: Words) -> NDArray[np.int64]:
+    # Any t gives the same distribution; the cap keeps |Y| an int64.
+    t = min(math.floor(sigma) + 1, LARGEST)
+    y = _laplace_block(Fraction(t), candidates, words)
+    return y[gaussian_coins(np.abs(y), sigma, t, words, words(y.size))]
+
+
+def bernoulli(rate: Fraction, size: int, words: Words) -> NDArray[np.bool_]:
+    """``size`` independent coins (bool), each True with probability exactly ``rate``, in [0, 1].
+
+    A coin is True where a uniform real lies below the rate. Its first 64 bits decide unless they equal the rate's; then
+    the next 64 bits of both are compared, and so on.
+    """
+    if rate == 1:
+        return np.ones(size, dtype=bool)
+    heads, open_ = np.zeros(size, dtype=bool), np.arange(size)
+    while open_.size and rate:
+        threshold, rest = divmod(rate.numerator << 64, rate.denominator)
+        drawn = words(open_.size)
+        heads[open_] = drawn < np.uint64(threshold)
+        open_ = open_[drawn == np.uint64(threshold)]
+        rate = Fraction(rest, rate.denominator)
+    return heads
 
 
 def _uniform_below(bound: int, drawn: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -2,7 +2,7 @@
 
 Everything a guarantee rests on (noise, which cases stay, which identical case moves, ids, row order) is drawn here.
 Released counts go through OpenDP; noise per value on millions of events through our own exact sampler (``_sampler``).
-No floating-point Laplace, no truncation, no numpy or ``random`` generator (``privacy.md`` section 5).
+No floating-point noise, no truncation, no numpy or ``random`` generator (``privacy.md`` section 5).
 """
 
 import hashlib
@@ -10,8 +10,9 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import count
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ NAME_LENGTH: Final = 16
 """Letters of a fresh id: 26**16 is about 2**75."""
 
 LARGEST_SCALE: Final = float(_sampler.LARGEST)
-"""The largest scale, in grid steps, at which noise can be drawn: 2**53."""
+"""The largest scale or sigma, in grid steps, at which noise can be drawn: 2**53."""
 
 
 class Noise(Protocol):
@@ -42,6 +43,24 @@ class Noise(Protocol):
         """``size`` draws (int64) of discrete Laplace noise, exact, vectorised: P[x] proportional to exp(-|x|/scale).
 
         Both kinds of noise are drawn at ``drawn_scale(scale)``, which is ``scale`` itself from 2**-7 to 2**53 grid steps.
+        """
+        ...
+
+    def gaussian_counts(self, counts: NDArray[np.int64], sigma: float) -> NDArray[np.int64]:
+        """``counts`` (int64, any length) plus discrete Gaussian noise of ``sigma``, by OpenDP's sampler; sums saturate."""
+        ...
+
+    def gaussian_values(self, sigma: float, size: int) -> NDArray[np.int64]:
+        """``size`` draws (int64) of discrete Gaussian noise, exact, vectorised: P[x] proportional to exp(-x^2/(2 sigma^2)).
+
+        Both kinds of noise are drawn at ``drawn_sigma(sigma)``, which is ``sigma`` itself from 2**-7 to 2**53 grid steps.
+        """
+        ...
+
+    def coins(self, rate: Fraction | float, size: int) -> NDArray[np.bool_]:
+        """``size`` independent coins (bool), True with probability exactly ``rate`` in [0, 1]; a float is its binary value.
+
+        An event charges for ``drawn_rate(rate)``, never below what is drawn.
         """
         ...
 
@@ -71,11 +90,44 @@ def drawn_scale(scale: float) -> float:
     >>> drawn_scale(7200.0), drawn_scale(0.01), drawn_scale(1e-30) == 2.0**-60
     (7200.0, 0.01, True)
     """
-    if not (math.isfinite(scale) and 0 < scale <= LARGEST_SCALE):
-        raise MechanismError(
-            "laplace noise", f"a scale of {scale:g} grid steps cannot be drawn; it must be in (0, 2**53]"
-        )
-    return float(_sampler.exact_scale(scale))
+    return float(_sampler.exact_scale(_drawable("laplace noise", "a scale", scale)))
+
+
+def drawn_sigma(sigma: float) -> float:
+    """The sigma at which Gaussian noise asked for at ``sigma`` (grid steps) is drawn: what an event must charge for.
+
+    From 2**-7 to 2**53 it is ``sigma`` itself, bit for bit; below, ``sigma`` rounded up to a multiple of 2**-60.
+    Raises MechanismError for a sigma that is not positive, not finite, or above 2**53 grid steps.
+
+    >>> drawn_sigma(43.5), drawn_sigma(1e-30) == 2.0**-60
+    (43.5, True)
+    """
+    return float(_sampler.exact_scale(_drawable("gaussian noise", "a sigma", sigma)))
+
+
+def drawn_rate(rate: Fraction | float) -> float:
+    """The rate that an event must charge for coins of ``rate``: the least float that is, exactly, at least ``rate``.
+
+    Raises MechanismError for a rate outside [0, 1].
+
+    >>> drawn_rate(0.05), drawn_rate(Fraction(1, 3)) >= Fraction(1, 3)
+    (0.05, True)
+    """
+    exact = _exact_rate(rate)
+    near = float(exact)
+    return near if Fraction(near) >= exact else math.nextafter(near, math.inf)
+
+
+def _drawable(mechanism: str, what: str, size: float) -> float:
+    if not (math.isfinite(size) and 0 < size <= LARGEST_SCALE):
+        raise MechanismError(mechanism, f"{what} of {size:g} grid steps cannot be drawn; it must be in (0, 2**53]")
+    return size
+
+
+def _exact_rate(rate: Fraction | float) -> Fraction:
+    if not 0 <= rate <= 1:
+        raise MechanismError("coins", f"a rate must lie between 0 and 1; it is {rate}")
+    return Fraction(rate)
 
 
 def secret() -> Noise:
@@ -114,12 +166,25 @@ class _Source:
     def laplace_counts(self, counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         counts = np.asarray(counts, dtype=np.int64)
         if self.private:
-            return _opendp_laplace(counts, drawn_scale(scale))
+            return _by_opendp("laplace", counts, drawn_scale(scale))
         return _saturating_sum(counts, self.laplace_values(scale, counts.size))
 
     def laplace_values(self, scale: float, size: int) -> NDArray[np.int64]:
         drawn_scale(scale)
         return _sampler.discrete_laplace(_sampler.exact_scale(scale), size, self.words)
+
+    def gaussian_counts(self, counts: NDArray[np.int64], sigma: float) -> NDArray[np.int64]:
+        counts = np.asarray(counts, dtype=np.int64)
+        if self.private:
+            return _by_opendp("gaussian", counts, drawn_sigma(sigma))
+        return _saturating_sum(counts, self.gaussian_values(sigma, counts.size))
+
+    def gaussian_values(self, sigma: float, size: int) -> NDArray[np.int64]:
+        drawn_sigma(sigma)
+        return _sampler.discrete_gaussian(_sampler.exact_scale(sigma), size, self.words)
+
+    def coins(self, rate: Fraction | float, size: int) -> NDArray[np.bool_]:
+        return _sampler.bernoulli(_exact_rate(rate), size, self.words)
 
     def uniform(self, below: NDArray[np.int64]) -> NDArray[np.int64]:
         bounds = np.asarray(below, dtype=np.int64)
@@ -155,14 +220,16 @@ def _letters(size: int, words: _sampler.Words) -> NDArray[np.uint8]:
     return accepted[:size] % np.uint8(26) + np.uint8(ord("a"))
 
 
-def _opendp_laplace(counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+def _by_opendp(kind: Literal["laplace", "gaussian"], counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+    """``counts`` plus OpenDP's noise on integers; it takes ``scale`` as the float's exact value, and its sums saturate."""
     from opendp.domains import atom_domain, vector_domain
-    from opendp.measurements import make_laplace
-    from opendp.metrics import l1_distance
+    from opendp.measurements import make_gaussian, make_laplace
+    from opendp.metrics import l1_distance, l2_distance
     from opendp.mod import enable_features
 
     enable_features("contrib")
-    measurement = make_laplace(vector_domain(atom_domain(T="i64")), l1_distance(T="i64"), scale)
+    make, distance = (make_laplace, l1_distance) if kind == "laplace" else (make_gaussian, l2_distance)
+    measurement = make(vector_domain(atom_domain(T="i64")), distance(T="i64"), scale)
     return np.array(measurement(counts), dtype=np.int64)
 
 

@@ -1,6 +1,7 @@
 """Noise found for a budget costs no more than the budget, and little less."""
 
 import math
+import time
 from fractions import Fraction
 from itertools import product
 
@@ -38,6 +39,17 @@ def test_composed_noise_meets_the_budget_closely(event_of_scale):
     scale = smallest_scale(event_of_scale, target)
     assert cost(event_of_scale(scale), target.delta).epsilon <= target.epsilon
     assert cost(event_of_scale(scale * 0.999), target.delta).epsilon > target.epsilon
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "about"), [(1.0, 1e-4, 43.45), (0.1, 1e-4, 334.2), (2.0, 1e-6, 30.42)])
+def test_many_gaussians_are_calibrated_quickly(epsilon, delta, about):
+    """186 counts, as a prefix tree measures: near the continuous Gaussian's figure, and in seconds."""
+    begin = time.perf_counter()
+    sigma = smallest_scale(
+        lambda b: Repeated(times=186, event=DiscreteGaussian(sigma=b)), Cost(epsilon=epsilon, delta=delta)
+    )
+    assert sigma == pytest.approx(about, rel=1e-3)
+    assert time.perf_counter() - begin < 20
 
 
 def test_an_impossible_budget_is_refused():

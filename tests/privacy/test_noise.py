@@ -6,7 +6,6 @@ from collections import Counter
 from fractions import Fraction
 from itertools import permutations
 
-import mpmath
 import numpy as np
 import pytest
 from scipy.stats import chi2
@@ -15,9 +14,7 @@ from cloakwork import _sampler, noise
 from cloakwork.errors import MechanismError
 from cloakwork.exponential import exp_bounds
 from cloakwork.noise import drawn_scale, reproducible, secret
-
-FALSE_ALARM = 1e-8
-"""Of one statistical test; all of this file together stay near 1e-6."""
+from privacy.draws import FALSE_ALARM, bits_of_exp, fed, two_sample_p_value
 
 SCALES = [0.01, 0.3, 1.0, 7.5, 7200.0]
 
@@ -49,14 +46,6 @@ def p_value(values, scale):
     expected = -np.diff(tails) * len(values)
     observed = np.bincount(np.searchsorted(cuts, values, side="right"), minlength=len(expected))
     return chi2.sf(((observed - expected) ** 2 / expected).sum(), len(expected) - 1)
-
-
-def two_sample_p_value(a, b, cuts):
-    """Chi-squared of two samples against each other."""
-    counts = np.array([np.bincount(np.searchsorted(cuts, x, side="right"), minlength=len(cuts) + 1) for x in (a, b)])
-    counts = counts[:, counts.sum(axis=0) > 0]
-    expected = counts.sum(axis=1, keepdims=True) * counts.sum(axis=0) / counts.sum()
-    return chi2.sf(((counts - expected) ** 2 / expected).sum(), counts.shape[1] - 1)
 
 
 @pytest.mark.parametrize("scale", SCALES[1:])
@@ -122,18 +111,6 @@ def test_every_draw_settled_late_is_unbiased(monkeypatch):
     """With a margin that calls every coin ambiguous the exact path decides all of them, and the distribution stays."""
     monkeypatch.setattr(_sampler, "MARGIN", np.uint64(1 << 63))
     assert p_value(reproducible(3).laplace_values(7.5, 8_000), 7.5) > FALSE_ALARM
-
-
-def fed(*words):
-    """A source that gives these words, one at a time, and fails when asked for more."""
-    left = [np.array([word], dtype=np.uint64) for word in words]
-    return lambda size: left.pop(0)
-
-
-def bits_of_exp(x, bits):
-    """floor(2**bits exp(-x))."""
-    with mpmath.workprec(bits + 64):
-        return int(mpmath.floor(mpmath.exp(-mpmath.mpf(x.numerator) / x.denominator) * 2**bits))
 
 
 @pytest.mark.parametrize(("off", "heads"), [(-1, True), (1, False)])

@@ -12,15 +12,15 @@ from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import MapCases, Offer
 from cloakwork.mechanisms.registry import catalogue
-from cloakwork.noise import Noise, drawn_scale, secret
-from cloakwork.privacy_event import Composed, DiscreteLaplace, PrivacyEvent, Repeated
+from cloakwork.noise import Noise, drawn_scale, drawn_sigma, secret
+from cloakwork.privacy_event import Composed, DiscreteGaussian, DiscreteLaplace, PrivacyEvent, Repeated
 from cloakwork.quantities import parse_duration
 
 DAY = "2024-01-01T00:00:00Z"
 
 
 class Recorder:
-    """A door that writes down the scales that pass it."""
+    """A door that writes down the scales and sigmas that pass it."""
 
     def __init__(self) -> None:
         self.scales: set[float] = set()
@@ -34,15 +34,25 @@ class Recorder:
         self.scales.add(drawn_scale(scale))
         return self.door.laplace_values(scale, size)
 
+    def gaussian_counts(self, counts: NDArray[np.int64], sigma: float) -> NDArray[np.int64]:
+        self.scales.add(drawn_sigma(sigma))
+        return self.door.gaussian_counts(counts, sigma)
+
+    def gaussian_values(self, sigma: float, size: int) -> NDArray[np.int64]:
+        self.scales.add(drawn_sigma(sigma))
+        return self.door.gaussian_values(sigma, size)
+
     def __getattr__(self, name: str) -> object:
         return getattr(self.door, name)
 
 
 def scales(event: PrivacyEvent) -> Iterator[float]:
-    """The scales of all discrete Laplace noise that an event charges for."""
+    """The scales of all Laplace noise and the sigmas of all Gaussian noise that an event charges for."""
     match event:
         case DiscreteLaplace(scale=scale):
             yield scale
+        case DiscreteGaussian(sigma=sigma):
+            yield sigma
         case Repeated(event=inner):
             yield from scales(inner)
         case Composed(events=events):

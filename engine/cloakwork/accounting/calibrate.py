@@ -37,11 +37,29 @@ def smallest_scale(event_of_scale: Callable[[float], PrivacyEvent], target: Cost
     if low < SMALLEST:
         return high
     while high - low > _tolerance(event_of_scale(high), target) * high:
-        middle = (low + high) / 2
-        if not low < middle < high:
-            break
-        low, high = (low, middle) if _meets(event_of_scale(middle), target) else (middle, high)
+        before = high - low
+        for middle in _guesses(event_of_scale, low, high, target):
+            if low < middle < high:
+                low, high = (low, middle) if _meets(event_of_scale(middle), target) else (middle, high)
+        if high - low > before / 2:
+            middle = (low + high) / 2
+            if not low < middle < high:
+                break
+            low, high = (low, middle) if _meets(event_of_scale(middle), target) else (middle, high)
     return high
+
+
+def _guesses(
+    event_of_scale: Callable[[float], PrivacyEvent], low: float, high: float, target: Cost
+) -> tuple[float, ...]:
+    """Two scales a little below and above where a power law through both ends meets the target; none without such a law."""
+    above, below = (cost(event_of_scale(scale), target.delta).epsilon for scale in (low, high))
+    if not 0 < below <= target.epsilon < above < math.inf or high / low < 1 + 1e-12:
+        return ()
+    share = math.log(above / target.epsilon) / math.log(above / below)
+    guess = low * (high / low) ** share
+    beside = max((high - low) / 100, 4e-7 * high)
+    return guess - beside, guess + beside
 
 
 def _meeting(event_of_scale: Callable[[float], PrivacyEvent], target: Cost) -> float:

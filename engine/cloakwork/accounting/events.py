@@ -7,8 +7,10 @@ workable size, and a sound stand-in:
 
 - discrete Laplace noise with a sensitivity above ``LARGEST_SHIFT`` grid steps: it is (sensitivity/scale)-DP, and
   randomised response at that epsilon dominates every pure mechanism (Kairouz, Oh and Viswanath 2015, theorem 3.1);
-- a discrete Gaussian with a sigma above ``LARGEST_SIGMA`` grid steps: charged by its zero-concentrated DP, rho =
-  sensitivity**2 / (2 sigma**2) (Canonne, Kamath and Steinke 2020, theorem 4), without amplification by sampling;
+- a discrete Gaussian with a sigma above ``LARGEST_SIGMA`` grid steps, or a sensitivity above ``LARGEST_RATIO`` sigmas:
+  charged by the continuous Gaussian with a proved surcharge (``_epsilon_of_rounding``) or by its zero-concentrated DP,
+  rho = sensitivity**2 / (2 sigma**2) (Canonne, Kamath and Steinke 2020, theorem 4), whichever is less; without
+  amplification by sampling;
 - a Poisson sample from which several measurements are taken: the PLD of the measurements is turned into that of their
   sampled form (Zhu, Dong and Wang 2022, theorem 11).
 
@@ -47,6 +49,9 @@ LARGEST_SHIFT: Final = 1000
 
 LARGEST_SIGMA: Final = 1000.0
 """Discrete Gaussians up to this many grid steps are charged by their own PLD."""
+
+LARGEST_RATIO: Final = 10
+"""Discrete Gaussians of a sensitivity up to this many sigmas are charged by their own PLD; beyond, epsilon is above 50."""
 
 _STEP_BETWEEN_DOTS, _STEP_OF_BUCKETS, _STEPS_PER_EVENT, _MOST_CELLS = 1e-3, 1e-4, 200, 100_000
 
@@ -191,25 +196,26 @@ def _basic(event: PrivacyEvent) -> tuple[Fraction, Fraction] | None:
 def _amplified(rate: float, parts: Parts) -> tuple[Fraction, Fraction] | None:
     """Amplification by sampling: epsilon becomes ln(1 + rate (e**epsilon - 1)), delta rate * delta (Li et al. 2012)."""
     figures = [(_basic(event), times) for event, times in parts]
+    # However the float is read: as the decimal it prints as, or as the binary fraction that is drawn.
+    share = max(exactly(rate), Fraction(rate))
     epsilon = sum((times * figure[0] for figure, times in figures if figure), Fraction(0))
     delta = sum((times * figure[1] for figure, times in figures if figure), Fraction(0))
     if any(figure is None for figure, _ in figures):
         return None
     if epsilon > 500:
-        return epsilon, exactly(rate) * delta
+        return epsilon, share * delta
     amplified = Fraction(math.log1p(rate * math.expm1(float(epsilon)))) * (1 + _ROUNDING)
-    return min(epsilon, amplified), exactly(rate) * delta
+    return min(epsilon, amplified), share * delta
 
 
 def _accounted(parts: Parts, delta: float) -> float:
-    """Epsilon at ``delta``: the PLD of all parts that have one; coarse Gaussians by zCDP on half of delta."""
+    """Epsilon at ``delta``: the PLD of all parts that have one; coarse Gaussians by closed forms on half of delta."""
     fine, coarse = _by_size(parts)
     if not coarse:
         return _epsilon_of_pld(fine, delta)
-    rho = sum(times * _rho(event) for event, times in coarse)
     if not fine:
-        return _epsilon_of_rho(rho, delta)
-    return _epsilon_of_rho(rho, delta / 2) + _epsilon_of_pld(fine, delta / 2)
+        return _epsilon_of_coarse(coarse, delta)
+    return _epsilon_of_coarse(coarse, delta / 2) + _epsilon_of_pld(fine, delta / 2)
 
 
 def _epsilon_of_pld(parts: Parts, delta: float) -> float:
@@ -225,17 +231,72 @@ def _by_size(parts: Parts) -> tuple[Parts, Parts]:
 def _is_coarse(event: PrivacyEvent) -> bool:
     match event:
         case DiscreteGaussian(sigma=sigma, sensitivity=sensitivity):
-            return sigma > LARGEST_SIGMA or sensitivity > LARGEST_SIGMA
+            return sigma > LARGEST_SIGMA or sensitivity > LARGEST_RATIO * sigma
         case PoissonSampled(event=inner):
             return any(_is_coarse(part) for part, _ in _parts(inner))
     return False
+
+
+def _epsilon_of_coarse(parts: Parts, delta: float) -> float:
+    rho = sum(times * _rho(event) for event, times in parts)
+    return min(_epsilon_of_rho(rho, delta), _epsilon_of_rounding(_unsampled(parts), delta))
+
+
+def _unsampled(parts: Parts) -> Parts:
+    """The leaves as if every sample held everybody, which costs no less."""
+    found: list[tuple[PrivacyEvent, int]] = []
+    for event, times in parts:
+        if isinstance(event, PoissonSampled):
+            found += [(leaf, times * inner) for leaf, inner in _unsampled(_parts(event.event))]
+        else:
+            found.append((event, times))
+    return tuple(found)
+
+
+def _epsilon_of_rounding(parts: Parts, delta: float) -> float:
+    """Epsilon at ``delta`` of discrete Gaussians, from the continuous Gaussian and a surcharge; infinite for other events.
+
+    Let X be normal with deviation sigma, and c = 1/(24 sigma^2). Pr[discrete = x] <= e^c Pr[round(X) = x]: the discrete
+    Gaussian's normaliser is at least the density's (Poisson summation), and the density at x is at most e^c times its mean
+    over [x - 1/2, x + 1/2] (Jensen). The privacy loss is linear in x with slope s / sigma^2, so rounding adds at most
+    h = s / (2 sigma^2) to it. Hence delta(epsilon) <= e^(sum c) delta'(epsilon - sum h), where delta' is that of one normal
+    with mu^2 = sum (s / sigma)^2: Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu) (Balle and Wang 2018, theorem 8).
+    """
+    square, surcharge, factor = 0.0, 0.0, 0.0
+    for event, times in parts:
+        if not isinstance(event, DiscreteGaussian):
+            return math.inf
+        ratio, fineness = event.sensitivity / event.sigma, 1 / event.sigma
+        square += times * ratio * ratio
+        surcharge += times * ratio * fineness / 2
+        factor += times * fineness * fineness / 24
+    target = delta * math.exp(-factor) * (1 - 1e-12)
+    if target <= 0 or not math.isfinite(square):
+        return math.inf
+    mu = math.sqrt(square) * (1 + 1e-12)
+    # Phi(-40) is no float above zero: here delta' is.
+    low, high = -surcharge, mu * (mu / 2 + 40)
+    if _normal_delta(mu, low) <= target:
+        return 0.0
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (low, middle) if _normal_delta(mu, middle) <= target else (middle, high)
+    return (high + surcharge) * (1 + 1e-12)
+
+
+def _normal_delta(mu: float, epsilon: float) -> float:
+    """Delta at ``epsilon`` (of either sign) of a normal of deviation 1 moved by ``mu``, rounded up by more than it can err."""
+    first = math.erfc((epsilon / mu - mu / 2) / math.sqrt(2)) / 2
+    second = math.erfc((epsilon / mu + mu / 2) / math.sqrt(2)) / 2
+    return first * (1 + 1e-12) - (math.exp(epsilon) * second if epsilon < 700 else 0.0)
 
 
 def _rho(event: PrivacyEvent) -> float:
     """zCDP of an event; a sample's is at most that of what is measured on it (the moments are quasi-convex)."""
     match event:
         case DiscreteGaussian(sigma=sigma, sensitivity=sensitivity):
-            return (sensitivity / sigma) ** 2 / 2 * (1 + 1e-14)
+            # A product, since a power raises an error where it overflows.
+            return (sensitivity / sigma) * (sensitivity / sigma) / 2 * (1 + 1e-14)
         case DiscreteLaplace() | EpsilonDelta(delta=0.0):
             # Bun and Steinke 2016, proposition 3.3.
             figure = _basic(event)
@@ -249,11 +310,17 @@ def _epsilon_of_rho(rho: float, delta: float) -> float:
     """Canonne, Kamath and Steinke 2020, corollary 13: any order alpha > 1 gives a bound; the best of a grid is taken."""
     import numpy as np
 
+    if delta >= 1:
+        return 0.0
     if delta <= 0 or not math.isfinite(rho):
         return math.inf
-    order = 1 + np.geomspace(1e-3, 1e3, 4001) * math.sqrt(math.log(1 / delta) / rho)
-    bounds = rho * order - np.log(order * delta) / (order - 1) + np.log1p(-1 / order)
-    return max(0.0, float(bounds.min())) * (1 + 1e-12)
+    above = np.geomspace(1e-3, 1e3, 4001) * math.sqrt(math.log(1 / delta) / rho)  # alpha - 1
+    first = rho * (1 + above)
+    second = (np.log1p(above) - math.log(1 / delta)) / above
+    third = np.log(above) - np.log1p(above)
+    # More than the terms can err by.
+    rounding = first + (np.log1p(above) + math.log(1 / delta)) / above + np.abs(np.log(above)) + np.log1p(above)
+    return max(0.0, float((first - second + third + 1e-14 * rounding).min()))
 
 
 def _least_delta(parts: Parts, epsilon: float) -> float:
@@ -292,7 +359,9 @@ def _leaf_pld(event: PrivacyEvent, step: float) -> Any:
         case DiscreteLaplace(scale=scale, sensitivity=sensitivity) if sensitivity <= LARGEST_SHIFT:
             return pld.from_discrete_laplace_mechanism(1 / scale, sensitivity, **sampling)
         case DiscreteGaussian(sigma=sigma, sensitivity=sensitivity):
-            return pld.from_discrete_gaussian_mechanism(sigma, sensitivity, **sampling)
+            # Wide enough that what is cut off, and charged as a catastrophe, has a mass below 1e-30 after the move too.
+            reach = math.ceil(11.6 * sigma) + sensitivity
+            return pld.from_discrete_gaussian_mechanism(sigma, sensitivity, reach, **sampling)
         case Composed() | Repeated() | PoissonSampled():
             return _sampled(_pld(_parts(leaf), step), rate, step)
     figure = _basic(event)
