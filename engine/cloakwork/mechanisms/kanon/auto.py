@@ -6,9 +6,12 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field, JsonValue
 
-from cloakwork.mechanisms.base import Theorem
+from cloakwork.facts import Facts
+from cloakwork.guarantees import Guarantee, KAnonymity
+from cloakwork.mechanisms.base import Offer, Refusal, Theorem
 from cloakwork.mechanisms.kanon.family import K_ANONYMOUS, Anonymiser, FamilyParams
 from cloakwork.mechanisms.kanon.problem import Problem, Solution, cost, gap
+from cloakwork.mechanisms.kanon.whole import LARGEST
 from cloakwork.progress import say
 
 Algorithm = Literal["kanon/pretsa", "kanon/best-first", "kanon/a-star", "kanon/optimal"]
@@ -17,20 +20,22 @@ FAMILY: Final[tuple[Algorithm, ...]] = ("kanon/pretsa", "kanon/best-first", "kan
 
 SMALL: Final = 200
 """Variants up to which ``kanon/a-star`` is tried: its states grow faster than any other's."""
-LARGE: Final = 10_000
-"""Variants from which not all distances are held at once (2 bytes a pair): only ``kanon/pretsa`` does without."""
 SHARE: Final = 0.1
 """Share of the time limit that ``kanon/a-star`` may take for its comparison."""
 
 
 class AutoParams(FamilyParams):
     """``seconds``: most that the search may take; ``gap``: share above the least possible at which it may stop;
-    ``among``: the algorithms that may be used, set by the policy's lists of mechanisms."""
+    ``parts``: identical cases may move to different variants; ``among``: the algorithms that may be used, of those that
+    the policy's lists of mechanisms allow."""
 
     seconds: Annotated[float, Field(gt=0, le=86_400, description="Most seconds that the search may take")] = 60.0
     gap: Annotated[
         float, Field(ge=0, description="Share above the least possible distance at which the search may stop")
     ] = 0.01
+    parts: Annotated[
+        bool, Field(description="Identical cases may move to different variants; not where units count")
+    ] = True
     among: Annotated[
         tuple[Algorithm, ...],
         Field(min_length=1, description="Algorithms that may be tried; all allowed ones unless given"),
@@ -40,7 +45,8 @@ class AutoParams(FamilyParams):
 class Auto(Anonymiser[AutoParams]):
     """Run what the size of the problem allows, keep the answer that changes least, and report all of them.
 
-    Which algorithms run follows from the number of variants and the time limit alone; which answer is kept, from their
+    Where k counts cases, identical cases may move to different variants (``kanon/optimal`` alone uses that): which of
+    them goes where is drawn at random. Which algorithms run follows from the number of variants and the time limit alone; which answer is kept, from their
     distances. Both depend on nothing but the control flow, which every claim beside k-anonymity takes as known.
     """
 
@@ -51,6 +57,13 @@ class Auto(Anonymiser[AutoParams]):
     )
     Params = AutoParams
     delegates: ClassVar[tuple[str, ...]] = FAMILY
+
+    def offer(self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]) -> Offer[AutoParams] | Refusal:
+        """As the whole family does; cases part unless units are counted."""
+        counts_units = isinstance(goal, KAnonymity) and goal.count == "units" and facts.unit.attribute is not None
+        if counts_units and options.get("parts"):
+            return Refusal("misconfigured", "option parts: the cases of a variant can part only where k counts cases")
+        return super().offer(goal, facts, {**options, "parts": False} if counts_units else options)
 
     def how(self, params: AutoParams) -> str:
         """Which may be used, and for how long."""
@@ -69,21 +82,27 @@ class Auto(Anonymiser[AutoParams]):
             say(f"{name}: {cost(problem, tried[name].assignment):,} edits")
         distances = {name: cost(problem, solution.assignment) for name, solution in tried.items()}
         chosen = min(reversed(tried), key=distances.__getitem__)
-        bounds = [solution.bound for solution in tried.values() if solution.bound is not None]
-        best = tried[chosen]
-        bound = max(bounds, default=None)
+        bounds = [
+            solution.bound
+            for name, solution in tried.items()
+            if solution.bound is not None and (name == "kanon/optimal" or not params.parts)
+        ]
+        best, bound = tried[chosen], max(bounds, default=None)
         others: dict[str, JsonValue] = {name: distances[name] for name in tried if name != chosen}
         why = _why(params, len(problem.texts), tuple(tried), gap(distances[chosen], bound))
         return Solution(best.assignment, bound, best.stopped), {"algorithm": chosen, "why": why, "others": others}
 
 
 def _worth_trying(params: AutoParams, variants: int) -> tuple[str, ...]:
-    """The algorithms that a problem of this size allows; at least one of ``among``."""
+    """The algorithms that a problem of this size allows; at least one of ``among``.
+
+    Up to ``whole.LARGEST`` variants all distances are held at once; only ``kanon/pretsa`` does without.
+    """
     fit = {
         "kanon/pretsa": True,
-        "kanon/best-first": variants <= LARGE,
+        "kanon/best-first": variants <= LARGEST,
         "kanon/a-star": variants <= SMALL,
-        "kanon/optimal": variants <= LARGE,
+        "kanon/optimal": variants <= LARGEST,
     }
     chosen = tuple(name for name in params.among if fit[name])
     return chosen or params.among[:1]
@@ -94,7 +113,11 @@ def _run(name: str, params: AutoParams, problem: Problem, seconds: float) -> Sol
 
     mechanism = catalogue()[name]
     assert isinstance(mechanism, Anonymiser)  # noqa: S101 - the family's names are its members'
-    own = {"seconds": max(0.1, seconds * (SHARE if name == "kanon/a-star" else 1)), "gap": params.gap}
+    own = {
+        "seconds": max(0.1, seconds * (SHARE if name == "kanon/a-star" else 1)),
+        "gap": params.gap,
+        "parts": params.parts,
+    }
     shared = {"k": params.k, "scope": params.scope, "unit": params.unit, "distance": params.distance}
     options = {option: value for option, value in own.items() if option in mechanism.Params.model_fields}
     solution, _ = mechanism.solve(mechanism.Params.model_validate(shared | options), problem)
