@@ -14,6 +14,7 @@ ENTRY_POINTS: Final = "cloakwork.mechanisms"
 OURS: Final[Mapping[str, str]] = {
     "bound": "cloakwork.mechanisms.bound:Bound",
     "kanon/pretsa": "cloakwork.mechanisms.kanon.pretsa:Pretsa",
+    "kanon/closeness": "cloakwork.mechanisms.kanon.closeness:Closeness",
     "variants/threshold": "cloakwork.mechanisms.variants.threshold:VariantThreshold",
     "timestamps/laplace": "cloakwork.mechanisms.timestamps.laplace:TimestampLaplace",
     "attributes/redact": "cloakwork.mechanisms.attributes.redact:Redact",

@@ -19,8 +19,6 @@ from cloakwork.policy.model import Mechanisms
 Catalogue = Mapping[str, Mechanism[Any]]
 
 PLANNED: Final[Mapping[str, str]] = {
-    "t-closeness": "kanon/closeness",
-    "l-diversity": "kanon/closeness",
     "confidence-bound": "kanon/tlkc",
     "local-dp": "attributes/randomised-response and attributes/bounded-laplace",
 }

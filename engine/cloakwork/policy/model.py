@@ -92,6 +92,10 @@ class AttributeRule(Frozen):
     domain: Annotated[
         tuple[JsonValue, ...] | None, Field(min_length=1, description="All values that may occur, declared public")
     ] = None
+    range: Annotated[
+        tuple[Number, ...] | None,
+        Field(min_length=2, max_length=2, description="Least and largest number that may occur, declared public"),
+    ] = None
     link: Annotated[Flag, Field(description="Give one value the same pseudonym in every release of the dataset")] = (
         False
     )
@@ -112,6 +116,8 @@ class AttributeRule(Frozen):
         if self.treatment != "generalise" and not (self.hierarchy is None and self.bins is None):
             name = "bins" if self.hierarchy is None else "hierarchy"
             raise ValueError(f"{name} belongs to treatment: generalise")
+        if self.range is not None and (self.domain is not None or self.range[0] >= self.range[1]):
+            raise ValueError("range must be two ascending numbers, and stands in place of a domain")
         if self.link and self.treatment != "pseudonymise":
             raise ValueError("link belongs to treatment: pseudonymise")
         if self.treatment in ("pseudonymise", "generalise") and self.role in ("control-flow", "timestamp"):
@@ -324,7 +330,13 @@ class Policy(Frozen):
     def facts(self) -> Facts:
         """The declared public facts, all that planning may read."""
         assume = self.spec.assume
-        return Facts(unit=self.spec.unit, **{name: getattr(assume, name) for name in Assume.model_fields})
+        rules = self.spec.attributes.items()
+        return Facts(
+            unit=self.spec.unit,
+            domains={name: rule.domain for name, rule in rules if rule.domain is not None},
+            ranges={name: (rule.range[0], rule.range[1]) for name, rule in rules if rule.range is not None},
+            **{name: getattr(assume, name) for name in Assume.model_fields},
+        )
 
 
 KNOWN_MECHANISMS: Final = frozenset(

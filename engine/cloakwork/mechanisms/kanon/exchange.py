@@ -1,0 +1,246 @@
+"""Values change places between classes until every class holds values much like the whole: the mathematics of it.
+
+All values of one activity stand in *cells*, one a class. Cells put a share of their values into a pool, and the pool is
+dealt out again, evenly, each cell taking as many as it gave. Whatever happens, the activity as a whole keeps exactly the
+values that it had; only who has them changes.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cloakwork.noise import Noise
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+SHARES: Final = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
+"""Which share of its values every cell gives up at least, tried in this order until all cells meet the aim."""
+
+_GOLDEN: Final = (5**0.5 - 1) / 2
+_DRAWS: Final = 2**20
+
+
+class Aim(ABC):
+    """What every cell is to hold. ``codes``, ``cells``: int64, shape (n,); both dense, from 0."""
+
+    @abstractmethod
+    def measure(self, codes: Ints, cells: Ints) -> Floats:
+        """The figure that the aim bounds, for each cell: float64, shape (cells,)."""
+
+    @abstractmethod
+    def lacking(self, figures: Floats) -> Floats:
+        """For each cell by which share of its values it misses the aim: in [0, 1], 0 if and only if it holds."""
+
+    def among(self, distinct: Ints) -> "Aim":
+        """The same aim where only the codes ``distinct`` (ascending) occur, renumbered from 0."""
+        return self
+
+    def dealt_anew(self, codes: Ints, cells: Ints) -> Ints:
+        """All values of all cells, dealt out evenly: as near to the aim as this comes. Nothing of it is random."""
+        return deal(codes, cells, np.ones(len(codes), np.bool_))
+
+
+@dataclass(frozen=True, slots=True)
+class Near(Aim):
+    """Every cell is within ``t`` of all values, by the earth mover's distance.
+
+    ``places``: float64, shape (codes,), ascending; where each value lies, in units of the attribute's range. None: any two
+    values lie 1 apart.
+    """
+
+    t: float
+    places: Floats | None
+
+    def among(self, distinct: Ints) -> "Near":
+        """The places of these codes only."""
+        return self if self.places is None else Near(self.t, self.places[distinct])
+
+    def measure(self, codes: Ints, cells: Ints) -> Floats:
+        """Each cell's distance from all values."""
+        if self.places is None:
+            return total_variation(codes, cells)
+        return moved_earth(codes, cells, self.places)
+
+    def lacking(self, figures: Floats) -> Floats:
+        """A cell that keeps a share ``t / distance`` and gets the rest from the whole is within ``t``: EMD is convex."""
+        return np.asarray(1 - self.t / np.maximum(figures, self.t), np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class Varied(Aim):
+    """Every cell holds at least ``l`` values: different ones, or by their entropy."""
+
+    l: float  # noqa: E741 - the field's standard name
+    variety: Literal["distinct", "entropy"]
+
+    def measure(self, codes: Ints, cells: Ints) -> Floats:
+        """How many values each cell holds."""
+        pairs, count = np.unique(cells * (codes.max() + 1) + codes, return_counts=True)
+        cell = pairs // (codes.max() + 1)
+        if self.variety == "distinct":
+            return np.bincount(cell).astype(np.float64)
+        share = count / np.bincount(cells)[cell]
+        return np.exp(np.bincount(cell, -share * np.log(share)))
+
+    def lacking(self, figures: Floats) -> Floats:
+        """The share of ``l`` that is missing; what floating-point sums are off by is not."""
+        return np.where(figures >= self.l * (1 - 1e-10), 0.0, np.maximum(1 - figures / self.l, 1e-9))
+
+    def dealt_anew(self, codes: Ints, cells: Ints) -> Ints:
+        """For distinct values: as many different ones to each cell as can be given to all."""
+        if self.variety == "entropy":
+            return deal(codes, cells, np.ones(len(codes), np.bool_))
+        return _apart(codes, cells, min(math.ceil(self.l), _rounds(codes, cells)))
+
+
+def exchange(codes: Ints, cells: Ints, aim: Aim, noise: Noise) -> Ints:
+    """``codes`` in other cells, so that every cell meets ``aim`` if that can be reached: int64, shape (n,).
+
+    Each cell gives up the share that it lacks, or that all give up at least if that is more; that share rises until every
+    cell meets the aim. What a cell gives up is spread over its values, from a random start. Where even dealing
+    everything anew does not reach the aim, that is what comes back: the best that this knows.
+    """
+    lacking = aim.lacking(aim.measure(codes, cells))
+    if not lacking.any():
+        return codes
+    shuffled = noise.permutation(len(codes))
+    for least in SHARES[:-1]:
+        share = np.maximum(least, 1 - (1 - least) * (1 - lacking))
+        moved = deal(codes, cells, _given_up(codes, cells, share, shuffled, noise))
+        if not aim.lacking(aim.measure(moved, cells)).any():
+            return _settled(codes, moved, cells)
+    return _settled(codes, aim.dealt_anew(codes, cells), cells)
+
+
+def deal(codes: Ints, cells: Ints, given: Bools) -> Ints:
+    """Deal the codes of the rows ``given`` out over these rows, each cell getting an even sample of them.
+
+    A cell with m of these rows takes a value from the middle of each m-th of the pool, in ascending order. Where several
+    cells want the same place, a sequence of low discrepancy (Kronecker's, of the golden ratio) says who goes first, so
+    that no cell always comes before another.
+    """
+    rows = np.flatnonzero(given)
+    rows = rows[np.lexsort((codes[rows], cells[rows]))]
+    size = np.bincount(cells[rows])
+    rank = np.arange(len(rows)) - (np.cumsum(size) - size)[cells[rows]]
+    wanted = (rank + 0.5) / size[cells[rows]]
+    precedence = np.arange(len(rows)) * _GOLDEN % 1
+    dealt = codes.copy()
+    dealt[rows[np.lexsort((precedence, wanted))]] = np.sort(codes[rows])
+    return dealt
+
+
+def _given_up(codes: Ints, cells: Ints, share: Floats, shuffled: Ints, noise: Noise) -> Bools:
+    """Rows that are given up: of each cell the ``share`` (shape (cells,)), evenly over its values in order, so that
+    what it keeps is spread like what it had. Equal values are told apart by ``shuffled``."""
+    order = np.lexsort((shuffled, codes, cells))
+    cell = cells[order]
+    size = np.bincount(cells)
+    rank = np.arange(len(order)) - (np.cumsum(size) - size)[cell]
+    begin = noise.uniform(np.full(len(size), _DRAWS, np.int64)) / _DRAWS
+    given = np.zeros(len(codes), np.bool_)
+    given[order] = np.floor((rank + 1) * share[cell] + begin[cell]) > np.floor(rank * share[cell] + begin[cell])
+    return given
+
+
+def _settled(before: Ints, after: Ints, cells: Ints) -> Ints:
+    """``after`` in an order in which, inside each cell, as many rows as possible keep the value that they had."""
+    rows = len(before)
+    width = max(int(before.max(initial=0)), int(after.max(initial=0))) + 1
+    pairs = np.concatenate([cells * width + before, cells * width + after])
+    held = np.unique(pairs, return_inverse=True)[1].astype(np.int64)
+    old, new = (half * rows + _earlier_like_it(half) for half in (held[:rows], held[rows:]))
+    _, stays, taken = np.intersect1d(old, new, assume_unique=True, return_indices=True)
+    free, left = np.ones((2, rows), np.bool_)
+    free[stays] = left[taken] = False
+    vacant, values = np.flatnonzero(free), np.flatnonzero(left)
+    vacant = vacant[np.lexsort((before[vacant], cells[vacant]))]
+    values = values[np.lexsort((after[values], cells[values]))]
+    settled = before.copy()
+    settled[vacant] = after[values]
+    return settled
+
+
+def _earlier_like_it(codes: Ints) -> Ints:
+    """For each row how many rows before it hold the same code."""
+    order = np.argsort(codes, kind="stable")
+    ascending = codes[order]
+    earlier = np.empty(len(codes), np.int64)
+    earlier[order] = np.arange(len(codes)) - np.searchsorted(ascending, ascending)
+    return earlier
+
+
+def most_distinct(codes: Ints, cells: Ints) -> int:
+    """The largest number of different values that every cell can hold at once.
+
+    A cell holds at most as many as it has rows; a value serves at most as many cells as it has copies. With G cells, l
+    values each can be had if and only if all cells have l rows and the sum over values of min(copies, G) is at least
+    ``l * G`` (Gale and Ryser 1957: as that sum is concave in G, the other conditions follow).
+    """
+    return min(int(np.bincount(cells).min()), _rounds(codes, cells))
+
+
+def _rounds(codes: Ints, cells: Ints) -> int:
+    count = np.bincount(cells)
+    return int(np.minimum(np.bincount(codes), len(count)).sum()) // len(count)
+
+
+def _apart(codes: Ints, cells: Ints, rounds: int) -> Ints:
+    """All codes dealt anew, ``rounds`` different ones to each cell that has so many rows, the others evenly.
+
+    At most as many copies of a value as there are cells lie side by side in one row of values; that row is dealt round
+    robin, so that no cell meets a value twice.
+    """
+    count = len(np.bincount(cells))
+    ascending = np.sort(codes)
+    able = np.flatnonzero(_earlier_like_it(ascending) < count)[: rounds * count]
+    turn = np.arange(len(able))
+    place = np.full((rounds, count), -1, np.int64)
+    rank = _earlier_like_it(cells)
+    early = rank < rounds
+    place[rank[early], cells[early]] = np.flatnonzero(early)
+    rows = place[turn // count, turn % count]
+    dealt = np.empty_like(codes)
+    dealt[rows[rows >= 0]] = ascending[able[rows >= 0]]
+    rest = np.ones(len(codes), np.bool_)
+    rest[rows[rows >= 0]] = False
+    spare = np.ones(len(codes), np.bool_)
+    spare[able[rows >= 0]] = False
+    dealt[rest] = ascending[spare]
+    return deal(dealt, cells, rest)
+
+
+def total_variation(codes: Ints, cells: Ints) -> Floats:
+    """For each cell half the sum of how much the shares of its values differ from those of all values."""
+    width = int(codes.max()) + 1
+    size, whole = np.bincount(cells), np.bincount(codes) / len(codes)
+    pairs, count = np.unique(cells * width + codes, return_counts=True)
+    cell, part = pairs // width, count / size[pairs // width]
+    common = np.bincount(cell, np.minimum(part, whole[pairs % width]))
+    return np.maximum(1 - common, 0.0)
+
+
+def moved_earth(codes: Ints, cells: Ints, places: Floats) -> Floats:
+    """For each cell the integral of how far its distribution function lies from that of all values.
+
+    Between two neighbouring values of a cell its own function is level, while that of the whole rises, through that level
+    at one place at most: so two differences of the whole's integral give the area, and the cost is linear in values.
+    """
+    whole = np.cumsum(np.bincount(codes, minlength=len(places))) / len(codes)
+    area = np.concatenate([[0.0], np.cumsum(whole[:-1] * np.diff(places))])
+    order = np.lexsort((codes, cells))
+    left, cell, size = codes[order], cells[order], np.bincount(cells)
+    first = np.cumsum(size) - size
+    right = np.append(left[1:], 0)
+    right[first + size - 1] = len(places) - 1
+    level = (np.arange(len(left)) - first[cell] + 1) / size[cell]
+    cross = np.clip(np.searchsorted(whole, level), left, right)
+    below = level * (places[cross] - places[left]) - (area[cross] - area[left])
+    above = (area[right] - area[cross]) - level * (places[right] - places[cross])
+    return np.asarray(area[left[first]] + np.bincount(cell, below + above), np.float64)
