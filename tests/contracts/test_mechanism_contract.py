@@ -3,12 +3,14 @@
 from datetime import UTC, datetime, timedelta
 
 from cloakwork.facts import Facts, Unit, Window
-from cloakwork.guarantees import DifferentialPrivacy, KAnonymity, MetricPrivacy
+from cloakwork.guarantees import DifferentialPrivacy, KAnonymity, MetricPrivacy, TCloseness
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.mechanisms.kanon.closeness import Closeness
 from cloakwork.mechanisms.kanon.pretsa import Pretsa
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.mechanisms.variants.threshold import VariantThreshold
 from contracts.mechanism_contract import MechanismContract
+from contracts.sample_logs import RESOURCE
 
 
 class TestPretsa(MechanismContract):
@@ -18,6 +20,19 @@ class TestPretsa(MechanismContract):
         KAnonymity(kind="k-anonymity", k=4, scope="prefixes"),
         KAnonymity(kind="k-anonymity", k=2, count="units"),
     )
+    may_refuse_logs = True
+
+
+class TestCloseness(MechanismContract):
+    mechanism = Closeness()
+    goals = (
+        TCloseness(kind="t-closeness", t=0.95, attribute=RESOURCE),
+        TCloseness(kind="t-closeness", t=0.6, attribute="case:row", classes="prefixes"),
+        TCloseness(kind="t-closeness", t=0.2, attribute=TIMESTAMPS),
+        TCloseness(kind="t-closeness", t=1.5, attribute=TIMESTAMPS, distance="stochastic", classes="prefixes"),
+        TCloseness(kind="t-closeness", t=2, attribute=RESOURCE, distance="stochastic"),
+    )
+    facts = Facts(longest_gap=timedelta(days=1), domains={RESOURCE: ("r1", "r2", "r3")})
     may_refuse_logs = True
 
 

@@ -17,7 +17,7 @@ from cloakwork.guarantees import Guarantee, LDiversity, TCloseness
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.mechanisms.base import Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem, Undecided
-from cloakwork.mechanisms.kanon.exchange import Aim, Near, Varied, exchange, most_distinct
+from cloakwork.mechanisms.kanon.exchange import Aim, Near, Varied, exchange
 from cloakwork.mechanisms.kanon.holdings import Holdings, Times, holdings_of, with_values
 from cloakwork.mechanisms.kanon.randomise import Randomiser, epsilon_for, least_t, randomiser_of
 from cloakwork.noise import Noise
@@ -65,9 +65,9 @@ class Closeness(Undecided):
     (``exchange``); every activity keeps exactly the values that it had. **stochastic.** Each value passes a randomiser of
     the declared domain whose epsilon follows from t and the size of the smallest class (``randomise``).
 
-    For an attribute of cases, beginnings of courses are met by meeting complete courses: the values of a beginning are
-    those of the courses that begin so, their distance is at most the largest of theirs (the earth mover's distance is
-    convex), and their variety at least the least of theirs (entropy is concave).
+    Values of cases move between complete courses, and the beginnings of courses, which lie inside one another, are judged;
+    dealing evenly to courses deals evenly to what they begin with. For ``stochastic``, the smallest class is then sought
+    among complete courses: no beginning has fewer cases than each of the courses that begin so.
 
     **Cycle times** are the times between neighbouring events. An event without a time (inserted by a k-anonymiser) is
     given one of its activity's; then times are added up again, every case starting at the declared epoch. So when
@@ -181,21 +181,22 @@ def _randomiser(params: ClosenessParams, held: Holdings) -> Randomiser | None:
 
 def _randomised(held: Holdings, t: float, randomiser: Randomiser, noise: Noise) -> pl.Series:
     """Each value randomised, activity by activity, with the epsilon that its smallest class asks for."""
-    parts = []
+    none = np.zeros(0, np.int64)
+    parts = [randomiser(none, math.inf, noise)]
     for rows in held.topics:
-        sizes = np.bincount(held.cells[rows])
-        parts.append(randomiser(held.codes[rows], epsilon_for(t, sizes[sizes > 0]), noise))
-    order = np.argsort(np.concatenate(held.topics), kind="stable")
+        sizes = np.unique(held.cells[rows], return_counts=True)[1]
+        parts.append(randomiser(held.codes[rows], epsilon_for(t, sizes), noise))
+    order = np.argsort(np.concatenate([none, *held.topics]), kind="stable")
     return pl.concat(parts).gather(order)
 
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What one activity's exchange came to: its codes, which of its cells miss the aim, and the best figure they reach."""
+    """What one activity's exchange came to: its codes, which of them stand in groups that miss the aim, and their figures."""
 
     codes: Ints
     misses: NDArray[np.bool_]
-    worst: float
+    figures: NDArray[np.float64]
 
 
 def _exchanged(held: Holdings, params: ClosenessParams, noise: Noise) -> tuple[NDArray[np.bool_], Ints]:
@@ -203,19 +204,19 @@ def _exchanged(held: Holdings, params: ClosenessParams, noise: Noise) -> tuple[N
     refused; without them the whole is another one, so the others are exchanged anew, from what they had."""
     kept = np.ones(len(held.codes), np.bool_)
     while True:
-        codes, missing, worst = held.codes.copy(), [], []
+        codes, missing, figures = held.codes.copy(), [], []
         left = held.only(kept)
         aim = _aim(params, left)
         for rows in left.topics:
-            outcome = _exchanged_in(left.codes[rows], left.cells[rows], aim, noise)
+            outcome = _exchanged_in(left, rows, aim, noise)
             codes[np.flatnonzero(kept)[rows]] = outcome.codes
             missing.append(rows[outcome.misses])
-            worst.append(outcome.worst)
+            figures.append(outcome.figures)
         missed = np.concatenate([np.zeros(0, np.int64), *missing])
         if not len(missed):
             return kept, codes
         if params.infeasible == "refuse":
-            raise MechanismError(NAME, _infeasible(params, left, worst))
+            raise MechanismError(NAME, _infeasible(params, np.concatenate(figures)))
         kept[np.flatnonzero(kept)[missed]] = False
         say(f"{params.column}: {int((~kept).sum())} values are left out, of classes that cannot be protected otherwise")
 
@@ -226,29 +227,29 @@ def _aim(params: ClosenessParams, held: Holdings) -> Aim:
     return Varied(params.bound, "distinct" if params.aim == "distinct" else "entropy")
 
 
-def _exchanged_in(codes: Ints, cells: Ints, aim: Aim, noise: Noise) -> _Outcome:
-    """One activity's values exchanged; codes and cells are made dense for it."""
-    distinct, dense = np.unique(codes, return_inverse=True)
-    _, cell = np.unique(cells, return_inverse=True)
+def _exchanged_in(held: Holdings, rows: Ints, aim: Aim, noise: Noise) -> _Outcome:
+    """The values of one activity exchanged; codes and cells are made dense for it."""
+    distinct, codes = np.unique(held.codes[rows], return_inverse=True)
+    cells, groups = held.groups(rows)
     narrowed = aim.among(distinct)
-    moved = exchange(dense.astype(np.int64), cell.astype(np.int64), narrowed, noise)
-    figures = narrowed.measure(moved, cell.astype(np.int64))
-    misses = narrowed.lacking(figures) > 0
-    worst = figures[misses] if misses.any() else figures
-    return _Outcome(distinct[moved], misses[cell], float(worst.max() if isinstance(aim, Near) else worst.min()))
+    moved = exchange(codes.astype(np.int64), cells, groups, narrowed, noise)
+    figures = narrowed.measure(moved, groups)
+    missing = narrowed.lacking(figures) > 0
+    misses = np.zeros(len(rows), np.bool_)
+    misses[groups.member[missing[groups.group]]] = True
+    return _Outcome(distinct[moved], misses, figures[missing])
 
 
-def _infeasible(params: ClosenessParams, held: Holdings, worst: list[float]) -> str:
-    """What cannot be had, and what can."""
-    over = "complete courses" if params.classes == "variants" or params.column.startswith("case:") else "beginnings"
+def _infeasible(params: ClosenessParams, figures: NDArray[np.float64]) -> str:
+    """What cannot be had, and what can: the worst of the ``figures`` that dealing everything anew came to."""
     if params.aim == "emd":
-        figure, said = math.ceil(max(worst) * 1e4) / 1e4, "the least t that the exchange reaches"
+        figure, said = math.ceil(figures.max() * 1e4) / 1e4, "the least t that the exchange reaches"
     elif params.aim == "entropy":
-        figure, said = math.floor(min(worst) * 1e4) / 1e4, "the largest l that the exchange reaches"
+        figure, said = math.floor(figures.min() * 1e4) / 1e4, "the largest l that the exchange reaches"
     else:
-        figure, said = min(most_distinct(*held.dense(rows)) for rows in held.topics), "the largest feasible l"
-    asked = f"{'t' if params.aim == 'emd' else 'l'} = {params.bound:g} is not reached over {over}: {said} is {figure:g}"
+        figure, said = figures.min(), "the largest l that the exchange reaches"
+    asked = f"{'t' if params.aim == 'emd' else 'l'} = {params.bound:g} is not reached over {params.classes}"
     remedies = ["a larger k"]
     if params.column != TIMESTAMPS:
         remedies += [f"{name} under mechanisms.parameters" for name in ("missing: fill", "infeasible: suppress")]
-    return f"{asked}, since some classes hold too few values; remedies are {', '.join(remedies)}"
+    return f"{asked}: {said} is {figure:g}, since some classes hold too few values; remedies are {', '.join(remedies)}"

@@ -5,7 +5,6 @@ dealt out again, evenly, each cell taking as many as it gave. Whatever happens, 
 values that it had; only who has them changes.
 """
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -26,16 +25,42 @@ _GOLDEN: Final = (5**0.5 - 1) / 2
 _DRAWS: Final = 2**20
 
 
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """What is judged: the cells, or groups of cells that lie inside one another, like the beginnings of courses.
+
+    ``member``, ``group``: int64, shape (m,); row ``member[i]`` stands in group ``group[i]``; groups are dense, from 0.
+    """
+
+    member: Ints
+    group: Ints
+
+    @classmethod
+    def of_cells(cls, cells: Ints) -> "Groups":
+        """Every cell for itself."""
+        return cls(np.arange(len(cells)), cells)
+
+    @classmethod
+    def above(cls, cells: Ints, cell: Ints, group: Ints) -> "Groups":
+        """The rows of each ``cell[i]`` stand in ``group[i]``; cells that no row is in do not count."""
+        size = np.bincount(cells, minlength=int(cell.max(initial=-1)) + 1)
+        known = size[cell] > 0
+        cell, group = cell[known], np.unique(group[known], return_inverse=True)[1].astype(np.int64)
+        first, times = (np.cumsum(size) - size)[cell], size[cell]
+        turn = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
+        return cls(np.argsort(cells, kind="stable")[np.repeat(first, times) + turn], np.repeat(group, times))
+
+
 class Aim(ABC):
-    """What every cell is to hold. ``codes``, ``cells``: int64, shape (n,); both dense, from 0."""
+    """What every group is to hold. ``codes``: int64, shape (n,), dense from 0: all values of one activity."""
 
     @abstractmethod
-    def measure(self, codes: Ints, cells: Ints) -> Floats:
-        """The figure that the aim bounds, for each cell: float64, shape (cells,)."""
+    def measure(self, codes: Ints, groups: Groups) -> Floats:
+        """The figure that the aim bounds, for each group: float64, shape (groups,)."""
 
     @abstractmethod
     def lacking(self, figures: Floats) -> Floats:
-        """For each cell by which share of its values it misses the aim: in [0, 1], 0 if and only if it holds."""
+        """For each group by which share of its values it misses the aim: in [0, 1], 0 if and only if it holds."""
 
     def among(self, distinct: Ints) -> "Aim":
         """The same aim where only the codes ``distinct`` (ascending) occur, renumbered from 0."""
@@ -48,7 +73,7 @@ class Aim(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Near(Aim):
-    """Every cell is within ``t`` of all values, by the earth mover's distance.
+    """Every group is within ``t`` of all values, by the earth mover's distance.
 
     ``places``: float64, shape (codes,), ascending; where each value lies, in units of the attribute's range. None: any two
     values lie 1 apart.
@@ -61,32 +86,34 @@ class Near(Aim):
         """The places of these codes only."""
         return self if self.places is None else Near(self.t, self.places[distinct])
 
-    def measure(self, codes: Ints, cells: Ints) -> Floats:
-        """Each cell's distance from all values."""
+    def measure(self, codes: Ints, groups: Groups) -> Floats:
+        """Each group's distance from all values."""
+        part = codes[groups.member]
         if self.places is None:
-            return total_variation(codes, cells)
-        return moved_earth(codes, cells, self.places)
+            return total_variation(codes, part, groups.group)
+        return moved_earth(codes, part, groups.group, self.places)
 
     def lacking(self, figures: Floats) -> Floats:
-        """A cell that keeps a share ``t / distance`` and gets the rest from the whole is within ``t``: EMD is convex."""
+        """A group that keeps a share ``t / distance`` and gets the rest from the whole is within ``t``: EMD is convex."""
         return np.asarray(1 - self.t / np.maximum(figures, self.t), np.float64)
 
 
 @dataclass(frozen=True, slots=True)
 class Varied(Aim):
-    """Every cell holds at least ``l`` values: different ones, or by their entropy."""
+    """Every group holds at least ``l`` values: different ones, or by their entropy."""
 
     l: float  # noqa: E741 - the field's standard name
     variety: Literal["distinct", "entropy"]
 
-    def measure(self, codes: Ints, cells: Ints) -> Floats:
-        """How many values each cell holds."""
-        pairs, count = np.unique(cells * (codes.max() + 1) + codes, return_counts=True)
-        cell = pairs // (codes.max() + 1)
+    def measure(self, codes: Ints, groups: Groups) -> Floats:
+        """How many values each group holds."""
+        width = int(codes.max(initial=0)) + 1
+        pairs, count = np.unique(groups.group * width + codes[groups.member], return_counts=True)
+        group = pairs // width
         if self.variety == "distinct":
-            return np.bincount(cell).astype(np.float64)
-        share = count / np.bincount(cells)[cell]
-        return np.exp(np.bincount(cell, -share * np.log(share)))
+            return np.bincount(group).astype(np.float64)
+        share = count / np.bincount(groups.group)[group]
+        return np.exp(np.bincount(group, -share * np.log(share)))
 
     def lacking(self, figures: Floats) -> Floats:
         """The share of ``l`` that is missing; what floating-point sums are off by is not."""
@@ -96,24 +123,27 @@ class Varied(Aim):
         """For distinct values: as many different ones to each cell as can be given to all."""
         if self.variety == "entropy":
             return deal(codes, cells, np.ones(len(codes), np.bool_))
-        return _apart(codes, cells, min(math.ceil(self.l), _rounds(codes, cells)))
+        return _apart(codes, cells)
 
 
-def exchange(codes: Ints, cells: Ints, aim: Aim, noise: Noise) -> Ints:
-    """``codes`` in other cells, so that every cell meets ``aim`` if that can be reached: int64, shape (n,).
+def exchange(codes: Ints, cells: Ints, groups: Groups, aim: Aim, noise: Noise) -> Ints:
+    """``codes`` in other cells, so that every group meets ``aim`` if that can be reached: int64, shape (n,).
 
-    Each cell gives up the share that it lacks, or that all give up at least if that is more; that share rises until every
-    cell meets the aim. What a cell gives up is spread over its values, from a random start. Where even dealing
-    everything anew does not reach the aim, that is what comes back: the best that this knows.
+    ``cells``: int64, shape (n,), dense from 0. Each cell gives up the share that it (or the worst of its groups) lacks, or
+    that all give up at least if that is more; that share rises until every group meets the aim. What a cell gives up is
+    spread over its values, from a random start. Where even dealing everything anew does not reach the aim, that is what
+    comes back: the best that this knows.
     """
-    lacking = aim.lacking(aim.measure(codes, cells))
+    lacking = aim.lacking(aim.measure(codes, groups))
     if not lacking.any():
         return codes
+    worst = np.zeros(int(cells.max()) + 1)
+    np.maximum.at(worst, cells[groups.member], lacking[groups.group])
     shuffled = noise.permutation(len(codes))
     for least in SHARES[:-1]:
-        share = np.maximum(least, 1 - (1 - least) * (1 - lacking))
+        share = np.maximum(least, 1 - (1 - least) * (1 - worst))
         moved = deal(codes, cells, _given_up(codes, cells, share, shuffled, noise))
-        if not aim.lacking(aim.measure(moved, cells)).any():
+        if not aim.lacking(aim.measure(moved, groups)).any():
             return _settled(codes, moved, cells)
     return _settled(codes, aim.dealt_anew(codes, cells), cells)
 
@@ -176,28 +206,21 @@ def _earlier_like_it(codes: Ints) -> Ints:
     return earlier
 
 
-def most_distinct(codes: Ints, cells: Ints) -> int:
-    """The largest number of different values that every cell can hold at once.
-
-    A cell holds at most as many as it has rows; a value serves at most as many cells as it has copies. With G cells, l
-    values each can be had if and only if all cells have l rows and the sum over values of min(copies, G) is at least
-    ``l * G`` (Gale and Ryser 1957: as that sum is concave in G, the other conditions follow).
-    """
-    return min(int(np.bincount(cells).min()), _rounds(codes, cells))
-
-
 def _rounds(codes: Ints, cells: Ints) -> int:
-    count = np.bincount(cells)
-    return int(np.minimum(np.bincount(codes), len(count)).sum()) // len(count)
+    """How often all cells can be given a value that they do not have yet, if they have rows for it."""
+    cell_count = int(cells.max()) + 1
+    return int(np.minimum(np.bincount(codes), cell_count).sum()) // cell_count
 
 
-def _apart(codes: Ints, cells: Ints, rounds: int) -> Ints:
-    """All codes dealt anew, ``rounds`` different ones to each cell that has so many rows, the others evenly.
+def _apart(codes: Ints, cells: Ints) -> Ints:
+    """All codes dealt anew: to each cell as many different ones as all can have, or it has rows for; the others evenly.
 
     At most as many copies of a value as there are cells lie side by side in one row of values; that row is dealt round
-    robin, so that no cell meets a value twice.
+    robin, so that no cell meets a value twice. With G cells, l different values for each can be had if and only if all
+    cells have l rows and the sum over values of min(copies, G) is at least ``l * G`` (Gale and Ryser 1957: as that sum is
+    concave in G, the other conditions follow); so the least variety that comes of this is the largest possible.
     """
-    count = len(np.bincount(cells))
+    count, rounds = int(cells.max()) + 1, _rounds(codes, cells)
     ascending = np.sort(codes)
     able = np.flatnonzero(_earlier_like_it(ascending) < count)[: rounds * count]
     turn = np.arange(len(able))
@@ -216,31 +239,31 @@ def _apart(codes: Ints, cells: Ints, rounds: int) -> Ints:
     return deal(dealt, cells, rest)
 
 
-def total_variation(codes: Ints, cells: Ints) -> Floats:
-    """For each cell half the sum of how much the shares of its values differ from those of all values."""
-    width = int(codes.max()) + 1
-    size, whole = np.bincount(cells), np.bincount(codes) / len(codes)
-    pairs, count = np.unique(cells * width + codes, return_counts=True)
-    cell, part = pairs // width, count / size[pairs // width]
-    common = np.bincount(cell, np.minimum(part, whole[pairs % width]))
-    return np.maximum(1 - common, 0.0)
+def total_variation(whole: Ints, part: Ints, group: Ints) -> Floats:
+    """For each group of the codes ``part`` half the sum of how much its shares differ from those of ``whole``."""
+    width = int(whole.max()) + 1
+    share, size = np.bincount(whole) / len(whole), np.bincount(group)
+    pairs, count = np.unique(group * width + part, return_counts=True)
+    of_group = pairs // width
+    common = np.minimum(count / size[of_group], share[pairs % width])
+    return np.maximum(1 - np.bincount(of_group, common), 0.0)
 
 
-def moved_earth(codes: Ints, cells: Ints, places: Floats) -> Floats:
-    """For each cell the integral of how far its distribution function lies from that of all values.
+def moved_earth(whole: Ints, part: Ints, group: Ints, places: Floats) -> Floats:
+    """For each group of the codes ``part`` the integral of how far its distribution function lies from that of ``whole``.
 
-    Between two neighbouring values of a cell its own function is level, while that of the whole rises, through that level
+    Between two neighbouring values of a group its own function is level, while that of the whole rises, through that level
     at one place at most: so two differences of the whole's integral give the area, and the cost is linear in values.
     """
-    whole = np.cumsum(np.bincount(codes, minlength=len(places))) / len(codes)
-    area = np.concatenate([[0.0], np.cumsum(whole[:-1] * np.diff(places))])
-    order = np.lexsort((codes, cells))
-    left, cell, size = codes[order], cells[order], np.bincount(cells)
+    rising = np.cumsum(np.bincount(whole, minlength=len(places))) / len(whole)
+    area = np.concatenate([[0.0], np.cumsum(rising[:-1] * np.diff(places))])
+    order = np.lexsort((part, group))
+    left, of_group, size = part[order], group[order], np.bincount(group)
     first = np.cumsum(size) - size
     right = np.append(left[1:], 0)
     right[first + size - 1] = len(places) - 1
-    level = (np.arange(len(left)) - first[cell] + 1) / size[cell]
-    cross = np.clip(np.searchsorted(whole, level), left, right)
+    level = (np.arange(len(left)) - first[of_group] + 1) / size[of_group]
+    cross = np.clip(np.searchsorted(rising, level), left, right)
     below = level * (places[cross] - places[left]) - (area[cross] - area[left])
     above = (area[right] - area[cross]) - level * (places[right] - places[cross])
-    return np.asarray(area[left[first]] + np.bincount(cell, below + above), np.float64)
+    return np.asarray(area[left[first]] + np.bincount(of_group, below + above), np.float64)

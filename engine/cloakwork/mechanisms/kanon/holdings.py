@@ -18,6 +18,7 @@ from cloakwork.facts import UNIX_EPOCH
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.variants import Variants, variants_of
+from cloakwork.mechanisms.kanon.exchange import Groups
 from cloakwork.noise import Noise
 
 Ints = NDArray[np.int64]
@@ -44,6 +45,8 @@ class Holdings:
     - ``distinct``: the different values, ascending; of cycle times, their grid steps (Int64).
     - ``codes``: int64, shape (n,); which of them each is. ``rows``: its event, or case.
     - ``cells``, ``topic``: int64, shape (n,); where each stands.
+    - ``above``: where classes are not the cells, but groups of them: cells, and the classes that they belong to; int64,
+      one entry for each pair.
     """
 
     distinct: pl.Series
@@ -51,6 +54,7 @@ class Holdings:
     rows: Ints
     cells: Ints
     topic: Ints
+    above: tuple[Ints, Ints] | None = None
 
     @property
     def topics(self) -> list[Ints]:
@@ -65,12 +69,15 @@ class Holdings:
             self, codes=self.codes[kept], rows=self.rows[kept], cells=self.cells[kept], topic=self.topic[kept]
         )
 
-    def dense(self, indexes: Ints) -> tuple[Ints, Ints]:
-        """Codes and cells of some of the values, each renumbered from 0."""
-        codes, cells = (
-            np.unique(part[indexes], return_inverse=True)[1].astype(np.int64) for part in (self.codes, self.cells)
-        )
-        return codes, cells
+    def groups(self, indexes: Ints) -> tuple[Ints, Groups]:
+        """The cells of some of the values, renumbered from 0, and the groups that are judged."""
+        known, cells = np.unique(self.cells[indexes], return_inverse=True)
+        cells = cells.astype(np.int64)
+        if self.above is None:
+            return cells, Groups.of_cells(cells)
+        among = np.isin(self.above[0], known)
+        cell = np.searchsorted(known, self.above[0][among]).astype(np.int64)
+        return cells, Groups.above(cells, cell, self.above[1][among])
 
     def places(self) -> Floats | None:
         """Where each distinct value lies, in units of the range of the values held: float64; None where they are no numbers.
@@ -111,7 +118,7 @@ def holdings_of(
             return None
         raise MechanismError(NAME, f"no {'case' if of_cases else 'event'} has '{column}'; mend the policy or the log")
     values = table[column] if times is None else _gaps(log, times)
-    cells, topic = _cells(log, classes, of_cases=of_cases)
+    cells, topic, above = _cells(log, classes, of_cases=of_cases)
     distinct, codes = _coded(values)
     rows = np.arange(table.height) if times is None else _followers(log)
     codes, cells, topic = codes[rows], cells[rows], topic[rows]
@@ -119,7 +126,7 @@ def holdings_of(
         distinct, codes = pl.Series(TIMESTAMPS, [0], dtype=pl.Int64), np.zeros(len(rows), np.int64)
     if fill or times is not None:
         codes = _filled(codes, topic, noise, anywhere=times is not None)
-    held = Holdings(distinct, codes, rows.astype(np.int64), cells, topic)
+    held = Holdings(distinct, codes, rows.astype(np.int64), cells, topic, above)
     return held.only(codes >= 0)
 
 
@@ -161,17 +168,21 @@ def _filled(codes: Ints, topic: Ints, noise: Noise, *, anywhere: bool) -> Ints:
     return filled
 
 
-def _cells(log: EventLog, classes: Literal["variants", "prefixes"], *, of_cases: bool) -> tuple[Ints, Ints]:
-    """For each row of the table the cell and the topic of the value that it may have."""
+def _cells(
+    log: EventLog, classes: Literal["variants", "prefixes"], *, of_cases: bool
+) -> tuple[Ints, Ints, tuple[Ints, Ints] | None]:
+    """For each row of the table the cell and the topic of the value that it may have; and the classes above cells."""
     variants = variants_of(log)
     if of_cases:
-        return variants.of_case, np.zeros(log.cases.height, np.int64)
+        owner = np.repeat(np.arange(len(variants)), np.diff(variants.offsets))
+        above = (owner, _beginnings(variants)) if classes == "prefixes" else None
+        return variants.of_case, np.zeros(log.cases.height, np.int64), above
     step = np.arange(log.events.height) - np.repeat(log.offsets[:-1], np.diff(log.offsets))
     place = variants.offsets[variants.of_case[log.case_of]] + step
     activity = variants.codes[place].astype(np.int64)
     if classes == "prefixes":
-        return _beginnings(variants)[place], activity
-    return variants.of_case[log.case_of] * max(1, len(variants.alphabet)) + activity, activity
+        return _beginnings(variants)[place], activity, None
+    return variants.of_case[log.case_of] * max(1, len(variants.alphabet)) + activity, activity, None
 
 
 def _beginnings(variants: Variants) -> Ints:
