@@ -18,8 +18,8 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-SHARES: Final = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
-"""Which share of its values every cell gives up at least, tried in this order until all cells meet the aim."""
+SHARES: Final = (0.0, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8)
+"""Which share of its values every cell gives up at least, tried in this order until all groups meet the aim."""
 
 _GOLDEN: Final = (5**0.5 - 1) / 2
 _DRAWS: Final = 2**20
@@ -129,22 +129,25 @@ class Varied(Aim):
 def exchange(codes: Ints, cells: Ints, groups: Groups, aim: Aim, noise: Noise) -> Ints:
     """``codes`` in other cells, so that every group meets ``aim`` if that can be reached: int64, shape (n,).
 
-    ``cells``: int64, shape (n,), dense from 0. Each cell gives up the share that it (or the worst of its groups) lacks, or
-    that all give up at least if that is more; that share rises until every group meets the aim. What a cell gives up is
-    spread over its values, from a random start. Where even dealing everything anew does not reach the aim, that is what
-    comes back: the best that this knows.
+    ``cells``: int64, shape (n,), dense from 0. Each cell gives up the share that it (or the worst of its groups) lacks.
+    While some group misses the aim, its cells keep half as much of their own as before, and all others give a little to
+    the pool, so that it becomes more like the whole. What a cell gives up is spread over its values, from a random start.
+    Where even dealing everything anew does not reach the aim, that is what comes back: the best that this knows.
     """
     lacking = aim.lacking(aim.measure(codes, groups))
     if not lacking.any():
         return codes
-    worst = np.zeros(int(cells.max()) + 1)
-    np.maximum.at(worst, cells[groups.member], lacking[groups.group])
+    share = np.zeros(int(cells.max()) + 1)
+    np.maximum.at(share, cells[groups.member], lacking[groups.group])
     shuffled = noise.permutation(len(codes))
-    for least in SHARES[:-1]:
-        share = np.maximum(least, 1 - (1 - least) * (1 - worst))
+    for least in SHARES:
+        share = np.maximum(share, least)
         moved = deal(codes, cells, _given_up(codes, cells, share, shuffled, noise))
-        if not aim.lacking(aim.measure(moved, groups)).any():
+        misses = aim.lacking(aim.measure(moved, groups)) > 0
+        if not misses.any():
             return _settled(codes, moved, cells)
+        failing = np.unique(cells[groups.member[misses[groups.group]]])
+        share[failing] = (1 + share[failing]) / 2
     return _settled(codes, aim.dealt_anew(codes, cells), cells)
 
 
