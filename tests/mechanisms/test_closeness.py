@@ -210,3 +210,10 @@ def test_an_offer_says_how() -> None:
     assert (
         answer.why == "exchanges values of cycle times between classes until each class lies within 0.1 of all values"
     )
+
+
+def test_a_distance_that_is_t_but_for_rounding_holds() -> None:
+    """1 - 0.7 is a little more than 0.3 in floating point; found among 1,000 random logs."""
+    values = [False] * 7 + [True] * 3
+    log = with_values(log_of([["a"]] * 6 + [["b"]] + [["a"]] * 3), "case:x", values)
+    assert run_mechanism("kanon/closeness", log, t=0.3, attribute="case:x").cases.height == 10

@@ -49,19 +49,12 @@ Pass = Callable[[Draft], Draft]
 def classify_columns(draft: Draft) -> Draft:
     """Decide what happens to each declared attribute, and refuse columns that leave uncovered and unexplained."""
     policy = draft.policy
-    goals = tuple(_over_columns(goal, policy) for goal in policy.spec.guarantees)
+    goals = policy.goals()
     covered = frozenset(column for goal in goals for column in goal.over)
     attributes = tuple(_treated(name, rule, policy, covered) for name, rule in policy.spec.attributes.items())
     draft = replace(draft, goals=goals, attributes=attributes)
     exposed, causes = _exposures(draft, covered)
     return replace(draft, exposed=exposed, causes=(*draft.causes, *causes, *_unusable(draft, covered)))
-
-
-def _over_columns(goal: Guarantee, policy: Policy) -> Guarantee:
-    if "over" not in type(goal).model_fields:
-        attribute = getattr(goal, "attribute", None)
-        return goal if attribute is None else goal.model_copy(update={"attribute": policy.column(attribute)})
-    return goal.model_copy(update={"over": tuple(policy.column(name) for name in goal.over)})
 
 
 def _treated(name: str, rule: AttributeRule, policy: Policy, covered: frozenset[str]) -> Treated:

@@ -327,6 +327,16 @@ class Policy(Frozen):
         rule = self.rule(attribute)
         return {"control-flow": CONTROL_FLOW, "timestamp": TIMESTAMPS}.get(rule.role or "" if rule else "", attribute)
 
+    def goals(self) -> tuple[Guarantee, ...]:
+        """The guarantees, over columns instead of attribute names."""
+        return tuple(self._over_columns(goal) for goal in self.spec.guarantees)
+
+    def _over_columns(self, goal: Guarantee) -> Guarantee:
+        if "over" in type(goal).model_fields:
+            return goal.model_copy(update={"over": tuple(self.column(name) for name in goal.over)})
+        attribute = getattr(goal, "attribute", None)
+        return goal if attribute is None else goal.model_copy(update={"attribute": self.column(attribute)})
+
     def facts(self) -> Facts:
         """The declared public facts, all that planning may read."""
         assume = self.spec.assume

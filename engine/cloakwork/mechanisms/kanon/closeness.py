@@ -17,7 +17,7 @@ from cloakwork.guarantees import Guarantee, LDiversity, TCloseness
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.mechanisms.base import Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem, Undecided
-from cloakwork.mechanisms.kanon.exchange import Aim, Near, Varied, exchange
+from cloakwork.mechanisms.kanon.exchange import ROUNDING, Aim, Near, Varied, exchange
 from cloakwork.mechanisms.kanon.holdings import Holdings, Times, holdings_of, with_values
 from cloakwork.mechanisms.kanon.randomise import Randomiser, epsilon_for, least_t, randomiser_of
 from cloakwork.noise import Noise
@@ -115,9 +115,13 @@ class Closeness(Undecided):
         return Offer(params, f"exchanges values of {_called(params.column)} between classes until each class {how}")
 
     def lineage(self, params: ClosenessParams) -> Lineage:
-        """Reads the course of events and the attribute; one case can change which values any number of others get."""
+        """Reads the course of events and the attribute; one case can change which values any number of others get.
+
+        Where values are left out or filled in, it writes which of them are missing, too.
+        """
+        presence = {METADATA} if params.infeasible == "suppress" or params.missing == "fill" else set()
         return Lineage(
-            reads=frozenset({CONTROL_FLOW, params.column}), writes=frozenset({params.column}), stability=None
+            reads=frozenset({CONTROL_FLOW, params.column}), writes=frozenset({params.column, *presence}), stability=None
         )
 
     def rewrite(self, params: ClosenessParams, decision: Decision, noise: Noise) -> Rewrite:
@@ -243,9 +247,9 @@ def _exchanged_in(held: Holdings, rows: Ints, aim: Aim, noise: Noise) -> _Outcom
 def _infeasible(params: ClosenessParams, figures: NDArray[np.float64]) -> str:
     """What cannot be had, and what can: the worst of the ``figures`` that dealing everything anew came to."""
     if params.aim == "emd":
-        figure, said = math.ceil(figures.max() * 1e4) / 1e4, "the least t that the exchange reaches"
+        figure, said = math.ceil((figures.max() - ROUNDING) * 1e4) / 1e4, "the least t that the exchange reaches"
     elif params.aim == "entropy":
-        figure, said = math.floor(figures.min() * 1e4) / 1e4, "the largest l that the exchange reaches"
+        figure, said = math.floor((figures.min() + ROUNDING) * 1e4) / 1e4, "the largest l that the exchange reaches"
     else:
         figure, said = figures.min(), "the largest l that the exchange reaches"
     asked = f"{'t' if params.aim == 'emd' else 'l'} = {params.bound:g} is not reached over {params.classes}"

@@ -21,6 +21,9 @@ Bools = NDArray[np.bool_]
 SHARES: Final = (0.0, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8)
 """Which share of its values every cell gives up at least, tried in this order until all groups meet the aim."""
 
+ROUNDING: Final = 1e-10
+"""What floating-point sums may be off by; the independent checks allow ten times as much."""
+
 _GOLDEN: Final = (5**0.5 - 1) / 2
 _DRAWS: Final = 2**20
 
@@ -95,7 +98,8 @@ class Near(Aim):
 
     def lacking(self, figures: Floats) -> Floats:
         """A group that keeps a share ``t / distance`` and gets the rest from the whole is within ``t``: EMD is convex."""
-        return np.asarray(1 - self.t / np.maximum(figures, self.t), np.float64)
+        lacking = 1 - self.t / np.maximum(figures, self.t)
+        return np.where(figures <= self.t + ROUNDING, 0.0, lacking)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +120,8 @@ class Varied(Aim):
         return np.exp(np.bincount(group, -share * np.log(share)))
 
     def lacking(self, figures: Floats) -> Floats:
-        """The share of ``l`` that is missing; what floating-point sums are off by is not."""
-        return np.where(figures >= self.l * (1 - 1e-10), 0.0, np.maximum(1 - figures / self.l, 1e-9))
+        """The share of ``l`` that is missing."""
+        return np.where(figures >= self.l * (1 - ROUNDING), 0.0, 1 - figures / self.l)
 
     def dealt_anew(self, codes: Ints, cells: Ints) -> Ints:
         """For distinct values: as many different ones to each cell as can be given to all."""
