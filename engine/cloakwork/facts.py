@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
 
-from pydantic import AwareDatetime, Field, model_validator
+from pydantic import AwareDatetime, Field, JsonValue, model_validator
 
 from cloakwork.quantities import Duration, Frozen
 
@@ -44,6 +44,7 @@ class Facts(Frozen):
     None means "not declared". ``units_at_most`` is an upper bound on the number of units in the log;
     ``longest_case`` a bound on events per case (longer cases are truncated); ``longest_gap`` a bound on the time
     between two events of a case (longer gaps are clamped); ``grid`` the step to which time is rounded before noise.
+    ``domains``: all values that an attribute may have, by its name; ``ranges``: the least and the largest number.
     """
 
     unit: Unit = Unit()
@@ -54,3 +55,5 @@ class Facts(Frozen):
     longest_gap: Duration | None = None
     epoch: AwareDatetime = UNIX_EPOCH
     grid: Annotated[Duration, Field(gt=timedelta(0))] = timedelta(seconds=1)
+    domains: dict[str, tuple[JsonValue, ...]] = {}
+    ranges: dict[str, tuple[float, float]] = {}

@@ -66,8 +66,28 @@ class KAnonymity(Frozen):
         )
 
 
+def _classes(classes: str) -> str:
+    """Which released cases form a class, in plain words."""
+    return "take the same complete course of events" if classes == "variants" else "begin with the same events"
+
+
+def _values(attribute: str, classes: str) -> tuple[str, str]:
+    """The values that a class holds, in plain words, and all values that they are held against."""
+    if attribute.startswith("case:"):
+        return f"the values of '{attribute}'", "those of all released cases"
+    what = "times since the event before" if attribute == TIMESTAMPS else f"values of '{attribute}'"
+    where = "at the last of these events" if classes == "prefixes" else "at each activity"
+    return f"the {what} {where}", "those at all released events of that activity"
+
+
 class TCloseness(Frozen):
-    """Within each class the attribute's distribution is within t of its distribution over the whole release."""
+    """Within each class the attribute's distribution is within t of its distribution over the whole release.
+
+    For an attribute of events both are taken over events of one activity. ``emd``: the earth mover's distance; numbers lie
+    ``|x - y| / range`` apart, ``range`` over the whole release; any two different other values lie 1 apart; so t is in
+    (0, 1]. ``stochastic``: of the two probabilities of any outcome, given the class and given the whole, neither is more
+    than t times the other, t > 1.
+    """
 
     kind: Literal["t-closeness"]
     t: Annotated[Number, Field(gt=0, description="Largest distance between a class and the whole release")]
@@ -84,19 +104,28 @@ class TCloseness(Frozen):
 
     def sentence(self) -> str:
         """Say it to a person."""
-        return (
-            f"Knowing somebody's course of events shifts the distribution of '{self.attribute}' by at most {self.t:g} "
-            f"({self.distance} t-closeness over {self.classes})."
-        )
+        part, whole = _values(self.attribute, self.classes)
+        if self.distance == "stochastic":
+            means = (
+                f"{part} were randomised so that any outcome is at most {self.t:g} times as likely, and at least "
+                f"1/{self.t:g} times as likely, as among {whole}"
+            )
+        else:
+            means = f"{part} are distributed nearly like {whole}: the earth mover's distance is at most {self.t:g}"
+        return f"Among released cases that {_classes(self.classes)}, {means} ({self.distance} t-closeness over {self.classes})."
 
 
 class LDiversity(Frozen):
-    """Each class holds at least l well-represented values of the attribute."""
+    """Each class holds at least l well-represented values of the attribute, where it holds any.
+
+    ``distinct``: l different values. ``entropy``: exp(entropy of their shares) is at least l.
+    """
 
     kind: Literal["l-diversity"]
     l: Annotated[Number, Field(gt=1, description="Fewest values in a class")]  # noqa: E741 - the field's standard name
     attribute: Attribute
     variety: Annotated[Literal["distinct", "entropy"], Field(description="How values are counted")] = "distinct"
+    classes: Annotated[Literal["variants", "prefixes"], Field(description="Which cases form a class")] = "variants"
 
     @property
     def over(self) -> tuple[str, ...]:
@@ -105,7 +134,16 @@ class LDiversity(Frozen):
 
     def sentence(self) -> str:
         """Say it to a person."""
-        return f"Each group of indistinguishable cases holds at least {self.l:g} ({self.variety}) values of '{self.attribute}'."
+        part, _ = _values(self.attribute, self.classes)
+        many = (
+            f"are at least {math.ceil(self.l)} different ones"
+            if self.variety == "distinct"
+            else f"are at least as varied as {self.l:g} equally frequent ones would be"
+        )
+        return (
+            f"Among released cases that {_classes(self.classes)}, {part}, where there are any, {many} "
+            f"({self.variety} l-diversity over {self.classes})."
+        )
 
 
 Background = Literal["set", "multiset", "sequence", "relative"]

@@ -8,7 +8,15 @@ from cloakwork.engines.embedded import Embedded
 from cloakwork.errors import MechanismError
 from cloakwork.execute import fresh
 from cloakwork.facts import Facts, Unit
-from cloakwork.guarantees import ConfidenceBound, DifferentialPrivacy, Guarantee, KAnonymity, MetricPrivacy
+from cloakwork.guarantees import (
+    ConfidenceBound,
+    DifferentialPrivacy,
+    Guarantee,
+    KAnonymity,
+    LDiversity,
+    MetricPrivacy,
+    TCloseness,
+)
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.base import Mechanism, Refusal
@@ -23,9 +31,9 @@ def run_mechanism(name: str, log: EventLog, *, noise: Noise | None = None, **par
 
     ``params`` may be the mechanism's own parameters in full, or what a policy would say: ``epsilon`` and ``delta``
     (differential privacy over the control flow, or over timestamps for ``timestamps/*``), ``epsilon`` and ``shift``
-    (metric privacy), ``k`` and ``scope`` (k-anonymity), ``L``, ``K``, ``C``, ``background`` ... (confidence bound), beside
-    declared facts (``longest_case``, ``window``, ``longest_gap``, ``grid``, ``max_cases`` ...). Raises MechanismError
-    where the mechanism refuses.
+    (metric privacy), ``k`` and ``scope`` (k-anonymity), ``t`` or ``l`` and ``attribute`` (t-closeness, l-diversity),
+    ``L``, ``K``, ``C``, ``background`` ... (confidence bound), beside declared facts (``longest_case``, ``window``,
+    ``longest_gap``, ``grid``, ``max_cases``, ``domains`` ...). Raises MechanismError where the mechanism refuses.
 
     >>> log = EventLog.empty()
     >>> run_mechanism("variants/threshold", log, epsilon=1.0, delta=1e-6).cases.height
@@ -88,6 +96,10 @@ def _goal(name: str, rest: dict[str, Any]) -> tuple[Guarantee, dict[str, Any]]:
     """The guarantee that ``rest`` describes, and the options that remain."""
     if name == "kanon/tlkc" or {"L", "K"} <= rest.keys():
         return _of(ConfidenceBound, {"kind": "confidence-bound"}, rest)
+    if "t" in rest:
+        return _of(TCloseness, {"kind": "t-closeness"}, rest)
+    if "l" in rest:
+        return _of(LDiversity, {"kind": "l-diversity"}, rest)
     if "k" in rest or name.startswith("kanon/"):
         return _of(KAnonymity, {"kind": "k-anonymity"}, rest)
     if "shift" in rest:

@@ -3,17 +3,19 @@
 from datetime import UTC, datetime, timedelta
 
 from cloakwork.facts import Facts, Unit, Window
-from cloakwork.guarantees import ConfidenceBound, DifferentialPrivacy, KAnonymity, MetricPrivacy
+from cloakwork.guarantees import ConfidenceBound, DifferentialPrivacy, KAnonymity, MetricPrivacy, TCloseness
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.mechanisms.kanon.a_star import AStar
 from cloakwork.mechanisms.kanon.auto import Auto
 from cloakwork.mechanisms.kanon.best_first import BestFirst
+from cloakwork.mechanisms.kanon.closeness import Closeness
 from cloakwork.mechanisms.kanon.optimal import Optimal
 from cloakwork.mechanisms.kanon.pretsa import Pretsa
 from cloakwork.mechanisms.kanon.tlkc import Tlkc
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.mechanisms.variants.threshold import VariantThreshold
 from contracts.mechanism_contract import MechanismContract
+from contracts.sample_logs import RESOURCE
 
 
 class TestPretsa(MechanismContract):
@@ -65,6 +67,19 @@ class TestTlkcOfPersons(MechanismContract):
     mechanism = Tlkc()
     goals = (ConfidenceBound(kind="confidence-bound", L=2, K=4, C=0.9, attribute="case:row"),)
     facts = Facts(unit=Unit(attribute="case:row", max_cases=2))
+    may_refuse_logs = True
+
+
+class TestCloseness(MechanismContract):
+    mechanism = Closeness()
+    goals = (
+        TCloseness(kind="t-closeness", t=0.95, attribute=RESOURCE),
+        TCloseness(kind="t-closeness", t=0.6, attribute="case:row", classes="prefixes"),
+        TCloseness(kind="t-closeness", t=0.2, attribute=TIMESTAMPS),
+        TCloseness(kind="t-closeness", t=1.5, attribute=TIMESTAMPS, distance="stochastic", classes="prefixes"),
+        TCloseness(kind="t-closeness", t=2, attribute=RESOURCE, distance="stochastic"),
+    )
+    facts = Facts(longest_gap=timedelta(days=1), domains={RESOURCE: ("r1", "r2", "r3")})
     may_refuse_logs = True
 
 

@@ -1,4 +1,4 @@
-"""The examples in docs/python.md run as they stand."""
+"""The examples in docs/python.md and docs/closeness.md run as they stand."""
 
 import re
 from pathlib import Path
@@ -7,18 +7,35 @@ import pytest
 
 from conftest import ROOT
 
-BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "python.md").read_text("utf-8"), re.S)
+
+def blocks(page: str) -> list[str]:
+    """The Python on one page of the documentation."""
+    return re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text("utf-8"), re.S)
 
 
-def test_python_page_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """All blocks in order, in one namespace, from a folder that looks like the checkout."""
-    pytest.importorskip("pm4py", reason="pm4py is not installed (extra: mining)")
-    for folder in ("policies", "examples"):
-        (tmp_path / folder).symlink_to(ROOT / folder)
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A folder that looks like the checkout, to work in."""
+    for name in ("policies", "examples"):
+        (tmp_path / name).symlink_to(ROOT / name)
     monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_python_page_runs(folder: Path) -> None:
+    """All blocks in order, in one namespace."""
+    pytest.importorskip("pm4py", reason="pm4py is not installed (extra: mining)")
     namespace: dict[str, object] = {}
-    assert len(BLOCKS) == 3
-    for block in BLOCKS:
+    assert len(blocks("python.md")) == 3
+    for block in blocks("python.md"):
         exec(block, namespace)  # what the page tells people to type
     assert namespace["dfg"]
-    assert (tmp_path / "my-release" / "statement.json").exists()
+    assert (folder / "my-release" / "statement.json").exists()
+
+
+@pytest.mark.usefixtures("folder")
+def test_closeness_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its one example, with the figures that it says it prints."""
+    (block,) = blocks("closeness.md")
+    exec(block, {})  # what the page tells people to type
+    assert re.search(r"smallest group holds \d+ .*\n.*farthest group lies 0\.0\d* from", capsys.readouterr().out)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cloakwork.checks import confidence_bound, k_anonymity
+from cloakwork.checks import confidence_bound, k_anonymity, l_diversity, t_closeness
 from cloakwork.facts import Unit
 from cloakwork.guarantees import Guarantee
 from cloakwork.log.eventlog import EventLog
@@ -18,7 +18,7 @@ class Observation:
     seen: str
 
 
-Checker = Callable[[EventLog, Any, Unit], Observation]
+Checker = Callable[[EventLog, Any, Unit], Observation | None]
 
 
 def _k_anonymity(log: EventLog, guarantee: Any, unit: Unit) -> Observation:
@@ -39,11 +39,32 @@ def _confidence_bound(log: EventLog, guarantee: Any, unit: Unit) -> Observation:
     return Observation(holds, f"knowledge of up to {guarantee.L} events fits at least {found.smallest} {counted}{told}")
 
 
+def _t_closeness(log: EventLog, guarantee: Any, unit: Unit) -> Observation | None:
+    if guarantee.distance != "emd":
+        return None
+    far = t_closeness.farthest_group(log, guarantee)
+    if far is None:
+        return Observation(True, f"the log holds no value of '{guarantee.attribute}'")
+    seen = f"the farthest group lies {t_closeness.rounded_up(far):g} from all values"
+    return Observation(far <= guarantee.t + t_closeness.TOLERANCE, seen)
+
+
+def _l_diversity(log: EventLog, guarantee: Any, unit: Unit) -> Observation:
+    variety = l_diversity.least_variety(log, guarantee)
+    if variety is None:
+        return Observation(True, f"the log holds no value of '{guarantee.attribute}'")
+    counted = "different values" if guarantee.variety == "distinct" else "values, by their entropy"
+    return Observation(l_diversity.holds(variety, guarantee), f"the least varied group holds {variety:.4g} {counted}")
+
+
 CHECKERS: Final[Mapping[str, Checker]] = {
     "k-anonymity": _k_anonymity,
     "confidence-bound": _confidence_bound,
+    "t-closeness": _t_closeness,
+    "l-diversity": _l_diversity,
 }
-"""Kind of guarantee to its checker; a kind that is not here cannot be measured on one release."""
+"""Kind of guarantee to its checker; a kind that is not here, or whose checker gives None, cannot be measured on one
+release."""
 
 
 def measure(log: EventLog, guarantee: Guarantee, unit: Unit) -> Observation | None:

@@ -20,6 +20,7 @@ OURS: Final[Mapping[str, str]] = {
     "kanon/pretsa": "cloakwork.mechanisms.kanon.pretsa:Pretsa",
     "kanon/generalise": "cloakwork.mechanisms.kanon.generalise:Generalise",
     "kanon/tlkc": "cloakwork.mechanisms.kanon.tlkc:Tlkc",
+    "kanon/closeness": "cloakwork.mechanisms.kanon.closeness:Closeness",
     "variants/threshold": "cloakwork.mechanisms.variants.threshold:VariantThreshold",
     "timestamps/laplace": "cloakwork.mechanisms.timestamps.laplace:TimestampLaplace",
     "attributes/redact": "cloakwork.mechanisms.attributes.redact:Redact",

@@ -19,8 +19,6 @@ from cloakwork.policy.model import Mechanisms
 Catalogue = Mapping[str, Mechanism[Any]]
 
 PLANNED: Final[Mapping[str, str]] = {
-    "t-closeness": "kanon/closeness",
-    "l-diversity": "kanon/closeness",
     "local-dp": "attributes/randomised-response and attributes/bounded-laplace",
 }
 """Guarantees that the language knows and this version cannot give yet, with the mechanisms that will."""

@@ -11,7 +11,15 @@ from cloakwork.accounting.events import cost, naive
 from cloakwork.budget import Currency
 from cloakwork.errors import Cause
 from cloakwork.facts import Facts
-from cloakwork.guarantees import ConfidenceBound, DifferentialPrivacy, Guarantee, KAnonymity, MetricPrivacy
+from cloakwork.guarantees import (
+    ConfidenceBound,
+    DifferentialPrivacy,
+    Guarantee,
+    KAnonymity,
+    LDiversity,
+    MetricPrivacy,
+    TCloseness,
+)
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.plan.model import Claim, Step
 from cloakwork.privacy_event import Composed, PrivacyEvent
@@ -117,6 +125,8 @@ def _derived(index: int, goal: Guarantee, case: _Case) -> Claim | list[Cause]:
         outcome = _k_anonymity(index, goal, case)
     elif isinstance(goal, ConfidenceBound):
         outcome = _confidence_bound(index, goal, case)
+    elif isinstance(goal, TCloseness | LDiversity):
+        outcome = _values_in_classes(index, goal, case)
     elif isinstance(goal, DifferentialPrivacy) and goal.neighbours == "unbounded":
         outcome = _unconditional(goal, case)
     elif isinstance(goal, DifferentialPrivacy | MetricPrivacy):
@@ -210,6 +220,45 @@ def _not_served(index: int, goal: Guarantee, case: _Case, columns: Sequence[str]
         elif state.measured:
             by, counted = case.steps[state.writer].mechanism, "k" if goal.kind == "k-anonymity" else goal.kind
             yield f"{by} runs after a noisy release: {counted} would count released rows, not the cases of the source log"
+
+
+def _values_in_classes(index: int, goal: TCloseness | LDiversity, case: _Case) -> Claim | list[str]:
+    """The last step to write the attribute was chosen for the goal, and the classes are no others afterwards."""
+    reasons = list(_not_served(index, goal, case))
+    if reasons:
+        return reasons
+    writer = _writer_of(goal.attribute, case)
+    courses = case.flow.columns[CONTROL_FLOW].writer
+    if courses is not None and courses > writer:
+        return [
+            f"{case.steps[courses].mechanism} changes which cases form a class after {case.steps[writer].mechanism}"
+        ]
+    by, promised = case.steps[writer].mechanism, isinstance(goal, TCloseness) and goal.distance == "stochastic"
+    what = "cycle times" if goal.attribute == TIMESTAMPS else f"'{goal.attribute}'"
+    checked = (
+        f"it follows from the noise with which {by} replaces each value, and cannot be seen on one release"
+        if promised
+        else "an independent check measures every class on the released log; one that fails stops the release"
+    )
+    return Claim(
+        guarantee=goal,
+        sentence=goal.sentence(),
+        basis="derived" if promised else "derived and measured",
+        derivation=(
+            f"{by} is the last step to write {what}, and no step changes the control flow after it",
+            checked,
+        ),
+        assumptions=tuple(_of_classes(goal, case)),
+    )
+
+
+def _of_classes(goal: TCloseness | LDiversity, case: _Case) -> Iterator[str]:
+    """What a claim about classes rests on."""
+    yield "whoever reads the release knows which course of events somebody took, and none of the values"
+    if goal.attribute == TIMESTAMPS:
+        yield f"every case starts at {case.facts.epoch:%Y-%m-%d}, so when cases took place is not released"
+    elif isinstance(goal, TCloseness) and goal.distance == "stochastic":
+        yield f"the values that '{goal.attribute}' may have are declared, not taken from the log"
 
 
 def _writer_of(column: str, case: _Case) -> int:

@@ -10,7 +10,7 @@ from cloakwork.errors import Cause
 from cloakwork.facts import Facts
 from cloakwork.guarantees import ConfidenceBound, DifferentialPrivacy, Guarantee, KAnonymity, LocalDP, MetricPrivacy
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.log.eventlog import CASE_ID
+from cloakwork.log.eventlog import CASE_ID, CASE_PREFIX
 from cloakwork.mechanisms.attributes.redact import RedactParams, Treatment
 from cloakwork.mechanisms.bound import BoundParams
 from cloakwork.mechanisms.kanon.generalise import MOST_COMBINATIONS, GeneraliseParams, QuasiIdentifier
@@ -50,19 +50,12 @@ Pass = Callable[[Draft], Draft]
 def classify_columns(draft: Draft) -> Draft:
     """Decide what happens to each declared attribute, and refuse columns that leave uncovered and unexplained."""
     policy = draft.policy
-    goals = tuple(_over_columns(goal, policy) for goal in policy.spec.guarantees)
+    goals = policy.goals()
     covered = frozenset(column for goal in goals for column in goal.over)
     attributes = tuple(_treated(name, rule, policy, goals) for name, rule in policy.spec.attributes.items())
     draft = replace(draft, goals=goals, attributes=attributes)
     exposed, causes = _exposures(draft, covered)
     return replace(draft, exposed=exposed, causes=(*draft.causes, *causes, *_unusable(draft, covered)))
-
-
-def _over_columns(goal: Guarantee, policy: Policy) -> Guarantee:
-    if "over" in type(goal).model_fields:
-        return goal.model_copy(update={"over": tuple(policy.column(name) for name in goal.over)})
-    attribute = getattr(goal, "attribute", None)
-    return goal if attribute is None else goal.model_copy(update={"attribute": policy.column(attribute)})
 
 
 def _treated(name: str, rule: AttributeRule, policy: Policy, goals: Sequence[Guarantee]) -> Treated:
@@ -245,7 +238,8 @@ def _treatment(item: Treated, rule: AttributeRule, dataset: str) -> Treatment:
 
 
 def order_steps(draft: Draft) -> Draft:
-    """Run a step that makes new cases before those that change cases, and a writer of a column before its readers."""
+    """Run a step that makes new cases before those that change cases, and a writer of a column before its readers; what
+    protects an attribute's values comes last, after the policy's treatment of them."""
     return replace(draft, steps=tuple(sorted(draft.steps, key=_rank)))
 
 
@@ -254,7 +248,10 @@ def _rank(step: Step) -> int:
         return 0
     if step.lineage.generates:
         return 1
-    return 2 if CONTROL_FLOW in step.lineage.writes else 3
+    if CONTROL_FLOW in step.lineage.writes:
+        return 2
+    protects = step.goals and step.lineage.writes - {TIMESTAMPS, METADATA}
+    return 4 if protects else 3
 
 
 def charge_budget(draft: Draft) -> Draft:
@@ -331,11 +328,14 @@ def warn(draft: Draft) -> Draft:
 def _warnings(draft: Draft) -> Iterator[str]:
     goals, policy = draft.goals, draft.policy
     kanon = [goal for goal in goals if isinstance(goal, KAnonymity)]
-    bounds_values = any(goal.kind in ("t-closeness", "l-diversity", "confidence-bound") for goal in goals)
+    on_values = [goal for goal in goals if goal.kind in ("t-closeness", "l-diversity", "confidence-bound")]
+    bounded = frozenset(column for goal in on_values for column in goal.over)
     sensitive = [
-        i.attribute for i in draft.attributes if i.treatment in RELEASED and _role(policy, i.attribute) == "sensitive"
+        i.attribute
+        for i in draft.attributes
+        if i.treatment in RELEASED and _role(policy, i.attribute) == "sensitive" and i.column not in bounded
     ]
-    if kanon and sensitive and not bounds_values:
+    if kanon and sensitive:
         yield (
             f"k-anonymity says nothing about values: a group of indistinguishable cases may share one value of "
             f"{', '.join(sensitive)} (homogeneity); add t-closeness or l-diversity, or drop it"
@@ -346,11 +346,25 @@ def _warnings(draft: Draft) -> Iterator[str]:
         yield "two releases of one dataset with a confidence bound can be intersected; the ledger counts them"
     if kanon and any(item.column != METADATA for item in draft.exposed):
         yield "events that k-anonymisation inserts have no attributes and no raw time: exposed columns show which those are"
+    if kanon and (lacking := sorted(_columns_with_gaps(draft))):
+        yield (
+            f"events that k-anonymisation inserts have no value of {', '.join(lacking)}, which shows which those are; "
+            f"'missing: fill' under mechanisms.parameters gives them one"
+        )
     if any(goal.count == "cases" for goal in kanon) and draft.facts.unit.attribute is not None:
         yield f"k counts cases, while one unit ({draft.facts.unit.attribute}) may own several: use count: units"
     for item in draft.attributes:
         if item.treatment == "pseudonymise":
             yield f"pseudonyms of '{item.attribute}' keep their frequencies: a value known to be common can be recognised"
+
+
+def _columns_with_gaps(draft: Draft) -> Iterator[str]:
+    """The attributes of events whose values are protected and not filled in."""
+    for step in draft.steps:
+        column = str(step.params.get("column", ""))
+        of_events = column in step.lineage.writes - {TIMESTAMPS} and not column.startswith(CASE_PREFIX)
+        if of_events and step.params.get("missing") == "keep":
+            yield f"'{column}'"
 
 
 def _role(policy: Policy, attribute: str) -> str | None:

@@ -23,7 +23,7 @@ def explain(policy: Policy) -> tuple[Section, ...]:
     sections = (
         Section("What this is", tuple(_identity(policy))),
         Section("Who is protected", tuple(_unit(policy))),
-        Section("What every release guarantees", tuple(goal.sentence() for goal in policy.spec.guarantees)),
+        Section("What every release guarantees", tuple(goal.sentence() for goal in policy.goals())),
         Section("What stays exposed, and why", tuple(_exposed(policy))),
         Section("What happens to each attribute", tuple(_attributes(policy))),
         Section("What it may cost", tuple(_budget(policy))),

@@ -33,11 +33,12 @@ def lint(policy: Policy) -> tuple[Advice, ...]:
 
 def values_in_groups(policy: Policy) -> Iterator[Advice]:
     """k-anonymity alone says nothing about values."""
-    bounded = any(goal.kind in ("t-closeness", "l-diversity", "confidence-bound") for goal in policy.spec.guarantees)
-    if bounded or not any(isinstance(goal, KAnonymity) for goal in policy.spec.guarantees):
+    on_values = [g for g in policy.spec.guarantees if g.kind in ("t-closeness", "l-diversity", "confidence-bound")]
+    bounded = {name for goal in on_values for name in goal.over}
+    if not any(isinstance(goal, KAnonymity) for goal in policy.spec.guarantees):
         return
     for name, rule in policy.spec.attributes.items():
-        if rule.role == "sensitive" and is_released(policy, name):
+        if rule.role == "sensitive" and is_released(policy, name) and name not in bounded:
             message = (
                 f"'{name}' is sensitive and released beside k-anonymity alone: a group of cases that look alike may "
                 "share one value (homogeneity); add t-closeness or l-diversity, or drop it"

@@ -92,6 +92,10 @@ class AttributeRule(Frozen):
     domain: Annotated[
         tuple[JsonValue, ...] | None, Field(min_length=1, description="All values that may occur, declared public")
     ] = None
+    range: Annotated[
+        tuple[Number, ...] | None,
+        Field(min_length=2, max_length=2, description="Least and largest number that may occur, declared public"),
+    ] = None
     link: Annotated[Flag, Field(description="Give one value the same pseudonym in every release of the dataset")] = (
         False
     )
@@ -118,6 +122,8 @@ class AttributeRule(Frozen):
         if not self._may_coarsen and not (self.hierarchy is None and self.bins is None):
             name = "bins" if self.hierarchy is None else "hierarchy"
             raise ValueError(f"{name} belongs to treatment: generalise, or to role: quasi-identifier")
+        if self.range is not None and (self.domain is not None or self.range[0] >= self.range[1]):
+            raise ValueError("range must be two ascending numbers, and stands in place of a domain")
         if self.link and self.treatment != "pseudonymise":
             raise ValueError("link belongs to treatment: pseudonymise")
         if self.treatment in ("pseudonymise", "generalise") and self.role in ("control-flow", "timestamp"):
@@ -327,10 +333,26 @@ class Policy(Frozen):
         rule = self.rule(attribute)
         return {"control-flow": CONTROL_FLOW, "timestamp": TIMESTAMPS}.get(rule.role or "" if rule else "", attribute)
 
+    def goals(self) -> tuple[Guarantee, ...]:
+        """The guarantees, over columns instead of attribute names."""
+        return tuple(self._over_columns(goal) for goal in self.spec.guarantees)
+
+    def _over_columns(self, goal: Guarantee) -> Guarantee:
+        if "over" in type(goal).model_fields:
+            return goal.model_copy(update={"over": tuple(self.column(name) for name in goal.over)})
+        attribute = getattr(goal, "attribute", None)
+        return goal if attribute is None else goal.model_copy(update={"attribute": self.column(attribute)})
+
     def facts(self) -> Facts:
         """The declared public facts, all that planning may read."""
         assume = self.spec.assume
-        return Facts(unit=self.spec.unit, **{name: getattr(assume, name) for name in Assume.model_fields})
+        rules = self.spec.attributes.items()
+        return Facts(
+            unit=self.spec.unit,
+            domains={name: rule.domain for name, rule in rules if rule.domain is not None},
+            ranges={name: (rule.range[0], rule.range[1]) for name, rule in rules if rule.range is not None},
+            **{name: getattr(assume, name) for name in Assume.model_fields},
+        )
 
 
 KNOWN_MECHANISMS: Final = frozenset(

@@ -272,10 +272,10 @@ def _measured(log: Path, plan: Plan) -> Iterator[Check]:
         yield Check(False, f"{log.name}: cannot be read as an event log: {_first_line(error)}")
         return
     for guarantee in measurable:
-        yield _measured_again(released, guarantee)
+        yield from _measured_again(released, guarantee)
 
 
-def _measured_again(released: "EventLog", guarantee: "Guarantee") -> Check:
+def _measured_again(released: "EventLog", guarantee: "Guarantee") -> Iterator[Check]:
     """Units are counted as cases: a unit owns at least one, so fewer than k cases are fewer than k units."""
     from cloakwork.checks.measure import measure
     from cloakwork.facts import Unit
@@ -283,9 +283,10 @@ def _measured_again(released: "EventLog", guarantee: "Guarantee") -> Check:
     try:
         found = measure(released, guarantee, Unit())
     except GuaranteeBroken as error:
-        return Check(False, f"measured again: {brief(guarantee)}: {error.observed}")
-    assert found is not None  # noqa: S101 - its kind has a checker
-    return Check(found.holds, f"measured again: {brief(guarantee)}: {found.seen}")
+        yield Check(False, f"measured again: {brief(guarantee)}: {error.observed}")
+        return
+    if found is not None:
+        yield Check(found.holds, f"measured again: {brief(guarantee)}: {found.seen}")
 
 
 def _first_line(error: BaseException) -> str:

@@ -46,8 +46,9 @@ class Auto(Anonymiser[AutoParams]):
     """Run what the size of the problem allows, keep the answer that changes least, and report all of them.
 
     Where k counts cases, identical cases may move to different variants (``kanon/optimal`` alone uses that): which of
-    them goes where is drawn at random. Which algorithms run follows from the number of variants and the time limit alone; which answer is kept, from their
-    distances. Both depend on nothing but the control flow, which every claim beside k-anonymity takes as known.
+    them goes where is drawn at random. Which algorithms run follows from the number of variants and the time limit
+    alone; which answer is kept, from their distances. Both depend on nothing but the control flow, which every claim
+    beside k-anonymity takes as known.
     """
 
     name: ClassVar[str] = "kanon/auto"

@@ -1,0 +1,259 @@
+"""t-closeness and l-diversity of an attribute: values move between classes, the courses of events stay as they are."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, ClassVar, Final, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from pydantic import AwareDatetime, Field, JsonValue, ValidationError
+
+from cloakwork.errors import MechanismError
+from cloakwork.facts import UNIX_EPOCH, Facts
+from cloakwork.guarantees import Guarantee, LDiversity, TCloseness
+from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
+from cloakwork.log.eventlog import CASE_ID, EventLog
+from cloakwork.mechanisms.base import Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem, Undecided
+from cloakwork.mechanisms.kanon.exchange import ROUNDING, Aim, Near, Varied, exchange
+from cloakwork.mechanisms.kanon.holdings import Holdings, Times, holdings_of, with_values
+from cloakwork.mechanisms.kanon.randomise import Randomiser, epsilon_for, least_t, randomiser_of
+from cloakwork.noise import Noise
+from cloakwork.progress import say
+from cloakwork.quantities import Duration, Frozen
+
+Ints = NDArray[np.int64]
+
+NAME: Final = "kanon/closeness"
+_OPTIONS: Final = ("infeasible", "missing", "step")
+
+
+class ClosenessParams(Frozen):
+    """What the guarantee asks for, and how.
+
+    ``column``: the attribute (``timestamps``: cycle times); ``classes``: complete courses, or their beginnings; ``aim`` and
+    ``bound``: within ``bound`` = t by ``emd`` or ``stochastic``, or at least ``bound`` = l values, ``distinct`` or by
+    ``entropy``. ``infeasible``: what happens to classes that cannot be brought there. ``missing``: whether events without a
+    value, at activities that have some, keep none or are given one. ``domain``, ``range``, ``step``: for ``stochastic``, all
+    values that there may be, or the least and largest number and what they are rounded to. ``epoch``, ``grid``: for
+    cycle times, when every case starts, and what they are rounded to.
+    """
+
+    column: str
+    classes: Literal["variants", "prefixes"]
+    aim: Literal["emd", "stochastic", "distinct", "entropy"]
+    bound: Annotated[float, Field(gt=0)]
+    infeasible: Annotated[
+        Literal["refuse", "suppress"], Field(description="refuse the log, or leave out the values of such classes")
+    ] = "refuse"
+    missing: Annotated[
+        Literal["keep", "fill"], Field(description="keep missing values missing, or fill in some of the same activity")
+    ] = "keep"
+    domain: tuple[JsonValue, ...] | None = None
+    range: tuple[float, float] | None = None
+    step: Annotated[float, Field(gt=0)] = 1.0
+    epoch: AwareDatetime = UNIX_EPOCH
+    grid: Duration
+
+
+class Closeness(Undecided):
+    """t-closeness (by the earth mover's distance, or stochastic) and l-diversity of one attribute.
+
+    **emd, l-diversity.** Classes give a share of their values of each activity into a pool, which is dealt out again evenly
+    (``exchange``); every activity keeps exactly the values that it had. **stochastic.** Each value passes a randomiser of
+    the declared domain whose epsilon follows from t and the size of the smallest class (``randomise``).
+
+    Values of cases move between complete courses, and the beginnings of courses, which lie inside one another, are judged;
+    dealing evenly to courses deals evenly to what they begin with. For ``stochastic``, the smallest class is then sought
+    among complete courses: no beginning has fewer cases than each of the courses that begin so.
+
+    **Cycle times** are the times between neighbouring events. An event without a time (inserted by a k-anonymiser) is
+    given one of its activity's; then times are added up again, every case starting at the declared epoch. So when
+    cases took place is gone; the order of events stays.
+
+    **Edge cases.** Empty log, no values, one class only, one value only: unchanged. A class that holds fewer values than it
+    takes (one case, say): refused with the best that is reached, or its values are left out.
+    """
+
+    name: ClassVar[str] = NAME
+    summary: ClassVar[str] = "Exchanges attribute values between classes of cases until no class stands out."
+    proof: ClassVar[Proof] = "proved"
+    theorem: ClassVar[Theorem] = Theorem(
+        statement="In the release, the values of every class and activity are within t of all values of that activity, or as "
+        "varied as l; or (stochastic) no outcome is more than t times as likely, or as unlikely, given the class.",
+        source="definitions: Li, Li and Venkatasubramanian, ICDE 2007; Machanavajjhala et al., ICDE 2006; stochastic: after "
+        "Domingo-Ferrer and Soria-Comas, Knowledge-Based Systems 2015, epsilon proved in randomise.epsilon_for",
+    )
+    Params = ClosenessParams
+
+    def offer(
+        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
+    ) -> Offer[ClosenessParams] | Refusal:
+        """Meet t-closeness or l-diversity of any attribute, cycle times included."""
+        if not isinstance(goal, TCloseness | LDiversity):
+            return Refusal("never", "it bounds what a class of cases reveals about values, nothing else")
+        if goal.attribute in (CONTROL_FLOW, METADATA, CASE_ID):
+            return Refusal("never", "it protects values that events or cases have beside their course of events")
+        if own := sorted(set(options) - set(_OPTIONS)):
+            return Refusal("misconfigured", f"unknown option {', '.join(own)}; it knows {', '.join(_OPTIONS)}")
+        aim, bound = (goal.distance, goal.t) if isinstance(goal, TCloseness) else (goal.variety, goal.l)
+        given = {**options, "column": goal.attribute, "classes": goal.classes, "aim": aim, "bound": bound}
+        try:
+            params = ClosenessParams.model_validate({**given, "epoch": facts.epoch, "grid": facts.grid})
+        except ValidationError as error:
+            first = error.errors()[0]
+            return Refusal("misconfigured", f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
+        if params.column == TIMESTAMPS and params.infeasible == "suppress":
+            return Refusal(
+                "misconfigured", "infeasible: suppress would leave events without a time; cycle times need one"
+            )
+        if aim == "stochastic":
+            return _offer_stochastic(params, facts)
+        how = f"lies within {bound:g} of all values" if aim == "emd" else f"holds {bound:g} ({aim}) of them"
+        return Offer(params, f"exchanges values of {_called(params.column)} between classes until each class {how}")
+
+    def lineage(self, params: ClosenessParams) -> Lineage:
+        """Reads the course of events and the attribute; one case can change which values any number of others get.
+
+        Where values are left out or filled in, it writes which of them are missing, too.
+        """
+        presence = {METADATA} if params.infeasible == "suppress" or params.missing == "fill" else set()
+        return Lineage(
+            reads=frozenset({CONTROL_FLOW, params.column}), writes=frozenset({params.column, *presence}), stability=None
+        )
+
+    def rewrite(self, params: ClosenessParams, decision: Decision, noise: Noise) -> Rewrite:
+        """Give every class its values; needs all cases at once."""
+        return MapCases(lambda log: _protected(log, params, noise))
+
+
+def _called(column: str) -> str:
+    return "cycle times" if column == TIMESTAMPS else f"'{column}'"
+
+
+def _offer_stochastic(params: ClosenessParams, facts: Facts) -> Offer[ClosenessParams] | Refusal:
+    """Values are randomised over what the policy declares, never over what the log holds."""
+    if params.bound <= 1:
+        reason = "stochastic t bounds a ratio of probabilities, so it must be above 1; how close to 1 is up to you"
+        return Refusal("misconfigured", reason)
+    if params.column == TIMESTAMPS:
+        if facts.longest_gap is None:
+            missing = ("assume.longest_gap",)
+            return Refusal("needs", "noise on cycle times needs a public bound on them", missing)
+        params = params.model_copy(update={"range": (0.0, float(max(1, -(-facts.longest_gap // params.grid))))})
+    else:
+        domain, between = facts.domains.get(params.column), facts.ranges.get(params.column)
+        if domain is None and between is None:
+            missing = (f"domain or range of '{params.column}' under spec.attributes",)
+            return Refusal("needs", "values are randomised over all that there may be, which must be public", missing)
+        params = params.model_copy(update={"domain": domain, "range": between})
+    if params.range is not None:
+        low, high, step = (Fraction(str(figure)) for figure in (*params.range, params.step))
+        if (high - low) % step:
+            return Refusal("misconfigured", f"the range must be a whole number of steps of {params.step:g}")
+        least = least_t(int((high - low) / step))
+        if params.bound < least:
+            return Refusal(
+                "misconfigured", f"noise for so small a t cannot be drawn; the least feasible t is {least:.12g}"
+            )
+    return Offer(
+        params, f"randomises each value of {_called(params.column)} so that no class makes an outcome likelier"
+    )
+
+
+def _protected(log: EventLog, params: ClosenessParams, noise: Noise) -> EventLog:
+    """The log with the values of ``params.column`` that every class may show."""
+    times = Times(params.epoch, params.grid) if params.column == TIMESTAMPS else None
+    held = holdings_of(log, params.column, params.classes, times, fill=params.missing == "fill", noise=noise)
+    if held is None:
+        return log
+    randomiser = _randomiser(params, held)
+    if randomiser is not None:
+        return with_values(log, params.column, held, _randomised(held, params.bound, randomiser, noise), times)
+    kept, codes = _exchanged(held, params, noise)
+    say(f"{params.column}: {int((codes != held.codes).sum())} of {len(codes)} values changed places")
+    return with_values(log, params.column, held.only(kept), held.distinct.gather(codes[kept]), times)
+
+
+def _randomiser(params: ClosenessParams, held: Holdings) -> Randomiser | None:
+    if params.aim != "stochastic":
+        return None
+    return randomiser_of(held.distinct, params.domain, params.range, params.step)
+
+
+def _randomised(held: Holdings, t: float, randomiser: Randomiser, noise: Noise) -> pl.Series:
+    """Each value randomised, activity by activity, with the epsilon that its smallest class asks for."""
+    none = np.zeros(0, np.int64)
+    parts = [randomiser(none, math.inf, noise)]
+    for rows in held.topics:
+        sizes = np.unique(held.cells[rows], return_counts=True)[1]
+        parts.append(randomiser(held.codes[rows], epsilon_for(t, sizes), noise))
+    order = np.argsort(np.concatenate([none, *held.topics]), kind="stable")
+    return pl.concat(parts).gather(order)
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What one activity's exchange came to: its codes, which of them stand in groups that miss the aim, and their figures."""
+
+    codes: Ints
+    misses: NDArray[np.bool_]
+    figures: NDArray[np.float64]
+
+
+def _exchanged(held: Holdings, params: ClosenessParams, noise: Noise) -> tuple[NDArray[np.bool_], Ints]:
+    """Which rows keep a value, and the code that each then has. Classes that miss the aim lose theirs, or the log is
+    refused; without them the whole is another one, so the others are exchanged anew, from what they had."""
+    kept = np.ones(len(held.codes), np.bool_)
+    while True:
+        codes, missing, figures = held.codes.copy(), [], []
+        left = held.only(kept)
+        aim = _aim(params, left)
+        for rows in left.topics:
+            outcome = _exchanged_in(left, rows, aim, noise)
+            codes[np.flatnonzero(kept)[rows]] = outcome.codes
+            missing.append(rows[outcome.misses])
+            figures.append(outcome.figures)
+        missed = np.concatenate([np.zeros(0, np.int64), *missing])
+        if not len(missed):
+            return kept, codes
+        if params.infeasible == "refuse":
+            raise MechanismError(NAME, _infeasible(params, np.concatenate(figures)))
+        kept[np.flatnonzero(kept)[missed]] = False
+        say(f"{params.column}: {int((~kept).sum())} values are left out, of classes that cannot be protected otherwise")
+
+
+def _aim(params: ClosenessParams, held: Holdings) -> Aim:
+    if params.aim == "emd":
+        return Near(params.bound, held.places())
+    return Varied(params.bound, "distinct" if params.aim == "distinct" else "entropy")
+
+
+def _exchanged_in(held: Holdings, rows: Ints, aim: Aim, noise: Noise) -> _Outcome:
+    """The values of one activity exchanged; codes and cells are made dense for it."""
+    distinct, codes = np.unique(held.codes[rows], return_inverse=True)
+    cells, groups = held.groups(rows)
+    narrowed = aim.among(distinct)
+    moved = exchange(codes.astype(np.int64), cells, groups, narrowed, noise)
+    figures = narrowed.measure(moved, groups)
+    missing = narrowed.lacking(figures) > 0
+    misses = np.zeros(len(rows), np.bool_)
+    misses[groups.member[missing[groups.group]]] = True
+    return _Outcome(distinct[moved], misses, figures[missing])
+
+
+def _infeasible(params: ClosenessParams, figures: NDArray[np.float64]) -> str:
+    """What cannot be had, and what can: the worst of the ``figures`` that dealing everything anew came to."""
+    if params.aim == "emd":
+        figure, said = math.ceil((figures.max() - ROUNDING) * 1e4) / 1e4, "the least t that the exchange reaches"
+    elif params.aim == "entropy":
+        figure, said = math.floor((figures.min() + ROUNDING) * 1e4) / 1e4, "the largest l that the exchange reaches"
+    else:
+        figure, said = figures.min(), "the largest l that the exchange reaches"
+    asked = f"{'t' if params.aim == 'emd' else 'l'} = {params.bound:g} is not reached over {params.classes}"
+    remedies = ["a larger k"]
+    if params.column != TIMESTAMPS:
+        remedies += [f"{name} under mechanisms.parameters" for name in ("missing: fill", "infeasible: suppress")]
+    return f"{asked}: {said} is {figure:g}, since some classes hold too few values; remedies are {', '.join(remedies)}"

@@ -1,0 +1,86 @@
+"""t-closeness and l-diversity as a user meets them: applied, verified, refused in one line."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cloakwork.log.io import read_log
+from conftest import EXAMPLES, ROOT, Said
+
+GOALS = {
+    "a case's number": [{"kind": "t-closeness", "t": 0.05, "attribute": "case:age"}],
+    "a case's text": [{"kind": "t-closeness", "t": 0.3, "attribute": "case:diagnosis"}],
+    "an event's text": [{"kind": "l-diversity", "l": 2, "attribute": "department", "variety": "entropy"}],
+    "times": [{"kind": "t-closeness", "t": 0.05, "attribute": "time:timestamp"}],
+    "noise": [{"kind": "t-closeness", "t": 2, "attribute": "case:age", "distance": "stochastic"}],
+    "several": [
+        {"kind": "l-diversity", "l": 3, "attribute": "case:diagnosis"},
+        {"kind": "t-closeness", "t": 0.1, "attribute": "case:age"},
+        {"kind": "t-closeness", "t": 0.1, "attribute": "timestamps"},
+    ],
+}
+ATTRIBUTES = {
+    "case:age": {"role": "sensitive", "range": [0, 120]},
+    "case:diagnosis": {"role": "sensitive"},
+    "department": {"role": "sensitive"},
+    "time:timestamp": {"role": "timestamp"},
+}
+
+
+def write_policy(folder: Path, goals: list[dict[str, object]], output: str = "xes.gz", **options: str) -> Path:
+    """The shipped policy with other guarantees beside k-anonymity, over attributes of the example."""
+    policy = yaml.safe_load((ROOT / "policies" / "kanon-t-closeness.yaml").read_text("utf-8"))
+    spec = policy["spec"]
+    spec["attributes"] = {**spec["attributes"], **ATTRIBUTES}
+    spec["guarantees"] = [spec["guarantees"][0], *goals]
+    spec["mechanisms"]["parameters"] = {"kanon/closeness": options}
+    spec["output"]["format"] = output
+    path = folder / "policy.yaml"
+    path.write_text(yaml.safe_dump(policy), "utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "form"), [*((name, "xes.gz") for name in GOALS), ("times", "csv"), ("several", "parquet")]
+)
+def test_released_and_verified(
+    name: str, form: str, cloakwork: Callable[..., Said], tmp_path: Path, ledger: str
+) -> None:
+    """Each guarantee is claimed, and measured again on the written file unless it is about probabilities."""
+    options = {"infeasible": "suppress"} if name in ("an event's text", "a case's text") else {}
+    policy = write_policy(tmp_path, GOALS[name], form, **options)
+    said = cloakwork("apply", policy, EXAMPLES / "hospital.csv.gz", "--out", tmp_path / "out", "--ledger", ledger)
+    assert said.code == 0, said.err
+    assert "homogeneity" not in said.err
+    verified = cloakwork("verify", tmp_path / "out")
+    assert verified.code == 0, verified.err
+    for goal in GOALS[name]:
+        measured = f"measured again: {goal['kind']} over {goal['attribute']}".replace("time:timestamp", "timestamps")
+        assert (measured in verified.out) == (name != "noise")
+
+
+def test_values_of_the_shipped_policy_are_those_of_the_source(
+    cloakwork: Callable[..., Said], tmp_path: Path, ledger: str
+) -> None:
+    """The same ages, with other cases."""
+    log = EXAMPLES / "hospital.xes.gz"
+    said = cloakwork("apply", "kanon-t-closeness", log, "--out", tmp_path / "out", "--ledger", ledger)
+    assert said.code == 0, said.err
+    before, after = (read_log(path).cases["case:age"].sort() for path in (log, tmp_path / "out" / "log.xes.gz"))
+    assert before.equals(after)
+
+
+def test_an_infeasible_t_is_refused_with_the_least_one(
+    cloakwork: Callable[..., Said], tmp_path: Path, ledger: str
+) -> None:
+    """In one line, with nothing written; the t that it names can be had."""
+    goal: dict[str, object] = {"kind": "t-closeness", "t": 0.001, "attribute": "case:age"}
+    arguments = (EXAMPLES / "hospital.csv.gz", "--out", tmp_path / "out", "--ledger", ledger)
+    said = cloakwork("apply", write_policy(tmp_path, [goal]), *arguments)
+    (line,) = [line for line in said.err.splitlines() if "kanon/closeness: t =" in line]
+    assert said.code != 0
+    assert not (tmp_path / "out").exists()
+    goal["t"] = float(line.split("reaches is ")[1].split(",")[0])
+    assert cloakwork("apply", write_policy(tmp_path, [goal]), *arguments).code == 0
