@@ -16,7 +16,7 @@ from cloakwork.mechanisms.kanon.best_first import PAPER, best_first
 from cloakwork.mechanisms.kanon.family import K_ANONYMOUS, Anonymiser, FamilyParams
 from cloakwork.mechanisms.kanon.problem import Assignment, Ints, Problem, Solution
 from cloakwork.mechanisms.kanon.relaxation import SCALE, Allowed, Relaxation, Relaxed
-from cloakwork.mechanisms.kanon.whole import Flags, Ground, improved, settled
+from cloakwork.mechanisms.kanon.whole import Flags, Ground, homes, improved, settled
 from cloakwork.progress import say
 
 FIRST_PRICES: Final = 400
@@ -36,11 +36,10 @@ class AStarParams(FamilyParams):
 class AStar(Anonymiser[AStarParams]):
     """The least distance that whole variants allow, proved; or the best log found in time, with a bound on the least.
 
-    The paper searches over sequences of moves, where states are logs; its heuristic (equations 2 to 4) can exceed what
-    is left to pay. (k = 10, variant a with 6 cases, aa with 5: merged at cost 5. The paper's h charges each with
-    1 * min(n, |n - k|) / 2, which is 2 + 2.5; but with classes of 2, 2 and 6 around one variant for k = 10 it charges
-    1 + 1 + 2 = 4, and 4 is right; where a third joins two whose halves are charged in full, it is not.) Ours searches
-    over *decisions* instead, with a heuristic that is a bound:
+    The paper searches over sequences of moves, where states are logs; its heuristic (equations 2 to 4) may exceed what is
+    left to pay, since one move can mend more than two variants. (Over prefixes, k = 10: 1 case of a, 7 of abc, 3 of xbc.
+    All violate; h = 2 * 1/2 + 1 * 3/2 + 1 * 3/2 = 4; but moving xbc to abc mends all at cost 3.) Ours searches over
+    *decisions* instead, with a heuristic that is a bound:
 
     - a state is a set of decisions: this variant is a class, or is none; this variant goes to that class, or does not;
     - expanding it makes one decision more, one way and the other. The two share no answer and miss none, so no answer is
@@ -142,8 +141,10 @@ class _Search:
         if (allowed.pairs.sum(axis=1) == 1).all():
             self._try(np.argmax(allowed.pairs, axis=1))
             return
-        prices = _Prices(self, allowed, state.price)
+        prices, before = _Prices(self, allowed, state.price), self.cost
         bound = max(least, prices.adjust(steps))
+        if self.cost < before:
+            self._try(improved(self.ground, self.target, self.until))
         if bound < self.cost:
             kept = _State(state.before, state.variant, state.place, state.yes, prices.best)
             heapq.heappush(self.queue, _Waiting(bound, next(self.turns), kept, prices.split()))
@@ -185,13 +186,13 @@ class _Search:
         """Make an answer of the classes that a relaxation opened."""
         classes = relaxed.opened & relaxed.picked.any(axis=0)
         if classes.any():
-            self._try(settled(self.ground, classes, np.argmax(relaxed.picked & classes, axis=1)))
+            place = np.argmax(relaxed.picked & classes, axis=1)
+            self._try(settled(self.ground, classes, place, homes(self.ground, classes)))
 
     def _try(self, target: Ints) -> None:
         """Keep ``target`` if it is allowed and the best so far."""
         if self.ground.cost(target) < self.cost and self.ground.allows(target):
-            self.target = improved(self.ground, target, self.until)
-            self.cost = self.ground.cost(self.target)
+            self.target, self.cost = target, self.ground.cost(target)
 
     def _report(self) -> None:
         if monotonic() - self.said > 1:
