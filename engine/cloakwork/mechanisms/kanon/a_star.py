@@ -143,8 +143,8 @@ class _Search:
             return
         prices, before = _Prices(self, allowed, state.price), self.cost
         bound = max(least, prices.adjust(steps))
-        if self.cost < before:
-            self._try(improved(self.ground, self.target, self.until))
+        if prices.offer is not None and (state.before is None or self.cost < before):
+            self._try(improved(self.ground, prices.offer, self.until))
         if bound < self.cost:
             kept = _State(state.before, state.variant, state.place, state.yes, prices.best)
             heapq.heappush(self.queue, _Waiting(bound, next(self.turns), kept, prices.split()))
@@ -182,12 +182,15 @@ class _Search:
         nearest = np.partition(self.ground.distance, 1, axis=1)[:, 1].astype(np.int64)
         return np.where(self.ground.mass >= self.ground.k, 0, SCALE * nearest * self.ground.cases)
 
-    def offer(self, relaxed: Relaxed) -> None:
-        """Make an answer of the classes that a relaxation opened."""
+    def answer(self, relaxed: Relaxed) -> Ints | None:
+        """An allowed answer made of the classes that a relaxation opened, kept if it is the best; None without any."""
         classes = relaxed.opened & relaxed.picked.any(axis=0)
-        if classes.any():
-            place = np.argmax(relaxed.picked & classes, axis=1)
-            self._try(settled(self.ground, classes, place, homes(self.ground, classes)))
+        if not classes.any():
+            return None
+        place = np.argmax(relaxed.picked & classes, axis=1)
+        target = settled(self.ground, classes, place, homes(self.ground, classes))
+        self._try(target)
+        return target
 
     def _try(self, target: Ints) -> None:
         """Keep ``target`` if it is allowed and the best so far."""
@@ -203,12 +206,13 @@ class _Search:
 class _Prices:
     """Prices of one state, adjusted towards the highest bound, and how often what was chosen on the way.
 
-    ``best``: int64, shape (variants,): the prices of the highest bound so far. ``picked``, ``opened``: float64; running
+    ``best``: int64, shape (variants,): the prices of the highest bound so far. ``offer``: the best answer met. ``picked``, ``opened``: float64; running
     shares in which a class picked a variant, and was open.
     """
 
     def __init__(self, search: _Search, allowed: Allowed, price: Ints) -> None:
         self.search, self.allowed, self.best = search, allowed, price
+        self.offer: Ints | None = None
         self.picked: NDArray[np.float64] = np.zeros(allowed.pairs.shape)
         self.opened: NDArray[np.float64] = np.zeros(len(price))
 
@@ -221,8 +225,8 @@ class _Prices:
             idle = 0 if relaxed.value > highest else idle + 1
             if relaxed.value > highest:
                 highest, self.best = relaxed.value, price
-            if bound < self.search.cost:
-                self.search.offer(relaxed)
+            if bound < self.search.cost and (answer := self.search.answer(relaxed)) is not None:
+                self.offer = answer if self.offer is None else min(self.offer, answer, key=self.search.ground.cost)
             slope = 1 - relaxed.picked.sum(axis=1)
             length = int(slope @ slope)
             self._remember(relaxed, 1.0 if step == 0 else 0.1)

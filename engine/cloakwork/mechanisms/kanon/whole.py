@@ -99,7 +99,7 @@ class Ground:
 def homes(ground: Ground, classes: Flags) -> Ints:
     """For each variant the nearest of ``classes`` (ties: the first): int64, shape (variants,)."""
     there = np.flatnonzero(classes)
-    return there[np.argmin(ground.distance[there], axis=0)]
+    return np.asarray(there[np.argmin(ground.distance[there], axis=0)], np.int64)
 
 
 def settled(ground: Ground, classes: Flags, target: Ints, home: Ints) -> Ints:
@@ -179,9 +179,9 @@ def improved(ground: Ground, target: Ints, until: float = np.inf) -> Ints:
     """An answer that costs no more than the allowed answer ``target``, found by local search.
 
     First variant after variant is tried: a class is closed; any other variant is made a class, or takes over the class
-    that it is in. What costs less is kept, until no variant offers anything. Then each class of less than 2 k in turn is closed together
-    with the class nearest to it, and the variants around are tried in the same way; what costs less is kept. Ends early
-    when ``time.monotonic()`` has passed ``until``. Deterministic otherwise.
+    that it is in. What costs less is kept, until no variant offers anything. Then each class of less than 2 k in turn is
+    closed together with the class nearest to it, and the variants around are tried in the same way; what costs less is
+    kept. Ends early when ``time.monotonic()`` has passed ``until``. Deterministic otherwise.
     """
     target, clock = _descended(ground, target, np.arange(len(target)), until), _Clock()
     for place in range(len(target)):
