@@ -16,12 +16,13 @@ from cloakwork.mechanisms.kanon.best_first import PAPER, best_first
 from cloakwork.mechanisms.kanon.family import K_ANONYMOUS, Anonymiser, FamilyParams
 from cloakwork.mechanisms.kanon.problem import Assignment, Ints, Problem, Solution
 from cloakwork.mechanisms.kanon.relaxation import SCALE, Allowed, Relaxation, Relaxed
-from cloakwork.mechanisms.kanon.whole import Flags, Ground, homes, improved, settled
-from cloakwork.progress import say
+from cloakwork.mechanisms.kanon.whole import Clock, Flags, Ground, homes, improved, settled
 
-FIRST_PRICES: Final = 400
+FIRST_PRICES: Final = 200
 LATER_PRICES: Final = 30
 """How often the prices of a state are adjusted: for the first state, and for each later one."""
+
+MIB: Final = 2**20
 
 
 class AStarParams(FamilyParams):
@@ -109,12 +110,12 @@ class _Search:
         self.relaxation = Relaxation(ground)
         self.queue: list[_Waiting] = []
         self.turns = count(0, -1)
-        self.least, self.expanded, self.said = 0, 0, monotonic()
+        self.least, self.expanded, self.clock = 0, 0, Clock()
 
     def run(self, memory: int) -> str:
         """Expand states until the best answer is proved or a limit is met; say which, in plain words."""
         variants = len(self.target)
-        most = max(1, memory * 2**20 // (8 * variants + 600))
+        most = max(1, memory * MIB // (8 * variants + 600))
         start = _State(None, -1, -1, True, self._first_price())
         self._enqueue(start, 0, FIRST_PRICES)
         while self.queue and self.queue[0].least < self.cost:
@@ -129,7 +130,7 @@ class _Search:
                 self._enqueue(
                     _State(waiting.state, *waiting.split, yes, waiting.state.price), waiting.least, LATER_PRICES
                 )
-            self._report()
+            self.clock.say(f"{self.cost:,} edits found, {self.least:,} proved, {len(self.queue):,} states wait")
         self.least = self.cost
         return "no whole variants can be moved at less cost"
 
@@ -197,17 +198,12 @@ class _Search:
         if self.ground.cost(target) < self.cost and self.ground.allows(target):
             self.target, self.cost = target, self.ground.cost(target)
 
-    def _report(self) -> None:
-        if monotonic() - self.said > 1:
-            self.said = monotonic()
-            say(f"{self.cost:,} edits found, {self.least:,} proved, {len(self.queue):,} states wait")
-
 
 class _Prices:
     """Prices of one state, adjusted towards the highest bound, and how often what was chosen on the way.
 
-    ``best``: int64, shape (variants,): the prices of the highest bound so far. ``offer``: the best answer met. ``picked``, ``opened``: float64; running
-    shares in which a class picked a variant, and was open.
+    ``best``: int64, shape (variants,): the prices of the highest bound so far. ``offer``: the best answer met.
+    ``picked``, ``opened``: float64; running shares in which a class picked a variant, and was open.
     """
 
     def __init__(self, search: _Search, allowed: Allowed, price: Ints) -> None:

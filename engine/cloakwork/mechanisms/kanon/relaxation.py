@@ -13,7 +13,8 @@ picked once and the prices cancel out. So for any prices w
 (Lagrangian relaxation; Geoffrion, Approaches to Integer Programming, Mathematical Programming Study 2, 1974.) The least
 sum is exact: what pays for itself is picked, the mass that is still missing is a covering knapsack, solved by dynamic
 programming over 0..k. Over prefixes a class needs its mass only where no extension of it is open, and the choice is made
-along the tree of variants that begin with one another. All figures are integers, in 1/``SCALE`` of an edit, so that
+along the tree of variants that begin with one another. Of trees that share no variant, no more than the whole mass
+divided by k hold an open class, since each that does holds mass k. All figures are integers, in 1/``SCALE`` of an edit, so that
 rounding never makes a bound too high.
 """
 
@@ -68,6 +69,7 @@ class Relaxation:
         self.ground = ground
         self.spent = SCALE * ground.moving
         self.parent = _parents(ground.behind)
+        self.most = max(1, int(ground.mass.sum()) // ground.k)
         self.children: dict[int, list[int]] = {}
         for child in np.flatnonzero(self.parent >= 0):
             self.children.setdefault(int(self.parent[child]), []).append(int(child))
@@ -109,7 +111,9 @@ class Relaxation:
             extended[node] = tied or int(free[node]) + some < int(alone[node])
             cost[node] = min(free[node] + some, _NEVER) if extended[node] else alone[node]
             must[node] |= tied
-        opened = (must | (cost < 0)) & (self.parent < 0)
+        opened = self._roots(cost, must)
+        if int(opened.sum()) > self.most:
+            return _NEVER, opened, extended
         total = int(cost[opened].clip(max=_NEVER).astype(object).sum()) if opened.any() else 0
         for node in sorted(self.children):
             if opened[node] and extended[node]:
@@ -118,6 +122,15 @@ class Relaxation:
                 wanted[np.argmin(cost[below])] |= not wanted.any()
                 opened[below] = wanted
         return total, opened, extended
+
+    def _roots(self, cost: Ints, must: Flags) -> Flags:
+        """The outermost choices: those that must be made, and of the others the cheapest that pay and still have room."""
+        root = self.parent < 0
+        opened = must & root
+        paying = np.flatnonzero(root & ~must & (cost < 0))
+        room = max(self.most - int(opened.sum()), 0)
+        opened[paying[np.argsort(cost[paying], kind="stable")[:room]]] = True
+        return opened
 
 
 def _knapsacks(weight: Ints, mass: Ints, missing: Ints) -> tuple[Ints, Flags]:

@@ -30,7 +30,21 @@ LARGEST: Final = 6000
 CLOSED_AT_ONCE: Final = 2
 AROUND: Final = 20
 """How many classes the local search closes at once, and how many variants around them it then tries."""
+EVERY: Final = 1.0
 _LAST: Final = chr(0x10FFFF)
+
+
+class Clock:
+    """Says how far long work is, at most once in ``EVERY`` seconds."""
+
+    def __init__(self) -> None:
+        self.last = monotonic()
+
+    def say(self, message: str) -> None:
+        """Say ``message``, or pass over it when something was said just now."""
+        if monotonic() - self.last > EVERY:
+            self.last = monotonic()
+            say(message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +197,7 @@ def improved(ground: Ground, target: Ints, until: float = np.inf) -> Ints:
     closed together with the class nearest to it, and the variants around are tried in the same way; what costs less is
     kept. Ends early when ``time.monotonic()`` has passed ``until``. Deterministic otherwise.
     """
-    target, clock = _descended(ground, target, np.arange(len(target)), until), _Clock()
+    target, clock = _descended(ground, target, np.arange(len(target)), until), Clock()
     for place in range(len(target)):
         clock.say(f"improving an answer of {ground.cost(target):,} edits")
         classes = ground.classes(target)
@@ -199,21 +213,9 @@ def improved(ground: Ground, target: Ints, until: float = np.inf) -> Ints:
     return target
 
 
-class _Clock:
-    """Says how far the work is, at most once a second."""
-
-    def __init__(self) -> None:
-        self.last = monotonic()
-
-    def say(self, message: str) -> None:
-        if monotonic() - self.last > 1:
-            self.last = monotonic()
-            say(message)
-
-
 def _descended(ground: Ground, target: Ints, order: Ints, until: float) -> Ints:
     """``target``, bettered by trials of the variants ``order``, in turn, until none of them offers anything."""
-    least, idle, turn, clock = ground.cost(target), 0, 0, _Clock()
+    least, idle, turn, clock = ground.cost(target), 0, 0, Clock()
     home = homes(ground, ground.classes(target))
     while idle < len(order) and monotonic() < until:
         idle += 1
