@@ -120,6 +120,12 @@ def test_too_many_variants_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         released(["a", "b", "c"], k=2)
 
 
+def test_distances_that_do_not_fit_are_refused() -> None:
+    """Rather than counted too low."""
+    with pytest.raises(MechanismError, match="the log holds a longer one"):
+        Ground.of(Problem.of(["a" * 40_000, "b" * 40_000], [2, 2], 2, "variants"), "kanon/best-first")
+
+
 def test_an_interrupt_is_not_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """It passes through the greedy search and through the improvement as it came."""
     problem = Problem.of([f"{number:06b}" for number in range(40)], [1] * 40, 5, "variants")

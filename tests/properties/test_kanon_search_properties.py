@@ -9,6 +9,7 @@ from cloakwork.checks.k_anonymity import check
 from cloakwork.guarantees import KAnonymity
 from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.base import MapCases
+from cloakwork.mechanisms.kanon import relaxation
 from cloakwork.mechanisms.kanon.a_star import AStar, AStarParams
 from cloakwork.mechanisms.kanon.best_first import BestFirst, BestFirstParams, best_first
 from cloakwork.mechanisms.kanon.problem import Assignment, Problem, Scope, cost, smallest_class
@@ -84,7 +85,10 @@ def test_no_prices_and_no_decisions_make_a_bound_too_high(data: st.DataObject, s
     pairs = np.array([[data.draw(st.booleans()) for _ in range(variants)] for _ in range(variants)])
     pairs[np.arange(variants), target] = True
     forced = ground.classes(target) & np.array([data.draw(st.booleans()) for _ in range(variants)])
-    relaxed = Relaxation(ground)(price, Allowed(pairs, forced))
+    grains = data.draw(st.sampled_from([1, 2, 3, 256]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(relaxation, "FINEST", grains)
+        relaxed = Relaxation(ground)(price, Allowed(pairs, forced))
     assert relaxed.bound <= ground.cost(target)
     assert (relaxed.picked <= pairs).all()
 
@@ -126,6 +130,15 @@ def test_releases_are_k_anonymous(
     check(released, KAnonymity(kind="k-anonymity", k=k, scope=scope))
     assert log.cases.equals(released.cases)
     assert set(courses_of(released)) <= set(courses_of(log))
+
+
+@SCOPES
+def test_bounds_hold_where_mass_is_counted_in_grains(scope: Scope) -> None:
+    """A k far above the grains of the dynamic programme: the optimum is still found and proved."""
+    texts, cases = ("a", "ab", "abc", "b", "cb"), (700, 310, 655, 401, 299)
+    problem = Problem.of(texts, cases, 1000, scope)
+    solution, _ = AStar().solve(AStarParams(k=1000, scope=scope), problem)
+    assert optimum(problem) == solution.bound == cost(problem, solution.assignment)
 
 
 def test_the_search_does_not_depend_on_when_it_runs() -> None:

@@ -115,7 +115,8 @@ class _Search:
     def run(self, memory: int) -> str:
         """Expand states until the best answer is proved or a limit is met; say which, in plain words."""
         variants = len(self.target)
-        most = max(1, memory * MIB // (8 * variants + 600))
+        # A waiting state holds its prices and keeps those of the states that it came from: no more of these than of it.
+        most = max(1, memory * MIB // (2 * (8 * variants + 600)))
         start = _State(None, -1, -1, True, self._first_price())
         self._enqueue(start, 0, FIRST_PRICES)
         while self.queue and self.queue[0].least < self.cost:

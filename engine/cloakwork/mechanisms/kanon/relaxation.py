@@ -11,11 +11,11 @@ picked once and the prices cancel out. So for any prices w
     L(w)  =  sum of w_i  +  sum over classes of min(0, that least sum)  <=  cost of every allowed answer.
 
 (Lagrangian relaxation; Geoffrion, Approaches to Integer Programming, Mathematical Programming Study 2, 1974.) The least
-sum is exact: what pays for itself is picked, the mass that is still missing is a covering knapsack, solved by dynamic
-programming over 0..k. Over prefixes a class needs its mass only where no extension of it is open, and the choice is made
-along the tree of variants that begin with one another. Of trees that share no variant, no more than the whole mass
-divided by k hold an open class, since each that does holds mass k. All figures are integers, in 1/``SCALE`` of an edit, so that
-rounding never makes a bound too high.
+sum is exact for masses up to ``FINEST``, and else bounded from below: what pays for itself is picked, the mass that is
+still missing is a covering knapsack, solved by dynamic programming over it. Over prefixes a class needs its mass only
+where no extension of it is open, and the choice is made along the tree of variants that begin with one another. Of trees
+that share no variant, no more than the whole mass divided by k hold an open class, since each that does holds mass k. All
+figures are integers, in 1/``SCALE`` of an edit, so that rounding never makes a bound too high.
 """
 
 from dataclasses import dataclass
@@ -27,6 +27,8 @@ from cloakwork.mechanisms.kanon.problem import Ints
 from cloakwork.mechanisms.kanon.whole import Flags, Ground
 
 SCALE: Final = 1024
+FINEST: Final = 256
+"""In how many grains missing mass is counted at most."""
 _NEVER: Final = 1 << 60
 """Costs that stand for what is not allowed; sums of two of them still fit."""
 _BLOCK: Final = 1 << 23
@@ -137,9 +139,13 @@ def _knapsacks(weight: Ints, mass: Ints, missing: Ints) -> tuple[Ints, Flags]:
     """For each column the least sum of weights (positive; ``_NEVER``: not to be had) whose mass is ``missing`` or more.
 
     ``weight``: int64, shape (items, columns); ``mass``: int64, shape (items,); ``missing``: int64, shape (columns,),
-    positive. Gives the sums, ``_NEVER`` where there is none, and the items picked: bool, shape (items, columns).
+    positive. Above ``FINEST`` mass is counted in larger grains, rounded up: items that had the mass still have it, so
+    the sum may come out lower, never higher. Gives the sums, ``_NEVER`` where there is none, and the items picked: bool,
+    shape (items, columns).
     """
     items, columns = weight.shape
+    grain = -(-int(missing.max()) // FINEST)
+    mass, missing = -(-mass // grain), -(-missing // grain)
     most = int(missing.max())
     least = np.full((most + 1, columns), _NEVER, np.int64)
     least[0] = 0

@@ -26,7 +26,9 @@ from cloakwork.progress import say
 
 Flags = NDArray[np.bool_]
 LARGEST: Final = 6000
-"""Most variants: all pairs of them take 10 bytes each, twice over while the greedy search runs."""
+"""Most variants: for each pair of them the greedy search takes 18 bytes, A* some 50."""
+LONGEST: Final = np.iinfo(np.int16).max // 2
+"""Most events of a variant: the indel distance of two of these still fits 16 bits."""
 CLOSED_AT_ONCE: Final = 2
 AROUND: Final = 20
 """How many classes the local search closes at once, and how many variants around them it then tries."""
@@ -67,13 +69,17 @@ class Ground:
 
     @classmethod
     def of(cls, problem: Problem, mechanism: str) -> "Ground":
-        """Lay out ``problem``. Raises ``MechanismError`` (in the name of ``mechanism``) for more than 6,000 variants."""
+        """Lay out ``problem``. Raises ``MechanismError`` (in the name of ``mechanism``) for more than 6,000 variants, or
+        for variants so long that their distances might not fit the matrix."""
         variants = len(problem.texts)
         if variants > LARGEST:
             message = (
                 f"it compares all pairs of variants, of which the log has {variants:,}; it takes {LARGEST:,} at most"
             )
             raise MechanismError(mechanism, f"{message} (kanon/pretsa takes any number)")
+        if max(map(len, problem.texts), default=0) > LONGEST:
+            message = f"it takes cases of {LONGEST:,} events at most, and the log holds a longer one"
+            raise MechanismError(mechanism, f"{message} (kanon/pretsa takes any length)")
         distance = problem.distances.matrix
         least = np.full(variants, problem.k, np.int64)
         behind = np.arange(1, variants + 1)
