@@ -62,7 +62,7 @@ class AStar(Anonymiser[AStarParams]):
     summary: ClassVar[str] = "Moves as few cases as little as possible, and proves it, while time and memory last."
     theorem: ClassVar[Theorem] = Theorem(
         statement=K_ANONYMOUS,
-        source=f"{PAPER}, section 4 (PRETSA*), with another heuristic; admissibility and k shown in this class's docstring",
+        source=f"{PAPER} (PRETSA*), with another heuristic; admissibility and k shown in this class's docstring",
     )
     Params = AStarParams
 

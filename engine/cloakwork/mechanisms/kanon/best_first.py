@@ -15,7 +15,7 @@ from cloakwork.mechanisms.kanon.whole import Clock, Flags, Ground, improved
 
 PAPER: Final = (
     "Fahrenkrog-Petersen, van der Aa and Weidlich, Optimal event log sanitization for privacy-preserving process mining, "
-    "Data & Knowledge Engineering 145, 2023"
+    "Data & Knowledge Engineering, 2023"
 )
 _NONE: Final = -1
 _FAR: Final = np.iinfo(np.int64).max // 4
@@ -54,7 +54,7 @@ class BestFirst(Anonymiser[BestFirstParams]):
     summary: ClassVar[str] = "Merges rare courses of events, the cheapest merger first, then improves what it found."
     theorem: ClassVar[Theorem] = Theorem(
         statement=K_ANONYMOUS,
-        source=f"{PAPER}, section 4 (BF-PRETSA); termination and k proved in this class's docstring",
+        source=f"{PAPER} (BF-PRETSA); termination and k proved in this class's docstring",
     )
     Params = BestFirstParams
 
