@@ -16,12 +16,13 @@ from cloakwork.mechanisms.kanon.best_first import PAPER, best_first
 from cloakwork.mechanisms.kanon.family import K_ANONYMOUS, Anonymiser, FamilyParams
 from cloakwork.mechanisms.kanon.problem import Assignment, Ints, Problem, Solution
 from cloakwork.mechanisms.kanon.relaxation import SCALE, Allowed, Relaxation, Relaxed
-from cloakwork.mechanisms.kanon.whole import Flags, Ground, improved, settled
-from cloakwork.progress import say
+from cloakwork.mechanisms.kanon.whole import Clock, Flags, Ground, homes, improved, settled
 
-FIRST_PRICES: Final = 400
+FIRST_PRICES: Final = 200
 LATER_PRICES: Final = 30
 """How often the prices of a state are adjusted: for the first state, and for each later one."""
+
+MIB: Final = 2**20
 
 
 class AStarParams(FamilyParams):
@@ -36,11 +37,10 @@ class AStarParams(FamilyParams):
 class AStar(Anonymiser[AStarParams]):
     """The least distance that whole variants allow, proved; or the best log found in time, with a bound on the least.
 
-    The paper searches over sequences of moves, where states are logs; its heuristic (equations 2 to 4) can exceed what
-    is left to pay. (k = 10, variant a with 6 cases, aa with 5: merged at cost 5. The paper's h charges each with
-    1 * min(n, |n - k|) / 2, which is 2 + 2.5; but with classes of 2, 2 and 6 around one variant for k = 10 it charges
-    1 + 1 + 2 = 4, and 4 is right; where a third joins two whose halves are charged in full, it is not.) Ours searches
-    over *decisions* instead, with a heuristic that is a bound:
+    The paper searches over sequences of moves, where states are logs; its heuristic (equations 2 to 4) may exceed what is
+    left to pay, since one move can mend more than two variants. (Over prefixes, k = 10: 1 case of a, 7 of abc, 3 of xbc.
+    All violate; h = 2 * 1/2 + 1 * 3/2 + 1 * 3/2 = 4; but moving xbc to abc mends all at cost 3.) Ours searches over
+    *decisions* instead, with a heuristic that is a bound:
 
     - a state is a set of decisions: this variant is a class, or is none; this variant goes to that class, or does not;
     - expanding it makes one decision more, one way and the other. The two share no answer and miss none, so no answer is
@@ -62,7 +62,7 @@ class AStar(Anonymiser[AStarParams]):
     summary: ClassVar[str] = "Moves as few cases as little as possible, and proves it, while time and memory last."
     theorem: ClassVar[Theorem] = Theorem(
         statement=K_ANONYMOUS,
-        source=f"{PAPER}, section 4 (PRETSA*), with another heuristic; admissibility and k shown in this class's docstring",
+        source=f"{PAPER} (PRETSA*), with another heuristic; admissibility and k shown in this class's docstring",
     )
     Params = AStarParams
 
@@ -110,12 +110,13 @@ class _Search:
         self.relaxation = Relaxation(ground)
         self.queue: list[_Waiting] = []
         self.turns = count(0, -1)
-        self.least, self.expanded, self.said = 0, 0, monotonic()
+        self.least, self.expanded, self.clock = 0, 0, Clock()
 
     def run(self, memory: int) -> str:
         """Expand states until the best answer is proved or a limit is met; say which, in plain words."""
         variants = len(self.target)
-        most = max(1, memory * 2**20 // (8 * variants + 600))
+        # A waiting state holds its prices and keeps those of the states that it came from: no more of these than of it.
+        most = max(1, memory * MIB // (2 * (8 * variants + 600)))
         start = _State(None, -1, -1, True, self._first_price())
         self._enqueue(start, 0, FIRST_PRICES)
         while self.queue and self.queue[0].least < self.cost:
@@ -130,7 +131,7 @@ class _Search:
                 self._enqueue(
                     _State(waiting.state, *waiting.split, yes, waiting.state.price), waiting.least, LATER_PRICES
                 )
-            self._report()
+            self.clock.say(f"{self.cost:,} edits found, {self.least:,} proved, {len(self.queue):,} states wait")
         self.least = self.cost
         return "no whole variants can be moved at less cost"
 
@@ -142,8 +143,10 @@ class _Search:
         if (allowed.pairs.sum(axis=1) == 1).all():
             self._try(np.argmax(allowed.pairs, axis=1))
             return
-        prices = _Prices(self, allowed, state.price)
+        prices, before = _Prices(self, allowed, state.price), self.cost
         bound = max(least, prices.adjust(steps))
+        if prices.offer is not None and (state.before is None or self.cost < before):
+            self._try(improved(self.ground, prices.offer, self.until))
         if bound < self.cost:
             kept = _State(state.before, state.variant, state.place, state.yes, prices.best)
             heapq.heappush(self.queue, _Waiting(bound, next(self.turns), kept, prices.split()))
@@ -181,33 +184,32 @@ class _Search:
         nearest = np.partition(self.ground.distance, 1, axis=1)[:, 1].astype(np.int64)
         return np.where(self.ground.mass >= self.ground.k, 0, SCALE * nearest * self.ground.cases)
 
-    def offer(self, relaxed: Relaxed) -> None:
-        """Make an answer of the classes that a relaxation opened."""
+    def answer(self, relaxed: Relaxed) -> Ints | None:
+        """An allowed answer made of the classes that a relaxation opened, kept if it is the best; None without any."""
         classes = relaxed.opened & relaxed.picked.any(axis=0)
-        if classes.any():
-            self._try(settled(self.ground, classes, np.argmax(relaxed.picked & classes, axis=1)))
+        if not classes.any():
+            return None
+        place = np.argmax(relaxed.picked & classes, axis=1)
+        target = settled(self.ground, classes, place, homes(self.ground, classes))
+        self._try(target)
+        return target
 
     def _try(self, target: Ints) -> None:
         """Keep ``target`` if it is allowed and the best so far."""
         if self.ground.cost(target) < self.cost and self.ground.allows(target):
-            self.target = improved(self.ground, target, self.until)
-            self.cost = self.ground.cost(self.target)
-
-    def _report(self) -> None:
-        if monotonic() - self.said > 1:
-            self.said = monotonic()
-            say(f"{self.cost:,} edits found, {self.least:,} proved, {len(self.queue):,} states wait")
+            self.target, self.cost = target, self.ground.cost(target)
 
 
 class _Prices:
     """Prices of one state, adjusted towards the highest bound, and how often what was chosen on the way.
 
-    ``best``: int64, shape (variants,): the prices of the highest bound so far. ``picked``, ``opened``: float64; running
-    shares in which a class picked a variant, and was open.
+    ``best``: int64, shape (variants,): the prices of the highest bound so far. ``offer``: the best answer met.
+    ``picked``, ``opened``: float64; running shares in which a class picked a variant, and was open.
     """
 
     def __init__(self, search: _Search, allowed: Allowed, price: Ints) -> None:
         self.search, self.allowed, self.best = search, allowed, price
+        self.offer: Ints | None = None
         self.picked: NDArray[np.float64] = np.zeros(allowed.pairs.shape)
         self.opened: NDArray[np.float64] = np.zeros(len(price))
 
@@ -220,8 +222,8 @@ class _Prices:
             idle = 0 if relaxed.value > highest else idle + 1
             if relaxed.value > highest:
                 highest, self.best = relaxed.value, price
-            if bound < self.search.cost:
-                self.search.offer(relaxed)
+            if bound < self.search.cost and (answer := self.search.answer(relaxed)) is not None:
+                self.offer = answer if self.offer is None else min(self.offer, answer, key=self.search.ground.cost)
             slope = 1 - relaxed.picked.sum(axis=1)
             length = int(slope @ slope)
             self._remember(relaxed, 1.0 if step == 0 else 0.1)

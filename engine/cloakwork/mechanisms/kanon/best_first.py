@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from time import monotonic
 from typing import ClassVar, Final
 
 import numpy as np
@@ -12,12 +11,11 @@ from pydantic import JsonValue
 from cloakwork.mechanisms.base import Theorem
 from cloakwork.mechanisms.kanon.family import K_ANONYMOUS, Anonymiser, FamilyParams
 from cloakwork.mechanisms.kanon.problem import Assignment, Ints, Problem, Solution
-from cloakwork.mechanisms.kanon.whole import Flags, Ground, improved
-from cloakwork.progress import say
+from cloakwork.mechanisms.kanon.whole import Clock, Flags, Ground, improved
 
 PAPER: Final = (
     "Fahrenkrog-Petersen, van der Aa and Weidlich, Optimal event log sanitization for privacy-preserving process mining, "
-    "Data & Knowledge Engineering 145, 2023"
+    "Data & Knowledge Engineering, 2023"
 )
 _NONE: Final = -1
 _FAR: Final = np.iinfo(np.int64).max // 4
@@ -56,7 +54,7 @@ class BestFirst(Anonymiser[BestFirstParams]):
     summary: ClassVar[str] = "Merges rare courses of events, the cheapest merger first, then improves what it found."
     theorem: ClassVar[Theorem] = Theorem(
         statement=K_ANONYMOUS,
-        source=f"{PAPER}, section 4 (BF-PRETSA); termination and k proved in this class's docstring",
+        source=f"{PAPER} (BF-PRETSA); termination and k proved in this class's docstring",
     )
     Params = BestFirstParams
 
@@ -73,12 +71,10 @@ class BestFirst(Anonymiser[BestFirstParams]):
 def best_first(ground: Ground) -> Ints:
     """The end of the greedy search: the variant that each variant's cases are on, int64, shape (variants,)."""
     search = _Greedy(ground)
-    said = monotonic()
+    clock = Clock()
     while (move := search.best_move()) is not None:
         search.make(*move)
-        if monotonic() - said > 1:
-            said = monotonic()
-            say(f"{int(search.violating.sum()):,} variants still below k")
+        clock.say(f"{int(search.violating.sum()):,} variants still below k")
     return search.target
 
 

@@ -11,10 +11,11 @@ picked once and the prices cancel out. So for any prices w
     L(w)  =  sum of w_i  +  sum over classes of min(0, that least sum)  <=  cost of every allowed answer.
 
 (Lagrangian relaxation; Geoffrion, Approaches to Integer Programming, Mathematical Programming Study 2, 1974.) The least
-sum is exact: what pays for itself is picked, the mass that is still missing is a covering knapsack, solved by dynamic
-programming over 0..k. Over prefixes a class needs its mass only where no extension of it is open, and the choice is made
-along the tree of variants that begin with one another. All figures are integers, in 1/``SCALE`` of an edit, so that
-rounding never makes a bound too high.
+sum is exact for masses up to ``FINEST``, and else bounded from below: what pays for itself is picked, the mass that is
+still missing is a covering knapsack, solved by dynamic programming over it. Over prefixes a class needs its mass only
+where no extension of it is open, and the choice is made along the tree of variants that begin with one another. Of trees
+that share no variant, no more than the whole mass divided by k hold an open class, since each that does holds mass k. All
+figures are integers, in 1/``SCALE`` of an edit, so that rounding never makes a bound too high.
 """
 
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from cloakwork.mechanisms.kanon.problem import Ints
 from cloakwork.mechanisms.kanon.whole import Flags, Ground
 
 SCALE: Final = 1024
+FINEST: Final = 256
+"""In how many grains missing mass is counted at most."""
 _NEVER: Final = 1 << 60
 """Costs that stand for what is not allowed; sums of two of them still fit."""
 _BLOCK: Final = 1 << 23
@@ -68,6 +71,7 @@ class Relaxation:
         self.ground = ground
         self.spent = SCALE * ground.moving
         self.parent = _parents(ground.behind)
+        self.most = max(1, int(ground.mass.sum()) // ground.k)
         self.children: dict[int, list[int]] = {}
         for child in np.flatnonzero(self.parent >= 0):
             self.children.setdefault(int(self.parent[child]), []).append(int(child))
@@ -109,7 +113,9 @@ class Relaxation:
             extended[node] = tied or int(free[node]) + some < int(alone[node])
             cost[node] = min(free[node] + some, _NEVER) if extended[node] else alone[node]
             must[node] |= tied
-        opened = (must | (cost < 0)) & (self.parent < 0)
+        opened = self._roots(cost, must)
+        if int(opened.sum()) > self.most:
+            return _NEVER, opened, extended
         total = int(cost[opened].clip(max=_NEVER).astype(object).sum()) if opened.any() else 0
         for node in sorted(self.children):
             if opened[node] and extended[node]:
@@ -119,14 +125,27 @@ class Relaxation:
                 opened[below] = wanted
         return total, opened, extended
 
+    def _roots(self, cost: Ints, must: Flags) -> Flags:
+        """The outermost choices: those that must be made, and of the others the cheapest that pay and still have room."""
+        root = self.parent < 0
+        opened = must & root
+        paying = np.flatnonzero(root & ~must & (cost < 0))
+        room = max(self.most - int(opened.sum()), 0)
+        opened[paying[np.argsort(cost[paying], kind="stable")[:room]]] = True
+        return opened
+
 
 def _knapsacks(weight: Ints, mass: Ints, missing: Ints) -> tuple[Ints, Flags]:
     """For each column the least sum of weights (positive; ``_NEVER``: not to be had) whose mass is ``missing`` or more.
 
     ``weight``: int64, shape (items, columns); ``mass``: int64, shape (items,); ``missing``: int64, shape (columns,),
-    positive. Gives the sums, ``_NEVER`` where there is none, and the items picked: bool, shape (items, columns).
+    positive. Above ``FINEST`` mass is counted in larger grains, rounded up: items that had the mass still have it, so
+    the sum may come out lower, never higher. Gives the sums, ``_NEVER`` where there is none, and the items picked: bool,
+    shape (items, columns).
     """
     items, columns = weight.shape
+    grain = -(-int(missing.max()) // FINEST)
+    mass, missing = -(-mass // grain), -(-missing // grain)
     most = int(missing.max())
     least = np.full((most + 1, columns), _NEVER, np.int64)
     least[0] = 0

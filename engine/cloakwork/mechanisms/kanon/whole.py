@@ -26,8 +26,27 @@ from cloakwork.progress import say
 
 Flags = NDArray[np.bool_]
 LARGEST: Final = 6000
-"""Most variants: all pairs of them take 10 bytes each, twice over while the greedy search runs."""
+"""Most variants: for each pair of them the greedy search takes 18 bytes, A* some 50."""
+LONGEST: Final = np.iinfo(np.int16).max // 2
+"""Most events of a variant: the indel distance of two of these still fits 16 bits."""
+CLOSED_AT_ONCE: Final = 2
+AROUND: Final = 20
+"""How many classes the local search closes at once, and how many variants around them it then tries."""
+EVERY: Final = 1.0
 _LAST: Final = chr(0x10FFFF)
+
+
+class Clock:
+    """Says how far long work is, at most once in ``EVERY`` seconds."""
+
+    def __init__(self) -> None:
+        self.last = monotonic()
+
+    def say(self, message: str) -> None:
+        """Say ``message``, or pass over it when something was said just now."""
+        if monotonic() - self.last > EVERY:
+            self.last = monotonic()
+            say(message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +69,17 @@ class Ground:
 
     @classmethod
     def of(cls, problem: Problem, mechanism: str) -> "Ground":
-        """Lay out ``problem``. Raises ``MechanismError`` (in the name of ``mechanism``) for more than 6,000 variants."""
+        """Lay out ``problem``. Raises ``MechanismError`` (in the name of ``mechanism``) for more than 6,000 variants, or
+        for variants so long that their distances might not fit the matrix."""
         variants = len(problem.texts)
         if variants > LARGEST:
             message = (
                 f"it compares all pairs of variants, of which the log has {variants:,}; it takes {LARGEST:,} at most"
             )
             raise MechanismError(mechanism, f"{message} (kanon/pretsa takes any number)")
+        if max(map(len, problem.texts), default=0) > LONGEST:
+            message = f"it takes cases of {LONGEST:,} events at most, and the log holds a longer one"
+            raise MechanismError(mechanism, f"{message} (kanon/pretsa takes any length)")
         distance = problem.distances.matrix
         least = np.full(variants, problem.k, np.int64)
         behind = np.arange(1, variants + 1)
@@ -93,8 +116,16 @@ class Ground:
         return np.bincount(target, minlength=len(target)) > 0
 
 
-def settled(ground: Ground, classes: Flags, target: Ints) -> Ints:
+def homes(ground: Ground, classes: Flags) -> Ints:
+    """For each variant the nearest of ``classes`` (ties: the first): int64, shape (variants,)."""
+    there = np.flatnonzero(classes)
+    return np.asarray(there[np.argmin(ground.distance[there], axis=0)], np.int64)
+
+
+def settled(ground: Ground, classes: Flags, target: Ints, home: Ints) -> Ints:
     """An allowed answer near ``target`` whose classes are among ``classes``, of which one at least must be true.
+
+    ``home``: for each variant the nearest of ``classes``, or of more than these.
 
     Variants whose target is no class go to the nearest class. A class that falls short is then filled or closed,
     whichever costs less: filled with what adds the missing mass most cheaply and is not needed where it is, closed by
@@ -107,7 +138,7 @@ def settled(ground: Ground, classes: Flags, target: Ints) -> Ints:
         held, need = ground.held(target), ground.need(classes)
         short = np.flatnonzero(classes & (held < need))
         if not len(short):
-            return _drawn_home(ground, classes, target)
+            return _drawn_home(ground, classes, target, home)
         least = int(short[np.argmin(held[short])])
         ways = (_filled(ground, target, held - need, least), _closed(ground, classes, target, least))
         target = min((way for way in ways if way is not None), key=ground.cost)
@@ -148,10 +179,10 @@ def _filled(ground: Ground, target: Ints, spare: Ints, short: int) -> Ints | Non
     return target
 
 
-def _drawn_home(ground: Ground, classes: Flags, target: Ints) -> Ints:
+def _drawn_home(ground: Ground, classes: Flags, target: Ints, home: Ints) -> Ints:
     """``target``, with variants moved to their nearest class wherever the class that they leave can spare them."""
-    rows, every = np.arange(len(target)), np.ones(len(target), bool)
-    nearest = _to_nearest(ground, classes, target, np.flatnonzero(every))
+    rows = np.arange(len(target))
+    nearest = _to_nearest(ground, classes, home, np.flatnonzero(~classes[home]))
     gain = ground.moving[rows, target] - ground.moving[rows, nearest]
     if not (gain > 0).any():
         return target
@@ -165,41 +196,62 @@ def _drawn_home(ground: Ground, classes: Flags, target: Ints) -> Ints:
 
 
 def improved(ground: Ground, target: Ints, until: float = np.inf) -> Ints:
-    """A local optimum that costs no more than the allowed answer ``target``.
+    """An answer that costs no more than the allowed answer ``target``, found by local search.
 
-    Variant after variant is tried: a class is closed; any other variant is made a class, or takes over the class that
-    it is in. What costs less is kept, until no variant offers anything (or ``time.monotonic()`` has passed ``until``).
-    Trials that cannot pay on the face of it are left out.
+    First variant after variant is tried: a class is closed; any other variant is made a class, or takes over the class
+    that it is in. What costs less is kept, until no variant offers anything. Then each class of less than 2 k in turn is
+    closed together with the class nearest to it, and the variants around are tried in the same way; what costs less is
+    kept. Ends early when ``time.monotonic()`` has passed ``until``. Deterministic otherwise.
     """
-    least, idle, variant, said = ground.cost(target), 0, 0, monotonic()
-    while idle < len(target) and monotonic() < until:
-        idle += 1
-        for trial in _trials(ground, target, variant):
-            if (cost := ground.cost(trial)) < least:
-                target, least, idle = trial, cost, 0
-        variant = (variant + 1) % len(target)
-        if monotonic() - said > 1:
-            said = monotonic()
-            say(f"improving an answer of {least:,} edits")
+    target, clock = _descended(ground, target, np.arange(len(target)), until), Clock()
+    for place in range(len(target)):
+        clock.say(f"improving an answer of {ground.cost(target):,} edits")
+        classes = ground.classes(target)
+        there = np.flatnonzero(classes)
+        small = classes[place] and ground.held(target)[place] < 2 * ground.k
+        if not small or len(there) <= CLOSED_AT_ONCE or monotonic() > until:
+            continue
+        fewer = classes.copy()
+        fewer[there[np.argsort(ground.distance[place, there], kind="stable")[:CLOSED_AT_ONCE]]] = False
+        near = np.argsort(ground.distance[place], kind="stable")[:AROUND]
+        shaken = _descended(ground, settled(ground, fewer, target, homes(ground, classes)), near, until)
+        target = min(target, shaken, key=ground.cost)
     return target
 
 
-def _trials(ground: Ground, target: Ints, variant: int) -> Iterator[Ints]:
-    """Answers near ``target`` that differ in whether ``variant`` is a class."""
+def _descended(ground: Ground, target: Ints, order: Ints, until: float) -> Ints:
+    """``target``, bettered by trials of the variants ``order``, in turn, until none of them offers anything."""
+    least, idle, turn, clock = ground.cost(target), 0, 0, Clock()
+    home = homes(ground, ground.classes(target))
+    while idle < len(order) and monotonic() < until:
+        idle += 1
+        for trial in _trials(ground, target, home, int(order[turn])):
+            if (cost := ground.cost(trial)) < least:
+                target, least, idle = trial, cost, 0
+        if not idle:
+            home = homes(ground, ground.classes(target))
+        turn = (turn + 1) % len(order)
+        clock.say(f"improving an answer of {least:,} edits")
+    return target
+
+
+def _trials(ground: Ground, target: Ints, home: Ints, variant: int) -> Iterator[Ints]:
+    """Answers near ``target`` that differ in whether ``variant`` is a class; ``home``: nearest of its classes."""
     classes, rows = ground.classes(target), np.arange(len(target))
     if classes[variant]:
         if (closed := _closed(ground, classes, target, variant)) is not None:
             classes[variant] = False
-            yield settled(ground, classes, closed)
+            yield settled(ground, classes, closed, home)
         return
     saved = ground.moving[rows, target] - ground.moving[:, variant]
+    home = np.where(ground.distance[variant] < ground.distance[rows, home], variant, home)
     classes[variant] = True
     if _may_pay(ground, saved, int(ground.need(classes)[variant])):
-        yield settled(ground, classes, np.where(saved > 0, variant, target))
+        yield settled(ground, classes, np.where(saved > 0, variant, target), home)
     members = target == target[variant]
     if int(saved[members | (saved > 0)].sum()) > 0:
         classes[target[variant]] = False
-        yield settled(ground, classes, np.where(members | (saved > 0), variant, target))
+        yield settled(ground, classes, np.where(members | (saved > 0), variant, target), home)
 
 
 def _may_pay(ground: Ground, saved: Ints, need: int) -> bool:

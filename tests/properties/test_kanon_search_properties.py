@@ -1,0 +1,150 @@
+"""Best-first search and A* on any problem: what is released, what is optimal, what is a bound."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cloakwork.checks.k_anonymity import check
+from cloakwork.guarantees import KAnonymity
+from cloakwork.mechanisms.aggregates import VariantCounts
+from cloakwork.mechanisms.base import MapCases
+from cloakwork.mechanisms.kanon import relaxation
+from cloakwork.mechanisms.kanon.a_star import AStar, AStarParams
+from cloakwork.mechanisms.kanon.best_first import BestFirst, BestFirstParams, best_first
+from cloakwork.mechanisms.kanon.problem import Assignment, Problem, Scope, cost, smallest_class
+from cloakwork.mechanisms.kanon.relaxation import SCALE, Allowed, Relaxation
+from cloakwork.mechanisms.kanon.sequences import EditDistances, Metric
+from cloakwork.mechanisms.kanon.whole import Ground, homes, improved, settled
+from cloakwork.noise import secret
+from contracts.sample_logs import courses_of, log_of
+from properties.exhaustive import least_distance
+
+SCOPES = pytest.mark.parametrize("scope", ["variants", "prefixes"])
+
+
+@st.composite
+def problems(draw: st.DrawFn, scope: Scope, most: int = 5) -> Problem:
+    """Feasible, of at most ``most`` variants; mass counts cases, or fewer units, down to none on a variant."""
+    texts = tuple(sorted(draw(st.sets(st.text("abc", max_size=5), min_size=1, max_size=most))))
+    cases = np.array([draw(st.integers(1, 6)) for _ in texts], np.int64)
+    mass = cases if draw(st.booleans()) else np.array([draw(st.integers(0, int(count))) for count in cases], np.int64)
+    if mass.sum() < 2:
+        mass = cases + 1
+    k = draw(st.integers(2, min(12, int(mass.sum()))))
+    metric: Metric = draw(st.sampled_from(["levenshtein", "indel"]))
+    return Problem(texts, cases, mass, k, scope, EditDistances(texts, metric))
+
+
+def optimum(problem: Problem) -> int:
+    metric = problem.distances._metric
+    return least_distance(
+        problem.texts, problem.cases.tolist(), problem.mass.tolist(), problem.k, problem.scope, metric
+    )
+
+
+@SCOPES
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_a_star_finds_and_proves_the_optimum(data: st.DataObject, scope: Scope) -> None:
+    """Its distance and its bound are the least of all ways to move whole variants."""
+    problem = data.draw(problems(scope))
+    solution, _ = AStar().solve(AStarParams(k=problem.k, scope=scope), problem)
+    assert optimum(problem) == solution.bound == cost(problem, solution.assignment)
+    smallest = smallest_class(problem, solution.assignment)
+    assert smallest is None or smallest >= problem.k
+
+
+@SCOPES
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_best_first_is_allowed_and_no_better_than_the_optimum(data: st.DataObject, scope: Scope) -> None:
+    """And its improvement never costs more than the greedy end."""
+    problem = data.draw(problems(scope))
+    ground = Ground.of(problem, "kanon/best-first")
+    greedy = best_first(ground)
+    better = improved(ground, greedy)
+    for target in (greedy, better):
+        smallest = smallest_class(problem, Assignment.whole(problem, target))
+        assert smallest is None or smallest >= problem.k
+    assert optimum(problem) <= ground.cost(better) <= ground.cost(greedy)
+
+
+@SCOPES
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_no_prices_and_no_decisions_make_a_bound_too_high(data: st.DataObject, scope: Scope) -> None:
+    """A* stands on this: whatever the prices, no allowed answer that keeps the decisions costs less than L."""
+    problem = data.draw(problems(scope))
+    variants = len(problem.texts)
+    ground = Ground.of(problem, "kanon/a-star")
+    target = np.array(data.draw(st.lists(st.integers(0, variants - 1), min_size=variants, max_size=variants)))
+    if not ground.allows(target):
+        target = settled(ground, ground.classes(target), target, homes(ground, ground.classes(target)))
+    price = np.array([data.draw(st.integers(-SCALE, 40 * SCALE)) for _ in range(variants)])
+    pairs = np.array([[data.draw(st.booleans()) for _ in range(variants)] for _ in range(variants)])
+    pairs[np.arange(variants), target] = True
+    forced = ground.classes(target) & np.array([data.draw(st.booleans()) for _ in range(variants)])
+    grains = data.draw(st.sampled_from([1, 2, 3, 256]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(relaxation, "FINEST", grains)
+        relaxed = Relaxation(ground)(price, Allowed(pairs, forced))
+    assert relaxed.bound <= ground.cost(target)
+    assert (relaxed.picked <= pairs).all()
+
+
+@SCOPES
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_the_rule_of_the_ground_is_the_judges(data: st.DataObject, scope: Scope) -> None:
+    """``Ground.allows`` says what ``smallest_class`` says, of any answer."""
+    problem = data.draw(problems(scope, most=7))
+    variants = len(problem.texts)
+    target = np.array(data.draw(st.lists(st.integers(0, variants - 1), min_size=variants, max_size=variants)))
+    smallest = smallest_class(problem, Assignment.whole(problem, target))
+    allowed = smallest is None or smallest >= problem.k
+    ground = Ground.of(problem, "kanon/best-first")
+    assert allowed == ground.allows(target)
+    classes = ground.classes(target)
+    assert allowed == bool((ground.held(target) >= ground.need(classes))[classes].all())
+
+
+@SCOPES
+@pytest.mark.parametrize("mechanism", [BestFirst(), AStar()], ids=lambda mechanism: mechanism.name)
+@settings(max_examples=40, deadline=None)
+@given(courses=st.lists(st.text("abcd", max_size=6), max_size=30), k=st.integers(2, 8), indel=st.booleans())
+def test_releases_are_k_anonymous(
+    mechanism: BestFirst | AStar, scope: Scope, courses: list[str], k: int, indel: bool
+) -> None:
+    """By the verifier's own count on the rewritten log; no case is lost, no variant is new."""
+    if 0 < len(courses) < k:
+        return
+    limit = {"seconds": 1} if mechanism.name == "kanon/a-star" else {}
+    given_params = {"k": k, "scope": scope, "distance": "indel" if indel else "levenshtein", **limit}
+    params = mechanism.Params.model_validate(given_params)
+    log = log_of(courses)
+    decision = mechanism.decide(params, VariantCounts().of(log), secret())  # type: ignore[arg-type]
+    action = mechanism.rewrite(params, decision, secret())  # type: ignore[arg-type]
+    assert isinstance(action, MapCases)
+    released = action.apply(log)
+    check(released, KAnonymity(kind="k-anonymity", k=k, scope=scope))
+    assert log.cases.equals(released.cases)
+    assert set(courses_of(released)) <= set(courses_of(log))
+
+
+@SCOPES
+def test_bounds_hold_where_mass_is_counted_in_grains(scope: Scope) -> None:
+    """A k far above the grains of the dynamic programme: the optimum is still found and proved."""
+    texts, cases = ("a", "ab", "abc", "b", "cb"), (700, 310, 655, 401, 299)
+    problem = Problem.of(texts, cases, 1000, scope)
+    solution, _ = AStar().solve(AStarParams(k=1000, scope=scope), problem)
+    assert optimum(problem) == solution.bound == cost(problem, solution.assignment)
+
+
+def test_the_search_does_not_depend_on_when_it_runs() -> None:
+    """The same problem twice: the same answer."""
+    problem = Problem.of(
+        [f"{number * 37 % 256:08b}" for number in range(30)], [1 + n % 4 for n in range(30)], 5, "variants"
+    )
+    answers = [BestFirst().solve(BestFirstParams(k=5), problem)[0].assignment.target.tolist() for _ in range(2)]
+    assert answers[0] == answers[1]
