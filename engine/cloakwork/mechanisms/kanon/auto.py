@@ -11,6 +11,7 @@ from cloakwork.guarantees import Guarantee, KAnonymity
 from cloakwork.mechanisms.base import Offer, Refusal, Theorem
 from cloakwork.mechanisms.kanon.family import K_ANONYMOUS, Anonymiser, FamilyParams
 from cloakwork.mechanisms.kanon.problem import Problem, Solution, cost, gap
+from cloakwork.mechanisms.kanon.sequences import LONGEST
 from cloakwork.mechanisms.kanon.whole import LARGEST
 from cloakwork.progress import say
 
@@ -75,7 +76,7 @@ class Auto(Anonymiser[AutoParams]):
         """The best answer of those that were tried; which, why, and what the others would have changed."""
         begun = perf_counter()
         tried: dict[str, Solution] = {}
-        for name in _worth_trying(params, len(problem.texts)):
+        for name in _worth_trying(params, problem):
             left = params.seconds - (perf_counter() - begun)
             if tried and left <= 0:
                 break
@@ -94,16 +95,18 @@ class Auto(Anonymiser[AutoParams]):
         return Solution(best.assignment, bound, best.stopped), {"algorithm": chosen, "why": why, "others": others}
 
 
-def _worth_trying(params: AutoParams, variants: int) -> tuple[str, ...]:
+def _worth_trying(params: AutoParams, problem: Problem) -> tuple[str, ...]:
     """The algorithms that a problem of this size allows; at least one of ``among``.
 
-    Up to ``whole.LARGEST`` variants all distances are held at once; only ``kanon/pretsa`` does without.
+    Only ``kanon/pretsa`` does without all distances at once, of up to ``LARGEST`` variants of up to ``LONGEST`` events.
     """
+    variants = len(problem.texts)
+    held = variants <= LARGEST and max(map(len, problem.texts), default=0) <= LONGEST
     fit = {
         "kanon/pretsa": True,
-        "kanon/best-first": variants <= LARGEST,
-        "kanon/a-star": variants <= SMALL,
-        "kanon/optimal": variants <= LARGEST,
+        "kanon/best-first": held,
+        "kanon/a-star": held and variants <= SMALL,
+        "kanon/optimal": held,
     }
     chosen = tuple(name for name in params.among if fit[name])
     return chosen or params.among[:1]

@@ -8,11 +8,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from cloakwork.errors import MechanismError
+
 Metric = Literal["levenshtein", "indel"]
 """Single edits: insertion, deletion and substitution of an event; ``indel`` counts a substitution as two edits."""
 
 _SURROGATES: Final = 0xD800
 _AFTER_SURROGATES: Final = 0x800
+LONGEST: Final = 16_383
+"""Events of the longest case whose distance to any other fits 16 bits."""
+
 _FIRST: Final = 16
 """How many of the likeliest neighbours are compared first, to find out which others need not be."""
 
@@ -55,10 +60,16 @@ class EditDistances:
 
     @cached_property
     def matrix(self) -> NDArray[np.int16]:
-        """All of them at once: int16, shape (texts, texts); 2 bytes a pair. Distances above 32,767 saturate."""
+        """All of them at once: int16, shape (texts, texts); 2 bytes a pair.
+
+        Raises ``MechanismError`` where a distance might not fit: for a case of more than 16,383 events.
+        """
         from rapidfuzz import process
 
         texts = list(self._texts)
+        if max(map(len, texts), default=0) > LONGEST:
+            message = f"a case has more than {LONGEST:,} events; 'assume: {{longest_case: ...}}' cuts such cases"
+            raise MechanismError("edit distances", message)
         return np.asarray(process.cdist(texts, texts, scorer=self._scorer(), dtype=np.int16, workers=-1))
 
     def pairs(self, sources: NDArray[np.int64], targets: NDArray[np.int64]) -> NDArray[np.int64]:

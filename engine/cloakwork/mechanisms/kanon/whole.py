@@ -22,13 +22,12 @@ from numpy.typing import NDArray
 
 from cloakwork.errors import MechanismError
 from cloakwork.mechanisms.kanon.problem import Ints, Problem
+from cloakwork.mechanisms.kanon.sequences import LONGEST
 from cloakwork.progress import say
 
 Flags = NDArray[np.bool_]
 LARGEST: Final = 6000
 """Most variants: for each pair of them the greedy search takes 18 bytes, A* some 50."""
-LONGEST: Final = np.iinfo(np.int16).max // 2
-"""Most events of a variant: the indel distance of two of these still fits 16 bits."""
 CLOSED_AT_ONCE: Final = 2
 AROUND: Final = 20
 """How many classes the local search closes at once, and how many variants around them it then tries."""
