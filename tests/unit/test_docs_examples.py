@@ -1,4 +1,4 @@
-"""The examples in docs/python.md run as they stand."""
+"""The examples in docs/python.md and docs/utility.md run as they stand."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,10 @@ import pytest
 
 from conftest import ROOT
 
-BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "python.md").read_text("utf-8"), re.S)
+
+def blocks(page: str) -> list[str]:
+    """The Python of one page, block by block."""
+    return re.findall(r"```python\n(.*?)```", (ROOT / "docs" / page).read_text("utf-8"), re.S)
 
 
 def test_python_page_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -17,8 +20,19 @@ def test_python_page_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
         (tmp_path / folder).symlink_to(ROOT / folder)
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {}
-    assert len(BLOCKS) == 3
-    for block in BLOCKS:
+    assert len(blocks("python.md")) == 3
+    for block in blocks("python.md"):
         exec(block, namespace)  # what the page tells people to type
     assert namespace["dfg"]
     assert (tmp_path / "my-release" / "statement.json").exists()
+
+
+def test_utility_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its figures are those that the page prints, noise aside."""
+    monkeypatch.chdir(ROOT)
+    namespace: dict[str, object] = {}
+    for block in blocks("utility.md"):
+        exec(block, namespace)  # what the page tells people to type
+    assert 0.8 < float(str(namespace["similarity"])) < 1
+    assert namespace["found"].source_variants == 117  # type: ignore[attr-defined]
+    assert namespace["found"].fake_variants == 0  # type: ignore[attr-defined]
