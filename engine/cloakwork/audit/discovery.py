@@ -124,7 +124,7 @@ def _end_after(seconds: float) -> None:
     """End this process when the time is over, even if whoever asked is gone by then."""
 
     def end() -> None:
-        os.write(sys.__stdout__.fileno(), json.dumps(f"not ended after {seconds:g} s").encode())
+        os.write(1, json.dumps(f"not ended after {seconds:g} s").encode())
         os._exit(1)
 
     timer = Timer(seconds, end)
