@@ -26,7 +26,7 @@ Variant = tuple[str, ...]
 Histogram = Mapping[Variant, int]
 """Cases by variant: the activity labels in order, and how many cases (at least 1) follow them."""
 
-MOST_PAIRS: Final = 8_000_000
+MOST_PAIRS: Final = 6_000_000
 """Pairs of variants to compare, for an earth mover's distance in a report: about ten seconds of one core, and 500 MB."""
 
 _ITERATIONS: Final = 10**9
