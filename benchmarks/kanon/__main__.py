@@ -13,6 +13,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -87,20 +88,31 @@ def measured(cell: dict[str, Any]) -> dict[str, Any]:
     return cell | json.loads(child.stdout.splitlines()[-1])
 
 
+@cache
 def reference() -> list[dict[str, Any]]:
-    """The reference implementation's figures."""
-    file = HERE / "reference.yaml"
-    return yaml.safe_load(file.read_text("utf-8")) if file.is_file() else []
+    """The reference implementation's figures, one row a cell; ``seconds``: its most over all k, or None."""
+    file = yaml.safe_load((HERE / "reference.yaml").read_text("utf-8"))
+    return [
+        figure
+        | {
+            "log": file["logs"][figure["log"]],
+            "k": k,
+            "distance": distance,
+            "seconds": (figure["seconds"] or [None])[-1],
+        }
+        for figure in file["figures"]
+        for k, distance in figure["distance"].items()
+    ]
 
 
 def theirs(row: dict[str, Any]) -> str:
     """The reference's distances for a cell."""
-    preprocessing = "filtered" if row["filtered"] else "whole"
+    preprocessing, log = "filtered" if row["filtered"] else "whole", f"{row['log']}.xes.gz"
     found = [
         f"{item['algorithm']} {item['distance']}"
         for item in reference()
         if (item["log"], item["preprocessing"], item["scope"], item["k"])
-        == (row["log"], preprocessing, row["scope"], row["k"])
+        == (log, preprocessing, row["scope"], row["k"])
         and item.get("distance") is not None
     ]
     return ", ".join(found)
@@ -180,7 +192,7 @@ def plot(rows: list[dict[str, Any]]) -> None:
             if points:
                 axis.scatter(*zip(*[p[:2] for p in points], strict=True), s=18, color=colours[name], label=name)
         for item in reference():
-            where = (item["log"], item["preprocessing"] == "filtered", item["scope"])
+            where = (str(item["log"]).removesuffix(".xes.gz"), item["preprocessing"] == "filtered", item["scope"])
             if (
                 where == (log, filtered, scope)
                 and item.get("distance")

@@ -1,11 +1,15 @@
 """The verbs of the Python interface, the same as the command line's."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+
+from pydantic import JsonValue
 
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.execute import Stopwatch, execute, foreseeable, told_apart, wanted
 from cloakwork.execute import foresee as foresee_on
+from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.io import read_log
 from cloakwork.plan.model import Plan
@@ -41,7 +45,29 @@ def apply(
         reporter(f"reading {log}")
         with watch.stage("read"):
             log = _read(log, plan, columns)
-    return execute(plan, log, book, reporter=reporter, stopwatch=watch)
+
+    def compare(plan: Plan, source: EventLog, released: EventLog) -> Mapping[str, JsonValue]:
+        return _utility(plan, source, released, reporter)
+
+    return execute(plan, log, book, reporter=reporter, stopwatch=watch, compare=compare)
+
+
+def _utility(plan: Plan, source: EventLog, released: EventLog, reporter: Reporter) -> Mapping[str, JsonValue]:
+    """How much of the control flow is left, for the internal report if there will be one.
+
+    Whatever goes wrong here is noted there: the release is made, paid for, and does not depend on it.
+    """
+    rewritten = any(CONTROL_FLOW in step.lineage.writes for step in plan.steps)
+    if not (rewritten and plan.policy.spec.output.report):
+        return {}
+    from cloakwork.audit.utility import Utility, measured
+
+    reporter("measuring utility, for the internal report only")
+    try:
+        figures = measured(source, released)
+    except Exception as error:
+        figures = Utility(notes=(f"utility was not measured: {error or type(error).__name__}".partition("\n")[0],))
+    return figures.model_dump(mode="json")
 
 
 def foresee(

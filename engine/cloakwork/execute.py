@@ -1,6 +1,6 @@
 """Run a plan on a log: reserve the budget, take each step, check the result. Decides nothing that the plan left open."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from time import perf_counter
@@ -27,6 +27,9 @@ from cloakwork.progress import Reporter, heard_by, silent
 from cloakwork.release import Internal, Release, StepRecord, Verdict
 
 NOT_PRIVATE: Final = "not-private"
+
+Comparison = Callable[[Plan, EventLog, EventLog], Mapping[str, JsonValue]]
+"""Figures of a release against its source, both under the standard names; for the internal report, never raises."""
 
 
 @dataclass(slots=True)
@@ -68,13 +71,14 @@ def execute(
     catalogue: Catalogue | None = None,
     reporter: Reporter = silent,
     stopwatch: Stopwatch | None = None,
+    compare: Comparison | None = None,
 ) -> Release:
     """The release that ``plan`` makes of ``log``.
 
     Proves the plan again, reserves its cost in ``ledger`` before any step reads the log, takes the steps, measures what
     can be measured, and commits. Raises PlanUnsound, BudgetExceeded, GuaranteeBroken, MechanismError or LedgerError. Once
     reserved, budget is never handed back. A ``noise`` source with a fixed seed is for tests: it charges no ledger, and
-    the release says that it is not private.
+    the release says that it is not private. ``compare`` sees the source and the finished log, and changes neither.
     """
     catalogue = all_mechanisms() if catalogue is None else catalogue
     engine, noise, watch = engine or Embedded(), noise or secret(), stopwatch or Stopwatch()
@@ -98,12 +102,17 @@ def execute(
         if reservation is not None:
             reservation.fail(type(error).__name__)
         raise
+    released = _without_hidden(result, plan)
+    with watch.stage("utility"):
+        utility = compare(plan, prepared, released) if compare is not None else {}
     release = Release(
-        log=_without_hidden(result, plan),
+        log=released,
         plan=plan,
         verdicts=verdicts,
         release_id=reservation.id if reservation else NOT_PRIVATE,
-        internal=Internal(source=_figures(log), steps=tuple(records), stages=watch.seconds, notes=log.notes),
+        internal=Internal(
+            source=_figures(log), steps=tuple(records), stages=watch.seconds, notes=log.notes, utility=utility
+        ),
         ledger_entry=reservation.digest if reservation else None,
         private=noise.private,
     )

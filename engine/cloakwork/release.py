@@ -1,7 +1,7 @@
 """A release: a log for which every claim of its plan holds. It cannot exist otherwise."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
@@ -32,12 +32,15 @@ class Internal:
     """Everything measured on the raw log; goes into the internal report only.
 
     ``source``: name of the log file, counts, what the reader noted. ``stages``: seconds by stage (read, steps, write).
+    ``utility``: how much of the control flow is left (``cloakwork.audit.utility.Utility`` as data); empty where no step
+    rewrites it.
     """
 
     source: Mapping[str, JsonValue]
     steps: tuple[StepRecord, ...]
     stages: Mapping[str, float]
     notes: tuple[str, ...] = ()
+    utility: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The examples in docs/python.md and docs/closeness.md run as they stand."""
+"""The Python examples of the documentation run as they stand."""
 
 import re
 from pathlib import Path
@@ -39,3 +39,14 @@ def test_closeness_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
     (block,) = blocks("closeness.md")
     exec(block, {})  # what the page tells people to type
     assert re.search(r"smallest group holds \d+ .*\n.*farthest group lies 0\.0\d* from", capsys.readouterr().out)
+
+
+def test_utility_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its figures are those that the page prints, noise aside."""
+    monkeypatch.chdir(ROOT)
+    namespace: dict[str, object] = {}
+    for block in blocks("utility.md"):
+        exec(block, namespace)  # what the page tells people to type
+    assert 0.8 < float(str(namespace["similarity"])) < 1
+    assert namespace["found"].source_variants == 117  # type: ignore[attr-defined]
+    assert namespace["found"].fake_variants == 0  # type: ignore[attr-defined]

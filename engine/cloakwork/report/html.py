@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import JsonValue
 
+from cloakwork.audit.utility import Utility
 from cloakwork.report.model import InternalReport, PublicReport, PublicStep, public_steps
 from cloakwork.report.statement import Price, Spent
 
@@ -66,6 +67,15 @@ class Bar:
     share: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One figure: its plain name, its value as text, and what it says."""
+
+    name: str
+    value: str
+    says: str
+
+
 def public_html(report: PublicReport) -> str:
     """The public report as a page."""
     return _page("public.html", report=report, bars=bars(report.statement.budget), pipeline=pipeline(report.steps))
@@ -78,6 +88,18 @@ def internal_html(report: InternalReport) -> str:
         report=report,
         bars=bars(report.statement.budget),
         pipeline=pipeline(public_steps(report.plan)),
+        utility=lines(report.utility),
+    )
+
+
+def lines(utility: Utility | None) -> tuple[Line, ...]:
+    """The figures of utility that there are, those of process discovery last."""
+    models = [model for model in (utility, utility.discovery if utility else None) if model is not None]
+    return tuple(
+        Line(field.title, figure(getattr(model, name)), field.description or "")
+        for model in models
+        for name, field in type(model).model_fields.items()
+        if field.title and getattr(model, name) is not None
     )
 
 

@@ -4,6 +4,7 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
+from cloakwork.audit.utility import Utility
 from cloakwork.plan.model import Plan
 from cloakwork.quantities import Frozen
 from cloakwork.release import Release
@@ -42,6 +43,7 @@ class InternalReport(Frozen):
     steps: tuple[StepFigures, ...]
     stages: dict[str, float]
     notes: tuple[str, ...]
+    utility: Utility | None = None
 
 
 class PublicStep(Frozen):
@@ -80,6 +82,7 @@ def internal_report(release: Release, statement: PrivacyStatement, writing: floa
         ),
         stages={**internal.stages, "write": writing},
         notes=internal.notes,
+        utility=Utility.model_validate(dict(internal.utility)) if internal.utility else None,
     )
 
 
