@@ -1,6 +1,5 @@
 """TraVaS: release the noisy counts of variants that reach a threshold."""
 
-import math
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
@@ -8,13 +7,10 @@ import numpy as np
 import polars as pl
 from pydantic import Field, JsonValue
 
-from cloakwork.budget import Currency
 from cloakwork.facts import Facts
-from cloakwork.guarantees import DifferentialPrivacy, Guarantee
-from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, EventLog
-from cloakwork.mechanisms.aggregates import VariantCounts
-from cloakwork.mechanisms.base import Aggregate, Decision, GenerateCases, Offer, Proof, Refusal, Rewrite, Theorem
+from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
+from cloakwork.mechanisms.variants.family import NoOptions, VariantRelease
 from cloakwork.noise import Noise, drawn_scale
 from cloakwork.privacy_event import Composed, DiscreteLaplace, EpsilonDelta, PrivacyEvent
 from cloakwork.quantities import Frozen, Number
@@ -33,7 +29,7 @@ class ThresholdParams(Frozen):
     tau: Annotated[int, Field(ge=1)]
 
 
-class VariantThreshold:
+class VariantThreshold(VariantRelease[ThresholdParams]):
     """Count each variant, add discrete Laplace noise, release those that reach ``tau`` with their noisy counts.
 
     Only variants that occur are counted: what keeps a rare one from giving its owner away is the threshold, chosen so
@@ -42,7 +38,6 @@ class VariantThreshold:
 
     name: ClassVar[str] = "variants/threshold"
     summary: ClassVar[str] = "Releases the noisy counts of frequent variants (TraVaS)."
-    proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(
         "Noise DLap(m/epsilon) on the counts of the variants present, released where the noisy count reaches the least "
         "tau with m Pr[m + DLap(m/epsilon) >= tau] <= delta, is (epsilon, delta)-DP for units of at most m cases "
@@ -51,26 +46,15 @@ class VariantThreshold:
     )
     Params = ThresholdParams
 
-    def offer(
-        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
+    needs_delta: ClassVar[bool] = True
+
+    def meet(
+        self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
     ) -> Offer[ThresholdParams] | Refusal:
-        """Accept differential privacy over the control flow alone, with delta > 0."""
-        if not isinstance(goal, DifferentialPrivacy):
-            return Refusal("never", f"it gives differential privacy, not {goal.kind}")
-        if goal.neighbours != "unbounded":
-            return Refusal("never", "it protects the presence of a unit, not its timestamps")
-        if goal.over != (CONTROL_FLOW,):
-            return Refusal("never", "it releases the control flow and nothing else")
-        if goal.delta == 0:
-            return Refusal("needs", "the threshold needs a delta above 0", ("guarantees[].delta",))
-        if options:
-            return Refusal("misconfigured", f"it has no options; got {', '.join(sorted(options))}")
-        m = facts.unit.max_cases
-        if goal.epsilon / m < -math.log1p(-goal.delta):
-            return Refusal("misconfigured", "epsilon is smaller than delta allows: needs epsilon/m >= -ln(1 - delta)")
-        return Offer(
-            calibrated(goal.epsilon, goal.delta, m), "counts variants, adds noise, and keeps the frequent ones"
-        )
+        """The least noise and the least threshold."""
+        NoOptions.model_validate(options)
+        params = calibrated(goal.epsilon, goal.delta, facts.unit.max_cases)
+        return Offer(params, "counts variants, adds noise, and keeps the frequent ones")
 
     def event(self, params: ThresholdParams, facts: Facts) -> PrivacyEvent:
         """The noise on the counts, and the chance that a variant of one unit alone passes the threshold."""
@@ -83,22 +67,6 @@ class VariantThreshold:
                 EpsilonDelta(epsilon=0.0, delta=leak),
             )
         )
-
-    def currency(self, params: ThresholdParams) -> Currency:
-        """Unit-level differential privacy."""
-        return "unit"
-
-    def lineage(self, params: ThresholdParams) -> Lineage:
-        """Measures the control flow; every case of the release is made from the noisy counts."""
-        return Lineage(measures=frozenset({CONTROL_FLOW}), writes=frozenset({CONTROL_FLOW, METADATA}), generates=True)
-
-    def facts_after(self, params: ThresholdParams, facts: Facts) -> Facts:
-        """Nothing more is public than before, as planning goes."""
-        return facts
-
-    def summarise(self, params: ThresholdParams) -> Aggregate:
-        """Cases by variant."""
-        return VariantCounts()
 
     def decide(self, params: ThresholdParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Add noise to every count, keep those at or over ``tau``, forget the order in which they came."""
@@ -116,10 +84,6 @@ class VariantThreshold:
             },
         )
 
-    def rewrite(self, params: ThresholdParams, decision: Decision, noise: Noise) -> Rewrite:
-        """Repeat each kept variant as often as its noisy count says."""
-        return GenerateCases(lambda: cases_of(decision.table))
-
 
 def calibrated(epsilon: float, delta: float, max_cases: int) -> ThresholdParams:
     """The least noise and the least threshold that cost at most (epsilon, delta) for units of ``max_cases`` cases."""
@@ -128,13 +92,3 @@ def calibrated(epsilon: float, delta: float, max_cases: int) -> ThresholdParams:
     scale = drawn_scale(max_cases / epsilon)
     tau = partition_threshold(scale, delta, max_cases)
     return ThresholdParams(epsilon=epsilon, delta=delta, max_cases=max_cases, scale=scale, tau=tau)
-
-
-def cases_of(table: pl.DataFrame) -> EventLog:
-    """A log of ``cases`` cases for each ``variant`` (list of labels) of ``table``, numbered, without times or attributes."""
-    repeated = table.select(pl.col("variant").repeat_by("cases").explode(empty_as_null=False))
-    lengths = repeated["variant"].list.len().to_numpy().astype(np.int64)
-    labels = repeated["variant"].explode(empty_as_null=False).cast(pl.String).alias(ACTIVITY)
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    cases = pl.int_range(repeated.height, eager=True).cast(pl.String).alias(CASE_ID).to_frame()
-    return EventLog(labels.to_frame(), cases, offsets)

@@ -1,0 +1,115 @@
+"""What the mechanisms share that release the control flow under differential privacy: the goal, lineage, new cases."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, Generic, TypeVar
+
+import numpy as np
+import polars as pl
+from pydantic import BaseModel, JsonValue, ValidationError
+
+from cloakwork.budget import Currency
+from cloakwork.facts import Facts
+from cloakwork.guarantees import DifferentialPrivacy, Guarantee
+from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, EventLog
+from cloakwork.mechanisms.aggregates import CASES, VARIANT, VARIANT_COUNTS_SCHEMA, VariantCounts
+from cloakwork.mechanisms.base import Aggregate, Decision, GenerateCases, Offer, Proof, Refusal, Rewrite
+from cloakwork.noise import Noise
+
+P = TypeVar("P", bound=BaseModel)
+
+
+class VariantRelease(ABC, Generic[P]):
+    """Release variants with counts that noise was added to; every case of the release is made from them alone.
+
+    Nothing here aborts on data: an empty log gives an empty release or one made of noise.
+    """
+
+    name: ClassVar[str]
+    proof: ClassVar[Proof] = "proved"
+    Params: type[P]
+    needs_delta: ClassVar[bool] = False
+
+    def offer(self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]) -> Offer[P] | Refusal:
+        """Accept differential privacy over the control flow alone, for whole units."""
+        if not isinstance(goal, DifferentialPrivacy):
+            return Refusal("never", f"it gives differential privacy, not {goal.kind}")
+        if goal.neighbours != "unbounded":
+            return Refusal("never", "it protects the presence of a unit, not its timestamps")
+        if goal.over != (CONTROL_FLOW,):
+            return Refusal("never", "it releases the control flow and nothing else")
+        if self.needs_delta and goal.delta == 0:
+            return Refusal("needs", "the threshold needs a delta above 0", ("guarantees[].delta",))
+        if self.needs_delta and goal.epsilon / facts.unit.max_cases < -math.log1p(-goal.delta):
+            return Refusal("misconfigured", "epsilon is smaller than delta allows: needs epsilon/m >= -ln(1 - delta)")
+        try:
+            return self.meet(goal, facts, options)
+        except ValidationError as error:
+            return Refusal("misconfigured", option_fault(error))
+
+    @abstractmethod
+    def meet(self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]) -> Offer[P] | Refusal:
+        """Parameters whose cost is at most the goal's (epsilon, delta), or why there are none.
+
+        A pydantic ``ValidationError`` raised here (options read by a model) becomes a refusal.
+        """
+
+    def currency(self, params: P) -> Currency:
+        """Unit-level differential privacy."""
+        return "unit"
+
+    def lineage(self, params: P) -> Lineage:
+        """Measures the control flow; every case of the release is made from the noisy counts."""
+        return Lineage(measures=frozenset({CONTROL_FLOW}), writes=frozenset({CONTROL_FLOW, METADATA}), generates=True)
+
+    def facts_after(self, params: P, facts: Facts) -> Facts:
+        """Nothing more is public than before, as planning goes."""
+        return facts
+
+    def summarise(self, params: P) -> Aggregate:
+        """Cases by variant."""
+        return VariantCounts()
+
+    def rewrite(self, params: P, decision: Decision, noise: Noise) -> Rewrite:
+        """Repeat each released variant as often as its noisy count says."""
+        return GenerateCases(lambda: cases_of(decision.table))
+
+
+class NoOptions(BaseModel):
+    """The options of a mechanism that has none."""
+
+    model_config = {"extra": "forbid", "frozen": True}
+
+
+def option_fault(error: ValidationError) -> str:
+    """The first fault of a mechanism's options, in one phrase."""
+    fault = error.errors()[0]
+    name = ".".join(str(part) for part in fault["loc"])
+    if fault["type"] == "extra_forbidden":
+        return f"it has no option '{name}'"
+    return f"option {name}: {fault['msg'][:1].lower()}{fault['msg'][1:]}"
+
+
+NOTHING: Final = pl.DataFrame(schema=VARIANT_COUNTS_SCHEMA)
+"""A release without cases, as a table of variants."""
+
+
+def variant_table(variants: list[tuple[str, ...]], counts: Any) -> pl.DataFrame:
+    """Rows (``variant``, ``cases``) of what is to be released; counts below 1 are left out."""
+    table = pl.DataFrame(
+        {VARIANT: pl.Series(variants, dtype=pl.List(pl.String())), CASES: np.asarray(counts, np.int64)},
+        schema=VARIANT_COUNTS_SCHEMA,
+    )
+    return table.filter(pl.col(CASES) > 0)
+
+
+def cases_of(table: pl.DataFrame) -> EventLog:
+    """A log of ``cases`` cases for each ``variant`` (list of labels) of ``table``, numbered, without times or attributes."""
+    repeated = table.select(pl.col("variant").repeat_by("cases").explode(empty_as_null=False))
+    lengths = repeated["variant"].list.len().to_numpy().astype(np.int64)
+    labels = repeated["variant"].explode(empty_as_null=False).cast(pl.String).alias(ACTIVITY)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    cases = pl.int_range(repeated.height, eager=True).cast(pl.String).alias(CASE_ID).to_frame()
+    return EventLog(labels.to_frame(), cases, offsets)
