@@ -7,9 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from cloakwork.audit import utility
-from cloakwork.errors import MechanismError
-
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
 EXAMPLES = ROOT / "examples" / "logs"
@@ -23,16 +20,6 @@ def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
     monkeypatch.delenv("CLOAKWORK_SIGNING_KEY", raising=False)
     monkeypatch.delenv("CLOAKWORK_LEDGER", raising=False)
     return home
-
-
-@pytest.fixture(autouse=True)
-def nothing_mined(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No release waits seconds for pm4py to mine a model; ``tests/audit`` tests that on its own."""
-
-    def refused(*_: object) -> None:
-        raise MechanismError("audit/discovery", "not in this test")
-
-    monkeypatch.setattr(utility, "mined_apart", refused)
 
 
 @dataclass(frozen=True)

@@ -103,22 +103,22 @@ def execute(
             reservation.fail(type(error).__name__)
         raise
     released = _without_hidden(result, plan)
-    with watch.stage("utility"):
-        utility = compare(plan, prepared, released) if compare is not None else {}
     release = Release(
         log=released,
         plan=plan,
         verdicts=verdicts,
         release_id=reservation.id if reservation else NOT_PRIVATE,
-        internal=Internal(
-            source=_figures(log), steps=tuple(records), stages=watch.seconds, notes=log.notes, utility=utility
-        ),
+        internal=Internal(source=_figures(log), steps=tuple(records), stages=watch.seconds, notes=log.notes),
         ledger_entry=reservation.digest if reservation else None,
         private=noise.private,
     )
     if ledger is not None and reservation is not None:
         ledger.commit(reservation)
-    return release
+    if compare is None:
+        return release
+    with watch.stage("utility"):
+        utility = compare(plan, prepared, released)
+    return replace(release, internal=replace(release.internal, utility=utility))
 
 
 def foresee(

@@ -84,11 +84,11 @@ def histogram(log: EventLog) -> dict[Variant, int]:
     return {variant: cases for variant, cases in counted.items() if variant}
 
 
-def measured(source: EventLog, release: EventLog, *, most_pairs: int = MOST_PAIRS, seconds: float = 30.0) -> Utility:
+def measured(source: EventLog, release: EventLog, *, most_pairs: int = MOST_PAIRS, seconds: float = 0.0) -> Utility:
     """Every figure of ``release`` against ``source``, within bounds; a figure that fails is None, with a note.
 
     Earth mover's distances are left out above ``most_pairs`` pairs of a variant here and one there, process discovery
-    after ``seconds``.
+    after ``seconds`` (0: not tried).
     """
     before, after = histogram(source), histogram(release)
     notes: list[str] = []
@@ -122,7 +122,7 @@ def measured(source: EventLog, release: EventLog, *, most_pairs: int = MOST_PAIR
         absolute_log_difference=bounded(absolute_log_difference),
         dfg_edge_distance=dfg_edge_distance(before, after),
         dfg_frequency_distance=dfg_frequency_distance(before, after),
-        discovery=noted("process discovery", lambda: mined_apart(before, after, seconds)),
+        discovery=noted("process discovery", lambda: mined_apart(before, after, seconds)) if seconds else None,
         notes=tuple(notes),
     )
 

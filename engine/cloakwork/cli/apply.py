@@ -36,6 +36,13 @@ if TYPE_CHECKING:
 @click.option(
     "--signing-key", metavar="FILE", help="Ed25519 private key (PEM); default: $CLOAKWORK_SIGNING_KEY, else your own."
 )
+@click.option(
+    "--mine",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    metavar="SECONDS",
+    help="For the internal report: mine a process model of the release and try it on LOG, for so long at most.",
+)
 @click.option("--quiet", is_flag=True, help="No progress on standard error.")
 @json_option
 def apply(
@@ -46,6 +53,7 @@ def apply(
     columns: tuple[str, ...],
     engine: str,
     signing_key: str | None,
+    mine: float,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -72,7 +80,7 @@ def apply(
     for warning in plan.warnings:
         heard(f"warning: {warning}")
     watch = Stopwatch()
-    release = api.apply(plan, log, ledger=book, reporter=heard, stopwatch=watch, columns=mapping or None)
+    release = api.apply(plan, log, ledger=book, reporter=heard, stopwatch=watch, columns=mapping or None, mine=mine)
     published = api.publish(release, out, signing_key=key, reporter=heard)
     book.record_statement(release.release_id, published.statement_digest)
     if as_json:
