@@ -109,6 +109,10 @@ class Closeness(Undecided):
             return Refusal(
                 "misconfigured", "infeasible: suppress would leave events without a time; cycle times need one"
             )
+        if aim == "emd" and bound >= 1:
+            return Refusal(
+                "misconfigured", f"no class lies farther than 1 from the whole, so t = {bound:g} asks for nothing"
+            )
         if aim == "stochastic":
             return _offer_stochastic(params, facts)
         how = f"lies within {bound:g} of all values" if aim == "emd" else f"holds {bound:g} ({aim}) of them"
