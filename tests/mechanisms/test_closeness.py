@@ -186,6 +186,7 @@ def test_nothing_to_protect(log: EventLog) -> None:
             "misconfigured",
             "infeasible:",
         ),
+        (TCloseness(kind="t-closeness", t=1.5, attribute="Age"), {}, "misconfigured", "asks for nothing"),
         (TCloseness(kind="t-closeness", t=0.1, attribute="Age"), {"k": 3}, "misconfigured", "unknown option k"),
         (
             LDiversity(kind="l-diversity", l=2, attribute=TIMESTAMPS),

@@ -4,7 +4,7 @@ import pytest
 
 from cloakwork.errors import PlanMoved, PlanUnsound
 from cloakwork.facts import Facts
-from cloakwork.guarantees import DifferentialPrivacy, KAnonymity, MetricPrivacy
+from cloakwork.guarantees import DifferentialPrivacy, KAnonymity, LDiversity, MetricPrivacy, TCloseness
 from cloakwork.lineage import Lineage
 from cloakwork.plan.derive import derive
 from cloakwork.plan.model import Step
@@ -100,6 +100,54 @@ def test_later_writer_breaks_k() -> None:
     """A step that writes the control flow after k-anonymisation takes the guarantee away."""
     shuffle = step("shuffle", reads={"control-flow"}, writes={"control-flow"})
     assert "last written by shuffle" in reasons([KANON], [kanon(), shuffle], set())
+
+
+NEAR = TCloseness(kind="t-closeness", t=0.2, attribute="Age")
+VARIED = LDiversity(kind="l-diversity", l=2, attribute="timestamps")
+
+
+def closeness(column: str = "Age", **more: object) -> Step:
+    """A step that lets values change places between classes."""
+    given = {"reads": {"control-flow", column}, "writes": {column}, "stability": None, "goals": (0,)}
+    return step("closeness", **(given | more))
+
+
+@pytest.mark.parametrize(
+    ("steps", "cause"),
+    [
+        ([kanon(goals=()), closeness()], ""),
+        ([closeness()], ""),
+        ([closeness(), kanon(goals=())], "kanon changes which cases form a class after closeness"),
+        ([closeness(), step("coarse", reads={"Age"}, writes={"Age"})], "Age is last written by coarse"),
+        ([closeness(goals=(1,))], "which does not bring about t-closeness"),
+        ([closeness(proof="published")], "only published"),
+        ([counts(), closeness()], "t-closeness would count released rows"),
+        ([], "Age is last written by no step"),
+    ],
+)
+def test_claims_on_values_in_classes(steps: list[Step], cause: str) -> None:
+    """The last writer of the attribute serves the goal, after the last writer of the control flow, on real cases."""
+    found = reasons([NEAR], steps, {"Age"})
+    assert cause in found
+    assert bool(cause) == bool(found)
+
+
+def test_cycle_times_void_a_claim_over_timestamps() -> None:
+    """Whichever comes last: one claim or the other is not derived, and values that read times void it as well."""
+    assert "timestamps is last written by times" in reasons(
+        [VARIED, METRIC], [closeness("timestamps"), times()], {"timestamps"}
+    )
+    after = reasons([METRIC, VARIED], [times(), closeness("timestamps", goals=(1,))], {"timestamps"})
+    assert "closeness runs after a noisy release: l-diversity would count" in after
+    mixed = closeness(reads={"control-flow", "Age", "timestamps"}, goals=(1,))
+    assert "closeness reads timestamps otherwise" in reasons([METRIC, NEAR], [mixed, times()], {"timestamps", "Age"})
+
+
+def test_what_is_promised_about_probabilities_is_not_measured() -> None:
+    """The basis of a claim says how it is known."""
+    random = NEAR.model_copy(update={"distance": "stochastic", "t": 1.5})
+    claims = derive([NEAR, random], [closeness(goals=(0, 1))], {"Age"}, Facts()).claims
+    assert [claim.basis for claim in claims] == ["derived and measured", "derived"]
 
 
 def test_times_given_control_flow() -> None:

@@ -1,7 +1,7 @@
 """t-closeness and l-diversity of an attribute: values move between classes, the courses of events stay as they are."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, ClassVar, Final, Literal
@@ -17,7 +17,7 @@ from cloakwork.guarantees import Guarantee, LDiversity, TCloseness
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.mechanisms.base import Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem, Undecided
-from cloakwork.mechanisms.kanon.exchange import ROUNDING, Aim, Near, Varied, exchange
+from cloakwork.mechanisms.kanon.exchange import ROUNDING, Aim, Groups, Near, Varied, exchange
 from cloakwork.mechanisms.kanon.holdings import Holdings, Times, holdings_of, with_values
 from cloakwork.mechanisms.kanon.randomise import Randomiser, epsilon_for, least_t, randomiser_of
 from cloakwork.noise import Noise
@@ -109,6 +109,10 @@ class Closeness(Undecided):
             return Refusal(
                 "misconfigured", "infeasible: suppress would leave events without a time; cycle times need one"
             )
+        if aim == "emd" and bound >= 1:
+            return Refusal(
+                "misconfigured", f"no class lies farther than 1 from the whole, so t = {bound:g} asks for nothing"
+            )
         if aim == "stochastic":
             return _offer_stochastic(params, facts)
         how = f"lies within {bound:g} of all values" if aim == "emd" else f"holds {bound:g} ({aim}) of them"
@@ -173,8 +177,9 @@ def _protected(log: EventLog, params: ClosenessParams, noise: Noise) -> EventLog
     if randomiser is not None:
         return with_values(log, params.column, held, _randomised(held, params.bound, randomiser, noise), times)
     kept, codes = _exchanged(held, params, noise)
-    say(f"{params.column}: {int((codes != held.codes).sum())} of {len(codes)} values changed places")
-    return with_values(log, params.column, held.only(kept), held.distinct.gather(codes[kept]), times)
+    left = held.only(kept)
+    say(f"{params.column}: {int((codes != left.codes).sum())} of {len(codes)} values changed places")
+    return with_values(log, params.column, left, held.distinct.gather(codes), times)
 
 
 def _randomiser(params: ClosenessParams, held: Holdings) -> Randomiser | None:
@@ -194,34 +199,26 @@ def _randomised(held: Holdings, t: float, randomiser: Randomiser, noise: Noise) 
     return pl.concat(parts).gather(order)
 
 
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """What one activity's exchange came to: its codes, which of them stand in groups that miss the aim, and their figures."""
-
-    codes: Ints
-    misses: NDArray[np.bool_]
-    figures: NDArray[np.float64]
-
-
 def _exchanged(held: Holdings, params: ClosenessParams, noise: Noise) -> tuple[NDArray[np.bool_], Ints]:
-    """Which rows keep a value, and the code that each then has. Classes that miss the aim lose theirs, or the log is
-    refused; without them the whole is another one, so the others are exchanged anew, from what they had."""
+    """Which rows keep a value, and the code that each of these then has. Where classes miss the aim the log is refused, or
+    they lose their values; without these the whole is another one, so the others are exchanged from what they had."""
     kept = np.ones(len(held.codes), np.bool_)
     while True:
-        codes, missing, figures = held.codes.copy(), [], []
         left = held.only(kept)
         aim = _aim(params, left)
-        for rows in left.topics:
-            outcome = _exchanged_in(left, rows, aim, noise)
-            codes[np.flatnonzero(kept)[rows]] = outcome.codes
-            missing.append(rows[outcome.misses])
-            figures.append(outcome.figures)
-        missed = np.concatenate([np.zeros(0, np.int64), *missing])
-        if not len(missed):
+        outcomes = [(rows, _exchanged_in(left, rows, aim, noise)) for rows in left.topics]
+        figures = np.concatenate([np.zeros(0), *(outcome.figures for _, outcome in outcomes)])
+        if not len(figures):
+            codes = left.codes.copy()
+            for rows, outcome in outcomes:
+                codes[rows] = outcome.codes
             return kept, codes
         if params.infeasible == "refuse":
-            raise MechanismError(NAME, _infeasible(params, np.concatenate(figures)))
-        kept[np.flatnonzero(kept)[missed]] = False
+            raise MechanismError(NAME, _infeasible(params, figures))
+        standing = np.flatnonzero(kept)
+        for rows, outcome in outcomes:
+            if len(outcome.figures):
+                kept[standing[rows[_beyond_help(left, rows, aim)]]] = False
         say(f"{params.column}: {int((~kept).sum())} values are left out, of classes that cannot be protected otherwise")
 
 
@@ -231,12 +228,38 @@ def _aim(params: ClosenessParams, held: Holdings) -> Aim:
     return Varied(params.bound, "distinct" if params.aim == "distinct" else "entropy")
 
 
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What moving one activity's values came to: their codes, which of them stand in groups that miss the aim, and the
+    figures of these groups."""
+
+    codes: Ints
+    misses: NDArray[np.bool_]
+    figures: NDArray[np.float64]
+
+
 def _exchanged_in(held: Holdings, rows: Ints, aim: Aim, noise: Noise) -> _Outcome:
-    """The values of one activity exchanged; codes and cells are made dense for it."""
+    """The values of one activity exchanged."""
+    return _moved(held, rows, aim, lambda codes, cells, groups, aim: exchange(codes, cells, groups, aim, noise))
+
+
+def _beyond_help(held: Holdings, rows: Ints, aim: Aim) -> NDArray[np.bool_]:
+    """Which of ``rows`` stand in groups that miss the aim even where everything is dealt anew, without those before."""
+    left = np.ones(len(rows), np.bool_)
+    while left.any():
+        outcome = _moved(held, rows[left], aim, lambda codes, cells, groups, aim: aim.dealt_anew(codes, cells))
+        if not len(outcome.figures):
+            break
+        left[np.flatnonzero(left)[outcome.misses]] = False
+    return ~left
+
+
+def _moved(held: Holdings, rows: Ints, aim: Aim, move: Callable[[Ints, Ints, Groups, Aim], Ints]) -> _Outcome:
+    """The values at ``rows``, all of one activity, after ``move``; it sees codes and cells made dense for them."""
     distinct, codes = np.unique(held.codes[rows], return_inverse=True)
     cells, groups = held.groups(rows)
     narrowed = aim.among(distinct)
-    moved = exchange(codes.astype(np.int64), cells, groups, narrowed, noise)
+    moved = move(codes.astype(np.int64), cells, groups, narrowed)
     figures = narrowed.measure(moved, groups)
     missing = narrowed.lacking(figures) > 0
     misses = np.zeros(len(rows), np.bool_)

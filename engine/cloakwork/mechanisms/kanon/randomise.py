@@ -38,7 +38,7 @@ def epsilon_for(t: float, sizes: NDArray[np.int64]) -> float:
         e^epsilon = (t N - |E|) / (N - |E|).
 
     The inverse ratio is at most N / (|E| + (N - |E|) e^-epsilon), which is never more (Jensen's inequality: 1/x is
-    convex). The expression rises with \\|E\\|, so the smallest class decides. With one class only nothing can stand out:
+    convex). The expression rises with |E|, so the smallest class decides. With one class only nothing can stand out:
     infinity. After Domingo-Ferrer and Soria-Comas 2015, whose N - |E| - 1 in the denominator is off by one.
 
     >>> round(epsilon_for(1.5, np.array([5, 5])), 4)
