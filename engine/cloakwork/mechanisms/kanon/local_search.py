@@ -15,8 +15,9 @@ from cloakwork.mechanisms.kanon.problem import Assignment, Ints, Problem, Soluti
 from cloakwork.mechanisms.kanon.program import Classes, Program
 
 _NEVER: Final = np.iinfo(np.int64).max // 4
-_SIZES: Final = (60, 150, 300)
-_COLUMNS: Final = 8
+_SMALLEST: Final = 60
+_GROWTH: Final = (1, 2, 4)
+_COLUMNS: Final = 6
 _AT_MOST: Final = 4.0
 _SHARE: Final = 0.2
 
@@ -108,7 +109,7 @@ def improve(
         away = problem.distances.matrix[best.source, best.target] * best.cases
         prices = np.bincount(best.source, away.astype(np.float64), len(problem.texts)).astype(np.float64)
         proof = ascend(problem, Duties.of(problem, parts=parts), prices, least, _SHARE * seconds)
-    for size in _SIZES:
+    for size in (growth * max(_SMALLEST, 3 * problem.k) for growth in _GROWTH):
         before = None
         while before != least:
             before = least

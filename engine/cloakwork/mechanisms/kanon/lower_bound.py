@@ -308,16 +308,17 @@ def ascend(
     proved = certify(problem, duties, prices, np.zeros(len(prices)))
     if not duties.placed.any():
         return proved
-    size, step = max(2 * problem.k, _POOL), 1.0
+    size, step, rising = max(2 * problem.k, _POOL), 1.0, True
     for leg in range(_LEGS):
         if step < _SMALLEST_STEP or time.monotonic() > end or proved.value >= cost:
             break
         pool = _Pool.at(problem, duties, prices, size)
-        aim = min(cost, 1.03 * proved.value + 1) if leg > _SHORT_LEGS else cost
+        aim = min(cost, (1.1 if rising else 1.03) * proved.value + 1) if leg > _SHORT_LEGS else cost
         last = _climb(problem, duties, pool, _Climb(-np.inf, prices, prices, step), aim, _leg_length(leg), end)
         found = certify(problem, duties, last.prices, last.tolls)
         settled = size >= len(prices) and np.array_equal(prices, last.prices) and last.step == step
         prices, step = last.prices, last.step
+        rising = found.value > 1.02 * proved.value
         if found.value >= proved.value:
             proved = found
             hear(proved.value)
