@@ -1,4 +1,4 @@
-"""Good k-anonymous answers, quickly: merging, single moves, and neighbourhoods that are solved exactly.
+"""Good k-anonymous answers, quickly: merging, and neighbourhoods that are solved exactly.
 
 Everything goes by the order of variants and of costs: nothing is drawn, and only where the time runs out does a run
 depend on the machine.
@@ -45,7 +45,9 @@ class _Merging:
         self.at, self.class_of = np.unique(start, return_inverse=True)
         self.mass = np.bincount(self.class_of, problem.mass, len(self.at)).astype(np.int64)
         self.member = np.zeros((len(self.at), count), np.int64)
-        np.add.at(self.member, self.class_of, problem.distances.matrix * problem.cases[:, None])
+        for variant in range(count):
+            away = problem.distances.matrix[variant].astype(np.int64)
+            self.member[self.class_of[variant]] += away * problem.cases[variant]
         self.alive = np.ones(len(self.at), bool)
         self.price, self.partner = np.full(len(self.at), _NEVER), np.zeros(len(self.at), np.int64)
         for row in np.flatnonzero(self.mass < self.k):

@@ -21,6 +21,7 @@ _COLUMNS: Final = 12
 _FEW_COLUMNS: Final = 10_000
 _MOST_COLUMNS: Final = 200_000
 _ROUND_OFF: Final = 1e-5
+_BEYOND: Final = 1 << 62
 _A_SECOND: Final = 1.0
 _BOUNDING: Final = 0.15
 _SEARCHING: Final = 0.5
@@ -92,7 +93,7 @@ class _Search:
         self.best = merged(problem)
         self.cost = cost(problem, self.best)
         self.bound = self.exact = 0
-        self.columns = 0
+        self.columns, self.exhausted = 0, False
         self._tell()
 
     def run(self) -> None:
@@ -110,8 +111,12 @@ class _Search:
         share = _FIRST_PROGRAM
         while not self._near_enough() and self._left() > 0:
             below = proof.below_for(min(count, _MOST_COLUMNS), self.cost)
-            self._solve_columns(proof, below, share * self._left())
+            ended = self._solve_columns(proof, below, share * self._left())
+            self.exhausted = ended and share == 1.0 and (below >= self.cost or count >= _MOST_COLUMNS)
+            if self.exhausted:
+                break
             count, share = 3 * count, 1.0
+        self._tell()
 
     def _search_nearby(self, proof: Bound, seconds: float) -> None:
         found = improve(
@@ -128,8 +133,8 @@ class _Search:
         if time.monotonic() - self.said >= _A_SECOND:
             self._tell(distance)
 
-    def _solve_columns(self, proof: Bound, below: int, seconds: float) -> None:
-        """Solve the program over what an answer below ``below`` may hold, and over the best answer."""
+    def _solve_columns(self, proof: Bound, below: int, seconds: float) -> bool:
+        """Solve the program over what an answer below ``below`` may hold, and over the best answer; whether it ended."""
         source, target = self._with_best(*proof.columns(below))
         self.columns = len(source)
         program = Program(self.problem, Classes.in_scope(self.problem), source, target, parts=self.params.parts)
@@ -137,6 +142,7 @@ class _Search:
         if outcome.assignment is not None:
             self._offer(outcome.assignment)
         self._proved(min(_up(outcome.bound), below, self.cost))
+        return outcome.ended
 
     def _with_best(self, source: Ints, target: Ints) -> tuple[Ints, Ints]:
         width = len(self.problem.texts)
@@ -172,16 +178,20 @@ class _Search:
         say(f"optimal: {distance} edits{proof}")
 
     def solution(self) -> Solution:
+        """The best answer so far, its bound, and why the search ended."""
         above = gap(self.cost, self.bound) or 0.0
         if above == 0:
             stopped = "proved optimal"
         elif self._near_enough():
             stopped = f"near enough: within {100 * above:.1f} % of the least possible"
+        elif self.exhausted:
+            stopped = f"no more can be proved here: within {100 * above:.1f} % of the least possible"
         else:
             stopped = f"stopped at {self.params.seconds:g} s, within {100 * above:.1f} % of the least possible"
         return Solution(self.best, self.bound, stopped)
 
     def figures(self) -> dict[str, JsonValue]:
+        """How the bound was proved, and what that took."""
         proof = "in whole numbers" if self.exact >= self.bound else "by HiGHS, to its tolerance of 1e-6"
         return {
             "seconds": round(time.monotonic() - self.begun, 2),
@@ -193,8 +203,6 @@ class _Search:
 
 def _up(bound: float) -> int:
     """The least whole number that is not below ``bound``, but for round-off."""
-    return (
-        int(np.ceil(bound - _ROUND_OFF * max(1.0, abs(bound) * 1e-3)))
-        if np.isfinite(bound)
-        else (1 << 62 if bound > 0 else 0)
-    )
+    if not np.isfinite(bound):
+        return _BEYOND if bound > 0 else 0
+    return int(np.ceil(bound - _ROUND_OFF * max(1.0, abs(bound) * 1e-3)))
