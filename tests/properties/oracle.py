@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import product
+from operator import add
 
 from cloakwork.mechanisms.kanon.problem import Scope
 
@@ -13,25 +13,29 @@ def least_cost(
 ) -> int | None:
     """The least number of single edits after which every class holds mass ``k``; None when no answer exists.
 
-    ``texts``: distinct; ``cases``, ``mass``: one of each. Tries ``len(texts)`` answers per variant, or with ``parts``
-    per case (identical cases are not told apart; ``mass`` is then ``cases``).
+    ``texts``: distinct; ``cases``, ``mass``: one of each. ``parts``: identical cases may go to different variants;
+    ``mass`` is then ``cases``. Every answer is tried that is not dearer already than one found before.
     """
     best: int | None = None
-    ways = [list(_ways(len(texts), count)) if parts else _whole(len(texts), count) for count in cases]
-    prices = [[_price(texts, row, way) for way in of_row] for row, of_row in enumerate(ways)]
-    for choice in product(*[range(len(of_row)) for of_row in ways]):
-        price = sum(prices[row][chosen] for row, chosen in enumerate(choice))
+    ways = [
+        sorted((_price(texts, row, way), way) for way in (_ways if parts else _whole)(len(texts), count))
+        for row, count in enumerate(cases)
+    ]
+
+    def place(row: int, price: int, held: tuple[int, ...], present: frozenset[int]) -> None:
+        nonlocal best
         if best is not None and price >= best:
-            continue
-        held: Counter[int] = Counter()
-        present = set()
-        for row, chosen in enumerate(choice):
-            for target, moved in enumerate(ways[row][chosen]):
-                if moved:
-                    present.add(target)
-                    held[target] += moved if parts else mass[row]
-        if all(size >= k for size in _classes(texts, present, held, scope).values()):
-            best = price
+            return
+        if row == len(texts):
+            if all(size >= k for size in _classes(texts, present, held, scope).values()):
+                best = price
+            return
+        for more, way in ways[row]:
+            added = [moved if parts else mass[row] * (moved > 0) for moved in way]
+            here = frozenset(target for target, moved in enumerate(way) if moved)
+            place(row + 1, price + more, tuple(map(add, held, added)), present | here)
+
+    place(0, 0, (0,) * len(texts), frozenset())
     return best
 
 
@@ -48,7 +52,7 @@ def edit_distance(one: str, other: str) -> int:
     return of(len(one), len(other))
 
 
-def _classes(texts: Sequence[str], present: set[int], held: Counter[int], scope: Scope) -> Counter[str]:
+def _classes(texts: Sequence[str], present: frozenset[int], held: Sequence[int], scope: Scope) -> Counter[str]:
     sizes: Counter[str] = Counter()
     for target in present:
         text = texts[target]
@@ -61,8 +65,9 @@ def _price(texts: Sequence[str], row: int, way: tuple[int, ...]) -> int:
     return sum(moved * edit_distance(texts[row], texts[target]) for target, moved in enumerate(way) if moved)
 
 
-def _whole(targets: int, count: int) -> list[tuple[int, ...]]:
-    return [tuple(count if here == target else 0 for here in range(targets)) for target in range(targets)]
+def _whole(targets: int, count: int) -> Iterator[tuple[int, ...]]:
+    for target in range(targets):
+        yield tuple(count if here == target else 0 for here in range(targets))
 
 
 def _ways(targets: int, count: int) -> Iterator[tuple[int, ...]]:

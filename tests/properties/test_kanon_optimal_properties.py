@@ -5,8 +5,11 @@ import random
 import numpy as np
 import pytest
 
+from cloakwork.mechanisms.kanon.local_search import merged
+from cloakwork.mechanisms.kanon.lower_bound import Duties, certify
 from cloakwork.mechanisms.kanon.optimal import Optimal, OptimalParams
 from cloakwork.mechanisms.kanon.problem import Problem, Scope, cost, smallest_class
+from cloakwork.mechanisms.kanon.program import Classes, Program
 from cloakwork.mechanisms.kanon.sequences import EditDistances
 from properties.oracle import least_cost
 
@@ -45,3 +48,34 @@ def test_optimal_is_what_trying_everything_finds(scope: Scope, kind: str) -> Non
         assert np.array_equal(np.bincount(solution.assignment.source, solution.assignment.cases), problem.cases)
         compared += 1
     assert compared > INSTANCES / 2
+
+
+@pytest.mark.parametrize("scope", ["variants", "prefixes"])
+@pytest.mark.parametrize("kind", ["whole", "parts", "units"])
+def test_any_prices_prove_a_true_bound(scope: Scope, kind: str) -> None:
+    """However bad the prices: the bound is none too high, and no pair is left out that a least answer needs."""
+    for seed in range(INSTANCES):
+        parts = kind == "parts"
+        problem = small_problem(seed, scope, 3 if parts else 5, units=kind == "units")
+        if not problem.feasible:
+            continue
+        solution, _ = Optimal().solve(OptimalParams(k=problem.k, scope=scope, parts=parts), problem)
+        least = cost(problem, solution.assignment)
+        luck = np.random.default_rng(seed)
+        prices, tolls = luck.uniform(0, 9, (2, len(problem.texts)))
+        proof = certify(problem, Duties.of(problem, parts=parts), prices * problem.cases, tolls)
+        assert proof.value <= least
+        kept = Program(problem, Classes.in_scope(problem), *proof.columns(least + 1), parts=parts).solve(10)
+        assert kept.assignment is not None
+        assert least == cost(problem, kept.assignment)
+
+
+def test_merging_gives_an_answer() -> None:
+    """From any start."""
+    for seed in range(INSTANCES):
+        problem = small_problem(seed, "variants", 5, units=bool(seed % 2))
+        if not problem.feasible:
+            continue
+        start = np.random.default_rng(seed).integers(0, len(problem.texts), len(problem.texts))
+        for found in (merged(problem), merged(problem, start)):
+            assert (smallest_class(problem, found) or 0) >= problem.k

@@ -169,6 +169,29 @@ class Bound:
         fitting = int(np.searchsorted(np.cumsum(levels), columns, side="right"))
         return min(self.value + max(fitting, 1), max(at_most, self.value + 1))
 
+    def suggestion(self) -> Ints:
+        """Where the prices would have each variant go, whether or not that is an answer: int64, shape (variants,)."""
+        placed = np.flatnonzero(self.duties.placed)
+        opened = np.flatnonzero(self.forced == self.forced.min())
+        away = self.problem.distances.matrix[np.ix_(placed, opened)] * self.problem.cases[placed, None].astype(
+            np.float64
+        )
+        target = np.arange(len(self.forced))
+        target[placed] = opened[
+            (away - self.problem.mass[placed, None] * (self.tolls[opened] / self.grid)).argmin(axis=1)
+        ]
+        return target
+
+    def least_among(self, rows: Ints) -> Floats:
+        """How much more than ``value`` an answer costs at least that moves one of ``rows`` to another: float64, in edits,
+        shape (rows moved, rows moved to)."""
+        problem, prices, tolls = self.problem, self.prices[rows] / self.grid, self.tolls[rows] / self.grid
+        away = problem.distances.matrix[np.ix_(rows, rows)] * problem.cases[rows, None].astype(np.float64)
+        over = away - prices[:, None] - tolls * problem.mass[rows, None]
+        if self.duties.parts:
+            over = over / problem.cases[rows, None]
+        return np.asarray(np.maximum(over, 0) + self.forced[rows] / self.grid - self.value)
+
     def _least(self) -> Iterator[tuple[Ints, Ints]]:
         """Chunks of variants, and what an answer costs at least that moves each placed variant (columns) to each of
         them (rows), or one case of it, where cases may part: in ``1 / grid`` edits."""
@@ -285,16 +308,17 @@ def ascend(
     proved = certify(problem, duties, prices, np.zeros(len(prices)))
     if not duties.placed.any():
         return proved
-    size, step = max(2 * problem.k, _POOL), 1.0
+    size, step, rising = max(2 * problem.k, _POOL), 1.0, True
     for leg in range(_LEGS):
         if step < _SMALLEST_STEP or time.monotonic() > end or proved.value >= cost:
             break
         pool = _Pool.at(problem, duties, prices, size)
-        aim = min(cost, 1.1 * proved.value + 1) if leg > _SHORT_LEGS else cost
+        aim = min(cost, (1.1 if rising else 1.03) * proved.value + 1) if leg > _SHORT_LEGS else cost
         last = _climb(problem, duties, pool, _Climb(-np.inf, prices, prices, step), aim, _leg_length(leg), end)
         found = certify(problem, duties, last.prices, last.tolls)
         settled = size >= len(prices) and np.array_equal(prices, last.prices) and last.step == step
         prices, step = last.prices, last.step
+        rising = found.value > 1.02 * proved.value
         if found.value >= proved.value:
             proved = found
             hear(proved.value)

@@ -11,16 +11,22 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
 from cloakwork.mechanisms.base import Offer, Refusal, Theorem
 from cloakwork.mechanisms.kanon.family import K_ANONYMOUS, Anonymiser, FamilyParams
-from cloakwork.mechanisms.kanon.local_search import merged
+from cloakwork.mechanisms.kanon.local_search import improve, merged
 from cloakwork.mechanisms.kanon.lower_bound import Bound, Duties, ascend
 from cloakwork.mechanisms.kanon.problem import Assignment, Ints, Problem, Solution, cost, gap, smallest_class
 from cloakwork.mechanisms.kanon.program import Classes, Program
 from cloakwork.progress import say
 
 _COLUMNS: Final = 12
+_FEW_COLUMNS: Final = 10_000
 _MOST_COLUMNS: Final = 200_000
 _ROUND_OFF: Final = 1e-5
+_BEYOND: Final = 1 << 62
 _A_SECOND: Final = 1.0
+_BOUNDING: Final = 0.15
+_SEARCHING: Final = 0.5
+_FIRST_PROGRAM: Final = 0.7
+"""Shares of the time that is left."""
 
 
 class OptimalParams(FamilyParams):
@@ -87,7 +93,7 @@ class _Search:
         self.best = merged(problem)
         self.cost = cost(problem, self.best)
         self.bound = self.exact = 0
-        self.columns = 0
+        self.columns, self.exhausted = 0, False
         self._tell()
 
     def run(self) -> None:
@@ -96,17 +102,39 @@ class _Search:
         duties = Duties.of(problem, parts=parts)
         away = problem.distances.matrix[self.best.source, self.best.target]
         prices = away.astype(np.float64) * problem.cases
-        proof = ascend(problem, duties, prices, self.cost, 0.2 * self.params.seconds, self._hear_bound)
+        proof = ascend(problem, duties, prices, self.cost, _BOUNDING * self.params.seconds, self._hear_bound)
         self.exact = self._proved(proof.value)
-        count = _COLUMNS * len(problem.texts)
-        share = 0.6
+        self._offer(merged(problem, proof.suggestion()))
+        count = max(_COLUMNS * len(problem.texts), _FEW_COLUMNS)
+        if proof.below_for(count, self.cost) < self.cost and not self._near_enough():
+            self._search_nearby(proof, _SEARCHING * self._left())
+        share = _FIRST_PROGRAM
         while not self._near_enough() and self._left() > 0:
             below = proof.below_for(min(count, _MOST_COLUMNS), self.cost)
-            self._solve_columns(proof, below, share * self._left())
+            ended = self._solve_columns(proof, below, share * self._left())
+            self.exhausted = ended and share == 1.0 and (below >= self.cost or count >= _MOST_COLUMNS)
+            if self.exhausted:
+                break
             count, share = 3 * count, 1.0
+        self._tell()
 
-    def _solve_columns(self, proof: Bound, below: int, seconds: float) -> None:
-        """Solve the program over what an answer below ``below`` may hold, and over the best answer."""
+    def _search_nearby(self, proof: Bound, seconds: float) -> None:
+        found = improve(
+            self.problem,
+            self.solution(),
+            seconds,
+            parts=self.params.parts,
+            proof=proof,
+            hear=self._hear_cost,
+        )
+        self._offer(found.assignment)
+
+    def _hear_cost(self, distance: int) -> None:
+        if time.monotonic() - self.said >= _A_SECOND:
+            self._tell(distance)
+
+    def _solve_columns(self, proof: Bound, below: int, seconds: float) -> bool:
+        """Solve the program over what an answer below ``below`` may hold, and over the best answer; whether it ended."""
         source, target = self._with_best(*proof.columns(below))
         self.columns = len(source)
         program = Program(self.problem, Classes.in_scope(self.problem), source, target, parts=self.params.parts)
@@ -114,6 +142,7 @@ class _Search:
         if outcome.assignment is not None:
             self._offer(outcome.assignment)
         self._proved(min(_up(outcome.bound), below, self.cost))
+        return outcome.ended
 
     def _with_best(self, source: Ints, target: Ints) -> tuple[Ints, Ints]:
         width = len(self.problem.texts)
@@ -142,23 +171,27 @@ class _Search:
         if time.monotonic() - self.said >= _A_SECOND:
             self._tell()
 
-    def _tell(self) -> None:
-        self.said = time.monotonic()
-        above = gap(self.cost, self.bound) if self.bound else None
+    def _tell(self, distance: int | None = None) -> None:
+        self.said, distance = time.monotonic(), self.cost if distance is None else distance
+        above = gap(distance, self.bound) if self.bound else None
         proof = "" if above is None else f", at most {100 * above:.1f} % above the least possible"
-        say(f"optimal: {self.cost} edits{proof}")
+        say(f"optimal: {distance} edits{proof}")
 
     def solution(self) -> Solution:
+        """The best answer so far, its bound, and why the search ended."""
         above = gap(self.cost, self.bound) or 0.0
         if above == 0:
             stopped = "proved optimal"
         elif self._near_enough():
             stopped = f"near enough: within {100 * above:.1f} % of the least possible"
+        elif self.exhausted:
+            stopped = f"no more can be proved here: within {100 * above:.1f} % of the least possible"
         else:
             stopped = f"stopped at {self.params.seconds:g} s, within {100 * above:.1f} % of the least possible"
         return Solution(self.best, self.bound, stopped)
 
     def figures(self) -> dict[str, JsonValue]:
+        """How the bound was proved, and what that took."""
         proof = "in whole numbers" if self.exact >= self.bound else "by HiGHS, to its tolerance of 1e-6"
         return {
             "seconds": round(time.monotonic() - self.begun, 2),
@@ -170,8 +203,6 @@ class _Search:
 
 def _up(bound: float) -> int:
     """The least whole number that is not below ``bound``, but for round-off."""
-    return (
-        int(np.ceil(bound - _ROUND_OFF * max(1.0, abs(bound) * 1e-3)))
-        if np.isfinite(bound)
-        else (1 << 62 if bound > 0 else 0)
-    )
+    if not np.isfinite(bound):
+        return _BEYOND if bound > 0 else 0
+    return int(np.ceil(bound - _ROUND_OFF * max(1.0, abs(bound) * 1e-3)))

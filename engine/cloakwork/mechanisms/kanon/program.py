@@ -6,6 +6,7 @@ class holds mass k (*hold*). Over variants the class of j is j. Over prefixes it
 j: that suffices, for a prefix node at which no kept variant ends holds at least what the kept variants below it hold.
 """
 
+import atexit
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -59,13 +60,6 @@ class Classes:
         within = np.arange(len(position)) - np.repeat(before, lengths)
         return position, self.of[self.start[targets][position] + within]
 
-    def sums(self, value: NDArray[Any]) -> NDArray[Any]:
-        """For each variant the sum of ``value`` (one of each variant) over the classes that it counts for."""
-        position, of = self.pairs(np.arange(len(self.start) - 1))
-        total = np.zeros(len(self.start) - 1, value.dtype)
-        np.add.at(total, position, value[of])
-        return total
-
     @property
     def bound_by_k(self) -> NDArray[np.bool_]:
         """Which variants are a class: all, but for the empty one over prefixes."""
@@ -90,14 +84,27 @@ class Outcome:
 class Program:
     """The integer program over some columns: which variant may become which.
 
-    ``source``, ``target``: int64, shape (columns,); no pair twice; every variant is a source of at least one.
+    ``source``, ``target``: int64, shape (columns,); no pair twice; every variant is a source of at least one, but for
+    those of ``fixed``, which stay on their targets whatever happens: part of an answer that holds all their cases.
     ``parts``: the cases of a variant may part; one case is then the unit of ``x``, which needs no integrality of its
     own: with ``y`` fixed the program is a flow through two laminar families, whose corners are whole numbers.
     """
 
-    def __init__(self, problem: Problem, classes: Classes, source: Ints, target: Ints, *, parts: bool) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        classes: Classes,
+        source: Ints,
+        target: Ints,
+        *,
+        parts: bool,
+        fixed: Assignment | None = None,
+    ) -> None:
+        none = np.zeros(0, np.int64)
         self.problem, self.source, self.target, self.parts = problem, source, target, parts
-        self.opened = np.unique(target)
+        self.fixed = Assignment(none, none, none) if fixed is None else fixed
+        self.movers = np.unique(source)
+        self.opened = np.union1d(target, self.fixed.target)
         self._lp = self._model(classes)
 
     def solve(
@@ -144,37 +151,50 @@ class Program:
         if not self.parts:
             amount *= self.problem.cases[self.source]
         used = amount > 0
-        found = Assignment(self.source[used], self.target[used], amount[used])
+        both = (
+            (self.fixed.source, self.source[used]),
+            (self.fixed.target, self.target[used]),
+            (self.fixed.cases, amount[used]),
+        )
+        found = Assignment(*(np.concatenate(column) for column in both))
         sums = np.bincount(found.source, found.cases, len(self.problem.texts))
         return found if np.array_equal(sums, self.problem.cases) else None
 
     def _values(self, hint: Assignment) -> Floats | None:
         width = len(self.problem.texts)
-        columns, asked = self.source * width + self.target, hint.source * width + hint.target
+        moving = np.isin(hint.source, self.movers)
+        columns, asked = self.source * width + self.target, (hint.source * width + hint.target)[moving]
         order = np.argsort(columns)
         place = order[np.minimum(np.searchsorted(columns, asked, sorter=order), len(order) - 1)]
         if not np.array_equal(columns[place], asked):
             return None
         values = np.zeros(len(self.opened) + len(columns))
         values[np.searchsorted(self.opened, hint.target)] = 1
-        values[len(self.opened) + place] = hint.cases if self.parts else 1
+        values[len(self.opened) + place] = hint.cases[moving] if self.parts else 1
         return values
+
+    def _held_by_fixed(self, classes: Classes) -> Floats:
+        """The mass in each variant's class that stays there."""
+        fixed, mass = self.fixed, np.zeros(len(self.problem.texts))
+        counted, of = classes.pairs(fixed.target)
+        np.add.at(mass, of, (fixed.cases if self.parts else self.problem.mass[fixed.source])[counted])
+        return mass
 
     def _model(self, classes: Classes) -> Any:
         """Columns: y, then x. Rows: assign, one a variant; link, one a column x; hold, one a class."""
         problem, source, target = self.problem, self.source, self.target
-        count, opened, moves = len(problem.texts), len(self.opened), len(source)
+        count, opened, moves = len(self.movers), len(self.opened), len(source)
         y, x = np.searchsorted(self.opened, target), opened + np.arange(moves)
         most = problem.cases[source] if self.parts else np.ones(moves)
         counted, of = classes.pairs(target)
-        held = np.full(count, -1)
+        held = np.full(len(problem.texts), -1)
         held[self.opened] = np.arange(opened)
         counted, of = counted[held[of] >= 0], held[of][held[of] >= 0]
         weight = np.ones(moves) if self.parts else problem.mass[source]
         classed = np.flatnonzero(classes.bound_by_k[self.opened])
         link, hold = count + np.arange(moves), count + moves
         entries = (
-            (source, x, np.ones(moves)),
+            (np.searchsorted(self.movers, source), x, np.ones(moves)),
             (link, x, np.ones(moves)),
             (link, y, -most),
             (hold + of, opened + counted, weight[counted]),
@@ -183,13 +203,14 @@ class Program:
         rows, columns, values = (np.concatenate(part) for part in zip(*entries, strict=True))
         distance = problem.distances.matrix[source, target].astype(np.float64)
         price = distance if self.parts else distance * problem.cases[source]
-        whole = problem.cases.astype(np.float64) if self.parts else np.ones(count)
+        whole = problem.cases[self.movers].astype(np.float64) if self.parts else np.ones(count)
+        there = self._held_by_fixed(classes)[self.opened]
         lp = highspy.HighsLp()
         lp.num_col_, lp.num_row_ = opened + moves, hold + opened
         lp.col_cost_ = np.concatenate([np.zeros(opened), price])
-        lp.col_lower_ = np.zeros(opened + moves)
+        lp.col_lower_ = np.concatenate([np.isin(self.opened, self.fixed.target).astype(np.float64), np.zeros(moves)])
         lp.col_upper_ = np.concatenate([np.ones(opened), most])
-        lp.row_lower_ = np.concatenate([whole, np.full(moves, -np.inf), np.zeros(opened)])
+        lp.row_lower_ = np.concatenate([whole, np.full(moves, -np.inf), -there])
         lp.row_upper_ = np.concatenate([whole, np.zeros(moves), np.full(opened, np.inf)])
         order = np.lexsort((rows, columns))
         lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
@@ -227,6 +248,8 @@ def _run(highs: Any, hear: Callable[[float], None] | None) -> None:
                 hear(told)
     except BaseException:
         highs.cancelSolve()
-        thread.join()
+        atexit.register(
+            thread.join
+        )  # it looks up from its work within seconds; only the end of the process waits for it
         raise
     thread.join()

@@ -1,0 +1,187 @@
+"""kanon/optimal: published optima, what it says about itself, and that it can be stopped."""
+
+import random
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from cloakwork.checks.k_anonymity import check
+from cloakwork.facts import Facts, Unit
+from cloakwork.guarantees import KAnonymity
+from cloakwork.log.io import read_log
+from cloakwork.mechanisms.aggregates import CASES, VARIANT, VariantCounts
+from cloakwork.mechanisms.base import MapCases, Offer, Refusal
+from cloakwork.mechanisms.kanon.local_search import improve, merged
+from cloakwork.mechanisms.kanon.lower_bound import Duties, ascend
+from cloakwork.mechanisms.kanon.optimal import Optimal, OptimalParams
+from cloakwork.mechanisms.kanon.problem import Problem, Scope, Solution, cost, read_problem, smallest_class
+from cloakwork.noise import secret
+from cloakwork.progress import heard_by
+from contracts.sample_logs import courses_of, log_of
+
+OPTIMAL = Optimal()
+ROOT = Path(__file__).parents[2]
+REAL = next((folder for folder in (ROOT.parent / "shared" / "logs", ROOT / "shared" / "logs") if folder.is_dir()), None)
+
+
+def random_problem(variants: int, k: int, scope: Scope = "variants") -> Problem:
+    """Far too many variants to try everything: courses of events that share a little."""
+    dice = random.Random(7)
+    texts = {"".join(dice.choices("abcdefgh", k=dice.randint(4, 14))) for _ in range(variants)}
+    return Problem.of(sorted(texts), [dice.choice([1, 1, 1, 2, 5]) for _ in texts], k, scope)
+
+
+@pytest.mark.parametrize(
+    ("scope", "parts", "optima"),
+    [
+        ("prefixes", False, (26, 58, 118, 204, 346)),
+        ("variants", False, (30, 70, 135, 225, 358)),
+        ("variants", True, (30, 63, 134, 224, 356)),
+    ],
+)
+def test_receipt_without_its_unique_variants(scope: Scope, parts: bool, optima: tuple[int, ...]) -> None:
+    """The least costs for k = 4, 8, 16, 32, 64."""
+    if REAL is None or not (REAL / "receipt.xes.gz").is_file():
+        pytest.skip("the folder shared/logs with the real logs is missing beside the repository")
+    log = read_log(REAL / "receipt.xes.gz", keep=lambda attribute: False)
+    summary = VariantCounts().of(log).filter(pl.col(CASES) > 1, pl.col(VARIANT).list.len() > 0)
+    found = []
+    for k in (4, 8, 16, 32, 64):
+        problem, _ = read_problem(summary, k, scope, "levenshtein")
+        solution, _ = OPTIMAL.solve(OptimalParams(k=k, scope=scope, parts=parts), problem)
+        assert solution.stopped == "proved optimal"
+        assert (smallest_class(problem, solution.assignment) or k) >= k
+        found.append(cost(problem, solution.assignment))
+    assert optima == tuple(found)
+
+
+def test_an_open_variant_may_send_its_own_cases_elsewhere() -> None:
+    """The six around mm gather there, which costs 6; mm's own case is the sixth that mdm needs: 1 more, and no less will do."""
+    problem = Problem.of(["mm", "am", "mb", "mmc", "mdm"], [1, 2, 2, 2, 5], 6, "variants")
+    solution, _ = OPTIMAL.solve(OptimalParams(k=6), problem)
+    target = {problem.texts[row]: problem.texts[solution.assignment.target[row]] for row in range(5)}
+    assert target == {"mm": "mdm", "am": "mm", "mb": "mm", "mmc": "mm", "mdm": "mdm"}
+    assert solution.bound == cost(problem, solution.assignment) == 7
+
+
+@pytest.mark.parametrize("parts", [False, True])
+def test_parted_cases_are_released(parts: bool) -> None:
+    """One of five ab helps the three ac, where cases may part; else all three move."""
+    log = log_of(["ab"] * 5 + ["ac"] * 3)
+    params = OptimalParams(k=4, parts=parts)
+    decision = OPTIMAL.decide(params, VariantCounts().of(log), secret())
+    action = OPTIMAL.rewrite(params, decision, secret())
+    assert isinstance(action, MapCases)
+    released = action.apply(log)
+    check(released, KAnonymity(kind="k-anonymity", k=4))
+    expected = Counter(ab=4, ac=4) if parts else Counter(ab=8)
+    assert expected == Counter("".join(course) for course in courses_of(released))
+    assert decision.internal["distance"] == (1 if parts else 3)
+    assert decision.internal["gap"] == 0
+
+
+def test_cases_of_units_do_not_part() -> None:
+    """Which unit would be where is not decided."""
+    goal = KAnonymity(kind="k-anonymity", k=4, count="units")
+    facts = Facts(unit=Unit(attribute="case:P"))
+    answer = OPTIMAL.offer(goal, facts, {"parts": True})
+    assert isinstance(answer, Refusal)
+    assert answer.kind == "misconfigured"
+    assert "only where k counts cases" in answer.reason
+    assert isinstance(OPTIMAL.offer(goal, facts, {}), Offer)
+
+
+@pytest.mark.parametrize("options", [{"seconds": 0}, {"gap": -0.1}, {"parts": "perhaps"}, {"second": 3}])
+def test_faulty_options_are_refused(options: dict[str, int | float | str]) -> None:
+    """In one line."""
+    answer = OPTIMAL.offer(KAnonymity(kind="k-anonymity", k=4), Facts(), options)  # type: ignore[arg-type]
+    assert isinstance(answer, Refusal)
+    assert answer.kind == "misconfigured"
+    assert "\n" not in answer.reason
+
+
+@pytest.mark.parametrize("scope", ["variants", "prefixes"])
+@pytest.mark.parametrize("parts", [False, True])
+def test_short_of_time_it_says_how_far_it_came(scope: Scope, parts: bool) -> None:
+    """The answer is k-anonymous, the bound no more than its cost."""
+    problem = random_problem(200, 8, scope)
+    begun = time.monotonic()
+    solution, figures = OPTIMAL.solve(OptimalParams(k=8, scope=scope, parts=parts, seconds=0.3), problem)
+    assert time.monotonic() - begun < 10
+    assert solution.bound is not None
+    assert 0 < solution.bound < cost(problem, solution.assignment)
+    assert solution.stopped.startswith("stopped at 0.3 s, within ")
+    assert (smallest_class(problem, solution.assignment) or 0) >= 8
+    assert figures["bound_in_whole_numbers"] <= solution.bound  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("scope", ["variants", "prefixes"])
+def test_prices_alone_prove_most_of_the_cost(scope: Scope) -> None:
+    """Without the program."""
+    problem = random_problem(100, 4, scope)
+    found = improve(problem, Solution(merged(problem), None, "merged"), 3.0).assignment
+    bound = ascend(problem, Duties.of(problem, parts=False), problem.cases * 1.0, cost(problem, found), 5.0).value
+    assert 0.85 * cost(problem, found) < bound <= cost(problem, found)
+
+
+def test_near_enough_is_enough() -> None:
+    """With a generous gap it stops early and says so."""
+    problem = random_problem(120, 4)
+    solution, _ = OPTIMAL.solve(OptimalParams(k=4, gap=0.5), problem)
+    assert solution.stopped.startswith("near enough: within ")
+
+
+def test_the_same_log_gives_the_same_answer() -> None:
+    """Where the search ends by itself."""
+    problem = random_problem(40, 4)
+    one, other = (OPTIMAL.solve(OptimalParams(k=4), problem)[0] for _ in range(2))
+    assert one.stopped == other.stopped == "proved optimal"
+    assert np.array_equal(one.assignment.target, other.assignment.target)
+
+
+@pytest.mark.parametrize("parts", [False, True])
+@pytest.mark.parametrize("scope", ["variants", "prefixes"])
+def test_local_search_improves_and_never_breaks(scope: Scope, parts: bool) -> None:
+    """From the merged answer to a cheaper one."""
+    problem = random_problem(150, 6, scope)
+    start = Solution(merged(problem), None, "merged")
+    told: list[int] = []
+    found = improve(problem, start, 3.0, parts=parts, hear=told.append)
+    assert cost(problem, found.assignment) < cost(problem, start.assignment)
+    assert told == sorted(told, reverse=True)
+    assert told[-1] == cost(problem, found.assignment)
+    assert (smallest_class(problem, found.assignment) or 0) >= 6
+
+
+@pytest.mark.parametrize("after", [0.3, 4.0])
+def test_ctrl_c_goes_through(after: float) -> None:
+    """While it seeks a bound, and while HiGHS works."""
+    problem = random_problem(400, 16)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, after)
+    begun = time.monotonic()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            OPTIMAL.solve(OptimalParams(k=16, seconds=12), problem)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert time.monotonic() - begun < after + 3
+
+
+def test_it_tells_how_far_it_is() -> None:
+    """Cost and gap, in plain words."""
+    heard: list[str] = []
+    with heard_by(heard.append):
+        OPTIMAL.solve(OptimalParams(k=8, seconds=6), random_problem(200, 8))
+    assert heard[0].startswith("optimal: ")
+    assert heard[-1].endswith(" % above the least possible")
