@@ -10,11 +10,13 @@ from pydantic import Field, JsonValue
 from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
 from cloakwork.mechanisms.base import Offer, Refusal, Theorem
+from cloakwork.mechanisms.kanon.best_first import best_first
 from cloakwork.mechanisms.kanon.family import K_ANONYMOUS, Anonymiser, FamilyParams
 from cloakwork.mechanisms.kanon.local_search import improve, merged
 from cloakwork.mechanisms.kanon.lower_bound import Bound, Duties, ascend
 from cloakwork.mechanisms.kanon.problem import Assignment, Ints, Problem, Solution, cost, gap, smallest_class
 from cloakwork.mechanisms.kanon.program import Classes, Program
+from cloakwork.mechanisms.kanon.whole import LARGEST, Ground, improved
 from cloakwork.progress import say
 
 _COLUMNS: Final = 12
@@ -23,6 +25,7 @@ _MOST_COLUMNS: Final = 200_000
 _ROUND_OFF: Final = 1e-5
 _BEYOND: Final = 1 << 62
 _A_SECOND: Final = 1.0
+_POLISHING: Final = 0.2
 _BOUNDING: Final = 0.15
 _SEARCHING: Final = 0.5
 _FIRST_PROGRAM: Final = 0.7
@@ -90,10 +93,13 @@ class _Search:
     def __init__(self, problem: Problem, params: OptimalParams) -> None:
         self.problem, self.params = problem, params
         self.begun = self.said = time.monotonic()
-        self.best = merged(problem)
-        self.cost = cost(problem, self.best)
         self.bound = self.exact = 0
         self.columns, self.exhausted = 0, False
+        self.best = merged(problem)
+        self.cost = cost(problem, self.best)
+        self.ground = Ground.of(problem, Optimal.name) if len(problem.texts) <= LARGEST else None
+        if self.ground is not None:
+            self._polish(best_first(self.ground))
         self._tell()
 
     def run(self) -> None:
@@ -105,6 +111,8 @@ class _Search:
         proof = ascend(problem, duties, prices, self.cost, _BOUNDING * self.params.seconds, self._hear_bound)
         self.exact = self._proved(proof.value)
         self._offer(merged(problem, proof.suggestion()))
+        if self.ground is not None and not self._near_enough():
+            self._polish(merged(problem, proof.suggestion()).target)
         count = max(_COLUMNS * len(problem.texts), _FEW_COLUMNS)
         if proof.below_for(count, self.cost) < self.cost and not self._near_enough():
             self._search_nearby(proof, _SEARCHING * self._left())
@@ -117,6 +125,12 @@ class _Search:
                 break
             count, share = 3 * count, 1.0
         self._tell()
+
+    def _polish(self, target: Ints) -> None:
+        """Improve an answer that moves whole variants by changing a class at a time, and keep what is best."""
+        assert self.ground is not None  # noqa: S101 - asked only where there is one
+        until = time.monotonic() + _POLISHING * self._left()
+        self._offer(Assignment.whole(self.problem, improved(self.ground, target, until)))
 
     def _search_nearby(self, proof: Bound, seconds: float) -> None:
         found = improve(
