@@ -45,6 +45,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--scope", default="variants,prefixes")
     parser.add_argument("--algorithms", default=";".join(ALGORITHMS), help="separated by semicolons")
     parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--gap", type=float, default=0.0, help="where kanon/optimal and kanon/auto may stop")
     parser.add_argument("--whole", action="store_true")
     parser.add_argument("--filtered", action="store_true")
     parser.add_argument("--fresh", action="store_true", help="measure again what was measured before")
@@ -64,6 +65,7 @@ def cells(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
         if log in named:
             algorithm, options = ALGORITHMS[name]
             options = options | ({"seconds": asked.seconds} if name in TIMED else {})
+            options = options | ({"gap": asked.gap} if name in TIMED[1:] else {})
             yield {"log": log, "filtered": filtered, "scope": scope, "k": k, "name": name} | {
                 "algorithm": algorithm,
                 "options": options,

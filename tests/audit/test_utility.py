@@ -198,7 +198,7 @@ def test_the_internal_report_shows_utility(hospital: EventLog, ledger: str, poli
     page = internal_html(report)
     assert "Relative log similarity" in page
     assert "voids the claims" in page
-    assert "not in this test" in page  # the note on process discovery
+    assert "Model: fitness" not in page  # a model is mined only when asked for
     assert "similarity" not in statement.model_dump_json()
 
 
@@ -226,7 +226,7 @@ def test_a_failure_to_measure_is_a_note(
 ) -> None:
     """The release is made and paid for; what went wrong stands in the internal report."""
 
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise fault
 
     plan = cloakwork.make_plan(cloakwork.load_policy(ROOT / "policies" / "dp-control-flow.yaml"))
@@ -249,9 +249,9 @@ def test_nothing_is_measured_where_nobody_rewrites_the_control_flow(hospital: Ev
     unreported = spec.model_copy(update={"output": spec.output.model_copy(update={"report": ()})})
     silent = plan.model_copy(update={"policy": plan.policy.model_copy(update={"spec": unreported})})
     figures: Callable[..., object] = api._utility
-    assert figures(times_only, hospital, hospital, lambda _: None) == {}
-    assert figures(silent, hospital, hospital, lambda _: None) == {}
-    assert figures(plan, hospital, hospital, lambda _: None) != {}
+    assert figures(times_only, hospital, hospital, lambda _: None, 0.0) == {}
+    assert figures(silent, hospital, hospital, lambda _: None, 0.0) == {}
+    assert figures(plan, hospital, hospital, lambda _: None, 0.0) != {}
 
 
 # log, epsilon: relative log similarity, directly-follows distance, cases, true variants of TraVaS at delta 1e-4
