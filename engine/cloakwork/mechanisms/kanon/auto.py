@@ -19,9 +19,9 @@ Algorithm = Literal["kanon/pretsa", "kanon/best-first", "kanon/a-star", "kanon/o
 FAMILY: Final[tuple[Algorithm, ...]] = ("kanon/pretsa", "kanon/best-first", "kanon/a-star", "kanon/optimal")
 """Cheap ones first; a later one is preferred where two find the same distance, since it proves more."""
 
-SMALL: Final = 200
-"""Variants up to which ``kanon/a-star`` is tried: its states grow faster than any other's."""
-SHARE: Final = 0.1
+SMALL: Final = 60
+"""Variants up to which ``kanon/a-star`` is tried: beyond, it seldom ends."""
+SHARE: Final = 0.05
 """Share of the time limit that ``kanon/a-star`` may take for its comparison."""
 
 
@@ -30,7 +30,7 @@ class AutoParams(FamilyParams):
     ``parts``: identical cases may move to different variants; ``among``: the algorithms that may be used, of those that
     the policy's lists of mechanisms allow."""
 
-    seconds: Annotated[float, Field(gt=0, le=86_400, description="Most seconds that the search may take")] = 60.0
+    seconds: Annotated[float, Field(gt=0, le=86_400, description="Most seconds that the search may take")] = 30.0
     gap: Annotated[
         float, Field(ge=0, description="Share above the least possible distance at which the search may stop")
     ] = 0.01
