@@ -308,3 +308,17 @@ def test_contract_policies_apply(cloakwork: Cloakwork, tmp_path: Path, ledger: s
     said = cloakwork("apply", CONTRACT / f"{name}.yaml", HOSPITAL, "--out", tmp_path / "out", "--ledger", ledger)
     assert said.code == 0, said.err
     assert cloakwork("verify", tmp_path / "out").code == 0
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_table_without_times_is_measured_again(cloakwork: Cloakwork, tmp_path: Path, ledger: str, kind: str) -> None:
+    """Its events are in file order, as they were released."""
+    policy = tmp_path / "policy.yaml"
+    text = (ROOT / "policies" / "kanon-control-flow.yaml").read_text("utf-8")
+    policy.write_text(text.replace("format: xes.gz", f"format: {kind}"), "utf-8")
+    applied = cloakwork("apply", policy, HOSPITAL, "--out", tmp_path / "out", "--ledger", ledger)
+    assert applied.code == 0, applied.err
+    assert read_log(tmp_path / "out" / f"log.{kind}", timeless=True).events["time:timestamp"].null_count() > 0
+    verified = cloakwork("verify", tmp_path / "out")
+    assert verified.code == 0, verified.err
+    assert "measured again: k-anonymity" in verified.out

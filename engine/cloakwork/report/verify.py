@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from cloakwork.errors import CloakworkError, GuaranteeBroken, LogError, OutputError, PlanUnsound, VerificationFailed
 from cloakwork.guarantees import brief
+from cloakwork.lineage import TIMESTAMPS
 from cloakwork.plan.model import Claim, Plan
 from cloakwork.report.annotate import differences, flat, read_stamp, stamp
 from cloakwork.report.dsse import Envelope, is_signed_by, read_envelope, read_json
@@ -267,7 +268,7 @@ def _measured(log: Path, plan: Plan) -> Iterator[Check]:
     if not measurable:
         return
     try:
-        released = read_log(log)
+        released = read_log(log, timeless=TIMESTAMPS not in plan.released)
     except LogError as error:
         yield Check(False, f"{log.name}: cannot be read as an event log: {_first_line(error)}")
         return

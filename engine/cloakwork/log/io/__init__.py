@@ -26,12 +26,15 @@ def read_log(
     columns: Mapping[str, str] | None = None,
     keep: Callable[[str], bool] | None = None,
     text: Collection[str] = (),
+    timeless: bool = False,
 ) -> EventLog:
     """Read an event log: XES, CSV (both packed by gzip or not) or Parquet.
 
     ``columns`` maps standard names (``case:concept:name``, ``concept:name``, ``time:timestamp``) to what a CSV or Parquet
     file calls them. ``keep`` says, by full name (case attributes with ``case:`` in front), which other attributes are
     wanted; the three standard ones always are. Attributes in ``text`` are read as text whatever their values look like.
+    ``timeless``: a table without a column ``time:timestamp`` has no times, and its events are in file order; otherwise such
+    a table is refused, since its order would be a guess.
     Raises ``LogError`` when the file is not a log.
     """
     file = Path(path)
@@ -39,9 +42,9 @@ def read_log(
         case "xes":
             return read_xes(file, keep, text)
         case "csv":
-            return read_csv(file, columns, keep, text)
+            return read_csv(file, columns, keep, text, timeless=timeless)
         case "parquet":
-            return read_parquet(file, columns, keep, text)
+            return read_parquet(file, columns, keep, text, timeless=timeless)
 
 
 def write_log(

@@ -31,11 +31,13 @@ def read_csv(
     columns: Mapping[str, str] | None = None,
     keep: Callable[[str], bool] | None = None,
     text: Collection[str] = (),
+    *,
+    timeless: bool = False,
 ) -> EventLog:
     """Read a CSV file, packed by gzip or not: one header line, one row an event; ``,``, ``;`` or tab between fields.
 
-    Only the empty field is missing; ``NA`` and the like are values. Attributes in ``text`` stay text. ``LogError`` with
-    its line for a file that is no such table.
+    Only the empty field is missing; ``NA`` and the like are values. Attributes in ``text`` stay text. ``timeless``: as in
+    ``read_log``. ``LogError`` with its line for a file that is no such table.
     """
     with LogStream(path) as stream:
         data = stream.read()
@@ -44,7 +46,7 @@ def read_csv(
     _refuse_other_encodings(path, data)
     separator, header = _header(path, data)
     named = [name for name in header if name.strip()]
-    names = standard_names(path, named, columns, keep)
+    names = standard_names(path, named, columns, keep, timeless=timeless)
     table = _table(path, data, separator, header).select(list(names.kept))
     typed = table.with_columns(
         [_inferred(table[name]) for name, full in names.kept.items() if full not in names.standard and full not in text]

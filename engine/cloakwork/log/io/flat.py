@@ -61,7 +61,7 @@ class Names:
         ``line_of`` gives the line of a row (from 0), where rows have lines. ``notes`` are added to the log's.
         """
         renamed, left_out = _plain(frame.rename(self.kept))
-        timed, zoneless = _timed(path, renamed, line_of)
+        timed, zoneless = _timed(path, renamed, line_of) if TIMESTAMP in renamed.columns else (_timeless(renamed), 0)
         log = EventLog.from_polars(timed.with_columns(pl.col(CASE_ID, ACTIVITY).cast(pl.String)))
         told = (
             (log.events[ACTIVITY].null_count(), NO_ACTIVITY),
@@ -113,6 +113,11 @@ def _standard_first(log: EventLog) -> EventLog:
     return EventLog(events, log.cases, log.offsets, log.notes)
 
 
+def _timeless(frame: pl.DataFrame) -> pl.DataFrame:
+    """The same table with a time column that holds none."""
+    return frame.with_columns(pl.lit(None, TIME_TYPE).alias(TIMESTAMP))
+
+
 def _timed(path: Path, frame: pl.DataFrame, line_of: Callable[[int], int] | None) -> tuple[pl.DataFrame, int]:
     """The same table with its time column as UTC, and how many times named no zone."""
     times = frame[TIMESTAMP]
@@ -141,13 +146,19 @@ def _timed(path: Path, frame: pl.DataFrame, line_of: Callable[[int], int] | None
 
 
 def standard_names(
-    path: Path, header: Sequence[str], columns: Mapping[str, str] | None, keep: Callable[[str], bool] | None
+    path: Path,
+    header: Sequence[str],
+    columns: Mapping[str, str] | None,
+    keep: Callable[[str], bool] | None,
+    *,
+    timeless: bool = False,
 ) -> Names:
     """Find the standard columns in ``header``: as ``columns`` says, by their standard or else by a common name.
 
-    ``LogError`` when one is missing.
+    ``timeless``: a table without a column called ``time:timestamp`` has no times. ``LogError`` when one is missing.
     """
-    found = {standard: _found(path, standard, header, columns or {}) for standard in _COMMON}
+    wanted = [standard for standard in _COMMON if not (timeless and standard == TIMESTAMP not in header)]
+    found = {standard: _found(path, standard, header, columns or {}) for standard in wanted}
     notes = tuple(
         f"column '{shown(name)}' was taken as the {_MEANING[standard]}"
         for standard, name in found.items()

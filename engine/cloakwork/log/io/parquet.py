@@ -16,8 +16,10 @@ def read_parquet(
     columns: Mapping[str, str] | None = None,
     keep: Callable[[str], bool] | None = None,
     text: Collection[str] = (),
+    *,
+    timeless: bool = False,
 ) -> EventLog:
-    """Read a Parquet file; attributes in ``text`` become text.
+    """Read a Parquet file; attributes in ``text`` become text. ``timeless``: as in ``read_log``.
 
     ``LogError`` when it is damaged or a standard column is missing.
     """
@@ -26,7 +28,7 @@ def read_parquet(
             raise empty_file(path)
     try:
         header = pl.read_parquet_schema(path)
-        names = standard_names(path, list(header), columns, keep)
+        names = standard_names(path, list(header), columns, keep, timeless=timeless)
         frame = pl.read_parquet(path, columns=list(names.kept))
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         first_line = str(error).partition("\n")[0]
