@@ -1,6 +1,7 @@
 """The command line, one file a command group."""
 
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -99,6 +100,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         error.show()
         return error.exit_code
     except click.Abort as abort:
+        if arguments is None:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # on the way out a second Ctrl-C has nothing left to stop
         return _interrupted(abort)
     except BrokenPipeError:
         return _reader_left()

@@ -201,7 +201,7 @@ class _Search:
         elif self.exhausted:
             stopped = f"no more can be proved here: within {100 * above:.1f} % of the least possible"
         else:
-            stopped = f"stopped at {self.params.seconds:g} s, within {100 * above:.1f} % of the least possible"
+            stopped = f"stopped at {self.params.seconds:.3g} s, within {100 * above:.1f} % of the least possible"
         return Solution(self.best, self.bound, stopped)
 
     def figures(self) -> dict[str, JsonValue]:
