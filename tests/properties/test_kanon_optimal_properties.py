@@ -1,5 +1,6 @@
 """kanon/optimal against every answer there is, on small problems."""
 
+import os
 import random
 
 import numpy as np
@@ -13,7 +14,7 @@ from cloakwork.mechanisms.kanon.program import Classes, Program
 from cloakwork.mechanisms.kanon.sequences import EditDistances
 from properties.oracle import least_cost
 
-INSTANCES = 150
+INSTANCES = int(os.environ.get("CLOAKWORK_RUNS", "150"))
 
 
 def small_problem(seed: int, scope: Scope, most_cases: int, *, units: bool = False) -> Problem:

@@ -248,8 +248,6 @@ def _run(highs: Any, hear: Callable[[float], None] | None) -> None:
                 hear(told)
     except BaseException:
         highs.cancelSolve()
-        atexit.register(
-            thread.join
-        )  # it looks up from its work within seconds; only the end of the process waits for it
+        atexit.register(thread.join)  # HiGHS looks up within seconds; only the end of the process waits for it
         raise
     thread.join()
