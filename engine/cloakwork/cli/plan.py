@@ -122,8 +122,11 @@ def _sections(made: Plan) -> Iterator[tuple[str, Lines]]:
     )
     yield "[bold]Budget[/]", [[_charge(charge)] for charge in made.charges] or [[_UNBOUNDED]]
     if made.considered:
-        others = [[f"{item.mechanism} for {escape(item.goal)}: {escape(item.reason)}"] for item in made.considered]
-        yield "[bold]Considered and not chosen[/]", others
+        said: dict[tuple[str, str], list[str]] = {}
+        for item in made.considered:
+            said.setdefault((item.goal, item.reason), []).append(item.mechanism)
+        others = [f"{', '.join(names)} for {goal}: {reason}" for (goal, reason), names in said.items()]
+        yield "[bold]Considered and not chosen[/]", [[escape(line)] for line in others]
     if made.warnings:
         yield "[bold yellow]Warnings[/]", [[escape(line)] for line in made.warnings]
 
