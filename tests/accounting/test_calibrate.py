@@ -17,8 +17,8 @@ from cloakwork.accounting.calibrate import (
     threshold_delta,
     truncation_bound,
 )
-from cloakwork.accounting.exact import truncation_delta
 from cloakwork.accounting.events import cost
+from cloakwork.accounting.exact import truncation_delta
 from cloakwork.budget import Cost
 from cloakwork.errors import MechanismError
 from cloakwork.privacy_event import DiscreteGaussian, DiscreteLaplace, EpsilonDelta, PoissonSampled, Repeated

@@ -82,6 +82,21 @@ def _tolerance(event: PrivacyEvent, target: Cost) -> float:
     return 0.0 if cost(event, target.delta) == naive(event) else 1e-6
 
 
+def laplace_scale(epsilon: float, sensitivity: int = 1) -> float:
+    """The least scale (a float, grid steps) at which discrete Laplace noise costs at most ``epsilon``: sensitivity/epsilon.
+
+    The quotient of two floats may lie a little below; a cost a billionth above the budget is over it.
+
+    >>> laplace_scale(0.5), 1 / Fraction(1 / 6.0) > 6 >= 1 / Fraction(laplace_scale(6.0))
+    (2.0, True)
+    """
+    wanted = min(exactly(epsilon), Fraction(epsilon))
+    scale = drawn_scale(sensitivity / epsilon)
+    while sensitivity / Fraction(scale) > wanted:
+        scale = drawn_scale(math.nextafter(scale, math.inf))
+    return scale
+
+
 def partition_threshold(scale: float, delta: float, max_cases: int = 1) -> int:
     """The least integer tau with ``m * Pr[m + DLap(scale) >= tau] <= delta``, for m = ``max_cases`` per unit.
 

@@ -15,7 +15,7 @@ from cloakwork.mechanisms.aggregates import CASES, VARIANT
 from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
 from cloakwork.mechanisms.variants.family import VariantRelease, variant_table
 from cloakwork.mechanisms.variants.threshold import ThresholdParams, least_threshold, selected, threshold_event
-from cloakwork.noise import Noise, drawn_scale
+from cloakwork.noise import Noise
 from cloakwork.privacy_event import DiscreteLaplace, PrivacyEvent
 from cloakwork.quantities import Frozen, Number
 
@@ -79,6 +79,8 @@ class VariantAmun(VariantRelease[AmunParams]):
         self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
     ) -> Offer[AmunParams] | Refusal:
         """The least noise over the declared domain, or the selection of variants/threshold."""
+        from cloakwork.accounting.calibrate import laplace_scale
+
         declared, cases = AmunOptions.model_validate(options).variants, facts.unit.max_cases
         if declared is not None:
             advantage = guessing_advantage(goal.epsilon)
@@ -87,7 +89,7 @@ class VariantAmun(VariantRelease[AmunParams]):
                 max_cases=cases,
                 advantage=advantage,
                 variants=declared,
-                scale=drawn_scale(cases / goal.epsilon),
+                scale=laplace_scale(goal.epsilon, cases),
             )
             why = f"adds noise to the counts of the {len(declared)} variants that the policy declares public"
             return Offer(params, f"{why}; a guess who is in the log gains at most {advantage:.3g}")

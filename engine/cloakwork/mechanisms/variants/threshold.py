@@ -14,7 +14,7 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.aggregates import CASES, VARIANT
 from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
 from cloakwork.mechanisms.variants.family import VariantRelease
-from cloakwork.noise import Noise, drawn_scale, drawn_sigma
+from cloakwork.noise import Noise, drawn_sigma
 from cloakwork.privacy_event import (
     Composed,
     DiscreteGaussian,
@@ -116,16 +116,16 @@ class VariantThreshold(VariantRelease[ThresholdParams]):
 
 def calibrated(epsilon: float, delta: float, max_cases: int, noise: Kind = "laplace") -> ThresholdParams:
     """The least noise and the least threshold that cost at most (epsilon, delta) for units of ``max_cases`` cases."""
-    from cloakwork.accounting.calibrate import gaussian_threshold, partition_threshold, truncation_bound
+    from cloakwork.accounting.calibrate import gaussian_threshold, laplace_scale, partition_threshold, truncation_bound
 
     if noise == "gaussian":
         scale = _sigma(epsilon, delta, max_cases)
         tau = gaussian_threshold(scale, delta * _LEAK, max_cases)
     elif noise == "laplace":
-        scale = drawn_scale(max_cases / epsilon)
+        scale = laplace_scale(epsilon, max_cases)
         tau = partition_threshold(scale, delta, max_cases)
     else:
-        scale = drawn_scale(max_cases / epsilon)
+        scale = laplace_scale(epsilon, max_cases)
         tau = truncation_bound(scale, delta, max_cases) + 1
     return ThresholdParams(epsilon=epsilon, delta=delta, max_cases=max_cases, noise=noise, scale=scale, tau=tau)
 
