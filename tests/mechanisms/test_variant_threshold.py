@@ -1,10 +1,13 @@
 """variants/threshold: what its options buy, and that its noisy counts are unbiased."""
 
+import math
+
 import numpy as np
 import polars as pl
 import pytest
 
 from cloakwork.accounting.events import cost
+from cloakwork.errors import MechanismError
 from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer, Refusal
@@ -16,6 +19,8 @@ from cloakwork.mechanisms.variants.threshold import (
     threshold_event,
 )
 from cloakwork.noise import secret
+from cloakwork.testing import run_mechanism
+from contracts.sample_logs import log_of
 
 KINDS = ("laplace", "gaussian", "truncated-geometric")
 EPSILONS, DELTAS, UNITS = (0.05, 0.1, 0.5, 1.0, 2.0, 6.0), (1e-3, 1e-4, 1e-9), (1, 2, 5, 20)
@@ -66,6 +71,18 @@ def test_the_default_loses_nothing_against_laplace():
     assert lower > 30
 
 
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-4), (0.5, 1e-3), (1.0, 1e-6), (3.0, 1e-2)])
+def test_truncated_noise_selects_as_often_as_any_mechanism_may(epsilon, delta):
+    """One case a unit: the chance of release is the optimum at the delta spent, by the recursion of Desfontaines et al."""
+    params = calibrated(epsilon, delta, 1, "truncated-geometric")
+    spent, best = cost(threshold_event(params), delta).delta, [0.0]
+    for _ in range(2 * params.tau):
+        before = best[-1]
+        best.append(min(math.exp(epsilon) * before + spent, 1 - math.exp(-epsilon) * (1 - before - spent), 1.0))
+    found = release_chance(params, np.arange(1, 2 * params.tau + 1))
+    assert found == pytest.approx(best[1:], rel=1e-6)
+
+
 def test_the_figures_of_the_docstring():
     """Thresholds at delta 1e-4, and that Gaussian noise has the highest."""
     found = {(e, m): [calibrated(e, 1e-4, m, kind).tau for kind in KINDS] for e, m in [(0.1, 1), (1.0, 1), (1.0, 5)]}
@@ -108,3 +125,13 @@ def test_options_are_read():
     assert isinstance(answer, Refusal)
     assert answer.kind == "misconfigured"
     assert "option noise" in answer.reason
+
+
+def test_the_noise_is_an_option_in_tests_too():
+    """``options`` of ``run_mechanism`` reach the mechanism; a wrong one is refused."""
+    log = log_of([["a"]] * 500)
+    for kind in KINDS:
+        released = run_mechanism("variants/threshold", log, epsilon=1.0, delta=1e-3, options={"noise": kind})
+        assert abs(released.cases.height - 500) < 200
+    with pytest.raises(MechanismError, match="option noise"):
+        run_mechanism("variants/threshold", log, epsilon=1.0, delta=1e-3, options={"noise": "none"})

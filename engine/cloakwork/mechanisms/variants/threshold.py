@@ -64,10 +64,11 @@ class VariantThreshold(VariantRelease[ThresholdParams]):
     - ``laplace``: tau - m is the least j with m r**j / (1 + r) <= delta.
     - ``truncated-geometric``: tau = k + 1, k the least with r**(k-m+1) (1 - r**m) / (1 + r - 2 r**(k+1)) <= delta. For
       delta <= 1/2 its tau is never above Laplace's, since k = tau_laplace - 1 meets the bound; it is Laplace noise given
-      that it does not exceed k, so it errs less; and a count above 2k is never lost. tau is lower by about
-      (m/epsilon) ln(m / (1 - e**-epsilon)): much where epsilon is small or m large (delta = 1e-4: 64 for 87 at epsilon 0.1,
-      10 for 10 at 1; with m = 5, 46 for 57 at 1). Where its tau is lower, any count is released with a probability that is
-      higher, or lower by less than delta (computed over a grid in the tests); so that is when it is the default.
+      that it does not exceed k, so it errs less; a count above 2k is never lost; and for m = 1 no mechanism whatever
+      selects more often at the delta that it spends. tau is lower by about (m/epsilon) ln(m / (1 - e**-epsilon)): much
+      where epsilon is small or m large (delta = 1e-4: 64 for 87 at epsilon 0.1, 10 for 10 at 1; with m = 5, 46 for 57 at
+      1). Where its tau is lower, any count is released with a probability that is higher, or lower by less than delta
+      (computed over a grid in the tests); so that is when it is the default.
     - ``gaussian``: half of delta for the noise, half for the threshold. One unit may put all its m cases on one variant,
       so the noise grows with m like Laplace's, and its tail and its threshold are larger at every epsilon of use; it is
       there for plans that compose many Gaussian measurements.
