@@ -16,6 +16,9 @@ from cloakwork.mechanisms.variants.libra import VariantLibra, deviation, sightin
 from cloakwork.mechanisms.variants.libra_published import VariantLibraPublished, published_epsilon
 from cloakwork.noise import secret
 from cloakwork.privacy_event import NonPrivate
+from cloakwork.testing import run_mechanism
+from contracts.sample_logs import log_of
+from contracts.value_logs import with_values
 
 LIBRA, PUBLISHED = VariantLibra(), VariantLibraPublished()
 
@@ -149,3 +152,14 @@ def test_the_published_form_clips_by_raw_counts():
     for cases, present in ((least - 1, False), (least + 200, True)):
         summary = pl.DataFrame({"variant": [["a", "b"]], "cases": [cases]})
         assert (PUBLISHED.decide(params, summary, secret()).table.height == 1) is present
+
+
+def test_persons_are_bounded_and_sampled_as_a_whole():
+    """600 cases of 200 persons, two kept of each: the release has about 400, with the spread of whole persons."""
+    log = with_values(log_of([["a", "b"]] * 600), "case:person", [str(row // 3) for row in range(600)])
+    released = run_mechanism(
+        "variants/libra", log, epsilon=4.0, delta=1e-3, unit_attribute="case:person", max_cases=2, samples=10, rate=0.5
+    )
+    # Ten samples of half of 200 persons with two cases each: a standard deviation of 2 * sqrt(200 / 10) = 9, and the noise.
+    assert abs(released.cases.height - 400) < 80
+    assert "case:person" not in released.cases.columns
