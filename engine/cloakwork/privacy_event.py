@@ -29,6 +29,16 @@ class DiscreteGaussian(Frozen):
     sensitivity: Annotated[int, Field(ge=1)] = 1
 
 
+class TruncatedGeometric(Frozen):
+    """Integer noise with P[x] proportional to exp(-|x|/scale) for |x| <= ``bound``, and no larger one, on counts of which
+    only those that come out above ``bound`` are released; ``scale``, ``bound`` and L1 ``sensitivity`` in grid steps."""
+
+    kind: Literal["truncated-geometric"] = "truncated-geometric"
+    scale: Positive
+    bound: Annotated[int, Field(ge=1)]
+    sensitivity: Annotated[int, Field(ge=1)] = 1
+
+
 class EpsilonDelta(Frozen):
     """A mechanism known only to be (epsilon, delta)-differentially private."""
 
@@ -68,7 +78,14 @@ class NonPrivate(Frozen):
 
 
 PrivacyEvent = Annotated[
-    DiscreteLaplace | DiscreteGaussian | EpsilonDelta | PoissonSampled | Repeated | Composed | NonPrivate,
+    DiscreteLaplace
+    | DiscreteGaussian
+    | TruncatedGeometric
+    | EpsilonDelta
+    | PoissonSampled
+    | Repeated
+    | Composed
+    | NonPrivate,
     Field(discriminator="kind"),
 ]
 

@@ -1,5 +1,6 @@
 """For audits, and for people who write a mechanism of their own: run one mechanism without ledger, plan or files."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -26,14 +27,17 @@ from cloakwork.noise import Noise, secret
 from cloakwork.plan.choose import TREATMENTS
 
 
-def run_mechanism(name: str, log: EventLog, *, noise: Noise | None = None, **params: Any) -> EventLog:
+def run_mechanism(
+    name: str, log: EventLog, *, noise: Noise | None = None, options: Mapping[str, Any] | None = None, **params: Any
+) -> EventLog:
     """One run of the mechanism ``name`` on ``log`` with fresh noise; the log it makes, under fresh ids.
 
     ``params`` may be the mechanism's own parameters in full, or what a policy would say: ``epsilon`` and ``delta``
     (differential privacy over the control flow, or over timestamps for ``timestamps/*``), ``epsilon`` and ``shift``
     (metric privacy), ``k`` and ``scope`` (k-anonymity), ``t`` or ``l`` and ``attribute`` (t-closeness, l-diversity),
     ``L``, ``K``, ``C``, ``background`` ... (confidence bound), beside declared facts (``longest_case``, ``window``,
-    ``longest_gap``, ``grid``, ``max_cases``, ``domains`` ...). Raises MechanismError where the mechanism refuses.
+    ``longest_gap``, ``grid``, ``max_cases``, ``domains`` ...). ``options``: the mechanism's own, as under a policy's
+    ``parameters``; they may also stand among ``params``, but for ``noise``. Raises MechanismError where the mechanism refuses.
 
     >>> log = EventLog.empty()
     >>> run_mechanism("variants/threshold", log, epsilon=1.0, delta=1e-6).cases.height
@@ -43,7 +47,7 @@ def run_mechanism(name: str, log: EventLog, *, noise: Noise | None = None, **par
         raise MechanismError(name, f"there is no such mechanism; there are {', '.join(catalogue())}")
     mechanism, source = catalogue()[name], noise or secret()
     facts, rest = _facts(params)
-    chosen = _params(mechanism, facts, params, rest)
+    chosen = _params(mechanism, facts, params, {**rest, **(options or {})})
     bounds = BoundParams(
         attribute=facts.unit.attribute,
         max_cases=facts.unit.max_cases,

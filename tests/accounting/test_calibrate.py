@@ -8,8 +8,17 @@ from itertools import product
 import mpmath
 import pytest
 
-from cloakwork.accounting.calibrate import largest_delta, partition_threshold, smallest_scale, threshold_delta
+from cloakwork.accounting.calibrate import (
+    gaussian_threshold,
+    gaussian_threshold_delta,
+    largest_delta,
+    partition_threshold,
+    smallest_scale,
+    threshold_delta,
+    truncation_bound,
+)
 from cloakwork.accounting.events import cost
+from cloakwork.accounting.exact import truncation_delta
 from cloakwork.budget import Cost
 from cloakwork.errors import MechanismError
 from cloakwork.privacy_event import DiscreteGaussian, DiscreteLaplace, EpsilonDelta, PoissonSampled, Repeated
@@ -119,3 +128,80 @@ def test_the_largest_delta():
     assert largest_delta(1) == 0.1
     assert largest_delta(None) == 1e-6
     assert Fraction(repr(largest_delta(3))) <= Fraction(1, 30)
+
+
+def exact_truncation(scale, bound, moved):
+    """Mass of truncated geometric noise in (bound - moved, bound], summed at 40 digits."""
+    with mpmath.workdps(40):
+        r = mpmath.exp(-1 / mpmath.mpf(scale))
+        weights = [r ** abs(x) for x in range(-bound, bound + 1)]
+        return mpmath.fsum(weights[len(weights) - moved :]) / mpmath.fsum(weights)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "max_cases"), list(product([0.05, 0.3, 1.0, 4.0], [1e-2, 1e-4, 1e-9], [1, 2, 5]))
+)
+def test_the_truncation_is_the_least_that_keeps_delta(epsilon, delta, max_cases):
+    """Against sums over the noise; no tau is above that of Laplace noise; for one case the closed form holds."""
+    scale = max_cases / epsilon
+    bound = truncation_bound(scale, delta, max_cases)
+    spent, exact = truncation_delta(scale, bound, max_cases), exact_truncation(scale, bound, max_cases)
+    assert spent <= delta
+    with mpmath.workdps(60):
+        ratio = mpmath.mpf(spent.numerator) / spent.denominator / exact
+        assert abs(ratio - 1) < mpmath.mpf(10) ** -35
+    assert bound == max_cases or exact_truncation(scale, bound - 1, max_cases) > delta
+    if 1 / scale >= -math.log1p(-delta):
+        assert bound + 1 <= partition_threshold(scale, delta, max_cases)
+    if max_cases == 1:
+        r = math.exp(-epsilon)
+        assert bound == max(1, math.ceil(scale * math.log((1 - r + 2 * delta * r) / (delta * (1 + r)))))
+
+
+def test_many_counts_moved_together_leave_no_more_than_one():
+    """The truncation's delta is superadditive: splitting a move lowers it."""
+    for scale, bound in ((1.0, 9), (10.0, 63), (0.4, 6)):
+        deltas = [truncation_delta(scale, bound, moved) if moved else 0 for moved in range(bound + 1)]
+        for one in range(1, bound):
+            for other in range(1, bound - one + 1):
+                assert deltas[one] + deltas[other] <= deltas[one + other]
+
+
+def test_a_move_beyond_the_bound_is_not_private():
+    """It is charged the whole of delta."""
+    assert truncation_delta(1.0, 3, 4) == 1
+
+
+def exact_gaussian(sigma, tau, max_cases):
+    """m Pr[m + N >= tau], summed at 40 digits."""
+    with mpmath.workdps(40):
+        reach = math.ceil(30 * sigma) + abs(tau) + 2
+        masses = [mpmath.exp(-(mpmath.mpf(x) ** 2) / (2 * mpmath.mpf(sigma) ** 2)) for x in range(-reach, reach + 1)]
+        return max_cases * mpmath.fsum(masses[max(0, tau - max_cases + reach) :]) / mpmath.fsum(masses)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "delta", "max_cases"), list(product([0.3, 0.9, 1.0, 3.4, 26.5], [1e-2, 1e-4, 1e-9], [1, 5]))
+)
+def test_the_gaussian_threshold_keeps_delta(sigma, delta, max_cases):
+    """Against sums over the noise: never too low, and at most one too high from sigma 1 on."""
+    tau = gaussian_threshold(sigma, delta, max_cases)
+    assert exact_gaussian(sigma, tau, max_cases) <= gaussian_threshold_delta(sigma, tau, max_cases) <= delta
+    if sigma >= 1:
+        assert exact_gaussian(sigma, tau - 2, max_cases) > delta
+
+
+def test_a_gaussian_threshold_below_the_count_spends_everything():
+    """Where the bound says nothing it says 1."""
+    assert gaussian_threshold_delta(3.0, 1, 1) == 1.0
+    assert 0.4 < gaussian_threshold_delta(3.0, 2, 1) <= 1.0
+
+
+@pytest.mark.parametrize("find", [truncation_bound, gaussian_threshold])
+@pytest.mark.parametrize(
+    ("scale", "delta", "max_cases"), [(0.0, 1e-6, 1), (1.0, 0.0, 1), (1.0, 1.0, 1), (1.0, 1e-6, 0)]
+)
+def test_senseless_bounds_are_refused(find, scale, delta, max_cases):
+    """In one line."""
+    with pytest.raises(MechanismError):
+        find(scale, delta, max_cases)

@@ -13,6 +13,10 @@ from cloakwork.mechanisms.kanon.optimal import Optimal
 from cloakwork.mechanisms.kanon.pretsa import Pretsa
 from cloakwork.mechanisms.kanon.tlkc import Tlkc
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
+from cloakwork.mechanisms.variants.amun import VariantAmun
+from cloakwork.mechanisms.variants.amun_published import VariantAmunPublished
+from cloakwork.mechanisms.variants.libra import VariantLibra
+from cloakwork.mechanisms.variants.libra_published import VariantLibraPublished
 from cloakwork.mechanisms.variants.threshold import VariantThreshold
 from contracts.mechanism_contract import MechanismContract
 from contracts.sample_logs import RESOURCE
@@ -104,3 +108,25 @@ class TestVariantThreshold(MechanismContract):
         DifferentialPrivacy(kind="differential-privacy", epsilon=20, delta=1e-1, over=(CONTROL_FLOW,)),
     )
     facts = Facts(unit=Unit(attribute="case:row", max_cases=2))
+
+
+class TestVariantAmun(MechanismContract):
+    mechanism = VariantAmun()
+    goals = TestVariantThreshold.goals
+    facts = TestVariantThreshold.facts
+
+
+class TestVariantAmunPublished(MechanismContract):
+    mechanism = VariantAmunPublished()
+    goals = TestVariantThreshold.goals
+
+
+class TestVariantLibra(MechanismContract):
+    mechanism = VariantLibra()
+    goals = TestVariantThreshold.goals
+    facts = TestVariantThreshold.facts
+
+
+class TestVariantLibraPublished(MechanismContract):
+    mechanism = VariantLibraPublished()
+    goals = TestVariantThreshold.goals

@@ -1,29 +1,40 @@
 """What is charged is what was drawn: each mechanism's event names the scale that reaches the door of noise."""
 
 from collections.abc import Iterator
+from fractions import Fraction
 
 import numpy as np
 import polars as pl
 import pytest
 from numpy.typing import NDArray
+from pydantic import JsonValue
 
 from cloakwork.facts import Facts, Window
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import MapCases, Offer
 from cloakwork.mechanisms.registry import catalogue
-from cloakwork.noise import Noise, drawn_scale, drawn_sigma, secret
-from cloakwork.privacy_event import Composed, DiscreteGaussian, DiscreteLaplace, PrivacyEvent, Repeated
+from cloakwork.noise import Noise, drawn_rate, drawn_scale, drawn_sigma, secret
+from cloakwork.privacy_event import (
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    PoissonSampled,
+    PrivacyEvent,
+    Repeated,
+    TruncatedGeometric,
+)
 from cloakwork.quantities import parse_duration
 
 DAY = "2024-01-01T00:00:00Z"
 
 
 class Recorder:
-    """A door that writes down the scales and sigmas that pass it."""
+    """A door that writes down the scales, sigmas and rates of samples that pass it."""
 
     def __init__(self) -> None:
         self.scales: set[float] = set()
+        self.rates: list[float] = []
         self.door: Noise = secret()
 
     def laplace_counts(self, counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
@@ -42,6 +53,10 @@ class Recorder:
         self.scales.add(drawn_sigma(sigma))
         return self.door.gaussian_values(sigma, size)
 
+    def coins(self, rate: Fraction | float, size: int) -> NDArray[np.bool_]:
+        self.rates.append(drawn_rate(rate))
+        return self.door.coins(rate, size)
+
     def __getattr__(self, name: str) -> object:
         return getattr(self.door, name)
 
@@ -49,15 +64,28 @@ class Recorder:
 def scales(event: PrivacyEvent) -> Iterator[float]:
     """The scales of all Laplace noise and the sigmas of all Gaussian noise that an event charges for."""
     match event:
-        case DiscreteLaplace(scale=scale):
+        case DiscreteLaplace(scale=scale) | TruncatedGeometric(scale=scale):
             yield scale
         case DiscreteGaussian(sigma=sigma):
             yield sigma
-        case Repeated(event=inner):
+        case Repeated(event=inner) | PoissonSampled(event=inner):
             yield from scales(inner)
         case Composed(events=events):
             for each in events:
                 yield from scales(each)
+
+
+def rates(event: PrivacyEvent) -> Iterator[float]:
+    """The rates of all samples that an event charges for, each as often as it is drawn."""
+    match event:
+        case PoissonSampled(rate=rate):
+            yield rate
+        case Repeated(event=inner, times=times):
+            for _ in range(times):
+                yield from rates(inner)
+        case Composed(events=events):
+            for each in events:
+                yield from rates(each)
 
 
 def log() -> EventLog:
@@ -76,28 +104,38 @@ FACTS = Facts(
 )
 
 
+FLOW = DifferentialPrivacy(kind="differential-privacy", epsilon=0.7, delta=1e-6, over=("control-flow",))
+
+
 @pytest.mark.parametrize(
-    ("name", "goal"),
+    ("name", "goal", "options"),
     [
-        (
-            "variants/threshold",
-            DifferentialPrivacy(kind="differential-privacy", epsilon=0.7, delta=1e-6, over=("control-flow",)),
-        ),
-        ("timestamps/laplace", MetricPrivacy(kind="metric-privacy", epsilon=0.7, shift=parse_duration("10m"))),
+        ("variants/threshold", FLOW, {}),
+        ("variants/threshold", FLOW, {"noise": "laplace"}),
+        ("variants/threshold", FLOW, {"noise": "gaussian"}),
+        ("variants/threshold", FLOW, {"noise": "truncated-geometric"}),
+        ("variants/amun", FLOW, {}),
+        ("variants/amun", FLOW, {"variants": [["a", "b", "c"], ["d"]]}),
+        ("variants/libra", FLOW, {}),
+        ("variants/libra", FLOW, {"noise": "gaussian", "rate": 0.5}),
+        ("timestamps/laplace", MetricPrivacy(kind="metric-privacy", epsilon=0.7, shift=parse_duration("10m")), {}),
         (
             "timestamps/laplace",
             DifferentialPrivacy(kind="differential-privacy", epsilon=0.7, over=("timestamps",), neighbours="bounded"),
+            {},
         ),
     ],
 )
-def test_events_charge_for_the_noise_drawn(name: str, goal: Guarantee) -> None:
-    """Every scale drawn is charged, and every scale charged is drawn."""
+def test_events_charge_for_the_noise_drawn(name: str, goal: Guarantee, options: dict[str, JsonValue]) -> None:
+    """Every scale drawn is charged, and every scale charged is drawn; so are the rates of samples."""
     mechanism, recorder = catalogue()[name], Recorder()
-    offer = mechanism.offer(goal, FACTS, {})
+    offer = mechanism.offer(goal, FACTS, options)
     assert isinstance(offer, Offer)
     aggregate = mechanism.summarise(offer.params)
     summary = aggregate.of(log()) if aggregate else pl.DataFrame()
     action = mechanism.rewrite(offer.params, mechanism.decide(offer.params, summary, recorder), recorder)
     if isinstance(action, MapCases):
         action.apply(log())
-    assert set(scales(mechanism.event(offer.params, FACTS))) == recorder.scales
+    event = mechanism.event(offer.params, FACTS)
+    assert set(scales(event)) == recorder.scales
+    assert list(rates(event)) == sorted(recorder.rates)

@@ -9,19 +9,16 @@ from fractions import Fraction
 from typing import Final
 
 from cloakwork.accounting.events import cost, naive
-from cloakwork.accounting.exact import exactly, rounded_down, rounded_up
+from cloakwork.accounting.exact import exactly, exp_minus, rounded_down, rounded_up, truncation_delta
 from cloakwork.budget import Cost
 from cloakwork.errors import MechanismError
-from cloakwork.exponential import exp_bounds
-from cloakwork.noise import LARGEST_SCALE, drawn_scale
+from cloakwork.noise import LARGEST_SCALE, drawn_scale, drawn_sigma
 from cloakwork.privacy_event import PrivacyEvent
 
 SMALLEST: Final = 2.0**-7
 """The least scale that is searched: noise below it is zero for all purposes."""
 
 UNDECLARED_DELTA: Final = 1e-6
-
-_BITS: Final = 256
 
 
 def smallest_scale(event_of_scale: Callable[[float], PrivacyEvent], target: Cost) -> float:
@@ -85,6 +82,21 @@ def _tolerance(event: PrivacyEvent, target: Cost) -> float:
     return 0.0 if cost(event, target.delta) == naive(event) else 1e-6
 
 
+def laplace_scale(epsilon: float, sensitivity: int = 1) -> float:
+    """The least scale (a float, grid steps) at which discrete Laplace noise costs at most ``epsilon``: sensitivity/epsilon.
+
+    The quotient of two floats may lie a little below; a cost a billionth above the budget is over it.
+
+    >>> laplace_scale(0.5), 1 / Fraction(1 / 6.0) > 6 >= 1 / Fraction(laplace_scale(6.0))
+    (2.0, True)
+    """
+    wanted = min(exactly(epsilon), Fraction(epsilon))
+    scale = drawn_scale(sensitivity / epsilon)
+    while sensitivity / Fraction(scale) > wanted:
+        scale = drawn_scale(math.nextafter(scale, math.inf))
+    return scale
+
+
 def partition_threshold(scale: float, delta: float, max_cases: int = 1) -> int:
     """The least integer tau with ``m * Pr[m + DLap(scale) >= tau] <= delta``, for m = ``max_cases`` per unit.
 
@@ -96,7 +108,7 @@ def partition_threshold(scale: float, delta: float, max_cases: int = 1) -> int:
     scale = _drawn(scale, max_cases)
     if not 0 < delta < 1:
         raise MechanismError("threshold", f"delta must lie between 0 and 1; it is {delta:g}")
-    if _exp_minus(1 / Fraction(scale))[1] > 1 - exactly(delta):
+    if exp_minus(1 / Fraction(scale))[1] > 1 - exactly(delta):
         raise MechanismError(
             "threshold",
             f"a scale of {scale:g} is too large for delta {delta:g}: 1/scale must be at least -ln(1 - delta)",
@@ -119,6 +131,63 @@ def threshold_delta(scale: float, tau: int, max_cases: int = 1) -> float:
     return min(1.0, spent if Fraction(spent) >= exact else math.nextafter(spent, 1.0))
 
 
+def gaussian_threshold(sigma: float, delta: float, max_cases: int = 1) -> int:
+    """An integer tau with ``m * Pr[m + N >= tau] <= delta``, N discrete Gaussian of ``sigma``, m = ``max_cases`` per unit.
+
+    At most one above the least such tau where sigma is 1 or more (checked in the tests). Raises MechanismError for a delta
+    outside (1e-290, 1) or a sigma that cannot be drawn.
+    """
+    if not 1e-290 < delta < 1:
+        raise MechanismError("threshold", f"delta must lie between 0 and 1; it is {delta:g}")
+    low, high = max_cases, max_cases + 1
+    while gaussian_threshold_delta(sigma, high, max_cases) > delta:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if gaussian_threshold_delta(sigma, middle, max_cases) <= delta else (middle, high)
+    return high
+
+
+def gaussian_threshold_delta(sigma: float, tau: int, max_cases: int = 1) -> float:
+    """``m * Pr[m + N >= tau]`` from above, N discrete Gaussian of ``sigma``, m = ``max_cases``; at most 1.
+
+    The sum of exp(-x^2/(2 sigma^2)) over all integers is at least the integral, sqrt(2 pi) sigma (Poisson summation). Where
+    the function is convex, from sigma on, its value at x is at most its mean over [x - 1/2, x + 1/2] (Jensen), and where it
+    falls, at most its mean over [x - 1, x]. So Pr[N >= j] <= Phi(-(j - 1/2)/sigma) for j >= sigma + 1/2, and
+    Phi(-(j - 1)/sigma) for j >= 1.
+    """
+    sigma, above = drawn_sigma(sigma), tau - max_cases
+    if max_cases < 1:
+        raise MechanismError("threshold", f"at most {max_cases} cases a unit: the bound must be at least 1")
+    if above < 1:
+        return 1.0
+    start = above - 0.5 if above >= sigma + 0.5 else above - 1.0
+    # erfc errs by a few units in the last place, and nowhere by a part in 10**12; below 1e-300 it may lose digits.
+    return min(1.0, max_cases * math.erfc(start / (sigma * math.sqrt(2))) / 2 * (1 + 1e-12) + 1e-300)
+
+
+def truncation_bound(scale: float, delta: float, max_cases: int = 1) -> int:
+    """The least bound k >= m at which truncated geometric noise costs at most ``delta``, m = ``max_cases`` per unit.
+
+    Releasing count + noise for the keys present where it comes out above k is then (m/scale, delta)-DP, see
+    ``truncation_delta``; for m = 1, k = ceil(scale ln((1 - r + 2 delta r) / (delta (1 + r)))) with r = e**(-1/scale)
+    (Desfontaines, Voss, Gipson and Mandayam 2022). Raises MechanismError for a delta outside (0, 1).
+    """
+    scale = _drawn(scale, max_cases)
+    if not 0 < delta < 1:
+        raise MechanismError("threshold", f"delta must lie between 0 and 1; it is {delta:g}")
+    allowed, r = min(exactly(delta), Fraction(delta)), math.exp(-1 / scale)
+    share = -math.expm1(-max_cases / scale)
+    # r**(1-m) (1 - r**m) may overflow, so its logarithm is taken apart.
+    guess = (max_cases - 1) + scale * (math.log(share + 2 * delta * r**max_cases) - math.log(delta * (1 + r)))
+    bound = max(max_cases, math.ceil(guess))
+    while truncation_delta(scale, bound, max_cases) > allowed:
+        bound += 1
+    while bound > max_cases and truncation_delta(scale, bound - 1, max_cases) <= allowed:
+        bound -= 1
+    return bound
+
+
 def largest_delta(units_at_most: int | None) -> float:
     """The largest delta a policy may ask for: 1/(10 n0), n0 a declared bound on the number of units; 1e-6 undeclared.
 
@@ -135,19 +204,11 @@ def _drawn(scale: float, max_cases: int) -> float:
     return drawn_scale(scale)
 
 
-def _exp_minus(x: Fraction) -> tuple[Fraction, Fraction]:
-    """Two rationals that enclose exp(-x)."""
-    if x > _BITS:
-        return Fraction(0), Fraction(1, 1 << _BITS)
-    low, high = exp_bounds(x, 2 * _BITS)
-    return Fraction(low, 1 << (2 * _BITS)), Fraction(high, 1 << (2 * _BITS))
-
-
 def _tail(scale: float, at_least: int) -> tuple[Fraction, Fraction]:
     """Two rationals that enclose Pr[DLap(scale) >= at_least]: e**(-j/b) / (1 + e**(-1/b)) for j >= 1."""
     if at_least < 1:
         low, high = _tail(scale, 1 - at_least)
         return 1 - high, 1 - low
-    step = _exp_minus(1 / Fraction(scale))
-    power = _exp_minus(at_least / Fraction(scale))
+    step = exp_minus(1 / Fraction(scale))
+    power = exp_minus(at_least / Fraction(scale))
     return power[0] / (1 + step[1]), power[1] / (1 + step[0])

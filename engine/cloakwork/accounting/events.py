@@ -27,7 +27,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from cloakwork.accounting.exact import exactly, rounded_up
+from cloakwork.accounting.exact import exactly, rounded_up, truncation_delta
 from cloakwork.budget import Cost
 from cloakwork.privacy_event import (
     Composed,
@@ -38,6 +38,7 @@ from cloakwork.privacy_event import (
     PoissonSampled,
     PrivacyEvent,
     Repeated,
+    TruncatedGeometric,
 )
 
 if TYPE_CHECKING:
@@ -186,6 +187,9 @@ def _basic(event: PrivacyEvent) -> tuple[Fraction, Fraction] | None:
     match event:
         case DiscreteLaplace(scale=scale, sensitivity=sensitivity):
             return sensitivity / Fraction(scale), Fraction(0)
+        case TruncatedGeometric(scale=scale, bound=bound, sensitivity=sensitivity):
+            # A move by 1 has losses of +epsilon, -epsilon and infinity only: the PLD of these figures is the noise's own.
+            return sensitivity / Fraction(scale), truncation_delta(scale, bound, sensitivity)
         case EpsilonDelta(epsilon=epsilon, delta=delta):
             return exactly(epsilon), exactly(delta)
         case PoissonSampled(rate=rate, event=inner):

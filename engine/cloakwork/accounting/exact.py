@@ -2,6 +2,11 @@
 
 import math
 from fractions import Fraction
+from typing import Final
+
+from cloakwork.exponential import exp_bounds
+
+_BITS: Final = 256
 
 
 def exactly(number: float) -> Fraction:
@@ -25,3 +30,28 @@ def rounded_up(number: Fraction) -> float:
 def rounded_down(number: Fraction) -> float:
     """The largest float that reads, as a decimal, at most ``number``."""
     return -rounded_up(-number) + 0.0  # no negative zero
+
+
+def exp_minus(x: Fraction) -> tuple[Fraction, Fraction]:
+    """Two rationals that enclose exp(-x), x >= 0."""
+    if x > _BITS:
+        return Fraction(0), Fraction(1, 1 << _BITS)
+    low, high = exp_bounds(x, 2 * _BITS)
+    return Fraction(low, 1 << (2 * _BITS)), Fraction(high, 1 << (2 * _BITS))
+
+
+def truncation_delta(scale: float, bound: int, sensitivity: int = 1) -> Fraction:
+    """The delta of truncated geometric noise on counts that are released where they come out above ``bound``, from above.
+
+    With r = e**(-1/scale) and s = ``sensitivity`` <= bound it is r**(bound-s+1) (1 - r**s) / (1 + r - 2 r**(bound+1)): the
+    noise's mass in (bound - s, bound]. A count moved by s comes out beyond what it could have been with that probability,
+    and a count of s that was not there before is released with it. It is convex in s and nothing at 0, so several counts
+    moved by s together have no more. Scale and moves give epsilon = s/scale. Source: Desfontaines, Voss, Gipson and
+    Mandayam 2022, section 4 (k-TSGD), for s = 1. Above ``bound`` moves are charged delta 1.
+    """
+    if sensitivity > bound:
+        return Fraction(1)
+    step = Fraction(scale)
+    one, moved = exp_minus(1 / step), exp_minus(sensitivity / step)
+    last, beyond = exp_minus((bound - sensitivity + 1) / step), exp_minus((bound + 1) / step)
+    return min(Fraction(1), last[1] * (1 - moved[0]) / (1 + one[0] - 2 * beyond[1]))

@@ -22,6 +22,10 @@ OURS: Final[Mapping[str, str]] = {
     "kanon/tlkc": "cloakwork.mechanisms.kanon.tlkc:Tlkc",
     "kanon/closeness": "cloakwork.mechanisms.kanon.closeness:Closeness",
     "variants/threshold": "cloakwork.mechanisms.variants.threshold:VariantThreshold",
+    "variants/amun": "cloakwork.mechanisms.variants.amun:VariantAmun",
+    "variants/libra": "cloakwork.mechanisms.variants.libra:VariantLibra",
+    "variants/amun-published": "cloakwork.mechanisms.variants.amun_published:VariantAmunPublished",
+    "variants/libra-published": "cloakwork.mechanisms.variants.libra_published:VariantLibraPublished",
     "timestamps/laplace": "cloakwork.mechanisms.timestamps.laplace:TimestampLaplace",
     "attributes/redact": "cloakwork.mechanisms.attributes.redact:Redact",
 }

@@ -1,0 +1,141 @@
+"""Amun in a form that is proved: from a guessing advantage to two-sided noise over variants that may be named."""
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
+
+import numpy as np
+import polars as pl
+from pydantic import BaseModel, Field, JsonValue, field_validator
+
+from cloakwork.budget import guessing_advantage
+from cloakwork.facts import Facts
+from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.mechanisms.aggregates import CASES, VARIANT
+from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
+from cloakwork.mechanisms.variants.family import VariantRelease, variant_table
+from cloakwork.mechanisms.variants.threshold import ThresholdParams, least_threshold, selected, threshold_event
+from cloakwork.noise import Noise
+from cloakwork.privacy_event import DiscreteLaplace, PrivacyEvent
+from cloakwork.quantities import Frozen, Number
+
+Variant = Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+class AmunOptions(BaseModel):
+    """``variants``: the courses of events that are public knowledge, each a list of activities; None: they are selected."""
+
+    model_config = {"extra": "forbid", "frozen": True}
+
+    variants: Annotated[tuple[Variant, ...], Field(min_length=1)] | None = None
+
+    @field_validator("variants")
+    @classmethod
+    def _once(cls, variants: tuple[Variant, ...] | None) -> tuple[Variant, ...] | None:
+        if variants is not None and len(set(variants)) < len(variants):
+            raise ValueError("a variant is listed twice")
+        return variants
+
+
+class AmunParams(Frozen):
+    """Either ``variants``, the public domain, with ``scale`` of the discrete Laplace noise in cases; or ``selection``.
+
+    ``epsilon`` and ``delta`` are the target; ``advantage`` is the guessing advantage that they come to; ``max_cases``:
+    cases of one unit.
+    """
+
+    epsilon: Annotated[Number, Field(gt=0)]
+    delta: Annotated[Number, Field(ge=0, lt=1)] = 0.0
+    max_cases: Annotated[int, Field(ge=1)] = 1
+    advantage: Annotated[Number, Field(gt=0, lt=1)]
+    variants: tuple[Variant, ...] | None = None
+    scale: Annotated[Number, Field(gt=0)] | None = None
+    selection: ThresholdParams | None = None
+
+
+class VariantAmun(VariantRelease[AmunParams]):
+    """Add two-sided noise to the count of every variant of a public domain; release the positive noisy counts.
+
+    The domain is what the policy declares, present in the log or not; cases that follow no variant of it are left out. No
+    threshold and no delta is needed, and every noisy count is unbiased before those below 1 are left out. Without a
+    declared domain the variants are selected as in variants/threshold, and the release is that mechanism's, its budget
+    stated as a guessing advantage: nothing else is gained, since there the selection's noisy counts are released already.
+
+    An empty log gives a release made of noise (declared domain) or an empty one; logs of one case, of unique variants or
+    of a single activity are no special cases.
+    """
+
+    name: ClassVar[str] = "variants/amun"
+    summary: ClassVar[str] = "Adds two-sided noise to the counts of declared variants, for a guessing advantage (Amun)."
+    theorem: ClassVar[Theorem] = Theorem(
+        "Noise DLap(m/epsilon) on the counts of all variants of a declared domain is (epsilon, 0)-DP for units of at most "
+        "m cases (unbounded neighbours), which bounds the guessing advantage by tanh(epsilon/4). Without a declared "
+        "domain: the theorem of variants/threshold.",
+        "Elkoumy, Pankova, Dumas 2022 (Amun), corrected; Dwork and Roth 2014, theorem 3.6",
+    )
+    Params = AmunParams
+
+    def meet(
+        self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
+    ) -> Offer[AmunParams] | Refusal:
+        """The least noise over the declared domain, or the selection of variants/threshold."""
+        from cloakwork.accounting.calibrate import laplace_scale
+
+        declared, cases = AmunOptions.model_validate(options).variants, facts.unit.max_cases
+        if declared is not None:
+            advantage = guessing_advantage(goal.epsilon)
+            params = AmunParams(
+                epsilon=goal.epsilon,
+                max_cases=cases,
+                advantage=advantage,
+                variants=declared,
+                scale=laplace_scale(goal.epsilon, cases),
+            )
+            why = f"adds noise to the counts of the {len(declared)} variants that the policy declares public"
+            return Offer(params, f"{why}; a guess who is in the log gains at most {advantage:.3g}")
+        if goal.delta == 0:
+            wanted = "it needs its option 'variants' (public courses of events), or a delta above 0 to select some"
+            return Refusal("needs", wanted, ("guarantees[].delta",))
+        if goal.epsilon / cases < -math.log1p(-goal.delta):
+            return Refusal("misconfigured", "epsilon is smaller than delta allows: needs epsilon/m >= -ln(1 - delta)")
+        params = AmunParams(
+            epsilon=goal.epsilon,
+            delta=goal.delta,
+            max_cases=cases,
+            advantage=guessing_advantage(goal.epsilon, goal.delta),
+            selection=least_threshold(goal.epsilon, goal.delta, cases, None),
+        )
+        why = "no variants are declared, so it is variants/threshold with its budget stated as a guessing advantage of"
+        return Offer(params, f"{why} {params.advantage:.3g}")
+
+    def event(self, params: AmunParams, facts: Facts) -> PrivacyEvent:
+        """The noise on the counts of the domain, or the selection."""
+        if params.selection is not None:
+            return threshold_event(params.selection)
+        return DiscreteLaplace(scale=_scale(params), sensitivity=params.max_cases)
+
+    def decide(self, params: AmunParams, summary: pl.DataFrame, noise: Noise) -> Decision:
+        """Noise on every count of the domain; forget the order in which they came."""
+        if params.selection is not None:
+            rows, noisy = selected(params.selection, summary[CASES].to_numpy(), noise)
+            kept = summary.select(VARIANT)[rows].with_columns(pl.Series(CASES, noisy, pl.Int64))
+        else:
+            domain = params.variants or ()
+            held = dict(zip(map(tuple, summary[VARIANT].to_list()), summary[CASES].to_list(), strict=True))
+            order = noise.permutation(len(domain))
+            shuffled = [domain[place] for place in order]
+            counts = np.array([held.get(variant, 0) for variant in shuffled], np.int64)
+            kept = variant_table(shuffled, noise.laplace_counts(counts, _scale(params)))
+        return Decision(
+            kept,
+            {
+                "variants in the log": summary.height,
+                "variants released": kept.height,
+                "cases released": int(kept[CASES].sum()),
+            },
+        )
+
+
+def _scale(params: AmunParams) -> float:
+    assert params.scale is not None  # noqa: S101 - a declared domain comes with its scale
+    return params.scale

@@ -1,0 +1,64 @@
+"""Amun as published: duplicate cases until every edge of an automaton of the log carries its noise."""
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
+
+import numpy as np
+import polars as pl
+from pydantic import Field, JsonValue
+
+from cloakwork.budget import guessing_advantage
+from cloakwork.facts import Facts
+from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.mechanisms.aggregates import CASES, VARIANT
+from cloakwork.mechanisms.base import Decision, Offer, Theorem
+from cloakwork.mechanisms.variants.dafsa import dafsa, picked
+from cloakwork.mechanisms.variants.family import NoOptions
+from cloakwork.mechanisms.variants.published import PublishedRelease
+from cloakwork.noise import Noise
+from cloakwork.progress import say
+from cloakwork.quantities import Frozen, Number
+
+
+class AmunPublishedParams(Frozen):
+    """``published``: the epsilon that the paper claims for ``advantage``; noise of scale 1/published on each edge."""
+
+    advantage: Annotated[Number, Field(gt=0, lt=1)]
+    published: Annotated[Number, Field(gt=0)]
+
+
+class VariantAmunPublished(PublishedRelease[AmunPublishedParams]):
+    """Put one-sided noise on every edge of the log's automaton, by duplicating random cases that pass it.
+
+    Every true variant stays, with at least its true count; no variant is ever added. The paper's noise on timestamps, with
+    an epsilon for each event taken from the data, is not part of this mechanism, which releases the control flow alone.
+    """
+
+    name: ClassVar[str] = "variants/amun-published"
+    summary: ClassVar[str] = "Duplicates cases as Amun was published; it is NOT differentially private."
+    theorem: ClassVar[Theorem] = Theorem(
+        "Claimed: a guessing advantage g by noise |Laplace(1/epsilon)| on each DAFSA edge, epsilon = 2 ln((1+g)/(1-g)).",
+        "Elkoumy, Pankova, Dumas 2022 (Amun), ACM Transactions on Management Information Systems",
+    )
+    Params = AmunPublishedParams
+    broken: ClassVar[str] = (
+        "every variant of the source is released with at least its count: a unique variant shows that its owner is in the log"
+    )
+
+    def meet(
+        self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
+    ) -> Offer[AmunPublishedParams]:
+        """The noise that the paper gives for this epsilon."""
+        NoOptions.model_validate(options)
+        params = AmunPublishedParams(advantage=guessing_advantage(goal.epsilon), published=goal.epsilon)
+        why = f"duplicates cases; published as epsilon {goal.epsilon:g} (guessing advantage {params.advantage:.3g})"
+        return Offer(params, f"{why}, which does not hold: {self.broken}")
+
+    def decide(self, params: AmunPublishedParams, summary: pl.DataFrame, noise: Noise) -> Decision:
+        """Noise on the edges, and cases duplicated for it."""
+        say(f"building the automaton of {summary.height:,} variants")
+        automaton = dafsa(summary[VARIANT].to_list())
+        edges = len(automaton.variants_of)
+        added = picked(automaton, np.abs(noise.laplace_values(1 / params.published, edges)), noise)
+        table = summary.select(VARIANT).with_columns(pl.Series(CASES, summary[CASES].to_numpy() + added, pl.Int64))
+        return Decision(table, {"edges of the automaton": edges, "cases duplicated": int(added.sum())})

@@ -1,0 +1,143 @@
+"""Libra as published: clip rare variants without noise, anonymise samples of the cases one by one, unite them."""
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from pydantic import BaseModel, Field, JsonValue
+
+from cloakwork.facts import Facts
+from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.mechanisms.aggregates import CASES, VARIANT
+from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
+from cloakwork.mechanisms.variants.dafsa import Dafsa, dafsa, picked
+from cloakwork.mechanisms.variants.family import variant_table
+from cloakwork.mechanisms.variants.published import PublishedRelease
+from cloakwork.noise import Noise
+from cloakwork.progress import say
+from cloakwork.quantities import Frozen, Number
+
+MOST_NOISE: Final = 1e6
+"""The largest scale that is searched for the paper's figure, in cases."""
+
+
+class LibraPublishedOptions(BaseModel):
+    """``rate``: share of the cases in a sample (gamma); ``alpha``: order of the Renyi divergence that is reported."""
+
+    model_config = {"extra": "forbid", "frozen": True}
+
+    rate: Annotated[Number, Field(gt=0, le=0.5)] = 0.05
+    alpha: Annotated[int, Field(ge=2, le=1000)] = 10
+
+
+class LibraPublishedParams(Frozen):
+    """``scale``: of the noise on each edge (b), in cases; ``published``: the epsilon that the paper reports for it.
+
+    ``rate`` and ``alpha``: see the options; there are 1/rate samples. ``delta`` only sets what is clipped.
+    """
+
+    rate: Annotated[Number, Field(gt=0, le=0.5)]
+    alpha: Annotated[int, Field(ge=2)]
+    delta: Annotated[Number, Field(gt=0, lt=1)]
+    scale: Annotated[Number, Field(gt=0)]
+    published: Annotated[Number, Field(ge=0)]
+
+
+class VariantLibraPublished(PublishedRelease[LibraPublishedParams]):
+    """Clip variants below b ln(2k/delta) cases (k variants, raw counts); then 1/gamma samples of a fixed size, drawn with
+    replacement; in each, noise on every edge of the sample's automaton, by duplicating and deleting random cases; unite.
+
+    The paper then keeps the cases of a sample that tell something new, times included: one whose duration moves a mean
+    does. No times are seen here, so all cases of a sample are kept, which flatters the utility if anything.
+    """
+
+    name: ClassVar[str] = "variants/libra-published"
+    summary: ClassVar[str] = "Anonymises samples as Libra was published; it is NOT differentially private."
+    theorem: ClassVar[Theorem] = Theorem(
+        "Claimed: epsilon' = 1/gamma times the Renyi divergence of order alpha of one Poisson-sampled Laplace(b) count.",
+        "Elkoumy and Dumas 2022 (Libra), ICPM; Zhu and Wang 2019, theorem 6",
+    )
+    Params = LibraPublishedParams
+    needs_delta: ClassVar[bool] = True
+    broken: ClassVar[str] = (
+        "rare variants are clipped by their raw counts, and every edge of the automaton is that of a true variant: one unit "
+        "more can make a variant appear; a case moves as many noisy edges as it has events, of which one is accounted"
+    )
+
+    def meet(
+        self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
+    ) -> Offer[LibraPublishedParams] | Refusal:
+        """The least noise whose published figure is at most epsilon."""
+        chosen = LibraPublishedOptions.model_validate(options)
+        samples = round(1 / chosen.rate)
+        low, high = 2.0**-6, MOST_NOISE
+        if published_epsilon(high, chosen.rate, chosen.alpha, samples) > goal.epsilon:
+            return Refusal("misconfigured", f"no noise brings the published figure to epsilon {goal.epsilon:g}")
+        for _ in range(60):
+            middle = math.sqrt(low * high)
+            enough = published_epsilon(middle, chosen.rate, chosen.alpha, samples) <= goal.epsilon
+            low, high = (low, middle) if enough else (middle, high)
+        figure = published_epsilon(high, chosen.rate, chosen.alpha, samples)
+        params = LibraPublishedParams(
+            rate=chosen.rate, alpha=chosen.alpha, delta=goal.delta, scale=high, published=figure
+        )
+        why = f"anonymises {samples} samples; published as epsilon {figure:.4g} (Renyi order {chosen.alpha})"
+        return Offer(params, f"{why}, which does not hold: {self.broken}")
+
+    def decide(self, params: LibraPublishedParams, summary: pl.DataFrame, noise: Noise) -> Decision:
+        """Clip, sample, anonymise each sample, unite."""
+        clip = round(params.scale * math.log(2 * max(1, summary.height) / params.delta))
+        kept = summary.filter(pl.col(CASES) >= clip)
+        variants, counts = kept[VARIANT].to_list(), kept[CASES].to_numpy()
+        united = np.zeros(len(variants), np.int64)
+        say(f"anonymising {round(1 / params.rate):,} samples of {len(variants):,} variants")
+        for _ in range(round(1 / params.rate)):
+            sample = _sample(counts, params.rate, noise)
+            present = np.flatnonzero(sample)
+            automaton = dafsa([variants[row] for row in present])
+            united[present] += np.maximum(sample[present] + _change(automaton, params.scale, noise), 0)
+        table = variant_table([tuple(variant) for variant in variants], united)
+        return Decision(table, {"least count that is kept": clip, "variants kept": len(variants)})
+
+
+def _sample(counts: NDArray[np.int64], rate: float, noise: Noise) -> NDArray[np.int64]:
+    """Cases by variant of the different cases among rate * cases draws with replacement."""
+    total = int(counts.sum())
+    drawn = np.unique(noise.uniform(np.full(int(rate * total), total, np.int64)))
+    rows = np.searchsorted(np.cumsum(counts), drawn, side="right")
+    return np.bincount(rows, minlength=len(counts)).astype(np.int64)
+
+
+def _change(automaton: Dafsa, scale: float, noise: Noise) -> NDArray[np.int64]:
+    """Cases duplicated less cases deleted, by variant: noise above 0 is brought about by the one, below 0 by the other."""
+    drawn = noise.laplace_values(scale, len(automaton.variants_of))
+    return picked(automaton, np.maximum(drawn, 0), noise) - picked(automaton, np.maximum(-drawn, 0), noise)
+
+
+def published_epsilon(scale: float, rate: float, alpha: int, samples: int) -> float:
+    """What the paper reports: ``samples`` times the Renyi bound of a Poisson-sampled Laplace count (Zhu and Wang 2019).
+
+    (1/(alpha-1)) ln( (1-q)^(alpha-1) (alpha q - q + 1) + C(alpha,2) q^2 (1-q)^(alpha-2) e^(E(2)) + 3 sum over l = 3..alpha
+    of C(alpha,l) (1-q)^(alpha-l) q^l e^((l-1) E(l)) ), with E(l) the Renyi divergence of Laplace noise. It is a divergence,
+    not an epsilon: ln(1/delta)/(alpha-1) is missing.
+    """
+
+    def term(order: int) -> float:
+        ways = math.lgamma(alpha + 1) - math.lgamma(order + 1) - math.lgamma(alpha - order + 1)
+        chance = order * math.log(rate) + (alpha - order) * math.log1p(-rate)
+        return ways + chance + (order - 1) * _renyi_of_laplace(order, scale) + (math.log(3) if order > 2 else 0.0)
+
+    first = (alpha - 1) * math.log1p(-rate) + math.log(alpha * rate - rate + 1)
+    logs = [first, *(term(order) for order in range(2, alpha + 1))]
+    top = max(logs)
+    return samples * max(0.0, top + math.log(math.fsum(math.exp(each - top) for each in logs))) / (alpha - 1)
+
+
+def _renyi_of_laplace(order: int, scale: float) -> float:
+    """Of order a between Laplace noise and itself moved by 1 (Mironov 2017, proposition 6)."""
+    ups = math.log(order / (2 * order - 1)) + (order - 1) / scale
+    downs = math.log((order - 1) / (2 * order - 1)) - order / scale
+    return (ups + math.log1p(math.exp(downs - ups))) / (order - 1)

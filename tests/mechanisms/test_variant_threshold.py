@@ -1,0 +1,137 @@
+"""variants/threshold: what its options buy, and that its noisy counts are unbiased."""
+
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+
+from cloakwork.accounting.events import cost
+from cloakwork.errors import MechanismError
+from cloakwork.facts import Facts, Unit
+from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.mechanisms.base import Offer, Refusal
+from cloakwork.mechanisms.variants.threshold import (
+    VariantThreshold,
+    calibrated,
+    least_threshold,
+    selected,
+    threshold_event,
+)
+from cloakwork.noise import secret
+from cloakwork.testing import run_mechanism
+from contracts.sample_logs import log_of
+
+KINDS = ("laplace", "gaussian", "truncated-geometric")
+EPSILONS, DELTAS, UNITS = (0.05, 0.1, 0.5, 1.0, 2.0, 6.0), (1e-3, 1e-4, 1e-9), (1, 2, 5, 20)
+
+
+def budgets():
+    """Those at which Laplace noise has a threshold at all."""
+    return [(e, d, m) for e in EPSILONS for d in DELTAS for m in UNITS if e / m >= 2 * d]
+
+
+def goal(epsilon, delta):
+    """Differential privacy over the control flow."""
+    return DifferentialPrivacy(kind="differential-privacy", epsilon=epsilon, delta=delta, over=("control-flow",))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_option_keeps_to_the_budget(kind):
+    """What the event costs is at most what was asked for."""
+    for epsilon, delta, cases in budgets():
+        if kind == "gaussian" and (cases > 2 or delta == 1e-9):
+            continue
+        found = cost(threshold_event(calibrated(epsilon, delta, cases, kind)), delta)
+        assert found.epsilon <= epsilon
+        assert found.delta <= delta
+
+
+def release_chance(params, counts):
+    """Probability that a variant of each count is released, for Laplace noise and its truncation."""
+    reach = params.tau - 1 if params.noise == "truncated-geometric" else int(60 * params.scale) + 2 * params.tau
+    x = np.arange(-reach, reach + 1)
+    mass = np.exp(-np.abs(x) / params.scale)
+    above = np.append(np.cumsum((mass / mass.sum())[::-1])[::-1], 0.0)
+    return above[np.clip(params.tau - counts + reach, 0, len(x))]
+
+
+def test_the_default_loses_nothing_against_laplace():
+    """Its threshold is never higher; where lower, every count is released as often or less often by less than delta."""
+    lower = 0
+    for epsilon, delta, cases in budgets():
+        laplace, chosen = calibrated(epsilon, delta, cases), least_threshold(epsilon, delta, cases, None)
+        assert calibrated(epsilon, delta, cases, "truncated-geometric").tau <= laplace.tau
+        if chosen.noise == "laplace":
+            continue
+        lower += 1
+        counts = np.arange(1, 3 * laplace.tau)
+        assert (release_chance(chosen, counts) > release_chance(laplace, counts) - delta).all()
+        assert (release_chance(chosen, np.arange(2 * chosen.tau - 1, 3 * chosen.tau)) > 1 - 1e-9).all()
+    assert lower > 30
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-4), (0.5, 1e-3), (1.0, 1e-6), (3.0, 1e-2)])
+def test_truncated_noise_selects_as_often_as_any_mechanism_may(epsilon, delta):
+    """One case a unit: the chance of release is the optimum at the delta spent, by the recursion of Desfontaines et al."""
+    params = calibrated(epsilon, delta, 1, "truncated-geometric")
+    spent, best = cost(threshold_event(params), delta).delta, [0.0]
+    for _ in range(2 * params.tau):
+        before = best[-1]
+        best.append(min(math.exp(epsilon) * before + spent, 1 - math.exp(-epsilon) * (1 - before - spent), 1.0))
+    found = release_chance(params, np.arange(1, 2 * params.tau + 1))
+    assert found == pytest.approx(best[1:], rel=1e-6)
+
+
+def test_the_figures_of_the_docstring():
+    """Thresholds at delta 1e-4, and that Gaussian noise has the highest."""
+    found = {(e, m): [calibrated(e, 1e-4, m, kind).tau for kind in KINDS] for e, m in [(0.1, 1), (1.0, 1), (1.0, 5)]}
+    assert found == {(0.1, 1): [87, 105, 64], (1.0, 1): [10, 15, 10], (1.0, 5): [57, 78, 46]}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_noisy_counts_are_unbiased(kind):
+    """Variants far above the threshold: the mean over many is the count, within five standard errors."""
+    params = calibrated(0.5, 1e-4, 1, kind)
+    counts = np.full(20_000, 500)
+    rows, noisy = selected(params, counts, secret())
+    assert len(rows) == len(counts)
+    assert abs(noisy.mean() - 500) < 5 * noisy.std() / np.sqrt(len(noisy))
+    if kind == "truncated-geometric":
+        assert np.abs(noisy - 500).max() < params.tau
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_noisy_count_belongs_to_its_variant(kind):
+    """Order is random, the pairs are not: counts far apart stay with their variants, and the order changes."""
+    params = calibrated(2.0, 1e-3, 1, kind)
+    summary = pl.DataFrame({"variant": [[str(i)] for i in range(200)], "cases": np.arange(200) * 1000 + 500})
+    table = VariantThreshold().decide(params, summary, secret()).table
+    assert table.height == 200
+    place = table["variant"].list.first().cast(pl.Int64).to_numpy()
+    assert (np.abs(table["cases"].to_numpy() - (place * 1000 + 500)) < 200).all()
+    assert (np.diff(place) < 0).any()
+
+
+def test_options_are_read():
+    """A kind that is asked for is taken; another word is refused in one line."""
+    mechanism, facts = VariantThreshold(), Facts(unit=Unit(attribute="case:person", max_cases=2))
+    for kind in KINDS:
+        answer = mechanism.offer(goal(1.0, 1e-4), facts, {"noise": kind})
+        assert isinstance(answer, Offer)
+        assert answer.params.noise == kind
+        assert kind in answer.why
+    answer = mechanism.offer(goal(1.0, 1e-4), facts, {"noise": "uniform"})
+    assert isinstance(answer, Refusal)
+    assert answer.kind == "misconfigured"
+    assert "option noise" in answer.reason
+
+
+def test_the_noise_is_an_option_in_tests_too():
+    """``options`` of ``run_mechanism`` reach the mechanism; a wrong one is refused."""
+    log = log_of([["a"]] * 500)
+    for kind in KINDS:
+        released = run_mechanism("variants/threshold", log, epsilon=1.0, delta=1e-3, options={"noise": kind})
+        assert abs(released.cases.height - 500) < 200
+    with pytest.raises(MechanismError, match="option noise"):
+        run_mechanism("variants/threshold", log, epsilon=1.0, delta=1e-3, options={"noise": "none"})

@@ -1,0 +1,108 @@
+"""Statistical audits of variants/libra on its worst neighbours, and of broken twins that must fail.
+
+A variant selected in both logs (a unit more or less in each sample), and one that a single unit follows.
+"""
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from cloakwork.accounting.events import cost
+from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon, half_lines
+from cloakwork.facts import Facts, Unit
+from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.mechanisms.base import Offer
+from cloakwork.mechanisms.variants.libra import LibraParams, VariantLibra
+from cloakwork.noise import secret
+
+LIBRA = VariantLibra()
+RUNS, OTHERS = 16_000, 120
+EPSILON, DELTA = 1.0, 1e-2
+FIXED = [HalfLine(1, upper=True), HalfLine(0, upper=False)]
+
+
+def params_of(max_cases: int = 1, rate: float = 0.5) -> LibraParams:
+    """What is offered for one sample; the test of relevance is off, so that every noisy count shows."""
+    goal = DifferentialPrivacy(kind="differential-privacy", epsilon=EPSILON, delta=DELTA, over=("control-flow",))
+    facts = Facts(unit=Unit(attribute="case:person", max_cases=max_cases))
+    answer = LIBRA.offer(goal, facts, {"rho": 1, "selection_share": 0.1, "rate": rate, "samples": 1})
+    assert isinstance(answer, Offer)
+    return answer.params
+
+
+def estimates(own: int, params: LibraParams, runs: int, others: int = OTHERS) -> NDArray[np.int64]:
+    """Released counts of ``runs`` variants, each with ``own`` cases of one person and ``others`` units of one case.
+
+    0 where it is not released. No unit follows two of the variants, so they are as many independent runs.
+    """
+    variant = [[str(run)] for run in range(runs)]
+    person = pl.DataFrame({"variant": variant, "unit": [f"person {run}" for run in range(runs)], "cases": [own] * runs})
+    rest = pl.DataFrame({"variant": variant, "unit": [None] * runs, "cases": [others] * runs}, schema=person.schema)
+    summary = pl.concat([person, rest]).filter(pl.col("cases") > 0)
+    kept = LIBRA.decide(params, summary, secret()).table["cases"].to_numpy()
+    return np.concatenate([kept, np.zeros(runs - len(kept), np.int64)])
+
+
+def audit(own: int, params: LibraParams, others: int = OTHERS, runs: int = RUNS) -> AuditResult:
+    """Neighbours: the person present or absent."""
+    run_with, run_without = (lambda size, cases=cases: estimates(cases, params, size, others) for cases in (own, 0))
+    return empirical_epsilon(
+        run_with, run_without, runs=runs, delta=DELTA, claim=params.epsilon, events=half_lines if others else FIXED
+    )
+
+
+def everybody(params: LibraParams) -> LibraParams:
+    """A sample that holds every unit, charged as if it held half of them."""
+    return params.model_copy(update={"rate": 1.0})
+
+
+def a_third_of_the_noise(params: LibraParams) -> LibraParams:
+    """A scale that ignores two thirds of what one unit can change."""
+    return params.model_copy(update={"scale": params.scale / 3})
+
+
+def no_selection(params: LibraParams) -> LibraParams:
+    """Whatever occurs is counted."""
+    return params.model_copy(update={"selection": params.selection.model_copy(update={"tau": 1})})
+
+
+def test_a_unit_more_on_a_selected_variant_is_covered() -> None:
+    """In a sample of half the units, and where the sample holds everybody: there the audit finds half of epsilon."""
+    assert audit(1, params_of()).passed
+    sharp = audit(1, params_of(rate=1))
+    assert sharp.passed
+    assert sharp.epsilon_lower_bound > 0.5 * EPSILON
+
+
+def test_a_unit_of_three_cases_is_covered_where_it_is_assumed() -> None:
+    """And found where it is taken for one."""
+    assert audit(3, params_of(3, rate=1), others=3 * OTHERS, runs=5_000).passed
+    assert not audit(3, params_of(1, rate=1)).passed
+
+
+def test_a_variant_of_one_unit_is_covered_by_delta() -> None:
+    """Present in one log, absent from the other: it is selected with less than its share of delta."""
+    assert audit(1, params_of(), others=0).passed
+
+
+def test_a_missing_selection_is_found() -> None:
+    """Without it every unique variant is counted, and shows whenever its noise is above 0."""
+    assert not audit(1, no_selection(params_of()), others=0).passed
+
+
+def test_too_little_noise_is_found() -> None:
+    """A third of it."""
+    assert not audit(1, a_third_of_the_noise(params_of(rate=1))).passed
+
+
+def test_a_sample_that_holds_everybody_is_found() -> None:
+    """Where every second unit should be in it: the noise was drawn for a sample."""
+    assert not audit(1, everybody(params_of())).passed
+
+
+def test_faults_in_the_samples_are_found_by_the_accountant() -> None:
+    """The event names the noise drawn and the rate; both twins cost more than they claim."""
+    honest = params_of()
+    assert cost(LIBRA.event(honest, Facts()), DELTA).epsilon <= EPSILON
+    for broken in (everybody(honest), a_third_of_the_noise(honest)):
+        assert cost(LIBRA.event(broken, Facts()), DELTA).epsilon > 1.2 * EPSILON
