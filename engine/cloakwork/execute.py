@@ -149,7 +149,10 @@ def foresee(
 
 
 def foreseeable(plan: Plan) -> tuple[Step, ...]:
-    """The steps that may be tried out on the log while planning; none where a claim covers what they would read."""
+    """The steps that may be tried out on the log while planning; none where a claim covers what they would read, or an
+    unproven goal would."""
+    if plan.unproven:
+        return ()
     protected = {column for claim in plan.claims if claim.cost is not None for column in claim.guarantee.over}
     allowed = list[Step]()
     for step in plan.steps:
@@ -170,7 +173,9 @@ def _reserve(plan: Plan, ledger: Ledger | None) -> Reservation:
         policy_digest=plan.policy_digest,
         charges=plan.charges if plan.bounded else (*plan.charges, Charge(currency="none")),
         totals=totals(plan.policy.spec.budget),
-        note=" ".join(claim.sentence for claim in plan.claims),
+        note=" ".join(
+            [*(f"UNPROVEN: {item.sentence()}" for item in plan.unproven), *(c.sentence for c in plan.claims)]
+        ),
     )
 
 

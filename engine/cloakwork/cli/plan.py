@@ -14,7 +14,7 @@ from cloakwork.accounting.charge import Charge
 from cloakwork.budget import Cost
 from cloakwork.cli.options import column_mapping, column_option, json_option, ledger_option, progress, require_log
 from cloakwork.errors import OutputError
-from cloakwork.plan.model import Claim, Plan, Step
+from cloakwork.plan.model import Claim, Plan, Step, Unproven
 from cloakwork.progress import silent
 from cloakwork.quantities import format_duration
 
@@ -84,7 +84,7 @@ def _write(out: Path, document: dict[str, Any]) -> None:
 
 
 def show(made: Plan, foreseen: "Sequence[StepRecord]" = ()) -> None:
-    """Print a plan for people: what leaves uncovered first, then guarantees, steps, cost, and what was refused.
+    """Print a plan for people: what is unproven, what leaves uncovered, then guarantees, steps, cost, and what was refused.
 
     ``foreseen``: figures of the raw log, printed last and marked so.
     """
@@ -112,9 +112,14 @@ UNCUT = 1000
 
 def _sections(made: Plan) -> Iterator[tuple[str, Lines]]:
     """Headings, each with its lines; the first entry of a line is the line, the others stand below it."""
+    if made.unproven:
+        yield (
+            "[bold red]UNPROVEN[/] (asked for, accepted by the policy, and not guaranteed)",
+            [_unproven(item) for item in made.unproven],
+        )
     exposed = [[f"{escape(item.column)}: {escape(item.reason)}"] for item in made.exposed]
     yield "[bold]Exposed[/] (leaves the house under no guarantee)", exposed or [["nothing"]]
-    yield "[bold]Guarantees[/]", [_claim(claim) for claim in made.claims]
+    yield "[bold]Guarantees[/]", [_claim(claim) for claim in made.claims] or [["none"]]
     yield "[bold]Steps[/]", [_step(step) for step in made.steps]
     yield (
         "[bold]Attributes[/]",
@@ -143,6 +148,15 @@ def _foreseen(steps: "Sequence[StepRecord]") -> Iterator[tuple[str, Lines]]:
             for step in steps
         ]
         yield "[bold]What it would change[/] (figures of the raw log: [bold]internal, never publish[/])", lines
+
+
+def _unproven(item: Unproven) -> list[str]:
+    return [
+        f"[red]{escape(item.sentence())}[/]",
+        f"published: {escape(item.published)}",
+        item.derived(),
+        *(f"because {escape(line)}" for line in item.why),
+    ]
 
 
 def _claim(claim: Claim) -> list[str]:

@@ -38,7 +38,10 @@ class Choice:
 
 
 def choose(index: int, goal: Guarantee, facts: Facts, allowed: Mechanisms, catalogue: Catalogue) -> Choice:
-    """The first mechanism, preferred ones first, that is allowed, proved and offers to meet the goal."""
+    """The first mechanism, preferred ones first, that is allowed, proved and offers to meet the goal.
+
+    One that is only published is taken where the policy accepts unproven mechanisms and prefers it by name or glob.
+    """
     name, step = goal_name(goal), None
     considered: list[Considered] = []
     for mechanism in _in_order(allowed, catalogue):
@@ -50,7 +53,7 @@ def choose(index: int, goal: Guarantee, facts: Facts, allowed: Mechanisms, catal
         elif not allowed.allows(mechanism.name):
             reason = "could give this, but mechanisms.allow or mechanisms.deny rules it out"
             considered.append(Considered(goal=name, mechanism=mechanism.name, kind="denied", reason=reason))
-        elif mechanism.proof != "proved":
+        elif mechanism.proof != "proved" and not _accepted(mechanism.name, allowed):
             reason = "its guarantee is only published, so it cannot satisfy a policy"
             considered.append(Considered(goal=name, mechanism=mechanism.name, kind="never", reason=reason))
         elif step is not None:
@@ -59,6 +62,11 @@ def choose(index: int, goal: Guarantee, facts: Facts, allowed: Mechanisms, catal
         else:
             step = step_of(mechanism, answer.params, facts, why=answer.why, goals=(index,))
     return Choice(step, tuple(considered), () if step else _causes(goal, considered, allowed))
+
+
+def _accepted(name: str, allowed: Mechanisms) -> bool:
+    """Whether the policy lets an unproven mechanism run: it accepts such, and asks for this one."""
+    return allowed.accept_unproven and any(fnmatchcase(name, glob) for glob in allowed.prefer)
 
 
 def _options(mechanism: Mechanism[Any], allowed: Mechanisms) -> dict[str, JsonValue]:
@@ -86,6 +94,9 @@ def step_of(
         event=mechanism.event(params, facts),
         currency=mechanism.currency(params),
         lineage=mechanism.lineage(params),
+        published=None
+        if mechanism.proof == "proved"
+        else f"{mechanism.theorem.statement} ({mechanism.theorem.source})",
     )
 
 

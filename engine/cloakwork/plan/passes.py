@@ -149,6 +149,27 @@ def choose_mechanisms(draft: Draft) -> Draft:
     )
 
 
+def expose_unproven(draft: Draft) -> Draft:
+    """A column that only a published claim covers leaves the house under no guarantee, and is shown so."""
+    by = {index: step.mechanism for step in draft.steps for index in step.goals if step.proof != "proved"}
+    if not by:
+        return draft
+    bare = {column: name for index, name in by.items() for column in (*draft.goals[index].over, METADATA)}
+    shown = {item.column for item in draft.exposed}
+    exposed = tuple(
+        Exposure(column=column, reason=f"UNPROVEN: accepted by the policy (accept_unproven); {name} is only published")
+        for column, name in bare.items()
+        if column not in shown
+    )
+    attributes = tuple(
+        item.model_copy(update={"why": f"UNPROVEN: only the published claim of {bare[item.column]} covers it"})
+        if item.column in bare and item.treatment == "protect"
+        else item
+        for item in draft.attributes
+    )
+    return replace(draft, attributes=attributes, exposed=(*exposed, *draft.exposed))
+
+
 def generalise_quasi_identifiers(draft: Draft) -> Draft:
     """Add a step for each k-anonymity over attributes beside the control flow, which makes their values coarser."""
     steps, causes = list(draft.steps), list(draft.causes)
@@ -255,8 +276,13 @@ def _rank(step: Step) -> int:
 
 
 def charge_budget(draft: Draft) -> Draft:
-    """Say what the release takes from the dataset's budget, and refuse what neither release nor dataset may cost."""
-    charges = tuple(charge for charge in map(_charge, draft.goals) if charge is not None)
+    """Say what the release takes from the dataset's budget, and refuse what neither release nor dataset may cost.
+
+    A goal that stays unproven takes nothing: the ledger records the release as one without bound.
+    """
+    unproven = {index for step in draft.steps for index in step.goals if step.proof != "proved"}
+    proved = [goal for index, goal in enumerate(draft.goals) if index not in unproven]
+    charges = tuple(charge for charge in map(_charge, proved) if charge is not None)
     budget = draft.policy.spec.budget
     causes = [cause for name in CURRENCIES for cause in _over_budget(total_of(charges, name), name, budget)]
     if budget.composition == "tight":
@@ -327,6 +353,9 @@ def warn(draft: Draft) -> Draft:
 
 def _warnings(draft: Draft) -> Iterator[str]:
     goals, policy = draft.goals, draft.policy
+    for step in draft.steps:
+        if step.proof != "proved":
+            yield f"UNPROVEN: {step.mechanism} is only published; this release is for comparison and must not be published"
     kanon = [goal for goal in goals if isinstance(goal, KAnonymity)]
     on_values = [goal for goal in goals if goal.kind in ("t-closeness", "l-diversity", "confidence-bound")]
     bounded = frozenset(column for goal in on_values for column in goal.over)
@@ -376,6 +405,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     classify_columns,
     bound_contributions,
     choose_mechanisms,
+    expose_unproven,
     generalise_quasi_identifiers,
     treat_attributes,
     order_steps,

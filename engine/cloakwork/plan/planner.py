@@ -25,7 +25,8 @@ def make_plan(
     draft = Draft(policy, facts, all_mechanisms() if catalogue is None else catalogue)
     for improve in passes:
         draft = improve(draft)
-    derivation = derive(draft.goals, draft.steps, draft.released, facts)
+    accept = policy.spec.mechanisms.accept_unproven
+    derivation = derive(draft.goals, draft.steps, draft.released, facts, accept_unproven=accept)
     causes = draft.causes or derivation.causes
     if causes:
         raise PlanImpossible(causes, policy=describe_version(policy))
@@ -37,6 +38,7 @@ def make_plan(
         attributes=draft.attributes,
         steps=draft.steps,
         claims=derivation.claims,
+        unproven=derivation.unproven,
         exposed=draft.exposed,
         charges=draft.charges,
         considered=draft.considered,

@@ -362,6 +362,7 @@ KNOWN_MECHANISMS: Final = frozenset(
         "dfg/laplace",
         *(f"variants/{name}" for name in ("threshold", "prefix-tree", "sacofa", "amun", "libra")),
         *(f"variants/{name}" for name in ("travag", "ddpm", "markov")),
+        *(f"variants/{name}-published" for name in ("prefix-tree", "sacofa", "amun", "libra")),
         *(f"kanon/{name}" for name in ("pretsa", "best-first", "a-star", "optimal", "auto", "tlkc", "closeness")),
         *(f"timestamps/{name}" for name in ("laplace", "histogram")),
         *(f"attributes/{name}" for name in ("redact", "drop", "generalise", "pseudonymise")),
