@@ -30,6 +30,7 @@ COMMANDS: Final[Mapping[str, Home]] = {
     "verify": Home("cloakwork.cli.verify:verify", "Check that a release is what its statement says."),
     "report": Home("cloakwork.cli.report:report", "Show the audit report of a release."),
     "ledger": Home("cloakwork.cli.ledger:ledger", "Show and verify the budget that releases have spent."),
+    "audit": Home("cloakwork.cli.audit:audit", "Test whether a mechanism keeps its claim, by running it many times."),
     "mechanisms": Home("cloakwork.cli.mechanisms:mechanisms", "List what can be applied, and how far each is proved."),
 }
 """Each command's home: loaded when it is asked for, so that ``--help`` stays fast."""
