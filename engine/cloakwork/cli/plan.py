@@ -170,7 +170,9 @@ def _claim(claim: Claim) -> list[str]:
 
 def _step(step: Step) -> list[str]:
     settings = [f"{name} {_short(value)}" for name, value in step.params.items() if value not in (None, [], {})]
-    return [f"[cyan]{step.mechanism}[/]: {step.why}", *([escape("with " + ", ".join(settings))] if settings else [])]
+    below = ["with " + ", ".join(settings)] if settings else []
+    below += [f"predicted: {step.predicted}"] if step.predicted else []
+    return [f"[cyan]{step.mechanism}[/]: {step.why}", *map(escape, below)]
 
 
 def _charge(charge: Charge) -> str:

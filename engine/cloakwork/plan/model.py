@@ -22,7 +22,8 @@ RELEASED: Final = ("keep", "pseudonymise", "generalise", "protect")
 class Step(Frozen):
     """One mechanism with its parameters; ``goals`` index the policy's guarantees that it serves.
 
-    ``published``: what the literature claims for it, in words, where its proof is only published.
+    ``published``: what the literature claims for it, in words, where its proof is only published. ``predicted``: how
+    accurate it will be, where a formula tells.
     """
 
     mechanism: str
@@ -34,6 +35,7 @@ class Step(Frozen):
     currency: Currency
     lineage: Lineage
     published: str | None = None
+    predicted: str | None = None
 
 
 class Claim(Frozen):
@@ -88,12 +90,15 @@ class Exposure(Frozen):
     reason: str
 
 
+Kind = Literal["never", "not_yet", "needs", "misconfigured", "denied", "other chosen"]
+
+
 class Considered(Frozen):
     """A mechanism that was weighed for a goal and not chosen, with the reason."""
 
     goal: str
     mechanism: str
-    kind: Literal["never", "not_yet", "needs", "misconfigured", "denied", "other chosen"]
+    kind: Kind
     reason: str
 
 

@@ -1,5 +1,6 @@
 """TraVaS: release the noisy counts of variants that reach a threshold."""
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
@@ -9,7 +10,7 @@ from pydantic import Field, JsonValue
 
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
+from cloakwork.mechanisms.base import Decision, Offer, Prediction, Refusal, Theorem
 from cloakwork.mechanisms.variants.family import NoOptions, VariantRelease
 from cloakwork.noise import Noise, drawn_scale
 from cloakwork.privacy_event import Composed, DiscreteLaplace, EpsilonDelta, PrivacyEvent
@@ -67,6 +68,10 @@ class VariantThreshold(VariantRelease[ThresholdParams]):
                 EpsilonDelta(epsilon=0.0, delta=leak),
             )
         )
+
+    def predict(self, params: ThresholdParams, facts: Facts) -> Prediction:
+        """A count of ``tau`` passes with probability above 1/2, one less does not; E|DLap(b)| = 1 / sinh(1/b)."""
+        return Prediction(least=params.tau, error=1 / math.sinh(1 / params.scale))
 
     def decide(self, params: ThresholdParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Add noise to every count, keep those at or over ``tau``, forget the order in which they came."""
