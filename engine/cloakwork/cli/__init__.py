@@ -25,6 +25,7 @@ class Home(NamedTuple):
 
 COMMANDS: Final[Mapping[str, Home]] = {
     "policy": Home("cloakwork.cli.policy:policy", "Write, check, explain and compare privacy policies."),
+    "profile": Home("cloakwork.cli.profile:profile", "Buy noisy figures of a log, for planning to go by."),
     "plan": Home("cloakwork.cli.plan:plan", "Say what would be done to a log, what it gives and what it costs."),
     "apply": Home("cloakwork.cli.apply:apply", "Do it: write a release folder, or nothing."),
     "verify": Home("cloakwork.cli.verify:verify", "Check that a release is what its statement says."),

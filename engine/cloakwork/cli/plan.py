@@ -12,7 +12,15 @@ from rich.markup import escape
 
 from cloakwork.accounting.charge import Charge
 from cloakwork.budget import Cost
-from cloakwork.cli.options import column_mapping, column_option, json_option, ledger_option, progress, require_log
+from cloakwork.cli.options import (
+    column_mapping,
+    column_option,
+    json_option,
+    ledger_option,
+    progress,
+    read_profile,
+    require_log,
+)
 from cloakwork.errors import OutputError
 from cloakwork.plan.model import Claim, Plan, Step, Unproven
 from cloakwork.progress import silent
@@ -30,6 +38,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Write the plan here, for 'cloakwork apply'.",
 )
+@click.option("--profile", type=click.Path(path_type=Path), help="Noisy figures of LOG that 'cloakwork profile' wrote.")
 @column_option
 @ledger_option
 @click.option("--no-preview", is_flag=True, help="Do not read LOG at all: leave out what the plan would change in it.")
@@ -39,6 +48,7 @@ def plan(
     policy: str,
     log: Path,
     out: Path | None,
+    profile: Path | None,
     columns: tuple[str, ...],
     ledger: str | None,
     no_preview: bool,
@@ -59,7 +69,7 @@ def plan(
     from cloakwork.policy.load import load_policy
 
     path = resolve_policy(policy)
-    made = make_plan(load_policy(path))
+    made = make_plan(load_policy(path), profile=None if profile is None else read_profile(profile))
     require_log(log)
     Ledger(ledger).check(made.policy.metadata.dataset, charges=made.charges, totals=totals(made.policy.spec.budget))
     heard = silent if quiet else progress
@@ -126,6 +136,11 @@ def _sections(made: Plan) -> Iterator[tuple[str, Lines]]:
         [[f"{escape(item.attribute)}: {item.treatment} ({item.why})"] for item in made.attributes],
     )
     yield "[bold]Budget[/]", [[_charge(charge)] for charge in made.charges] or [[_UNBOUNDED]]
+    if made.profile is not None:
+        known = made.profile.params
+        paid = f"release {made.profile.release} of the ledger; epsilon {known.epsilon:g}, delta {known.delta:g}"
+        taken = ", ".join(made.facts.measured) or "none: the policy declares all of it"
+        yield "[bold]DP profile[/]", [[f"paid for by {paid}"], [f"facts that come from it: {escape(taken)}"]]
     if made.considered:
         others = [[f"{item.mechanism} for {escape(item.goal)}: {escape(item.reason)}"] for item in made.considered]
         yield "[bold]Considered and not chosen[/]", others

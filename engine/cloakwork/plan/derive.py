@@ -22,6 +22,7 @@ from cloakwork.guarantees import (
     TCloseness,
 )
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.model import Claim, Step, Unproven
 from cloakwork.privacy_event import Composed, NonPrivate, PoissonSampled, PrivacyEvent, Repeated
 from cloakwork.quantities import format_duration
@@ -104,15 +105,17 @@ def derive(
     facts: Facts,
     *,
     accept_unproven: bool = False,
+    profile: Profile | None = None,
 ) -> Derivation:
     """Derive each goal, or say why it does not follow.
 
     ``goals``: guarantees over columns (not attribute names). ``released``: the columns that leave the house, besides
     ``control-flow`` and ``metadata``, which always do. ``accept_unproven``: a goal whose step is only published becomes an
-    entry under ``unproven`` instead of a cause; it is never a claim.
+    entry under ``unproven`` instead of a cause; it is never a claim. ``profile``: what some of the facts were measured
+    by; it is published with the plan, so its noise is part of what a claim of differential privacy costs.
     """
     leaving = frozenset(released) | {CONTROL_FLOW, METADATA}
-    case = _Case(tuple(steps), trace(steps, leaving), leaving, facts)
+    case = _Case(tuple(steps), trace(steps, leaving), leaving, facts, profile)
     unproven = {index: step for step in steps for index in step.goals if step.proof != "proved" and accept_unproven}
     results = [_derived(index, goal, case) for index, goal in enumerate(goals) if index not in unproven]
     return Derivation(
@@ -154,9 +157,11 @@ class _Case:
     flow: Flow
     released: frozenset[str]
     facts: Facts
+    profile: Profile | None = None
 
     def events(self, currency: Currency) -> PrivacyEvent:
-        return Composed(events=tuple(step.event for step in self.steps if step.currency == currency))
+        before = [self.profile.params.event()] if self.profile is not None and currency == "unit" else []
+        return Composed(events=(*before, *(step.event for step in self.steps if step.currency == currency)))
 
 
 def _derived(index: int, goal: Guarantee, case: _Case) -> Claim | list[Cause]:
@@ -324,12 +329,14 @@ def _unconditional(goal: DifferentialPrivacy, case: _Case) -> Claim | list[str]:
     reasons += _unproved(used, case) + _overspent(goal.epsilon, goal.delta, "unit", case)
     if reasons:
         return reasons
+    profiled = ("the noisy figures of the DP profile are published with the plan, and part of the cost",)
     claim = _priced(
         goal,
         goal.delta,
         "unit",
         case,
         derivation=(
+            *(profiled if case.profile is not None else ()),
             f"no raw value reaches a released column except through the noise of {_names(used, case)}",
             "ids are fresh and random, cases come in random order, and no step stops because of what the log holds",
         ),
@@ -441,7 +448,8 @@ def _unit_assumptions(facts: Facts) -> tuple[str, ...]:
         stated = [f"the protected unit is {unit}; a case without '{unit.attribute}' is a unit of its own"]
         stated.append(f"that the log's cases have '{unit.attribute}' at all is taken as known")
     if facts.units_at_most is not None:
-        stated.append(f"the log holds at most {facts.units_at_most:,} units (declared)")
+        source = "by the DP profile, with a margin" if "units_at_most" in facts.measured else "declared"
+        stated.append(f"the log holds at most {facts.units_at_most:,} units ({source})")
     return (*stated, *_bounds(facts))
 
 
@@ -450,7 +458,8 @@ def _bounds(facts: Facts) -> tuple[str, ...]:
         "the file is a well-formed log, every value of its declared type; one that is not is refused, whoever is in it"
     ]
     if facts.alphabet is not None:
-        stated.append(f"{len(facts.alphabet)} activities are public; events of any other are dropped")
+        known = "were selected by the DP profile" if "alphabet" in facts.measured else "are public"
+        stated.append(f"{len(facts.alphabet)} activities {known}; events of any other are dropped")
     if facts.longest_case is not None:
         stated.append(f"cases are cut after {facts.longest_case} events")
     return tuple(stated)

@@ -9,6 +9,7 @@ from cloakwork.budget import Cost, Currency
 from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee, brief
 from cloakwork.lineage import Lineage
+from cloakwork.mechanisms.profile import Profile
 from cloakwork.policy.model import Policy, most_specific
 from cloakwork.privacy_event import PrivacyEvent
 from cloakwork.quantities import Frozen
@@ -119,6 +120,7 @@ class Plan(Frozen):
     policy: Policy
     policy_digest: str
     facts: Facts
+    profile: Profile | None = None
     attributes: tuple[Treated, ...]
     steps: tuple[Step, ...]
     claims: tuple[Claim, ...]
