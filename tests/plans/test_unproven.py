@@ -59,7 +59,7 @@ def test_it_runs_in_place_of_a_guarantee_and_never_as_one() -> None:
 
 @pytest.mark.parametrize(
     "mechanisms",
-    [{"prefer": [NAME]}, {"accept_unproven": True}, {"accept_unproven": True, "prefer": ["variants/threshold"]}],
+    [{"prefer": [NAME]}, {"accept_unproven": True}, {"accept_unproven": True, "prefer": ["variants/*", "*-published"]}],
 )
 def test_without_acceptance_and_preference_nothing_changes(mechanisms: dict[str, Any]) -> None:
     plan = make_plan(policy_of(mechanisms=mechanisms))

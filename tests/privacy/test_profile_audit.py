@@ -14,7 +14,7 @@ from cloakwork.policy.model import Policy
 from contracts.sample_logs import log_of
 from plans.conftest import DP, policy_of
 
-RUNS = 600
+RUNS = 450
 EPSILON, DELTA = 1.0, 1e-2
 BASE = [["a", "b"]] * 60
 

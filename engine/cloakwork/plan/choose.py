@@ -52,7 +52,7 @@ def choose(index: int, goal: Guarantee, facts: Facts, allowed: Mechanisms, catal
 
     Of those that the policy does not prefer, the one that is predicted to be most accurate comes first where all of them
     can tell; else the catalogue's order decides. One that is only published is taken where the policy accepts unproven
-    mechanisms and prefers it by name or glob.
+    mechanisms and ``prefer`` has its very name: a glob might mean others.
     """
     name = goal_name(goal)
     considered: list[Considered] = []
@@ -86,7 +86,7 @@ def _asked(
         return answer.kind, _with_needs(answer)
     if not allowed.allows(mechanism.name):
         return "denied", "could give this, but mechanisms.allow or mechanisms.deny rules it out"
-    if mechanism.proof != "proved" and not (allowed.accept_unproven and preferred):
+    if mechanism.proof != "proved" and not (allowed.accept_unproven and mechanism.name in allowed.prefer):
         return "never", "its guarantee is only published, so it cannot satisfy a policy"
     return _Candidate(mechanism, answer, _prediction(mechanism, answer.params, facts), preferred)
 
