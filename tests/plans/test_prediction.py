@@ -57,7 +57,9 @@ def test_the_more_accurate_comes_first() -> None:
 
 
 def test_error_decides_between_equal_thresholds() -> None:
-    tau = calibrated(GOAL.epsilon, GOAL.delta, 1).tau
+    offer = VariantThreshold().offer(GOAL, Facts(), {})
+    assert isinstance(offer, Offer)
+    tau = offer.params.tau
     assert chosen(another(Prediction(least=tau, error=0.1)))[0] == "variants/another"
     assert chosen(another(Prediction(least=tau, error=9.0)))[0] == "variants/threshold"
 
