@@ -7,14 +7,16 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from cloakwork.accounting.ledger import Ledger
-from cloakwork.execute import Stopwatch, execute, foreseeable, told_apart, wanted
+from cloakwork.execute import Stopwatch, execute, foreseeable, measure, told_apart, wanted
 from cloakwork.execute import foresee as foresee_on
 from cloakwork.lineage import CONTROL_FLOW
-from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIMESTAMP, EventLog
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.io import read_log
+from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.load import load_policy
+from cloakwork.policy.model import Policy
 from cloakwork.progress import Reporter, silent
 from cloakwork.release import Release, StepRecord
 from cloakwork.report.keys import SigningKey
@@ -52,6 +54,27 @@ def apply(
         return _utility(plan, source, released, reporter, mine)
 
     return execute(plan, log, book, reporter=reporter, stopwatch=watch, compare=compare)
+
+
+def profile(
+    policy: Policy,
+    log: EventLog | str | Path,
+    *,
+    ledger: Ledger | str | None = None,
+    reporter: Reporter = silent,
+    columns: dict[str, str] | None = None,
+) -> Profile:
+    """Measure the DP profile that ``policy`` buys (``spec.profile``), charging ``ledger``; arguments as for ``apply``."""
+    book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    if not isinstance(log, EventLog):
+        reporter(f"reading {log}")
+        activity, timestamp = policy.attribute_with("control-flow"), policy.attribute_with("timestamp")
+        unit = policy.spec.unit.attribute
+        needed = {CASE_ID, ACTIVITY, TIMESTAMP, activity, timestamp, unit}
+        text = frozenset(name for name in (unit, activity or ACTIVITY) if name is not None)
+        log = read_log(log, columns=columns, keep=needed.__contains__, text=text)
+    reporter("measuring the profile")
+    return measure(policy, log, book)
 
 
 def _utility(

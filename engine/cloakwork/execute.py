@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from time import perf_counter
 from typing import Final
 
@@ -10,19 +11,27 @@ import numpy as np
 import polars as pl
 from pydantic import JsonValue
 
+from cloakwork.accounting.calibrate import largest_delta
 from cloakwork.accounting.charge import Charge
 from cloakwork.accounting.ledger import Ledger, Reservation
-from cloakwork.checks.measure import measure
+from cloakwork.budget import Cost
+from cloakwork.checks.measure import measure as measured_on
 from cloakwork.engines.embedded import Embedded, Engine
 from cloakwork.errors import GuaranteeBroken, MechanismError
+from cloakwork.facts import Unit
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.mechanisms.base import Decision
+from cloakwork.mechanisms.bound import Bound, BoundParams
+from cloakwork.mechanisms.profile import Profile, measure_profile, profile_params
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.noise import Noise, secret
 from cloakwork.plan.choose import Catalogue
 from cloakwork.plan.model import Claim, Plan, Step
 from cloakwork.plan.passes import totals
 from cloakwork.plan.prove import prove
+from cloakwork.policy.load import digest
+from cloakwork.policy.model import Policy
 from cloakwork.progress import Reporter, heard_by, silent
 from cloakwork.release import Internal, Release, StepRecord, Verdict
 
@@ -121,6 +130,53 @@ def execute(
     return replace(release, internal=replace(release.internal, utility=utility))
 
 
+def measure(policy: Policy, log: EventLog, ledger: Ledger, *, noise: Noise | None = None) -> Profile:
+    """The DP profile of ``log`` that ``policy`` buys; its share is charged to ``ledger`` before the log is looked at.
+
+    Raises MechanismError where the policy buys none, or its delta is too large, BudgetExceeded and LedgerError as
+    ``execute`` does, and LedgerError for a ``noise`` source with a fixed seed.
+    """
+    noise, params, facts = noise or secret(), profile_params(policy), policy.facts()
+    if params.delta > (limit := largest_delta(facts.units_at_most)):
+        raise MechanismError(
+            "profile", f"delta {params.delta:g} is more than {limit:g}, which the units declared allow"
+        )
+    needs = {CASE_ID, facts.unit.attribute}
+    _require_unit(log, facts.unit)
+    prepared = _ordered(log, _renamed(log, policy, needs.__contains__), policy, needs.__contains__)
+    reservation = ledger.reserve(
+        policy.metadata.dataset,
+        policy=policy.metadata.name,
+        version=policy.metadata.version,
+        policy_digest=digest(policy),
+        charges=(Charge(currency="unit", cost=Cost(epsilon=params.epsilon, delta=params.delta)),),
+        totals=totals(policy.spec.budget),
+        note="DP profile: noisy figures of the log, for planning",
+        private=noise.private,
+    )
+    try:
+        bounds = BoundParams(
+            attribute=facts.unit.attribute,
+            max_cases=facts.unit.max_cases,
+            alphabet=facts.alphabet,
+            longest_case=facts.longest_case,
+        )
+        cut = Bound().rewrite(bounds, Decision(pl.DataFrame()), noise)
+        figures = measure_profile(params, Embedded().rewrite(prepared, cut), noise)
+    except Exception as error:
+        reservation.fail(type(error).__name__)
+        raise
+    reservation.commit()
+    return Profile(
+        engine=version("cloakwork"),
+        dataset=policy.metadata.dataset,
+        release=reservation.id,
+        ledger_entry=reservation.digest,
+        params=params,
+        figures=figures,
+    )
+
+
 def foresee(
     plan: Plan,
     log: EventLog,
@@ -149,7 +205,10 @@ def foresee(
 
 
 def foreseeable(plan: Plan) -> tuple[Step, ...]:
-    """The steps that may be tried out on the log while planning; none where a claim covers what they would read."""
+    """The steps that may be tried out on the log while planning; none where a claim covers what they would read, or an
+    unproven goal would."""
+    if plan.unproven:
+        return ()
     protected = {column for claim in plan.claims if claim.cost is not None for column in claim.guarantee.over}
     allowed = list[Step]()
     for step in plan.steps:
@@ -170,7 +229,9 @@ def _reserve(plan: Plan, ledger: Ledger | None) -> Reservation:
         policy_digest=plan.policy_digest,
         charges=plan.charges if plan.bounded else (*plan.charges, Charge(currency="none")),
         totals=totals(plan.policy.spec.budget),
-        note=" ".join(claim.sentence for claim in plan.claims),
+        note=" ".join(
+            [*(f"UNPROVEN: {item.sentence()}" for item in plan.unproven), *(c.sentence for c in plan.claims)]
+        ),
     )
 
 
@@ -190,45 +251,62 @@ def _take(
 
 def _prepared(log: EventLog, plan: Plan) -> EventLog:
     """The log under its standard names, without the columns that the plan does not need."""
-    policy, needs = plan.policy, wanted(plan)
+    needs = wanted(plan)
+    events = _renamed(log, plan.policy, needs)
+    _require_unit(log, plan.facts.unit)
+    _require(events, plan)
+    ordered = _ordered(log, events, plan.policy, needs)
+    _no_hidden_times(ordered, plan)
+    return ordered if TIMESTAMPS in plan.released else replace(ordered, events=ordered.events.drop(TIMESTAMP))
+
+
+def _renamed(log: EventLog, policy: Policy, needs: Callable[[str], bool]) -> pl.DataFrame:
+    """The events under standard names, without the columns that nobody needs."""
     activity = policy.attribute_with("control-flow") or ACTIVITY
-    timestamp = policy.attribute_with("timestamp") or TIMESTAMP
-    names = {activity: ACTIVITY, timestamp: TIMESTAMP}
-    events = log.events.select(
+    names = {activity: ACTIVITY, _timestamp_of(policy): TIMESTAMP}
+    return log.events.select(
         pl.col(name).alias(names.get(name, name))
         for name in log.events.columns
         if name in names or (needs(name) and name not in (ACTIVITY, TIMESTAMP))
     )
-    _require(log, events, plan)
+
+
+def _timestamp_of(policy: Policy) -> str:
+    return policy.attribute_with("timestamp") or TIMESTAMP
+
+
+def _ordered(log: EventLog, events: pl.DataFrame, policy: Policy, needs: Callable[[str], bool]) -> EventLog:
+    """``events`` and the needed attributes of the cases as a log, in the order of the policy's times."""
+    timestamp = _timestamp_of(policy)
     events = _complete(events)
     if not (events[TIMESTAMP].dtype.is_temporal() or events[TIMESTAMP].dtype == pl.Null):
         raise MechanismError(
             "input", f"'{timestamp}' has the role timestamp and does not hold times; mend the policy or the log"
         )
     cases = log.cases.select(name for name in log.cases.columns if name == CASE_ID or needs(name))
-    ordered = (
+    return (
         EventLog.build(events, cases, log.case_of)
         if timestamp != TIMESTAMP
         else replace(log, events=events, cases=cases)
     )
-    _no_hidden_times(ordered, plan)
-    return ordered if TIMESTAMPS in plan.released else replace(ordered, events=ordered.events.drop(TIMESTAMP))
 
 
-def _require(log: EventLog, events: pl.DataFrame, plan: Plan) -> None:
+def _require_unit(log: EventLog, unit: Unit) -> None:
+    """Refuse a log where no case names its unit: persons with several cases would go unprotected."""
+    if log.events.height and unit.attribute is not None and unit.attribute not in log.cases.columns:
+        raise MechanismError(
+            "bound", f"no case has '{unit.attribute}', the policy's unit of privacy; it must be a case attribute"
+        )
+
+
+def _require(events: pl.DataFrame, plan: Plan) -> None:
     """Refuse a log that nowhere has the attributes the policy is about; which attributes a file has is its schema.
 
     Under differential privacy over the control flow a log without activities is a log without cases, and gives an empty
-    release; but a unit that no case names would leave persons with several cases unprotected, so that is refused too.
+    release.
     """
-    unit, names = plan.facts.unit.attribute, {CONTROL_FLOW: ACTIVITY, TIMESTAMPS: TIMESTAMP}
-    if events.height == 0:
-        return
-    if unit is not None and unit not in log.cases.columns:
-        raise MechanismError(
-            "bound", f"no case has '{unit}', the policy's unit of privacy; it must be a case attribute"
-        )
-    if plan.bounded:
+    names = {CONTROL_FLOW: ACTIVITY, TIMESTAMPS: TIMESTAMP}
+    if events.height == 0 or plan.bounded:
         return
     for column in {column for claim in plan.claims for column in claim.guarantee.over} & names.keys():
         if names[column] not in events.columns:
@@ -289,7 +367,7 @@ def _without_hidden(log: EventLog, plan: Plan) -> EventLog:
 
 def _verdict(claim: Claim, log: EventLog, plan: Plan) -> Verdict:
     """Measure what can be measured; a guarantee that fails stops the release."""
-    found = measure(log, claim.guarantee, plan.facts.unit)
+    found = measured_on(log, claim.guarantee, plan.facts.unit)
     if found is None:
         return Verdict(
             claim, holds=True, observed="derived from lineage and privacy events; nothing to measure on one release"

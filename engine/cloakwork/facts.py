@@ -45,6 +45,7 @@ class Facts(Frozen):
     ``longest_case`` a bound on events per case (longer cases are truncated); ``longest_gap`` a bound on the time
     between two events of a case (longer gaps are clamped); ``grid`` the step to which time is rounded before noise.
     ``domains``: all values that an attribute may have, by its name; ``ranges``: the least and the largest number.
+    ``measured``: which of these facts nobody declared: they come from a DP profile, and are noisy.
     """
 
     unit: Unit = Unit()
@@ -57,3 +58,4 @@ class Facts(Frozen):
     grid: Annotated[Duration, Field(gt=timedelta(0))] = timedelta(seconds=1)
     domains: dict[str, tuple[JsonValue, ...]] = {}
     ranges: dict[str, tuple[float, float]] = {}
+    measured: tuple[str, ...] = ()

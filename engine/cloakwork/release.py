@@ -49,7 +49,8 @@ class Release:
 
     ``release_id``: the ledger's row; ``ledger_entry``: the digest of its reservation there, None without a ledger.
     ``private``: False when a fixed seed was used (tests only; stamped NOT PRIVATE).
-    Raises ValueError where a claim has no verdict, or one that does not hold.
+    Raises ValueError where a claim has no verdict, or one that does not hold, and where nothing is claimed at all unless
+    the plan says what is unproven instead.
     """
 
     log: EventLog
@@ -64,3 +65,5 @@ class Release:
         held = {id(verdict.claim) for verdict in self.verdicts if verdict.holds}
         if any(id(claim) not in held for claim in self.plan.claims):
             raise ValueError("a release exists only where every claim of its plan holds")
+        if not self.plan.claims and not self.plan.unproven:
+            raise ValueError("a release claims something, or says what is unproven")

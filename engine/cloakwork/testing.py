@@ -1,10 +1,23 @@
 """For audits, and for people who write a mechanism of their own: run one mechanism without ledger, plan or files."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
 
+from cloakwork.audit.dp_audit import CONFIDENCE
+from cloakwork.audit.pairs import (
+    CONTROL_FLOW_FACTS,
+    SHIFT,
+    TIMES_FACTS,
+    Pair,
+    PairAudit,
+    audit_pair,
+    bounded_pairs,
+    control_flow_pairs,
+    metric_pairs,
+)
 from cloakwork.engines.embedded import Embedded
 from cloakwork.errors import MechanismError
 from cloakwork.execute import fresh
@@ -43,19 +56,86 @@ def run_mechanism(
     >>> run_mechanism("variants/threshold", log, epsilon=1.0, delta=1e-6).cases.height
     0
     """
+    return prepare(name, options=options, **params).run(log, noise)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A mechanism with its parameters found, ready to be run as often as wanted; noise is calibrated once."""
+
+    mechanism: Mechanism[Any]
+    params: Any
+    bounds: BoundParams
+
+    def run(self, log: EventLog, noise: Noise | None = None) -> EventLog:
+        """One run with fresh noise: bound, summarise, decide, rewrite, fresh ids."""
+        source = noise or secret()
+        bounded = _run(catalogue()["bound"], self.bounds, log, source)
+        return fresh(_run(self.mechanism, self.params, bounded, source), source)
+
+    def runner(self, log: EventLog) -> Callable[[], EventLog]:
+        """What runs the mechanism on ``log`` once, with fresh noise; ids and order are left as the mechanism made them.
+
+        Without a unit's attribute nothing before the mechanism's own noise is random, so it is done once.
+        """
+        if self.bounds.attribute is not None:
+            return lambda: self.run(log)
+        engine, source = Embedded(), secret()
+        bounded = _run(catalogue()["bound"], self.bounds, log, source)
+        summary = engine.summarise(bounded, self.mechanism.summarise(self.params))
+
+        def once() -> EventLog:
+            decision = self.mechanism.decide(self.params, summary, source)
+            return engine.rewrite(bounded, self.mechanism.rewrite(self.params, decision, source))
+
+        return once
+
+
+def prepare(name: str, *, options: Mapping[str, Any] | None = None, **params: Any) -> Prepared:
+    """The mechanism ``name`` with ``params`` and ``options`` as ``run_mechanism`` reads them. Raises MechanismError where it refuses."""
     if name not in catalogue():
         raise MechanismError(name, f"there is no such mechanism; there are {', '.join(catalogue())}")
-    mechanism, source = catalogue()[name], noise or secret()
+    mechanism = catalogue()[name]
     facts, rest = _facts(params)
-    chosen = _params(mechanism, facts, params, {**rest, **(options or {})})
     bounds = BoundParams(
         attribute=facts.unit.attribute,
         max_cases=facts.unit.max_cases,
         alphabet=facts.alphabet,
         longest_case=facts.longest_case,
     )
-    prepared = _run(catalogue()["bound"], bounds, log, source)
-    return fresh(_run(mechanism, chosen, prepared, source), source)
+    return Prepared(mechanism, _params(mechanism, facts, params, {**rest, **(options or {})}), bounds)
+
+
+def audit_mechanism(
+    name: str, *, epsilon: float, delta: float, runs: int, confidence: float = CONFIDENCE
+) -> tuple[PairAudit, ...]:
+    """A statistical audit of the mechanism ``name`` at the claim (epsilon, delta), one result a pair of neighbours.
+
+    Control flow: unbounded neighbours at (epsilon, delta). Times: metric privacy at epsilon, and bounded neighbours.
+    The error ``1 - confidence`` is shared out over all pairs. Raises MechanismError where the mechanism refuses the claim,
+    or makes none of these kinds.
+    """
+    audits = [(pair, prepared, spent) for prepared, pairs, spent in _audited(name, epsilon, delta) for pair in pairs]
+    each = 1 - (1 - confidence) / len(audits)
+    return tuple(
+        audit_pair(pair, prepared.runner, runs=runs, claim=epsilon, delta=spent, confidence=each)
+        for pair, prepared, spent in audits
+    )
+
+
+def _audited(name: str, epsilon: float, delta: float) -> list[tuple[Prepared, tuple[Pair, ...], float]]:
+    """What to run, on which pairs, and the delta of the claim."""
+    if name.startswith("timestamps/"):
+        times = {key: getattr(TIMES_FACTS, key) for key in TIMES_FACTS.model_fields_set}
+        return [
+            (prepare(name, epsilon=epsilon, shift=SHIFT, **times), metric_pairs(), 0.0),
+            (prepare(name, epsilon=epsilon, **times), bounded_pairs(), 0.0),
+        ]
+    flow = {key: getattr(CONTROL_FLOW_FACTS, key) for key in CONTROL_FLOW_FACTS.model_fields_set}
+    if name.startswith(("kanon/", *TREATMENTS)):
+        raise MechanismError(name, "claims no differential privacy, so there is nothing to audit")
+    prepared = prepare(name, epsilon=epsilon, delta=delta, **flow)
+    return [(prepared, control_flow_pairs(getattr(prepared.params, "tau", None)), delta)]
 
 
 def _run(mechanism: Mechanism[Any], params: Any, log: EventLog, noise: Noise) -> EventLog:

@@ -14,6 +14,7 @@ import pytest
 from cloakwork.accounting.charge import Charge
 from cloakwork.budget import Cost
 from cloakwork.errors import OutputError
+from cloakwork.plan.model import Unproven
 from cloakwork.report.html import bars, figure, pipeline
 from cloakwork.report.keys import SigningKey
 from cloakwork.report.model import INTERNAL_BANNER, Audience, PublicStep
@@ -132,11 +133,22 @@ def test_a_release_that_exposes_nothing_says_so(publish_as: Callable[..., Publis
         assert "Nothing is exposed" in Page(render(folder, audience)).text
 
 
-def test_steps_without_a_proof_are_named(publish_as: Callable[..., Published]) -> None:
-    step = a_plan().steps[0].model_copy(update={"proof": "published"})
-    folder = publish_as(plan=a_plan(steps=(step,))).folder
+def test_what_is_unproven_comes_first(publish_as: Callable[..., Published]) -> None:
+    plan = a_plan()
+    item = Unproven(
+        guarantee=plan.claims[0].guarantee,
+        mechanism="variants/x-published",
+        published="is 1-DP",
+        currency="unit",
+        cost=None,
+        why=("raw counts are released",),
+    )
+    folder = publish_as(plan=a_plan(unproven=(item,), claims=())).folder
 
-    assert "only published, not proved" in Page(render(folder, "public")).text
+    for audience in BOTH:
+        text = Page(render(folder, audience)).text
+        assert text.index("UNPROVEN: not guaranteed") < text.index("Not protected")
+        assert "raw counts are released" in text and "Nothing." in text
 
 
 def test_pdf_is_refused_with_the_way_to_get_one(published: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from cloakwork.accounting.charge import Charge
 from cloakwork.budget import Cost
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.plan.model import Exposure, Step, Treated
+from cloakwork.plan.model import Exposure, Treated, Unproven
 from cloakwork.report.dsse import read_json
 from cloakwork.report.schema import schema_text
 from cloakwork.report.statement import (
@@ -52,8 +52,8 @@ def test_it_names_policy_guarantees_exposures_and_budget() -> None:
     assert stated.mark is None
 
 
-def test_the_first_thing_it_says_is_what_is_exposed() -> None:
-    assert next(iter(PrivacyStatement.model_fields)) == "exposed"
+def test_the_first_thing_it_says_is_what_is_unproven_then_what_is_exposed() -> None:
+    assert list(PrivacyStatement.model_fields)[:2] == ["unproven", "exposed"]
 
 
 def test_separate_totals_go_before_the_general_one() -> None:
@@ -92,10 +92,16 @@ def test_a_reproducible_release_is_marked() -> None:
     assert state(a_plan(), "r1", private=False).mark == NOT_PRIVATE
 
 
-def test_steps_that_are_only_published_are_named() -> None:
-    step: Step = a_plan().steps[0].model_copy(update={"proof": "published", "mechanism": "variants/amun"})
+def test_what_is_unproven_is_said_with_the_published_claim_and_the_derived_cost() -> None:
+    goal = DifferentialPrivacy(kind="differential-privacy", epsilon=1.0, over=("control-flow",))
+    item = Unproven(
+        guarantee=goal, mechanism="variants/x-published", published="is 1-DP", currency="unit", cost=None, why=("no",)
+    )
 
-    assert state(a_plan(steps=(step,)), "r1", private=True).unproven == ("variants/amun",)
+    said = state(a_plan(unproven=(item,)), "r1", private=True).unproven[0]
+
+    assert (said.mechanism, said.published, said.cost.epsilon, said.why) == (item.mechanism, "is 1-DP", None, ("no",))
+    assert "NOT guaranteed" in said.sentence
 
 
 @pytest.mark.parametrize(("neighbours", "word"), [("unbounded", "unbounded"), ("bounded", "bounded")])

@@ -26,11 +26,13 @@ class Home(NamedTuple):
 
 COMMANDS: Final[Mapping[str, Home]] = {
     "policy": Home("cloakwork.cli.policy:policy", "Write, check, explain and compare privacy policies."),
+    "profile": Home("cloakwork.cli.profile:profile", "Buy noisy figures of a log, for planning to go by."),
     "plan": Home("cloakwork.cli.plan:plan", "Say what would be done to a log, what it gives and what it costs."),
     "apply": Home("cloakwork.cli.apply:apply", "Do it: write a release folder, or nothing."),
     "verify": Home("cloakwork.cli.verify:verify", "Check that a release is what its statement says."),
     "report": Home("cloakwork.cli.report:report", "Show the audit report of a release."),
     "ledger": Home("cloakwork.cli.ledger:ledger", "Show and verify the budget that releases have spent."),
+    "audit": Home("cloakwork.cli.audit:audit", "Test whether a mechanism keeps its claim, by running it many times."),
     "mechanisms": Home("cloakwork.cli.mechanisms:mechanisms", "List what can be applied, and how far each is proved."),
 }
 """Each command's home: loaded when it is asked for, so that ``--help`` stays fast."""

@@ -95,7 +95,8 @@ def apply(
 
 def _summary(release: "Release", published: "Published") -> dict[str, Any]:
     """What was released; nothing here was counted on the raw log."""
-    return {
+    unproven = [item.model_dump(mode="json") for item in release.plan.unproven]
+    return ({"unproven": unproven} if unproven else {}) | {
         "release": str(published.folder),
         "release_id": release.release_id,
         "log": {"cases": release.log.cases.height, "events": release.log.events.height},
@@ -109,8 +110,11 @@ def _summary(release: "Release", published: "Published") -> dict[str, Any]:
 
 
 def _show(release: "Release", published: "Published") -> None:
-    """Exposed columns first, then what holds, then where it lies."""
+    """What is unproven first, then exposed columns, then what holds, then where it lies."""
     plan = release.plan
+    for goal in plan.unproven:
+        click.echo(f"UNPROVEN: {goal.sentence()}")
+        click.echo(f"  {goal.derived()}: {'; '.join(goal.why)}")
     click.echo(
         f"Released {release.log.cases.height:,} cases, {release.log.events.height:,} events to {published.folder}"
     )
@@ -118,6 +122,8 @@ def _show(release: "Release", published: "Published") -> None:
         click.echo(f"  exposed: {item.column}: {item.reason}")
     for verdict in release.verdicts:
         click.echo(f"  holds: {verdict.claim.sentence}")
+    if plan.unproven:
+        click.echo("  the ledger records a release without bound")
     for charge in plan.charges:
         click.echo(f"  charged ({charge.currency}): epsilon {charge.cost.epsilon:g}, delta {charge.cost.delta:g}")
     click.echo(f"  public: log, plan.json, statement.json (signed by key {published.keyid[:16]})")

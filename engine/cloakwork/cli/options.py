@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from cloakwork.errors import CloakworkError, LogError, PlanMoved, PlanUnsound
+from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.prove import prove
@@ -89,6 +90,20 @@ def read_plan(path: Path) -> Plan:
             f"{path}: states what does not follow from its policy ({_short(str(error))}); plan again"
         ) from error
     return plan
+
+
+def read_profile(path: Path) -> Profile:
+    """Read a profile that ``cloakwork profile`` wrote; raises CloakworkError where it is none."""
+    from pydantic import ValidationError
+
+    try:
+        return Profile.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise CloakworkError(f"{path}: cannot be read as a profile: {error.strerror}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise CloakworkError(f"{path}: is not a profile of this version: {where}: {first['msg']}") from error
 
 
 def _still_the_same(path: Path, made_from: Any, plan: Plan) -> None:

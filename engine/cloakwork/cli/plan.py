@@ -12,9 +12,17 @@ from rich.markup import escape
 
 from cloakwork.accounting.charge import Charge
 from cloakwork.budget import Cost
-from cloakwork.cli.options import column_mapping, column_option, json_option, ledger_option, progress, require_log
+from cloakwork.cli.options import (
+    column_mapping,
+    column_option,
+    json_option,
+    ledger_option,
+    progress,
+    read_profile,
+    require_log,
+)
 from cloakwork.errors import OutputError
-from cloakwork.plan.model import Claim, Plan, Step
+from cloakwork.plan.model import Claim, Plan, Step, Unproven
 from cloakwork.progress import silent
 from cloakwork.quantities import format_duration
 
@@ -30,6 +38,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Write the plan here, for 'cloakwork apply'.",
 )
+@click.option("--profile", type=click.Path(path_type=Path), help="Noisy figures of LOG that 'cloakwork profile' wrote.")
 @column_option
 @ledger_option
 @click.option("--no-preview", is_flag=True, help="Do not read LOG at all: leave out what the plan would change in it.")
@@ -39,6 +48,7 @@ def plan(
     policy: str,
     log: Path,
     out: Path | None,
+    profile: Path | None,
     columns: tuple[str, ...],
     ledger: str | None,
     no_preview: bool,
@@ -59,7 +69,7 @@ def plan(
     from cloakwork.policy.load import load_policy
 
     path = resolve_policy(policy)
-    made = make_plan(load_policy(path))
+    made = make_plan(load_policy(path), profile=None if profile is None else read_profile(profile))
     require_log(log)
     Ledger(ledger).check(made.policy.metadata.dataset, charges=made.charges, totals=totals(made.policy.spec.budget))
     heard = silent if quiet else progress
@@ -84,7 +94,7 @@ def _write(out: Path, document: dict[str, Any]) -> None:
 
 
 def show(made: Plan, foreseen: "Sequence[StepRecord]" = ()) -> None:
-    """Print a plan for people: what leaves uncovered first, then guarantees, steps, cost, and what was refused.
+    """Print a plan for people: what is unproven, what leaves uncovered, then guarantees, steps, cost, and what was refused.
 
     ``foreseen``: figures of the raw log, printed last and marked so.
     """
@@ -112,15 +122,25 @@ UNCUT = 1000
 
 def _sections(made: Plan) -> Iterator[tuple[str, Lines]]:
     """Headings, each with its lines; the first entry of a line is the line, the others stand below it."""
+    if made.unproven:
+        yield (
+            "[bold red]UNPROVEN[/] (asked for, accepted by the policy, and not guaranteed)",
+            [_unproven(item) for item in made.unproven],
+        )
     exposed = [[f"{escape(item.column)}: {escape(item.reason)}"] for item in made.exposed]
     yield "[bold]Exposed[/] (leaves the house under no guarantee)", exposed or [["nothing"]]
-    yield "[bold]Guarantees[/]", [_claim(claim) for claim in made.claims]
+    yield "[bold]Guarantees[/]", [_claim(claim) for claim in made.claims] or [["none"]]
     yield "[bold]Steps[/]", [_step(step) for step in made.steps]
     yield (
         "[bold]Attributes[/]",
         [[f"{escape(item.attribute)}: {item.treatment} ({item.why})"] for item in made.attributes],
     )
     yield "[bold]Budget[/]", [[_charge(charge)] for charge in made.charges] or [[_UNBOUNDED]]
+    if made.profile is not None:
+        known = made.profile.params
+        paid = f"release {made.profile.release} of the ledger; epsilon {known.epsilon:g}, delta {known.delta:g}"
+        taken = ", ".join(made.facts.measured) or "none: the policy declares all of it"
+        yield "[bold]DP profile[/]", [[f"paid for by {paid}"], [f"facts that come from it: {escape(taken)}"]]
     if made.considered:
         said: dict[tuple[str, str], list[str]] = {}
         for item in made.considered:
@@ -148,6 +168,15 @@ def _foreseen(steps: "Sequence[StepRecord]") -> Iterator[tuple[str, Lines]]:
         yield "[bold]What it would change[/] (figures of the raw log: [bold]internal, never publish[/])", lines
 
 
+def _unproven(item: Unproven) -> list[str]:
+    return [
+        f"[red]{escape(item.sentence())}[/]",
+        f"published: {escape(item.published)}",
+        item.derived(),
+        *(f"because {escape(line)}" for line in item.why),
+    ]
+
+
 def _claim(claim: Claim) -> list[str]:
     lines = [f"[green]{claim.guarantee.kind}[/]: {escape(claim.sentence)}"]
     lines += [f"because {escape(line)}" for line in claim.derivation]
@@ -159,7 +188,9 @@ def _claim(claim: Claim) -> list[str]:
 
 def _step(step: Step) -> list[str]:
     settings = [f"{name} {_short(value)}" for name, value in step.params.items() if value not in (None, [], {})]
-    return [f"[cyan]{step.mechanism}[/]: {step.why}", *([escape("with " + ", ".join(settings))] if settings else [])]
+    below = ["with " + ", ".join(settings)] if settings else []
+    below += [f"predicted: {step.predicted}"] if step.predicted else []
+    return [f"[cyan]{step.mechanism}[/]: {step.why}", *map(escape, below)]
 
 
 def _charge(charge: Charge) -> str:

@@ -27,8 +27,13 @@ def verify(folder: Path, public_key: Path | None, as_json: bool) -> None:
             click.echo(json.dumps({"verified": False, "mismatches": failure.mismatches}, indent=2))
         raise
     if as_json:
-        click.echo(json.dumps({"verified": True, "keyid": verified.keyid, "checks": verified.checks}, indent=2))
+        unproven = {"unproven": verified.unproven} if verified.unproven else {}
+        said = {"verified": True, "keyid": verified.keyid, "checks": verified.checks}
+        click.echo(json.dumps(unproven | said, indent=2))
         return
+    for line in verified.unproven:
+        click.echo(f"UNPROVEN  {line}")
     for check in verified.checks:
         click.echo(f"ok  {check}")
-    click.echo(f"{folder}: verified, {len(verified.checks)} checks")
+    nothing = "" if verified.statement.guarantees else "; it is what it says, and it guarantees nothing"
+    click.echo(f"{folder}: verified, {len(verified.checks)} checks{nothing}")

@@ -7,7 +7,7 @@ decision, or makes cases from the decision alone. Only ``summarise`` and ``rewri
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 import polars as pl
 from pydantic import BaseModel, JsonValue
@@ -53,6 +53,30 @@ class Refusal:
     kind: Literal["never", "not_yet", "needs", "misconfigured"]
     reason: str
     needs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """How accurate a mechanism will be with its parameters, by formula: nothing of it comes from a log.
+
+    ``least``: fewest cases that a course of events must have to be released with probability at least 1/2. ``error``:
+    expected absolute noise on the number of cases of one that is released, in cases.
+    """
+
+    least: float
+    error: float
+
+    def __str__(self) -> str:
+        return f"a course is released from about {self.least:,.4g} cases on, each count off by {self.error:,.3g} on average"
+
+
+@runtime_checkable
+class Predicts(Protocol):
+    """A mechanism that can say beforehand how accurate it will be; None where it cannot with these parameters."""
+
+    def predict(self, params: Any, facts: Facts) -> Prediction | None:
+        """See ``Prediction``."""
+        ...
 
 
 class Aggregate(Protocol):

@@ -11,9 +11,9 @@ from cloakwork.errors import Cause
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
-from cloakwork.mechanisms.base import Mechanism, Refusal
+from cloakwork.mechanisms.base import Mechanism, Offer, Prediction, Predicts, Refusal
 from cloakwork.plan.derive import goal_name
-from cloakwork.plan.model import Considered, Step
+from cloakwork.plan.model import Considered, Kind, Step
 from cloakwork.policy.model import Mechanisms
 
 Catalogue = Mapping[str, Mechanism[Any]]
@@ -37,28 +37,78 @@ class Choice:
     causes: tuple[Cause, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A mechanism that offers to meet the goal and may; ``preferred``: the policy names it under ``prefer``."""
+
+    mechanism: Mechanism[Any]
+    offer: Offer[Any]
+    predicted: Prediction | None
+    preferred: bool
+
+
 def choose(index: int, goal: Guarantee, facts: Facts, allowed: Mechanisms, catalogue: Catalogue) -> Choice:
-    """The first mechanism, preferred ones first, that is allowed, proved and offers to meet the goal."""
-    name, step = goal_name(goal), None
+    """The first mechanism that is allowed, proved and offers to meet the goal, preferred ones first.
+
+    Of those that the policy does not prefer, the one that is predicted to be most accurate comes first where all of them
+    can tell; else the catalogue's order decides. One that is only published is taken where the policy accepts unproven
+    mechanisms and ``prefer`` has its very name: a glob might mean others.
+    """
+    name = goal_name(goal)
     considered: list[Considered] = []
+    candidates: list[_Candidate] = []
     for mechanism in _in_order(allowed, catalogue):
-        answer = mechanism.offer(goal, facts, _options(mechanism, allowed))
-        if isinstance(answer, Refusal):
-            considered.append(
-                Considered(goal=name, mechanism=mechanism.name, kind=answer.kind, reason=_with_needs(answer))
-            )
-        elif not allowed.allows(mechanism.name):
-            reason = "could give this, but mechanisms.allow or mechanisms.deny rules it out"
-            considered.append(Considered(goal=name, mechanism=mechanism.name, kind="denied", reason=reason))
-        elif mechanism.proof != "proved":
-            reason = "its guarantee is only published, so it cannot satisfy a policy"
-            considered.append(Considered(goal=name, mechanism=mechanism.name, kind="never", reason=reason))
-        elif step is not None:
-            reason = f"{step.mechanism} comes first; name it under mechanisms.prefer to use it"
-            considered.append(Considered(goal=name, mechanism=mechanism.name, kind="other chosen", reason=reason))
+        found = _asked(mechanism, goal, facts, allowed)
+        if isinstance(found, _Candidate):
+            candidates.append(found)
         else:
-            step = step_of(mechanism, answer.params, facts, why=answer.why, goals=(index,))
-    return Choice(step, tuple(considered), () if step else _causes(goal, considered, allowed))
+            kind, reason = found
+            considered.append(Considered(goal=name, mechanism=mechanism.name, kind=kind, reason=reason))
+    ranked = _ranked(candidates)
+    considered += [
+        Considered(goal=name, mechanism=other.mechanism.name, kind="other chosen", reason=_outdone(other, ranked[0]))
+        for other in ranked[1:]
+    ]
+    if not ranked:
+        return Choice(None, tuple(considered), _causes(goal, considered, allowed))
+    first = ranked[0]
+    step = step_of(first.mechanism, first.offer.params, facts, why=first.offer.why, goals=(index,))
+    return Choice(step, tuple(considered), ())
+
+
+def _asked(
+    mechanism: Mechanism[Any], goal: Guarantee, facts: Facts, allowed: Mechanisms
+) -> _Candidate | tuple[Kind, str]:
+    """A mechanism's offer, or what kind of refusal it meets and why."""
+    answer = mechanism.offer(goal, facts, _options(mechanism, allowed))
+    preferred = any(fnmatchcase(mechanism.name, glob) for glob in allowed.prefer)
+    if isinstance(answer, Refusal):
+        return answer.kind, _with_needs(answer)
+    if not allowed.allows(mechanism.name):
+        return "denied", "could give this, but mechanisms.allow or mechanisms.deny rules it out"
+    if mechanism.proof != "proved" and not (allowed.accept_unproven and mechanism.name in allowed.prefer):
+        return "never", "its guarantee is only published, so it cannot satisfy a policy"
+    return _Candidate(mechanism, answer, _prediction(mechanism, answer.params, facts), preferred)
+
+
+def _prediction(mechanism: Mechanism[Any], params: Any, facts: Facts) -> Prediction | None:
+    return mechanism.predict(params, facts) if isinstance(mechanism, Predicts) else None
+
+
+def _ranked(candidates: list[_Candidate]) -> list[_Candidate]:
+    """Preferred ones as they come; the others by what is predicted where all can tell, else as they come too."""
+    preferred = [each for each in candidates if each.preferred]
+    others = [(each, each.predicted) for each in candidates if not each.preferred]
+    told = [(each, said) for each, said in others if said is not None]
+    if len(told) < len(others):
+        return preferred + [each for each, _ in others]
+    return preferred + [each for each, _ in sorted(told, key=lambda pair: (pair[1].least, pair[1].error))]
+
+
+def _outdone(other: _Candidate, chosen: _Candidate) -> str:
+    """Why a mechanism was not chosen although it could be."""
+    reason = f"{chosen.mechanism.name} comes first; name it under mechanisms.prefer to use it"
+    return reason + (f"; predicted: {other.predicted}" if other.predicted else "")
 
 
 def _options(mechanism: Mechanism[Any], allowed: Mechanisms) -> dict[str, JsonValue]:
@@ -86,6 +136,9 @@ def step_of(
         event=mechanism.event(params, facts),
         currency=mechanism.currency(params),
         lineage=mechanism.lineage(params),
+        published=None
+        if mechanism.proof == "proved"
+        else f"{mechanism.theorem.statement} ({mechanism.theorem.source})",
     )
 
 

@@ -3,6 +3,7 @@
 The rules are those of ``docs/guarantees.md``; each is one function here. A goal that cannot be derived yields causes.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -21,8 +22,9 @@ from cloakwork.guarantees import (
     TCloseness,
 )
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.plan.model import Claim, Step
-from cloakwork.privacy_event import Composed, PrivacyEvent
+from cloakwork.mechanisms.profile import Profile
+from cloakwork.plan.model import Claim, Step, Unproven
+from cloakwork.privacy_event import Composed, NonPrivate, PoissonSampled, PrivacyEvent, Repeated
 from cloakwork.quantities import format_duration
 
 
@@ -60,8 +62,10 @@ def trace(steps: Sequence[Step], columns: Iterable[str]) -> Flow:
 
 def _after(flow: Flow, index: int, step: Step, steps: Sequence[Step]) -> Flow:
     lineage, before = step.lineage, flow.columns
+    measured = [_state(before, column) for column in sorted(lineage.measures)]
     read = [_state(before, column) for column in sorted(lineage.reads)]
-    looked_at = read + [_state(before, column) for column in sorted(lineage.measures)]
+    looked_at = read + measured
+    read = looked_at if step.proof != "proved" else read  # noise that nobody proved hides nothing
     unstable = next((state.unstable for state in looked_at if state.unstable is not None), None)
     written = ColumnState(
         raw=frozenset().union(*(state.raw for state in read)),
@@ -87,25 +91,64 @@ def _state(columns: Mapping[str, ColumnState], column: str) -> ColumnState:
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """The claims that follow from the steps, and the causes why others do not."""
+    """The claims that follow from the steps, the goals that stay unproven, and the causes why others do not follow."""
 
     claims: tuple[Claim, ...]
     causes: tuple[Cause, ...]
+    unproven: tuple[Unproven, ...] = ()
 
 
-def derive(goals: Sequence[Guarantee], steps: Sequence[Step], released: Iterable[str], facts: Facts) -> Derivation:
+def derive(
+    goals: Sequence[Guarantee],
+    steps: Sequence[Step],
+    released: Iterable[str],
+    facts: Facts,
+    *,
+    accept_unproven: bool = False,
+    profile: Profile | None = None,
+) -> Derivation:
     """Derive each goal, or say why it does not follow.
 
     ``goals``: guarantees over columns (not attribute names). ``released``: the columns that leave the house, besides
-    ``control-flow`` and ``metadata``, which always do.
+    ``control-flow`` and ``metadata``, which always do. ``accept_unproven``: a goal whose step is only published becomes an
+    entry under ``unproven`` instead of a cause; it is never a claim. ``profile``: what some of the facts were measured
+    by; it is published with the plan, so its noise is part of what a claim of differential privacy costs.
     """
     leaving = frozenset(released) | {CONTROL_FLOW, METADATA}
-    case = _Case(tuple(steps), trace(steps, leaving), leaving, facts)
-    results = [_derived(index, goal, case) for index, goal in enumerate(goals)]
+    case = _Case(tuple(steps), trace(steps, leaving), leaving, facts, profile)
+    unproven = {index: step for step in steps for index in step.goals if step.proof != "proved" and accept_unproven}
+    results = [_derived(index, goal, case) for index, goal in enumerate(goals) if index not in unproven]
     return Derivation(
         tuple(result for result in results if isinstance(result, Claim)),
         tuple(cause for result in results if not isinstance(result, Claim) for cause in result),
+        tuple(_unproven(goals[index], step) for index, step in sorted(unproven.items())),
     )
+
+
+def _unproven(goal: Guarantee, step: Step) -> Unproven:
+    """What is known of a goal that a published mechanism serves: its claim, what we derive, and what breaks."""
+    spent = cost(step.event, goal.delta if isinstance(goal, DifferentialPrivacy) else 0.0)
+    broken = tuple(_reasons_of(step.event))
+    return Unproven(
+        guarantee=goal,
+        mechanism=step.mechanism,
+        published=step.published or step.why,
+        currency=step.currency,
+        cost=None if math.isinf(spent.epsilon) else spent,
+        why=broken or ("nobody has proved it here, whatever the noise that it draws would cost",),
+    )
+
+
+def _reasons_of(event: PrivacyEvent) -> Iterator[str]:
+    """Why parts of an event have no bound."""
+    match event:
+        case NonPrivate(reason=reason):
+            yield reason
+        case Composed(events=events):
+            for each in events:
+                yield from _reasons_of(each)
+        case Repeated(event=inner) | PoissonSampled(event=inner):
+            yield from _reasons_of(inner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +157,11 @@ class _Case:
     flow: Flow
     released: frozenset[str]
     facts: Facts
+    profile: Profile | None = None
 
     def events(self, currency: Currency) -> PrivacyEvent:
-        return Composed(events=tuple(step.event for step in self.steps if step.currency == currency))
+        before = [self.profile.params.event()] if self.profile is not None and currency == "unit" else []
+        return Composed(events=(*before, *(step.event for step in self.steps if step.currency == currency)))
 
 
 def _derived(index: int, goal: Guarantee, case: _Case) -> Claim | list[Cause]:
@@ -284,12 +329,14 @@ def _unconditional(goal: DifferentialPrivacy, case: _Case) -> Claim | list[str]:
     reasons += _unproved(used, case) + _overspent(goal.epsilon, goal.delta, "unit", case)
     if reasons:
         return reasons
+    profiled = ("the noisy figures of the DP profile are published with the plan, and part of the cost",)
     claim = _priced(
         goal,
         goal.delta,
         "unit",
         case,
         derivation=(
+            *(profiled if case.profile is not None else ()),
             f"no raw value reaches a released column except through the noise of {_names(used, case)}",
             "ids are fresh and random, cases come in random order, and no step stops because of what the log holds",
         ),
@@ -401,7 +448,8 @@ def _unit_assumptions(facts: Facts) -> tuple[str, ...]:
         stated = [f"the protected unit is {unit}; a case without '{unit.attribute}' is a unit of its own"]
         stated.append(f"that the log's cases have '{unit.attribute}' at all is taken as known")
     if facts.units_at_most is not None:
-        stated.append(f"the log holds at most {facts.units_at_most:,} units (declared)")
+        source = "by the DP profile, with a margin" if "units_at_most" in facts.measured else "declared"
+        stated.append(f"the log holds at most {facts.units_at_most:,} units ({source})")
     return (*stated, *_bounds(facts))
 
 
@@ -410,7 +458,8 @@ def _bounds(facts: Facts) -> tuple[str, ...]:
         "the file is a well-formed log, every value of its declared type; one that is not is refused, whoever is in it"
     ]
     if facts.alphabet is not None:
-        stated.append(f"{len(facts.alphabet)} activities are public; events of any other are dropped")
+        known = "were selected by the DP profile" if "alphabet" in facts.measured else "are public"
+        stated.append(f"{len(facts.alphabet)} activities {known}; events of any other are dropped")
     if facts.longest_case is not None:
         stated.append(f"cases are cut after {facts.longest_case} events")
     return tuple(stated)

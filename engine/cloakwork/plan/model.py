@@ -7,8 +7,9 @@ from pydantic import Field, JsonValue
 from cloakwork.accounting.charge import Charge
 from cloakwork.budget import Cost, Currency
 from cloakwork.facts import Facts
-from cloakwork.guarantees import Guarantee
+from cloakwork.guarantees import Guarantee, brief
 from cloakwork.lineage import Lineage
+from cloakwork.mechanisms.profile import Profile
 from cloakwork.policy.model import Policy, most_specific
 from cloakwork.privacy_event import PrivacyEvent
 from cloakwork.quantities import Frozen
@@ -20,7 +21,11 @@ RELEASED: Final = ("keep", "pseudonymise", "generalise", "protect")
 
 
 class Step(Frozen):
-    """One mechanism with its parameters; ``goals`` index the policy's guarantees that it serves."""
+    """One mechanism with its parameters; ``goals`` index the policy's guarantees that it serves.
+
+    ``published``: what the literature claims for it, in words, where its proof is only published. ``predicted``: how
+    accurate it will be, where a formula tells.
+    """
 
     mechanism: str
     params: dict[str, JsonValue]
@@ -30,6 +35,8 @@ class Step(Frozen):
     event: PrivacyEvent
     currency: Currency
     lineage: Lineage
+    published: str | None = None
+    predicted: str | None = None
 
 
 class Claim(Frozen):
@@ -52,6 +59,31 @@ class Claim(Frozen):
     assumptions: tuple[str, ...] = ()
 
 
+class Unproven(Frozen):
+    """A goal that the policy lets a mechanism serve by a published claim alone: the release does not guarantee it.
+
+    ``published``: the claim as the literature makes it. ``cost``: what can be derived for the step, None where no epsilon
+    bounds it. ``why``: why the claim is not derived, one sentence each.
+    """
+
+    guarantee: Guarantee
+    mechanism: str
+    published: str
+    currency: Currency
+    cost: Cost | None
+    why: Annotated[tuple[str, ...], Field(min_length=1)]
+
+    def sentence(self) -> str:
+        """Say it to a person."""
+        return f"{brief(self.guarantee)} was asked for and is NOT guaranteed: {self.mechanism} is only published, not proved."
+
+    def derived(self) -> str:
+        """The cost that can be derived, in words."""
+        if self.cost is None:
+            return "derived here: no bound (epsilon infinite)"
+        return f"derived here: epsilon {self.cost.epsilon:.6g}, delta {self.cost.delta:.3g}"
+
+
 class Exposure(Frozen):
     """A column that leaves the house under no guarantee, and why the policy lets it."""
 
@@ -59,12 +91,15 @@ class Exposure(Frozen):
     reason: str
 
 
+Kind = Literal["never", "not_yet", "needs", "misconfigured", "denied", "other chosen"]
+
+
 class Considered(Frozen):
     """A mechanism that was weighed for a goal and not chosen, with the reason."""
 
     goal: str
     mechanism: str
-    kind: Literal["never", "not_yet", "needs", "misconfigured", "denied", "other chosen"]
+    kind: Kind
     reason: str
 
 
@@ -85,9 +120,11 @@ class Plan(Frozen):
     policy: Policy
     policy_digest: str
     facts: Facts
+    profile: Profile | None = None
     attributes: tuple[Treated, ...]
     steps: tuple[Step, ...]
     claims: tuple[Claim, ...]
+    unproven: tuple[Unproven, ...] = ()
     exposed: tuple[Exposure, ...]
     charges: tuple[Charge, ...]
     considered: tuple[Considered, ...]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from cloakwork.accounting.charge import Charge
+from cloakwork.accounting.exact import exactly, rounded_down
 from cloakwork.budget import NOTHING, Cost, Currency
 from cloakwork.errors import Cause
 from cloakwork.facts import Facts
@@ -14,6 +15,7 @@ from cloakwork.log.eventlog import CASE_ID, CASE_PREFIX
 from cloakwork.mechanisms.attributes.redact import RedactParams, Treatment
 from cloakwork.mechanisms.bound import BoundParams
 from cloakwork.mechanisms.kanon.generalise import MOST_COMBINATIONS, GeneraliseParams, QuasiIdentifier
+from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.choose import Catalogue, choose, step_of
 from cloakwork.plan.derive import goal_name
 from cloakwork.plan.model import RELEASED, Considered, Exposure, Step, Treated
@@ -37,6 +39,7 @@ class Draft:
     considered: tuple[Considered, ...] = ()
     causes: tuple[Cause, ...] = ()
     warnings: tuple[str, ...] = ()
+    profile: Profile | None = None
 
     @property
     def released(self) -> frozenset[str]:
@@ -136,10 +139,11 @@ def bound_contributions(draft: Draft) -> Draft:
 
 
 def choose_mechanisms(draft: Draft) -> Draft:
-    """Choose one mechanism for each guarantee."""
+    """Choose one mechanism for each guarantee, for what the profile leaves of its budget."""
     choices = [
-        choose(index, goal, draft.facts, draft.policy.spec.mechanisms, draft.catalogue)
+        choose(index, left, draft.facts, draft.policy.spec.mechanisms, draft.catalogue)
         for index, goal in enumerate(draft.goals)
+        if (left := _left_by(draft.profile, goal)) is not None
     ]
     return replace(
         draft,
@@ -147,6 +151,73 @@ def choose_mechanisms(draft: Draft) -> Draft:
         considered=tuple(item for choice in choices for item in choice.considered),
         causes=(*draft.causes, *(cause for choice in choices for cause in choice.causes)),
     )
+
+
+def check_profile(draft: Draft) -> Draft:
+    """Refuse a profile that is not of this dataset and unit, or that leaves a guarantee nothing."""
+    return replace(draft, causes=(*draft.causes, *_unfit(draft)), warnings=(*draft.warnings, *_without_profile(draft)))
+
+
+def _unfit(draft: Draft) -> Iterator[Cause]:
+    profile, policy = draft.profile, draft.policy
+    if profile is None:
+        return
+    if profile.dataset != policy.metadata.dataset:
+        yield Cause("profile", f"it is of dataset '{profile.dataset}', not of '{policy.metadata.dataset}'")
+    if profile.params.unit != policy.spec.unit:
+        yield Cause("profile", f"its unit of privacy is {profile.params.unit}, the policy's is {policy.spec.unit}")
+    if policy.spec.profile is None:
+        yield Cause("profile", "the policy sets no spec.profile, so it has no budget for one")
+    if not any(_bears_profile(goal) for goal in draft.goals):
+        yield Cause("profile", "it belongs to a guarantee of differential privacy with unbounded neighbours")
+    for goal in draft.goals:
+        if _left_by(profile, goal) is None:
+            yield Cause(
+                goal_name(goal),
+                f"the profile costs epsilon {profile.cost().epsilon:g}, delta "
+                f"{profile.cost().delta:g}, and leaves nothing of it",
+            )
+
+
+def _without_profile(draft: Draft) -> Iterator[str]:
+    if draft.profile is None and draft.policy.spec.profile is not None:
+        yield "the policy buys a DP profile, and none was given: only declared facts are used, and its share goes unspent"
+
+
+def _bears_profile(goal: Guarantee) -> bool:
+    return isinstance(goal, DifferentialPrivacy) and goal.neighbours == "unbounded"
+
+
+def _left_by(profile: Profile | None, goal: Guarantee) -> Guarantee | None:
+    """The goal with what the profile leaves of its budget; None where that is nothing."""
+    if profile is None or not isinstance(goal, DifferentialPrivacy) or not _bears_profile(goal):
+        return goal
+    spent = profile.cost()
+    epsilon, delta = exactly(goal.epsilon) - exactly(spent.epsilon), exactly(goal.delta) - exactly(spent.delta)
+    if epsilon <= 0 or delta < 0:
+        return None
+    return goal.model_copy(update={"epsilon": rounded_down(epsilon), "delta": rounded_down(delta)})
+
+
+def expose_unproven(draft: Draft) -> Draft:
+    """A column that only a published claim covers leaves the house under no guarantee, and is shown so."""
+    by = {index: step.mechanism for step in draft.steps for index in step.goals if step.proof != "proved"}
+    if not by:
+        return draft
+    bare = {column: name for index, name in by.items() for column in (*draft.goals[index].over, METADATA)}
+    shown = {item.column for item in draft.exposed}
+    exposed = tuple(
+        Exposure(column=column, reason=f"UNPROVEN: accepted by the policy (accept_unproven); {name} is only published")
+        for column, name in bare.items()
+        if column not in shown
+    )
+    attributes = tuple(
+        item.model_copy(update={"why": f"UNPROVEN: only the published claim of {bare[item.column]} covers it"})
+        if item.column in bare and item.treatment == "protect"
+        else item
+        for item in draft.attributes
+    )
+    return replace(draft, attributes=attributes, exposed=(*exposed, *draft.exposed))
 
 
 def generalise_quasi_identifiers(draft: Draft) -> Draft:
@@ -255,8 +326,14 @@ def _rank(step: Step) -> int:
 
 
 def charge_budget(draft: Draft) -> Draft:
-    """Say what the release takes from the dataset's budget, and refuse what neither release nor dataset may cost."""
-    charges = tuple(charge for charge in map(_charge, draft.goals) if charge is not None)
+    """Say what the release takes from the dataset's budget, and refuse what neither release nor dataset may cost.
+
+    A goal that stays unproven takes nothing: the ledger records the release as one without bound.
+    """
+    unproven = {index for step in draft.steps for index in step.goals if step.proof != "proved"}
+    bought = [_left_by(draft.profile, goal) for goal in draft.goals]  # the profile was charged when it was measured
+    proved = [goal for index, goal in enumerate(bought) if index not in unproven and goal is not None]
+    charges = tuple(charge for charge in map(_charge, proved) if charge is not None)
     budget = draft.policy.spec.budget
     causes = [cause for name in CURRENCIES for cause in _over_budget(total_of(charges, name), name, budget)]
     if budget.composition == "tight":
@@ -327,6 +404,9 @@ def warn(draft: Draft) -> Draft:
 
 def _warnings(draft: Draft) -> Iterator[str]:
     goals, policy = draft.goals, draft.policy
+    for step in draft.steps:
+        if step.proof != "proved":
+            yield f"UNPROVEN: {step.mechanism} is only published; this release is for comparison and must not be published"
     kanon = [goal for goal in goals if isinstance(goal, KAnonymity)]
     on_values = [goal for goal in goals if goal.kind in ("t-closeness", "l-diversity", "confidence-bound")]
     bounded = frozenset(column for goal in on_values for column in goal.over)
@@ -374,8 +454,10 @@ def _role(policy: Policy, attribute: str) -> str | None:
 
 PASSES: Final[tuple[Pass, ...]] = (
     classify_columns,
+    check_profile,
     bound_contributions,
     choose_mechanisms,
+    expose_unproven,
     generalise_quasi_identifiers,
     treat_attributes,
     order_steps,

@@ -4,6 +4,7 @@ from importlib.metadata import version
 
 from cloakwork.errors import PlanImpossible
 from cloakwork.facts import Facts
+from cloakwork.mechanisms.profile import Profile
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.plan.choose import Catalogue
 from cloakwork.plan.derive import derive
@@ -14,18 +15,25 @@ from cloakwork.policy.model import Policy, describe_version
 
 
 def make_plan(
-    policy: Policy, facts: Facts | None = None, catalogue: Catalogue | None = None, *, passes: tuple[Pass, ...] = PASSES
+    policy: Policy,
+    facts: Facts | None = None,
+    catalogue: Catalogue | None = None,
+    *,
+    profile: Profile | None = None,
+    passes: tuple[Pass, ...] = PASSES,
 ) -> Plan:
-    """The plan for ``policy``; reads the policy and declared facts, never a log.
+    """The plan for ``policy``; reads the policy, declared facts and a profile that was paid for, never a log.
 
-    ``facts``: what is publicly known; by default what the policy declares. ``catalogue``: the mechanisms to choose
-    from; by default all that are installed. Raises PlanImpossible with every cause.
+    ``facts``: what is publicly known; by default what the policy declares, and what ``profile`` adds. ``catalogue``: the
+    mechanisms to choose from; by default all that are installed. Raises PlanImpossible with every cause.
     """
-    facts = policy.facts() if facts is None else facts
-    draft = Draft(policy, facts, all_mechanisms() if catalogue is None else catalogue)
+    if facts is None:
+        facts = policy.facts() if profile is None else profile.facts(policy.facts())
+    draft = Draft(policy, facts, all_mechanisms() if catalogue is None else catalogue, profile=profile)
     for improve in passes:
         draft = improve(draft)
-    derivation = derive(draft.goals, draft.steps, draft.released, facts)
+    accept = policy.spec.mechanisms.accept_unproven
+    derivation = derive(draft.goals, draft.steps, draft.released, facts, accept_unproven=accept, profile=profile)
     causes = draft.causes or derivation.causes
     if causes:
         raise PlanImpossible(causes, policy=describe_version(policy))
@@ -34,9 +42,11 @@ def make_plan(
         policy=policy,
         policy_digest=digest(policy),
         facts=facts,
+        profile=profile,
         attributes=draft.attributes,
         steps=draft.steps,
         claims=derivation.claims,
+        unproven=derivation.unproven,
         exposed=draft.exposed,
         charges=draft.charges,
         considered=draft.considered,

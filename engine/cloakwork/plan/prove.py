@@ -13,16 +13,17 @@ _OF_THE_MAKER = ("engine",)
 def prove(plan: Plan, catalogue: Catalogue | None = None) -> tuple[Claim, ...]:
     """The claims that follow from the plan's policy, recomputed.
 
-    A plan is a function of its policy, so nothing that it states is trusted: facts, attributes, exposures, every step
-    with its order, parameters, cost and lineage, charges, claims, warnings and what was considered are planned anew and
-    must be the same. Raises PlanMoved where a step is unknown here, PlanUnsound where anything differs.
+    A plan is a function of its policy and of the DP profile in it, if any, so nothing that it states is trusted: facts,
+    attributes, exposures, every step with its order, parameters, cost and lineage, charges, claims, what is unproven,
+    warnings and what was considered are planned anew and must be the same. Raises PlanMoved where a step is
+    unknown here, PlanUnsound where anything differs.
     """
     catalogue = all_mechanisms() if catalogue is None else catalogue
     for step in plan.steps:
         if step.mechanism not in catalogue:
             raise PlanMoved(f"the plan uses mechanism '{step.mechanism}', which is not installed here")
     try:
-        implied = make_plan(plan.policy, catalogue=catalogue)
+        implied = make_plan(plan.policy, catalogue=catalogue, profile=plan.profile)
     except PlanImpossible as error:
         raise PlanUnsound(str(error)) from error
     for name in Plan.model_fields.keys() - set(_OF_THE_MAKER):

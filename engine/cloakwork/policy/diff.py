@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 from cloakwork.guarantees import Guarantee
 from cloakwork.policy.explain import covered_columns, is_released
-from cloakwork.policy.model import AttributeRule, Limit, Policy
+from cloakwork.policy.model import AttributeRule, Limit, Policy, ProfileShare
 from cloakwork.quantities import Frozen, format_duration
 
 Verdict = Literal["tightened", "loosened", "changed"]
@@ -160,6 +160,19 @@ def _cost(limit: Limit | None) -> str | None:
     return None if limit is None else f"epsilon {limit.cost().epsilon:g}, delta {limit.delta:g}"
 
 
+def in_profile(old: Policy, new: Policy) -> Iterator[Change]:
+    """How the guarantee's budget is shared out; the guarantee is the same."""
+    before, after = (_share(policy.spec.profile) for policy in (old, new))
+    if before != after:
+        yield Change("spec.profile", "changed", before, after)
+
+
+def _share(share: ProfileShare | None) -> str | None:
+    if share is None:
+        return None
+    return f"epsilon {share.epsilon:g}, delta {share.delta:g}, {share.activities_per_case} activities a case"
+
+
 def in_exposures(old: Policy, new: Policy) -> Iterator[Change]:
     """A column more that stays uncovered is looser."""
     before, after = old.spec.expose, new.spec.expose
@@ -237,6 +250,7 @@ RULES: Final[tuple[Callable[[Policy, Policy], Iterator[Change]], ...]] = (
     in_attributes,
     in_exposures,
     in_budget,
+    in_profile,
     in_mechanisms,
     in_assumptions,
     in_output,

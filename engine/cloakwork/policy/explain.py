@@ -126,6 +126,9 @@ def _budget(policy: Policy) -> Iterator[str]:
     if budget.release is not None:
         yield f"One release: at most {in_words(budget.release, presence=presence)}."
     yield from _total(budget, presence=presence)
+    if (share := policy.spec.profile) is not None:
+        spent = f"epsilon {share.epsilon:g}" + (f", delta {share.delta:g}" if share.delta else "")
+        yield f"Noisy figures of the log, for planning: {spent}, which is part of what the guarantee allows."
 
 
 def _total(budget: Budget, *, presence: bool) -> Iterator[str]:

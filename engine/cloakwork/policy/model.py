@@ -167,6 +167,19 @@ class Total(Limit):
     local: Annotated[Limit | None, Field(description="Separate total for local differential privacy per value")] = None
 
 
+class ProfileShare(Frozen):
+    """What a DP profile of the log may cost: a part of what the guarantee of differential privacy allows."""
+
+    epsilon: Annotated[Number, Field(gt=0, description="Its part of the guarantee's epsilon")]
+    delta: Annotated[
+        Number,
+        Field(ge=0, lt=1, description="Its part of the guarantee's delta; without one no activities are selected"),
+    ] = 0.0
+    activities_per_case: Annotated[
+        Whole, Field(ge=1, description="How many activities of a case count when activities are selected")
+    ] = 8
+
+
 class Budget(Frozen):
     """What one release and all releases of the dataset may cost."""
 
@@ -284,6 +297,10 @@ class Spec(Frozen):
         tuple[Guarantee, ...], Field(min_length=1, description="What every release must guarantee, proved or measured")
     ]
     budget: Annotated[Budget, Field(description="What a release, and all of them, may cost")] = Budget()
+    profile: Annotated[
+        ProfileShare | None,
+        Field(description="Noisy figures of the log that planning may read, with their own part of the budget"),
+    ] = None
     mechanisms: Annotated[Mechanisms, Field(description="Which mechanisms may be used")] = Mechanisms()
     assume: Annotated[Assume, Field(description="Facts that are public anyway; printed with every claim")] = Assume()
     expose: Annotated[
@@ -362,6 +379,7 @@ KNOWN_MECHANISMS: Final = frozenset(
         "dfg/laplace",
         *(f"variants/{name}" for name in ("threshold", "prefix-tree", "sacofa", "amun", "libra")),
         *(f"variants/{name}" for name in ("travag", "ddpm", "markov")),
+        *(f"variants/{name}-published" for name in ("prefix-tree", "sacofa", "amun", "libra")),
         *(f"kanon/{name}" for name in ("pretsa", "best-first", "a-star", "optimal", "auto", "tlkc", "closeness")),
         *(f"timestamps/{name}" for name in ("laplace", "histogram")),
         *(f"attributes/{name}" for name in ("redact", "drop", "generalise", "pseudonymise")),

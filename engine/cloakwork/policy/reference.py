@@ -28,6 +28,7 @@ _TITLES: Final[Mapping[str, str]] = {
     "Budget": "`spec.budget`",
     "Limit": "`spec.budget.release`, `spec.budget.total.metric`, `spec.budget.total.local`",
     "Total": "`spec.budget.total`",
+    "ProfileShare": "`spec.profile`",
     "Mechanisms": "`spec.mechanisms`",
     "Assume": "`spec.assume`",
     "Window": "`spec.assume.window`",

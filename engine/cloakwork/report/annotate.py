@@ -16,7 +16,7 @@ from cloakwork.errors import LogError
 from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.log.io import Attribute, Extension, read_annotations
 from cloakwork.plan.model import Plan, Step
-from cloakwork.report.statement import Guaranteed, PrivacyStatement, predicate_digest
+from cloakwork.report.statement import Guaranteed, PrivacyStatement, UnprovenGoal, predicate_digest
 
 PRIVACY: Final = Extension(name="Privacy", prefix="privacy", uri="http://www.xes-standard.org/privacy.xesext")
 CLOAKWORK: Final = Extension(name="Cloakwork", prefix="cloakwork", uri="urn:cloakwork:xes:v1")
@@ -62,7 +62,16 @@ def stamp(plan: Plan, statement: PrivacyStatement) -> tuple[Attribute, ...]:
         )
         for number, column in enumerate(statement.exposed, start=1)
     ]
-    lists = {"privacy:anonymizations": anonymizers, "cloakwork:exposed": exposed, "cloakwork:guarantees": guarantees}
+    unproven = [
+        Attribute(f"cloakwork:unproven{number}", None, _not_given(item))
+        for number, item in enumerate(statement.unproven, start=1)
+    ]
+    lists = {
+        "cloakwork:UNPROVEN": unproven,
+        "privacy:anonymizations": anonymizers,
+        "cloakwork:exposed": exposed,
+        "cloakwork:guarantees": guarantees,
+    }
     return (
         *(Attribute(key, None, tuple(entries)) for key, entries in lists.items() if entries),
         _said("statement", predicate_digest(statement)),
@@ -144,6 +153,12 @@ def _parameters(claim: Guaranteed, statement: PrivacyStatement) -> tuple[Attribu
     ]
     kind, unit = _said("kind", claim.guarantee.kind), _said("unit", str(statement.unit))
     return (kind, unit, *written, _said("sentence", claim.sentence))
+
+
+def _not_given(item: UnprovenGoal) -> tuple[Attribute, ...]:
+    derived = "no bound" if item.cost.epsilon is None else f"epsilon {item.cost.epsilon!r}, delta {item.cost.delta!r}"
+    said = {"mechanism": item.mechanism, "sentence": item.sentence, "published": item.published, "derived": derived}
+    return tuple(_said(name, text) for name, text in (said | {"why": "; ".join(item.why)}).items())
 
 
 def _origin(statement: PrivacyStatement) -> tuple[Attribute, ...]:

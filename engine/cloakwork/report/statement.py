@@ -20,7 +20,7 @@ from cloakwork.budget import Cost, Currency
 from cloakwork.facts import Unit
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, LocalDP, MetricPrivacy
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.plan.model import Claim, Exposure, Plan
+from cloakwork.plan.model import Claim, Exposure, Plan, Unproven
 from cloakwork.plan.passes import totals
 from cloakwork.policy.model import Policy
 from cloakwork.quantities import Duration, Frozen, format_duration
@@ -77,6 +77,17 @@ class Guaranteed(Frozen):
     assumptions: Annotated[tuple[str, ...], Field(description="Public facts and circumstances that it rests on")] = ()
 
 
+class UnprovenGoal(Frozen):
+    """A guarantee that was asked for and is not given: the policy let an unproven mechanism run in its place."""
+
+    guarantee: Guarantee
+    mechanism: str
+    sentence: Annotated[str, Field(description="What is not guaranteed, in one plain sentence")]
+    published: Annotated[str, Field(description="What the literature claims for the mechanism")]
+    cost: Annotated[Price, Field(description="What can be derived for it; epsilon null where nothing bounds it")]
+    why: Annotated[tuple[str, ...], Field(description="Why the published claim is not derived, one sentence each")]
+
+
 class Spent(Frozen):
     """What this release takes from the dataset's budget in one currency; the total is what the policy declares.
 
@@ -104,13 +115,13 @@ class PolicyReference(Frozen):
 class PrivacyStatement(Frozen):
     """What a release claims about itself: the predicate of the signed statement, version 1."""
 
+    unproven: Annotated[
+        tuple[UnprovenGoal, ...], Field(description="UNPROVEN: guarantees asked for and not given, before all else")
+    ] = ()
     exposed: Annotated[tuple[ExposedColumn, ...], Field(description="Columns under no guarantee, first")]
     guarantees: tuple[Guaranteed, ...]
     unit: Annotated[Unit, Field(description="Whom the guarantees protect")]
     budget: tuple[Spent, ...]
-    unproven: Annotated[
-        tuple[str, ...], Field(description="Steps whose guarantee is only published; none is claimed")
-    ] = ()
     policy: PolicyReference
     engine: Annotated[str, Field(description="Version of Cloakwork")]
     release: Annotated[str, Field(description="Identity of the release in the ledger")]
@@ -160,11 +171,11 @@ def state(
 ) -> PrivacyStatement:
     """What a release of ``plan`` claims; ``issued`` is now unless given."""
     return PrivacyStatement(
+        unproven=tuple(_not_given(item) for item in plan.unproven),
         exposed=tuple(_exposed(exposure, plan) for exposure in plan.exposed),
         guarantees=tuple(_guaranteed(claim) for claim in plan.claims),
         unit=plan.facts.unit,
         budget=tuple(_spent(charge, plan.policy) for charge in plan.charges),
-        unproven=tuple(step.mechanism for step in plan.steps if step.proof == "published"),
         policy=_reference(plan),
         engine=plan.engine,
         release=release_id,
@@ -223,6 +234,17 @@ def _exposed(exposure: Exposure, plan: Plan) -> ExposedColumn:
     treatments = (item.treatment for item in plan.attributes if exposure.column in (item.column, item.attribute))
     says = in_plain_words(exposure.column, next(treatments, "keep"))
     return ExposedColumn(column=exposure.column, says=says, reason=exposure.reason)
+
+
+def _not_given(item: Unproven) -> UnprovenGoal:
+    return UnprovenGoal(
+        guarantee=item.guarantee,
+        mechanism=item.mechanism,
+        sentence=item.sentence(),
+        published=item.published,
+        cost=Price(epsilon=None) if item.cost is None else Price.of(item.cost),
+        why=item.why,
+    )
 
 
 def _guaranteed(claim: Claim) -> Guaranteed:

@@ -1,5 +1,6 @@
 """TraVaS: release the noisy counts of variants that reach a threshold."""
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Final, Literal
 
@@ -12,7 +13,7 @@ from cloakwork.budget import Cost
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.aggregates import CASES, VARIANT
-from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
+from cloakwork.mechanisms.base import Decision, Offer, Prediction, Refusal, Theorem
 from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.noise import Noise, drawn_sigma
 from cloakwork.privacy_event import (
@@ -99,6 +100,13 @@ class VariantThreshold(VariantRelease[ThresholdParams]):
     def event(self, params: ThresholdParams, facts: Facts) -> PrivacyEvent:
         """The noise on the counts, and the chance that a variant of one unit alone passes the threshold."""
         return threshold_event(params)
+
+    def predict(self, params: ThresholdParams, facts: Facts) -> Prediction:
+        """A count of ``tau`` passes with probability above 1/2, one less does not. E|DLap(b)| = 1 / sinh(1/b), which
+        truncation only lowers; a Gaussian's is sigma sqrt(2/pi)."""
+        gaussian = params.noise == "gaussian"
+        error = params.scale * math.sqrt(2 / math.pi) if gaussian else 1 / math.sinh(1 / params.scale)
+        return Prediction(least=params.tau, error=error)
 
     def decide(self, params: ThresholdParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Add noise to every count, keep those at or over ``tau``, forget the order in which they came."""

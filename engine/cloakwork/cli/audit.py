@@ -1,0 +1,115 @@
+"""``cloakwork audit``: does a mechanism keep its claim, as far as runs can tell?"""
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cloakwork.cli.options import json_option, progress
+from cloakwork.errors import OutputError
+
+if TYPE_CHECKING:
+    from cloakwork.audit.pairs import PairAudit
+
+EXCEEDED = 5
+
+
+@click.group()
+def audit() -> None:
+    """Test a mechanism's claim by running it many times."""
+
+
+@audit.command()
+@click.argument("mechanism")
+@click.option("--epsilon", type=float, default=1.0, show_default=True, help="The claim to test.")
+@click.option(
+    "--delta",
+    type=float,
+    default=1e-3,
+    show_default=True,
+    help="The claim's delta; times have none. Small ones cannot be told from 0 by few runs.",
+)
+@click.option(
+    "--runs", type=click.IntRange(min=10), default=1000, show_default=True, help="Runs on each log of each pair."
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Draw the bounds against the claim here (SVG).")
+@click.option("--quiet", is_flag=True, help="No progress on standard error.")
+@json_option
+@click.pass_context
+def dp(
+    ctx: click.Context,
+    mechanism: str,
+    epsilon: float,
+    delta: float,
+    runs: int,
+    out: Path | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Audit the differential privacy of MECHANISM on the worst neighbouring logs that we can name.
+
+    Runs it on made-up logs, never on yours, and shows how large epsilon must be, given what it put out. Exit code 5: the
+    claim is exceeded. An audit that passes proves nothing; how many runs see what, is in the documentation (audit).
+    """
+    from cloakwork.mechanisms.registry import catalogue
+    from cloakwork.progress import heard_by, silent
+    from cloakwork.testing import audit_mechanism
+
+    if mechanism not in catalogue():
+        raise click.UsageError(f"there is no mechanism '{mechanism}'; there are {', '.join(catalogue())}")
+    if not (0 < epsilon < math.inf and 0 <= delta < 1):
+        raise click.UsageError("epsilon must be above 0 and finite, delta at least 0 and below 1")
+    with heard_by(silent if quiet else progress):
+        found = audit_mechanism(mechanism, epsilon=epsilon, delta=delta, runs=runs)
+    if out is not None:
+        _draw(out, mechanism, epsilon, found)
+    passed = all(item.result.passed for item in found)
+    proof = catalogue()[mechanism].proof
+    if as_json:
+        document = {"mechanism": mechanism, "proof": proof, "epsilon": epsilon, "runs": runs, "passed": passed}
+        click.echo(json.dumps(document | {"pairs": [_told(item) for item in found]}, indent=2, ensure_ascii=False))
+    else:
+        _show(mechanism, proof, found)
+    if not passed:
+        click.echo(f"{mechanism}: audit failed: it does not keep epsilon {epsilon:g}", err=True)
+        ctx.exit(EXCEEDED)
+
+
+def _told(item: "PairAudit") -> dict[str, Any]:
+    result = item.result
+    return {
+        "pair": item.pair,
+        "figure": item.figure,
+        "event": result.event,
+        "epsilon_at_least": max(0.0, result.epsilon_lower_bound),
+        "delta": result.delta,
+        "passed": result.passed,
+        "hits": list(result.hits),
+        "counted": result.counted,
+        "direction": result.direction,
+    }
+
+
+def _show(mechanism: str, proof: str, found: "tuple[PairAudit, ...]") -> None:
+    click.echo(f"{mechanism} ({proof})")
+    for item in found:
+        result = item.result
+        seen = f"epsilon >= {result.epsilon_lower_bound:.3f}" if result.epsilon_lower_bound > 0 else "nothing seen"
+        verdict = "within the claim" if result.passed else "EXCEEDS the claim"
+        click.echo(f"  {item.pair}: {seen}, {verdict} of {result.claim:g} (delta {result.delta:g})")
+        click.echo(
+            f"    {item.figure}, {result.event}: {result.hits[0]} against {result.hits[1]} of {result.counted} runs"
+        )
+    click.echo("  wrong with probability at most 1e-6 over all pairs; passing is no proof")
+
+
+def _draw(out: Path, mechanism: str, epsilon: float, found: "tuple[PairAudit, ...]") -> None:
+    from cloakwork.audit.plot import audit_svg
+
+    title = f"{mechanism}: what runs on neighbouring logs show"
+    try:
+        out.write_text(audit_svg(title, epsilon, found), "utf-8")
+    except OSError as error:
+        raise OutputError(f"{out}: cannot be written: {error.strerror}") from error

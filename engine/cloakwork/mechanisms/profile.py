@@ -1,0 +1,208 @@
+"""A DP profile: noisy figures of a log, bought from the dataset's budget, that planning may read as facts.
+
+What planning may know of a log beside declared facts, it must pay for (``privacy.md`` 3.7). A profile holds
+
+- the number of cases;
+- how many cases are of which length, by public bins, and from these the quantiles;
+- how many cases the 1, 10 and 100 most frequent variants hold;
+- the alphabet, where the policy declares none and the profile has a delta: the activities that enough cases hold.
+
+**Theorem.** Let a unit own at most m cases, of each of which at most M activities count, drawn at random. One unit more or
+less changes the number of cases by at most m, the histogram of lengths by m in L1, each sum of the k largest variant counts
+by m (it is 1-Lipschitz in L1), so three of them by 3 m in L1, and the numbers of cases by activity by m M in L1. Discrete
+Laplace noise of scale (that bound) * s / w makes a group of weight w w/s-DP; epsilons add (basic composition; Dwork and
+Roth 2014, theorem 3.16). Of the activities only those present are counted, and one is told when its noisy count
+reaches tau, with m Pr[m + DLap >= tau] <= delta / M: a unit alone holds at most m M activities, so one of these is told
+with probability at most delta (partition selection as in ``variants/threshold``; Desfontaines et al. 2022).
+
+An empty log gives noise. It never aborts on data.
+"""
+
+import math
+from typing import Annotated, Final, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from pydantic import Field
+
+from cloakwork.accounting.calibrate import partition_threshold, smallest_scale, threshold_delta
+from cloakwork.accounting.exact import exactly, rounded_down, rounded_up
+from cloakwork.budget import Cost
+from cloakwork.errors import MechanismError
+from cloakwork.facts import Facts, Unit
+from cloakwork.guarantees import DifferentialPrivacy, Guarantee
+from cloakwork.log.eventlog import ACTIVITY, EventLog
+from cloakwork.log.variants import variants_of
+from cloakwork.noise import Noise, drawn_scale
+from cloakwork.policy.model import Policy, ProfileShare
+from cloakwork.privacy_event import Composed, DiscreteLaplace, EpsilonDelta, PrivacyEvent
+from cloakwork.quantities import Frozen, Number
+
+PROFILE_FORMAT: Final = "cloakwork/profile/v1"
+
+EDGES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+"""Upper ends of the public bins of lengths, in events; one bin more holds what is longer."""
+
+TOP: Final = (1, 10, 100)
+QUANTILES: Final = (0.5, 0.9, 0.95, 0.99)
+LONGEST_AT: Final = 0.95
+"""The quantile of lengths that stands in for an undeclared ``longest_case``: about one case of twenty is cut. Noise of 21
+bins hides what lies further out."""
+
+SELECTION: Final = 3
+"""How many times the epsilon of each other group the selection of activities gets: an activity that is not selected is
+lost to the release."""
+
+SURE: Final = 1e-3
+"""The noisy number of cases is raised so far that the true one is larger with at most this probability."""
+
+Scale = Annotated[Number, Field(gt=0)]
+
+
+class ProfileParams(Frozen):
+    """What is measured and through which noise; scales in cases. ``tau`` and ``selection_scale`` are None where no
+    alphabet is selected."""
+
+    unit: Unit
+    epsilon: Annotated[Number, Field(gt=0)]
+    delta: Annotated[Number, Field(ge=0, lt=1)]
+    activities_per_case: Annotated[int, Field(ge=1)]
+    count_scale: Scale
+    length_scale: Scale
+    top_scale: Scale
+    selection_scale: Scale | None = None
+    tau: Annotated[int, Field(ge=1)] | None = None
+
+    def event(self) -> PrivacyEvent:
+        """The noise actually drawn."""
+        m, per_case = self.unit.max_cases, self.activities_per_case
+        events: list[PrivacyEvent] = [
+            DiscreteLaplace(scale=self.count_scale, sensitivity=m),
+            DiscreteLaplace(scale=self.length_scale, sensitivity=m),
+            DiscreteLaplace(scale=self.top_scale, sensitivity=m * len(TOP)),
+        ]
+        if self.selection_scale is not None and self.tau is not None:
+            one = threshold_delta(self.selection_scale, self.tau, m)
+            leak = min(1.0, rounded_up(per_case * exactly(one)))
+            events.append(DiscreteLaplace(scale=self.selection_scale, sensitivity=m * per_case))
+            events.append(EpsilonDelta(epsilon=0.0, delta=leak))
+        return Composed(events=tuple(events))
+
+
+class ProfileFigures(Frozen):
+    """The noisy figures. ``lengths``: quantile to length in events, None where it lies beyond the bins; ``top``: how many
+    cases the so many most frequent variants hold; ``alphabet``: None where it was not selected."""
+
+    cases: int
+    lengths: dict[str, int | None]
+    top: dict[str, int]
+    alphabet: tuple[str, ...] | None = None
+
+
+class Profile(Frozen):
+    """A profile as a file: figures, the noise they came through, and the ledger's release that paid for them."""
+
+    format: Literal["cloakwork/profile/v1"] = PROFILE_FORMAT
+    engine: str
+    dataset: str
+    release: Annotated[str, Field(description="Identity of the profile's release in the ledger")]
+    ledger_entry: str
+    params: ProfileParams
+    figures: ProfileFigures
+
+    def cost(self) -> Cost:
+        """What was charged for it."""
+        return Cost(epsilon=self.params.epsilon, delta=self.params.delta)
+
+    def facts(self, declared: Facts) -> Facts:
+        """The declared facts, and what the profile adds where nothing is declared."""
+        margin = math.ceil(self.params.count_scale * math.log(1 / SURE))
+        found = {
+            "alphabet": self.figures.alphabet or None,
+            "longest_case": self.figures.lengths.get(str(LONGEST_AT)),
+            "units_at_most": max(1, self.figures.cases + margin),
+        }
+        added = {name: value for name, value in found.items() if value is not None and getattr(declared, name) is None}
+        return declared.model_copy(update={**added, "measured": tuple(sorted(added))})
+
+
+def profile_params(policy: Policy) -> ProfileParams:
+    """The noise for the policy's share. Raises MechanismError where the policy has none, or no noise meets it."""
+    share, unit = policy.spec.profile, policy.spec.unit
+    if share is None:
+        raise MechanismError("profile", "the policy sets no spec.profile, so there is no budget for one")
+    if not any(_bears(goal, share) for goal in policy.goals()):
+        raise MechanismError(
+            "profile",
+            "no guarantee of differential privacy with unbounded neighbours has more to spend than spec.profile",
+        )
+    m, per_case = unit.max_cases, share.activities_per_case
+    selects = policy.spec.assume.alphabet is None and share.delta > 0
+    groups = [(m, 1), (m, 1), (m * len(TOP), 1), *([(m * per_case, SELECTION)] if selects else [])]
+
+    def events(scale: float) -> PrivacyEvent:
+        drawn = (
+            DiscreteLaplace(scale=drawn_scale(width * scale / weight), sensitivity=width) for width, weight in groups
+        )
+        return Composed(events=tuple(drawn))
+
+    scale = smallest_scale(events, Cost(epsilon=share.epsilon))
+    scales = [drawn_scale(width * scale / weight) for width, weight in groups]
+    tau = partition_threshold(scales[3], rounded_down(exactly(share.delta) / per_case), m) if selects else None
+    return ProfileParams(
+        unit=unit,
+        epsilon=share.epsilon,
+        delta=share.delta if selects else 0.0,
+        activities_per_case=per_case,
+        count_scale=scales[0],
+        length_scale=scales[1],
+        top_scale=scales[2],
+        selection_scale=scales[3] if selects else None,
+        tau=tau,
+    )
+
+
+def _bears(goal: Guarantee, share: ProfileShare) -> bool:
+    """Whether a guarantee can pay for the profile out of its own budget."""
+    if not isinstance(goal, DifferentialPrivacy) or goal.neighbours != "unbounded":
+        return False
+    return goal.epsilon > share.epsilon and goal.delta >= share.delta
+
+
+def measure_profile(params: ProfileParams, log: EventLog, noise: Noise) -> ProfileFigures:
+    """The noisy figures of ``log``, which has been bounded: units hold at most ``max_cases`` cases, none is empty."""
+    lengths = np.diff(log.offsets)
+    cases = noise.laplace_counts(np.array([log.cases.height], np.int64), params.count_scale)
+    binned = np.bincount(np.searchsorted(EDGES, lengths), minlength=len(EDGES) + 1).astype(np.int64)
+    largest = np.sort(variants_of(log).counts)[::-1]
+    top = np.array([largest[:most].sum() for most in TOP], np.int64)
+    return ProfileFigures(
+        cases=max(0, int(cases[0])),
+        lengths=_quantiles(noise.laplace_counts(binned, params.length_scale)),
+        top={
+            str(most): max(0, int(held))
+            for most, held in zip(TOP, noise.laplace_counts(top, params.top_scale), strict=True)
+        },
+        alphabet=_alphabet(params, log, noise),
+    )
+
+
+def _quantiles(binned: NDArray[np.int64]) -> dict[str, int | None]:
+    """The least bin's end up to which a share of the noisy cases lies; negative counts stay, as they balance the others."""
+    reached = np.cumsum(binned)
+    ends: list[int | None] = [*EDGES, None]
+    if reached[-1] <= 0:
+        return dict.fromkeys(map(str, QUANTILES))
+    return {str(share): ends[int(np.argmax(reached >= share * reached[-1]))] for share in QUANTILES}
+
+
+def _alphabet(params: ProfileParams, log: EventLog, noise: Noise) -> tuple[str, ...] | None:
+    """The activities whose noisy number of cases reaches the threshold, by name."""
+    if params.selection_scale is None or params.tau is None:
+        return None
+    held = pl.DataFrame({"case": log.case_of, "activity": log.events[ACTIVITY]}).unique()
+    drawn = held[noise.permutation(held.height)].group_by("case", maintain_order=True).head(params.activities_per_case)
+    counted = drawn.group_by("activity").agg(pl.len().alias("cases"))
+    noisy = noise.laplace_counts(counted["cases"].to_numpy().astype(np.int64), params.selection_scale)
+    return tuple(sorted(counted["activity"].filter(pl.Series(noisy >= params.tau, dtype=pl.Boolean)).to_list()))

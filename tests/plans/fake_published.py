@@ -1,0 +1,43 @@
+"""A made-up mechanism of the literature: it releases every variant's count as it is, and claims epsilon."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import polars as pl
+from pydantic import BaseModel, JsonValue
+
+from cloakwork.facts import Facts
+from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.mechanisms.base import Decision, Offer, Proof, Theorem
+from cloakwork.mechanisms.variants.family import NoOptions, VariantRelease
+from cloakwork.noise import Noise
+from cloakwork.privacy_event import Composed, DiscreteLaplace, NonPrivate, PrivacyEvent
+
+
+class FakeParams(BaseModel):
+    """``published``: the epsilon that the paper claims."""
+
+    published: float
+
+
+class FakePublished(VariantRelease[FakeParams]):
+    """Releases raw counts and calls it private."""
+
+    name: ClassVar[str] = "variants/fake-published"
+    summary: ClassVar[str] = "Raw counts under a claim."
+    proof: ClassVar[Proof] = "published"
+    theorem: ClassVar[Theorem] = Theorem("is epsilon-DP", "Nobody 1999")
+    Params = FakeParams
+
+    def meet(self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]) -> Offer[FakeParams]:
+        """Whatever was asked for."""
+        NoOptions.model_validate(options)
+        return Offer(FakeParams(published=goal.epsilon), f"the paper claims epsilon {goal.epsilon:g}")
+
+    def event(self, params: FakeParams, facts: Facts) -> PrivacyEvent:
+        """Nothing bounds it."""
+        return Composed(events=(DiscreteLaplace(scale=1.0), NonPrivate(reason="raw counts are released")))
+
+    def decide(self, params: FakeParams, summary: pl.DataFrame, noise: Noise) -> Decision:
+        """All of them."""
+        return Decision(summary)

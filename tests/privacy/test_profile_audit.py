@@ -1,0 +1,102 @@
+"""Statistical audit of the DP profile on its worst neighbours, and broken twins that the same audit finds."""
+
+from collections.abc import Callable, Hashable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from cloakwork.audit.dp_audit import AuditResult, empirical_epsilon
+from cloakwork.log.eventlog import EventLog
+from cloakwork.mechanisms.profile import ProfileParams, measure_profile, profile_params
+from cloakwork.noise import drawn_scale, secret
+from cloakwork.policy.model import Policy
+from contracts.sample_logs import log_of
+from plans.conftest import DP, policy_of
+
+RUNS = 450
+EPSILON, DELTA = 1.0, 1e-2
+BASE = [["a", "b"]] * 60
+
+
+def params_for(**share: object) -> ProfileParams:
+    guarantee = DP | {"epsilon": 2.0, "delta": 0.1}
+    spec = {
+        "profile": {"epsilon": EPSILON, "delta": DELTA, "activities_per_case": 2} | share,
+        "guarantees": [guarantee],
+    }
+    policy: Policy = policy_of(**spec)
+    return profile_params(policy)
+
+
+def audit(a: EventLog, b: EventLog, params: ProfileParams) -> AuditResult:
+    """The outcome adds up, group by group, how far the figures speak for one case more."""
+
+    def outcomes(log: EventLog) -> Callable[[int], NDArray[np.float64]]:
+        def run(runs: int) -> NDArray[np.float64]:
+            return np.array([told(log) for _ in range(runs)])
+
+        return run
+
+    def told(log: EventLog) -> float:
+        found = measure_profile(params, log, secret())
+        near = [np.clip(found.cases - 60.5, -0.5, 0.5) / params.count_scale]
+        near += [np.clip(held - 60.5, -0.5, 0.5) / params.top_scale for held in found.top.values()]
+        return float(sum(near))
+
+    return empirical_epsilon(outcomes(a), outcomes(b), runs=RUNS, delta=params.delta, claim=EPSILON)
+
+
+def selected(a: EventLog, b: EventLog, params: ProfileParams) -> AuditResult:
+    """The outcome is the alphabet."""
+
+    def outcomes(log: EventLog) -> Callable[[int], list[Hashable]]:
+        return lambda runs: [measure_profile(params, log, secret()).alphabet for _ in range(runs)]
+
+    return empirical_epsilon(outcomes(a), outcomes(b), runs=RUNS, delta=params.delta, claim=EPSILON)
+
+
+MORE, BARE = log_of([*BASE, ["a", "b"]]), log_of(BASE)
+OWN = log_of([*BASE, ["x", "y"]])
+
+
+def test_one_case_more_is_covered() -> None:
+    assert audit(MORE, BARE, params_for()).passed
+
+
+def test_a_twelfth_of_the_noise_is_found() -> None:
+    params = params_for()
+    scales = {name: drawn_scale(getattr(params, name) / 12) for name in ("count_scale", "length_scale", "top_scale")}
+    assert not audit(MORE, BARE, params.model_copy(update=scales)).passed
+
+
+def test_activities_of_one_case_alone_are_covered_by_delta() -> None:
+    assert selected(OWN, BARE, params_for()).passed
+
+
+def test_a_missing_threshold_is_found() -> None:
+    assert not selected(OWN, BARE, params_for().model_copy(update={"tau": 1})).passed
+
+
+class Recorder:
+    """A door that writes down the scales that pass it."""
+
+    def __init__(self) -> None:
+        self.scales: list[float] = []
+        self.door = secret()
+
+    def laplace_counts(self, counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+        self.scales.append(drawn_scale(scale))
+        return self.door.laplace_counts(counts, scale)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.door, name)
+
+
+@pytest.mark.parametrize("delta", [0.0, DELTA])
+def test_every_scale_drawn_is_charged_and_the_reverse(delta: float) -> None:
+    params, door = params_for(delta=delta), Recorder()
+    measure_profile(params, OWN, door)  # type: ignore[arg-type]  # the rest of the door is handed on
+    event = params.event()
+    charged = [part.scale for part in event.events if part.kind == "discrete-laplace"]  # type: ignore[union-attr]
+    assert sorted(door.scales) == sorted(charged)
