@@ -92,7 +92,10 @@ class Prepared:
 
 
 def prepare(name: str, *, options: Mapping[str, Any] | None = None, **params: Any) -> Prepared:
-    """The mechanism ``name`` with ``params`` and ``options`` as ``run_mechanism`` reads them. Raises MechanismError where it refuses."""
+    """The mechanism ``name``, ``params`` and ``options`` as ``run_mechanism`` reads them.
+
+    Raises MechanismError where it refuses.
+    """
     if name not in catalogue():
         raise MechanismError(name, f"there is no such mechanism; there are {', '.join(catalogue())}")
     mechanism = catalogue()[name]
