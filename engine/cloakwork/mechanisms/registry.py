@@ -22,6 +22,8 @@ OURS: Final[Mapping[str, str]] = {
     "kanon/tlkc": "cloakwork.mechanisms.kanon.tlkc:Tlkc",
     "kanon/closeness": "cloakwork.mechanisms.kanon.closeness:Closeness",
     "variants/threshold": "cloakwork.mechanisms.variants.threshold:VariantThreshold",
+    "variants/prefix-tree": "cloakwork.mechanisms.variants.prefix_tree:PrefixTree",
+    "variants/sacofa": "cloakwork.mechanisms.variants.sacofa:Sacofa",
     "timestamps/laplace": "cloakwork.mechanisms.timestamps.laplace:TimestampLaplace",
     "attributes/redact": "cloakwork.mechanisms.attributes.redact:Redact",
 }
