@@ -57,10 +57,9 @@ class TreeOptions(Frozen):
     prefixes: Annotated[int, Field(ge=1, le=100_000)] = 5_000
 
 
-class TreeParams(Frozen):
-    """``shape``: levels and the scale (sigma) of their noise, in cases; ``thresholds``: least noisy count kept, by stage.
+class NoisyTree(Frozen):
+    """``shape``: levels and the scale (sigma) of their noise, in cases; ``alphabet``: the public activities, if declared.
 
-    ``alphabet``: the public activities; None: only prefixes that occur are counted, and the thresholds hide single ones.
     ``max_cases``: cases of one unit. ``prefixes``: most prefixes kept a level. ``most_cases``: most cases released.
     ``epsilon`` and ``delta`` are the target that the noise was found for.
     """
@@ -70,10 +69,27 @@ class TreeParams(Frozen):
     max_cases: Annotated[int, Field(ge=1)] = 1
     alphabet: tuple[str, ...] | None = None
     noise: NoiseKind
-    shape: tuple[Stage, ...]
-    thresholds: tuple[Annotated[int, Field(ge=1)], ...]
+    shape: Annotated[tuple[Stage, ...], Field(min_length=1)]
     prefixes: Annotated[int, Field(ge=1)] = 5_000
     most_cases: Annotated[int, Field(ge=1)] | None = None
+
+    @property
+    def length(self) -> int:
+        """Events of a case that are counted."""
+        return sum(stage.levels for stage in self.shape) - 1
+
+    def growth(self, letters: int) -> Growth:
+        """How the tree grows over so many activities."""
+        return Growth(self.shape, self.noise, letters, self.prefixes, every=self.alphabet is not None)
+
+
+class TreeParams(NoisyTree):
+    """``thresholds``: least noisy count that is kept, in cases, by stage.
+
+    Without an ``alphabet`` only prefixes that occur are counted, and the thresholds hide those of a single unit.
+    """
+
+    thresholds: tuple[Annotated[int, Field(ge=1)], ...]
 
 
 class PrefixTree(VariantRelease[TreeParams]):
@@ -109,7 +125,11 @@ class PrefixTree(VariantRelease[TreeParams]):
         if facts.alphabet is None and not goal.delta:
             return Refusal("needs", "without a delta all activities must be public", ("facts.alphabet",))
         params = calibrated(goal, facts, chosen, noise)
-        if params.alphabet is None and chosen.threshold is not None and chosen.threshold < (tau := max(params.thresholds)):
+        if (
+            params.alphabet is None
+            and chosen.threshold is not None
+            and chosen.threshold < (tau := max(params.thresholds))
+        ):
             least = f"without declared activities a threshold under {tau} would give single cases away"
             return Refusal("misconfigured", least)
         return Offer(params, _why(params))
@@ -121,21 +141,19 @@ class PrefixTree(VariantRelease[TreeParams]):
     def decide(self, params: TreeParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Grow the tree on noisy counts, and make the counts of its leaves agree."""
         labels = params.alphabet if params.alphabet is not None else labels_of(summary)
-        growth = growth_of(params, len(labels))
         thresholds = np.repeat(params.thresholds, [stage.levels for stage in params.shape])
 
         def keep(candidates: Candidates) -> NDArray[np.bool_]:
             return np.asarray(candidates.noisy >= thresholds[candidates.depth])
 
-        levels = grow(Courses.of(summary, labels), growth, keep, noise)
+        levels = grow(Courses.of(summary, labels), params.growth(len(labels)), keep, noise)
         table = released(levels, labels, params.most_cases, noise)
         return Decision(table, figures(summary, table, sum(len(level.symbol) for level in levels)))
 
 
 def _why(params: TreeParams) -> str:
     every = "every extension" if params.alphabet is not None else "the extensions that occur"
-    length = sum(stage.levels for stage in params.shape) - 1
-    return f"counts prefixes of up to {length} events, {every} with noise, and keeps the frequent ones"
+    return f"counts prefixes of up to {params.length} events, {every} with noise, and keeps the frequent ones"
 
 
 def figures(summary: pl.DataFrame, table: pl.DataFrame, prefixes: int) -> dict[str, JsonValue]:
@@ -154,23 +172,14 @@ def labels_of(summary: pl.DataFrame) -> tuple[str, ...]:
     return tuple(summary[VARIANT].explode(empty_as_null=False).drop_nulls().unique().sort())
 
 
-def growth_of(params: TreeParams, letters: int) -> Growth:
-    """How the tree of these parameters grows."""
-    return Growth(params.shape, params.noise, letters, params.prefixes, every=params.alphabet is not None)
-
-
 def event_of(params: TreeParams) -> PrivacyEvent:
     """What the noisy counts of the tree cost."""
     noise = cost_of(params.shape, params.noise, params.max_cases)
     if params.alphabet is not None:
         return noise
-    return Composed(events=(noise, EpsilonDelta(epsilon=0.0, delta=_leak(params.shape, params.thresholds, params))))
-
-
-def _leak(shape: tuple[Stage, ...], thresholds: tuple[int, ...], params: TreeParams) -> float:
-    """The largest chance, over the levels, that prefixes of one unit alone pass the threshold."""
-    m = params.max_cases
-    return max(m * tail(stage.scale, tau - m, params.noise) for stage, tau in zip(shape, thresholds, strict=True))
+    m, pairs = params.max_cases, zip(params.shape, params.thresholds, strict=True)
+    leak = max(m * tail(stage.scale, tau - m, params.noise) for stage, tau in pairs)
+    return Composed(events=(noise, EpsilonDelta(epsilon=0.0, delta=leak)))
 
 
 def calibrated(goal: DifferentialPrivacy, facts: Facts, chosen: TreeOptions, noise: NoiseKind) -> TreeParams:
@@ -190,7 +199,7 @@ def calibrated(goal: DifferentialPrivacy, facts: Facts, chosen: TreeOptions, noi
         shape=shape,
         thresholds=tuple(max(tau if least else 1, chosen.threshold or 1) for tau in found),
         prefixes=chosen.prefixes,
-        most_cases=facts.units_at_most * m if facts.units_at_most is not None else None,
+        most_cases=most_cases_of(facts),
     )
 
 
@@ -218,6 +227,11 @@ def noise_of(goal: DifferentialPrivacy, chosen: TreeOptions) -> NoiseKind | Refu
 def alphabet_of(facts: Facts) -> tuple[str, ...] | None:
     """The declared activities, each once."""
     return tuple(dict.fromkeys(facts.alphabet)) if facts.alphabet is not None else None
+
+
+def most_cases_of(facts: Facts) -> int | None:
+    """How many cases there can be, as far as declared."""
+    return facts.units_at_most * facts.unit.max_cases if facts.units_at_most is not None else None
 
 
 def length_of(facts: Facts, chosen: TreeOptions) -> int:

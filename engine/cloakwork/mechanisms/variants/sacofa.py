@@ -13,13 +13,13 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
 from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.mechanisms.variants.prefix_tree import (
+    FAKES,
+    NoisyTree,
     TreeOptions,
-    TreeParams,
     alphabet_of,
-    event_of,
     figures,
-    growth_of,
     length_of,
+    most_cases_of,
     noise_of,
     shape_for,
 )
@@ -38,16 +38,16 @@ from cloakwork.mechanisms.variants.tree import (
     stages,
 )
 from cloakwork.noise import Noise
-from cloakwork.privacy_event import Composed, PrivacyEvent
-from cloakwork.quantities import Frozen, Number
-
-FAKES_HARMLESS: Final = 1.0
-"""Extensions that nobody took and a kept prefix may get on average, were all of them harmless."""
+from cloakwork.privacy_event import PrivacyEvent
+from cloakwork.quantities import Number
 
 FAKES_HARMFUL: Final = 0.1
-"""The same, were all of them harmful."""
+"""Harmful extensions that nobody took and a kept prefix may get on average."""
 
-UNSEEN_STEPS: Final = 0.05
+LIKELIEST: Final = 0.5
+"""Chance, at most, that one harmless extension passes that nobody took, however few of them there are."""
+
+UNSEEN_STEPS: Final = 0.02
 """Of the steps that nobody takes, how many may pass for steps of the process, on average."""
 
 MOST_BROKEN: Final = 3
@@ -70,18 +70,18 @@ class SacofaOptions(TreeOptions):
     score: Literal["binary", "bounded-count"] = "bounded-count"
 
 
-class SacofaParams(Frozen):
-    """``tree``: the prefix tree, its thresholds being those of harmless extensions; ``harmful``: those of the others, by stage.
+class SacofaParams(NoisyTree):
+    """``rules``: as the policy states them; None: measured by noisy counts of ``steps`` (so many a case, with their scale).
 
-    ``rules``: as the policy states them; None: measured, by noise of ``steps`` (so many counts a case, and its scale in cases),
-    a step being one of the process from ``least_steps`` cases on.
+    ``least_steps``: noisy count from which on a step is one of the process. ``harmless`` and ``harmful``: least noisy count
+    that is kept, in cases; None: found level by level from how many of each kind the kept prefixes have.
     """
 
-    tree: TreeParams
     rules: tuple[Rule, ...] | None = None
     steps: Stage | None = None
     least_steps: Annotated[int, Field(ge=1)] = 1
-    harmful: tuple[Annotated[int, Field(ge=1)], ...]
+    harmless: Annotated[int, Field(ge=1)] | None = None
+    harmful: Annotated[int, Field(ge=1)] | None = None
     most_harmful: Annotated[int, Field(ge=0)]
     score: Literal["binary", "bounded-count"]
 
@@ -117,7 +117,9 @@ class Sacofa(VariantRelease[SacofaParams]):
             return noise
         if facts.alphabet is None:
             return Refusal("needs", "rules are about activities, which must be public", ("facts.alphabet",))
-        named = {label for one, _, other in chosen.rules for label in (one, other)} if chosen.rules != "measured" else set()
+        named = (
+            {label for one, _, other in chosen.rules for label in (one, other)} if chosen.rules != "measured" else set()
+        )
         if strange := sorted(named - set(facts.alphabet)):
             return Refusal("misconfigured", f"option rules: '{strange[0]}' is not among the declared activities")
         params = calibrated(goal, facts, chosen, noise)
@@ -127,92 +129,83 @@ class Sacofa(VariantRelease[SacofaParams]):
 
     def event(self, params: SacofaParams, facts: Facts) -> PrivacyEvent:
         """The noise of all levels, and of the steps."""
-        tree = event_of(params.tree)
-        if params.steps is None:
-            return tree
-        return Composed(events=(tree, cost_of((params.steps,), params.tree.noise, params.tree.max_cases)))
+        shape = params.shape if params.steps is None else (*params.shape, params.steps)
+        return cost_of(shape, params.noise, params.max_cases)
 
     def decide(self, params: SacofaParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Measure the rules unless they are stated, grow the tree by them, and make the counts of its leaves agree."""
-        tree, labels = params.tree, params.tree.alphabet or ()
+        labels = params.alphabet or ()
         courses = Courses.of(summary, labels)
-        rules = _rules(params, courses, noise)
-        levels = grow(courses, growth_of(tree, len(labels)), _keep(params, rules, noise), noise)
-        table = released(levels, labels, tree.most_cases, noise)
+        keeper = Keeper(params, _rules(params, courses, noise), noise)
+        levels = grow(courses, params.growth(len(labels)), keeper, noise)
+        table = released(levels, labels, params.most_cases, noise)
         return Decision(table, figures(summary, table, sum(len(level.symbol) for level in levels)))
 
 
 def _rules(params: SacofaParams, courses: Courses, noise: Noise) -> RuleBook:
     """The rules as stated, or by noisy counts of steps."""
-    labels = params.tree.alphabet or ()
+    labels = params.alphabet or ()
     if params.steps is None:
         return RuleBook.of(params.rules or (), labels)
-    counts = steps_of(courses, params.steps.levels - 1, len(labels))
-    noisy = counts + drawn(params.tree.noise, params.steps.scale, counts.size, noise).reshape(counts.shape)
+    counts = steps_of(courses, params.length, len(labels))
+    noisy = counts + drawn(params.noise, params.steps.scale, counts.size, noise).reshape(counts.shape)
     return RuleBook.of_steps(noisy >= params.least_steps)
-
-
-def _keep(params: SacofaParams, rules: RuleBook, noise: Noise) -> "Keeper":
-    return Keeper(params, rules, noise)
 
 
 class Keeper:
     """Which candidates of a level stay, judged by noisy counts, rules and fresh randomness."""
 
     def __init__(self, params: SacofaParams, rules: RuleBook, noise: Noise) -> None:
-        levels = [stage.levels for stage in params.tree.shape]
         self._params, self._rules, self._noise = params, rules, noise
-        self._harmless, self._harmful = np.repeat(params.tree.thresholds, levels), np.repeat(params.harmful, levels)
+        self._scales = tuple(params.growth(0).scales())
 
     def __call__(self, candidates: Candidates) -> NDArray[np.bool_]:
         """Harmless ones from their threshold on, and a choice of the harmful ones from theirs on."""
-        broken, depth = self._rules.broken(candidates), candidates.depth
-        kept = np.asarray((broken == 0) & (candidates.noisy >= self._harmless[depth]))
-        frequent = np.flatnonzero((broken > 0) & (candidates.noisy >= self._harmful[depth]))
-        kept[frequent[self._chosen(broken[frequent])]] = True
+        broken = self._rules.broken(candidates)
+        kept = self._frequent(candidates, broken == 0, self._params.harmless, FAKES)
+        harmful = np.flatnonzero(self._frequent(candidates, broken > 0, self._params.harmful, FAKES_HARMFUL))
+        kept[harmful[self._chosen(broken[harmful])]] = True
         return kept
+
+    def _frequent(
+        self, candidates: Candidates, among: NDArray[np.bool_], asked: int | None, fakes: float
+    ) -> NDArray[np.bool_]:
+        """Those of the candidates ``among`` that reach the threshold ``asked``, or else one that lets ``fakes`` a prefix pass."""
+        allowed = min(LIKELIEST, fakes * len(candidates.paths) / max(1, int(among.sum())))
+        threshold = asked or least_reached(self._scales[candidates.depth], allowed, self._params.noise)
+        return np.asarray(among & (candidates.noisy >= threshold))
 
     def _chosen(self, broken: Codes) -> Codes:
         """At most ``most_harmful`` of the harmful ones, drawn one after another with weight exp(-score)."""
         if len(broken) <= self._params.most_harmful:
             return np.arange(len(broken))
-        cost = np.minimum(broken, MOST_BROKEN if self._params.score == "bounded-count" else 1)
+        score = np.minimum(broken, MOST_BROKEN if self._params.score == "bounded-count" else 1)
         uniform = (self._noise.uniform(np.full(len(broken), 1 << 53)) + 0.5) / (1 << 53)
-        # The largest of scores plus independent Gumbel noise are draws by the exponential mechanism without replacement.
-        ranked = np.argsort(cost + np.log(-np.log(uniform)), kind="stable")
-        return ranked[: self._params.most_harmful]
+        # The smallest of scores plus independent Gumbel noise are draws by the exponential mechanism without replacement.
+        return np.argsort(score + np.log(-np.log(uniform)), kind="stable")[: self._params.most_harmful]
 
 
 def calibrated(goal: DifferentialPrivacy, facts: Facts, chosen: SacofaOptions, noise: NoiseKind) -> SacofaParams:
     """The least noise on the tree, and in proportion on the steps, that costs at most the goal's (epsilon, delta)."""
-    m, alphabet, measured = facts.unit.max_cases, alphabet_of(facts), chosen.rules == "measured"
-    levels = length_of(facts, chosen) + 1
+    m, measured, levels = facts.unit.max_cases, chosen.rules == "measured", length_of(facts, chosen) + 1
     ratio = (1 - chosen.share) / chosen.share
     steps = (Stage(levels=levels, scale=ratio**0.5 if noise == "gaussian" else ratio),) if measured else ()
     found = shape_for(goal, (*stages(levels, chosen.split), *steps), noise, m)
-    shape, counted = (found[:-1], found[-1]) if measured else (found, None)
-    wide = len(alphabet or ()) + 1
-
-    def thresholds(asked: int | None, fakes: float) -> tuple[int, ...]:
-        return tuple(asked or least_reached(stage.scale, fakes / wide, noise) for stage in shape)
-
-    tree = TreeParams(
+    counted = found[-1] if measured else None
+    return SacofaParams(
         epsilon=goal.epsilon,
         delta=goal.delta,
         max_cases=m,
-        alphabet=alphabet,
+        alphabet=alphabet_of(facts),
         noise=noise,
-        shape=shape,
-        thresholds=thresholds(chosen.threshold, FAKES_HARMLESS),
+        shape=found[:-1] if measured else found,
         prefixes=chosen.prefixes,
-        most_cases=facts.units_at_most * m if facts.units_at_most is not None else None,
-    )
-    return SacofaParams(
-        tree=tree,
+        most_cases=most_cases_of(facts),
         rules=None if chosen.rules == "measured" else chosen.rules,
         steps=counted,
         least_steps=least_reached(counted.scale, UNSEEN_STEPS, noise) if counted else 1,
-        harmful=thresholds(chosen.harmful_threshold, FAKES_HARMFUL),
+        harmless=chosen.threshold,
+        harmful=chosen.harmful_threshold,
         most_harmful=chosen.most_harmful,
         score=chosen.score,
     )

@@ -179,7 +179,9 @@ def grow(courses: Courses, growth: Growth, keep: Keep, noise: Noise) -> list[Lev
         symbol = courses.after(rows, depth, end)
         last = depth == depth_of_tree
         real = np.flatnonzero(symbol == end) if last else np.arange(len(rows))
-        keys, counts = _counted(at[real] * (end + 1) + symbol[real], courses.cases[rows[real]], len(paths), last, growth)
+        keys, counts = _counted(
+            at[real] * (end + 1) + symbol[real], courses.cases[rows[real]], len(paths), last, growth
+        )
         noisy = counts + drawn(growth.noise, scale, len(keys), noise)
         candidates = Candidates(paths, keys // (end + 1), keys % (end + 1), noisy, depth)
         level, kept = _kept(candidates, keep(candidates), growth)
