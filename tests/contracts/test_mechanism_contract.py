@@ -13,6 +13,8 @@ from cloakwork.mechanisms.kanon.optimal import Optimal
 from cloakwork.mechanisms.kanon.pretsa import Pretsa
 from cloakwork.mechanisms.kanon.tlkc import Tlkc
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
+from cloakwork.mechanisms.variants.prefix_tree import PrefixTree
+from cloakwork.mechanisms.variants.sacofa import Sacofa
 from cloakwork.mechanisms.variants.threshold import VariantThreshold
 from contracts.mechanism_contract import MechanismContract
 from contracts.sample_logs import RESOURCE
@@ -104,3 +106,24 @@ class TestVariantThreshold(MechanismContract):
         DifferentialPrivacy(kind="differential-privacy", epsilon=20, delta=1e-1, over=(CONTROL_FLOW,)),
     )
     facts = Facts(unit=Unit(attribute="case:row", max_cases=2))
+
+
+class TestPrefixTree(MechanismContract):
+    mechanism = PrefixTree()
+    goals = (
+        DifferentialPrivacy(kind="differential-privacy", epsilon=1, delta=1e-3, over=(CONTROL_FLOW,)),
+        DifferentialPrivacy(kind="differential-privacy", epsilon=20, over=(CONTROL_FLOW,)),
+    )
+    facts = Facts(unit=Unit(attribute="case:row", max_cases=2), alphabet=("a", "b", "c", "e"), longest_case=5)
+
+
+class TestPrefixTreeOfUndeclaredActivities(MechanismContract):
+    mechanism = PrefixTree()
+    goals = TestVariantThreshold.goals
+    facts = Facts(unit=Unit(attribute="case:row", max_cases=2))
+
+
+class TestSacofa(MechanismContract):
+    mechanism = Sacofa()
+    goals = TestPrefixTree.goals
+    facts = TestPrefixTree.facts

@@ -148,8 +148,12 @@ def _rules(params: SacofaParams, courses: Courses, noise: Noise) -> RuleBook:
     if params.steps is None:
         return RuleBook.of(params.rules or (), labels)
     counts = steps_of(courses, params.length, len(labels))
-    noisy = counts + drawn(params.noise, params.steps.scale, counts.size, noise).reshape(counts.shape)
-    return RuleBook.of_steps(noisy >= params.least_steps)
+    return RuleBook.of_steps(noisy_steps(counts, params.steps.scale, params.noise, noise) >= params.least_steps)
+
+
+def noisy_steps(counts: Codes, scale: float, kind: NoiseKind, noise: Noise) -> Codes:
+    """How many cases take each step, with noise on every one, taken or not."""
+    return counts + drawn(kind, scale, counts.size, noise).reshape(counts.shape)
 
 
 class Keeper:
