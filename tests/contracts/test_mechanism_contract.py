@@ -14,6 +14,7 @@ from cloakwork.mechanisms.kanon.pretsa import Pretsa
 from cloakwork.mechanisms.kanon.tlkc import Tlkc
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.mechanisms.variants.prefix_tree import PrefixTree
+from cloakwork.mechanisms.variants.published_trees import PublishedPrefixTree, PublishedSacofa
 from cloakwork.mechanisms.variants.sacofa import Sacofa
 from cloakwork.mechanisms.variants.threshold import VariantThreshold
 from contracts.mechanism_contract import MechanismContract
@@ -127,3 +128,13 @@ class TestSacofa(MechanismContract):
     mechanism = Sacofa()
     goals = TestPrefixTree.goals
     facts = TestPrefixTree.facts
+
+
+class TestPublishedPrefixTree(MechanismContract):
+    mechanism = PublishedPrefixTree()
+    goals = TestPrefixTree.goals
+
+
+class TestPublishedSacofa(MechanismContract):
+    mechanism = PublishedSacofa()
+    goals = TestPrefixTree.goals

@@ -24,6 +24,8 @@ OURS: Final[Mapping[str, str]] = {
     "variants/threshold": "cloakwork.mechanisms.variants.threshold:VariantThreshold",
     "variants/prefix-tree": "cloakwork.mechanisms.variants.prefix_tree:PrefixTree",
     "variants/sacofa": "cloakwork.mechanisms.variants.sacofa:Sacofa",
+    "variants/prefix-tree-published": "cloakwork.mechanisms.variants.published_trees:PublishedPrefixTree",
+    "variants/sacofa-published": "cloakwork.mechanisms.variants.published_trees:PublishedSacofa",
     "timestamps/laplace": "cloakwork.mechanisms.timestamps.laplace:TimestampLaplace",
     "attributes/redact": "cloakwork.mechanisms.attributes.redact:Redact",
 }

@@ -1,7 +1,7 @@
 """Prefix tree: grow prefixes level by level on noisy counts; release those that end."""
 
-import math
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Annotated, ClassVar, Final, Literal
 
 import numpy as np
@@ -124,7 +124,7 @@ class PrefixTree(VariantRelease[TreeParams]):
         if isinstance(noise, Refusal):
             return noise
         if facts.alphabet is None and not goal.delta:
-            return Refusal("needs", "without a delta all activities must be public", ("facts.alphabet",))
+            return Refusal("needs", "without a delta all activities must be public", ("assume.alphabet",))
         params = calibrated(goal, facts, chosen, noise)
         if (
             params.alphabet is None
@@ -204,6 +204,7 @@ def calibrated(goal: DifferentialPrivacy, facts: Facts, chosen: TreeOptions, noi
     )
 
 
+@lru_cache(maxsize=256)
 def shape_for(
     goal: DifferentialPrivacy, shape: tuple[Stage, ...], noise: NoiseKind, max_cases: int, spare: float = 0.0
 ) -> tuple[Stage, ...]:
@@ -211,20 +212,11 @@ def shape_for(
     from cloakwork.accounting.calibrate import smallest_scale
 
     beside = (EpsilonDelta(epsilon=0.0, delta=spare),) if spare else ()
-    # Searching in units of about the right size spares the accountant most of its work.
-    unit = max_cases * rough_scale(goal, shape, noise)
     scale = smallest_scale(
-        lambda scale: Composed(events=(cost_of(scaled(shape, scale * unit, noise), noise, max_cases), *beside)),
+        lambda scale: Composed(events=(cost_of(scaled(shape, scale, noise), noise, max_cases), *beside)),
         Cost(epsilon=goal.epsilon, delta=goal.delta),
     )
-    return scaled(shape, scale * unit, noise)
-
-
-def rough_scale(goal: DifferentialPrivacy, shape: tuple[Stage, ...], noise: NoiseKind) -> float:
-    """About the scale that counts moved by 1 need, by the plain formulas of both kinds of noise."""
-    if noise == "laplace":
-        return sum(stage.levels / stage.scale for stage in shape) / goal.epsilon
-    return math.sqrt(sum(2 * stage.levels / stage.scale**2 for stage in shape) * math.log(1 / goal.delta)) / goal.epsilon
+    return scaled(shape, scale, noise)
 
 
 def noise_of(goal: DifferentialPrivacy, chosen: TreeOptions) -> NoiseKind | Refusal:

@@ -116,7 +116,7 @@ class Sacofa(VariantRelease[SacofaParams]):
         if isinstance(noise, Refusal):
             return noise
         if facts.alphabet is None:
-            return Refusal("needs", "rules are about activities, which must be public", ("facts.alphabet",))
+            return Refusal("needs", "rules are about activities, which must be public", ("assume.alphabet",))
         named = (
             {label for one, _, other in chosen.rules for label in (one, other)} if chosen.rules != "measured" else set()
         )
