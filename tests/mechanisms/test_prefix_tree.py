@@ -1,5 +1,7 @@
 """The prefix tree: what it counts, keeps and releases, and what it refuses."""
 
+from itertools import pairwise
+
 import numpy as np
 import polars as pl
 import pytest
@@ -123,7 +125,9 @@ def test_shares_are_whole_and_on_average_exact():
     first = Level(np.array([0, 0]), np.array([0, 1]), np.array([6, 4]), none, none)
     second = Level(np.array([0]), np.array([1]), np.array([5]), np.array([0, 1]), np.array([10, 3]))
     third = Level(none, none, none, np.array([0]), np.array([2]))
-    tables = [dict(zip(*_columns(released([first, second, third], "ab", None, secret())), strict=True)) for _ in range(600)]
+    tables = [
+        dict(zip(*_columns(released([first, second, third], "ab", None, secret())), strict=True)) for _ in range(600)
+    ]
     for table in tables:
         # Six begin with a: four end there, two go on to b; the noisy counts below a are 10 and 5.
         assert table == {("a",): 4, ("a", "b"): 2, ("b",): 4}
@@ -163,7 +167,9 @@ def test_cases_of_one_unit_that_part_cost_no_more_than_those_that_stay_together(
         assert delta_at(parted, epsilon) <= delta_at(together, epsilon) * (1 + 1e-6) + 1e-12
 
 
-@pytest.mark.parametrize(("noise", "scale"), [("gaussian", 0.6), ("gaussian", 20.0), ("laplace", 0.6), ("laplace", 20.0)])
+@pytest.mark.parametrize(
+    ("noise", "scale"), [("gaussian", 0.6), ("gaussian", 20.0), ("laplace", 0.6), ("laplace", 20.0)]
+)
 def test_tails_are_bounded_from_above(noise, scale):
     x = np.arange(-2_000, 2_001)
     mass = np.exp(-(x**2) / (2 * scale**2)) if noise == "gaussian" else np.exp(-np.abs(x) / scale)
@@ -181,7 +187,7 @@ def test_stages_cover_all_levels_with_less_and_less_noise():
     assert stages(7, "uniform") == (Stage(levels=7, scale=1.0),)
     found = stages(7, "geometric")
     assert [stage.levels for stage in found] == [2, 2, 2, 1]
-    assert [round(a.scale / b.scale, 6) for a, b in zip(found, found[1:], strict=False)] == [round(2 ** (1 / 3), 6)] * 3
+    assert [round(a.scale / b.scale, 6) for a, b in pairwise(found)] == [round(2 ** (1 / 3), 6)] * 3
 
 
 @pytest.mark.parametrize(

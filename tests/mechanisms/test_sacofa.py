@@ -108,7 +108,9 @@ def test_measured_rules_without_noise_to_speak_of_give_the_log_back():
 
 def test_so_many_harmful_ones_are_kept_and_those_that_break_less_likelier():
     params = offered(rules=[["b", "never follows", "a"]], harmful_threshold=1, most_harmful=1, threshold=1).params
-    book = RuleBook.of([("b", "never follows", "a"), ("c", "never follows", "a"), ("c", "never directly follows", "a")], "abc")
+    book = RuleBook.of(
+        [("b", "never follows", "a"), ("c", "never follows", "a"), ("c", "never directly follows", "a")], "abc"
+    )
     chosen = {B: 0, C: 0}
     for seed in range(400):
         kept = Keeper(params, book, reproducible(seed))(candidates([(A,)], [-5, 9, 9, -5]))
