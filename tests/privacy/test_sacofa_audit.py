@@ -73,7 +73,7 @@ def audit(given: SacofaParams, runs: int) -> AuditResult:
 
 def test_a_case_of_full_length_is_covered() -> None:
     """Tree and steps together; and the audit is sharp enough to find a fifth of epsilon."""
-    result = audit(params(share=0.5), 25_000)
+    result = audit(params(share=0.5), 15_000)
     assert result.passed, result
     assert result.epsilon_lower_bound > EPSILON / 5, result
 
@@ -84,7 +84,7 @@ def test_steps_at_the_noise_of_one_are_found() -> None:
     assert given.steps is not None
     one = Stage(levels=given.steps.levels, scale=given.steps.scale / 10**0.5)
     broken = given.model_copy(update={"steps": one})
-    assert not audit(broken, 25_000).passed
+    assert not audit(broken, 15_000).passed
     assert cost(SACOFA.event(broken, FACTS), DELTA).epsilon > EPSILON
 
 

@@ -30,7 +30,7 @@ from cloakwork.mechanisms.variants.tree import (
     tail,
 )
 from cloakwork.noise import Noise
-from cloakwork.privacy_event import Composed, EpsilonDelta, PrivacyEvent
+from cloakwork.privacy_event import Composed, EpsilonDelta, NonPrivate, PrivacyEvent
 from cloakwork.quantities import Frozen, Number
 
 USUAL_LENGTH: Final = 20
@@ -180,6 +180,8 @@ def event_of(params: TreeParams) -> PrivacyEvent:
         return noise
     m, pairs = params.max_cases, zip(params.shape, params.thresholds, strict=True)
     leak = max(m * tail(stage.scale, tau - m, params.noise) for stage, tau in pairs)
+    if leak >= 1:
+        return NonPrivate(reason="the thresholds hide no prefix of one unit alone")
     return Composed(events=(noise, EpsilonDelta(epsilon=0.0, delta=leak)))
 
 
