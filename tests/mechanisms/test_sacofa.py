@@ -144,9 +144,9 @@ def test_the_steps_are_charged_beside_the_levels():
     [
         (Facts(), {}, "must be public"),
         (FACTS, {"rules": [["x", "never follows", "a"]]}, "'x' is not among"),
-        (FACTS, {"rules": [["a", "sometimes follows", "b"]]}, "rules"),
+        (FACTS, {"rules": [["a", "sometimes follows", "b"]]}, "a relation being always follows"),
         (FACTS, {"rules": []}, "rules"),
-        (FACTS, {"rules": "release"}, "rules"),
+        (FACTS, {"rules": "release"}, "must be 'measured' or a list"),
         (FACTS, {"share": 1}, "share"),
     ],
 )

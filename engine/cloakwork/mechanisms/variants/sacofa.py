@@ -1,12 +1,12 @@
 """SaCoFa: a prefix tree that asks less of extensions that keep the rules of the process than of those that break them."""
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, field_validator
 
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
@@ -23,7 +23,7 @@ from cloakwork.mechanisms.variants.prefix_tree import (
     noise_of,
     shape_for,
 )
-from cloakwork.mechanisms.variants.rules import Rule, RuleBook, steps_of
+from cloakwork.mechanisms.variants.rules import Relation, Rule, RuleBook, steps_of
 from cloakwork.mechanisms.variants.tree import (
     Candidates,
     Codes,
@@ -68,6 +68,19 @@ class SacofaOptions(TreeOptions):
     harmful_threshold: Annotated[int, Field(ge=1)] | None = None
     most_harmful: Annotated[int, Field(ge=0, le=100_000)] = 100
     score: Literal["binary", "bounded-count"] = "bounded-count"
+
+    @field_validator("rules", mode="before")
+    @classmethod
+    def _readable(cls, rules: Any) -> Any:
+        listed = isinstance(rules, list | tuple) and all(
+            isinstance(rule, list | tuple) and len(rule) == 3 and rule[1] in get_args(Relation) for rule in rules
+        )
+        if not listed and rules != "measured":
+            relations = ", ".join(get_args(Relation))
+            raise ValueError(
+                f"must be 'measured' or a list of [activity, relation, activity], a relation being {relations}"
+            )
+        return rules
 
 
 class SacofaParams(NoisyTree):
