@@ -17,6 +17,9 @@ from cloakwork.mechanisms.variants.amun import VariantAmun
 from cloakwork.mechanisms.variants.amun_published import VariantAmunPublished
 from cloakwork.mechanisms.variants.libra import VariantLibra
 from cloakwork.mechanisms.variants.libra_published import VariantLibraPublished
+from cloakwork.mechanisms.variants.prefix_tree import PrefixTree
+from cloakwork.mechanisms.variants.published_trees import PublishedPrefixTree, PublishedSacofa
+from cloakwork.mechanisms.variants.sacofa import Sacofa
 from cloakwork.mechanisms.variants.threshold import VariantThreshold
 from contracts.mechanism_contract import MechanismContract
 from contracts.sample_logs import RESOURCE
@@ -130,3 +133,34 @@ class TestVariantLibra(MechanismContract):
 class TestVariantLibraPublished(MechanismContract):
     mechanism = VariantLibraPublished()
     goals = TestVariantThreshold.goals
+
+
+class TestPrefixTree(MechanismContract):
+    mechanism = PrefixTree()
+    goals = (
+        DifferentialPrivacy(kind="differential-privacy", epsilon=1, delta=1e-3, over=(CONTROL_FLOW,)),
+        DifferentialPrivacy(kind="differential-privacy", epsilon=20, over=(CONTROL_FLOW,)),
+    )
+    facts = Facts(unit=Unit(attribute="case:row", max_cases=2), alphabet=("a", "b", "c", "e"), longest_case=5)
+
+
+class TestPrefixTreeOfUndeclaredActivities(MechanismContract):
+    mechanism = PrefixTree()
+    goals = TestVariantThreshold.goals
+    facts = Facts(unit=Unit(attribute="case:row", max_cases=2))
+
+
+class TestSacofa(MechanismContract):
+    mechanism = Sacofa()
+    goals = TestPrefixTree.goals
+    facts = TestPrefixTree.facts
+
+
+class TestPublishedPrefixTree(MechanismContract):
+    mechanism = PublishedPrefixTree()
+    goals = TestPrefixTree.goals
+
+
+class TestPublishedSacofa(MechanismContract):
+    mechanism = PublishedSacofa()
+    goals = TestPrefixTree.goals

@@ -98,6 +98,7 @@ def log() -> EventLog:
 
 
 FACTS = Facts(
+    alphabet=("a", "b", "c"),
     longest_case=5,
     longest_gap=parse_duration("2d"),
     window=Window.model_validate({"start": DAY, "end": "2024-03-01T00:00:00Z"}),
@@ -118,6 +119,13 @@ FLOW = DifferentialPrivacy(kind="differential-privacy", epsilon=0.7, delta=1e-6,
         ("variants/amun", FLOW, {"variants": [["a", "b", "c"], ["d"]]}),
         ("variants/libra", FLOW, {}),
         ("variants/libra", FLOW, {"noise": "gaussian", "rate": 0.5}),
+        ("variants/prefix-tree", FLOW, {}),
+        (
+            "variants/prefix-tree",
+            DifferentialPrivacy(kind="differential-privacy", epsilon=0.7, over=("control-flow",)),
+            {},
+        ),
+        ("variants/sacofa", FLOW, {}),
         ("timestamps/laplace", MetricPrivacy(kind="metric-privacy", epsilon=0.7, shift=parse_duration("10m")), {}),
         (
             "timestamps/laplace",

@@ -26,6 +26,10 @@ OURS: Final[Mapping[str, str]] = {
     "variants/libra": "cloakwork.mechanisms.variants.libra:VariantLibra",
     "variants/amun-published": "cloakwork.mechanisms.variants.amun_published:VariantAmunPublished",
     "variants/libra-published": "cloakwork.mechanisms.variants.libra_published:VariantLibraPublished",
+    "variants/prefix-tree": "cloakwork.mechanisms.variants.prefix_tree:PrefixTree",
+    "variants/sacofa": "cloakwork.mechanisms.variants.sacofa:Sacofa",
+    "variants/prefix-tree-published": "cloakwork.mechanisms.variants.published_trees:PublishedPrefixTree",
+    "variants/sacofa-published": "cloakwork.mechanisms.variants.published_trees:PublishedSacofa",
     "timestamps/laplace": "cloakwork.mechanisms.timestamps.laplace:TimestampLaplace",
     "attributes/redact": "cloakwork.mechanisms.attributes.redact:Redact",
 }

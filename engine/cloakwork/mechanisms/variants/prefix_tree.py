@@ -1,0 +1,246 @@
+"""Prefix tree: grow prefixes level by level on noisy counts; release those that end."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Annotated, ClassVar, Final, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from pydantic import Field, JsonValue
+
+from cloakwork.budget import Cost
+from cloakwork.facts import Facts
+from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.mechanisms.aggregates import CASES, VARIANT
+from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
+from cloakwork.mechanisms.variants.family import VariantRelease
+from cloakwork.mechanisms.variants.tree import (
+    Candidates,
+    Courses,
+    Growth,
+    NoiseKind,
+    Stage,
+    cost_of,
+    grow,
+    least_reached,
+    released,
+    scaled,
+    stages,
+    tail,
+)
+from cloakwork.noise import Noise
+from cloakwork.privacy_event import Composed, EpsilonDelta, NonPrivate, PrivacyEvent
+from cloakwork.quantities import Frozen, Number
+
+USUAL_LENGTH: Final = 20
+"""Events of a case that are counted where no ``longest_case`` is declared."""
+
+FAKES: Final = 0.5
+"""Extensions nobody took that a kept prefix may get on average; from 1 on, prefixes nobody took would multiply."""
+
+SHARE_OF_DELTA: Final = 0.1
+"""Of delta, spent on prefixes that only one unit has, where no activities are declared."""
+
+
+class TreeOptions(Frozen):
+    """What a policy may set, all of it public.
+
+    ``length``: events of a case that are counted; longer cases are cut, and the more, the more noise on every count.
+    ``threshold``: least noisy count that is kept, in cases. ``split``: whether longer prefixes get less noise.
+    ``prefixes``: most prefixes kept of one length. ``noise``: Gaussian unless delta is 0.
+    """
+
+    length: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    noise: NoiseKind | None = None
+    split: Literal["uniform", "geometric"] = "uniform"
+    threshold: Annotated[int, Field(ge=1)] | None = None
+    prefixes: Annotated[int, Field(ge=1, le=100_000)] = 5_000
+
+
+class NoisyTree(Frozen):
+    """``shape``: levels and the scale (sigma) of their noise, in cases; ``alphabet``: the public activities, if declared.
+
+    ``max_cases``: cases of one unit. ``prefixes``: most prefixes kept a level. ``most_cases``: most cases released.
+    ``epsilon`` and ``delta`` are the target that the noise was found for.
+    """
+
+    epsilon: Annotated[Number, Field(gt=0)]
+    delta: Annotated[Number, Field(ge=0, lt=1)]
+    max_cases: Annotated[int, Field(ge=1)] = 1
+    alphabet: tuple[str, ...] | None = None
+    noise: NoiseKind
+    shape: Annotated[tuple[Stage, ...], Field(min_length=1)]
+    prefixes: Annotated[int, Field(ge=1)] = 5_000
+    most_cases: Annotated[int, Field(ge=1)] | None = None
+
+    @property
+    def length(self) -> int:
+        """Events of a case that are counted."""
+        return sum(stage.levels for stage in self.shape) - 1
+
+    def growth(self, letters: int) -> Growth:
+        """How the tree grows over so many activities."""
+        return Growth(self.shape, self.noise, letters, self.prefixes, every=self.alphabet is not None)
+
+
+class TreeParams(NoisyTree):
+    """``thresholds``: least noisy count that is kept, in cases, by stage.
+
+    Without an ``alphabet`` only prefixes that occur are counted, and the thresholds hide those of a single unit.
+    """
+
+    thresholds: tuple[Annotated[int, Field(ge=1)], ...]
+
+
+class PrefixTree(VariantRelease[TreeParams]):
+    """Count how many cases begin with each kept prefix extended by one activity, or end there; add noise; keep the frequent.
+
+    Over declared activities every extension is counted, whether it occurs or not, so thresholds only cut noise. Where
+    none are declared only extensions that occur are counted, and a threshold hides those of a single unit at the price of
+    some delta: no course is then released that nobody took. A case touches one count a level, so all levels compose.
+    An empty log gives an empty release or one made of noise; nothing aborts on data, and at most ``prefixes`` are kept a level.
+    """
+
+    name: ClassVar[str] = "variants/prefix-tree"
+    summary: ClassVar[str] = "Releases variants along a noisy prefix tree (the benchmark of Mannhardt et al.)."
+    theorem: ClassVar[Theorem] = Theorem(
+        "A case of at most N events touches one count by 1 on each of N + 1 levels (N prefixes and its END); a unit of m "
+        "cases moves these by m at most. Fresh discrete noise on every extension of the kept prefixes over a public alphabet "
+        "is thus N + 1 adaptively composed measurements of sensitivity m. Where only extensions that occur are counted, "
+        "the first prefixes that one unit alone has, at most m, pass the threshold with probability at most "
+        "m Pr[m + noise >= tau]: that delta is added once, since what lies below them shows only if they pass.",
+        "Mannhardt et al. 2019, algorithm 1 (with levels composed); Korolova et al. 2009, theorem 1 (the threshold); "
+        "Canonne, Kamath and Steinke 2020 (the noise)",
+    )
+    Params = TreeParams
+
+    def meet(
+        self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
+    ) -> Offer[TreeParams] | Refusal:
+        """The least noise for the declared length, and thresholds that let little but real prefixes pass."""
+        chosen = TreeOptions.model_validate(options)
+        noise = noise_of(goal, chosen)
+        if isinstance(noise, Refusal):
+            return noise
+        if facts.alphabet is None and not goal.delta:
+            return Refusal("needs", "without a delta all activities must be public", ("assume.alphabet",))
+        params = calibrated(goal, facts, chosen, noise)
+        if (
+            params.alphabet is None
+            and chosen.threshold is not None
+            and chosen.threshold < (tau := max(params.thresholds))
+        ):
+            least = f"without declared activities a threshold under {tau} would give single cases away"
+            return Refusal("misconfigured", least)
+        return Offer(params, _why(params))
+
+    def event(self, params: TreeParams, facts: Facts) -> PrivacyEvent:
+        """The noise of all levels, and the chance that a prefix of one unit alone passes the threshold."""
+        return event_of(params)
+
+    def decide(self, params: TreeParams, summary: pl.DataFrame, noise: Noise) -> Decision:
+        """Grow the tree on noisy counts, and make the counts of its leaves agree."""
+        labels = params.alphabet if params.alphabet is not None else labels_of(summary)
+        thresholds = np.repeat(params.thresholds, [stage.levels for stage in params.shape])
+
+        def keep(candidates: Candidates) -> NDArray[np.bool_]:
+            return np.asarray(candidates.noisy >= thresholds[candidates.depth])
+
+        levels = grow(Courses.of(summary, labels), params.growth(len(labels)), keep, noise)
+        table = released(levels, labels, params.most_cases, noise)
+        return Decision(table, figures(summary, table, sum(len(level.symbol) for level in levels)))
+
+
+def _why(params: TreeParams) -> str:
+    every = "every extension" if params.alphabet is not None else "the extensions that occur"
+    return f"counts prefixes of up to {params.length} events, {every} with noise, and keeps the frequent ones"
+
+
+def figures(summary: pl.DataFrame, table: pl.DataFrame, prefixes: int) -> dict[str, JsonValue]:
+    """What the internal report says of a tree."""
+    return {
+        "variants in the log": summary.height,
+        "variants released": table.height,
+        "cases in the log": int(summary[CASES].sum()),
+        "cases released": int(table[CASES].sum()),
+        "prefixes kept": prefixes,
+    }
+
+
+def labels_of(summary: pl.DataFrame) -> tuple[str, ...]:
+    """The labels that a variant histogram holds: raw, so only for what hides which there are."""
+    return tuple(summary[VARIANT].explode(empty_as_null=False).drop_nulls().unique().sort())
+
+
+def event_of(params: TreeParams) -> PrivacyEvent:
+    """What the noisy counts of the tree cost."""
+    noise = cost_of(params.shape, params.noise, params.max_cases)
+    if params.alphabet is not None:
+        return noise
+    m, pairs = params.max_cases, zip(params.shape, params.thresholds, strict=True)
+    leak = max(m * tail(stage.scale, tau - m, params.noise) for stage, tau in pairs)
+    if leak >= 1:
+        return NonPrivate(reason="the thresholds hide no prefix of one unit alone")
+    return Composed(events=(noise, EpsilonDelta(epsilon=0.0, delta=leak)))
+
+
+def calibrated(goal: DifferentialPrivacy, facts: Facts, chosen: TreeOptions, noise: NoiseKind) -> TreeParams:
+    """The least noise that costs at most the goal's (epsilon, delta), with its thresholds."""
+    m, alphabet = facts.unit.max_cases, alphabet_of(facts)
+    spare = 0.0 if alphabet is not None else goal.delta * SHARE_OF_DELTA
+    shape = shape_for(goal, stages(length_of(facts, chosen) + 1, chosen.split), noise, m, spare)
+    least = alphabet is None or chosen.threshold is None
+    allowed = spare / m if alphabet is None else FAKES / (len(alphabet) + 1)
+    found = [least_reached(stage.scale, allowed, noise) + (m if alphabet is None else 0) for stage in shape]
+    return TreeParams(
+        epsilon=goal.epsilon,
+        delta=goal.delta,
+        max_cases=m,
+        alphabet=alphabet,
+        noise=noise,
+        shape=shape,
+        thresholds=tuple(max(tau if least else 1, chosen.threshold or 1) for tau in found),
+        prefixes=chosen.prefixes,
+        most_cases=most_cases_of(facts),
+    )
+
+
+@lru_cache(maxsize=256)
+def shape_for(
+    goal: DifferentialPrivacy, shape: tuple[Stage, ...], noise: NoiseKind, max_cases: int, spare: float = 0.0
+) -> tuple[Stage, ...]:
+    """The stages at the least noise whose cost, and ``spare`` of delta beside it, is at most the goal's."""
+    from cloakwork.accounting.calibrate import smallest_scale
+
+    beside = (EpsilonDelta(epsilon=0.0, delta=spare),) if spare else ()
+    scale = smallest_scale(
+        lambda scale: Composed(events=(cost_of(scaled(shape, scale, noise), noise, max_cases), *beside)),
+        Cost(epsilon=goal.epsilon, delta=goal.delta),
+    )
+    return scaled(shape, scale, noise)
+
+
+def noise_of(goal: DifferentialPrivacy, chosen: TreeOptions) -> NoiseKind | Refusal:
+    """Gaussian noise where delta allows it, unless the policy says else."""
+    if chosen.noise == "gaussian" and not goal.delta:
+        return Refusal("misconfigured", "Gaussian noise needs a delta above 0")
+    return chosen.noise or ("gaussian" if goal.delta else "laplace")
+
+
+def alphabet_of(facts: Facts) -> tuple[str, ...] | None:
+    """The declared activities, each once."""
+    return tuple(dict.fromkeys(facts.alphabet)) if facts.alphabet is not None else None
+
+
+def most_cases_of(facts: Facts) -> int | None:
+    """How many cases there can be, as far as declared."""
+    return facts.units_at_most * facts.unit.max_cases if facts.units_at_most is not None else None
+
+
+def length_of(facts: Facts, chosen: TreeOptions) -> int:
+    """Events of a case that are counted: as the policy says, at most the longest case that there can be."""
+    declared = facts.longest_case
+    if chosen.length is None:
+        return declared if declared is not None else USUAL_LENGTH
+    return chosen.length if declared is None else min(chosen.length, declared)

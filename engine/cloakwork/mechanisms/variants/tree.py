@@ -1,0 +1,302 @@
+"""A noisy prefix tree: grown level by level on charged counts, then turned into variants whose counts agree.
+
+Both halves are kept apart: ``grow`` is all that reads the log, and reads it only through noise; ``released`` works on the
+noisy tree alone. A course is a case's sequence of activities, coded by its place in the alphabet; END marks that a case
+ends there and has the code after the last activity's.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from pydantic import Field
+
+from cloakwork.mechanisms.aggregates import CASES, VARIANT
+from cloakwork.mechanisms.variants.family import NOTHING, variant_table
+from cloakwork.noise import Noise, drawn_scale, drawn_sigma
+from cloakwork.privacy_event import Composed, DiscreteGaussian, DiscreteLaplace, PrivacyEvent, Repeated
+from cloakwork.progress import say
+from cloakwork.quantities import Frozen, Number
+
+Codes = NDArray[np.int64]
+NoiseKind = Literal["gaussian", "laplace"]
+
+MOST_EVENTS: Final = 50_000_000
+"""Events of one release; a tree of more is scaled down, so that noise alone cannot fill the memory."""
+
+_LARGEST_NOISE: Final = 1 << 60
+
+
+class Stage(Frozen):
+    """Consecutive levels of the tree that share their noise: ``levels`` of them, at ``scale`` (or sigma) in cases."""
+
+    levels: Annotated[int, Field(ge=1)]
+    scale: Annotated[Number, Field(gt=0)]
+
+
+def stages(levels: int, split: Literal["uniform", "geometric"]) -> tuple[Stage, ...]:
+    """``levels`` levels in stages of relative scale 1 and less.
+
+    ``geometric``: up to four stages of about as many levels, each with 2**(-1/3) times the noise of the one before it, since
+    counts get smaller as prefixes get longer (Cormode, Procopiuc, Srivastava, Shen and Yu 2012, section 4.2).
+    """
+    parts = 1 if split == "uniform" else min(4, levels)
+    sizes = [levels // parts + (1 if part < levels % parts else 0) for part in range(parts)]
+    return tuple(Stage(levels=size, scale=2 ** (-part / 3)) for part, size in enumerate(sizes))
+
+
+def scaled(shape: Sequence[Stage], scale: float, noise: NoiseKind) -> tuple[Stage, ...]:
+    """The stages with their relative scales times ``scale``, as they are really drawn."""
+    drawn = drawn_sigma if noise == "gaussian" else drawn_scale
+    return tuple(Stage(levels=stage.levels, scale=drawn(scale * stage.scale)) for stage in shape)
+
+
+def cost_of(shape: Sequence[Stage], noise: NoiseKind, max_cases: int) -> PrivacyEvent:
+    """One noisy count a level, moved by ``max_cases``: a case touches one count of each level at most."""
+    return Composed(events=tuple(Repeated(times=stage.levels, event=_one(stage, noise, max_cases)) for stage in shape))
+
+
+def _one(stage: Stage, noise: NoiseKind, max_cases: int) -> PrivacyEvent:
+    if noise == "gaussian":
+        return DiscreteGaussian(sigma=stage.scale, sensitivity=max_cases)
+    return DiscreteLaplace(scale=stage.scale, sensitivity=max_cases)
+
+
+def tail(scale: float, at_least: int, noise: NoiseKind) -> float:
+    """An upper bound on Pr[noise >= at_least] for ``at_least`` of 1 or more.
+
+    Gaussian: at most that of the continuous one from ``at_least - 1`` on (Canonne, Kamath and Steinke 2020, proposition 25).
+    Laplace: e**(-j/b) / (1 + e**(-1/b)).
+    """
+    if noise == "gaussian":
+        return min(1.0, math.erfc((at_least - 1) / (scale * math.sqrt(2))) / 2 * (1 + 1e-12))
+    return min(1.0, math.exp(-at_least / scale) / (1 + math.exp(-1 / scale)) * (1 + 1e-12))
+
+
+def least_reached(scale: float, probability: float, noise: NoiseKind) -> int:
+    """The least integer, 1 or more, that noise reaches with at most ``probability`` (in (0, 1)) by the bound of ``tail``."""
+    low, high = 0, 1
+    while tail(scale, high, noise) > probability:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if tail(scale, middle, noise) <= probability else (middle, high)
+    return high
+
+
+@dataclass(frozen=True, slots=True)
+class Courses:
+    """Variants as codes: ``codes`` one after another, ``offsets`` (variants + 1), and ``cases`` of each; all int64."""
+
+    codes: Codes
+    offsets: Codes
+    cases: Codes
+
+    @classmethod
+    def of(cls, summary: pl.DataFrame, alphabet: Sequence[str]) -> "Courses":
+        """The rows of a variant histogram; labels outside of ``alphabet`` are passed over, courses without any left out."""
+        rows = summary.with_row_index("row").explode(VARIANT, empty_as_null=False)
+        labels = rows[VARIANT].cast(pl.Enum(list(alphabet)), strict=False)
+        known = labels.is_not_null().to_numpy()
+        owner = rows["row"].to_numpy()[known].astype(np.int64)
+        kept, lengths = np.unique(owner, return_counts=True)
+        cases = summary[CASES].to_numpy()[kept].astype(np.int64)
+        codes = labels.drop_nulls().to_physical().to_numpy().astype(np.int64)
+        return cls(codes, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), cases)
+
+    def after(self, rows: Codes, depth: int, end: int) -> Codes:
+        """What follows the first ``depth`` events of each of ``rows``, all of them that long: an activity, or ``end``."""
+        lengths = self.offsets[rows + 1] - self.offsets[rows]
+        place = np.minimum(self.offsets[rows] + depth, len(self.codes) - 1)
+        return np.where(lengths > depth, self.codes[place], end)
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What was kept of one level; ``parent`` and ``leaf_parent`` are rows of the prefixes kept one level above.
+
+    A prefix goes on with ``symbol``; a leaf is the END of its parent. ``noisy`` and ``leaf_noisy`` are their noisy counts.
+    """
+
+    parent: Codes
+    symbol: Codes
+    noisy: Codes
+    leaf_parent: Codes
+    leaf_noisy: Codes
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Extensions of the kept prefixes with their noisy counts, all of one level.
+
+    ``paths`` (prefixes, depth): the kept prefixes; ``parent`` the row there and ``symbol`` the code that a candidate appends.
+    """
+
+    paths: Codes
+    parent: Codes
+    symbol: Codes
+    noisy: Codes
+    depth: int
+
+
+Keep = Callable[[Candidates], NDArray[np.bool_]]
+"""Which candidates are kept, judged by their noisy counts and by what is public: post-processing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """How a tree grows: at the noise of ``shape``, over ``letters`` activities, at most ``prefixes`` kept a level.
+
+    ``every``: candidates are all extensions of the kept prefixes (of a public alphabet); else only those that occur, which
+    hides nobody unless ``keep`` asks for a count that one unit's own prefix hardly ever reaches.
+    """
+
+    shape: tuple[Stage, ...]
+    noise: NoiseKind
+    letters: int
+    prefixes: int
+    every: bool
+
+    def scales(self) -> Iterator[float]:
+        """The scale of each level, from the first on."""
+        for stage in self.shape:
+            yield from [stage.scale] * stage.levels
+
+
+def grow(courses: Courses, growth: Growth, keep: Keep, noise: Noise) -> list[Level]:
+    """The noisy tree, a level for each event and one for the END of cases of full length; cases are cut there, without END.
+
+    Each level draws fresh noise for every candidate. It ends where nothing is kept, never for want of real cases.
+    """
+    end, depth_of_tree = growth.letters, sum(stage.levels for stage in growth.shape) - 1
+    rows, at = np.arange(len(courses.cases)), np.zeros(len(courses.cases), np.int64)
+    paths, levels = np.empty((1, 0), np.int64), list[Level]()
+    for depth, scale in enumerate(growth.scales()):
+        symbol = courses.after(rows, depth, end)
+        last = depth == depth_of_tree
+        real = np.flatnonzero(symbol == end) if last else np.arange(len(rows))
+        keys, counts = _counted(
+            at[real] * (end + 1) + symbol[real], courses.cases[rows[real]], len(paths), last, growth
+        )
+        noisy = counts + drawn(growth.noise, scale, len(keys), noise)
+        candidates = Candidates(paths, keys // (end + 1), keys % (end + 1), noisy, depth)
+        level, kept = _kept(candidates, keep(candidates), growth)
+        levels.append(level)
+        if last or not len(kept):
+            break
+        place = np.minimum(np.searchsorted(keys[kept], at * (end + 1) + symbol), len(kept) - 1)
+        alive = (keys[kept][place] == at * (end + 1) + symbol) & (symbol != end)
+        rows, at = rows[alive], place[alive]
+        paths = np.concatenate([paths[level.parent], level.symbol[:, None]], axis=1)
+        say(f"prefixes of {depth + 1} events: {len(kept):,} kept")
+    return levels
+
+
+def drawn(kind: NoiseKind, scale: float, size: int, noise: Noise) -> Codes:
+    """``size`` draws; held where sums with counts cannot wrap."""
+    values = noise.gaussian_values(scale, size) if kind == "gaussian" else noise.laplace_values(scale, size)
+    return np.clip(values, -_LARGEST_NOISE, _LARGEST_NOISE)
+
+
+def _counted(real: Codes, cases: Codes, prefixes: int, last: bool, growth: Growth) -> tuple[Codes, Codes]:
+    """The candidates' keys, ascending, and how many cases follow each; on the last level they are ENDs only."""
+    width = growth.letters + 1
+    if growth.every:
+        keys = np.arange(growth.letters if last else 0, prefixes * width, width if last else 1)
+        counts = np.bincount(real, weights=cases, minlength=prefixes * width)[keys]
+    else:
+        keys, place = np.unique(real, return_inverse=True)
+        counts = np.bincount(place, weights=cases, minlength=len(keys))
+    return keys.astype(np.int64), counts.astype(np.int64)
+
+
+def _kept(candidates: Candidates, wanted: NDArray[np.bool_], growth: Growth) -> tuple[Level, Codes]:
+    """The level that results, and which candidates are its prefixes: those of the highest noisy counts, in their order.
+
+    A case without events is no case, so there is no END on the first level.
+    """
+    ends = candidates.symbol == growth.letters
+    leaves, goes_on = np.flatnonzero(wanted & ends & (candidates.depth > 0)), np.flatnonzero(wanted & ~ends)
+    if len(goes_on) > growth.prefixes:
+        highest = np.argsort(-candidates.noisy[goes_on], kind="stable")[: growth.prefixes]
+        goes_on = np.sort(goes_on[highest])
+    parent, symbol, noisy = candidates.parent, candidates.symbol, candidates.noisy
+    return Level(parent[goes_on], symbol[goes_on], noisy[goes_on], parent[leaves], noisy[leaves]), goes_on
+
+
+def released(levels: Sequence[Level], alphabet: Sequence[str], most_cases: int | None, noise: Noise) -> pl.DataFrame:
+    """Variants and whole counts that agree with one another, of a noisy tree: a table as ``variant_table`` makes it.
+
+    A prefix without any kept END below it is left out. From the top down, the cases of a prefix are shared among what is
+    left below it in proportion to the noisy counts: as many cases as begin with a prefix go on from it or end. The cases
+    of the whole are the noisy counts of the first level, at most ``most_cases``.
+
+    Shares are whole by systematic rounding: cases lie side by side on a line, in the tree's order, and one is taken at
+    every integer from a random start; every prefix gets its share, up or down to the next integer, and on average exactly.
+    """
+    alive = _alive(levels)
+    if not alive or not alive[0].any():
+        return NOTHING
+    total = float(levels[0].noisy.sum())
+    leaves = _shared(levels, alive, min(total, float(most_cases or total)))
+    events = sum(float(mass.sum()) * depth for depth, (_, mass) in enumerate(leaves))
+    shrink = min(1.0, MOST_EVENTS / max(events, 1.0))
+    shift = float(noise.uniform(np.array([1 << 53]))[0]) / (1 << 53)
+    variants: list[tuple[str, ...]] = []
+    counts: list[int] = []
+    for depth, (start, mass) in enumerate(leaves):
+        cases = np.floor((start + mass) * shrink + shift) - np.floor(start * shrink + shift)
+        rows = np.flatnonzero(cases > 0)
+        variants += [tuple(alphabet[code] for code in path) for path in _paths(levels, depth, rows)]
+        counts += cases[rows].astype(np.int64).tolist()
+    table = variant_table(variants, counts)
+    return table[noise.permutation(table.height)]
+
+
+def _alive(levels: Sequence[Level]) -> list[NDArray[np.bool_]]:
+    """For each level's prefixes whether a kept END lies below them."""
+    found: list[NDArray[np.bool_]] = []
+    for depth in range(len(levels) - 1, -1, -1):
+        alive = np.zeros(len(levels[depth].parent), bool)
+        if depth + 1 < len(levels):
+            below = levels[depth + 1]
+            alive[below.leaf_parent] = True
+            alive[below.parent[found[-1]]] = True
+        found.append(alive)
+    return found[::-1]
+
+
+def _shared(
+    levels: Sequence[Level], alive: Sequence[NDArray[np.bool_]], total: float
+) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Where on the line each leaf's cases start and how many there are, level by level; ``total`` lie on it."""
+    start, mass = np.zeros(1), np.array([total])
+    leaves: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
+    for level, living in zip(levels, alive, strict=True):
+        rows, ends = np.flatnonzero(living), len(level.leaf_parent)
+        parent = np.concatenate([level.leaf_parent, level.parent[rows]])
+        weight = np.concatenate([level.leaf_noisy, level.noisy[rows]]).astype(np.float64)
+        share = mass[parent] * weight / np.bincount(parent, weights=weight, minlength=len(mass))[parent]
+        order = np.argsort(parent, kind="stable")
+        before = np.cumsum(share[order]) - share[order]
+        first = np.searchsorted(parent[order], parent[order])
+        begins = np.empty(len(parent))
+        begins[order] = start[parent[order]] + before - before[first]
+        leaves.append((begins[:ends], share[:ends]))
+        start, mass = np.zeros(len(living)), np.zeros(len(living))
+        start[rows], mass[rows] = begins[ends:], share[ends:]
+    return leaves
+
+
+def _paths(levels: Sequence[Level], depth: int, rows: Codes) -> Any:
+    """The courses (rows, depth) that end in these leaves of the level at ``depth``."""
+    paths = np.empty((len(rows), depth), np.int64)
+    at = levels[depth].leaf_parent[rows]
+    for above in range(depth - 1, -1, -1):
+        paths[:, above] = levels[above].symbol[at]
+        at = levels[above].parent[at]
+    return paths

@@ -1,0 +1,207 @@
+"""The prefix tree: what it counts, keeps and releases, and what it refuses."""
+
+from itertools import pairwise
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cloakwork.accounting.events import cost, delta_at
+from cloakwork.facts import Facts, Unit
+from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
+from cloakwork.mechanisms.base import Offer, Refusal
+from cloakwork.mechanisms.variants.prefix_tree import PrefixTree, TreeParams
+from cloakwork.mechanisms.variants.tree import (
+    Courses,
+    Growth,
+    Level,
+    Stage,
+    grow,
+    least_reached,
+    released,
+    stages,
+    tail,
+)
+from cloakwork.noise import reproducible, secret
+from cloakwork.privacy_event import Composed, DiscreteGaussian, DiscreteLaplace, Repeated
+
+TREE = PrefixTree()
+FACTS = Facts(alphabet=("a", "b", "c"), longest_case=4)
+
+
+def goal(epsilon=1.0, delta=1e-3):
+    return DifferentialPrivacy(kind="differential-privacy", epsilon=epsilon, delta=delta, over=("control-flow",))
+
+
+def offered(facts=FACTS, epsilon=1.0, delta=1e-3, **options) -> TreeParams:
+    answer = TREE.offer(goal(epsilon, delta), facts, options)
+    assert isinstance(answer, Offer), answer
+    return answer.params
+
+
+def histogram(rows):
+    return pl.DataFrame({"variant": list(map(list, rows)), "cases": list(rows.values())}, schema=VARIANT_COUNTS_SCHEMA)
+
+
+def run(rows, params, noise=None):
+    table = TREE.decide(params, histogram(rows), noise or secret()).table
+    return {tuple(variant): cases for variant, cases in table.rows()}
+
+
+PLENTY = {"epsilon": 2_000.0, "delta": 0.0}
+"""A budget at which hardly any noise is drawn."""
+
+
+def test_without_noise_to_speak_of_the_log_comes_back():
+    rows = {("a", "b"): 40, ("a",): 7, ("a", "b", "c"): 3, ("c", "c", "c", "c"): 11}
+    assert run(rows, offered(**PLENTY, threshold=1)) == rows
+
+
+def test_cases_beyond_the_length_are_cut_and_released_as_no_course():
+    rows = {("a", "b", "c", "a"): 50, ("a", "b"): 30, ("b",): 20}
+    # Fifty cases begin with a, b and end nowhere: what is left below a, b takes them over.
+    assert run(rows, offered(**PLENTY, length=2, threshold=1)) == {("a", "b"): 80, ("b",): 20}
+
+
+def test_labels_that_are_not_declared_are_passed_over():
+    assert run({("a", "x", "b"): 9, ("x",): 5}, offered(**PLENTY, threshold=1)) == {("a", "b"): 9}
+
+
+def test_at_most_so_many_prefixes_are_kept():
+    rows = {("a", "a"): 30, ("b", "a"): 20, ("c", "a"): 10}
+    assert set(run(rows, offered(**PLENTY, threshold=1, prefixes=2))) == {("a", "a"), ("b", "a")}
+
+
+def test_no_more_cases_are_released_than_there_can_be():
+    facts = FACTS.model_copy(update={"units_at_most": 30})
+    assert sum(run({("a",): 40, ("b",): 20}, offered(facts, **PLENTY, threshold=1)).values()) == 30
+
+
+def test_noise_on_an_empty_log_ends_and_keeps_to_its_bounds():
+    params = offered(epsilon=0.05, threshold=1, prefixes=20)
+    for seed in range(20):
+        for variant, cases in run({}, params, reproducible(seed)).items():
+            assert 1 <= len(variant) <= 4
+            assert cases >= 1
+
+
+def test_undeclared_activities_give_no_course_that_nobody_took():
+    rows = {("a", "b"): 400, ("a",): 300, ("q",): 1}
+    for seed in range(20):
+        assert run(rows, offered(Facts(longest_case=4)), reproducible(seed)).keys() <= {("a", "b"), ("a",)}
+
+
+@given(
+    st.dictionaries(st.lists(st.sampled_from("abcdx"), max_size=6).map(tuple), st.integers(1, 60), max_size=12),
+    st.sampled_from([0.1, 1.0, 8.0]),
+    st.booleans(),
+    st.integers(0, 10**6),
+)
+@settings(max_examples=60, deadline=None)
+def test_any_log_gives_whole_counts_over_declared_activities(rows, epsilon, declared, seed):
+    params = offered(FACTS if declared else Facts(longest_case=4), epsilon, prefixes=50)
+    for variant, cases in run(rows, params, reproducible(seed)).items():
+        assert cases >= 1
+        assert 1 <= len(variant) <= 4
+        assert set(variant) <= (set("abc") if declared else {label for row in rows for label in row})
+
+
+def test_noisy_counts_are_right_on_average():
+    courses = Courses.of(histogram({("a", "b"): 30, ("b",): 5}), ("a", "b"))
+    growth = Growth((Stage(levels=3, scale=8.0),), "gaussian", 2, 5_000, every=True)
+    found = [grow(courses, growth, lambda c: np.full(len(c.noisy), True), secret()) for _ in range(400)]
+    first = np.array([levels[0].noisy for levels in found]).mean(axis=0)
+    ends = np.array([levels[1].leaf_noisy for levels in found]).mean(axis=0)
+    # Eight over the root of 400 is 0.4; six of these.
+    assert np.abs(first - [30, 5]).max() < 2.4
+    assert np.abs(ends - [0, 5]).max() < 2.4
+
+
+def test_shares_are_whole_and_on_average_exact():
+    none = np.empty(0, np.int64)
+    first = Level(np.array([0, 0]), np.array([0, 1]), np.array([6, 4]), none, none)
+    second = Level(np.array([0]), np.array([1]), np.array([5]), np.array([0, 1]), np.array([10, 3]))
+    third = Level(none, none, none, np.array([0]), np.array([2]))
+    tables = [
+        dict(zip(*_columns(released([first, second, third], "ab", None, secret())), strict=True)) for _ in range(600)
+    ]
+    for table in tables:
+        # Six begin with a: four end there, two go on to b; the noisy counts below a are 10 and 5.
+        assert table == {("a",): 4, ("a", "b"): 2, ("b",): 4}
+    third_left_out = [released([first, second], "ab", 7, secret()) for _ in range(600)]
+    assert {table["cases"].sum() for table in third_left_out} == {7}
+    mean = np.mean([dict(zip(*_columns(table), strict=True))["a",] for table in third_left_out])
+    assert abs(mean - 4.2) < 0.15
+
+
+def _columns(table):
+    return [tuple(variant) for variant in table["variant"].to_list()], table["cases"].to_list()
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+@pytest.mark.parametrize("split", ["uniform", "geometric"])
+@pytest.mark.parametrize("facts", [FACTS, Facts(longest_case=11), Facts(unit=Unit(attribute="p", max_cases=3))])
+def test_the_cost_is_within_the_budget_and_near_it(noise, split, facts):
+    params = offered(facts, 0.8, 1e-4, noise=noise, split=split)
+    spent = cost(TREE.event(params, facts), 1e-4)
+    assert 0.79 < spent.epsilon <= 0.8
+    assert spent.delta <= 1e-4
+
+
+def test_every_level_is_charged():
+    params = offered(Facts(alphabet=("a",), longest_case=30), delta=0.0)
+    assert TREE.event(params, FACTS) == Composed(
+        events=(Repeated(times=31, event=DiscreteLaplace(scale=31.0, sensitivity=1)),)
+    )
+
+
+@pytest.mark.parametrize("sigma", [0.4, 1.0, 5.0, 40.0])
+@pytest.mark.parametrize("split", [(1, 1, 1, 1), (2, 2), (3, 1), (2, 1, 1)])
+def test_cases_of_one_unit_that_part_cost_no_more_than_those_that_stay_together(sigma, split):
+    together = DiscreteGaussian(sigma=sigma, sensitivity=4)
+    parted = Composed(events=tuple(DiscreteGaussian(sigma=sigma, sensitivity=part) for part in split))
+    for epsilon in (0.1, 0.5, 1.0, 3.0):
+        assert delta_at(parted, epsilon) <= delta_at(together, epsilon) * (1 + 1e-6) + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("noise", "scale"), [("gaussian", 0.6), ("gaussian", 20.0), ("laplace", 0.6), ("laplace", 20.0)]
+)
+def test_tails_are_bounded_from_above(noise, scale):
+    x = np.arange(-2_000, 2_001)
+    mass = np.exp(-(x**2) / (2 * scale**2)) if noise == "gaussian" else np.exp(-np.abs(x) / scale)
+    mass /= mass.sum()
+    for at_least in (1, 2, 5, 30, 90):
+        exact = mass[x >= at_least].sum()
+        assert exact * (1 - 1e-9) <= tail(scale, at_least, noise) <= max(1e-300, exact * 1.5 + 0.3 / scale**2) + exact
+    for probability in (0.5, 0.1, 1e-5):
+        least = least_reached(scale, probability, noise)
+        assert mass[x >= least].sum() <= probability
+        assert least == 1 or tail(scale, least - 1, noise) > probability
+
+
+def test_stages_cover_all_levels_with_less_and_less_noise():
+    assert stages(7, "uniform") == (Stage(levels=7, scale=1.0),)
+    found = stages(7, "geometric")
+    assert [stage.levels for stage in found] == [2, 2, 2, 1]
+    assert [round(a.scale / b.scale, 6) for a, b in pairwise(found)] == [round(2 ** (1 / 3), 6)] * 3
+
+
+@pytest.mark.parametrize(
+    ("facts", "delta", "options", "words"),
+    [
+        (Facts(), 0.0, {}, "must be public"),
+        (FACTS, 0.0, {"noise": "gaussian"}, "delta above 0"),
+        (Facts(), 1e-3, {"threshold": 2}, "give single cases away"),
+        (FACTS, 1e-3, {"threshold": 0}, "threshold"),
+        (FACTS, 1e-3, {"length": 0}, "length"),
+        (FACTS, 1e-3, {"split": "evenly"}, "split"),
+    ],
+)
+def test_refusals_say_why(facts, delta, options, words):
+    answer = TREE.offer(goal(1.0, delta), facts, options)
+    assert isinstance(answer, Refusal)
+    assert words in answer.reason

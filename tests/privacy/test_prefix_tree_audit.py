@@ -1,0 +1,161 @@
+"""Statistical audits of variants/prefix-tree on its worst neighbours, and of broken twins that must fail.
+
+What is looked at are the noisy counts that ``grow`` gives: everything that is released is made of them alone.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+import pytest
+from numpy.typing import NDArray
+
+from cloakwork.accounting.events import cost
+from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon, half_lines
+from cloakwork.facts import Facts, Unit
+from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
+from cloakwork.mechanisms.base import Offer
+from cloakwork.mechanisms.variants.prefix_tree import PrefixTree, TreeParams
+from cloakwork.mechanisms.variants.tree import Courses, Growth, grow, scaled, stages
+from cloakwork.noise import secret
+
+EPSILON, DELTA = 1.0, 1e-3
+LENGTH = 9
+TREE = PrefixTree()
+LONGEST = ("a",) * LENGTH
+
+
+def params(facts: Facts, delta: float = DELTA, **options: object) -> TreeParams:
+    """What the mechanism offers at the audited budget."""
+    goal = DifferentialPrivacy(kind="differential-privacy", epsilon=EPSILON, delta=delta, over=("control-flow",))
+    offer = TREE.offer(goal, facts, options)
+    assert isinstance(offer, Offer)
+    return offer.params
+
+
+def facts(max_cases: int = 1, alphabet: tuple[str, ...] | None = ("a",)) -> Facts:
+    """Cases of at most nine events, one activity declared."""
+    unit = Unit(attribute="person", max_cases=max_cases) if max_cases > 1 else Unit()
+    return Facts(unit=unit, alphabet=alphabet, longest_case=LENGTH)
+
+
+def histogram(rows: dict[tuple[str, ...], int]) -> pl.DataFrame:
+    """A variant histogram."""
+    return pl.DataFrame({"variant": list(map(list, rows)), "cases": list(rows.values())}, schema=VARIANT_COUNTS_SCHEMA)
+
+
+def many(course: tuple[str, ...], cases: int, runs: int) -> tuple[Courses, int]:
+    """As many logs in one: ``cases`` cases of ``course``, below a first event of its own for each; and how many labels.
+
+    Subtrees below different first events are independent, so the tree of one such log is as many runs at once.
+    """
+    labels = (*(str(number) for number in range(runs)), "a")
+    rows = {(str(number), *course[1:]): cases for number in range(runs)} if cases else {}
+    return Courses.of(histogram(rows), labels), len(labels)
+
+
+def sums(cases: int, given: TreeParams) -> Callable[[int], NDArray[np.float64]]:
+    """Runs on ``cases`` cases of full length; the outcome is the sum of the noisy counts along it, over their scales."""
+
+    def run(runs: int) -> NDArray[np.float64]:
+        courses, letters = many(LONGEST, cases, runs)
+        growth = Growth(given.shape, given.noise, letters, prefixes=runs, every=False)
+        levels = grow(courses, growth, lambda found: np.full(len(found.noisy), True), secret())
+        scales = list(growth.scales())
+        along = [level.noisy / scale for level, scale in zip(levels[:-1], scales, strict=False)]
+        return np.asarray(sum(along) + levels[-1].leaf_noisy / scales[-1])
+
+    return run
+
+
+def audit(given: TreeParams, runs: int = 60_000, cases: int = 1) -> AuditResult:
+    """A case (or some of one unit) of full length more: every level moves."""
+    more, less = (sums(60 + extra, given) for extra in (cases, 0))
+    return empirical_epsilon(more, less, runs=runs, delta=given.delta, claim=EPSILON, events=half_lines)
+
+
+def at_scale(given: TreeParams, scale: float) -> TreeParams:
+    """The same tree with other noise."""
+    return given.model_copy(update={"shape": scaled(stages(LENGTH + 1, "uniform"), scale, given.noise)})
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+def test_a_case_of_full_length_is_covered(noise: str) -> None:
+    """Ten counts move by one each; and the audit is sharp enough to find a third of epsilon."""
+    result = audit(params(facts(), noise=noise))
+    assert result.passed, result
+    assert result.epsilon_lower_bound > EPSILON / 3, result
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+def test_levels_that_are_not_composed_are_found(noise: str) -> None:
+    """Every level at the noise of one, as the published code has it: the audit finds it, and the accountant does."""
+    given = params(facts(), noise=noise)
+    one = params(facts().model_copy(update={"longest_case": 1}), noise=noise).shape[0].scale
+    broken = at_scale(given, one)
+    assert not audit(broken).passed
+    assert cost(TREE.event(broken, facts()), DELTA).epsilon > EPSILON
+
+
+def test_the_pure_form_and_stages_are_covered() -> None:
+    """Laplace noise without delta, and less noise for longer prefixes."""
+    assert audit(params(facts(), delta=0.0)).passed
+    assert audit(params(facts(), split="geometric")).passed
+
+
+def test_a_unit_of_three_cases_is_covered_where_it_is_assumed() -> None:
+    """And found where one case a unit was assumed."""
+    assert audit(params(facts(3)), cases=3).passed
+    assert not audit(params(facts()), cases=3).passed
+
+
+def alone(given: TreeParams, cases: int) -> Callable[[int], NDArray[np.int64]]:
+    """Runs on a log of ``cases`` cases of full length and nothing else; the outcome is how much of its path is kept."""
+
+    def run(runs: int) -> NDArray[np.int64]:
+        courses, letters = many(LONGEST, cases, runs)
+        growth = Growth(given.shape, given.noise, letters, prefixes=runs, every=False)
+        thresholds = np.repeat(given.thresholds, [stage.levels for stage in given.shape])
+        levels = grow(courses, growth, lambda found: found.noisy >= thresholds[found.depth], secret())
+        owner = levels[0].symbol
+        kept = np.bincount(owner, minlength=runs)
+        for level in levels[1:]:
+            owner = owner[level.parent]
+            kept += np.bincount(owner, minlength=runs)
+        return kept
+
+    return run
+
+
+def hidden(given: TreeParams, cases: int) -> AuditResult:
+    """A unit whose course nobody else takes, present or not."""
+    events = [HalfLine(1, upper=True), HalfLine(0, upper=False)]
+    present, absent = (alone(given, count) for count in (cases, 0))
+    return empirical_epsilon(present, absent, runs=5_000, delta=given.delta, claim=EPSILON, events=events)
+
+
+def test_a_prefix_of_one_unit_alone_is_covered_by_delta() -> None:
+    """No activities declared: it passes the threshold with probability at most delta."""
+    given = params(facts(alphabet=None), delta=0.02)
+    assert hidden(given, 1).passed
+    three = params(facts(3, alphabet=None), delta=0.02)
+    assert hidden(three, 3).passed
+
+
+def test_counting_only_what_occurs_without_the_threshold_for_it_is_found() -> None:
+    """The thresholds that suffice where every extension is counted give a case alone away."""
+    given = params(facts(alphabet=None), delta=0.02)
+    every = params(facts(), delta=0.02)
+    assert not hidden(given.model_copy(update={"thresholds": every.thresholds}), 1).passed
+
+
+def test_a_log_of_one_case_or_none_over_declared_activities() -> None:
+    """The whole mechanism, a case alone more or less: its own course comes out of either log."""
+    given = params(facts(), delta=0.02, threshold=1)
+
+    def released(rows: dict[tuple[str, ...], int]) -> Callable[[int], list[int]]:
+        summary = histogram(rows)
+        return lambda runs: [len(TREE.decide(given, summary, secret()).table) for _ in range(runs)]
+
+    assert empirical_epsilon(released({LONGEST: 1}), released({}), runs=800, delta=0.02, claim=EPSILON).passed

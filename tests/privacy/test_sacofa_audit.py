@@ -1,0 +1,122 @@
+"""Statistical audits of variants/sacofa on its worst neighbours, and of broken twins that must fail.
+
+The tree's counts are those of ``grow`` (see ``test_prefix_tree_audit.py``); what comes beside them are the noisy counts of steps.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from cloakwork.accounting.events import cost
+from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon, half_lines
+from cloakwork.facts import Facts
+from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
+from cloakwork.mechanisms.base import Offer
+from cloakwork.mechanisms.variants.rules import steps_of
+from cloakwork.mechanisms.variants.sacofa import Sacofa, SacofaParams, noisy_steps
+from cloakwork.mechanisms.variants.tree import Courses, Growth, Stage, grow
+from cloakwork.noise import secret
+
+EPSILON, DELTA = 1.0, 1e-3
+LENGTH = 9
+LETTERS = tuple("abcdefghi")
+FACTS = Facts(alphabet=LETTERS, longest_case=LENGTH)
+SACOFA = Sacofa()
+
+
+def params(**options: object) -> SacofaParams:
+    """What the mechanism offers at the audited budget."""
+    goal = DifferentialPrivacy(kind="differential-privacy", epsilon=EPSILON, delta=DELTA, over=("control-flow",))
+    offer = SACOFA.offer(goal, FACTS, options)
+    assert isinstance(offer, Offer)
+    return offer.params
+
+
+def histogram(rows: dict[tuple[str, ...], int]) -> pl.DataFrame:
+    """A variant histogram."""
+    return pl.DataFrame({"variant": list(map(list, rows)), "cases": list(rows.values())}, schema=VARIANT_COUNTS_SCHEMA)
+
+
+def seen(cases: int, given: SacofaParams) -> Callable[[int], NDArray[np.float64]]:
+    """Runs on ``cases`` cases of nine different activities: all noisy counts that one more moves, weighed by their noise.
+
+    The trees of all runs are one, below first events of their own; the steps are measured run by run.
+    """
+    assert given.steps is not None
+    scale = given.steps.scale
+
+    def tree(runs: int) -> NDArray[np.float64]:
+        labels = (*(str(number) for number in range(runs)), *LETTERS)
+        courses = Courses.of(histogram({(str(number), *LETTERS[1:]): cases for number in range(runs)}), labels)
+        growth = Growth(given.shape, given.noise, len(labels), prefixes=runs, every=False)
+        levels = grow(courses, growth, lambda found: np.full(len(found.noisy), True), secret())
+        counts = [level.noisy for level in levels[:-1]] + [levels[-1].leaf_noisy]
+        return np.asarray(sum(count / at**2 for count, at in zip(counts, growth.scales(), strict=True)))
+
+    def steps(runs: int) -> NDArray[np.float64]:
+        noise, counts = secret(), steps_of(Courses.of(histogram({LETTERS: cases}), LETTERS), given.length, 9)
+        path = np.array([len(LETTERS), *range(len(LETTERS))]), np.array([*range(len(LETTERS)), len(LETTERS)])
+        found = [noisy_steps(counts, scale, given.noise, noise)[path].sum() for _ in range(runs)]
+        return np.array(found) / scale**2
+
+    return lambda runs: tree(runs) + steps(runs)
+
+
+def audit(given: SacofaParams, runs: int) -> AuditResult:
+    """A case of full length more, all of whose activities differ: every level and ten steps move."""
+    more, less = (seen(60 + extra, given) for extra in (1, 0))
+    return empirical_epsilon(more, less, runs=runs, delta=DELTA, claim=EPSILON, events=half_lines)
+
+
+def test_a_case_of_full_length_is_covered() -> None:
+    """Tree and steps together; and the audit is sharp enough to find a fifth of epsilon."""
+    result = audit(params(share=0.5), 15_000)
+    assert result.passed, result
+    assert result.epsilon_lower_bound > EPSILON / 5, result
+
+
+def test_steps_at_the_noise_of_one_are_found() -> None:
+    """A case takes ten steps; noise enough for one is not enough."""
+    given = params(share=0.5)
+    assert given.steps is not None
+    one = Stage(levels=given.steps.levels, scale=given.steps.scale / 10**0.5)
+    broken = given.model_copy(update={"steps": one})
+    assert not audit(broken, 15_000).passed
+    assert cost(SACOFA.event(broken, FACTS), DELTA).epsilon > EPSILON
+
+
+def rare(given: SacofaParams) -> AuditResult:
+    """A case alone among fifty others, with steps that nobody else takes; the outcome is how many steps are allowed."""
+    others = {("a", "b"): 50}
+
+    def allowed(rows: dict[tuple[str, ...], int]) -> Callable[[int], NDArray[np.int64]]:
+        counts, noise = steps_of(Courses.of(histogram(rows), LETTERS), given.length, 9), secret()
+        assert given.steps is not None
+        scale = given.steps.scale
+
+        def run(runs: int) -> NDArray[np.int64]:
+            noisy = (noisy_steps(counts, scale, given.noise, noise) for _ in range(runs))
+            return np.array([int((count >= given.least_steps).sum()) for count in noisy])
+
+        return run
+
+    events = [HalfLine(bound, upper) for bound in (5, 10, 15) for upper in (True, False)]
+    return empirical_epsilon(
+        allowed(others | {LETTERS: 1}), allowed(others), runs=2_000, delta=DELTA, claim=EPSILON, events=events
+    )
+
+
+def test_rules_of_a_single_case_are_covered() -> None:
+    """What nobody else does is not given away by a rule."""
+    assert rare(params()).passed
+
+
+def test_rules_read_off_the_log_are_found() -> None:
+    """The published code's mistake: no noise on what makes the rules."""
+    given = params()
+    free = given.model_copy(update={"steps": Stage(levels=LENGTH + 1, scale=2.0**-7), "least_steps": 1})
+    assert not rare(free).passed
+    assert cost(SACOFA.event(free, FACTS), DELTA).epsilon > EPSILON
