@@ -22,6 +22,7 @@ OURS: Final[Mapping[str, str]] = {
     "kanon/tlkc": "cloakwork.mechanisms.kanon.tlkc:Tlkc",
     "kanon/closeness": "cloakwork.mechanisms.kanon.closeness:Closeness",
     "variants/threshold": "cloakwork.mechanisms.variants.threshold:VariantThreshold",
+    "variants/markov": "cloakwork.mechanisms.variants.markov:VariantMarkov",
     "timestamps/laplace": "cloakwork.mechanisms.timestamps.laplace:TimestampLaplace",
     "attributes/redact": "cloakwork.mechanisms.attributes.redact:Redact",
 }
