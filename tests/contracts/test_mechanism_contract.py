@@ -13,6 +13,7 @@ from cloakwork.mechanisms.kanon.optimal import Optimal
 from cloakwork.mechanisms.kanon.pretsa import Pretsa
 from cloakwork.mechanisms.kanon.tlkc import Tlkc
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
+from cloakwork.mechanisms.variants.markov import VariantMarkov
 from cloakwork.mechanisms.variants.threshold import VariantThreshold
 from contracts.mechanism_contract import MechanismContract
 from contracts.sample_logs import RESOURCE
@@ -104,3 +105,9 @@ class TestVariantThreshold(MechanismContract):
         DifferentialPrivacy(kind="differential-privacy", epsilon=20, delta=1e-1, over=(CONTROL_FLOW,)),
     )
     facts = Facts(unit=Unit(attribute="case:row", max_cases=2))
+
+
+class TestVariantMarkov(MechanismContract):
+    mechanism = VariantMarkov()
+    goals = TestVariantThreshold.goals
+    facts = Facts(unit=Unit(attribute="case:row", max_cases=2), alphabet=("a", "b", "c"), longest_case=9)

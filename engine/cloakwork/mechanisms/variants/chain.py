@@ -33,7 +33,7 @@ def fitted(noisy: Table, prior: Table, penalty: float) -> Table:
 
     def near(point: Table) -> Table:
         moved = point - prior
-        found = np.maximum(prior + np.sign(moved) * np.maximum(np.abs(moved) - penalty, 0), 0)
+        found: Table = np.maximum(prior + np.sign(moved) * np.maximum(np.abs(moved) - penalty, 0), 0)
         found[0, -1] = 0
         return found
 
@@ -66,8 +66,10 @@ def refined(noisy: Table, parent: Table, mass: NDArray[np.float64], penalty: flo
     """
     expected = parent / np.maximum(parent.sum(axis=1, keepdims=True), 1e-300) * mass[:, None]
     moved = np.where(parent > 0, noisy, expected) - expected
-    found = np.maximum(expected + np.sign(moved) * np.maximum(np.abs(moved) - penalty, 0), 0)
-    return np.where(found.sum(axis=1, keepdims=True) > 0, found, expected)
+    found: Table = np.maximum(expected + np.sign(moved) * np.maximum(np.abs(moved) - penalty, 0), 0)
+    lost = found.sum(axis=1) <= 0
+    found[lost] = expected[lost]
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,7 @@ class Chain:
         for at in range(0, group.size, 65_536):
             part = slice(at, at + 65_536)
             taken[part] = (self.shares[state[part]] <= position[part, None]).sum(axis=1)
-        return np.minimum(taken, self.shares.shape[1] - 1)
+        return taken
 
 
 def _courses(steps: list[tuple[NDArray[np.int64], NDArray[np.int64]]], cases: int) -> list[tuple[int, ...]]:

@@ -115,7 +115,8 @@ class VariantMarkov(VariantRelease[MarkovParams]):
 
     def event(self, params: MarkovParams, facts: Facts) -> PrivacyEvent:
         """Noise on five tables, and the chance that a variant of one unit alone passes the threshold."""
-        return _event(params.sigmas, selection_delta(params.sigmas[0], params.tau, params.max_cases), params.max_cases)
+        leak = selection_delta(params.sigmas[0], params.tau, params.max_cases)
+        return _event(params.sigmas, max(leak, LEAK * params.delta), params.max_cases)
 
     def decide(self, params: MarkovParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Select the frequent variants, count the others' transitions, fit a chain, and draw from it."""
@@ -144,9 +145,7 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         )
 
 
-def calibrated(
-    epsilon: float, delta: float, max_cases: int
-) -> tuple[tuple[float, float, float, float, float], int]:
+def calibrated(epsilon: float, delta: float, max_cases: int) -> tuple[tuple[float, float, float, float, float], int]:
     """Sigmas and tau (grid steps) that cost at most (epsilon, delta) for units of ``max_cases`` cases."""
     from cloakwork.accounting.calibrate import smallest_scale
 
@@ -224,9 +223,7 @@ def _at_order_one(courses: Courses) -> Table:
     return transitions(courses, 1).at(codes).astype(np.float64)
 
 
-def _measured(
-    others: Courses, prior: Table, params: MarkovParams, noise: Noise
-) -> dict[Context, NDArray[np.float64]]:
+def _measured(others: Courses, prior: Table, params: MarkovParams, noise: Noise) -> dict[Context, NDArray[np.float64]]:
     """Masses of what follows each context: order 1 whole, then, order by order, contexts that are common so far."""
     first = _noised(_at_order_one(others), params.sigmas[2], noise)
     flow = fitted(first, prior, PENALTIES[0] * params.sigmas[2])
