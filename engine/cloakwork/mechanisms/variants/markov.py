@@ -30,7 +30,7 @@ LEAK: Final = 0.49
 """The part of delta that the threshold spends; the accountant gives Gaussian noise the other half."""
 
 SHARPNESS: Final = 1.4
-PENALTIES: Final = (2.0, 0.7, 0.7)
+PENALTIES: Final = (1.5, 0.7, 0.7)
 """By order: how many sigmas a count must stand out by, to be believed against what is expected."""
 
 KNOWN: Final = 5.0
