@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import polars as pl
 from pydantic import ValidationError
 
 from cloakwork.audit.dp_audit import CONFIDENCE
@@ -36,6 +37,7 @@ from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.base import Mechanism, Refusal
 from cloakwork.mechanisms.bound import BoundParams
 from cloakwork.mechanisms.registry import catalogue
+from cloakwork.mechanisms.variants.directly_follows import DirectlyFollows
 from cloakwork.noise import Noise, secret
 from cloakwork.plan.choose import TREATMENTS
 
@@ -202,3 +204,28 @@ def _goal(name: str, rest: dict[str, Any]) -> tuple[Guarantee, dict[str, Any]]:
 def _of(kind: type[Any], fixed: dict[str, Any], rest: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     own = {key: value for key, value in rest.items() if key in kind.model_fields}
     return kind.model_validate(fixed | own), {key: value for key, value in rest.items() if key not in own}
+
+
+def directly_follows_graph(
+    log: EventLog,
+    epsilon: float,
+    alphabet: tuple[str, ...],
+    most_steps: int,
+    *,
+    unit_attribute: str | None = None,
+    max_cases: int = 1,
+    noise: Noise | None = None,
+) -> pl.DataFrame:
+    """dfg/laplace: a directly-follows graph that is epsilon-DP for units of at most ``max_cases`` cases.
+
+    One row a pair of labels of the public ``alphabet``: ``source`` (null: the case begins), ``target`` (null: it ends) and
+    ``count`` (may be negative). Each case counts for at most ``most_steps`` of its steps. Not a release: no policy names
+    it, and no ledger records it. Raises MechanismError where the arguments allow no noise.
+
+    >>> directly_follows_graph(EventLog.empty(), 1.0, ("a", "b"), 4).columns
+    ['source', 'target', 'count']
+    """
+    source = noise or secret()
+    graph = DirectlyFollows.for_epsilon(epsilon, alphabet, most_steps, max_cases)
+    bounds = BoundParams(attribute=unit_attribute, max_cases=max_cases, alphabet=graph.alphabet)
+    return graph.measure(_run(catalogue()["bound"], bounds, log, source), source)

@@ -17,6 +17,7 @@ from cloakwork.mechanisms.variants.amun import VariantAmun
 from cloakwork.mechanisms.variants.amun_published import VariantAmunPublished
 from cloakwork.mechanisms.variants.libra import VariantLibra
 from cloakwork.mechanisms.variants.libra_published import VariantLibraPublished
+from cloakwork.mechanisms.variants.markov import VariantMarkov
 from cloakwork.mechanisms.variants.prefix_tree import PrefixTree
 from cloakwork.mechanisms.variants.published_trees import PublishedPrefixTree, PublishedSacofa
 from cloakwork.mechanisms.variants.sacofa import Sacofa
@@ -164,3 +165,9 @@ class TestPublishedPrefixTree(MechanismContract):
 class TestPublishedSacofa(MechanismContract):
     mechanism = PublishedSacofa()
     goals = TestPrefixTree.goals
+
+
+class TestVariantMarkov(MechanismContract):
+    mechanism = VariantMarkov()
+    goals = TestVariantThreshold.goals
+    facts = Facts(unit=Unit(attribute="case:row", max_cases=2), alphabet=("a", "b", "c"), longest_case=9)

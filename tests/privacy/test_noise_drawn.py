@@ -98,7 +98,7 @@ def log() -> EventLog:
 
 
 FACTS = Facts(
-    alphabet=("a", "b", "c"),
+    alphabet=("a", "b", "c", "d"),
     longest_case=5,
     longest_gap=parse_duration("2d"),
     window=Window.model_validate({"start": DAY, "end": "2024-03-01T00:00:00Z"}),
@@ -126,6 +126,7 @@ FLOW = DifferentialPrivacy(kind="differential-privacy", epsilon=0.7, delta=1e-6,
             {},
         ),
         ("variants/sacofa", FLOW, {}),
+        ("variants/markov", FLOW, {}),
         ("timestamps/laplace", MetricPrivacy(kind="metric-privacy", epsilon=0.7, shift=parse_duration("10m")), {}),
         (
             "timestamps/laplace",

@@ -30,6 +30,7 @@ OURS: Final[Mapping[str, str]] = {
     "variants/sacofa": "cloakwork.mechanisms.variants.sacofa:Sacofa",
     "variants/prefix-tree-published": "cloakwork.mechanisms.variants.published_trees:PublishedPrefixTree",
     "variants/sacofa-published": "cloakwork.mechanisms.variants.published_trees:PublishedSacofa",
+    "variants/markov": "cloakwork.mechanisms.variants.markov:VariantMarkov",
     "timestamps/laplace": "cloakwork.mechanisms.timestamps.laplace:TimestampLaplace",
     "attributes/redact": "cloakwork.mechanisms.attributes.redact:Redact",
 }

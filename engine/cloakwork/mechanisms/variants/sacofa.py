@@ -41,7 +41,7 @@ from cloakwork.noise import Noise
 from cloakwork.privacy_event import PrivacyEvent
 from cloakwork.quantities import Number
 
-FAKES_HARMFUL: Final = 0.25
+FAKES_HARMFUL: Final = 0.1
 """Harmful extensions that nobody took and a kept prefix may get on average."""
 
 LIKELIEST: Final = 0.5

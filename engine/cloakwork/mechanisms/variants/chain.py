@@ -1,0 +1,148 @@
+"""A model of courses of events from noisy counts of transitions, and courses drawn from it.
+
+Everything here is post-processing: it sees released counts and fresh randomness only, and costs nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cloakwork.noise import Noise
+
+Context = tuple[int, ...]
+"""The steps before an event, oldest first: label codes from 1, 0 for START."""
+
+Table = NDArray[np.float64]
+"""Transitions of order 1, shape (A + 1, A + 1): row 0 is START and row a label a; column a - 1 is label a, column A END."""
+
+_ROUNDS: Final = 300
+_FINENESS: Final = 2**30
+MOST_CASES: Final = 10_000_000
+
+
+def fitted(noisy: Table, prior: Table, penalty: float) -> Table:
+    """The flow nearest to ``noisy`` (least squares) that departs from ``prior`` only where that is worth ``penalty``.
+
+    Minimises |F - noisy|**2 / 2 + penalty * |F - prior|_1 over F >= 0 without a step from START to END, in which what
+    comes to a label also leaves it, as it does in every case. By the alternating direction method of multipliers (Boyd,
+    Parikh, Chu, Peleato, Eckstein 2011, section 3), with closed forms for both steps.
+    """
+
+    def near(point: Table) -> Table:
+        moved = point - prior
+        found: Table = np.maximum(prior + np.sign(moved) * np.maximum(np.abs(moved) - penalty, 0), 0)
+        found[0, -1] = 0
+        return found
+
+    flow = near(noisy)
+    dual = np.zeros_like(noisy)
+    for _ in range(_ROUNDS):
+        balanced = _balanced((noisy + flow - dual) / 2)
+        flow = near(balanced + dual)
+        dual = dual + balanced - flow
+    return np.where(flow > 1e-3 * max(1.0, float(flow.max())), flow, 0)
+
+
+def _balanced(table: Table) -> Table:
+    """The nearest table (of either sign) in which as much comes to each label as leaves it.
+
+    With the excess r, the multipliers are (r + sum r) / (2 A + 2): the normal equations are (2 A + 2) I - 2 (all ones).
+    """
+    excess = table[1:].sum(axis=1) - table[:, :-1].sum(axis=0)
+    change = (excess + excess.sum()) / (2 * len(excess) + 2)
+    found = table.copy()
+    found[1:] -= change[:, None]
+    found[:, :-1] += change
+    return found
+
+
+def refined(noisy: Table, parent: Table, mass: NDArray[np.float64], penalty: float) -> Table:
+    """Rows of a longer context: the parent's shares of ``mass``, departed from by what exceeds ``penalty``.
+
+    ``noisy`` and ``parent``: shape (contexts, A + 1); ``mass``: shape (contexts,). No step that the parent rules out.
+    """
+    expected = parent / np.maximum(parent.sum(axis=1, keepdims=True), 1e-300) * mass[:, None]
+    moved = np.where(parent > 0, noisy, expected) - expected
+    found: Table = np.maximum(expected + np.sign(moved) * np.maximum(np.abs(moved) - penalty, 0), 0)
+    lost = found.sum(axis=1) <= 0
+    found[lost] = expected[lost]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A Markov chain of variable order: what follows the longest known context.
+
+    ``shares``: shape (contexts, A + 1), cumulative, last column 1 (END); ``then``: int64, shape (contexts, A), the context
+    after each label. Context 0 is START.
+    """
+
+    shares: NDArray[np.float64]
+    then: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, rows: Mapping[Context, NDArray[np.float64]], sharpness: float) -> "Chain":
+        """From masses by context; shares are raised to ``sharpness`` (1 leaves them) and made to add up to 1 again.
+
+        ``rows`` must hold START and each label as contexts of length 1. A context without mass ends the case.
+        """
+        contexts = sorted(rows, key=lambda context: (len(context), context))
+        place = {context: number for number, context in enumerate(contexts)}
+        mass = np.array([rows[context] for context in contexts], np.float64)
+        mass[mass.sum(axis=1) <= 0, -1] = 1.0
+        sharp = (mass / mass.sum(axis=1, keepdims=True)) ** sharpness
+        shares = np.cumsum(sharp / sharp.sum(axis=1, keepdims=True), axis=1)
+        shares[:, -1] = 1.0
+        longest = len(contexts[-1])
+
+        def after(context: Context, label: int) -> int:
+            path = (*context, label)[-longest:]
+            while path not in place:
+                path = path[1:]
+            return place[path]
+
+        labels = range(1, mass.shape[1])
+        return cls(shares, np.array([[after(context, label) for label in labels] for context in contexts], np.int64))
+
+    def draw(self, cases: int, longest: int, noise: Noise) -> list[tuple[int, ...]]:
+        """``cases`` courses (label codes) of at most ``longest`` events, by systematic sampling at every step.
+
+        Of the cases that share a beginning, each next step gets its share, rounded up or down at random, so that frequent
+        courses come out as often as expected instead of scattering about it. A course still open at ``longest`` is cut.
+        """
+        state, group = np.zeros(cases, np.int64), np.zeros(cases, np.int64)
+        alive, steps = np.arange(cases), []
+        for _ in range(longest):
+            if not alive.size:
+                break
+            taken = self._next(state[alive], group[alive], noise)
+            _, group[alive] = np.unique(group[alive] * self.shares.shape[1] + taken, return_inverse=True)
+            goes = taken < self.shares.shape[1] - 1
+            alive, taken = alive[goes], taken[goes]
+            state[alive] = self.then[state[alive], taken]
+            steps.append((alive, taken + 1))
+        return _courses(steps, cases)
+
+    def _next(self, state: NDArray[np.int64], group: NDArray[np.int64], noise: Noise) -> NDArray[np.int64]:
+        """The column that each case goes to; cases of one group stand together and share their state."""
+        first = np.flatnonzero(np.diff(group, prepend=-1))
+        size = np.diff(first, append=group.size)
+        offset = noise.uniform(np.full(first.size, _FINENESS, np.int64)) / _FINENESS
+        position = (np.repeat(offset - first, size) + np.arange(group.size)) / np.repeat(size, size)
+        taken = np.empty(group.size, np.int64)
+        for at in range(0, group.size, 65_536):
+            part = slice(at, at + 65_536)
+            taken[part] = (self.shares[state[part]] <= position[part, None]).sum(axis=1)
+        return taken
+
+
+def _courses(steps: list[tuple[NDArray[np.int64], NDArray[np.int64]]], cases: int) -> list[tuple[int, ...]]:
+    """Courses from the steps taken at each position: which cases, and to which label."""
+    found: list[list[int]] = [[] for _ in range(cases)]
+    for alive, taken in steps:
+        for case, label in zip(alive.tolist(), taken.tolist(), strict=True):
+            found[case].append(label)
+    return [tuple(course) for course in found if course]

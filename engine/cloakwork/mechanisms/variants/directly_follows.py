@@ -1,0 +1,88 @@
+"""dfg/laplace: a directly-follows graph with noisy counts, as a table; the engine's releases are logs, so it is none.
+
+Theorem: each case counts for at most M of its steps (drawn at random where it has more), so a unit of at most m cases
+moves the counts by at most m M in L1, and discrete Laplace noise of scale m M / epsilon on every pair of the public
+alphabet, START and END included, is epsilon-DP (unbounded neighbours; Dwork, McSherry, Nissim, Smith 2006, theorem 1;
+Ghosh, Roughgarden, Sundararajan 2009 for integers). The draw is one of each case by itself: which steps one case counts
+for does not depend on any other case.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from cloakwork.errors import MechanismError
+from cloakwork.log.eventlog import ACTIVITY, EventLog
+from cloakwork.noise import Noise, drawn_scale
+from cloakwork.privacy_event import DiscreteLaplace, PrivacyEvent
+
+SCHEMA: Final = pl.Schema([("source", pl.String()), ("target", pl.String()), ("count", pl.Int64())])
+MOST_LABELS: Final = 3000
+"""Labels of an alphabet: every pair gets noise, seen or not, so the table has their square."""
+
+
+@dataclass(frozen=True, slots=True)
+class DirectlyFollows:
+    """How steps are counted: ``alphabet`` (public labels), ``most_steps`` a case (M), and the noise's ``scale`` in steps."""
+
+    alphabet: tuple[str, ...]
+    most_steps: int
+    scale: float
+    max_cases: int = 1
+
+    @classmethod
+    def for_epsilon(
+        cls, epsilon: float, alphabet: Sequence[str], most_steps: int, max_cases: int = 1
+    ) -> "DirectlyFollows":
+        """The least noise that costs at most ``epsilon`` for units of ``max_cases`` cases; MechanismError if none does."""
+        if not (0 < epsilon < float("inf") and most_steps >= 1 and max_cases >= 1 and alphabet):
+            raise MechanismError("dfg/laplace", "needs epsilon > 0, at least one step and case, and an alphabet")
+        labels = tuple(dict.fromkeys(alphabet))
+        if len(labels) > MOST_LABELS:
+            raise MechanismError("dfg/laplace", f"an alphabet of {len(labels):,} labels; at most {MOST_LABELS:,}")
+        exact = Fraction(most_steps * max_cases) / Fraction(epsilon)
+        scale = float(exact)
+        if Fraction(scale) < exact:
+            scale = float(np.nextafter(scale, np.inf))
+        return cls(labels, most_steps, drawn_scale(scale), max_cases)
+
+    @property
+    def event(self) -> PrivacyEvent:
+        """What one table costs."""
+        return DiscreteLaplace(scale=self.scale, sensitivity=self.most_steps * self.max_cases)
+
+    def measure(self, log: EventLog, noise: Noise) -> pl.DataFrame:
+        """One row a pair: ``source`` (null: START), ``target`` (null: END), ``count`` (Int64, may be negative).
+
+        Events of undeclared labels are left out, and cases left without events. The caller bounds a unit's cases.
+        """
+        counts = self._counts(log, noise)
+        noisy = counts + noise.laplace_values(self.scale, counts.size)
+        labels = pl.Series([None, *self.alphabet], dtype=pl.String)
+        side = len(self.alphabet) + 1
+        source, target = np.divmod(np.arange(side * side), side)
+        target = (target + 1) % side
+        frame = pl.DataFrame({"source": labels.gather(source), "target": labels.gather(target), "count": noisy}, SCHEMA)
+        return frame.filter(pl.any_horizontal(pl.col("source", "target").is_not_null()))
+
+    def _counts(self, log: EventLog, noise: Noise) -> NDArray[np.int64]:
+        """Raw counts of bounded contributions, int64, shape ((A + 1)**2,): source by target, END last."""
+        side = len(self.alphabet) + 1
+        place = pl.DataFrame({ACTIVITY: self.alphabet, "code": np.arange(1, side)})
+        named = log.events.select(ACTIVITY).with_columns(case=pl.Series(log.case_of))
+        events = named.join(place, on=ACTIVITY, how="inner", maintain_order="left")
+        case, code = events["case"].to_numpy().astype(np.int64), events["code"].to_numpy().astype(np.int64)
+        begins = np.diff(case, prepend=-1) != 0
+        first, last = code[begins], code[np.append(begins[1:], True)] if case.size else code
+        inner = np.flatnonzero(~begins)
+        cell = np.concatenate([first - 1, code[inner - 1] * side + code[inner] - 1, last * side + side - 1])
+        owner = np.concatenate([case[begins], case[inner], case[begins]])
+        order = np.lexsort((noise.permutation(cell.size), owner))
+        owner = owner[order]
+        kept = order[np.arange(owner.size) - np.searchsorted(owner, owner) < self.most_steps]
+        return np.bincount(cell[kept], minlength=side * side).astype(np.int64)

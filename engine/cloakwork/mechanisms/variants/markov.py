@@ -1,0 +1,284 @@
+"""Frequent variants as they are; the other cases as a Markov chain of variable order describes them."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, ClassVar, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from pydantic import BaseModel, Field, JsonValue
+
+from cloakwork.budget import Cost
+from cloakwork.facts import Facts
+from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
+from cloakwork.mechanisms.variants.chain import MOST_CASES, Chain, Context, Table, fitted, refined
+from cloakwork.mechanisms.variants.family import VariantRelease, variant_table
+from cloakwork.mechanisms.variants.transitions import MOST_CELLS, WHOLE, Courses, transitions, vector_noise
+from cloakwork.noise import Noise
+from cloakwork.privacy_event import Composed, EpsilonDelta, PrivacyEvent
+from cloakwork.quantities import Frozen, Number
+
+SHARES: Final = (0.40, 0.03, 0.32, 0.15, 0.10)
+"""Parts of the budget (of 1/sigma**2): frequent variants, number of other cases, their transitions of order 1, 2 and 3.
+
+These, ``SHARPNESS``, ``PENALTIES`` and ``KNOWN`` were chosen on synthetic logs alone (``benchmarks/variants/synthetic.py``).
+"""
+
+LEAK: Final = 0.49
+"""The part of delta that the threshold spends; the accountant gives Gaussian noise the other half."""
+
+SHARPNESS: Final = 1.4
+PENALTIES: Final = (1.5, 0.7, 0.7)
+"""By order: how many sigmas a count must stand out by, to be believed against what is expected."""
+
+KNOWN: Final = 5.0
+"""Sigmas of a longer context's noise that its mass must have, for its own continuations to be counted."""
+
+MOST_CONTEXTS: Final = 4096
+LONGEST: Final = 200
+"""Events of a generated case at most, where the policy does not declare ``longest_case``."""
+
+_LEAST_SIGMA: Final = 1024.0
+
+
+class MarkovOptions(BaseModel):
+    """``sharpness``: 1 draws steps with the shares they were measured with; more makes frequent steps more frequent."""
+
+    model_config = {"extra": "forbid", "frozen": True}
+    sharpness: Annotated[float, Field(ge=1, le=4, allow_inf_nan=False)] = SHARPNESS
+
+
+class MarkovParams(Frozen):
+    """``sigmas``: of the discrete Gaussian noise on the five tables that ``SHARES`` names, in that order.
+
+    ``tau``: least noisy count of a frequent variant. Both in grid steps, ``WHOLE`` to a case. ``alphabet``: the public labels; ``longest``: events
+    of a generated case; ``max_cases``: cases of a unit. ``epsilon`` and ``delta``: what sigmas and tau were found for.
+    """
+
+    epsilon: Annotated[Number, Field(gt=0)]
+    delta: Annotated[Number, Field(gt=0, lt=1)]
+    max_cases: Annotated[int, Field(ge=1)] = 1
+    alphabet: tuple[str, ...]
+    longest: Annotated[int, Field(ge=1)] = LONGEST
+    sharpness: Annotated[Number, Field(ge=1, le=4)] = SHARPNESS
+    sigmas: tuple[float, float, float, float, float]
+    tau: Annotated[int, Field(ge=1)]
+
+
+class VariantMarkov(VariantRelease[MarkovParams]):
+    """Release frequent variants by threshold, and make the other cases from noisy counts of what follows what.
+
+    The cases that are left when frequent variants are out are counted with noise, and so are their transitions of order
+    1, 2 and 3 (every cell of order 1; longer contexts only where the noisy order before says that they are common). A
+    Markov chain fitted to these draws as many cases. Steps that stand out of the noise too little are lost, and frequent
+    steps come out a little more frequent (``sharpness``): the release shows the usual ways, not the rare ones.
+
+    An empty log gives an empty release or one of a few cases made of noise; one case, or variants that are all unique,
+    are drowned by noise; with a single activity there is one transition to count. It never aborts on data.
+    """
+
+    name: ClassVar[str] = "variants/markov"
+    summary: ClassVar[str] = "Releases frequent variants, and draws the other cases from a noisy Markov model."
+    theorem: ClassVar[Theorem] = Theorem(
+        "For units of at most m cases (unbounded neighbours): (1) noisy counts of the variants that one unit alone has "
+        "reach tau with probability at most d = m Pr[m + N >= tau], which is (-ln(1 - d), d)-DP, and all other counts move "
+        "by at most m (L2); (2) given which variants are released, one unit changes at most m of the other cases, hence "
+        "their number by at most m, and each table of transitions by at most m (L2), a case's vector having norm at most 1. "
+        "Discrete Gaussian noise on all of them composes adaptively; the chain is post-processing.",
+        "Rafiei, Wangelik, van der Aalst 2022 (TraVaS); Canonne, Kamath, Steinke 2020, theorem 14 and proposition 25; "
+        "Zhang, Xiao, Xie 2016 (PrivTree), for contexts that grow where they are common",
+    )
+    Params = MarkovParams
+    needs_delta: ClassVar[bool] = True
+
+    def meet(
+        self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
+    ) -> Offer[MarkovParams] | Refusal:
+        """The least noise, shared out as ``SHARES`` says."""
+        chosen = MarkovOptions.model_validate(options)
+        if facts.alphabet is None:
+            return Refusal("needs", "the activities that there may be must be public", ("assume.alphabet",))
+        sigmas, tau = calibrated(goal.epsilon, goal.delta, facts.unit.max_cases)
+        params = MarkovParams(
+            epsilon=goal.epsilon,
+            delta=goal.delta,
+            max_cases=facts.unit.max_cases,
+            alphabet=tuple(dict.fromkeys(facts.alphabet)),
+            longest=facts.longest_case or LONGEST,
+            sharpness=chosen.sharpness,
+            sigmas=sigmas,
+            tau=tau,
+        )
+        return Offer(params, "keeps frequent variants, and draws the other cases from a noisy Markov model of them")
+
+    def event(self, params: MarkovParams, facts: Facts) -> PrivacyEvent:
+        """Noise on five tables, and the chance that a variant of one unit alone passes the threshold."""
+        leak = selection_delta(params.sigmas[0], params.tau, params.max_cases)
+        return _event(params.sigmas, max(leak, LEAK * params.delta), params.max_cases)
+
+    def decide(self, params: MarkovParams, summary: pl.DataFrame, noise: Noise) -> Decision:
+        """Select the frequent variants, count the others' transitions, fit a chain, and draw from it."""
+        variants, cases = _coded(summary, params.alphabet)
+        noisy = noise.gaussian_counts(cases * WHOLE, params.sigmas[0])
+        frequent = noisy >= params.tau
+        kept = np.rint(noisy[frequent] / WHOLE).astype(np.int64)
+        labels = len(params.alphabet)
+        released = Courses.of([variants[row] for row in np.flatnonzero(frequent)], kept, labels)
+        others = Courses.of([variants[row] for row in np.flatnonzero(~frequent)], cases[~frequent], labels)
+        wanted = noise.gaussian_counts(np.array([int(others.cases.sum())]) * WHOLE, params.sigmas[1])[0]
+        count = min(max(round(int(wanted) / WHOLE), 0), MOST_CASES)
+        rows = _measured(others, _prior(released, count), params, noise)
+        drawn = [] if rows[(0,)].sum() <= 0 else Chain.of(rows, params.sharpness).draw(count, params.longest, noise)
+        courses = [variants[row] for row in np.flatnonzero(frequent)] + drawn
+        counts = np.concatenate([kept, np.ones(len(drawn), np.int64)])
+        return Decision(
+            _as_table(courses, counts, params.alphabet, noise),
+            {
+                "variants in the log": len(variants),
+                "frequent variants": int(frequent.sum()),
+                "cases in the log": int(cases.sum()),
+                "cases of frequent variants, released": int(kept.sum()),
+                "cases drawn from the model": len(drawn),
+            },
+        )
+
+
+def calibrated(epsilon: float, delta: float, max_cases: int) -> tuple[tuple[float, float, float, float, float], int]:
+    """Sigmas and tau (grid steps) that cost at most (epsilon, delta) for units of ``max_cases`` cases."""
+    from cloakwork.accounting.calibrate import smallest_scale
+
+    def sigmas(scale: float) -> tuple[float, float, float, float, float]:
+        one, two, three, four, five = (max(scale / math.sqrt(share), _LEAST_SIGMA) for share in SHARES)
+        return one, two, three, four, five
+
+    leak = LEAK * delta
+    scale = smallest_scale(lambda scale: _event(sigmas(scale), leak, max_cases), Cost(epsilon=epsilon, delta=delta))
+    return sigmas(scale), threshold(sigmas(scale)[0], leak, max_cases)
+
+
+def threshold(sigma: float, delta: float, max_cases: int) -> int:
+    """The least tau (grid steps) whose ``selection_delta`` is at most ``delta``."""
+    low, high = max_cases * WHOLE, max_cases * WHOLE + math.ceil(40 * sigma)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if selection_delta(sigma, middle, max_cases) <= delta else (middle, high)
+    return high
+
+
+def selection_delta(sigma: float, tau: int, max_cases: int) -> float:
+    """At least m Pr[m + N >= tau] for N of ``sigma`` (grid steps), m = ``max_cases``: what the threshold gives away.
+
+    Discrete Gaussian noise reaches x at most as often as a normal variable reaches x - 1 (Canonne, Kamath and Steinke
+    2020, proposition 25). Rounded up by more than it can err.
+    """
+    tail = math.erfc((tau - max_cases * WHOLE - 1) / (sigma * math.sqrt(2))) / 2
+    return min(max_cases * tail * (1 + 1e-9), 1 - 2.0**-30)
+
+
+def _event(sigmas: Sequence[float], leak: float, max_cases: int) -> PrivacyEvent:
+    frequent, count, *tables = sigmas
+    # A unit has at most m cases: m counts of variants; one count of cases; m times a case's cells.
+    parts: Iterator[PrivacyEvent] = (
+        vector_noise(sigma, max_cases * WHOLE, cells)
+        for sigma, cells in [
+            (frequent, max_cases),
+            (count, 1),
+            *((sigma, max_cases * MOST_CELLS) for sigma in tables),
+        ]
+    )
+    own = EpsilonDelta(epsilon=-math.log1p(-leak) * (1 + 1e-9), delta=leak)
+    return Composed(events=(own, *parts))
+
+
+def _coded(summary: pl.DataFrame, alphabet: Sequence[str]) -> tuple[list[tuple[int, ...]], NDArray[np.int64]]:
+    """Variants by the place of each label in ``alphabet`` (from 1), without any other label, and their cases.
+
+    Cases left without events are left out. The order is that of the codes: it says nothing about the log's.
+    """
+    place = {label: code for code, label in enumerate(alphabet, start=1)}
+    found: dict[tuple[int, ...], int] = {}
+    for variant, cases in zip(summary["variant"].to_list(), summary["cases"].to_list(), strict=True):
+        course = tuple(place[label] for label in variant if label in place)
+        if course:
+            found[course] = found.get(course, 0) + cases
+    variants = sorted(found)
+    return variants, np.array([found[variant] for variant in variants], np.int64)
+
+
+def _prior(released: Courses, count: int) -> Table:
+    """The transitions that ``count`` more cases would have if they went the released ways; zero if none was released."""
+    side = released.labels + 1
+    total = int(released.cases.sum())
+    if total == 0:
+        return np.zeros((side, side))
+    return _at_order_one(released) * (count / total)
+
+
+def _at_order_one(courses: Courses) -> Table:
+    """Every transition of order 1, in grid steps: the layout of ``chain.Table``."""
+    side, base = courses.labels + 1, courses.labels + 2
+    codes = np.arange(side)[:, None] * base + np.arange(1, side + 1)
+    return transitions(courses, 1).at(codes).astype(np.float64)
+
+
+def _measured(others: Courses, prior: Table, params: MarkovParams, noise: Noise) -> dict[Context, NDArray[np.float64]]:
+    """Masses of what follows each context: order 1 whole, then, order by order, contexts that are common so far."""
+    first = _noised(_at_order_one(others), params.sigmas[2], noise)
+    flow = fitted(first, prior, PENALTIES[0] * params.sigmas[2])
+    rows: dict[Context, NDArray[np.float64]] = {(label,): flow[label] for label in range(others.labels + 1)}
+    newest = list(rows)
+    for order, sigma in enumerate(params.sigmas[3:], start=2):
+        contexts, mass = _common(rows, newest, KNOWN * sigma)
+        noisy = _noised(_following(others, order, contexts), sigma, noise)
+        if contexts:
+            parent = np.array([_known(rows, context[1:]) for context in contexts])
+            rows |= zip(contexts, refined(noisy, parent, mass, PENALTIES[order - 1] * sigma), strict=True)
+        newest = contexts
+    return rows
+
+
+def _common(
+    rows: Mapping[Context, NDArray[np.float64]], newest: Sequence[Context], least: float
+) -> tuple[list[Context], NDArray[np.float64]]:
+    """One step longer than ``newest``: the contexts of more than ``least`` mass, the largest ``MOST_CONTEXTS``."""
+    found = [
+        (float(rows[context][label - 1]), (*context, int(label)))
+        for context in newest
+        for label in np.flatnonzero(rows[context][:-1] > least) + 1
+    ]
+    largest = sorted(found, key=lambda item: (-item[0], item[1]))[:MOST_CONTEXTS]
+    return [context for _, context in largest], np.array([mass for mass, _ in largest])
+
+
+def _following(others: Courses, order: int, contexts: Sequence[Context]) -> Table:
+    """Transitions from each of ``contexts``, in grid steps: shape (contexts, A + 1)."""
+    base = others.labels + 2
+    place = np.array([sum(step * base ** (order - at) for at, step in enumerate(context)) for context in contexts])
+    codes = place.astype(np.int64)[:, None] + np.arange(1, base)
+    return transitions(others, order).at(codes).astype(np.float64)
+
+
+def _known(rows: Mapping[Context, NDArray[np.float64]], context: Context) -> NDArray[np.float64]:
+    """The masses of the longest end of ``context`` that was measured."""
+    while context not in rows:
+        context = context[1:]
+    return rows[context]
+
+
+def _noised(table: Table, sigma: float, noise: Noise) -> Table:
+    return table + noise.gaussian_values(sigma, table.size).reshape(table.shape)
+
+
+def _as_table(
+    courses: Sequence[tuple[int, ...]], counts: NDArray[np.int64], alphabet: Sequence[str], noise: Noise
+) -> pl.DataFrame:
+    """The release, each variant once, in random order."""
+    total: dict[tuple[int, ...], int] = {}
+    for course, cases in zip(courses, counts.tolist(), strict=True):
+        total[course] = total.get(course, 0) + cases
+    variants = list(total)
+    order = noise.permutation(len(variants))
+    named = [tuple(alphabet[code - 1] for code in variants[row]) for row in order]
+    return variant_table(named, [total[variants[row]] for row in order])

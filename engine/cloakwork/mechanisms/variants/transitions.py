@@ -1,0 +1,99 @@
+"""What a case contributes to a count of transitions: a vector of bounded length, whatever the case looks like.
+
+A transition of order o is the o steps before an event (START counts as one) together with the event, or END. The counts
+of one case, of at most ``MOST_CELLS`` different transitions, are scaled to Euclidean norm 1 and rounded down to a grid of
+1/``WHOLE``. So long cases count for no more than short ones, and one case more or less moves a table of transitions by
+at most ``WHOLE`` grid steps (L2), in at most ``MOST_CELLS`` cells.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from cloakwork.privacy_event import DiscreteGaussian, PrivacyEvent, Repeated
+
+WHOLE: Final = 2**13
+"""Grid steps in one case. With sigma above 1,000 steps the accountant charges a whole vector by its Euclidean norm."""
+
+MOST_CELLS: Final = 64
+"""Different transitions that one case may count for; those that come first in it."""
+
+_MOST_REPEATS: Final = 2**14
+
+
+@dataclass(frozen=True, slots=True)
+class Courses:
+    """Variants over a public alphabet of A labels, coded 1 to A; 0 is START and A + 1 is END.
+
+    ``steps``: int64, all variants one after the other, each as START, its labels, END; ``row``: int64, same shape, the
+    variant that a step belongs to; ``cases``: int64, shape (variants,); ``labels``: A.
+    """
+
+    steps: NDArray[np.int64]
+    row: NDArray[np.int64]
+    cases: NDArray[np.int64]
+    labels: int
+
+    @classmethod
+    def of(cls, variants: Sequence[Sequence[int]], cases: NDArray[np.int64], labels: int) -> "Courses":
+        """From label codes (1 to A) and how many cases follow each variant."""
+        lengths = np.array([len(variant) + 2 for variant in variants], np.int64)
+        steps = np.array([code for variant in variants for code in (0, *variant, labels + 1)], np.int64)
+        return cls(steps, np.repeat(np.arange(len(variants)), lengths), np.asarray(cases, np.int64), labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Sums over all cases: ``code`` (int64, sorted) names a transition, ``mass`` (int64) its grid steps.
+
+    The code of the transition s1, ..., so, next is their number to the base A + 2, most significant first.
+    """
+
+    code: NDArray[np.int64]
+    mass: NDArray[np.int64]
+
+    def at(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The mass of each of ``codes``; 0 where no case has that transition."""
+        if not self.code.size:
+            return np.zeros(codes.shape, np.int64)
+        place = np.minimum(np.searchsorted(self.code, codes), self.code.size - 1)
+        return np.where(self.code[place] == codes, self.mass[place], 0)
+
+
+def transitions(courses: Courses, order: int) -> Cells:
+    """The transitions of ``order`` of all cases, each case scaled to norm at most ``WHOLE``: time linear in events."""
+    steps, row = courses.steps, courses.row
+    end = np.arange(order, steps.size)
+    end = end[row[end] == row[end - order]]
+    code = np.zeros(end.size, np.int64)
+    for back in range(order, -1, -1):
+        code = code * (courses.labels + 2) + steps[end - back]
+    own = pl.DataFrame({"row": row[end], "code": code}).group_by("row", "code", maintain_order=True).len("count")
+    rows = own["row"].to_numpy()
+    own = own.with_columns(rank=np.arange(rows.size) - np.searchsorted(rows, rows)).filter(pl.col("rank") < MOST_CELLS)
+    count = np.minimum(own["count"].to_numpy().astype(np.int64), _MOST_REPEATS)
+    rows = own["row"].to_numpy()
+    square = np.bincount(rows, weights=count * count, minlength=len(courses.cases)).astype(np.int64)[rows]
+    weight = np.floor(count * (WHOLE / np.sqrt(square))).astype(np.int64)
+    # The float may have come out a step too high: integers decide.
+    weight -= weight * weight * square > count * count * WHOLE**2
+    mass = pl.DataFrame({"code": own["code"], "mass": weight * courses.cases[rows]})
+    total = mass.group_by("code").sum().sort("code")
+    return Cells(total["code"].to_numpy().astype(np.int64), total["mass"].to_numpy().astype(np.int64))
+
+
+def vector_noise(sigma: float, norm: int, cells: int) -> PrivacyEvent:
+    """Discrete Gaussian noise of ``sigma`` on a vector that moves by at most ``norm`` (L2), in at most ``cells`` cells.
+
+    It is charged as ``cells`` counts that each move by s = ceil(norm / sqrt(cells)). That is an upper bound where the
+    accountant goes by sums over cells, so for sigma above 1,000 grid steps: the squares of the moves add up to at most
+    cells * s**2, hence (Cauchy and Schwarz) the moves to at most cells * s.
+    """
+    each = math.isqrt(norm * norm // cells)
+    each += each * each * cells < norm * norm
+    return Repeated(times=cells, event=DiscreteGaussian(sigma=sigma, sensitivity=each))

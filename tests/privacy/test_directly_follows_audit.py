@@ -1,0 +1,100 @@
+"""dfg/laplace: what it counts, and a statistical audit on its worst neighbours with broken twins that must fail."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from numpy.typing import NDArray
+
+from cloakwork.accounting.events import cost
+from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon
+from cloakwork.errors import MechanismError
+from cloakwork.mechanisms.variants.directly_follows import DirectlyFollows
+from cloakwork.noise import secret
+from cloakwork.testing import directly_follows_graph
+from contracts.sample_logs import log_of
+
+EPSILON, MOST = 1.0, 4
+RUNS = 4000
+LONG = ["a"] * 20_000
+"""A case that takes the same step over and over: all that it may count for falls on one pair (but once in 2,000 times)."""
+
+
+def counted(log: list[list[str]], most_steps: int) -> dict[tuple[str | None, str | None], int]:
+    """The counts with next to no noise."""
+    table = DirectlyFollows(("a", "b"), most_steps, 2.0**-7).measure(log_of(log), secret())
+    return {(source, target): count for source, target, count in table.rows()}
+
+
+def test_counts_are_those_of_the_log() -> None:
+    """Every pair of the alphabet, START and END, in one row each; undeclared labels and empty cases are passed over."""
+    found = counted([["a", "b"], ["a", "x", "a"], ["x"], []], 9)
+    assert found == {
+        (None, "a"): 2,
+        (None, "b"): 0,
+        ("a", "a"): 1,
+        ("a", "b"): 1,
+        ("a", None): 1,
+        ("b", "a"): 0,
+        ("b", "b"): 0,
+        ("b", None): 1,
+    }
+    assert set(counted([], 9).values()) == {0}
+
+
+def test_a_case_counts_for_at_most_its_steps() -> None:
+    """Whatever it looks like; which ones is drawn at random."""
+    assert sum(counted([LONG], MOST).values()) == MOST
+    assert sum(counted([LONG, ["a", "b"]], MOST).values()) == MOST + 3
+    assert len({tuple(counted([["a", "b", "b", "a"]], 1).values()) for _ in range(60)}) > 2
+
+
+def test_costs_what_was_asked() -> None:
+    """For units of several cases too."""
+    for max_cases in (1, 3):
+        graph = DirectlyFollows.for_epsilon(0.3, ("a", "b"), MOST, max_cases)
+        assert 0.29 < cost(graph.event, 0.0).epsilon <= 0.3
+
+
+@pytest.mark.parametrize(("epsilon", "alphabet", "most"), [(0.0, ("a",), 1), (1.0, (), 1), (1.0, ("a",), 0)])
+def test_arguments_without_sense_are_refused(epsilon: float, alphabet: tuple[str, ...], most: int) -> None:
+    """In one line."""
+    with pytest.raises(MechanismError, match="dfg/laplace"):
+        directly_follows_graph(log_of([LONG]), epsilon, alphabet, most)
+
+
+def test_a_person_keeps_as_many_cases_as_declared() -> None:
+    """Twenty cases of one person count as one."""
+    log = log_of([["a"]] * 20)
+    owned = replace(log, cases=log.cases.with_columns(pl.lit("p").alias("case:p")))
+    found = directly_follows_graph(owned, 1000.0, ("a",), 4, unit_attribute="case:p")
+    assert found.filter(pl.col("source").is_null())["count"].item() == 1
+
+
+def audit(graph: DirectlyFollows) -> AuditResult:
+    """One log with the long case more than the other, told apart by the pair on which all its steps fall."""
+
+    def outcomes(cases: list[list[str]]) -> Callable[[int], NDArray[np.int64]]:
+        log = log_of(cases)
+        # The mechanism counts once, and its noise is drawn for many runs at once.
+        raw = graph._counts(log, secret())[1 * 2 + 0]
+        return lambda runs: raw + secret().laplace_values(graph.scale, runs)
+
+    here, there = outcomes([LONG]), outcomes([])
+    events = [HalfLine(bound, upper) for bound in (0, MOST) for upper in (True, False)]
+    return empirical_epsilon(here, there, runs=RUNS, claim=EPSILON, events=events)
+
+
+def test_a_long_case_is_covered() -> None:
+    """And the audit is sharp: it finds seven tenths of epsilon."""
+    result = audit(DirectlyFollows.for_epsilon(EPSILON, ("a",), MOST))
+    assert result.passed, result
+    assert result.epsilon_lower_bound > 0.7 * EPSILON
+
+
+@pytest.mark.parametrize("broken", [{"scale": MOST / 2}, {"most_steps": 9}])
+def test_broken_twins_are_found(broken: dict[str, float]) -> None:
+    """Half the noise; a case that counts for more steps than the noise is meant for."""
+    assert not audit(replace(DirectlyFollows.for_epsilon(EPSILON, ("a",), MOST), **broken)).passed

@@ -1,0 +1,196 @@
+"""Statistical audits of variants/markov on its worst neighbours, and of broken twins that must fail.
+
+What is audited is all that reads the log: the noisy counts of variants and cases and the noisy tables of transitions,
+summed up in the statistic that tells two neighbours best apart (each table along what the one case adds to it, divided by
+the noise's variance: Neyman and Pearson's ratio for Gaussian noise). The chain fitted afterwards reads nothing else.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import islice, product
+
+import numpy as np
+import polars as pl
+import pytest
+from numpy.typing import NDArray
+
+from cloakwork.accounting.events import cost
+from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon, half_lines
+from cloakwork.facts import Facts, Unit
+from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.mechanisms.base import Offer
+from cloakwork.mechanisms.variants import chain, markov, transitions
+from cloakwork.mechanisms.variants.markov import MarkovParams, VariantMarkov
+from cloakwork.noise import Noise, secret
+
+RUNS = 200
+EPSILON, DELTA = 1.0, 1e-2
+ALPHABET = ("a", "b", "c", "d")
+CASE = tuple("abcd" * 5)
+"""The one case that neighbours differ in: long, with transitions that many others have too."""
+
+Twin = Callable[[MarkovParams], MarkovParams]
+
+
+class Spy:
+    """A door of noise that keeps what passes it: noisy counts, and noise by table."""
+
+    def __init__(self) -> None:
+        self.door: Noise = secret()
+        self.counts: list[NDArray[np.int64]] = []
+
+    def gaussian_counts(self, counts: NDArray[np.int64], sigma: float) -> NDArray[np.int64]:
+        self.counts.append(self.door.gaussian_counts(counts, sigma))
+        return self.counts[-1]
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.door, name)
+
+
+def others() -> list[tuple[str, ...]]:
+    """A hundred and sixty cases that all begin alike and go on each in its own way."""
+    return [("a", "b", "c", *rest) for rest in islice(product(ALPHABET, repeat=4), 160)]
+
+
+def params(twin: Twin = lambda honest: honest, max_cases: int = 1) -> MarkovParams:
+    """What the mechanism offers, or a twin of it."""
+    goal = DifferentialPrivacy(kind="differential-privacy", epsilon=EPSILON, delta=DELTA, over=("control-flow",))
+    facts = Facts(alphabet=ALPHABET, longest_case=5, unit=Unit(attribute="case:owner", max_cases=max_cases))
+    offer = VariantMarkov().offer(goal, facts, {})
+    assert isinstance(offer, Offer)
+    return twin(offer.params)
+
+
+def summary(cases: list[tuple[str, ...]]) -> pl.DataFrame:
+    """A variant histogram."""
+    schema = pl.Schema([("variant", pl.List(pl.String())), ("cases", pl.Int64())])
+    return (
+        pl.DataFrame({"variant": [list(case) for case in cases], "cases": 1}, schema=schema).group_by("variant").sum()
+    )
+
+
+@pytest.fixture
+def statistic(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Callable[[int], NDArray[np.float64]]]]:
+    """How much everything measured speaks for the neighbour with the case more; one number a run."""
+    monkeypatch.setattr(chain, "_ROUNDS", 3)
+    tables: list[tuple[int, list[tuple[int, ...]], NDArray[np.float64]]] = []
+    following, noised = markov._following, markov._noised
+    seen: list[list[tuple[int, ...]]] = []
+
+    def keep_contexts(courses: object, order: int, contexts: list[tuple[int, ...]]) -> NDArray[np.float64]:
+        seen.append(contexts)
+        return following(courses, order, contexts)
+
+    def keep_table(table: NDArray[np.float64], sigma: float, noise: Noise) -> NDArray[np.float64]:
+        found = noised(table, sigma, noise)
+        tables.append((len(tables) + 1, seen[-1] if tables else [], found))
+        return found
+
+    monkeypatch.setattr(markov, "_following", keep_contexts)
+    monkeypatch.setattr(markov, "_noised", keep_table)
+
+    def once(given: MarkovParams, log: pl.DataFrame) -> float:
+        tables.clear()
+        spy = Spy()
+        VariantMarkov().decide(given, log, spy)
+        code = {label: place for place, label in enumerate(ALPHABET, start=1)}
+        alone = transitions.Courses.of([tuple(code[label] for label in CASE)], np.array([1]), len(ALPHABET))
+        total = transitions.WHOLE * float(spy.counts[1][0]) / given.sigmas[1] ** 2
+        for order, contexts, noisy in tables:
+            adds = following(alone, order, contexts) if order > 1 else markov._at_order_one(alone)
+            total += float((noisy * adds).sum()) / given.sigmas[order + 1] ** 2
+        return total
+
+    def runs_of(given: MarkovParams, log: pl.DataFrame) -> Callable[[int], NDArray[np.float64]]:
+        return lambda runs: np.array([once(given, log) for _ in range(runs)])
+
+    yield runs_of
+
+
+def audit(runs_of: Callable[..., Callable[[int], NDArray[np.float64]]], given: MarkovParams, more: int) -> AuditResult:
+    """The log with and without ``more`` cases of one person, all of them nearly the same."""
+    without, with_case = summary(others()), summary(others() + [CASE + ("d",) * place for place in range(more)])
+    return empirical_epsilon(
+        runs_of(given, with_case), runs_of(given, without), runs=RUNS, delta=DELTA, claim=EPSILON, events=half_lines
+    )
+
+
+def less_noise(given: MarkovParams) -> MarkovParams:
+    """A twelfth of the noise on everything but the variants."""
+    return given.model_copy(update={"sigmas": (given.sigmas[0], *(max(1024.0, s / 12) for s in given.sigmas[1:]))})
+
+
+def test_one_long_case_more_is_covered(statistic: Callable[..., Callable[[int], NDArray[np.float64]]]) -> None:
+    """The case and its twenty events show in the number of cases and in three tables at once."""
+    assert audit(statistic, params(), 1).passed
+
+
+def test_less_noise_is_found(statistic: Callable[..., Callable[[int], NDArray[np.float64]]]) -> None:
+    """By the same audit."""
+    assert not audit(statistic, params(less_noise), 1).passed
+
+
+def test_a_case_that_counts_in_full_is_found(
+    statistic: Callable[..., Callable[[int], NDArray[np.float64]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A twin that does not scale a case's transitions: twenty events count twenty times."""
+    honest = transitions.transitions
+
+    def unscaled(courses: transitions.Courses, order: int) -> transitions.Cells:
+        scaled = honest(courses, order)
+        return transitions.Cells(scaled.code, scaled.mass * 10)
+
+    monkeypatch.setattr(markov, "transitions", unscaled)
+    assert not audit(statistic, params(), 1).passed
+
+
+def test_a_person_of_twelve_cases_needs_the_declared_bound(
+    statistic: Callable[..., Callable[[int], NDArray[np.float64]]],
+) -> None:
+    """Twelve cases of one person are covered where they are declared, and show where one case is assumed."""
+    assert audit(statistic, params(max_cases=12), 12).passed
+    assert not audit(statistic, params(), 12).passed
+
+
+def released(given: MarkovParams, cases: int) -> Callable[[int], NDArray[np.int64]]:
+    """Whether a variant of ``cases`` cases, otherwise alone in the log, comes out among the frequent: 1 or 0."""
+    one = summary([("d", "a")] * cases)
+
+    def once() -> int:
+        frequent = VariantMarkov().decide(given, one, secret()).internal.get("frequent variants", 0)
+        assert isinstance(frequent, int)
+        return frequent
+
+    return lambda runs: np.array([once() for _ in range(runs)])
+
+
+def no_threshold(given: MarkovParams) -> MarkovParams:
+    """Whatever has a positive noisy count is frequent."""
+    return given.model_copy(update={"tau": 1})
+
+
+@pytest.mark.parametrize(("twin", "passes"), [(lambda honest: honest, True), (no_threshold, False)])
+def test_a_variant_of_one_case_is_covered_by_delta(twin: Twin, passes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one log alone: it passes the threshold with probability at most delta, and without a threshold often."""
+    monkeypatch.setattr(chain, "_ROUNDS", 3)
+    given = params(twin)
+    events = [HalfLine(1, upper=True)]
+    result = empirical_epsilon(
+        released(given, 1), released(given, 0), runs=RUNS, delta=DELTA, claim=EPSILON, events=events
+    )
+    assert result.passed is passes, result
+
+
+def test_the_threshold_keeps_to_its_share_of_delta() -> None:
+    """No audit of feasible size sees a threshold one too low; the tail does."""
+    for max_cases in (1, 5):
+        sigmas, tau = markov.calibrated(EPSILON, 1e-4, max_cases)
+        spent = markov.selection_delta(sigmas[0], tau, max_cases)
+        assert spent <= markov.LEAK * 1e-4 < markov.selection_delta(sigmas[0], tau - 1, max_cases)
+
+
+@pytest.mark.parametrize("twin", [less_noise, no_threshold])
+def test_a_broken_twin_costs_more_than_it_claims(twin: Twin) -> None:
+    """The event names the noise drawn, so the accountant finds the twins too."""
+    honest, broken = (cost(VariantMarkov().event(given, Facts()), DELTA) for given in (params(), params(twin)))
+    assert honest.epsilon <= EPSILON < broken.epsilon
+    assert honest.delta <= DELTA
