@@ -155,7 +155,10 @@ def _with_needs(refusal: Refusal) -> str:
 def _causes(goal: Guarantee, considered: list[Considered], allowed: Mechanisms) -> tuple[Cause, ...]:
     """Why nothing was found: the near misses, what a later version brings, else what each allowed mechanism says."""
     name, missing = goal_name(goal), tuple(_missing(goal))
-    close = [item for item in considered if item.kind in ("needs", "misconfigured", "denied", "not_yet")]
+    near = ("needs", "misconfigured", "not_yet")
+    close = [
+        item for item in considered if item.kind == "denied" or (item.kind in near and allowed.allows(item.mechanism))
+    ]
     if not missing and all(item.kind == "denied" for item in close):
         close += [item for item in considered if item.kind == "never" and allowed.allows(item.mechanism)]
     said: dict[str, list[str]] = {}

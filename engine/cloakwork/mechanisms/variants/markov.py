@@ -53,8 +53,9 @@ class MarkovOptions(BaseModel):
 class MarkovParams(Frozen):
     """``sigmas``: of the discrete Gaussian noise on the five tables that ``SHARES`` names, in that order.
 
-    ``tau``: least noisy count of a frequent variant. Both in grid steps, ``WHOLE`` to a case. ``alphabet``: the public labels; ``longest``: events
-    of a generated case; ``max_cases``: cases of a unit. ``epsilon`` and ``delta``: what sigmas and tau were found for.
+    ``tau``: least noisy count of a frequent variant. Both in grid steps, ``WHOLE`` to a case. ``alphabet``: the public
+    labels; ``longest``: events of a generated case; ``max_cases``: cases of a unit. ``epsilon`` and ``delta``: what sigmas
+    and tau were found for.
     """
 
     epsilon: Annotated[Number, Field(gt=0)]
