@@ -155,3 +155,12 @@ def test_every_command_says_so_first(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_the_sentence_names_what_was_asked() -> None:
     goal = DifferentialPrivacy.model_validate(DP)
     assert f"epsilon {goal.epsilon:g}" in a_plan().unproven[0].sentence()
+
+
+def test_what_is_only_published_is_never_said_to_be_able() -> None:
+    """Also where the policy's lists leave it out: that is not what stands in the way."""
+    plan = make_plan(policy_of(mechanisms={"allow": ["variants/threshold", "bound", "attributes/*"]}))
+    said = {item.mechanism: item.reason for item in plan.considered}
+    published = [name for name in said if name.endswith("-published")]
+    assert published
+    assert all("only published" in said[name] for name in published)

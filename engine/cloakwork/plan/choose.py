@@ -84,10 +84,10 @@ def _asked(
     preferred = any(fnmatchcase(mechanism.name, glob) for glob in allowed.prefer)
     if isinstance(answer, Refusal):
         return answer.kind, _with_needs(answer)
-    if not allowed.allows(mechanism.name):
-        return "denied", "could give this, but mechanisms.allow or mechanisms.deny rules it out"
     if mechanism.proof != "proved" and not (allowed.accept_unproven and mechanism.name in allowed.prefer):
         return "never", "its guarantee is only published, so it cannot satisfy a policy"
+    if not allowed.allows(mechanism.name):
+        return "denied", "could give this, but mechanisms.allow or mechanisms.deny rules it out"
     return _Candidate(mechanism, answer, _prediction(mechanism, answer.params, facts), preferred)
 
 
