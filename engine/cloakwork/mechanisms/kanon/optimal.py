@@ -20,7 +20,7 @@ from cloakwork.mechanisms.kanon.whole import LARGEST, Ground, improved
 from cloakwork.progress import say
 
 _COLUMNS: Final = 12
-_FEW_COLUMNS: Final = 10_000
+_FEW_COLUMNS: Final = 30_000
 _MOST_COLUMNS: Final = 200_000
 _ROUND_OFF: Final = 1e-5
 _BEYOND: Final = 1 << 62
