@@ -157,6 +157,12 @@ class TestSacofa(MechanismContract):
     facts = TestPrefixTree.facts
 
 
+class TestSacofaOfUndeclaredActivities(MechanismContract):
+    mechanism = Sacofa()
+    goals = TestVariantThreshold.goals
+    facts = TestPrefixTreeOfUndeclaredActivities.facts
+
+
 class TestPublishedPrefixTree(MechanismContract):
     mechanism = PublishedPrefixTree()
     goals = TestPrefixTree.goals
