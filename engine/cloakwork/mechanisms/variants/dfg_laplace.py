@@ -14,7 +14,7 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.aggregates import CASES
 from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
-from cloakwork.mechanisms.variants.chain import MOST_CASES, Chain, Table, fitted
+from cloakwork.mechanisms.variants.chain import MOST_CASES, Chain, Context, Table, fitted
 from cloakwork.mechanisms.variants.directly_follows import MOST_LABELS, kept_steps, least_scale
 from cloakwork.mechanisms.variants.family import NOTHING, VariantRelease, cases_of, variant_table
 from cloakwork.mechanisms.variants.prefix_tree import FAKES, USUAL_LENGTH, alphabet_of, labels_of, most_cases_of
@@ -194,7 +194,7 @@ def _drawn(flow: Table, labels: list[str], params: DfgParams, noise: Noise) -> p
         return NOTHING
     events = max(1.0, float(flow[:, :-1].sum()) / begun)
     cases = math.floor(min(begun + 0.5, params.most_cases or MOST_CASES, MOST_CASES, MOST_EVENTS / events))
-    rows = {(label,): flow[label] for label in range(len(labels) + 1)}
+    rows: dict[Context, Table] = {(label,): flow[label] for label in range(len(labels) + 1)}
     courses = Counter(Chain.of(rows, 1.0).draw(cases, params.longest, noise))
     table = variant_table([tuple(labels[code - 1] for code in course) for course in courses], list(courses.values()))
     return table[noise.permutation(table.height)]
