@@ -31,6 +31,7 @@ OURS: Final[Mapping[str, str]] = {
     "variants/prefix-tree-published": "cloakwork.mechanisms.variants.published_trees:PublishedPrefixTree",
     "variants/sacofa-published": "cloakwork.mechanisms.variants.published_trees:PublishedSacofa",
     "variants/markov": "cloakwork.mechanisms.variants.markov:VariantMarkov",
+    "variants/adaptive": "cloakwork.mechanisms.variants.adaptive:VariantAdaptive",
     "timestamps/laplace": "cloakwork.mechanisms.timestamps.laplace:TimestampLaplace",
     "attributes/redact": "cloakwork.mechanisms.attributes.redact:Redact",
 }

@@ -54,14 +54,14 @@ class MarkovParams(Frozen):
     """``sigmas``: of the discrete Gaussian noise on the five tables that ``SHARES`` names, in that order.
 
     ``tau``: least noisy count of a frequent variant. Both in grid steps, ``WHOLE`` to a case. ``alphabet``: the public
-    labels; ``longest``: events of a generated case; ``max_cases``: cases of a unit. ``epsilon`` and ``delta``: what sigmas
-    and tau were found for.
+    labels, if declared; ``longest``: events of a generated case; ``max_cases``: cases of a unit. ``epsilon`` and ``delta``:
+    what sigmas and tau were found for.
     """
 
     epsilon: Annotated[Number, Field(gt=0)]
     delta: Annotated[Number, Field(gt=0, lt=1)]
     max_cases: Annotated[int, Field(ge=1)] = 1
-    alphabet: tuple[str, ...]
+    alphabet: tuple[str, ...] | None = None
     longest: Annotated[int, Field(ge=1)] = LONGEST
     sharpness: Annotated[Number, Field(ge=1, le=4)] = SHARPNESS
     sigmas: tuple[float, float, float, float, float]
@@ -74,7 +74,8 @@ class VariantMarkov(VariantRelease[MarkovParams]):
     The cases that are left when frequent variants are out are counted with noise, and so are their transitions of order
     1, 2 and 3 (every cell of order 1; longer contexts only where the noisy order before says that they are common). A
     Markov chain fitted to these draws as many cases. Steps that stand out of the noise too little are lost, and frequent
-    steps come out a little more frequent (``sharpness``): the release shows the usual ways, not the rare ones.
+    steps come out a little more frequent (``sharpness``): the release shows the usual ways, not the rare ones. Where no
+    activities are declared, those of the frequent variants stand in for them: they are released anyway; others are left out.
 
     An empty log gives an empty release or one of a few cases made of noise; one case, or variants that are all unique,
     are drowned by noise; with a single activity there is one transition to count. It never aborts on data.
@@ -99,14 +100,12 @@ class VariantMarkov(VariantRelease[MarkovParams]):
     ) -> Offer[MarkovParams] | Refusal:
         """The least noise, shared out as ``SHARES`` says."""
         chosen = MarkovOptions.model_validate(options)
-        if facts.alphabet is None:
-            return Refusal("needs", "the activities that there may be must be public", ("assume.alphabet",))
         sigmas, tau = calibrated(goal.epsilon, goal.delta, facts.unit.max_cases)
         params = MarkovParams(
             epsilon=goal.epsilon,
             delta=goal.delta,
             max_cases=facts.unit.max_cases,
-            alphabet=tuple(dict.fromkeys(facts.alphabet)),
+            alphabet=None if facts.alphabet is None else tuple(dict.fromkeys(facts.alphabet)),
             longest=facts.longest_case or LONGEST,
             sharpness=chosen.sharpness,
             sigmas=sigmas,
@@ -121,21 +120,19 @@ class VariantMarkov(VariantRelease[MarkovParams]):
 
     def decide(self, params: MarkovParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Select the frequent variants, count the others' transitions, fit a chain, and draw from it."""
-        variants, cases = _coded(summary, params.alphabet)
+        variants, cases = _variants(summary, params.alphabet)
         noisy = noise.gaussian_counts(cases * WHOLE, params.sigmas[0])
         frequent = noisy >= params.tau
         kept = np.rint(noisy[frequent] / WHOLE).astype(np.int64)
-        labels = len(params.alphabet)
-        released = Courses.of([variants[row] for row in np.flatnonzero(frequent)], kept, labels)
-        others = Courses.of([variants[row] for row in np.flatnonzero(~frequent)], cases[~frequent], labels)
-        wanted = noise.gaussian_counts(np.array([int(others.cases.sum())]) * WHOLE, params.sigmas[1])[0]
-        count = min(max(round(int(wanted) / WHOLE), 0), MOST_CASES)
-        rows = _measured(others, _prior(released, count), params, noise)
-        drawn = [] if rows[(0,)].sum() <= 0 else Chain.of(rows, params.sharpness).draw(count, params.longest, noise)
-        courses = [variants[row] for row in np.flatnonzero(frequent)] + drawn
+        common = [variants[row] for row in np.flatnonzero(frequent)]
+        alphabet = params.alphabet if params.alphabet is not None else tuple(sorted(set().union(*common)))
+        released = _coded(common, kept, alphabet)
+        others = _coded([variants[row] for row in np.flatnonzero(~frequent)], cases[~frequent], alphabet)
+        drawn = self._drawn(others, released, params, noise) if alphabet else []
+        courses = [*common, *(tuple(alphabet[code - 1] for code in course) for course in drawn)]
         counts = np.concatenate([kept, np.ones(len(drawn), np.int64)])
         return Decision(
-            _as_table(courses, counts, params.alphabet, noise),
+            _as_table(courses, counts, noise),
             {
                 "variants in the log": len(variants),
                 "frequent variants": int(frequent.sum()),
@@ -144,6 +141,13 @@ class VariantMarkov(VariantRelease[MarkovParams]):
                 "cases drawn from the model": len(drawn),
             },
         )
+
+    def _drawn(self, others: Courses, released: Courses, params: MarkovParams, noise: Noise) -> list[tuple[int, ...]]:
+        """As many courses as there are other cases, but for noise, from a chain fitted to noisy counts of their steps."""
+        wanted = noise.gaussian_counts(np.array([int(others.cases.sum())]) * WHOLE, params.sigmas[1])[0]
+        count = min(max(round(int(wanted) / WHOLE), 0), MOST_CASES)
+        rows = _measured(others, _prior(released, count), params, noise)
+        return [] if rows[(0,)].sum() <= 0 else Chain.of(rows, params.sharpness).draw(count, params.longest, noise)
 
 
 def calibrated(epsilon: float, delta: float, max_cases: int) -> tuple[tuple[float, float, float, float, float], int]:
@@ -193,19 +197,27 @@ def _event(sigmas: Sequence[float], leak: float, max_cases: int) -> PrivacyEvent
     return Composed(events=(own, *parts))
 
 
-def _coded(summary: pl.DataFrame, alphabet: Sequence[str]) -> tuple[list[tuple[int, ...]], NDArray[np.int64]]:
-    """Variants by the place of each label in ``alphabet`` (from 1), without any other label, and their cases.
+def _variants(summary: pl.DataFrame, alphabet: Sequence[str] | None) -> tuple[list[tuple[str, ...]], NDArray[np.int64]]:
+    """Variants without any label outside ``alphabet`` (if there is one), and their cases; none without events.
 
-    Cases left without events are left out. The order is that of the codes: it says nothing about the log's.
+    The order is that of the labels: it says nothing about the log's.
     """
-    place = {label: code for code, label in enumerate(alphabet, start=1)}
-    found: dict[tuple[int, ...], int] = {}
+    found: dict[tuple[str, ...], int] = {}
+    known = None if alphabet is None else frozenset(alphabet)
     for variant, cases in zip(summary["variant"].to_list(), summary["cases"].to_list(), strict=True):
-        course = tuple(place[label] for label in variant if label in place)
+        course = tuple(label for label in variant if known is None or label in known)
         if course:
             found[course] = found.get(course, 0) + cases
     variants = sorted(found)
     return variants, np.array([found[variant] for variant in variants], np.int64)
+
+
+def _coded(variants: Sequence[tuple[str, ...]], cases: NDArray[np.int64], alphabet: Sequence[str]) -> Courses:
+    """Each label by its place in ``alphabet`` (from 1), without any other label; courses left without events are left out."""
+    place = {label: code for code, label in enumerate(alphabet, start=1)}
+    courses = [tuple(place[label] for label in variant if label in place) for variant in variants]
+    left = np.array([bool(course) for course in courses], bool)
+    return Courses.of([course for course in courses if course], cases[left], len(alphabet))
 
 
 def _prior(released: Courses, count: int) -> Table:
@@ -272,14 +284,11 @@ def _noised(table: Table, sigma: float, noise: Noise) -> Table:
     return table + noise.gaussian_values(sigma, table.size).reshape(table.shape)
 
 
-def _as_table(
-    courses: Sequence[tuple[int, ...]], counts: NDArray[np.int64], alphabet: Sequence[str], noise: Noise
-) -> pl.DataFrame:
+def _as_table(courses: Sequence[tuple[str, ...]], counts: NDArray[np.int64], noise: Noise) -> pl.DataFrame:
     """The release, each variant once, in random order."""
-    total: dict[tuple[int, ...], int] = {}
+    total: dict[tuple[str, ...], int] = {}
     for course, cases in zip(courses, counts.tolist(), strict=True):
         total[course] = total.get(course, 0) + cases
     variants = list(total)
     order = noise.permutation(len(variants))
-    named = [tuple(alphabet[code - 1] for code in variants[row]) for row in order]
-    return variant_table(named, [total[variants[row]] for row in order])
+    return variant_table([variants[row] for row in order], [total[variants[row]] for row in order])
