@@ -211,7 +211,7 @@ def test_edited_plan_is_refused(cloakwork: Cloakwork, tmp_path: Path, ledger: st
     plan = tmp_path / "plan.json"
     cloakwork("plan", DP, HOSPITAL, "--out", plan, "--ledger", ledger)
     document = json.loads(plan.read_text("utf-8"))
-    step = next(step for step in document["steps"] if step["mechanism"] == "variants/threshold")
+    step = next(step for step in document["steps"] if step["mechanism"] == "variants/adaptive")
     step["params"]["scale"] /= 2
     plan.write_text(json.dumps(document), "utf-8")
     said = cloakwork("apply", plan, HOSPITAL, "--out", tmp_path / "out", "--ledger", ledger)

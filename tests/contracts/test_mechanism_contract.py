@@ -13,6 +13,7 @@ from cloakwork.mechanisms.kanon.optimal import Optimal
 from cloakwork.mechanisms.kanon.pretsa import Pretsa
 from cloakwork.mechanisms.kanon.tlkc import Tlkc
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
+from cloakwork.mechanisms.variants.adaptive import VariantAdaptive
 from cloakwork.mechanisms.variants.amun import VariantAmun
 from cloakwork.mechanisms.variants.amun_published import VariantAmunPublished
 from cloakwork.mechanisms.variants.libra import VariantLibra
@@ -112,6 +113,12 @@ class TestVariantThreshold(MechanismContract):
         DifferentialPrivacy(kind="differential-privacy", epsilon=20, delta=1e-1, over=(CONTROL_FLOW,)),
     )
     facts = Facts(unit=Unit(attribute="case:row", max_cases=2))
+
+
+class TestVariantAdaptive(MechanismContract):
+    mechanism = VariantAdaptive()
+    goals = TestVariantThreshold.goals
+    facts = TestVariantThreshold.facts
 
 
 class TestVariantAmun(MechanismContract):

@@ -152,11 +152,16 @@ def goal(epsilon: float = 1.0, delta: float = 1e-4) -> DifferentialPrivacy:
     return DifferentialPrivacy(kind="differential-privacy", epsilon=epsilon, delta=delta, over=("control-flow",))
 
 
-def test_needs_a_public_alphabet_and_a_delta() -> None:
-    """Neither is read off the log."""
-    refusal = VariantMarkov().offer(goal(), Facts(), {})
-    assert isinstance(refusal, Refusal)
-    assert refusal.needs == ("assume.alphabet",)
+def test_without_declared_activities_frequent_variants_tell_them() -> None:
+    """No label is released that no frequent variant has."""
+    log = log_of([["a", "b"]] * 500 + [["a", "b", "b", "own"]] * 3 + [["b", "a"]] * 3)
+    released = run_mechanism("variants/markov", log, epsilon=1.0, delta=1e-4)
+    assert {label for course in courses_of(released) for label in course} == {"a", "b"}
+    assert run_mechanism("variants/markov", log_of([["a"]] * 3), epsilon=1.0, delta=1e-4).cases.height == 0
+
+
+def test_needs_a_delta() -> None:
+    """For the frequent variants."""
     refusal = VariantMarkov().offer(goal(delta=0.0), Facts(alphabet=("a",)), {})
     assert isinstance(refusal, Refusal)
     assert refusal.needs == ("guarantees[].delta",)

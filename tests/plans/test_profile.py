@@ -94,7 +94,7 @@ def test_a_claim_made_with_it_covers_its_cost(ledger: Ledger) -> None:
 def test_what_the_policy_declares_goes_before(ledger: Ledger) -> None:
     policy = buying(assume={"alphabet": ["a"], "longest_case": 2, "units_at_most": 5000})
     plan = make_plan(policy, profile=measure(policy, LOG, ledger))
-    assert plan.facts == policy.facts() and plan.facts.measured == ()
+    assert plan.facts.model_copy(update={"head_share": None}) == policy.facts() and plan.facts.measured == ()
 
 
 def test_prove_takes_the_profile_from_the_plan_and_nothing_else(ledger: Ledger) -> None:

@@ -45,6 +45,9 @@ EDGES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384
 """Upper ends of the public bins of lengths, in events; one bin more holds what is longer."""
 
 TOP: Final = (1, 10, 100)
+HEAD: Final = 10
+"""Of these, the number of variants by whose share mechanisms are chosen."""
+
 QUANTILES: Final = (0.5, 0.9, 0.95, 0.99)
 LONGEST_AT: Final = 0.95
 """The quantile of lengths that stands in for an undeclared ``longest_case``: about one case of twenty is cut. Noise of 21
@@ -124,7 +127,8 @@ class Profile(Frozen):
             "units_at_most": max(1, self.figures.cases + margin),
         }
         added = {name: value for name, value in found.items() if value is not None and getattr(declared, name) is None}
-        return declared.model_copy(update={**added, "measured": tuple(sorted(added))})
+        held = min(1.0, self.figures.top[str(HEAD)] / max(1, self.figures.cases))
+        return declared.model_copy(update={**added, "measured": tuple(sorted(added)), "head_share": held})
 
 
 def profile_params(policy: Policy) -> ProfileParams:
