@@ -131,7 +131,7 @@ def settled(ground: Ground, classes: Flags, target: Ints, home: Ints) -> Ints:
     moving each member to its next class. It ends, for a class once closed stays closed, and one that was filled falls
     short again only when its last extension was closed. At last, whatever can move nearer without harm does.
     """
-    classes, target = classes.copy(), _to_nearest(ground, classes, target, np.flatnonzero(~classes[target]))
+    classes, target = classes.copy(), _to_nearest(ground, classes, target, ~classes[target])
     while True:
         classes &= ground.classes(target)
         held, need = ground.held(target), ground.need(classes)
@@ -143,12 +143,12 @@ def settled(ground: Ground, classes: Flags, target: Ints, home: Ints) -> Ints:
         target = min((way for way in ways if way is not None), key=ground.cost)
 
 
-def _to_nearest(ground: Ground, classes: Flags, target: Ints, movers: Ints) -> Ints:
-    """``target`` with ``movers`` on their nearest classes (ties: the first)."""
-    there = np.flatnonzero(classes)
-    moved = target.copy()
+def _to_nearest(ground: Ground, classes: Flags, target: Ints, moving: Flags) -> Ints:
+    """``target`` with the variants that are ``moving`` on their nearest classes (ties: the first)."""
+    moved, movers = target.copy(), moving.nonzero()[0]
     if len(movers):
-        moved[movers] = there[np.argmin(ground.distance[np.ix_(there, movers)], axis=0)]
+        there = classes.nonzero()[0]
+        moved[movers] = there[ground.distance[there[:, None], movers].argmin(axis=0)]
     return moved
 
 
@@ -156,7 +156,7 @@ def _closed(ground: Ground, classes: Flags, target: Ints, closing: int) -> Ints 
     """``target`` without the class ``closing``; None when there is no other."""
     others = classes.copy()
     others[closing] = False
-    return _to_nearest(ground, others, target, np.flatnonzero(target == closing)) if others.any() else None
+    return _to_nearest(ground, others, target, target == closing) if others.any() else None
 
 
 def _filled(ground: Ground, target: Ints, spare: Ints, short: int) -> Ints | None:
@@ -181,7 +181,7 @@ def _filled(ground: Ground, target: Ints, spare: Ints, short: int) -> Ints | Non
 def _drawn_home(ground: Ground, classes: Flags, target: Ints, home: Ints) -> Ints:
     """``target``, with variants moved to their nearest class wherever the class that they leave can spare them."""
     rows = np.arange(len(target))
-    nearest = _to_nearest(ground, classes, home, np.flatnonzero(~classes[home]))
+    nearest = _to_nearest(ground, classes, home, ~classes[home])
     gain = ground.moving[rows, target] - ground.moving[rows, nearest]
     if not (gain > 0).any():
         return target
@@ -224,7 +224,7 @@ def _descended(ground: Ground, target: Ints, order: Ints, until: float) -> Ints:
     home = homes(ground, ground.classes(target))
     while idle < len(order) and monotonic() < until:
         idle += 1
-        for trial in _trials(ground, target, home, int(order[turn])):
+        for trial in _trials(ground, target, home, int(order[turn]), least):
             if (cost := ground.cost(trial)) < least:
                 target, least, idle = trial, cost, 0
         if not idle:
@@ -234,15 +234,20 @@ def _descended(ground: Ground, target: Ints, order: Ints, until: float) -> Ints:
     return target
 
 
-def _trials(ground: Ground, target: Ints, home: Ints, variant: int) -> Iterator[Ints]:
-    """Answers near ``target`` that differ in whether ``variant`` is a class; ``home``: nearest of its classes."""
+def _trials(ground: Ground, target: Ints, home: Ints, variant: int, least: int) -> Iterator[Ints]:
+    """Answers near ``target`` that differ in whether ``variant`` is a class; ``home``: nearest of its classes.
+
+    Left out is the one without the class ``variant`` where no answer without it can cost less than ``least``.
+    """
     classes, rows = ground.classes(target), np.arange(len(target))
     if classes[variant]:
-        if (closed := _closed(ground, classes, target, variant)) is not None:
-            classes[variant] = False
-            yield settled(ground, classes, closed, home)
+        classes[variant] = False
+        if classes.any() and ground.cost(_to_nearest(ground, classes, home, home == variant)) < least:
+            yield settled(ground, classes, _to_nearest(ground, classes, target, target == variant), home)
         return
     saved = ground.moving[rows, target] - ground.moving[:, variant]
+    if not (saved > 0).any():
+        return
     home = np.where(ground.distance[variant] < ground.distance[rows, home], variant, home)
     classes[variant] = True
     if _may_pay(ground, saved, int(ground.need(classes)[variant])):
