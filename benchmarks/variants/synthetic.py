@@ -2,7 +2,7 @@
 
     python benchmarks/variants/synthetic.py families 5   variants/threshold, markov and adaptive on four families
     python benchmarks/variants/synthetic.py choice 200   how well adaptive chooses, on random processes
-    python benchmarks/variants/synthetic.py accuracy 3   the table of mechanisms/variants/accuracy.py, anew
+    python benchmarks/variants/synthetic.py accuracy 5   the table of mechanisms/variants/accuracy.py, anew
 
 Prints relative log similarity at delta 1e-4; figures are means over the runs asked for. Every process is made up: a
 sequence with choices and a tangle of parallel steps and loops (``cloakwork.audit.scenarios``), short loops over four
@@ -122,7 +122,7 @@ def choice(logs: int) -> None:
 def accuracy(runs: int) -> None:
     """Every mechanism that is proved, at each signal, on both scenarios."""
     logs = {name: scenario(name, CASES) for name in SCENARIOS}
-    for mechanism in SIMULATED:
+    for mechanism in sys.argv[3:] or SIMULATED:
         print(f'    "{mechanism}": (')
         for log in logs.values():
             row = []

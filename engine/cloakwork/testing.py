@@ -216,7 +216,7 @@ def directly_follows_graph(
     max_cases: int = 1,
     noise: Noise | None = None,
 ) -> pl.DataFrame:
-    """dfg/laplace: a directly-follows graph that is epsilon-DP for units of at most ``max_cases`` cases.
+    """The noisy counts of dfg/laplace as a table: epsilon-DP for units of at most ``max_cases`` cases.
 
     One row a pair of labels of the public ``alphabet``: ``source`` (null: the case begins), ``target`` (null: it ends) and
     ``count`` (may be negative). Each case counts for at most ``most_steps`` of its steps. Not a release: no policy names

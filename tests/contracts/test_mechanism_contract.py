@@ -16,6 +16,7 @@ from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.mechanisms.variants.adaptive import VariantAdaptive
 from cloakwork.mechanisms.variants.amun import VariantAmun
 from cloakwork.mechanisms.variants.amun_published import VariantAmunPublished
+from cloakwork.mechanisms.variants.dfg_laplace import DfgLaplace
 from cloakwork.mechanisms.variants.libra import VariantLibra
 from cloakwork.mechanisms.variants.libra_published import VariantLibraPublished
 from cloakwork.mechanisms.variants.markov import VariantMarkov
@@ -164,6 +165,12 @@ class TestSacofa(MechanismContract):
     facts = TestPrefixTree.facts
 
 
+class TestSacofaOfUndeclaredActivities(MechanismContract):
+    mechanism = Sacofa()
+    goals = TestVariantThreshold.goals
+    facts = TestPrefixTreeOfUndeclaredActivities.facts
+
+
 class TestPublishedPrefixTree(MechanismContract):
     mechanism = PublishedPrefixTree()
     goals = TestPrefixTree.goals
@@ -178,3 +185,15 @@ class TestVariantMarkov(MechanismContract):
     mechanism = VariantMarkov()
     goals = TestVariantThreshold.goals
     facts = Facts(unit=Unit(attribute="case:row", max_cases=2), alphabet=("a", "b", "c"), longest_case=9)
+
+
+class TestDfgLaplace(MechanismContract):
+    mechanism = DfgLaplace()
+    goals = TestPrefixTree.goals
+    facts = TestPrefixTree.facts
+
+
+class TestDfgLaplaceOfUndeclaredActivities(MechanismContract):
+    mechanism = DfgLaplace()
+    goals = TestVariantThreshold.goals
+    facts = TestPrefixTreeOfUndeclaredActivities.facts

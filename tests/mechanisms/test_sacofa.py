@@ -13,7 +13,7 @@ from cloakwork.mechanisms.variants.rules import RuleBook, steps_of
 from cloakwork.mechanisms.variants.sacofa import Keeper, Sacofa
 from cloakwork.mechanisms.variants.tree import Candidates, Courses
 from cloakwork.noise import reproducible, secret
-from cloakwork.privacy_event import Composed, DiscreteGaussian, Repeated
+from cloakwork.privacy_event import Composed, DiscreteGaussian, NonPrivate, Repeated
 
 SACOFA = Sacofa()
 FACTS = Facts(alphabet=("a", "b", "c"), longest_case=4)
@@ -142,7 +142,9 @@ def test_the_steps_are_charged_beside_the_levels():
 @pytest.mark.parametrize(
     ("facts", "options", "words"),
     [
-        (Facts(), {}, "must be public"),
+        (Facts(), {"threshold": 3}, "would give single cases away"),
+        (Facts(), {"harmful_threshold": 3}, "would give single cases away"),
+        (FACTS, {"rules_from": "r-1"}, "state the rules"),
         (FACTS, {"rules": [["x", "never follows", "a"]]}, "'x' is not among"),
         (FACTS, {"rules": [["a", "sometimes follows", "b"]]}, "a relation being always follows"),
         (FACTS, {"rules": []}, "rules"),
@@ -156,7 +158,52 @@ def test_refusals_say_why(facts, options, words):
     assert words in answer.reason
 
 
+def test_without_declared_activities_a_delta_is_needed():
+    answer = offered(Facts(), delta=0.0)
+    assert isinstance(answer, Refusal)
+    assert answer.needs == ("assume.alphabet",)
+
+
+@pytest.mark.parametrize("options", [{}, {"rules": [["b", "never follows", "a"]]}, {"split": "geometric"}])
+def test_without_declared_activities_thresholds_hide_single_cases_within_the_budget(options):
+    params = offered(Facts(), delta=1e-4, **options).params
+    event = SACOFA.event(params, Facts())
+    assert 0.99 < cost(event, 1e-4).epsilon <= 1.0
+    own = event.events[-1]
+    assert 0 < own.delta <= 1e-5
+    for asked in ("harmless", "harmful"):
+        lower = params.model_copy(update={asked: tuple(tau - 8 for tau in params.harmless)})
+        assert SACOFA.event(lower, Facts()).events[-1].delta > own.delta
+    assert all(harmful > harmless for harmful, harmless in zip(params.harmful, params.harmless, strict=True))
+
+
+def test_thresholds_that_follow_the_candidates_have_no_price_without_declared_activities():
+    params = offered(Facts()).params.model_copy(update={"harmful": None})
+    assert isinstance(SACOFA.event(params, Facts()), NonPrivate)
+
+
+def test_without_declared_activities_only_what_occurs_is_released():
+    rows = {("a", "b"): 900, ("b", "a"): 30, ("z",): 2}
+    params = offered(Facts(longest_case=3), epsilon=100.0).params
+    assert set(run(rows, params)) == {("a", "b"), ("b", "a")}
+
+
+def test_rules_may_name_what_does_not_occur():
+    """Whether it occurs decides nothing: b never comes without x, in a log with an x as in one without."""
+    rules = [["x", "always precedes", "b"]]
+    params = offered(Facts(longest_case=3), epsilon=100.0, rules=rules, harmful_threshold=500).params
+    assert set(run({("a", "b"): 300, ("a",): 300}, params)) == {("a",)}
+    assert set(run({("a", "b"): 300, ("a",): 300, ("x",): 1}, params)) == {("a",)}
+
+
+def test_rules_of_an_earlier_release_are_stated_with_its_id():
+    offer = offered(rules=[["b", "never follows", "a"]], rules_from="2026-03 release")
+    assert "as release 2026-03 release shows them" in offer.why
+    assert offer.params.steps is None
+
+
 @pytest.mark.parametrize("rows", [{}, {("a",): 1}, {("a", "b", "c", "a"): 1, ("b",): 1}, {("z",): 3}])
 def test_nothing_aborts_on_data(rows):
     for seed in range(5):
         assert all(1 <= len(variant) <= 4 for variant in run(rows, offered(epsilon=0.1).params, reproducible(seed)))
+        assert run(rows, offered(Facts(), epsilon=0.1).params, reproducible(seed)) == {}

@@ -1,4 +1,4 @@
-"""dfg/laplace: what it counts, and a statistical audit on its worst neighbours with broken twins that must fail."""
+"""dfg/laplace and the table of its counts: what is counted, and audits on worst neighbours with twins that must fail."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,6 +11,11 @@ from numpy.typing import NDArray
 from cloakwork.accounting.events import cost
 from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon
 from cloakwork.errors import MechanismError
+from cloakwork.facts import Facts
+from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
+from cloakwork.mechanisms.base import Offer
+from cloakwork.mechanisms.variants.dfg_laplace import DfgLaplace, DfgParams
 from cloakwork.mechanisms.variants.directly_follows import DirectlyFollows
 from cloakwork.noise import secret
 from cloakwork.testing import directly_follows_graph
@@ -98,3 +103,52 @@ def test_a_long_case_is_covered() -> None:
 def test_broken_twins_are_found(broken: dict[str, float]) -> None:
     """Half the noise; a case that counts for more steps than the noise is meant for."""
     assert not audit(replace(DirectlyFollows.for_epsilon(EPSILON, ("a",), MOST), **broken)).passed
+
+
+LAPLACE = DfgLaplace()
+
+
+def offered(facts: Facts, delta: float) -> DfgParams:
+    """What the mechanism offers for four steps a case."""
+    goal = DifferentialPrivacy(kind="differential-privacy", epsilon=EPSILON, delta=delta, over=("control-flow",))
+    offer = LAPLACE.offer(goal, facts, {"most_steps": MOST})
+    assert isinstance(offer, Offer)
+    return offer.params
+
+
+def steps_kept(given: DfgParams, rows: dict[tuple[str, ...], int]) -> Callable[[int], list[int]]:
+    """Runs of the whole mechanism; the outcome is how many steps are kept, the only thing that single cases can show in."""
+    summary = pl.DataFrame(
+        {"variant": list(map(list, rows)), "cases": list(rows.values())}, schema=VARIANT_COUNTS_SCHEMA
+    )
+    return lambda runs: [LAPLACE.decide(given, summary, secret()).internal["steps kept"] for _ in range(runs)]
+
+
+def alone(given: DfgParams, course: tuple[str, ...]) -> AuditResult:
+    """A case whose steps nobody else takes, present or not."""
+    usual = {("a", "b"): 200}
+    here, there = (steps_kept(given, rows) for rows in (usual | {course: 1}, usual))
+    events = [HalfLine(bound, upper) for bound in (3, 4) for upper in (True, False)]
+    return empirical_epsilon(here, there, runs=1500, delta=given.delta, claim=EPSILON, events=events)
+
+
+@pytest.mark.parametrize("course", [("x",) * 3, ("x", "y", "z"), tuple(LONG[:1]) * 2000])
+def test_steps_of_one_case_alone_are_covered_by_delta(course: tuple[str, ...]) -> None:
+    """No activities declared: four different steps, or all on one; they pass the threshold with probability at most delta."""
+    given = offered(Facts(), 0.02)
+    assert alone(given, course).passed
+
+
+def test_a_threshold_that_hides_nobody_is_found() -> None:
+    """The one that suffices where every step is counted, declared or not."""
+    every = offered(Facts(alphabet=("a", "b")), 0.02)
+    twin = offered(Facts(), 0.02).model_copy(update={"tau": every.tau // 2})
+    assert not alone(twin, ("x", "y", "z")).passed
+    assert cost(LAPLACE.event(twin, Facts()), 0.02).epsilon > EPSILON
+
+
+def test_the_noise_of_the_mechanism_is_that_of_the_table() -> None:
+    """So that the audit of the table holds for it."""
+    given, table = offered(Facts(alphabet=("a",)), 0.0), DirectlyFollows.for_epsilon(EPSILON, ("a",), MOST)
+    assert (given.scale, given.sensitivity) == (table.scale, MOST)
+    assert LAPLACE.event(given, Facts()) == table.event

@@ -127,6 +127,7 @@ FLOW = DifferentialPrivacy(kind="differential-privacy", epsilon=0.7, delta=1e-6,
         ),
         ("variants/sacofa", FLOW, {}),
         ("variants/markov", FLOW, {}),
+        ("dfg/laplace", FLOW, {}),
         ("timestamps/laplace", MetricPrivacy(kind="metric-privacy", epsilon=0.7, shift=parse_duration("10m")), {}),
         (
             "timestamps/laplace",

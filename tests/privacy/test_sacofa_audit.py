@@ -120,3 +120,42 @@ def test_rules_read_off_the_log_are_found() -> None:
     free = given.model_copy(update={"steps": Stage(levels=LENGTH + 1, scale=2.0**-7), "least_steps": 1})
     assert not rare(free).passed
     assert cost(SACOFA.event(free, FACTS), DELTA).epsilon > EPSILON
+
+
+def undeclared(delta: float = 0.02, **options: object) -> SacofaParams:
+    """What the mechanism offers where no activities are declared; delta so large that runs can tell it from 0."""
+    goal = DifferentialPrivacy(kind="differential-privacy", epsilon=EPSILON, delta=delta, over=("control-flow",))
+    offer = SACOFA.offer(goal, Facts(longest_case=LENGTH), options)
+    assert isinstance(offer, Offer)
+    return offer.params
+
+
+def hidden(given: SacofaParams) -> AuditResult:
+    """A case of nine activities that nobody else has, present or not; the outcome is how many prefixes are kept."""
+
+    def kept(rows: dict[tuple[str, ...], int]) -> Callable[[int], list[int]]:
+        summary, noise = histogram(rows), secret()
+        return lambda runs: [SACOFA.decide(given, summary, noise).internal["prefixes kept"] for _ in range(runs)]
+
+    events = [HalfLine(1, upper=True), HalfLine(0, upper=False)]
+    return empirical_epsilon(kept({LETTERS: 1}), kept({}), runs=800, delta=given.delta, claim=EPSILON, events=events)
+
+
+RULES = [["a", "never follows", "b"], ["x", "always precedes", "a"]]
+"""Rules that the case alone breaks at its very beginning."""
+
+
+def test_a_case_of_undeclared_activities_is_covered_by_delta() -> None:
+    """With measured rules, where its first step is hardly ever one of the process, and with rules that it breaks."""
+    assert hidden(undeclared()).passed
+    assert hidden(undeclared(rules=RULES)).passed
+
+
+def test_a_threshold_of_either_kind_that_hides_nobody_is_found() -> None:
+    """Those that suffice where every extension is counted."""
+    measured, stated = undeclared(), undeclared(rules=RULES)
+    both = {"harmless": (1,), "harmful": (1,)}
+    for given, broken in ((measured, both), (stated, {"harmful": (1,)})):
+        twin = given.model_copy(update=broken)
+        assert not hidden(twin).passed
+        assert cost(SACOFA.event(twin, Facts()), given.delta).epsilon > EPSILON

@@ -32,6 +32,7 @@ OURS: Final[Mapping[str, str]] = {
     "variants/sacofa-published": "cloakwork.mechanisms.variants.published_trees:PublishedSacofa",
     "variants/markov": "cloakwork.mechanisms.variants.markov:VariantMarkov",
     "variants/adaptive": "cloakwork.mechanisms.variants.adaptive:VariantAdaptive",
+    "dfg/laplace": "cloakwork.mechanisms.variants.dfg_laplace:DfgLaplace",
     "timestamps/laplace": "cloakwork.mechanisms.timestamps.laplace:TimestampLaplace",
     "attributes/redact": "cloakwork.mechanisms.attributes.redact:Redact",
 }

@@ -23,19 +23,20 @@ _FINENESS: Final = 2**30
 MOST_CASES: Final = 10_000_000
 
 
-def fitted(noisy: Table, prior: Table, penalty: float) -> Table:
+def fitted(noisy: Table, prior: Table, penalty: float, allowed: NDArray[np.bool_] | None = None) -> Table:
     """The flow nearest to ``noisy`` (least squares) that departs from ``prior`` only where that is worth ``penalty``.
 
     Minimises |F - noisy|**2 / 2 + penalty * |F - prior|_1 over F >= 0 without a step from START to END, in which what
     comes to a label also leaves it, as it does in every case. By the alternating direction method of multipliers (Boyd,
-    Parikh, Chu, Peleato, Eckstein 2011, section 3), with closed forms for both steps.
+    Parikh, Chu, Peleato, Eckstein 2011, section 3), with closed forms for both steps. ``allowed``: where F may be above
+    0 (everywhere); where it is given, small flows stay, else those under a thousandth of the largest go.
     """
 
     def near(point: Table) -> Table:
         moved = point - prior
         found: Table = np.maximum(prior + np.sign(moved) * np.maximum(np.abs(moved) - penalty, 0), 0)
         found[0, -1] = 0
-        return found
+        return found if allowed is None else np.where(allowed, found, 0)
 
     flow = near(noisy)
     dual = np.zeros_like(noisy)
@@ -43,7 +44,8 @@ def fitted(noisy: Table, prior: Table, penalty: float) -> Table:
         balanced = _balanced((noisy + flow - dual) / 2)
         flow = near(balanced + dual)
         dual = dual + balanced - flow
-    return np.where(flow > 1e-3 * max(1.0, float(flow.max())), flow, 0)
+    least = 1e-3 * (max(1.0, float(flow.max())) if allowed is None else 1.0)
+    return np.where(flow > least, flow, 0)
 
 
 def _balanced(table: Table) -> Table:

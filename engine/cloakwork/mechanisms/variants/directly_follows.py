@@ -1,4 +1,4 @@
-"""dfg/laplace: a directly-follows graph with noisy counts, as a table; the engine's releases are logs, so it is none.
+"""A directly-follows graph with noisy counts, as a table. The mechanism dfg/laplace makes a log of one.
 
 Theorem: each case counts for at most M of its steps (drawn at random where it has more), so a unit of at most m cases
 moves the counts by at most m M in L1, and discrete Laplace noise of scale m M / epsilon on every pair of the public
@@ -45,11 +45,7 @@ class DirectlyFollows:
         labels = tuple(dict.fromkeys(alphabet))
         if len(labels) > MOST_LABELS:
             raise MechanismError("dfg/laplace", f"an alphabet of {len(labels):,} labels; at most {MOST_LABELS:,}")
-        exact = Fraction(most_steps * max_cases) / Fraction(epsilon)
-        scale = float(exact)
-        if Fraction(scale) < exact:
-            scale = float(np.nextafter(scale, np.inf))
-        return cls(labels, most_steps, drawn_scale(scale), max_cases)
+        return cls(labels, most_steps, least_scale(epsilon, most_steps * max_cases), max_cases)
 
     @property
     def event(self) -> PrivacyEvent:
@@ -72,17 +68,36 @@ class DirectlyFollows:
 
     def _counts(self, log: EventLog, noise: Noise) -> NDArray[np.int64]:
         """Raw counts of bounded contributions, int64, shape ((A + 1)**2,): source by target, END last."""
-        side = len(self.alphabet) + 1
-        place = pl.DataFrame({ACTIVITY: self.alphabet, "code": np.arange(1, side)})
-        named = log.events.select(ACTIVITY).with_columns(case=pl.Series(log.case_of))
-        events = named.join(place, on=ACTIVITY, how="inner", maintain_order="left")
-        case, code = events["case"].to_numpy().astype(np.int64), events["code"].to_numpy().astype(np.int64)
-        begins = np.diff(case, prepend=-1) != 0
-        first, last = code[begins], code[np.append(begins[1:], True)] if case.size else code
-        inner = np.flatnonzero(~begins)
-        cell = np.concatenate([first - 1, code[inner - 1] * side + code[inner] - 1, last * side + side - 1])
-        owner = np.concatenate([case[begins], case[inner], case[begins]])
-        order = np.lexsort((noise.permutation(cell.size), owner))
-        owner = owner[order]
-        kept = order[np.arange(owner.size) - np.searchsorted(owner, owner) < self.most_steps]
-        return np.bincount(cell[kept], minlength=side * side).astype(np.int64)
+        return np.bincount(
+            kept_steps(log, self.alphabet, self.most_steps, noise), minlength=(len(self.alphabet) + 1) ** 2
+        ).astype(np.int64)
+
+
+def least_scale(epsilon: float, sensitivity: int) -> float:
+    """The scale, in steps, of the least discrete Laplace noise that costs at most ``epsilon`` at this L1 sensitivity."""
+    exact = Fraction(sensitivity) / Fraction(epsilon)
+    scale = float(exact)
+    if Fraction(scale) < exact:
+        scale = float(np.nextafter(scale, np.inf))
+    return drawn_scale(scale)
+
+
+def kept_steps(log: EventLog, alphabet: Sequence[str], most_steps: int, noise: Noise) -> NDArray[np.int64]:
+    """The steps that cases count for, each at most ``most_steps``, drawn at random by each case for itself: int64.
+
+    A step is source * (A + 1) + target: source 0 is START and a the label at place a of ``alphabet``, from 1; target
+    a - 1 is that label and A is END. Events of other labels are left out, and cases left without events.
+    """
+    side = len(alphabet) + 1
+    place = pl.DataFrame({ACTIVITY: pl.Series(alphabet, dtype=pl.String), "code": np.arange(1, side)})
+    named = log.events.select(ACTIVITY).with_columns(case=pl.Series(log.case_of))
+    events = named.join(place, on=ACTIVITY, how="inner", maintain_order="left")
+    case, code = events["case"].to_numpy().astype(np.int64), events["code"].to_numpy().astype(np.int64)
+    begins = np.diff(case, prepend=-1) != 0
+    first, last = code[begins], code[np.append(begins[1:], True)] if case.size else code
+    inner = np.flatnonzero(~begins)
+    step = np.concatenate([first - 1, code[inner - 1] * side + code[inner] - 1, last * side + side - 1])
+    owner = np.concatenate([case[begins], case[inner], case[begins]])
+    order = np.lexsort((noise.permutation(step.size), owner))
+    owner = owner[order]
+    return step[order[np.arange(owner.size) - np.searchsorted(owner, owner) < most_steps]]

@@ -62,9 +62,10 @@ class VariantRelease(ABC, Generic[P]):
         return "unit"
 
     def predict(self, params: P, facts: Facts) -> Prediction | None:
-        """By simulation, for the target that ``params`` were found for."""
+        """By simulation, for the target that ``params`` were found for, and ``weaker`` by what they say."""
         epsilon, delta = getattr(params, "epsilon", None), getattr(params, "delta", 0.0)
-        return None if epsilon is None else predicted(self.name, epsilon, delta, facts)
+        weaker = getattr(params, "weaker", 1.0)
+        return None if epsilon is None else predicted(self.name, epsilon, delta, facts, weaker=weaker)
 
     def lineage(self, params: P) -> Lineage:
         """Measures the control flow; every case of the release is made from the noisy counts."""

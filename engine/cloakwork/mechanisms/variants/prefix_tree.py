@@ -1,5 +1,6 @@
 """Prefix tree: grow prefixes level by level on noisy counts; release those that end."""
 
+import math
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Annotated, ClassVar, Final, Literal
@@ -78,6 +79,11 @@ class NoisyTree(Frozen):
     def length(self) -> int:
         """Events of a case that are counted."""
         return sum(stage.levels for stage in self.shape) - 1
+
+    @property
+    def weaker(self) -> float:
+        """How much more noise than in the usual length's tree there is on every count (``accuracy``)."""
+        return math.sqrt(self.length / USUAL_LENGTH)
 
     def growth(self, letters: int) -> Growth:
         """How the tree grows over so many activities."""
@@ -178,11 +184,24 @@ def event_of(params: TreeParams) -> PrivacyEvent:
     noise = cost_of(params.shape, params.noise, params.max_cases)
     if params.alphabet is not None:
         return noise
-    m, pairs = params.max_cases, zip(params.shape, params.thresholds, strict=True)
-    leak = max(m * tail(stage.scale, tau - m, params.noise) for stage, tau in pairs)
+    return Composed(events=(noise, passing(params, params.thresholds)))
+
+
+def passing(tree: NoisyTree, thresholds: tuple[int, ...]) -> PrivacyEvent:
+    """The chance that a prefix of one unit alone is kept, where only prefixes that occur are counted.
+
+    ``thresholds``: by stage, the least noisy count that any prefix is kept with, whatever it looks like.
+    """
+    m, pairs = tree.max_cases, zip(tree.shape, thresholds, strict=True)
+    leak = max(m * tail(stage.scale, tau - m, tree.noise) for stage, tau in pairs)
     if leak >= 1:
         return NonPrivate(reason="the thresholds hide no prefix of one unit alone")
-    return Composed(events=(noise, EpsilonDelta(epsilon=0.0, delta=leak)))
+    return EpsilonDelta(epsilon=0.0, delta=leak)
+
+
+def hiding(shape: tuple[Stage, ...], leak: float, max_cases: int, noise: NoiseKind) -> tuple[int, ...]:
+    """By stage, the least threshold that prefixes of one unit alone pass with probability at most ``leak``, all together."""
+    return tuple(least_reached(stage.scale, leak / max_cases, noise) + max_cases for stage in shape)
 
 
 def calibrated(goal: DifferentialPrivacy, facts: Facts, chosen: TreeOptions, noise: NoiseKind) -> TreeParams:
@@ -191,8 +210,10 @@ def calibrated(goal: DifferentialPrivacy, facts: Facts, chosen: TreeOptions, noi
     spare = 0.0 if alphabet is not None else goal.delta * SHARE_OF_DELTA
     shape = shape_for(goal, stages(length_of(facts, chosen) + 1, chosen.split), noise, m, spare)
     least = alphabet is None or chosen.threshold is None
-    allowed = spare / m if alphabet is None else FAKES / (len(alphabet) + 1)
-    found = [least_reached(stage.scale, allowed, noise) + (m if alphabet is None else 0) for stage in shape]
+    if alphabet is None:
+        found = hiding(shape, spare, m, noise)
+    else:
+        found = tuple(least_reached(stage.scale, FAKES / (len(alphabet) + 1), noise) for stage in shape)
     return TreeParams(
         epsilon=goal.epsilon,
         delta=goal.delta,

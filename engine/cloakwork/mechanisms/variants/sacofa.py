@@ -14,13 +14,17 @@ from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
 from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.mechanisms.variants.prefix_tree import (
     FAKES,
+    SHARE_OF_DELTA,
     NoisyTree,
     TreeOptions,
     alphabet_of,
     figures,
+    hiding,
+    labels_of,
     length_of,
     most_cases_of,
     noise_of,
+    passing,
     shape_for,
 )
 from cloakwork.mechanisms.variants.rules import Relation, Rule, RuleBook, steps_of
@@ -38,7 +42,7 @@ from cloakwork.mechanisms.variants.tree import (
     stages,
 )
 from cloakwork.noise import Noise
-from cloakwork.privacy_event import PrivacyEvent
+from cloakwork.privacy_event import Composed, NonPrivate, PrivacyEvent
 from cloakwork.quantities import Number
 
 FAKES_HARMFUL: Final = 0.1
@@ -58,12 +62,14 @@ class SacofaOptions(TreeOptions):
     """What a policy may set beside the options of the tree, all of it public.
 
     ``rules``: what always or never happens, as known beforehand, [activity, relation, activity]; or ``measured``: which
-    steps happen, at ``share`` of the budget. ``threshold`` is for harmless extensions, ``harmful_threshold`` for those
-    that break a rule, of which at most ``most_harmful`` are kept of one length: chosen at random, by ``score``, either all
-    alike (binary) or those that break fewer rules likelier (bounded-count).
+    steps happen, at ``share`` of the budget. ``rules_from``: the earlier private release that the stated rules were read
+    off, by its id. ``threshold`` is for harmless extensions, ``harmful_threshold`` for those that break a rule, of which
+    at most ``most_harmful`` are kept of one length: chosen at random, by ``score``, either all alike (binary) or those
+    that break fewer rules likelier (bounded-count).
     """
 
     rules: Literal["measured"] | Annotated[tuple[Rule, ...], Field(min_length=1)] = "measured"
+    rules_from: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     share: Annotated[Number, Field(gt=0, lt=1)] = 0.1
     harmful_threshold: Annotated[int, Field(ge=1)] | None = None
     most_harmful: Annotated[int, Field(ge=0, le=100_000)] = 100
@@ -86,26 +92,35 @@ class SacofaOptions(TreeOptions):
 class SacofaParams(NoisyTree):
     """``rules``: as the policy states them; None: measured by noisy counts of ``steps`` (so many a case, with their scale).
 
-    ``least_steps``: noisy count from which on a step is one of the process. ``harmless`` and ``harmful``: least noisy count
-    that is kept, in cases; None: found level by level from how many of each kind the kept prefixes have.
+    ``rules_from``: the earlier private release that shows them. ``least_steps``: noisy count from which on a step is one
+    of the process. ``harmless`` and ``harmful``: by stage, the least noisy count that is kept, in cases; None: found level
+    by level from how many of each kind the kept prefixes have, which must be public: an ``alphabet`` is declared.
     """
 
     rules: tuple[Rule, ...] | None = None
+    rules_from: str | None = None
     steps: Stage | None = None
     least_steps: Annotated[int, Field(ge=1)] = 1
-    harmless: Annotated[int, Field(ge=1)] | None = None
-    harmful: Annotated[int, Field(ge=1)] | None = None
+    harmless: tuple[Annotated[int, Field(ge=1)], ...] | None = None
+    harmful: tuple[Annotated[int, Field(ge=1)], ...] | None = None
     most_harmful: Annotated[int, Field(ge=0)]
     score: Literal["binary", "bounded-count"]
 
+    @property
+    def named(self) -> frozenset[str]:
+        """The activities that stated rules speak of."""
+        return frozenset(label for one, _, other in self.rules or () for label in (one, other))
+
 
 class Sacofa(VariantRelease[SacofaParams]):
-    """A prefix tree over declared activities whose extensions are harmless or harmful: they break a behavioural rule.
+    """A prefix tree whose extensions are harmless or harmful: these break a behavioural rule.
 
     Rules are stated by the policy, or measured by noisy counts of how many cases take each step from one activity to the
-    next. Every extension is noised, real or not, harmless or not; what is asked of which, and the exponential mechanism's
-    choice among harmful ones, see noisy counts only. Rules seen in an earlier private release can be stated as known ones.
-    An empty log gives a release made of noise or none; nothing aborts on data, and at most ``prefixes`` are kept a level.
+    next. Over declared activities every extension is noised, real or not, harmless or not. Where none are declared only
+    extensions that occur are counted, and both thresholds hide those of a single unit at the price of some delta. What is
+    asked of which, and the exponential mechanism's choice among harmful ones, see noisy counts only. Rules seen in an
+    earlier private release can be stated as known ones. An empty log gives a release made of noise or none; nothing
+    aborts on data, and at most ``prefixes`` are kept a level.
     """
 
     name: ClassVar[str] = "variants/sacofa"
@@ -114,9 +129,12 @@ class Sacofa(VariantRelease[SacofaParams]):
         "A unit of m cases of at most N events moves one count by m at most on each of the tree's N + 1 levels, and at most "
         "N + 1 counts of steps by m each (a case takes N + 1 different steps at most, start and end among them). With "
         "fresh discrete noise on every extension over a public alphabet and on every step, this is 2 (N + 1) composed "
-        "measurements, or N + 1 where the rules are public; classes, thresholds and choices are post-processing.",
-        "Fahrenkrog-Petersen et al. 2021 (SaCoFa; its rules and unselected counts made private); "
-        "Canonne, Kamath and Steinke 2020 (the noise)",
+        "measurements, or N + 1 where the rules are public; classes, thresholds and choices are post-processing. Where "
+        "only extensions that occur are counted, the first prefixes that one unit alone has, at most m, pass the lower of "
+        "the two thresholds, tau, with probability at most m Pr[m + noise >= tau]: that delta is added once, since what "
+        "lies below them, and the steps that this unit alone takes, show only if they pass.",
+        "Fahrenkrog-Petersen et al. 2021 (SaCoFa; its rules and unselected counts made private); Korolova et al. 2009, "
+        "theorem 1 (the threshold); Canonne, Kamath and Steinke 2020 (the noise)",
     )
     Params = SacofaParams
 
@@ -128,36 +146,50 @@ class Sacofa(VariantRelease[SacofaParams]):
         noise = noise_of(goal, chosen)
         if isinstance(noise, Refusal):
             return noise
-        if facts.alphabet is None:
-            return Refusal("needs", "rules are about activities, which must be public", ("assume.alphabet",))
-        named = (
-            {label for one, _, other in chosen.rules for label in (one, other)} if chosen.rules != "measured" else set()
-        )
-        if strange := sorted(named - set(facts.alphabet)):
-            return Refusal("misconfigured", f"option rules: '{strange[0]}' is not among the declared activities")
+        if facts.alphabet is None and not goal.delta:
+            return Refusal("needs", "without a delta all activities must be public", ("assume.alphabet",))
+        if chosen.rules_from is not None and chosen.rules == "measured":
+            return Refusal("misconfigured", "option rules_from: state the rules that this release shows, under rules")
         params = calibrated(goal, facts, chosen, noise)
-        how = "measured with noise" if params.rules is None else "as stated"
-        why = f"counts prefixes with noise, and asks less of those that keep the rules of the process ({how})"
-        return Offer(params, why)
+        if facts.alphabet is not None and (strange := sorted(params.named - set(facts.alphabet))):
+            return Refusal("misconfigured", f"option rules: '{strange[0]}' is not among the declared activities")
+        asked = [each for each in (chosen.threshold, chosen.harmful_threshold) if each is not None]
+        if facts.alphabet is None and asked and min(asked) < (tau := max(_hiding(params))):
+            least = f"without declared activities a threshold under {tau} would give single cases away"
+            return Refusal("misconfigured", least)
+        return Offer(params, _why(params))
 
     def event(self, params: SacofaParams, facts: Facts) -> PrivacyEvent:
-        """The noise of all levels, and of the steps."""
+        """The noise of all levels and of the steps, and the chance that a prefix of one unit alone is kept."""
         shape = params.shape if params.steps is None else (*params.shape, params.steps)
-        return cost_of(shape, params.noise, params.max_cases)
+        noise = cost_of(shape, params.noise, params.max_cases)
+        if params.alphabet is not None:
+            return noise
+        if params.harmless is None or params.harmful is None:
+            return NonPrivate(reason="thresholds that follow how many extensions occur hide nobody")
+        return Composed(events=(noise, passing(params, tuple(map(min, params.harmless, params.harmful)))))
 
     def decide(self, params: SacofaParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Measure the rules unless they are stated, grow the tree by them, and make the counts of its leaves agree."""
-        labels = params.alphabet or ()
+        labels = params.alphabet
+        if labels is None:  # with all that the rules name, so that which of it occurs decides nothing
+            labels = tuple(sorted(params.named.union(labels_of(summary))))
         courses = Courses.of(summary, labels)
-        keeper = Keeper(params, _rules(params, courses, noise), noise)
+        keeper = Keeper(params, _rules(params, courses, labels, noise), noise)
         levels = grow(courses, params.growth(len(labels)), keeper, noise)
         table = released(levels, labels, params.most_cases, noise)
         return Decision(table, figures(summary, table, sum(len(level.symbol) for level in levels)))
 
 
-def _rules(params: SacofaParams, courses: Courses, noise: Noise) -> RuleBook:
+def _why(params: SacofaParams) -> str:
+    how = "measured with noise" if params.rules is None else "as stated"
+    if params.rules_from is not None:
+        how = f"as release {params.rules_from} shows them, which has paid for them"
+    return f"counts prefixes with noise, and asks less of those that keep the rules of the process ({how})"
+
+
+def _rules(params: SacofaParams, courses: Courses, labels: tuple[str, ...], noise: Noise) -> RuleBook:
     """The rules as stated, or by noisy counts of steps."""
-    labels = params.alphabet or ()
     if params.steps is None:
         return RuleBook.of(params.rules or (), labels)
     counts = steps_of(courses, params.length, len(labels))
@@ -175,6 +207,7 @@ class Keeper:
     def __init__(self, params: SacofaParams, rules: RuleBook, noise: Noise) -> None:
         self._params, self._rules, self._noise = params, rules, noise
         self._scales = tuple(params.growth(0).scales())
+        self._stages = np.repeat(np.arange(len(params.shape)), [stage.levels for stage in params.shape])
 
     def __call__(self, candidates: Candidates) -> NDArray[np.bool_]:
         """Harmless ones from their threshold on, and a choice of the harmful ones from theirs on."""
@@ -185,11 +218,14 @@ class Keeper:
         return kept
 
     def _frequent(
-        self, candidates: Candidates, among: NDArray[np.bool_], asked: int | None, fakes: float
+        self, candidates: Candidates, among: NDArray[np.bool_], asked: tuple[int, ...] | None, fakes: float
     ) -> NDArray[np.bool_]:
-        """Those of the candidates ``among`` that reach the threshold ``asked``, or else one that lets ``fakes`` a prefix pass."""
-        allowed = min(LIKELIEST, fakes * len(candidates.paths) / max(1, int(among.sum())))
-        threshold = asked or least_reached(self._scales[candidates.depth], allowed, self._params.noise)
+        """Those of the candidates ``among`` that reach their stage's threshold, or else one that lets ``fakes`` a prefix pass."""
+        if asked is not None:
+            threshold = asked[self._stages[candidates.depth]]
+        else:
+            allowed = min(LIKELIEST, fakes * len(candidates.paths) / max(1, int(among.sum())))
+            threshold = least_reached(self._scales[candidates.depth], allowed, self._params.noise)
         return np.asarray(among & (candidates.noisy >= threshold))
 
     def _chosen(self, broken: Codes) -> Codes:
@@ -207,22 +243,38 @@ def calibrated(goal: DifferentialPrivacy, facts: Facts, chosen: SacofaOptions, n
     m, measured, levels = facts.unit.max_cases, chosen.rules == "measured", length_of(facts, chosen) + 1
     ratio = (1 - chosen.share) / chosen.share
     steps = (Stage(levels=levels, scale=ratio**0.5 if noise == "gaussian" else ratio),) if measured else ()
-    found = shape_for(goal, (*stages(levels, chosen.split), *steps), noise, m)
-    counted = found[-1] if measured else None
-    return SacofaParams(
+    spare = 0.0 if facts.alphabet is not None else goal.delta * SHARE_OF_DELTA
+    found = shape_for(goal, (*stages(levels, chosen.split), *steps), noise, m, spare)
+    shape, counted = (found[:-1], found[-1]) if measured else (found, None)
+    params = SacofaParams(
         epsilon=goal.epsilon,
         delta=goal.delta,
         max_cases=m,
         alphabet=alphabet_of(facts),
         noise=noise,
-        shape=found[:-1] if measured else found,
+        shape=shape,
         prefixes=chosen.prefixes,
         most_cases=most_cases_of(facts),
         rules=None if chosen.rules == "measured" else chosen.rules,
+        rules_from=chosen.rules_from,
         steps=counted,
         least_steps=least_reached(counted.scale, UNSEEN_STEPS, noise) if counted else 1,
-        harmless=chosen.threshold,
-        harmful=chosen.harmful_threshold,
+        harmless=_by_stage(shape, chosen.threshold),
+        harmful=_by_stage(shape, chosen.harmful_threshold),
         most_harmful=chosen.most_harmful,
         score=chosen.score,
     )
+    if params.alphabet is not None:
+        return params
+    least, more = _hiding(params), _hiding(params, FAKES_HARMFUL / FAKES)
+    harmless = tuple(map(max, least, params.harmless or least))
+    return params.model_copy(update={"harmless": harmless, "harmful": tuple(map(max, least, params.harmful or more))})
+
+
+def _by_stage(shape: tuple[Stage, ...], threshold: int | None) -> tuple[int, ...] | None:
+    return None if threshold is None else (threshold,) * len(shape)
+
+
+def _hiding(params: SacofaParams, part: float = 1.0) -> tuple[int, ...]:
+    """By stage, the threshold that prefixes of one unit alone pass with at most this ``part`` of the delta set aside for it."""
+    return hiding(params.shape, params.delta * SHARE_OF_DELTA * part, params.max_cases, params.noise)

@@ -1,0 +1,205 @@
+"""dfg/laplace: a noisy directly-follows graph, released as a log of cases that follow it."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from pydantic import BaseModel, Field, JsonValue
+
+from cloakwork.facts import Facts
+from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.mechanisms.aggregates import CASES
+from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
+from cloakwork.mechanisms.variants.chain import MOST_CASES, Chain, Context, Table, fitted
+from cloakwork.mechanisms.variants.directly_follows import MOST_LABELS, kept_steps, least_scale
+from cloakwork.mechanisms.variants.family import NOTHING, VariantRelease, cases_of, variant_table
+from cloakwork.mechanisms.variants.prefix_tree import FAKES, USUAL_LENGTH, alphabet_of, labels_of, most_cases_of
+from cloakwork.mechanisms.variants.tree import MOST_EVENTS, least_reached, tail
+from cloakwork.noise import Noise
+from cloakwork.privacy_event import Composed, DiscreteLaplace, EpsilonDelta, NonPrivate, PrivacyEvent
+from cloakwork.quantities import Frozen, Number
+
+USUAL_STEPS: Final = USUAL_LENGTH + 1
+"""Steps that a case counts for where neither the option nor a smaller ``longest_case`` says else."""
+
+MOST_ACTIVITIES: Final = 1000
+"""Activities of a release, those of the most noisy steps: the flow's time grows with their square."""
+
+LONGEST: Final = 200
+"""Events of a generated case at most, where the policy does not declare ``longest_case``."""
+
+
+class DfgOptions(BaseModel):
+    """``most_steps``: steps that one case counts for, the case's beginning and end among them; of a case that has more,
+    so many are drawn at random. The fewer, the less noise, and the less long cases count."""
+
+    model_config = {"extra": "forbid", "frozen": True}
+
+    most_steps: Annotated[int, Field(ge=1, le=10_000)] | None = None
+
+
+class DfgParams(Frozen):
+    """``scale``: of the noise, in steps; ``most_steps``: that one case counts for; ``tau``: least noisy count that is kept.
+
+    ``alphabet``: the public activities, if declared; without them ``tau`` hides steps of a single unit. ``longest``: events
+    of a generated case; ``most_cases``: cases released at most; ``max_cases``: cases of one unit. ``epsilon`` and
+    ``delta``: the target that scale and tau were found for.
+    """
+
+    epsilon: Annotated[Number, Field(gt=0)]
+    delta: Annotated[Number, Field(ge=0, lt=1)]
+    max_cases: Annotated[int, Field(ge=1)] = 1
+    alphabet: tuple[str, ...] | None = None
+    most_steps: Annotated[int, Field(ge=1)]
+    scale: Annotated[Number, Field(gt=0)]
+    tau: Annotated[int, Field(ge=1)]
+    longest: Annotated[int, Field(ge=1)] = LONGEST
+    most_cases: Annotated[int, Field(ge=1)] | None = None
+
+    @property
+    def weaker(self) -> float:
+        """How much more noise there is than where cases count for the usual number of steps (``accuracy``)."""
+        return self.most_steps / USUAL_STEPS
+
+    @property
+    def sensitivity(self) -> int:
+        """Steps that one unit counts for."""
+        return self.most_steps * self.max_cases
+
+
+class DfgLaplace(VariantRelease[DfgParams]):
+    """Count with noise how often each activity directly follows another, and release cases drawn from that graph.
+
+    The counts that reach ``tau`` are made a flow (what comes to an activity leaves it), and as many cases as leave its
+    start are drawn step by step: what a case did earlier than its last event is forgotten. Courses are therefore mostly
+    made up, while the directly-follows graph is that of the log, with noise. Long cases count for less than they are.
+    An empty log gives an empty release or one of noise; one case, or unique variants, drown in it; with a single activity
+    there are three steps to count. It never aborts on data.
+    """
+
+    name: ClassVar[str] = "dfg/laplace"
+    summary: ClassVar[str] = "Releases cases drawn from a noisy directly-follows graph."
+    theorem: ClassVar[Theorem] = Theorem(
+        "Each case counts for at most M of its steps, drawn by the case for itself, so a unit of at most m cases moves the "
+        "counts by m M in L1; discrete Laplace noise of scale m M / epsilon on every pair of a public alphabet, start and "
+        "end included, is epsilon-DP (unbounded neighbours). Where only pairs that occur are counted, those that one unit "
+        "alone has, of counts that add up to m M at most, reach tau with probability at most the larger of "
+        "Pr[m M + noise >= tau] and m M Pr[1 + noise >= tau] (the tail being convex), which is added as delta. Flow and "
+        "cases are post-processing.",
+        "Dwork, McSherry, Nissim, Smith 2006, theorem 1; Ghosh, Roughgarden, Sundararajan 2009 (integers); "
+        "Korolova et al. 2009, theorem 1 (the threshold)",
+    )
+    Params = DfgParams
+
+    def meet(
+        self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
+    ) -> Offer[DfgParams] | Refusal:
+        """The least noise for so many steps, and a threshold that lets few steps pass that nobody takes."""
+        chosen = DfgOptions.model_validate(options)
+        if facts.alphabet is None and not goal.delta:
+            return Refusal("needs", "without a delta all activities must be public", ("assume.alphabet",))
+        if facts.alphabet is not None and len(facts.alphabet) > MOST_LABELS:
+            return Refusal("misconfigured", f"every pair of activities gets noise: at most {MOST_LABELS:,} of them")
+        params = calibrated(goal, facts, chosen.most_steps)
+        counted = "every step" if params.alphabet is not None else "the steps that occur"
+        return Offer(params, f"counts {counted} between activities with noise, and draws cases from the graph")
+
+    def event(self, params: DfgParams, facts: Facts) -> PrivacyEvent:
+        """The noise, and the chance that a step of one unit alone is kept."""
+        noise = DiscreteLaplace(scale=params.scale, sensitivity=params.sensitivity)
+        if params.alphabet is not None:
+            return noise
+        most = params.sensitivity
+        leak = max(
+            tail(params.scale, params.tau - most, "laplace"), most * tail(params.scale, params.tau - 1, "laplace")
+        )
+        if leak >= 1 or params.tau <= most:
+            return NonPrivate(reason="the threshold hides no step of one unit alone")
+        return Composed(events=(noise, EpsilonDelta(epsilon=0.0, delta=leak)))
+
+    def decide(self, params: DfgParams, summary: pl.DataFrame, noise: Noise) -> Decision:
+        """Count steps with noise, make a flow of them, and draw cases from it."""
+        labels = params.alphabet if params.alphabet is not None else labels_of(summary)
+        step, noisy = _measured(params, summary, labels, noise)
+        used, table = _graph(step, noisy, len(labels))
+        flow = fitted(table, np.zeros_like(table), 0.0, allowed=table > 0)
+        released = _drawn(flow, [labels[place] for place in used], params, noise)
+        return Decision(
+            released,
+            {
+                "variants in the log": summary.height,
+                "cases in the log": int(summary[CASES].sum()),
+                "cases released": int(released[CASES].sum()),
+                "steps kept": len(step),
+            },
+        )
+
+
+def calibrated(goal: DifferentialPrivacy, facts: Facts, most_steps: int | None) -> DfgParams:
+    """Scale and threshold that cost at most the goal's (epsilon, delta)."""
+    m, alphabet = facts.unit.max_cases, alphabet_of(facts)
+    steps = most_steps or min(USUAL_STEPS, (facts.longest_case or USUAL_LENGTH) + 1)
+    scale, most = least_scale(goal.epsilon, steps * m), steps * m
+    if alphabet is not None:
+        tau = least_reached(scale, FAKES / (len(alphabet) + 1), "laplace")
+    else:
+        alone = least_reached(scale, goal.delta, "laplace") + most
+        tau = max(alone, least_reached(scale, goal.delta / most, "laplace") + 1)
+    return DfgParams(
+        epsilon=goal.epsilon,
+        delta=goal.delta,
+        max_cases=m,
+        alphabet=alphabet,
+        most_steps=steps,
+        scale=scale,
+        tau=tau,
+        longest=facts.longest_case or LONGEST,
+        most_cases=most_cases_of(facts),
+    )
+
+
+def _measured(
+    params: DfgParams, summary: pl.DataFrame, labels: tuple[str, ...], noise: Noise
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The steps that are kept, as ``kept_steps`` codes them, and their noisy counts: of every step, or of those that occur."""
+    taken = kept_steps(cases_of(summary), labels, params.most_steps, noise)
+    if params.alphabet is not None:
+        counts = np.bincount(taken, minlength=(len(labels) + 1) ** 2)
+        step = np.arange(counts.size)
+    else:
+        step, counts = np.unique(taken, return_counts=True)
+    noisy = counts + noise.laplace_values(params.scale, counts.size)
+    kept = noisy >= params.tau
+    return step[kept].astype(np.int64), noisy[kept].astype(np.int64)
+
+
+def _graph(step: NDArray[np.int64], noisy: NDArray[np.int64], labels: int) -> tuple[list[int], Table]:
+    """The labels (places, ascending) that kept steps touch, at most ``MOST_ACTIVITIES``, and the steps among them."""
+    source, target = np.divmod(step, labels + 1)
+    weight = np.bincount(np.append(source - 1, target) + 1, np.append(noisy, noisy), labels + 2)[1:-1]
+    heaviest = np.argsort(-weight, kind="stable")[:MOST_ACTIVITIES]
+    used = np.sort(heaviest[weight[heaviest] > 0])
+    place = np.full(labels + 2, -1)
+    place[used + 1], place[0], place[-1] = np.arange(1, len(used) + 1), 0, len(used) + 1
+    row, column = place[source], place[target + 1] - 1
+    known = (row >= 0) & (column >= 0)
+    table = np.zeros((len(used) + 1, len(used) + 1))
+    table[row[known], column[known]] = noisy[known]
+    return used.tolist(), table
+
+
+def _drawn(flow: Table, labels: list[str], params: DfgParams, noise: Noise) -> pl.DataFrame:
+    """As many cases as leave the flow's start: a table of variants in random order."""
+    begun = float(flow[0].sum())
+    if begun <= 0:
+        return NOTHING
+    events = max(1.0, float(flow[:, :-1].sum()) / begun)
+    cases = math.floor(min(begun + 0.5, params.most_cases or MOST_CASES, MOST_CASES, MOST_EVENTS / events))
+    rows: dict[Context, NDArray[np.float64]] = {(label,): flow[label] for label in range(len(labels) + 1)}
+    courses = Counter(Chain.of(rows, 1.0).draw(cases, params.longest, noise))
+    table = variant_table([tuple(labels[code - 1] for code in course) for course in courses], list(courses.values()))
+    return table[noise.permutation(table.height)]
