@@ -19,7 +19,7 @@ from cloakwork.audit.scenarios import SCENARIOS, log_of, scenario, usual, varied
 from cloakwork.audit.utility import Variant, histogram, relative_log_similarity
 from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import EventLog
-from cloakwork.mechanisms.variants.accuracy import CASES, SIGNAL, SIMULATED
+from cloakwork.mechanisms.variants.accuracy import CASES, SIGNAL, SIMULATED, UNDECLARED
 from cloakwork.testing import run_mechanism
 
 DELTA = 1e-4
@@ -83,10 +83,10 @@ def random_process(draw: random.Random) -> Process:
     return course
 
 
-def similarity(name: str, log: EventLog, epsilon: float, runs: int) -> float:
-    """The mean over the runs; the labels are declared, and an empty release counts as 0."""
+def similarity(name: str, log: EventLog, epsilon: float, runs: int, *, declared: bool = True) -> float:
+    """The mean over the runs; ``declared``: whether the labels are public. An empty release counts as 0."""
     source = histogram(log)
-    facts = {"alphabet": tuple(sorted(set().union(*source)))}
+    facts = {"alphabet": tuple(sorted(set().union(*source)))} if declared else {}
     found = []
     for _ in range(runs):
         released = histogram(run_mechanism(name, log, epsilon=epsilon, delta=DELTA, **facts))
@@ -120,19 +120,24 @@ def choice(logs: int) -> None:
 
 
 def accuracy(runs: int) -> None:
-    """Every mechanism that is proved, at each signal, on both scenarios."""
+    """Every mechanism that is proved, at each signal, on both scenarios: with declared labels, and without."""
     logs = {name: scenario(name, CASES) for name in SCENARIOS}
-    for mechanism in sys.argv[3:] or SIMULATED:
-        print(f'    "{mechanism}": (')
-        for log in logs.values():
-            row = []
-            for signal in SIGNAL:
-                try:
-                    row.append(round(similarity(mechanism, log, signal / CASES, runs), 2))
-                except MechanismError:
-                    row.append(0.0)
-            print(f"        ({', '.join(format(each, 'g') for each in row)}),", flush=True)
-        print("    ),", flush=True)
+    for declared, mechanisms in ((True, SIMULATED), (False, UNDECLARED)):
+        print("declared" if declared else "undeclared")
+        for mechanism in mechanisms:
+            print(f'    "{mechanism}": (')
+            for log in logs.values():
+                figures = (at(mechanism, log, signal / CASES, runs, declared) for signal in SIGNAL)
+                print(f"        ({', '.join(format(round(figure, 2), 'g') for figure in figures)}),", flush=True)
+            print("    ),", flush=True)
+
+
+def at(mechanism: str, log: EventLog, epsilon: float, runs: int, declared: bool) -> float:
+    """0 where the mechanism refuses."""
+    try:
+        return similarity(mechanism, log, epsilon, runs, declared=declared)
+    except MechanismError:
+        return 0.0
 
 
 if __name__ == "__main__":

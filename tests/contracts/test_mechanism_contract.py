@@ -187,6 +187,11 @@ class TestVariantMarkov(MechanismContract):
     facts = Facts(unit=Unit(attribute="case:row", max_cases=2), alphabet=("a", "b", "c"), longest_case=9)
 
 
+class TestVariantMarkovWithoutAlphabet(MechanismContract):
+    mechanism = VariantMarkov()
+    goals = TestVariantThreshold.goals
+
+
 class TestDfgLaplace(MechanismContract):
     mechanism = DfgLaplace()
     goals = TestPrefixTree.goals

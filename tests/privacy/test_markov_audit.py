@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from cloakwork.accounting.events import cost
 from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon, half_lines
+from cloakwork.budget import Cost
 from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer
@@ -183,7 +184,7 @@ def test_a_variant_of_one_case_is_covered_by_delta(twin: Twin, passes: bool, mon
 def test_the_threshold_keeps_to_its_share_of_delta() -> None:
     """No audit of feasible size sees a threshold one too low; the tail does."""
     for max_cases in (1, 5):
-        sigmas, tau = markov.calibrated(EPSILON, 1e-4, max_cases)
+        sigmas, tau, _ = markov.calibrated(Cost(epsilon=EPSILON, delta=1e-4), max_cases, markov.SHARES, True)
         spent = markov.selection_delta(sigmas[0], tau, max_cases)
         assert spent <= markov.LEAK * 1e-4 < markov.selection_delta(sigmas[0], tau - 1, max_cases)
 
