@@ -1,11 +1,12 @@
 """Differentially private control flow side by side: one command, one table, one plot.
 
     python benchmarks/variants [--logs receipt,sepsis] [--mechanisms variants/threshold] [--epsilons 0.1,1]
-                               [--deltas 1e-4] [--runs 5] [--fresh] [--table-only]
+                               [--deltas 1e-4] [--runs 10] [--fresh] [--table-only]
 
-Every mechanism called ``variants/...`` runs on the real logs beside this checkout (``../shared/logs``), each log in a
-process of its own (see ``cell.py``). What was measured before is taken from ``results.json``, unless ``--fresh``. The figures
-of others' mechanisms stand in ``reference.yaml``; those marked claimed do not have the privacy that they state.
+Every mechanism called ``variants/...`` or ``dfg/...``, and ``planned`` (what the planner chooses without the log), runs on
+the real logs beside this checkout (``../shared/logs``), each log in a process of its own; ``cell.py`` says what all of them
+are told and what is measured. What was measured before is taken from ``results.json``, unless ``--fresh``. The figures of
+others' mechanisms stand in ``reference.yaml``; those marked claimed do not have the privacy that they state.
 """
 
 import argparse
@@ -23,14 +24,21 @@ HERE = Path(__file__).resolve().parent
 SHARED = HERE.parents[2] / "shared" / "logs"
 RESULTS, PLOT, REFERENCE = HERE / "results.json", HERE / "variants.svg", HERE / "reference.yaml"
 LOGS = ("sepsis", "bpic2013_incidents", "bpic2012_a", "receipt", "road_traffic_fines", "unrineweginfectie")
-EPSILONS, DELTAS, RUNS = (0.1, 0.5, 1.0, 2.0), (1e-6, 1e-4), 5
+EPSILONS, DELTAS, RUNS = (0.1, 0.5, 1.0, 2.0), (1e-6, 1e-4), 10
 LIMIT = 3600
+HEADER = """\
+Declared to every mechanism: the log's activities, its longest case (nothing is cut), its cases rounded up to two digits.
+paid eps, paid delta: what our accountant derives for the run, infinite where nothing bounds it; the published figures in
+rows marked claimed are their papers'. of: runs whose similarity and difference were taken. MiB: the most of any run.
+"""
 COLUMNS = (
     ("log", 19),
     ("epsilon", 8),
     ("delta", 7),
-    ("mechanism", 22),
+    ("mechanism", 30),
     ("basis", 9),
+    ("paid eps", 9),
+    ("paid delta", 10),
     ("similarity", 11),
     ("difference", 11),
     ("DFG EMD", 9),
@@ -38,15 +46,18 @@ COLUMNS = (
     ("cases", 9),
     ("true-fake", 12),
     ("empty", 6),
-    ("s", 0),
+    ("of", 3),
+    ("s", 7),
+    ("MiB", 0),
 )
+PLANNED = "planned"
 
 
 def arguments() -> argparse.Namespace:
     """What is asked for."""
     from cloakwork.mechanisms.registry import catalogue
 
-    ours = [name for name in catalogue() if name.startswith("variants/")]
+    ours = [*(name for name in catalogue() if name.startswith(("variants/", "dfg/"))), PLANNED]
     parser = argparse.ArgumentParser(prog="python benchmarks/variants", description=__doc__.splitlines()[0])
     parser.add_argument("--logs", default=",".join(LOGS))
     parser.add_argument("--mechanisms", default=",".join(ours))
@@ -63,18 +74,20 @@ def key(mechanism: str, log: str, epsilon: float, delta: float, runs: int) -> st
     return f"{mechanism} {log} {epsilon:g} {delta:g} {runs}"
 
 
-def measured(mechanism: str, log: str, budgets: list[tuple[float, float]], runs: int) -> list[dict[str, Any]]:
-    """Run one mechanism on one log in a process of its own; a failure is a row with its reason, which is not kept."""
+def measured(mechanism: str, log: str, budgets: list[tuple[float, float]], runs: int) -> Iterator[dict[str, Any]]:
+    """Run one mechanism on one log in a process of its own; what did not end is a row with its reason, which is not kept."""
     cell = {"mechanism": mechanism, "log": log, "budgets": budgets, "runs": runs}
     command = [sys.executable, str(HERE / "cell.py"), json.dumps(cell)]
     try:
         child = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
-        reason = (child.stderr.strip() or "failed").splitlines()[-1]
-    except subprocess.TimeoutExpired:
-        child, reason = None, f"not ended after {LIMIT} s"
-    if child is not None and child.returncode == 0:
-        return json.loads(child.stdout.splitlines()[-1])
-    return [{"epsilon": epsilon, "delta": delta, "refused": reason, "failed": True} for epsilon, delta in budgets]
+        printed, reason = child.stdout, (child.stderr.strip() or "failed").splitlines()[-1]
+    except subprocess.TimeoutExpired as error:
+        printed = (error.stdout or b"").decode("utf-8")
+        printed, reason = printed[: printed.rfind("\n") + 1], f"not ended after {LIMIT} s"
+    found = [json.loads(line) for line in printed.splitlines()]
+    yield from found
+    for epsilon, delta in budgets[len(found) :]:
+        yield {"epsilon": epsilon, "delta": delta, "refused": reason, "failed": True}
 
 
 def reference() -> list[dict[str, Any]]:
@@ -108,15 +121,25 @@ def table(shown: list[dict[str, Any]]) -> Iterator[str]:
     """One line a row."""
     yield " ".join(name.ljust(width) for name, width in COLUMNS)
     for row in shown:
-        values = [row["log"], f"{row['epsilon']:g}", f"{row['delta']:g}", row["mechanism"], row["basis"]]
+        name = f"{PLANNED}: {row['chosen']}" if "chosen" in row else row["mechanism"]
+        values = [row["log"], f"{row['epsilon']:g}", f"{row['delta']:g}", name, row["basis"]]
         if "refused" in row:
             values.append(row["refused"])
         else:
             variants = f"{row['true_variants']:g}-{row['fake_variants']:g}" if "true_variants" in row else ""
-            values += [text(row, "similarity", ".3f"), text(row, "difference", ".0f"), text(row, "dfg_emd", ".1f")]
-            values += [text(row, "dfg_edges", ".1f"), text(row, "cases", ".0f"), variants]
-            values += [text(row, "empty", ".1f"), text(row, "seconds", ".2f")]
+            values += [*cost(row), text(row, "similarity", ".3f"), text(row, "difference", ".0f")]
+            values += [text(row, "dfg_emd", ".1f"), text(row, "dfg_edges", ".1f"), text(row, "cases", ".0f"), variants]
+            values += [text(row, "empty", ".1f"), text(row, "compared", ".0f")]
+            values += [text(row, "seconds", ".2f"), text(row, "mib", ".0f")]
         yield " ".join(value.ljust(width) for value, (_, width) in zip(values, COLUMNS, strict=False)).rstrip()
+
+
+def cost(row: dict[str, Any]) -> tuple[str, str]:
+    """What was really paid: derived for ours; theirs as stated where that is sound, else no bound."""
+    if row["basis"] == "sound":
+        return f"{row['epsilon']:g}", f"{row['delta']:g}"
+    paid = row.get("paid_epsilon")
+    return ("infinite", "") if paid is None else (f"{paid:.4g}", f"{row['paid_delta']:g}")
 
 
 def text(row: dict[str, Any], name: str, form: str) -> str:
@@ -125,7 +148,7 @@ def text(row: dict[str, Any], name: str, form: str) -> str:
 
 
 def plot(shown: list[dict[str, Any]]) -> None:
-    """Similarity against epsilon, one panel a log: ours as lines, others' as marks, hollow where only claimed."""
+    """Similarity against epsilon, one panel a log: ours as lines (by delta), others' as marks, hollow where only claimed."""
     import matplotlib as mpl
 
     mpl.use("svg")
@@ -135,24 +158,23 @@ def plot(shown: list[dict[str, Any]]) -> None:
     panels = list(dict.fromkeys(row["log"] for row in usable))
     if not panels:
         return
-    names = list(dict.fromkeys((row["mechanism"], row["basis"], row["delta"]) for row in usable))
-    styles = dict(zip(names, list(mpl.color_sequences["tab20"]) * len(names), strict=False))
+    names = list(dict.fromkeys((row["mechanism"], row["basis"]) for row in usable))
+    colours = dict(zip(names, list(mpl.color_sequences["tab20"]) * len(names), strict=False))
+    lines = dict(zip(sorted({row["delta"] for row in usable}, reverse=True), ("-", ":", "--", "-."), strict=False))
     down = -(-len(panels) // 3)
     figure, axes = plt.subplots(down, 3, figsize=(14, 3.8 * down), squeeze=False, layout="constrained")
     for axis, log in zip(axes.flat, panels, strict=False):
-        for name in names:
-            mechanism, basis, delta = name
+        for (mechanism, basis), (delta, line) in product(names, lines.items()):
             points = sorted(
                 (row["epsilon"], row["similarity"])
                 for row in usable
-                if row["log"] == log and (row["mechanism"], row["basis"], row["delta"]) == name
+                if (row["log"], row["mechanism"], row["basis"], row["delta"]) == (log, mechanism, basis, delta)
             )
             if points:
-                form = {"marker": "o", "linestyle": "-" if basis == "ours" else ""}
-                form["markerfacecolor"] = "none" if basis == "claimed" else styles[name]
-                axis.plot(
-                    *zip(*points, strict=True), color=styles[name], label=f"{mechanism} ({basis}, {delta:g})", **form
-                )
+                form = {"marker": "o", "markersize": 4, "linestyle": line if basis == "ours" else ""}
+                form["color"] = colours[mechanism, basis]
+                form["markerfacecolor"] = "none" if basis == "claimed" else form["color"]
+                axis.plot(*zip(*points, strict=True), label=f"{mechanism} ({basis}, {delta:g})", **form)
         axis.set(xscale="log", title=log, xlabel="epsilon", ylabel="relative log similarity")
     for axis in list(axes.flat)[len(panels) :]:
         axis.set_visible(False)
@@ -183,6 +205,7 @@ def main() -> None:
         print(f"{mechanism} on {log}: measured", file=sys.stderr)
         RESULTS.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", "utf-8")
     shown = list(rows(known, asked))
+    print(HEADER)
     print("\n".join(table(shown)))
     plot(shown)
     print(f"plot: {PLOT.name}")

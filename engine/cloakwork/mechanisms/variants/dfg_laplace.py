@@ -199,7 +199,7 @@ def _drawn(flow: Table, labels: list[str], params: DfgParams, noise: Noise) -> p
         return NOTHING
     events = max(1.0, float(flow[:, :-1].sum()) / begun)
     cases = math.floor(min(begun + 0.5, params.most_cases or MOST_CASES, MOST_CASES, MOST_EVENTS / events))
-    rows: dict[Context, NDArray[np.float64]] = {(label,): flow[label] for label in range(len(labels) + 1)}
+    rows: dict[Context, Table] = {(label,): flow[label] for label in range(len(labels) + 1)}
     courses = Counter(Chain.of(rows, 1.0).draw(cases, params.longest, noise))
     table = variant_table([tuple(labels[code - 1] for code in course) for course in courses], list(courses.values()))
     return table[noise.permutation(table.height)]
