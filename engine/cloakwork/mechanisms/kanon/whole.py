@@ -12,8 +12,10 @@ class too keeps the rule when its extensions do: only classes without one can fa
 """
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import blake2b
 from time import monotonic
 from typing import Final
 
@@ -202,7 +204,8 @@ def improved(ground: Ground, target: Ints, until: float = np.inf) -> Ints:
     closed together with the class nearest to it, and the variants around are tried in the same way; what costs less is
     kept. Ends early when ``time.monotonic()`` has passed ``until``. Deterministic otherwise.
     """
-    target, clock = _descended(ground, target, np.arange(len(target)), until), Clock()
+    clock, vain = Clock(), defaultdict[bytes, set[int]](set)
+    target = _descended(ground, target, np.arange(len(target)), vain, until)
     for place in range(len(target)):
         clock.say(f"improving an answer of {ground.cost(target):,} edits")
         classes = ground.classes(target)
@@ -213,25 +216,36 @@ def improved(ground: Ground, target: Ints, until: float = np.inf) -> Ints:
         fewer = classes.copy()
         fewer[there[np.argsort(ground.distance[place, there], kind="stable")[:CLOSED_AT_ONCE]]] = False
         near = np.argsort(ground.distance[place], kind="stable")[:AROUND]
-        shaken = _descended(ground, settled(ground, fewer, target, homes(ground, classes)), near, until)
+        shaken = _descended(ground, settled(ground, fewer, target, homes(ground, classes)), near, vain, until)
         target = min(target, shaken, key=ground.cost)
     return target
 
 
-def _descended(ground: Ground, target: Ints, order: Ints, until: float) -> Ints:
-    """``target``, bettered by trials of the variants ``order``, in turn, until none of them offers anything."""
+def _descended(ground: Ground, target: Ints, order: Ints, vain: defaultdict[bytes, set[int]], until: float) -> Ints:
+    """``target``, bettered by trials of the variants ``order``, in turn, until none of them offers anything.
+
+    ``vain``: by answer (a digest of it), the variants whose trials offered nothing there; they are not tried again.
+    """
     least, idle, turn, clock = ground.cost(target), 0, 0, Clock()
-    home = homes(ground, ground.classes(target))
+    home, hopeless = homes(ground, ground.classes(target)), vain[_digest(target)]
     while idle < len(order) and monotonic() < until:
-        idle += 1
-        for trial in _trials(ground, target, home, int(order[turn]), least):
+        variant = int(order[turn])
+        idle, turn = idle + 1, (turn + 1) % len(order)
+        if variant in hopeless:
+            continue
+        for trial in _trials(ground, target, home, variant, least):
             if (cost := ground.cost(trial)) < least:
                 target, least, idle = trial, cost, 0
-        if not idle:
-            home = homes(ground, ground.classes(target))
-        turn = (turn + 1) % len(order)
+        if idle:
+            hopeless.add(variant)
+        else:
+            home, hopeless = homes(ground, ground.classes(target)), vain[_digest(target)]
         clock.say(f"improving an answer of {least:,} edits")
     return target
+
+
+def _digest(target: Ints) -> bytes:
+    return blake2b(target.tobytes(), digest_size=16).digest()
 
 
 def _trials(ground: Ground, target: Ints, home: Ints, variant: int, least: int) -> Iterator[Ints]:
