@@ -34,7 +34,7 @@ ENOUGH: Final = 20.0
 USUAL_CASES: Final = 1000
 """Cases of a log whose number of units is not declared."""
 
-STANDS_OUT: Final = 6.0
+STANDS_OUT: Final = 8.0
 """How large (tail / cases) (tail / sigma) must be for a model of the tail to pay; ``tail``: the cases outside frequent
 variants, ``sigma``: the model's noise on a step."""
 
