@@ -9,7 +9,7 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Offer, Refusal
-from cloakwork.mechanisms.variants.rules import RuleBook, steps_of
+from cloakwork.mechanisms.variants.rules import KnownSteps, RuleBook, steps_of
 from cloakwork.mechanisms.variants.sacofa import Keeper, Sacofa
 from cloakwork.mechanisms.variants.tree import Candidates, Courses
 from cloakwork.noise import reproducible, secret
@@ -84,9 +84,7 @@ def test_steps_of_no_case_are_none():
 
 
 def test_rules_by_steps_forbid_all_others():
-    allowed = np.zeros((4, 4), bool)
-    allowed[3, A] = allowed[A, B] = True
-    book = RuleBook.of_steps(allowed)
+    book = KnownSteps(np.array([A * 4 + B, 3 * 4 + A]), 3)
     assert book.broken(candidates([()])).tolist() == [0, 1, 1, 1]
     assert book.broken(candidates([(A,)])).tolist() == [1, 0, 1, 1]
 
@@ -186,6 +184,14 @@ def test_without_declared_activities_only_what_occurs_is_released():
     rows = {("a", "b"): 900, ("b", "a"): 30, ("z",): 2}
     params = offered(Facts(longest_case=3), epsilon=100.0).params
     assert set(run(rows, params)) == {("a", "b"), ("b", "a")}
+
+
+@pytest.mark.parametrize("rules", ["measured", [["1", "never follows", "2"]]])
+def test_a_hundred_thousand_activities_are_no_reason_to_stop(rules):
+    """Nothing is as large as the square of how many labels a log happens to hold."""
+    rows = {(str(number), "a"): 1 for number in range(100_000)} | {("a", "b"): 500}
+    params = offered(Facts(longest_case=2), epsilon=20.0, rules=rules).params
+    assert set(run(rows, params)) == {("a", "b")}
 
 
 def test_rules_may_name_what_does_not_occur():

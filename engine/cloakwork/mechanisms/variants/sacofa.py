@@ -27,7 +27,7 @@ from cloakwork.mechanisms.variants.prefix_tree import (
     passing,
     shape_for,
 )
-from cloakwork.mechanisms.variants.rules import Relation, Rule, RuleBook, steps_of
+from cloakwork.mechanisms.variants.rules import KnownSteps, Relation, Rule, RuleBook, steps_of, steps_taken
 from cloakwork.mechanisms.variants.tree import (
     Candidates,
     Codes,
@@ -132,7 +132,7 @@ class Sacofa(VariantRelease[SacofaParams]):
         "measurements, or N + 1 where the rules are public; classes, thresholds and choices are post-processing. Where "
         "only extensions that occur are counted, the first prefixes that one unit alone has, at most m, pass the lower of "
         "the two thresholds, tau, with probability at most m Pr[m + noise >= tau]: that delta is added once, since what "
-        "lies below them, and the steps that this unit alone takes, show only if they pass.",
+        "lies below them, and the steps that this unit alone takes, which no other candidate appends, show only if they pass.",
         "Fahrenkrog-Petersen et al. 2021 (SaCoFa; its rules and unselected counts made private); Korolova et al. 2009, "
         "theorem 1 (the threshold); Canonne, Kamath and Steinke 2020 (the noise)",
     )
@@ -188,23 +188,28 @@ def _why(params: SacofaParams) -> str:
     return f"counts prefixes with noise, and asks less of those that keep the rules of the process ({how})"
 
 
-def _rules(params: SacofaParams, courses: Courses, labels: tuple[str, ...], noise: Noise) -> RuleBook:
-    """The rules as stated, or by noisy counts of steps."""
+def _rules(params: SacofaParams, courses: Courses, labels: tuple[str, ...], noise: Noise) -> RuleBook | KnownSteps:
+    """The rules as stated, or by noisy counts of every step, or of those that occur where activities are not declared."""
     if params.steps is None:
         return RuleBook.of(params.rules or (), labels)
-    counts = steps_of(courses, params.length, len(labels))
-    return RuleBook.of_steps(noisy_steps(counts, params.steps.scale, params.noise, noise) >= params.least_steps)
+    if params.alphabet is None:
+        codes, counts = steps_taken(courses, params.length, len(labels))
+    else:
+        counts = steps_of(courses, params.length, len(labels)).ravel()
+        codes = np.arange(counts.size)
+    noisy = noisy_steps(counts, params.steps.scale, params.noise, noise)
+    return KnownSteps(codes[noisy >= params.least_steps], len(labels))
 
 
 def noisy_steps(counts: Codes, scale: float, kind: NoiseKind, noise: Noise) -> Codes:
-    """How many cases take each step, with noise on every one, taken or not."""
+    """``counts`` of how many cases take each step, with noise on every one."""
     return counts + drawn(kind, scale, counts.size, noise).reshape(counts.shape)
 
 
 class Keeper:
     """Which candidates of a level stay, judged by noisy counts, rules and fresh randomness."""
 
-    def __init__(self, params: SacofaParams, rules: RuleBook, noise: Noise) -> None:
+    def __init__(self, params: SacofaParams, rules: RuleBook | KnownSteps, noise: Noise) -> None:
         self._params, self._rules, self._noise = params, rules, noise
         self._scales = tuple(params.growth(0).scales())
         self._stages = np.repeat(np.arange(len(params.shape)), [stage.levels for stage in params.shape])
