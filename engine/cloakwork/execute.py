@@ -25,9 +25,9 @@ from cloakwork.mechanisms.bound import Bound, BoundParams
 from cloakwork.mechanisms.profile import Profile, bought, measure_profile
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.noise import Noise, secret
+from cloakwork.plan.budget import totals
 from cloakwork.plan.choose import Catalogue
 from cloakwork.plan.model import Claim, Plan, Step
-from cloakwork.plan.passes import totals
 from cloakwork.plan.prove import prove
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy
