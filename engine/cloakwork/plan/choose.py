@@ -51,7 +51,7 @@ def choose(index: int, goal: Guarantee, facts: Facts, allowed: Mechanisms, catal
     """The first mechanism that is allowed, proved and offers to meet the goal, preferred ones first.
 
     Of those that one glob names, and of those that none does, the one that is predicted to be most accurate comes first;
-    the catalogue's order decides between equals and among those that cannot tell. One that is only published is taken
+    the catalogue's order decides between equals (``ALIKE``) and among those that cannot tell. One that is only published is taken
     where the policy accepts unproven mechanisms and ``prefer`` has its very name: a glob might mean others.
     """
     name = goal_name(goal)
@@ -99,9 +99,24 @@ def _prediction(mechanism: Mechanism[Any], params: Any, facts: Facts) -> Predict
     return mechanism.predict(params, facts) if isinstance(mechanism, Predicts) else None
 
 
+ALIKE: Final = 0.01
+"""Predictions that differ by no more are equal: they come from a few runs."""
+
+
 def _ranked(candidates: list[_Candidate]) -> list[_Candidate]:
     """As ``prefer`` names them; of those that take their turn together, by what is predicted; who cannot tell comes last."""
-    return sorted(candidates, key=lambda each: (each.turn, -each.predicted.expected if each.predicted else 1.0))
+    best: dict[int, float] = {}
+    for each in candidates:
+        if each.predicted is not None:
+            best[each.turn] = max(best.get(each.turn, 0.0), each.predicted.expected)
+
+    def place(each: _Candidate) -> tuple[int, float]:
+        if each.predicted is None:
+            return each.turn, 1.0
+        behind = best[each.turn] - each.predicted.expected
+        return each.turn, -best[each.turn] if behind <= ALIKE else -each.predicted.expected
+
+    return sorted(candidates, key=place)
 
 
 def _outdone(other: _Candidate, chosen: _Candidate) -> str:
