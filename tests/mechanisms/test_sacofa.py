@@ -187,9 +187,9 @@ def test_without_declared_activities_only_what_occurs_is_released():
 
 
 @pytest.mark.parametrize("rules", ["measured", [["1", "never follows", "2"]]])
-def test_a_hundred_thousand_activities_are_no_reason_to_stop(rules):
+def test_many_activities_are_no_reason_to_stop(rules):
     """Nothing is as large as the square of how many labels a log happens to hold."""
-    rows = {(str(number), "a"): 1 for number in range(100_000)} | {("a", "b"): 500}
+    rows = {(str(number), "a"): 1 for number in range(20_000)} | {("a", "b"): 500}
     params = offered(Facts(longest_case=2), epsilon=20.0, rules=rules).params
     assert set(run(rows, params)) == {("a", "b")}
 
