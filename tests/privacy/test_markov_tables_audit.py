@@ -145,3 +145,44 @@ def test_steps_that_count_in_full_are_found(monkeypatch: pytest.MonkeyPatch) -> 
     events = [HalfLine(121, upper=True), HalfLine(121, upper=False)]
     here, there = (outcomes((2,), cases, honest) for cases in (61, 60))
     assert not empirical_epsilon(here, there, runs=RUNS, claim=claim, delta=delta, events=events).passed
+
+
+SELECTING = calibrated(Cost(epsilon=EPSILON, delta=DELTA), 1, markov.SHARES, False)[2]
+"""How activities are found where none are declared."""
+
+
+def found(cases: int, selection: markov.Selection) -> Callable[[int], NDArray[np.float64]]:
+    """Whether an activity that ``cases`` cases hold, each alone, is selected: 1 or 0; each activity is a run of its own."""
+
+    def run(runs: int) -> NDArray[np.float64]:
+        names = [(str(number),) for number in range(runs)] if cases else []
+        chosen = set(markov._selected(names, np.full(len(names), cases), selection, secret()))
+        return np.array([str(number) in chosen for number in range(runs)], np.float64)
+
+    return run
+
+
+def audit_selection(before: int, after: int, drawn: markov.Selection, delta: float, claim: float) -> AuditResult:
+    """One case more that holds the activity."""
+    events = [HalfLine(1, upper=True), HalfLine(0, upper=False)]
+    return empirical_epsilon(
+        found(after, drawn), found(before, drawn), runs=RUNS, claim=claim, delta=delta, events=events
+    )
+
+
+def test_a_common_activity_keeps_its_share_and_half_the_noise_is_found() -> None:
+    """With a threshold between the two neighbours' counts, where one case shows most."""
+    assert SELECTING is not None
+    between = SELECTING.model_copy(update={"tau": 60 * WHOLE + WHOLE // 2})
+    delta = 0.3 * WHOLE / SELECTING.sigma
+    claim = cost(vector_noise(SELECTING.sigma, WHOLE, MOST_CELLS), delta).epsilon
+    assert audit_selection(60, 61, between, delta, claim).passed
+    half = between.model_copy(update={"sigma": SELECTING.sigma / 2})
+    assert not audit_selection(60, 61, half, delta, claim).passed
+
+
+def test_an_activity_of_one_case_is_covered_by_delta_and_found_without_a_threshold() -> None:
+    """The twin selects whatever has a positive count."""
+    assert SELECTING is not None
+    assert audit_selection(0, 1, SELECTING, DELTA, EPSILON).passed
+    assert not audit_selection(0, 1, SELECTING.model_copy(update={"tau": 1}), DELTA, EPSILON).passed
