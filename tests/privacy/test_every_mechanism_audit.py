@@ -52,6 +52,8 @@ FLOW: tuple[Row, ...] = (
     ("variants/sacofa", {}),
     ("variants/sacofa", {"score": "binary", "rules": [["c", "never directly follows", "a"]]}),
     ("variants/markov", {}),
+    ("variants/adaptive", {}),
+    ("dfg/laplace", {}),
 )
 TIMES: tuple[Row, ...] = (("timestamps/laplace", {"shift": SHIFT}), ("timestamps/laplace", {}))
 PUBLISHED = {
@@ -161,5 +163,5 @@ def test_what_is_published_only_is_found_out(name: str, kind: str) -> None:
     facts = {key: getattr(CONTROL_FLOW_FACTS, key) for key in CONTROL_FLOW_FACTS.model_fields_set}
     prepared = prepare(name, epsilon=EPSILON, delta=DELTA, **facts)
     pairs = control_flow_pairs(least_released(prepared.runner))
-    found = audit_pair(pair_of(pairs, kind), prepared.runner, runs=2 * RUNS, claim=EPSILON, delta=DELTA)
+    found = audit_pair(pair_of(pairs, kind), prepared.runner, runs=5 * RUNS, claim=EPSILON, delta=DELTA)
     assert not found.result.passed, found
