@@ -61,6 +61,11 @@ def a_third_of_the_noise(params: LibraParams) -> LibraParams:
     return params.model_copy(update={"scale": params.scale / 3})
 
 
+def uncounted_samples(params: LibraParams) -> LibraParams:
+    """Five samples, of which one is accounted, as it was published."""
+    return params.model_copy(update={"samples": 5})
+
+
 def no_selection(params: LibraParams) -> LibraParams:
     """Whatever occurs is counted."""
     return params.model_copy(update={"selection": params.selection.model_copy(update={"tau": 1})})
@@ -95,14 +100,19 @@ def test_too_little_noise_is_found() -> None:
     assert not audit(1, a_third_of_the_noise(params_of(rate=1))).passed
 
 
+def test_samples_that_are_not_added_up_are_found() -> None:
+    """Five at the noise of one."""
+    assert not audit(1, uncounted_samples(params_of(rate=1)), runs=5_000).passed
+
+
 def test_a_sample_that_holds_everybody_is_found() -> None:
     """Where every second unit should be in it: the noise was drawn for a sample."""
     assert not audit(1, everybody(params_of())).passed
 
 
 def test_faults_in_the_samples_are_found_by_the_accountant() -> None:
-    """The event names the noise drawn and the rate; both twins cost more than they claim."""
+    """The event names the noise drawn and the rate; all twins cost more than they claim."""
     honest = params_of()
     assert cost(LIBRA.event(honest, Facts()), DELTA).epsilon <= EPSILON
-    for broken in (everybody(honest), a_third_of_the_noise(honest)):
+    for broken in (everybody(honest), a_third_of_the_noise(honest), uncounted_samples(honest)):
         assert cost(LIBRA.event(broken, Facts()), DELTA).epsilon > 1.2 * EPSILON

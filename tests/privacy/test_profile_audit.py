@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from cloakwork.accounting.events import cost
 from cloakwork.audit.dp_audit import AuditResult, empirical_epsilon
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.profile import ProfileParams, measure_profile, profile_params
@@ -76,6 +77,27 @@ def test_activities_of_one_case_alone_are_covered_by_delta() -> None:
 
 def test_a_missing_threshold_is_found() -> None:
     assert not selected(OWN, BARE, params_for().model_copy(update={"tau": 1})).passed
+
+
+MANY = log_of([*BASE, [f"own {place}" for place in range(1000)]])
+
+
+def test_a_long_case_of_many_activities_of_its_own_is_covered() -> None:
+    """Two of its activities count; the twin counts all, and each is one more chance that the case shows."""
+    params = params_for()
+    assert selected(MANY, BARE, params).passed
+    assert not selected(MANY, BARE, params.model_copy(update={"activities_per_case": 1000})).passed
+
+
+def test_half_the_noise_is_found_by_the_accountant() -> None:
+    """The event names the noise drawn; that it is drawn so is tested below."""
+    params = params_for()
+    scales = ("count_scale", "length_scale", "top_scale", "selection_scale")
+    half = params.model_copy(update={name: drawn_scale(getattr(params, name) / 2) for name in scales})
+    assert cost(params.event(), DELTA).epsilon <= EPSILON < cost(half.event(), DELTA).epsilon
+    for name in scales:
+        one = params.model_copy(update={name: drawn_scale(getattr(params, name) / 2)})
+        assert cost(one.event(), DELTA).epsilon > EPSILON
 
 
 class Recorder:
