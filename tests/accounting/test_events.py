@@ -24,6 +24,7 @@ from cloakwork.privacy_event import (
     Repeated,
     TruncatedGeometric,
 )
+from conftest import runs
 
 SAMPLE = PoissonSampled(rate=0.05, event=DiscreteLaplace(scale=1.0))
 
@@ -300,7 +301,7 @@ def trees():
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=runs(30))
 @given(trees())
 def test_the_accountant_keeps_its_contract(event):
     """More delta never costs more; more of the same never costs less; the plain sum is never beaten by more than it says."""

@@ -19,6 +19,7 @@ from cloakwork.mechanisms.variants.transitions import MOST_CELLS, WHOLE, Courses
 from cloakwork.noise import reproducible, secret
 from cloakwork.privacy_event import DiscreteGaussian, Repeated
 from cloakwork.testing import run_mechanism
+from conftest import runs
 from contracts.sample_logs import courses_of, log_of
 
 LABELS = 4
@@ -39,7 +40,7 @@ def mass_by_hand(course: list[int], order: int) -> dict[int, float]:
 
 
 @given(COURSES, st.integers(1, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=runs(40))
 def test_one_case_has_at_most_norm_one_in_at_most_64_cells(courses: list[list[int]], order: int) -> None:
     """Exactly, in integers: that is what the noise is charged for."""
     for course in courses:
@@ -50,7 +51,7 @@ def test_one_case_has_at_most_norm_one_in_at_most_64_cells(courses: list[list[in
 
 
 @given(COURSES, st.integers(1, 3), st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=runs(30))
 def test_cases_add_up(courses: list[list[int]], order: int, data: st.DataObject) -> None:
     """A table is the sum over its cases, so one case more or less changes it by that case's vector alone."""
     cases = np.array(data.draw(st.lists(st.integers(0, 9), min_size=len(courses), max_size=len(courses))), np.int64)
