@@ -112,6 +112,11 @@ def prepare(name: str, *, options: Mapping[str, Any] | None = None, **params: An
     return Prepared(mechanism, _params(mechanism, facts, params, {**rest, **(options or {})}), bounds)
 
 
+def auditable() -> tuple[str, ...]:
+    """The mechanisms that ``audit_mechanism`` knows pairs for: those that may claim differential or metric privacy."""
+    return tuple(name for name in catalogue() if not name.startswith(("kanon/", *TREATMENTS)))
+
+
 def audit_mechanism(
     name: str,
     *,
@@ -140,11 +145,11 @@ def _audited(
     name: str, epsilon: float, delta: float, options: Mapping[str, Any]
 ) -> list[tuple[Prepared, tuple[Pair, ...], float]]:
     """What to run, on which pairs, and the delta of the claim."""
+    if name in catalogue() and name not in auditable():
+        raise MechanismError(name, "claims no differential privacy, so there is nothing to audit")
     if name.startswith("timestamps/"):
         return _audited_times(name, epsilon, options)
     flow = {key: getattr(CONTROL_FLOW_FACTS, key) for key in CONTROL_FLOW_FACTS.model_fields_set}
-    if name.startswith(("kanon/", *TREATMENTS)):
-        raise MechanismError(name, "claims no differential privacy, so there is nothing to audit")
     prepared = prepare(name, options=options, epsilon=epsilon, delta=delta, **flow)
     return [(prepared, control_flow_pairs(least_released(prepared.runner)), delta)]
 

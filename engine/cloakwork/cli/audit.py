@@ -63,10 +63,10 @@ def dp(
     """
     from cloakwork.mechanisms.registry import catalogue
     from cloakwork.progress import heard_by, silent
-    from cloakwork.testing import audit_mechanism
+    from cloakwork.testing import audit_mechanism, auditable
 
     if mechanism not in catalogue():
-        raise click.UsageError(f"there is no mechanism '{mechanism}'; there are {', '.join(catalogue())}")
+        raise click.UsageError(f"there is no mechanism '{mechanism}'; to audit there are {', '.join(auditable())}")
     if not (0 < epsilon < math.inf and 0 <= delta < 1):
         raise click.UsageError("epsilon must be above 0 and finite, delta at least 0 and below 1")
     chosen = _options(options)
