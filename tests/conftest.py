@@ -1,4 +1,4 @@
-"""Shared by all tests: a home of their own, logs to run on, the command line in this process."""
+"""Shared by all tests: a home of their own, logs to run on, how long to try, the command line in this process."""
 
 import os
 from collections.abc import Callable
@@ -6,10 +6,33 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
 EXAMPLES = ROOT / "examples" / "logs"
+
+
+def runs(short: int) -> int:
+    """How many random instances a property is tried on: ``short``, or ``CLOAKWORK_RUNS`` for the long way."""
+    return int(os.environ.get("CLOAKWORK_RUNS", short))
+
+
+settings.register_profile("cloakwork", max_examples=runs(50), deadline=None)
+settings.load_profile("cloakwork")
+
+
+def hurried(policy: Path, folder: Path, seconds: float = 1.0) -> Path:
+    """A copy of ``policy`` in ``folder`` that searches for a k-anonymous answer for ``seconds`` at most."""
+    document = yaml.safe_load(policy.read_text("utf-8"))
+    spec = document["spec"]
+    if any(goal["kind"] == "k-anonymity" for goal in spec["guarantees"]):
+        parameters = spec.setdefault("mechanisms", {}).setdefault("parameters", {})
+        parameters.setdefault("kanon/auto", {})["seconds"] = seconds
+    copy = folder / policy.name
+    copy.write_text(yaml.safe_dump(document, sort_keys=False), "utf-8")
+    return copy
 
 
 @pytest.fixture(autouse=True)

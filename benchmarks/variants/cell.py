@@ -41,7 +41,8 @@ from cloakwork.errors import CloakworkError
 from cloakwork.facts import Facts
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.log.io import read_log
-from cloakwork.plan.passes import PASSES, check_deltas
+from cloakwork.plan.budget import check_deltas
+from cloakwork.plan.passes import PASSES
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.model import Policy
 from cloakwork.testing import Prepared, prepare

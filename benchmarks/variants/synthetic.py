@@ -1,58 +1,30 @@
-"""Synthetic logs on which the constants of variants/markov were chosen, and how it does on them.
+"""Synthetic logs: constants of the mechanisms were chosen on them, and predictions are simulated on them.
 
-    python benchmarks/variants/synthetic.py 5
+    python benchmarks/variants/synthetic.py families 5   variants/threshold, markov and adaptive on four families
+    python benchmarks/variants/synthetic.py choice 200   how well adaptive chooses, on random processes
+    python benchmarks/variants/synthetic.py accuracy 5   the table of mechanisms/variants/accuracy.py, anew
 
-Prints relative log similarity (means over the runs asked for) beside variants/threshold, at delta 1e-4. Every family is
-invented: a sequence with choices, a ward's tangle of parallel steps and loops, short loops over four labels, and a small
-set of variants. No figure of a real log went into them or into the constants.
+Prints relative log similarity at delta 1e-4; figures are means over the runs asked for. Every process is made up: a
+sequence with choices and a tangle of parallel steps and loops (``cloakwork.audit.scenarios``), short loops over four
+labels, a small set of variants, and random mixtures. No figure of a real log went into them or into the constants.
 """
 
 import random
 import sys
-from collections import Counter
 from collections.abc import Callable
 
-import polars as pl
+import numpy as np
 
+from cloakwork.audit.scenarios import SCENARIOS, log_of, scenario, usual, varied
 from cloakwork.audit.utility import Variant, histogram, relative_log_similarity
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
+from cloakwork.errors import MechanismError
+from cloakwork.log.eventlog import EventLog
+from cloakwork.mechanisms.variants.accuracy import CASES, SIGNAL, SIMULATED, UNDECLARED
 from cloakwork.testing import run_mechanism
 
-
-def structured(draw: random.Random) -> Variant:
-    """A sequence with choices, optional steps, a rare loop and rare swaps."""
-    course = ["a", "b"] + ["c"] * (draw.random() < 0.93)
-    way = draw.random()
-    course += ["d", "e"] if way < 0.6 else ["d"] if way < 0.85 else ["f", "g", "h"]
-    course += ["i"] * (draw.random() < 0.85)
-    while draw.random() < 0.06:
-        course += [draw.choice("jklm"), "i"]
-    course += ["n"] * (draw.random() < 0.7)
-    if draw.random() < 0.04:
-        course.append(draw.choice("opqrstu"))
-    if draw.random() < 0.03:
-        place = draw.randrange(len(course) - 1)
-        course[place], course[place + 1] = course[place + 1], course[place]
-    return tuple(course)
-
-
-def tangled(draw: random.Random) -> Variant:
-    """Parallel steps in any order, then, for most, a long loop without a rhythm: nearly every case is its own variant."""
-    first, parallel = ["r", "t", "s"], ["l", "c", "k"]
-    if draw.random() < 0.3:
-        draw.shuffle(first)
-    draw.shuffle(parallel)
-    parallel += ["i"] * (draw.random() < 0.4) + ["v", "b"] * (draw.random() < 0.8)
-    if draw.random() < 0.3:
-        draw.shuffle(parallel)
-    course = first + parallel
-    if draw.random() < 0.75:
-        course += ["A", *(draw.choice("lclcLk") for _ in range(min(60, int(draw.expovariate(0.2)))))]
-        course += ["A"] * (draw.random() < 0.1)
-        way = draw.random()
-        course += ["X"] if way < 0.7 else ["Y"] if way < 0.8 else []
-        course += ["R"] * (draw.random() < 0.28)
-    return tuple(course)
+DELTA = 1e-4
+COMPARED = ("variants/threshold", "variants/markov", "variants/adaptive")
+Process = Callable[[random.Random], Variant]
 
 
 def looping(draw: random.Random) -> Variant:
@@ -80,36 +52,94 @@ def few(draw: random.Random) -> Variant:
     return tuple(draw.choices(list(shares), list(shares.values()))[0])
 
 
-FAMILIES: dict[str, tuple[Callable[[random.Random], Variant], int]] = {
-    "structured": (structured, 1400),
-    "tangled": (tangled, 1000),
+FAMILIES: dict[str, tuple[Process, int]] = {
+    "usual": (usual, 1400),
+    "varied": (varied, 1000),
     "looping": (looping, 7500),
     "few": (few, 13000),
 }
 """Family to its course of one case, and cases."""
 
 
-def log_of(courses: list[Variant]) -> EventLog:
-    """One case a course, an hour an event."""
-    rows = [(str(case), label, f"2024-01-01T{0:02}:00:00Z") for case, course in enumerate(courses) for label in course]
-    return EventLog.from_polars(pl.DataFrame(rows, [CASE_ID, ACTIVITY, TIMESTAMP], orient="row"))
+def random_process(draw: random.Random) -> Process:
+    """A mixture of clear ways, some events lost, and a random walk over the labels."""
+    labels = [f"l{number}" for number in range(draw.choice([4, 8, 15, 25, 40]))]
+    ways = [[draw.choice(labels) for _ in range(draw.randint(2, 12))] for _ in range(draw.choice([3, 6, 12]))]
+    weights = [draw.paretovariate(1) for _ in ways]
+    clear, lost, stop = draw.choice([0, 0.2, 0.5, 0.8, 0.95]), draw.choice([0, 0.02, 0.1]), draw.choice([0.1, 0.2, 0.4])
+    branches = draw.choice([1, 2, 3, 5])
+    after = {label: draw.sample(labels, min(branches, len(labels))) for label in labels}
+    shares = {label: [draw.paretovariate(1) for _ in after[label]] for label in labels}
+
+    def course(own: random.Random) -> Variant:
+        if own.random() < clear:
+            way = own.choices(ways, weights)[0]
+            return tuple([label for label in way if own.random() > lost] or way[:1])
+        steps = [own.choice(labels[:3])]
+        while own.random() > stop and len(steps) < 60:
+            steps.append(own.choices(after[steps[-1]], shares[steps[-1]])[0])
+        return tuple(steps)
+
+    return course
 
 
-def main(runs: int) -> None:
+def similarity(name: str, log: EventLog, epsilon: float, runs: int, *, declared: bool = True) -> float:
+    """The mean over the runs; ``declared``: whether the labels are public. An empty release counts as 0."""
+    source = histogram(log)
+    facts = {"alphabet": tuple(sorted(set().union(*source)))} if declared else {}
+    found = []
+    for _ in range(runs):
+        released = histogram(run_mechanism(name, log, epsilon=epsilon, delta=DELTA, **facts))
+        found.append(relative_log_similarity(source, released) if released else 0.0)
+    return float(np.mean(found))
+
+
+def families(runs: int) -> None:
     """One line a family and epsilon."""
     for family, (course, cases) in FAMILIES.items():
         draw = random.Random(family)
         log = log_of([course(draw) for _ in range(cases)])
-        source = histogram(log)
-        alphabet = tuple(sorted(set().union(*source)))
         for epsilon in (2.0, 1.0, 0.1):
-            figures: Counter[str] = Counter()
-            for _ in range(runs):
-                for name, facts in (("variants/threshold", {}), ("variants/markov", {"alphabet": alphabet})):
-                    released = run_mechanism(name, log, epsilon=epsilon, delta=1e-4, **facts)
-                    figures[name] += relative_log_similarity(source, histogram(released)) / runs
-            print(family, epsilon, *(f"{name} {figure:.3f}" for name, figure in figures.items()), flush=True)
+            figures = (f"{name} {similarity(name, log, epsilon, runs):.3f}" for name in COMPARED)
+            print(family, epsilon, *figures, flush=True)
+
+
+def choice(logs: int) -> None:
+    """The mean over random processes of each mechanism, and of the better of threshold and markov."""
+    rows = []
+    for seed in range(logs):
+        draw = random.Random(1000 + seed)
+        course = usual if seed % 8 == 0 else varied if seed % 8 == 1 else random_process(draw)
+        cases, epsilon = draw.choice([300, 1000, 1500, 3000]), draw.choice([0.1, 0.2, 0.5, 1, 2])
+        log = log_of([course(draw) for _ in range(cases)])
+        if len(histogram(log)) <= 2000:
+            rows.append([similarity(name, log, epsilon, 2) for name in COMPARED])
+    found = np.array(rows)
+    print(*(f"{name} {mean:.3f}" for name, mean in zip(COMPARED, found.mean(axis=0), strict=True)), end=" ")
+    print(f"better of the first two {found[:, :2].max(axis=1).mean():.3f} ({len(rows)} logs)")
+
+
+def accuracy(runs: int) -> None:
+    """Every mechanism that is proved, at each signal, on both scenarios: with declared labels, and without."""
+    logs = {name: scenario(name, CASES) for name in SCENARIOS}
+    for declared, mechanisms in ((True, SIMULATED), (False, UNDECLARED)):
+        print("declared" if declared else "undeclared")
+        for mechanism in mechanisms:
+            print(f'    "{mechanism}": (')
+            for log in logs.values():
+                figures = (at(mechanism, log, signal / CASES, runs, declared) for signal in SIGNAL)
+                print(f"        ({', '.join(format(round(figure, 2), 'g') for figure in figures)}),", flush=True)
+            print("    ),", flush=True)
+
+
+def at(mechanism: str, log: EventLog, epsilon: float, runs: int, declared: bool) -> float:
+    """0 where the mechanism refuses."""
+    try:
+        return similarity(mechanism, log, epsilon, runs, declared=declared)
+    except MechanismError:
+        return 0.0
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 3)
+    command, number = sys.argv[1], int(sys.argv[2])
+    {"families": families, "choice": choice, "accuracy": accuracy}[command](number)

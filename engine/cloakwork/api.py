@@ -12,7 +12,7 @@ from cloakwork.execute import foresee as foresee_on
 from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.io import read_log
-from cloakwork.mechanisms.profile import Profile
+from cloakwork.mechanisms.profile import Profile, bought
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.load import load_policy
@@ -64,7 +64,11 @@ def profile(
     reporter: Reporter = silent,
     columns: dict[str, str] | None = None,
 ) -> Profile:
-    """Measure the DP profile that ``policy`` buys (``spec.profile``), charging ``ledger``; arguments as for ``apply``."""
+    """Measure the DP profile that ``policy`` buys (``spec.profile``), charging ``ledger``; arguments as for ``apply``.
+
+    Raises PlanImpossible, before the log is read, where the policy buys none.
+    """
+    bought(policy)
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     if not isinstance(log, EventLog):
         reporter(f"reading {log}")

@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 from pydantic import JsonValue
 
-from cloakwork.accounting.calibrate import largest_delta
 from cloakwork.accounting.charge import Charge
 from cloakwork.accounting.ledger import Ledger, Reservation
 from cloakwork.budget import Cost
@@ -23,12 +22,12 @@ from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Decision
 from cloakwork.mechanisms.bound import Bound, BoundParams
-from cloakwork.mechanisms.profile import Profile, measure_profile, profile_params
+from cloakwork.mechanisms.profile import Profile, bought, measure_profile
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.noise import Noise, secret
+from cloakwork.plan.budget import totals
 from cloakwork.plan.choose import Catalogue
 from cloakwork.plan.model import Claim, Plan, Step
-from cloakwork.plan.passes import totals
 from cloakwork.plan.prove import prove
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy
@@ -133,14 +132,10 @@ def execute(
 def measure(policy: Policy, log: EventLog, ledger: Ledger, *, noise: Noise | None = None) -> Profile:
     """The DP profile of ``log`` that ``policy`` buys; its share is charged to ``ledger`` before the log is looked at.
 
-    Raises MechanismError where the policy buys none, or its delta is too large, BudgetExceeded and LedgerError as
+    Raises PlanImpossible where the policy buys none, or its delta is too large, BudgetExceeded and LedgerError as
     ``execute`` does, and LedgerError for a ``noise`` source with a fixed seed.
     """
-    noise, params, facts = noise or secret(), profile_params(policy), policy.facts()
-    if params.delta > (limit := largest_delta(facts.units_at_most)):
-        raise MechanismError(
-            "profile", f"delta {params.delta:g} is more than {limit:g}, which the units declared allow"
-        )
+    noise, params, facts = noise or secret(), bought(policy), policy.facts()
     needs = {CASE_ID, facts.unit.attribute}
     _require_unit(log, facts.unit)
     prepared = _ordered(log, _renamed(log, policy, needs.__contains__), policy, needs.__contains__)

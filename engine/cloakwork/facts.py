@@ -45,7 +45,8 @@ class Facts(Frozen):
     ``longest_case`` a bound on events per case (longer cases are truncated); ``longest_gap`` a bound on the time
     between two events of a case (longer gaps are clamped); ``grid`` the step to which time is rounded before noise.
     ``domains``: all values that an attribute may have, by its name; ``ranges``: the least and the largest number.
-    ``measured``: which of these facts nobody declared: they come from a DP profile, and are noisy.
+    ``measured``: which of these facts nobody declared: they come from a DP profile, and are noisy. ``head_share``: the
+    share of cases that the ten most frequent courses of events hold; only a profile tells, and only predictions use it.
     """
 
     unit: Unit = Unit()
@@ -59,3 +60,4 @@ class Facts(Frozen):
     domains: dict[str, tuple[JsonValue, ...]] = {}
     ranges: dict[str, tuple[float, float]] = {}
     measured: tuple[str, ...] = ()
+    head_share: Annotated[float, Field(ge=0, le=1)] | None = None

@@ -17,6 +17,7 @@ from cloakwork.audit.pairs import (
     audit_pair,
     bounded_pairs,
     control_flow_pairs,
+    least_released,
     metric_pairs,
 )
 from cloakwork.engines.embedded import Embedded
@@ -111,16 +112,28 @@ def prepare(name: str, *, options: Mapping[str, Any] | None = None, **params: An
     return Prepared(mechanism, _params(mechanism, facts, params, {**rest, **(options or {})}), bounds)
 
 
+def auditable() -> tuple[str, ...]:
+    """The mechanisms that ``audit_mechanism`` knows pairs for: those that may claim differential or metric privacy."""
+    return tuple(name for name in catalogue() if not name.startswith(("kanon/", *TREATMENTS)))
+
+
 def audit_mechanism(
-    name: str, *, epsilon: float, delta: float, runs: int, confidence: float = CONFIDENCE
+    name: str,
+    *,
+    epsilon: float,
+    delta: float,
+    runs: int,
+    confidence: float = CONFIDENCE,
+    options: Mapping[str, Any] | None = None,
 ) -> tuple[PairAudit, ...]:
     """A statistical audit of the mechanism ``name`` at the claim (epsilon, delta), one result a pair of neighbours.
 
     Control flow: unbounded neighbours at (epsilon, delta). Times: metric privacy at epsilon, and bounded neighbours.
-    The error ``1 - confidence`` is shared out over all pairs. Raises MechanismError where the mechanism refuses the claim,
-    or makes none of these kinds.
+    The error ``1 - confidence`` is shared out over all pairs. ``options``: the mechanism's own, as under a policy's
+    ``parameters``. Raises MechanismError where the mechanism refuses the claim or the options, or makes no such claim.
     """
-    audits = [(pair, prepared, spent) for prepared, pairs, spent in _audited(name, epsilon, delta) for pair in pairs]
+    found = _audited(name, epsilon, delta, options or {})
+    audits = [(pair, prepared, spent) for prepared, pairs, spent in found for pair in pairs]
     each = 1 - (1 - confidence) / len(audits)
     return tuple(
         audit_pair(pair, prepared.runner, runs=runs, claim=epsilon, delta=spent, confidence=each)
@@ -128,19 +141,34 @@ def audit_mechanism(
     )
 
 
-def _audited(name: str, epsilon: float, delta: float) -> list[tuple[Prepared, tuple[Pair, ...], float]]:
+def _audited(
+    name: str, epsilon: float, delta: float, options: Mapping[str, Any]
+) -> list[tuple[Prepared, tuple[Pair, ...], float]]:
     """What to run, on which pairs, and the delta of the claim."""
-    if name.startswith("timestamps/"):
-        times = {key: getattr(TIMES_FACTS, key) for key in TIMES_FACTS.model_fields_set}
-        return [
-            (prepare(name, epsilon=epsilon, shift=SHIFT, **times), metric_pairs(), 0.0),
-            (prepare(name, epsilon=epsilon, **times), bounded_pairs(), 0.0),
-        ]
-    flow = {key: getattr(CONTROL_FLOW_FACTS, key) for key in CONTROL_FLOW_FACTS.model_fields_set}
-    if name.startswith(("kanon/", *TREATMENTS)):
+    if name in catalogue() and name not in auditable():
         raise MechanismError(name, "claims no differential privacy, so there is nothing to audit")
-    prepared = prepare(name, epsilon=epsilon, delta=delta, **flow)
-    return [(prepared, control_flow_pairs(getattr(prepared.params, "tau", None)), delta)]
+    if name.startswith("timestamps/"):
+        return _audited_times(name, epsilon, options)
+    flow = {key: getattr(CONTROL_FLOW_FACTS, key) for key in CONTROL_FLOW_FACTS.model_fields_set}
+    prepared = prepare(name, options=options, epsilon=epsilon, delta=delta, **flow)
+    return [(prepared, control_flow_pairs(least_released(prepared.runner)), delta)]
+
+
+def _audited_times(
+    name: str, epsilon: float, options: Mapping[str, Any]
+) -> list[tuple[Prepared, tuple[Pair, ...], float]]:
+    """Both claims that a mechanism on times may make; with ``options``, those of the two that know them."""
+    facts = {key: getattr(TIMES_FACTS, key) for key in TIMES_FACTS.model_fields_set}
+    claims: list[tuple[dict[str, Any], tuple[Pair, ...]]] = [({"shift": SHIFT}, metric_pairs()), ({}, bounded_pairs())]
+    found, refused = [], []
+    for goal, pairs in claims:
+        try:
+            found.append((prepare(name, options=options, epsilon=epsilon, **goal, **facts), pairs, 0.0))
+        except MechanismError as error:
+            refused.append(error)
+    if refused and not (found and options):
+        raise refused[0]
+    return found
 
 
 def _run(mechanism: Mechanism[Any], params: Any, log: EventLog, noise: Noise) -> EventLog:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from cloakwork.accounting import events
 from cloakwork.accounting.events import cost, delta_at, naive
+from cloakwork.accounting.exact import exactly, rounded_down
 from cloakwork.budget import NOTHING, Cost
 from cloakwork.privacy_event import (
     FREE,
@@ -23,6 +24,7 @@ from cloakwork.privacy_event import (
     Repeated,
     TruncatedGeometric,
 )
+from conftest import runs
 
 SAMPLE = PoissonSampled(rate=0.05, event=DiscreteLaplace(scale=1.0))
 
@@ -162,6 +164,17 @@ def test_large_scales_stay_workable():
     assert cost(DiscreteLaplace(scale=86_400_000.0, sensitivity=10**7), 1e-6).epsilon < 0.1158
 
 
+def test_coarse_gaussians_get_what_others_leave_of_delta():
+    """Where these have more than half of it for themselves; never less than plain addition of the two would charge."""
+    gaussian = DiscreteGaussian(sigma=40_000.0, sensitivity=8192)
+    own = EpsilonDelta(epsilon=0.25, delta=6e-7)
+    together = cost(Composed(events=(own, gaussian)), 1e-6)
+    alone = cost(gaussian, rounded_down(exactly(1e-6) - exactly(6e-7)))
+    assert together.delta <= 1e-6
+    assert cost(gaussian, 1e-6).epsilon < together.epsilon == pytest.approx(0.25 + alone.epsilon)
+    assert cost(Composed(events=(own, gaussian)), 5.9e-7).epsilon == math.inf
+
+
 def test_coarse_gaussians_are_charged_closely():
     """Just above the limit the figure follows the PLD's just below, within two thousandths."""
     for times in (1, 200):
@@ -288,7 +301,7 @@ def trees():
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=runs(30))
 @given(trees())
 def test_the_accountant_keeps_its_contract(event):
     """More delta never costs more; more of the same never costs less; the plain sum is never beaten by more than it says."""

@@ -13,6 +13,7 @@ from cloakwork.mechanisms.kanon.optimal import Optimal
 from cloakwork.mechanisms.kanon.pretsa import Pretsa
 from cloakwork.mechanisms.kanon.tlkc import Tlkc
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
+from cloakwork.mechanisms.variants.adaptive import VariantAdaptive
 from cloakwork.mechanisms.variants.amun import VariantAmun
 from cloakwork.mechanisms.variants.amun_published import VariantAmunPublished
 from cloakwork.mechanisms.variants.dfg_laplace import DfgLaplace
@@ -115,6 +116,12 @@ class TestVariantThreshold(MechanismContract):
     facts = Facts(unit=Unit(attribute="case:row", max_cases=2))
 
 
+class TestVariantAdaptive(MechanismContract):
+    mechanism = VariantAdaptive()
+    goals = TestVariantThreshold.goals
+    facts = TestVariantThreshold.facts
+
+
 class TestVariantAmun(MechanismContract):
     mechanism = VariantAmun()
     goals = TestVariantThreshold.goals
@@ -178,6 +185,11 @@ class TestVariantMarkov(MechanismContract):
     mechanism = VariantMarkov()
     goals = TestVariantThreshold.goals
     facts = Facts(unit=Unit(attribute="case:row", max_cases=2), alphabet=("a", "b", "c"), longest_case=9)
+
+
+class TestVariantMarkovWithoutAlphabet(MechanismContract):
+    mechanism = VariantMarkov()
+    goals = TestVariantThreshold.goals
 
 
 class TestDfgLaplace(MechanismContract):

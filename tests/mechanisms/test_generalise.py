@@ -16,6 +16,7 @@ from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.kanon.generalise import Generalise, GeneraliseParams, QuasiIdentifier
 from cloakwork.noise import secret
+from conftest import runs
 from contracts.sample_logs import log_of
 
 GENERALISE = Generalise()
@@ -105,7 +106,7 @@ def test_empty_log_and_missing_attribute() -> None:
     assert raised(log_of([["a"]] * 3), 3, AGE).cases.height == 3
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=runs(40))
 @given(
     courses=st.lists(st.sampled_from(["a", "b"]), min_size=6, max_size=24),
     seed=st.integers(0, 2**32 - 1),

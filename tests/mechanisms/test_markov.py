@@ -14,11 +14,12 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.variants.chain import Chain, fitted, refined
-from cloakwork.mechanisms.variants.markov import MarkovParams, VariantMarkov
+from cloakwork.mechanisms.variants.markov import MarkovParams, Selection, VariantMarkov, _selected
 from cloakwork.mechanisms.variants.transitions import MOST_CELLS, WHOLE, Courses, transitions, vector_noise
 from cloakwork.noise import reproducible, secret
 from cloakwork.privacy_event import DiscreteGaussian, Repeated
 from cloakwork.testing import run_mechanism
+from conftest import runs
 from contracts.sample_logs import courses_of, log_of
 
 LABELS = 4
@@ -39,7 +40,7 @@ def mass_by_hand(course: list[int], order: int) -> dict[int, float]:
 
 
 @given(COURSES, st.integers(1, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=runs(40))
 def test_one_case_has_at_most_norm_one_in_at_most_64_cells(courses: list[list[int]], order: int) -> None:
     """Exactly, in integers: that is what the noise is charged for."""
     for course in courses:
@@ -50,7 +51,7 @@ def test_one_case_has_at_most_norm_one_in_at_most_64_cells(courses: list[list[in
 
 
 @given(COURSES, st.integers(1, 3), st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=runs(30))
 def test_cases_add_up(courses: list[list[int]], order: int, data: st.DataObject) -> None:
     """A table is the sum over its cases, so one case more or less changes it by that case's vector alone."""
     cases = np.array(data.draw(st.lists(st.integers(0, 9), min_size=len(courses), max_size=len(courses))), np.int64)
@@ -152,11 +153,55 @@ def goal(epsilon: float = 1.0, delta: float = 1e-4) -> DifferentialPrivacy:
     return DifferentialPrivacy(kind="differential-privacy", epsilon=epsilon, delta=delta, over=("control-flow",))
 
 
-def test_needs_a_public_alphabet_and_a_delta() -> None:
-    """Neither is read off the log."""
-    refusal = VariantMarkov().offer(goal(), Facts(), {})
-    assert isinstance(refusal, Refusal)
-    assert refusal.needs == ("assume.alphabet",)
+def test_without_declared_activities_common_ones_are_selected() -> None:
+    """And those of frequent variants; no label is released that few cases hold."""
+    courses = [["a", *"bcd"[: 1 + case % 3] * (1 + case % 4), *"ab" * (case % 7)] for case in range(1500)]
+    log = log_of([*courses, ["own"], ["a", "mine"]])
+    released = run_mechanism("variants/markov", log, epsilon=2.0, delta=1e-4)
+    assert {label for course in courses_of(released) for label in course} == {"a", "b", "c", "d"}
+    assert run_mechanism("variants/markov", log_of([["a"]] * 3), epsilon=1.0, delta=1e-4).cases.height == 0
+
+
+class Listener:
+    """A door without noise that remembers what was counted."""
+
+    def gaussian_counts(self, counts: np.ndarray, sigma: float) -> np.ndarray:
+        self.counted = counts
+        return counts
+
+
+@given(st.lists(st.integers(0, 99), min_size=1, max_size=300))
+@settings(max_examples=60, deadline=None)
+def test_one_case_has_at_most_norm_one_over_activities(steps: list[int]) -> None:
+    """In at most 64 of them: what their noise and their threshold are charged for."""
+    heard, selection = Listener(), Selection(sigma=1e4, tau=1)
+    _selected([tuple(map(str, steps))], np.array([1]), selection, heard)  # type: ignore[arg-type]
+    assert heard.counted.size <= MOST_CELLS
+    assert sum(int(mass) ** 2 for mass in heard.counted) <= WHOLE**2
+
+
+def test_activities_that_are_not_selected_cost_infinity() -> None:
+    """Parameters without an alphabet and without a selection are no claim."""
+    offer = VariantMarkov().offer(goal(), Facts(), {})
+    assert isinstance(offer, Offer)
+    bare = offer.params.model_copy(update={"selection": None})
+    assert cost(VariantMarkov().event(bare, Facts()), 1e-4).epsilon == np.inf
+
+
+def test_the_budget_can_be_split_otherwise() -> None:
+    """All on the frequent variants lowers their threshold; nonsense is refused."""
+    usual = VariantMarkov().offer(goal(), Facts(alphabet=("a",)), {})
+    other = VariantMarkov().offer(goal(), Facts(alphabet=("a",)), {"shares": [0.9, 0.02, 0.04, 0.02, 0.02]})
+    assert isinstance(usual, Offer)
+    assert isinstance(other, Offer)
+    assert other.params.tau < 0.8 * usual.params.tau
+    assert cost(VariantMarkov().event(other.params, Facts()), 1e-4).epsilon == pytest.approx(1, rel=0.01)
+    for wrong in ([1, 1], [1, 1, 1, 1, 0]):
+        assert isinstance(VariantMarkov().offer(goal(), Facts(alphabet=("a",)), {"shares": wrong}), Refusal)
+
+
+def test_needs_a_delta() -> None:
+    """For the frequent variants."""
     refusal = VariantMarkov().offer(goal(delta=0.0), Facts(alphabet=("a",)), {})
     assert isinstance(refusal, Refusal)
     assert refusal.needs == ("guarantees[].delta",)
@@ -166,11 +211,12 @@ def test_needs_a_public_alphabet_and_a_delta() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 30.0])
 @pytest.mark.parametrize("max_cases", [1, 4])
-def test_costs_at_most_what_was_asked(epsilon: float, max_cases: int) -> None:
+@pytest.mark.parametrize("alphabet", [("a", "b"), None])
+def test_costs_at_most_what_was_asked(epsilon: float, max_cases: int, alphabet: tuple[str, ...] | None) -> None:
     """And nearly all of it where noise is needed at all."""
     from cloakwork.facts import Unit
 
-    facts = Facts(alphabet=("a", "b"), unit=Unit(attribute="case:p", max_cases=max_cases))
+    facts = Facts(alphabet=alphabet, unit=Unit(attribute="case:p", max_cases=max_cases))
     offer = VariantMarkov().offer(goal(epsilon), facts, {})
     assert isinstance(offer, Offer)
     spent = cost(VariantMarkov().event(offer.params, facts), 1e-4)

@@ -182,6 +182,6 @@ def test_it_tells_how_far_it_is() -> None:
     """Cost and gap, in plain words."""
     heard: list[str] = []
     with heard_by(heard.append):
-        OPTIMAL.solve(OptimalParams(k=8, seconds=6), random_problem(200, 8))
+        OPTIMAL.solve(OptimalParams(k=8, seconds=3), random_problem(200, 8))
     assert heard[-1].startswith("optimal: ")
     assert heard[-1].endswith(" % above the least possible")

@@ -27,6 +27,7 @@ from cloakwork.mechanisms.variants.tree import (
 )
 from cloakwork.noise import reproducible, secret
 from cloakwork.privacy_event import Composed, DiscreteGaussian, DiscreteLaplace, Repeated
+from conftest import runs
 
 TREE = PrefixTree()
 FACTS = Facts(alphabet=("a", "b", "c"), longest_case=4)
@@ -100,7 +101,7 @@ def test_undeclared_activities_give_no_course_that_nobody_took():
     st.booleans(),
     st.integers(0, 10**6),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=runs(40))
 def test_any_log_gives_whole_counts_over_declared_activities(rows, epsilon, declared, seed):
     params = offered(FACTS if declared else Facts(longest_case=4), epsilon, prefixes=50)
     for variant, cases in run(rows, params, reproducible(seed)).items():

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from cloakwork.accounting.events import cost
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.cli import main, program
-from cloakwork.errors import BudgetExceeded, LedgerError, MechanismError, PlanImpossible, PlanUnsound
+from cloakwork.errors import BudgetExceeded, LedgerError, PlanImpossible, PlanUnsound
 from cloakwork.execute import execute, measure
 from cloakwork.facts import Unit
 from cloakwork.log.eventlog import EventLog
@@ -94,7 +94,7 @@ def test_a_claim_made_with_it_covers_its_cost(ledger: Ledger) -> None:
 def test_what_the_policy_declares_goes_before(ledger: Ledger) -> None:
     policy = buying(assume={"alphabet": ["a"], "longest_case": 2, "units_at_most": 5000})
     plan = make_plan(policy, profile=measure(policy, LOG, ledger))
-    assert plan.facts == policy.facts() and plan.facts.measured == ()
+    assert plan.facts.model_copy(update={"head_share": None}) == policy.facts() and plan.facts.measured == ()
 
 
 def test_prove_takes_the_profile_from_the_plan_and_nothing_else(ledger: Ledger) -> None:
@@ -146,9 +146,22 @@ def test_it_belongs_to_differential_privacy(ledger: Ledger) -> None:
     ],
 )
 def test_what_cannot_be_bought_is_refused_before_it_is_charged(spec: dict[str, Any], ledger: Ledger) -> None:
-    with pytest.raises(MechanismError):
+    with pytest.raises(PlanImpossible):
         measure(buying(**spec), LOG, ledger)
     assert ledger.history() == ()
+
+
+def test_a_policy_that_buys_none_is_refused_before_the_log_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As any other policy that cannot be met: exit code 3, one line."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.yaml").write_text(buying(profile=None).model_dump_json(by_alias=True, exclude_unset=True))
+    (tmp_path / "log.csv").write_text("no log at all")
+    assert main(["profile", "p.yaml", "log.csv", "--out", "profile.json", "--quiet"]) == 3
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert "profile: the policy sets no spec.profile" in line
+    assert not (tmp_path / "profile.json").exists() and not (tmp_path / "cloakwork.db").exists()
 
 
 def test_fixed_noise_is_no_profile(ledger: Ledger) -> None:

@@ -63,7 +63,7 @@ def test_it_runs_in_place_of_a_guarantee_and_never_as_one() -> None:
 )
 def test_without_acceptance_and_preference_nothing_changes(mechanisms: dict[str, Any]) -> None:
     plan = make_plan(policy_of(mechanisms=mechanisms))
-    assert [step.mechanism for step in plan.steps if step.goals] == ["variants/threshold"]
+    assert [step.mechanism for step in plan.steps if step.goals] == ["variants/adaptive"]
     assert plan.unproven == () and len(plan.claims) == 1
     assert any(item.mechanism == NAME and "only published" in item.reason for item in plan.considered)
 

@@ -16,6 +16,7 @@ from cloakwork.policy import KNOWN_MECHANISMS, Policy, digest, load_policy, pars
 from cloakwork.policy.library import list_policies, shipped
 from cloakwork.policy.load import canonical
 from cloakwork.policy.syntax import LARGEST_FILE
+from conftest import runs
 
 HERE = Path(__file__).parent
 BROKEN = HERE / "broken"
@@ -226,7 +227,7 @@ TOKENS = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=runs(150))
 @given(st.one_of(st.text(), st.lists(TOKENS).map("".join)))
 def test_any_text_is_a_policy_or_a_policy_error(text: str) -> None:
     try:
@@ -235,7 +236,7 @@ def test_any_text_is_a_policy_or_a_policy_error(text: str) -> None:
         assert all(len(str(problem).splitlines()) == 1 for problem in error.problems)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=runs(150))
 @given(st.integers(0, len(GOOD)), st.integers(0, 12), st.lists(TOKENS, max_size=3).map("".join))
 def test_any_slip_of_the_pen_is_a_policy_or_a_policy_error(start: int, length: int, put: str) -> None:
     try:
@@ -244,7 +245,7 @@ def test_any_slip_of_the_pen_is_a_policy_or_a_policy_error(start: int, length: i
         assert error.problems
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=runs(60))
 @given(st.binary())
 def test_any_bytes_are_a_policy_or_a_policy_error(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     path = tmp_path_factory.mktemp("bytes") / "policy.yaml"

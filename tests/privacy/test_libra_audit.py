@@ -16,9 +16,10 @@ from cloakwork.mechanisms.variants.libra import LibraParams, VariantLibra
 from cloakwork.noise import secret
 
 LIBRA = VariantLibra()
-RUNS, OTHERS = 16_000, 120
+RUNS, OTHERS = 8_000, 120
 EPSILON, DELTA = 1.0, 1e-2
 FIXED = [HalfLine(1, upper=True), HalfLine(0, upper=False)]
+SELECTED = [HalfLine(OTHERS + 1, upper=True), HalfLine(OTHERS, upper=False)]
 
 
 def params_of(max_cases: int = 1, rate: float = 0.5) -> LibraParams:
@@ -56,9 +57,14 @@ def everybody(params: LibraParams) -> LibraParams:
     return params.model_copy(update={"rate": 1.0})
 
 
-def a_third_of_the_noise(params: LibraParams) -> LibraParams:
-    """A scale that ignores two thirds of what one unit can change."""
-    return params.model_copy(update={"scale": params.scale / 3})
+def half_the_noise(params: LibraParams) -> LibraParams:
+    """A scale that ignores half of what one unit can change."""
+    return params.model_copy(update={"scale": params.scale / 2})
+
+
+def uncounted_samples(params: LibraParams) -> LibraParams:
+    """Five samples, of which one is accounted, as it was published."""
+    return params.model_copy(update={"samples": 5})
 
 
 def no_selection(params: LibraParams) -> LibraParams:
@@ -91,8 +97,13 @@ def test_a_missing_selection_is_found() -> None:
 
 
 def test_too_little_noise_is_found() -> None:
-    """A third of it."""
-    assert not audit(1, a_third_of_the_noise(params_of(rate=1))).passed
+    """Half of it."""
+    assert not audit(1, half_the_noise(params_of(rate=1))).passed
+
+
+def test_samples_that_are_not_added_up_are_found() -> None:
+    """Five at the noise of one."""
+    assert not audit(1, uncounted_samples(params_of(rate=1)), runs=5_000).passed
 
 
 def test_a_sample_that_holds_everybody_is_found() -> None:
@@ -101,8 +112,8 @@ def test_a_sample_that_holds_everybody_is_found() -> None:
 
 
 def test_faults_in_the_samples_are_found_by_the_accountant() -> None:
-    """The event names the noise drawn and the rate; both twins cost more than they claim."""
+    """The event names the noise drawn and the rate; all twins cost more than they claim."""
     honest = params_of()
     assert cost(LIBRA.event(honest, Facts()), DELTA).epsilon <= EPSILON
-    for broken in (everybody(honest), a_third_of_the_noise(honest)):
+    for broken in (everybody(honest), half_the_noise(honest), uncounted_samples(honest)):
         assert cost(LIBRA.event(broken, Facts()), DELTA).epsilon > 1.2 * EPSILON

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from cloakwork.accounting.events import cost
 from cloakwork.audit.dp_audit import AuditResult, empirical_epsilon
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.profile import ProfileParams, measure_profile, profile_params
@@ -14,7 +15,7 @@ from cloakwork.policy.model import Policy
 from contracts.sample_logs import log_of
 from plans.conftest import DP, policy_of
 
-RUNS = 450
+RUNS = 350
 EPSILON, DELTA = 1.0, 1e-2
 BASE = [["a", "b"]] * 60
 
@@ -47,13 +48,13 @@ def audit(a: EventLog, b: EventLog, params: ProfileParams) -> AuditResult:
     return empirical_epsilon(outcomes(a), outcomes(b), runs=RUNS, delta=params.delta, claim=EPSILON)
 
 
-def selected(a: EventLog, b: EventLog, params: ProfileParams) -> AuditResult:
+def selected(a: EventLog, b: EventLog, params: ProfileParams, runs: int = RUNS, claim: float = EPSILON) -> AuditResult:
     """The outcome is the alphabet."""
 
     def outcomes(log: EventLog) -> Callable[[int], list[Hashable]]:
         return lambda runs: [measure_profile(params, log, secret()).alphabet for _ in range(runs)]
 
-    return empirical_epsilon(outcomes(a), outcomes(b), runs=RUNS, delta=params.delta, claim=EPSILON)
+    return empirical_epsilon(outcomes(a), outcomes(b), runs=runs, delta=params.delta, claim=claim)
 
 
 MORE, BARE = log_of([*BASE, ["a", "b"]]), log_of(BASE)
@@ -76,6 +77,33 @@ def test_activities_of_one_case_alone_are_covered_by_delta() -> None:
 
 def test_a_missing_threshold_is_found() -> None:
     assert not selected(OWN, BARE, params_for().model_copy(update={"tau": 1})).passed
+
+
+MANY = log_of([*BASE, [f"own {place}" for place in range(700)]])
+
+
+def test_a_long_case_of_many_activities_of_its_own_is_covered() -> None:
+    """Two of its activities count; the twin counts all, and each is one more chance that the case shows.
+
+    The claim is that of the selection alone, which gets half of epsilon.
+    """
+    params = params_for()
+    assert params.selection_scale is not None
+    claim = 2 / params.selection_scale
+    assert claim <= EPSILON / 2
+    assert selected(MANY, BARE, params, 100, claim).passed
+    assert not selected(MANY, BARE, params.model_copy(update={"activities_per_case": 700}), 100, claim).passed
+
+
+def test_half_the_noise_is_found_by_the_accountant() -> None:
+    """The event names the noise drawn; that it is drawn so is tested below."""
+    params = params_for()
+    scales = ("count_scale", "length_scale", "top_scale", "selection_scale")
+    half = params.model_copy(update={name: drawn_scale(getattr(params, name) / 2) for name in scales})
+    assert cost(params.event(), DELTA).epsilon <= EPSILON < cost(half.event(), DELTA).epsilon
+    for name in scales:
+        one = params.model_copy(update={name: drawn_scale(getattr(params, name) / 2)})
+        assert cost(one.event(), DELTA).epsilon > EPSILON
 
 
 class Recorder:

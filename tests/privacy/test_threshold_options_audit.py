@@ -47,6 +47,10 @@ def twin(**changes: Callable[[ThresholdParams], object]) -> Callable[[ThresholdP
 half_the_noise = twin(scale=lambda params: params.scale / 2)
 a_third_of_the_noise = twin(scale=lambda params: params.scale / 3)
 no_threshold = twin(tau=lambda params: 1)
+half_the_threshold = twin(tau=lambda params: params.tau // 2)
+
+WIDE = 0.3
+"""A delta at which the claim is audited too: half of a Gaussian noise shows there in thousands of runs, not in millions."""
 
 
 @pytest.mark.parametrize("kind", OTHERS)
@@ -67,6 +71,24 @@ def test_too_little_noise_is_found() -> None:
     """Half of it where the noise is geometric; a third of a Gaussian, whose loss is spread out."""
     assert not audit((61, 60), half_the_noise(calibrated(EPSILON, DELTA, 1, "truncated-geometric"))).passed
     assert not audit((61, 60), a_third_of_the_noise(calibrated(EPSILON, DELTA, 1, "gaussian"))).passed
+
+
+@pytest.mark.parametrize(("twin", "passes"), [(lambda honest: honest, True), (half_the_noise, False)])
+def test_half_of_a_gaussian_is_found_at_a_large_delta(
+    twin: Callable[[ThresholdParams], ThresholdParams], passes: bool
+) -> None:
+    """Where the same noise is charged next to no epsilon."""
+    honest = calibrated(4.0, DELTA, 1, "gaussian")
+    claim = cost(threshold_event(honest), WIDE).epsilon
+    events = [HalfLine(61, upper=True), HalfLine(60, upper=False)]
+    a, b = (lambda runs, count=count: noisy_counts(count, twin(honest), runs) for count in (61, 60))
+    assert empirical_epsilon(a, b, runs=6_000, delta=WIDE, claim=claim, events=events).passed is passes
+
+
+def test_half_the_threshold_is_found() -> None:
+    """A variant of one unit alone passes it far more often than delta allows."""
+    for kind in OTHERS:
+        assert not audit((1, 0), half_the_threshold(calibrated(EPSILON, DELTA, 1, kind))).passed
 
 
 def test_a_unit_of_several_cases_counted_as_one_is_found() -> None:

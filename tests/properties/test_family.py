@@ -1,6 +1,5 @@
 """Every k-anonymiser of the control flow, on the same logs: no violation, a documented end, an honest figure."""
 
-import os
 from collections import Counter
 from itertools import product
 from typing import Any
@@ -19,12 +18,13 @@ from cloakwork.mechanisms.kanon.auto import FAMILY
 from cloakwork.mechanisms.kanon.family import Anonymiser
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import secret
+from conftest import runs
 from contracts.sample_logs import log_of
 
 OWNER = "case:owner"
 EVERY = (*((name, {}) for name in FAMILY), ("kanon/optimal", {"parts": True}), ("kanon/auto", {}))
-RUNS = int(os.environ.get("CLOAKWORK_RUNS", "60"))
-"""Random logs an algorithm; ``CLOAKWORK_RUNS=1000`` for the long way."""
+RUNS = runs(30)
+"""Random logs an algorithm."""
 
 
 def courses_of(log: EventLog) -> list[str]:

@@ -1,6 +1,5 @@
 """kanon/optimal against every answer there is, on small problems."""
 
-import os
 import random
 
 import numpy as np
@@ -12,9 +11,10 @@ from cloakwork.mechanisms.kanon.optimal import Optimal, OptimalParams
 from cloakwork.mechanisms.kanon.problem import Problem, Scope, cost, smallest_class
 from cloakwork.mechanisms.kanon.program import Classes, Program
 from cloakwork.mechanisms.kanon.sequences import EditDistances
+from conftest import runs
 from properties.oracle import least_cost
 
-INSTANCES = int(os.environ.get("CLOAKWORK_RUNS", "150"))
+INSTANCES = runs(60)
 
 
 def small_problem(seed: int, scope: Scope, most_cases: int, *, units: bool = False) -> Problem:

@@ -17,6 +17,7 @@ from cloakwork.mechanisms.base import MapCases
 from cloakwork.mechanisms.kanon.pretsa import Pretsa, PretsaParams, Scope
 from cloakwork.mechanisms.kanon.sequences import EditDistances
 from cloakwork.noise import secret
+from conftest import runs
 from contracts.mechanism_contract import assert_is_a_log
 from contracts.sample_logs import RESOURCE, courses_of, log_of
 
@@ -79,7 +80,7 @@ def plain_pretsa(courses: list[str], k: int, scope: Scope) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("scope", ["variants", "prefixes"])
-@settings(max_examples=40)
+@settings(max_examples=runs(40))
 @given(courses=st.lists(st.text("abcd", max_size=5), max_size=25), k=st.integers(2, 8))
 def test_pretsa_decides_as_the_plain_algorithm_does(courses: list[str], k: int, scope: Scope) -> None:
     """Every variant ends on the same target."""

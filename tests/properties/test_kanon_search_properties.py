@@ -17,6 +17,7 @@ from cloakwork.mechanisms.kanon.relaxation import SCALE, Allowed, Relaxation
 from cloakwork.mechanisms.kanon.sequences import EditDistances, Metric
 from cloakwork.mechanisms.kanon.whole import Ground, homes, improved, settled
 from cloakwork.noise import secret
+from conftest import runs
 from contracts.sample_logs import courses_of, log_of
 from properties.exhaustive import least_distance
 
@@ -44,7 +45,7 @@ def optimum(problem: Problem) -> int:
 
 
 @SCOPES
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=runs(80))
 @given(data=st.data())
 def test_a_star_finds_and_proves_the_optimum(data: st.DataObject, scope: Scope) -> None:
     """Its distance and its bound are the least of all ways to move whole variants."""
@@ -56,7 +57,7 @@ def test_a_star_finds_and_proves_the_optimum(data: st.DataObject, scope: Scope) 
 
 
 @SCOPES
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=runs(40))
 @given(data=st.data())
 def test_best_first_is_allowed_and_no_better_than_the_optimum(data: st.DataObject, scope: Scope) -> None:
     """And its improvement never costs more than the greedy end."""
@@ -71,7 +72,7 @@ def test_best_first_is_allowed_and_no_better_than_the_optimum(data: st.DataObjec
 
 
 @SCOPES
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=runs(50))
 @given(data=st.data())
 def test_no_prices_and_no_decisions_make_a_bound_too_high(data: st.DataObject, scope: Scope) -> None:
     """A* stands on this: whatever the prices, no allowed answer that keeps the decisions costs less than L."""
@@ -94,7 +95,7 @@ def test_no_prices_and_no_decisions_make_a_bound_too_high(data: st.DataObject, s
 
 
 @SCOPES
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=runs(50))
 @given(data=st.data())
 def test_the_rule_of_the_ground_is_the_judges(data: st.DataObject, scope: Scope) -> None:
     """``Ground.allows`` says what ``smallest_class`` says, of any answer."""
@@ -111,7 +112,7 @@ def test_the_rule_of_the_ground_is_the_judges(data: st.DataObject, scope: Scope)
 
 @SCOPES
 @pytest.mark.parametrize("mechanism", [BestFirst(), AStar()], ids=lambda mechanism: mechanism.name)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=runs(30))
 @given(courses=st.lists(st.text("abcd", max_size=6), max_size=30), k=st.integers(2, 8), indel=st.booleans())
 def test_releases_are_k_anonymous(
     mechanism: BestFirst | AStar, scope: Scope, courses: list[str], k: int, indel: bool

@@ -16,6 +16,7 @@ from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import MapCases, Offer
 from cloakwork.mechanisms.kanon.tlkc import Tlkc
 from cloakwork.noise import secret
+from conftest import runs
 from contracts.mechanism_contract import assert_is_a_log
 from contracts.sample_logs import BEGIN, RESOURCE, courses_of, log_of
 
@@ -60,7 +61,7 @@ def goals(draw: st.DrawFn) -> ConfidenceBound:
 
 
 @pytest.mark.parametrize("person", [None, PERSON])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=runs(40))
 @given(log=logs(), goal=goals())
 def test_releases_keep_the_bound(person: str | None, log: EventLog, goal: ConfidenceBound) -> None:
     """No knowledge finds too few or tells too much; nothing is invented, and what is kept keeps its order and values."""

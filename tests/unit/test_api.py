@@ -11,9 +11,15 @@ from cloakwork.execute import NOT_PRIVATE, execute
 from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.noise import reproducible
 from cloakwork.testing import run_mechanism
-from conftest import EXAMPLES, ROOT
+from conftest import EXAMPLES, ROOT, hurried
 
 KANON_TIME = ROOT / "policies" / "kanon-dp-timestamps.yaml"
+
+
+@pytest.fixture(scope="module")
+def kanon_time(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A shipped policy, in a hurry."""
+    return hurried(KANON_TIME, tmp_path_factory.mktemp("policy"))
 
 
 @pytest.fixture(scope="module")
@@ -22,9 +28,9 @@ def hospital() -> EventLog:
     return cloakwork.read_log(EXAMPLES / "hospital.xes.gz")
 
 
-def test_the_whole_way(hospital: EventLog, tmp_path: Path, ledger: str) -> None:
+def test_the_whole_way(kanon_time: Path, hospital: EventLog, tmp_path: Path, ledger: str) -> None:
     """Plan, apply, publish, verify; the log in memory is what the folder holds."""
-    policy = cloakwork.load_policy(KANON_TIME)
+    policy = cloakwork.load_policy(kanon_time)
     plan = cloakwork.make_plan(policy, policy.facts())
     assert plan.claims == cloakwork.prove(plan)
     release = cloakwork.apply(plan, hospital, ledger=ledger)
@@ -76,9 +82,9 @@ def test_one_mechanism_says_what_it_lacks() -> None:
         run_mechanism("variants/nothing", EventLog.empty())
 
 
-def test_a_fixed_seed_is_not_private(hospital: EventLog, tmp_path: Path, ledger: str) -> None:
+def test_a_fixed_seed_is_not_private(kanon_time: Path, hospital: EventLog, tmp_path: Path, ledger: str) -> None:
     """It repeats, charges no ledger, and its folder does not verify."""
-    plan = cloakwork.make_plan(cloakwork.load_policy(KANON_TIME))
+    plan = cloakwork.make_plan(cloakwork.load_policy(kanon_time))
     book = cloakwork.Ledger(ledger)
     one, two = (execute(plan, hospital, book, noise=reproducible(7)) for _ in range(2))
     assert one.log.events.equals(two.log.events)
@@ -105,17 +111,17 @@ def test_hidden_times_are_refused(hospital: EventLog, ledger: str) -> None:
     assert cloakwork.Ledger(ledger).history() == ()
 
 
-def test_a_release_is_not_overwritten(hospital: EventLog, tmp_path: Path, ledger: str) -> None:
+def test_a_release_is_not_overwritten(kanon_time: Path, hospital: EventLog, tmp_path: Path, ledger: str) -> None:
     """Publishing twice into one folder is refused."""
-    release = cloakwork.apply(cloakwork.make_plan(cloakwork.load_policy(KANON_TIME)), hospital, ledger=ledger)
+    release = cloakwork.apply(cloakwork.make_plan(cloakwork.load_policy(kanon_time)), hospital, ledger=ledger)
     cloakwork.publish(release, tmp_path / "out")
     with pytest.raises(OutputError):
         cloakwork.publish(release, tmp_path / "out")
 
 
-def test_an_exhausted_budget_stops_before_the_log(hospital: EventLog, ledger: str) -> None:
+def test_an_exhausted_budget_stops_before_the_log(kanon_time: Path, hospital: EventLog, ledger: str) -> None:
     """The metric total of the shipped policy is charged release by release until it is spent."""
-    plan = cloakwork.make_plan(cloakwork.load_policy(KANON_TIME))
+    plan = cloakwork.make_plan(cloakwork.load_policy(kanon_time))
     with pytest.raises(BudgetExceeded):
         for _ in range(100):
             cloakwork.Ledger(ledger).reserve(

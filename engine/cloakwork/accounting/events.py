@@ -27,7 +27,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from cloakwork.accounting.exact import exactly, rounded_up, truncation_delta
+from cloakwork.accounting.exact import exactly, rounded_down, rounded_up, truncation_delta
 from cloakwork.budget import Cost
 from cloakwork.privacy_event import (
     Composed,
@@ -213,13 +213,22 @@ def _amplified(rate: float, parts: Parts) -> tuple[Fraction, Fraction] | None:
 
 
 def _accounted(parts: Parts, delta: float) -> float:
-    """Epsilon at ``delta``: the PLD of all parts that have one; coarse Gaussians by closed forms on half of delta."""
+    """Epsilon at ``delta``: the PLD of all parts that have one; coarse Gaussians by closed forms on a share of delta.
+
+    The share is a half, or what the other parts leave that have a delta of their own: whichever gives less.
+    """
     fine, coarse = _by_size(parts)
     if not coarse:
         return _epsilon_of_pld(fine, delta)
     if not fine:
         return _epsilon_of_coarse(coarse, delta)
-    return _epsilon_of_coarse(coarse, delta / 2) + _epsilon_of_pld(fine, delta / 2)
+    found = _epsilon_of_coarse(coarse, delta / 2) + _epsilon_of_pld(fine, delta / 2)
+    if _pure_sum(fine):
+        own = _naive(fine, 0.0)
+        left = rounded_down(exactly(delta) - exactly(own.delta))
+        if left > 0:
+            found = min(found, _epsilon_of_coarse(coarse, left) + own.epsilon)
+    return found
 
 
 def _epsilon_of_pld(parts: Parts, delta: float) -> float:

@@ -2,9 +2,9 @@
 
 A statistical audit (``audit.dp_audit``) needs two inputs that the claim says are hard to tell apart. Those here are the
 worst that we can name for mechanisms that release control flow or times (``privacy.md`` section 7): a case whose variant
-is its own, a case of maximal length, a variant at the threshold, the only case of a log; a time moved by the whole shift,
-and all times of a case moved from one edge of the declared bounds to the other. An audit that passes proves nothing by
-itself; one that fails refutes the claim.
+is its own, a case of maximal length, a frequent variant, a variant at the threshold, the only case of a log; a time moved by
+the whole shift, and all times of a case moved from one edge of the declared bounds to the other. An audit that passes
+proves nothing by itself; one that fails refutes the claim.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,6 +29,13 @@ Numbers = NDArray[np.float64]
 ALPHABET: Final = ("a", "b", "c", "d", "e", "f")
 LONGEST: Final = 6
 """Activities that may occur and events of the longest case, declared public for every audit of control flow."""
+
+USUAL: Final[Course] = ("a", "b", "c")
+RETURNING: Final[Course] = ("a", "b", "a")
+"""A course that comes back to where it began: rules of what precedes what, read off the log, take its prefixes for faults."""
+
+FREQUENT: Final = 30
+_MOST_TRIED, _TRIALS = 4096, 15
 
 COPIES: Final = 50
 SHIFT: Final = timedelta(hours=1)
@@ -72,18 +79,45 @@ class PairAudit:
     result: AuditResult
 
 
-def control_flow_pairs(threshold: int | None = None) -> tuple[Pair, ...]:
-    """One case more, where it shows most; ``threshold``: least noisy count that a mechanism releases, if it has one."""
+def control_flow_pairs(least: int | None = None) -> tuple[Pair, ...]:
+    """One case more, where it shows most; ``least``: cases from which on a variant is released, where it is known."""
     usual: Sequence[Course] = [("a", "b", "c")] * 30 + [("a", "c", "b")] * 20
     longest = tuple(ALPHABET[-1 - place % len(ALPHABET)] for place in range(LONGEST))
-    at = max(2, 30 if threshold is None else threshold)
-    frequent: Sequence[Course] = [("a", "b", "c")] * (at - 1)
-    return (
+    many = max(FREQUENT, 2 * (least or 0))
+    pairs = [
         _one_more("a case with a variant of its own", usual, ("a", "d", "e")),
         _one_more(f"a case of maximal length ({LONGEST} events)", usual, longest),
-        _one_more(f"one case more on a variant of {at - 1}", frequent, ("a", "b", "c")),
-        _one_more("the only case of the log", [], ("a", "b", "c")),
-    )
+        _one_more(f"one case more on a frequent variant ({many - 1} cases)", [USUAL] * (many - 1), USUAL),
+        _one_more("the only case of the log", [], USUAL),
+    ]
+    if least is not None and least > 1:
+        at = f"one case more on a variant at the threshold ({least - 1} {'case' if least == 2 else 'cases'})"
+        pairs.append(_one_more(at, [RETURNING] * (least - 1), RETURNING))
+    return tuple(pairs)
+
+
+def least_released(runner: Callable[[EventLog], Callable[[], EventLog]]) -> int | None:
+    """About how many cases a variant needs, alone in its log, to be released with half of them in every third run.
+
+    By bisection over logs of up to ``_MOST_TRIED`` cases, a few runs each; None where that is not enough. Which pair is
+    audited may rest on such runs, as the audit's own runs are others.
+    """
+
+    def comes_out(cases: int) -> bool:
+        run = runner(_log([RETURNING] * cases))
+        found = [2 * sum(course == RETURNING for course in _courses(run())) >= cases for _ in range(_TRIALS)]
+        return 3 * sum(found) >= _TRIALS
+
+    high = 1
+    while not comes_out(high):
+        high *= 2
+        if high > _MOST_TRIED:
+            return None
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if comes_out(middle) else (middle, high)
+    return high
 
 
 def metric_pairs() -> tuple[Pair, ...]:

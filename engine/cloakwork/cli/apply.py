@@ -61,7 +61,7 @@ def apply(
     from cloakwork import api
     from cloakwork.accounting.ledger import Ledger
     from cloakwork.execute import Stopwatch
-    from cloakwork.plan.passes import totals
+    from cloakwork.plan.budget import totals
     from cloakwork.report.keys import signing_key as find_key
 
     mapping = column_mapping(columns)

@@ -34,6 +34,13 @@ def audit() -> None:
 @click.option(
     "--runs", type=click.IntRange(min=10), default=1000, show_default=True, help="Runs on each log of each pair."
 )
+@click.option(
+    "--option",
+    "options",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An option of the mechanism, as under a policy's parameters; VALUE is JSON or a word.",
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Draw the bounds against the claim here (SVG).")
 @click.option("--quiet", is_flag=True, help="No progress on standard error.")
 @json_option
@@ -44,6 +51,7 @@ def dp(
     epsilon: float,
     delta: float,
     runs: int,
+    options: tuple[str, ...],
     out: Path | None,
     quiet: bool,
     as_json: bool,
@@ -55,26 +63,43 @@ def dp(
     """
     from cloakwork.mechanisms.registry import catalogue
     from cloakwork.progress import heard_by, silent
-    from cloakwork.testing import audit_mechanism
+    from cloakwork.testing import audit_mechanism, auditable
 
     if mechanism not in catalogue():
-        raise click.UsageError(f"there is no mechanism '{mechanism}'; there are {', '.join(catalogue())}")
+        raise click.UsageError(f"there is no mechanism '{mechanism}'; to audit there are {', '.join(auditable())}")
     if not (0 < epsilon < math.inf and 0 <= delta < 1):
         raise click.UsageError("epsilon must be above 0 and finite, delta at least 0 and below 1")
+    chosen = _options(options)
     with heard_by(silent if quiet else progress):
-        found = audit_mechanism(mechanism, epsilon=epsilon, delta=delta, runs=runs)
+        found = audit_mechanism(mechanism, epsilon=epsilon, delta=delta, runs=runs, options=chosen)
     if out is not None:
         _draw(out, mechanism, epsilon, found)
     passed = all(item.result.passed for item in found)
     proof = catalogue()[mechanism].proof
     if as_json:
-        document = {"mechanism": mechanism, "proof": proof, "epsilon": epsilon, "runs": runs, "passed": passed}
-        click.echo(json.dumps(document | {"pairs": [_told(item) for item in found]}, indent=2, ensure_ascii=False))
+        claim = {"mechanism": mechanism, "options": chosen, "proof": proof, "epsilon": epsilon}
+        told = {"runs": runs, "passed": passed, "pairs": [_told(item) for item in found]}
+        click.echo(json.dumps(claim | told, indent=2, ensure_ascii=False))
     else:
         _show(mechanism, proof, found)
     if not passed:
-        click.echo(f"{mechanism}: audit failed: it does not keep epsilon {epsilon:g}", err=True)
+        known = "" if proof == "proved" else "; only its paper claims so"
+        click.echo(f"{mechanism}: audit failed: it does not keep epsilon {epsilon:g}{known}", err=True)
         ctx.exit(EXCEEDED)
+
+
+def _options(pairs: tuple[str, ...]) -> dict[str, Any]:
+    """``NAME=VALUE`` pairs; a value that is no JSON is a text."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, sign, value = pair.partition("=")
+        if not (name and sign and value) or name in found:
+            raise click.BadParameter(f"'{pair}' is not NAME=VALUE, each name once", param_hint="--option")
+        try:
+            found[name] = json.loads(value)
+        except (ValueError, RecursionError):
+            found[name] = value
+    return found
 
 
 def _told(item: "PairAudit") -> dict[str, Any]:
@@ -99,9 +124,9 @@ def _show(mechanism: str, proof: str, found: "tuple[PairAudit, ...]") -> None:
         seen = f"epsilon >= {result.epsilon_lower_bound:.3f}" if result.epsilon_lower_bound > 0 else "nothing seen"
         verdict = "within the claim" if result.passed else "EXCEEDS the claim"
         click.echo(f"  {item.pair}: {seen}, {verdict} of {result.claim:g} (delta {result.delta:g})")
-        click.echo(
-            f"    {item.figure}, {result.event}: {result.hits[0]} against {result.hits[1]} of {result.counted} runs"
-        )
+        if result.epsilon_lower_bound > 0:
+            hits = f"{result.hits[0]} against {result.hits[1]} of {result.counted} runs"
+            click.echo(f"    {item.figure}, {result.event}: {hits}")
     click.echo("  wrong with probability at most 1e-6 over all pairs; passing is no proof")
 
 

@@ -63,7 +63,7 @@ def plan(
     """
     from cloakwork import api
     from cloakwork.accounting.ledger import Ledger
-    from cloakwork.plan.passes import totals
+    from cloakwork.plan.budget import totals
     from cloakwork.plan.planner import make_plan
     from cloakwork.policy.library import resolve_policy
     from cloakwork.policy.load import load_policy

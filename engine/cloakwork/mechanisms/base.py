@@ -57,17 +57,32 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """How accurate a mechanism will be with its parameters, by formula: nothing of it comes from a log.
+    """How much a release will resemble its log, by simulation: nothing of it comes from the log.
 
-    ``least``: fewest cases that a course of events must have to be released with probability at least 1/2. ``error``:
-    expected absolute noise on the number of cases of one that is released, in cases.
+    ``usual``, ``varied``: relative log similarity where few courses of events hold most cases, and where nearly every case
+    goes its own way. ``cases``: for a log of so many. ``usualness``: how near to the first a DP profile says that the log
+    is, from 0 to 1; None without one.
     """
 
-    least: float
-    error: float
+    usual: float
+    varied: float
+    cases: int
+    usualness: float | None = None
+
+    @property
+    def expected(self) -> float:
+        """One figure to rank by; without a profile, the mean of the two."""
+        share = 0.5 if self.usualness is None else self.usualness
+        return share * self.usual + (1 - share) * self.varied
 
     def __str__(self) -> str:
-        return f"a course is released from about {self.least:,.4g} cases on, each count off by {self.error:,.3g} on average"
+        simulated = f"(simulated, {self.cases:,} cases)"
+        if self.usualness is not None:
+            return f"about {self.expected:.2f} similar to the log, by its DP profile {simulated}"
+        return (
+            f"about {self.usual:.2f} similar to the log if few courses hold most cases, {self.varied:.2f} if nearly every "
+            f"case goes its own way {simulated}"
+        )
 
 
 @runtime_checkable

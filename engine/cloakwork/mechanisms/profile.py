@@ -26,10 +26,10 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field
 
-from cloakwork.accounting.calibrate import partition_threshold, smallest_scale, threshold_delta
+from cloakwork.accounting.calibrate import largest_delta, partition_threshold, smallest_scale, threshold_delta
 from cloakwork.accounting.exact import exactly, rounded_down, rounded_up
 from cloakwork.budget import Cost
-from cloakwork.errors import MechanismError
+from cloakwork.errors import Cause, PlanImpossible
 from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee
 from cloakwork.log.eventlog import ACTIVITY, EventLog
@@ -45,6 +45,9 @@ EDGES: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384
 """Upper ends of the public bins of lengths, in events; one bin more holds what is longer."""
 
 TOP: Final = (1, 10, 100)
+HEAD: Final = 10
+"""Of these, the number of variants by whose share mechanisms are chosen."""
+
 QUANTILES: Final = (0.5, 0.9, 0.95, 0.99)
 LONGEST_AT: Final = 0.95
 """The quantile of lengths that stands in for an undeclared ``longest_case``: about one case of twenty is cut. Noise of 21
@@ -124,19 +127,26 @@ class Profile(Frozen):
             "units_at_most": max(1, self.figures.cases + margin),
         }
         added = {name: value for name, value in found.items() if value is not None and getattr(declared, name) is None}
-        return declared.model_copy(update={**added, "measured": tuple(sorted(added))})
+        held = min(1.0, self.figures.top[str(HEAD)] / max(1, self.figures.cases))
+        return declared.model_copy(update={**added, "measured": tuple(sorted(added)), "head_share": held})
+
+
+def bought(policy: Policy) -> ProfileParams:
+    """``profile_params`` of a policy that may buy a profile; raises PlanImpossible also where its delta is too large."""
+    params = profile_params(policy)
+    if params.delta > (limit := largest_delta(policy.facts().units_at_most)):
+        raise _refused(policy, f"delta {params.delta:g} is more than {limit:g}, which the units declared allow")
+    return params
 
 
 def profile_params(policy: Policy) -> ProfileParams:
-    """The noise for the policy's share. Raises MechanismError where the policy has none, or no noise meets it."""
+    """The noise for the policy's share. Raises PlanImpossible where the policy has none, or none that it can pay for."""
     share, unit = policy.spec.profile, policy.spec.unit
     if share is None:
-        raise MechanismError("profile", "the policy sets no spec.profile, so there is no budget for one")
+        raise _refused(policy, "the policy sets no spec.profile, so there is no budget for one")
     if not any(_bears(goal, share) for goal in policy.goals()):
-        raise MechanismError(
-            "profile",
-            "no guarantee of differential privacy with unbounded neighbours has more to spend than spec.profile",
-        )
+        reason = "no guarantee of differential privacy with unbounded neighbours has more to spend than spec.profile"
+        raise _refused(policy, reason)
     m, per_case = unit.max_cases, share.activities_per_case
     selects = policy.spec.assume.alphabet is None and share.delta > 0
     groups = [(m, 1), (m, 1), (m * len(TOP), 1), *([(m * per_case, SELECTION)] if selects else [])]
@@ -161,6 +171,10 @@ def profile_params(policy: Policy) -> ProfileParams:
         selection_scale=scales[3] if selects else None,
         tau=tau,
     )
+
+
+def _refused(policy: Policy, reason: str) -> PlanImpossible:
+    return PlanImpossible([Cause("profile", reason)], policy=policy.metadata.name)
 
 
 def _bears(goal: Guarantee, share: ProfileShare) -> bool:

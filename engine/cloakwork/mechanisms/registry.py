@@ -21,6 +21,7 @@ OURS: Final[Mapping[str, str]] = {
     "kanon/generalise": "cloakwork.mechanisms.kanon.generalise:Generalise",
     "kanon/tlkc": "cloakwork.mechanisms.kanon.tlkc:Tlkc",
     "kanon/closeness": "cloakwork.mechanisms.kanon.closeness:Closeness",
+    "variants/adaptive": "cloakwork.mechanisms.variants.adaptive:VariantAdaptive",
     "variants/threshold": "cloakwork.mechanisms.variants.threshold:VariantThreshold",
     "variants/amun": "cloakwork.mechanisms.variants.amun:VariantAmun",
     "variants/libra": "cloakwork.mechanisms.variants.libra:VariantLibra",

@@ -39,20 +39,20 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A mechanism that offers to meet the goal and may; ``preferred``: the policy names it under ``prefer``."""
+    """A mechanism that offers to meet the goal and may; ``turn``: which glob under ``prefer`` names it, or one more."""
 
     mechanism: Mechanism[Any]
     offer: Offer[Any]
     predicted: Prediction | None
-    preferred: bool
+    turn: int
 
 
 def choose(index: int, goal: Guarantee, facts: Facts, allowed: Mechanisms, catalogue: Catalogue) -> Choice:
     """The first mechanism that is allowed, proved and offers to meet the goal, preferred ones first.
 
-    Of those that the policy does not prefer, the one that is predicted to be most accurate comes first where all of them
-    can tell; else the catalogue's order decides. One that is only published is taken where the policy accepts unproven
-    mechanisms and ``prefer`` has its very name: a glob might mean others.
+    Of those that one glob names, and of those that none does, the one that is predicted to be most accurate comes first;
+    the catalogue's order decides between equals (``ALIKE``) and among those that cannot tell. One that is only published is taken
+    where the policy accepts unproven mechanisms and ``prefer`` has its very name: a glob might mean others.
     """
     name = goal_name(goal)
     considered: list[Considered] = []
@@ -73,6 +73,8 @@ def choose(index: int, goal: Guarantee, facts: Facts, allowed: Mechanisms, catal
         return Choice(None, tuple(considered), _causes(goal, considered, allowed))
     first = ranked[0]
     step = step_of(first.mechanism, first.offer.params, facts, why=first.offer.why, goals=(index,))
+    if first.predicted is not None:
+        step = step.model_copy(update={"predicted": str(first.predicted)})
     return Choice(step, tuple(considered), ())
 
 
@@ -81,28 +83,40 @@ def _asked(
 ) -> _Candidate | tuple[Kind, str]:
     """A mechanism's offer, or what kind of refusal it meets and why."""
     answer = mechanism.offer(goal, facts, _options(mechanism, allowed))
-    preferred = any(fnmatchcase(mechanism.name, glob) for glob in allowed.prefer)
+    turn = next(
+        (at for at, glob in enumerate(allowed.prefer) if fnmatchcase(mechanism.name, glob)), len(allowed.prefer)
+    )
     if isinstance(answer, Refusal):
         return answer.kind, _with_needs(answer)
     if mechanism.proof != "proved" and not (allowed.accept_unproven and mechanism.name in allowed.prefer):
         return "never", "its guarantee is only published, so it cannot satisfy a policy"
     if not allowed.allows(mechanism.name):
         return "denied", "could give this, but mechanisms.allow or mechanisms.deny rules it out"
-    return _Candidate(mechanism, answer, _prediction(mechanism, answer.params, facts), preferred)
+    return _Candidate(mechanism, answer, _prediction(mechanism, answer.params, facts), turn)
 
 
 def _prediction(mechanism: Mechanism[Any], params: Any, facts: Facts) -> Prediction | None:
     return mechanism.predict(params, facts) if isinstance(mechanism, Predicts) else None
 
 
+ALIKE: Final = 0.01
+"""Predictions that differ by no more are equal: they come from a few runs."""
+
+
 def _ranked(candidates: list[_Candidate]) -> list[_Candidate]:
-    """Preferred ones as they come; the others by what is predicted where all can tell, else as they come too."""
-    preferred = [each for each in candidates if each.preferred]
-    others = [(each, each.predicted) for each in candidates if not each.preferred]
-    told = [(each, said) for each, said in others if said is not None]
-    if len(told) < len(others):
-        return preferred + [each for each, _ in others]
-    return preferred + [each for each, _ in sorted(told, key=lambda pair: (pair[1].least, pair[1].error))]
+    """As ``prefer`` names them; of those that take their turn together, by what is predicted; who cannot tell comes last."""
+    best: dict[int, float] = {}
+    for each in candidates:
+        if each.predicted is not None:
+            best[each.turn] = max(best.get(each.turn, 0.0), each.predicted.expected)
+
+    def place(each: _Candidate) -> tuple[int, float]:
+        if each.predicted is None:
+            return each.turn, 1.0
+        behind = best[each.turn] - each.predicted.expected
+        return each.turn, -best[each.turn] if behind <= ALIKE else -each.predicted.expected
+
+    return sorted(candidates, key=place)
 
 
 def _outdone(other: _Candidate, chosen: _Candidate) -> str:

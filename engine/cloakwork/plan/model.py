@@ -24,7 +24,7 @@ class Step(Frozen):
     """One mechanism with its parameters; ``goals`` index the policy's guarantees that it serves.
 
     ``published``: what the literature claims for it, in words, where its proof is only published. ``predicted``: how
-    accurate it will be, where a formula tells.
+    accurate it will be, where a simulation tells.
     """
 
     mechanism: str

@@ -8,8 +8,9 @@ from cloakwork.mechanisms.profile import Profile
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.plan.choose import Catalogue
 from cloakwork.plan.derive import derive
+from cloakwork.plan.draft import Draft, Pass
 from cloakwork.plan.model import Plan
-from cloakwork.plan.passes import PASSES, Draft, Pass
+from cloakwork.plan.passes import PASSES
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy, describe_version
 

@@ -20,8 +20,8 @@ from cloakwork.budget import Cost, Currency
 from cloakwork.facts import Unit
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, LocalDP, MetricPrivacy
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.plan.budget import totals
 from cloakwork.plan.model import Claim, Exposure, Plan, Unproven
-from cloakwork.plan.passes import totals
 from cloakwork.policy.model import Policy
 from cloakwork.quantities import Duration, Frozen, format_duration
 from cloakwork.report.dsse import canonical, read_json

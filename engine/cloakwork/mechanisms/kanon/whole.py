@@ -12,8 +12,10 @@ class too keeps the rule when its extensions do: only classes without one can fa
 """
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import blake2b
 from time import monotonic
 from typing import Final
 
@@ -131,7 +133,7 @@ def settled(ground: Ground, classes: Flags, target: Ints, home: Ints) -> Ints:
     moving each member to its next class. It ends, for a class once closed stays closed, and one that was filled falls
     short again only when its last extension was closed. At last, whatever can move nearer without harm does.
     """
-    classes, target = classes.copy(), _to_nearest(ground, classes, target, np.flatnonzero(~classes[target]))
+    classes, target = classes.copy(), _to_nearest(ground, classes, target, ~classes[target])
     while True:
         classes &= ground.classes(target)
         held, need = ground.held(target), ground.need(classes)
@@ -143,12 +145,12 @@ def settled(ground: Ground, classes: Flags, target: Ints, home: Ints) -> Ints:
         target = min((way for way in ways if way is not None), key=ground.cost)
 
 
-def _to_nearest(ground: Ground, classes: Flags, target: Ints, movers: Ints) -> Ints:
-    """``target`` with ``movers`` on their nearest classes (ties: the first)."""
-    there = np.flatnonzero(classes)
-    moved = target.copy()
+def _to_nearest(ground: Ground, classes: Flags, target: Ints, moving: Flags) -> Ints:
+    """``target`` with the variants that are ``moving`` on their nearest classes (ties: the first)."""
+    moved, movers = target.copy(), moving.nonzero()[0]
     if len(movers):
-        moved[movers] = there[np.argmin(ground.distance[np.ix_(there, movers)], axis=0)]
+        there = classes.nonzero()[0]
+        moved[movers] = there[ground.distance[there[:, None], movers].argmin(axis=0)]
     return moved
 
 
@@ -156,7 +158,7 @@ def _closed(ground: Ground, classes: Flags, target: Ints, closing: int) -> Ints 
     """``target`` without the class ``closing``; None when there is no other."""
     others = classes.copy()
     others[closing] = False
-    return _to_nearest(ground, others, target, np.flatnonzero(target == closing)) if others.any() else None
+    return _to_nearest(ground, others, target, target == closing) if others.any() else None
 
 
 def _filled(ground: Ground, target: Ints, spare: Ints, short: int) -> Ints | None:
@@ -181,7 +183,7 @@ def _filled(ground: Ground, target: Ints, spare: Ints, short: int) -> Ints | Non
 def _drawn_home(ground: Ground, classes: Flags, target: Ints, home: Ints) -> Ints:
     """``target``, with variants moved to their nearest class wherever the class that they leave can spare them."""
     rows = np.arange(len(target))
-    nearest = _to_nearest(ground, classes, home, np.flatnonzero(~classes[home]))
+    nearest = _to_nearest(ground, classes, home, ~classes[home])
     gain = ground.moving[rows, target] - ground.moving[rows, nearest]
     if not (gain > 0).any():
         return target
@@ -202,7 +204,8 @@ def improved(ground: Ground, target: Ints, until: float = np.inf) -> Ints:
     closed together with the class nearest to it, and the variants around are tried in the same way; what costs less is
     kept. Ends early when ``time.monotonic()`` has passed ``until``. Deterministic otherwise.
     """
-    target, clock = _descended(ground, target, np.arange(len(target)), until), Clock()
+    clock, vain = Clock(), defaultdict[bytes, set[int]](set)
+    target = _descended(ground, target, np.arange(len(target)), vain, until)
     for place in range(len(target)):
         clock.say(f"improving an answer of {ground.cost(target):,} edits")
         classes = ground.classes(target)
@@ -213,36 +216,52 @@ def improved(ground: Ground, target: Ints, until: float = np.inf) -> Ints:
         fewer = classes.copy()
         fewer[there[np.argsort(ground.distance[place, there], kind="stable")[:CLOSED_AT_ONCE]]] = False
         near = np.argsort(ground.distance[place], kind="stable")[:AROUND]
-        shaken = _descended(ground, settled(ground, fewer, target, homes(ground, classes)), near, until)
+        shaken = _descended(ground, settled(ground, fewer, target, homes(ground, classes)), near, vain, until)
         target = min(target, shaken, key=ground.cost)
     return target
 
 
-def _descended(ground: Ground, target: Ints, order: Ints, until: float) -> Ints:
-    """``target``, bettered by trials of the variants ``order``, in turn, until none of them offers anything."""
+def _descended(ground: Ground, target: Ints, order: Ints, vain: defaultdict[bytes, set[int]], until: float) -> Ints:
+    """``target``, bettered by trials of the variants ``order``, in turn, until none of them offers anything.
+
+    ``vain``: by answer (a digest of it), the variants whose trials offered nothing there; they are not tried again.
+    """
     least, idle, turn, clock = ground.cost(target), 0, 0, Clock()
-    home = homes(ground, ground.classes(target))
+    home, hopeless = homes(ground, ground.classes(target)), vain[_digest(target)]
     while idle < len(order) and monotonic() < until:
-        idle += 1
-        for trial in _trials(ground, target, home, int(order[turn])):
+        variant = int(order[turn])
+        idle, turn = idle + 1, (turn + 1) % len(order)
+        if variant in hopeless:
+            continue
+        for trial in _trials(ground, target, home, variant, least):
             if (cost := ground.cost(trial)) < least:
                 target, least, idle = trial, cost, 0
-        if not idle:
-            home = homes(ground, ground.classes(target))
-        turn = (turn + 1) % len(order)
+        if idle:
+            hopeless.add(variant)
+        else:
+            home, hopeless = homes(ground, ground.classes(target)), vain[_digest(target)]
         clock.say(f"improving an answer of {least:,} edits")
     return target
 
 
-def _trials(ground: Ground, target: Ints, home: Ints, variant: int) -> Iterator[Ints]:
-    """Answers near ``target`` that differ in whether ``variant`` is a class; ``home``: nearest of its classes."""
+def _digest(target: Ints) -> bytes:
+    return blake2b(target.tobytes(), digest_size=16).digest()
+
+
+def _trials(ground: Ground, target: Ints, home: Ints, variant: int, least: int) -> Iterator[Ints]:
+    """Answers near ``target`` that differ in whether ``variant`` is a class; ``home``: nearest of its classes.
+
+    Left out is the one without the class ``variant`` where no answer without it can cost less than ``least``.
+    """
     classes, rows = ground.classes(target), np.arange(len(target))
     if classes[variant]:
-        if (closed := _closed(ground, classes, target, variant)) is not None:
-            classes[variant] = False
-            yield settled(ground, classes, closed, home)
+        classes[variant] = False
+        if classes.any() and ground.cost(_to_nearest(ground, classes, home, home == variant)) < least:
+            yield settled(ground, classes, _to_nearest(ground, classes, target, target == variant), home)
         return
     saved = ground.moving[rows, target] - ground.moving[:, variant]
+    if not (saved > 0).any():
+        return
     home = np.where(ground.distance[variant] < ground.distance[rows, home], variant, home)
     classes[variant] = True
     if _may_pay(ground, saved, int(ground.need(classes)[variant])):

@@ -61,6 +61,11 @@ class DfgParams(Frozen):
     most_cases: Annotated[int, Field(ge=1)] | None = None
 
     @property
+    def weaker(self) -> float:
+        """How much more noise there is than where cases count for the usual number of steps (``accuracy``)."""
+        return self.most_steps / USUAL_STEPS
+
+    @property
     def sensitivity(self) -> int:
         """Steps that one unit counts for."""
         return self.most_steps * self.max_cases

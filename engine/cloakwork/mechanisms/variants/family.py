@@ -15,7 +15,8 @@ from cloakwork.guarantees import DifferentialPrivacy, Guarantee
 from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, EventLog
 from cloakwork.mechanisms.aggregates import CASES, VARIANT, VARIANT_COUNTS_SCHEMA, VariantCounts
-from cloakwork.mechanisms.base import Aggregate, Decision, GenerateCases, Offer, Proof, Refusal, Rewrite
+from cloakwork.mechanisms.base import Aggregate, Decision, GenerateCases, Offer, Prediction, Proof, Refusal, Rewrite
+from cloakwork.mechanisms.variants.accuracy import predicted
 from cloakwork.noise import Noise
 
 P = TypeVar("P", bound=BaseModel)
@@ -59,6 +60,12 @@ class VariantRelease(ABC, Generic[P]):
     def currency(self, params: P) -> Currency:
         """Unit-level differential privacy."""
         return "unit"
+
+    def predict(self, params: P, facts: Facts) -> Prediction | None:
+        """By simulation, for the target that ``params`` were found for, and ``weaker`` by what they say."""
+        epsilon, delta = getattr(params, "epsilon", None), getattr(params, "delta", 0.0)
+        weaker = getattr(params, "weaker", 1.0)
+        return None if epsilon is None else predicted(self.name, epsilon, delta, facts, weaker=weaker)
 
     def lineage(self, params: P) -> Lineage:
         """Measures the control flow; every case of the release is made from the noisy counts."""

@@ -17,17 +17,24 @@ from cloakwork.mechanisms.variants.chain import MOST_CASES, Chain, Context, Tabl
 from cloakwork.mechanisms.variants.family import VariantRelease, variant_table
 from cloakwork.mechanisms.variants.transitions import MOST_CELLS, WHOLE, Courses, transitions, vector_noise
 from cloakwork.noise import Noise
-from cloakwork.privacy_event import Composed, EpsilonDelta, PrivacyEvent
+from cloakwork.privacy_event import Composed, EpsilonDelta, NonPrivate, PrivacyEvent
 from cloakwork.quantities import Frozen, Number
 
 SHARES: Final = (0.40, 0.03, 0.32, 0.15, 0.10)
 """Parts of the budget (of 1/sigma**2): frequent variants, number of other cases, their transitions of order 1, 2 and 3.
 
-These, ``SHARPNESS``, ``PENALTIES`` and ``KNOWN`` were chosen on synthetic logs alone (``benchmarks/variants/synthetic.py``).
+These, ``LABELS``, ``SHARPNESS``, ``PENALTIES`` and ``KNOWN`` were chosen on synthetic logs alone
+(``benchmarks/variants/synthetic.py``).
 """
+
+LABELS: Final = 0.10
+"""The part of the budget for selecting activities, where none are declared; the others get what it leaves."""
 
 LEAK: Final = 0.49
 """The part of delta that the threshold spends; the accountant gives Gaussian noise the other half."""
+
+LEAK_OF_LABELS: Final = 0.1
+"""Of that, the part for the activities' threshold."""
 
 SHARPNESS: Final = 1.4
 PENALTIES: Final = (1.5, 0.7, 0.7)
@@ -43,25 +50,40 @@ LONGEST: Final = 200
 _LEAST_SIGMA: Final = 1024.0
 
 
+Share = Annotated[float, Field(ge=0.001, le=1, allow_inf_nan=False)]
+
+
+class Selection(Frozen):
+    """Activities are selected by noisy counts of the cases that hold them: ``sigma`` and least count ``tau``, in grid steps."""
+
+    sigma: Annotated[Number, Field(gt=0)]
+    tau: Annotated[int, Field(ge=1)]
+
+
 class MarkovOptions(BaseModel):
-    """``sharpness``: 1 draws steps with the shares they were measured with; more makes frequent steps more frequent."""
+    """``sharpness``: 1 draws steps with the shares they were measured with; more makes frequent steps more frequent.
+
+    ``shares``: how the budget is split, as ``SHARES`` lists it; scaled to add up to 1.
+    """
 
     model_config = {"extra": "forbid", "frozen": True}
     sharpness: Annotated[float, Field(ge=1, le=4, allow_inf_nan=False)] = SHARPNESS
+    shares: tuple[Share, Share, Share, Share, Share] = SHARES
 
 
 class MarkovParams(Frozen):
     """``sigmas``: of the discrete Gaussian noise on the five tables that ``SHARES`` names, in that order.
 
     ``tau``: least noisy count of a frequent variant. Both in grid steps, ``WHOLE`` to a case. ``alphabet``: the public
-    labels; ``longest``: events of a generated case; ``max_cases``: cases of a unit. ``epsilon`` and ``delta``: what sigmas
-    and tau were found for.
+    labels; or else ``selection``: how they are found. ``longest``: events of a generated case; ``max_cases``: cases of a
+    unit. ``epsilon`` and ``delta``: what sigmas and tau were found for.
     """
 
     epsilon: Annotated[Number, Field(gt=0)]
     delta: Annotated[Number, Field(gt=0, lt=1)]
     max_cases: Annotated[int, Field(ge=1)] = 1
-    alphabet: tuple[str, ...]
+    alphabet: tuple[str, ...] | None = None
+    selection: Selection | None = None
     longest: Annotated[int, Field(ge=1)] = LONGEST
     sharpness: Annotated[Number, Field(ge=1, le=4)] = SHARPNESS
     sigmas: tuple[float, float, float, float, float]
@@ -74,7 +96,9 @@ class VariantMarkov(VariantRelease[MarkovParams]):
     The cases that are left when frequent variants are out are counted with noise, and so are their transitions of order
     1, 2 and 3 (every cell of order 1; longer contexts only where the noisy order before says that they are common). A
     Markov chain fitted to these draws as many cases. Steps that stand out of the noise too little are lost, and frequent
-    steps come out a little more frequent (``sharpness``): the release shows the usual ways, not the rare ones.
+    steps come out a little more frequent (``sharpness``): the release shows the usual ways, not the rare ones. Where no
+    activities are declared, those that enough cases hold are selected, with noise, beside those of the frequent variants,
+    which are released anyway; others are left out.
 
     An empty log gives an empty release or one of a few cases made of noise; one case, or variants that are all unique,
     are drowned by noise; with a single activity there is one transition to count. It never aborts on data.
@@ -87,7 +111,10 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         "reach tau with probability at most d = m Pr[m + N >= tau], which is (-ln(1 - d), d)-DP, and all other counts move "
         "by at most m (L2); (2) given which variants are released, one unit changes at most m of the other cases, hence "
         "their number by at most m, and each table of transitions by at most m (L2), a case's vector having norm at most 1. "
-        "Discrete Gaussian noise on all of them composes adaptively; the chain is post-processing.",
+        "Where no activities are declared: (3) a case counts for its first 64 activities as a vector of norm at most 1, and "
+        "one of the at most 64 m activities that one unit alone has reaches its tau with probability at most "
+        "d' = 64 m Pr[m + N >= tau], again (-ln(1 - d'), d')-DP. Discrete Gaussian noise on all of them composes adaptively; "
+        "the chain is post-processing.",
         "Rafiei, Wangelik, van der Aalst 2022 (TraVaS); Canonne, Kamath, Steinke 2020, theorem 14 and proposition 25; "
         "Zhang, Xiao, Xie 2016 (PrivTree), for contexts that grow where they are common",
     )
@@ -99,14 +126,14 @@ class VariantMarkov(VariantRelease[MarkovParams]):
     ) -> Offer[MarkovParams] | Refusal:
         """The least noise, shared out as ``SHARES`` says."""
         chosen = MarkovOptions.model_validate(options)
-        if facts.alphabet is None:
-            return Refusal("needs", "the activities that there may be must be public", ("assume.alphabet",))
-        sigmas, tau = calibrated(goal.epsilon, goal.delta, facts.unit.max_cases)
+        target = Cost(epsilon=goal.epsilon, delta=goal.delta)
+        sigmas, tau, selection = calibrated(target, facts.unit.max_cases, chosen.shares, facts.alphabet is not None)
         params = MarkovParams(
             epsilon=goal.epsilon,
             delta=goal.delta,
             max_cases=facts.unit.max_cases,
-            alphabet=tuple(dict.fromkeys(facts.alphabet)),
+            alphabet=None if facts.alphabet is None else tuple(dict.fromkeys(facts.alphabet)),
+            selection=selection,
             longest=facts.longest_case or LONGEST,
             sharpness=chosen.sharpness,
             sigmas=sigmas,
@@ -116,26 +143,32 @@ class VariantMarkov(VariantRelease[MarkovParams]):
 
     def event(self, params: MarkovParams, facts: Facts) -> PrivacyEvent:
         """Noise on five tables, and the chance that a variant of one unit alone passes the threshold."""
-        leak = selection_delta(params.sigmas[0], params.tau, params.max_cases)
-        return _event(params.sigmas, max(leak, LEAK * params.delta), params.max_cases)
+        leaks = [selection_delta(params.sigmas[0], params.tau, params.max_cases)]
+        if params.selection is not None:
+            found = params.selection
+            leaks.append(selection_delta(found.sigma, found.tau, params.max_cases, labels=MOST_CELLS))
+        elif params.alphabet is None:
+            return NonPrivate(reason="activities that are neither declared nor selected would be read off the log")
+        planned = _leaks(params.delta, len(leaks))
+        return _event(_sigmas(params), tuple(map(max, leaks, planned)), params.max_cases)
 
     def decide(self, params: MarkovParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Select the frequent variants, count the others' transitions, fit a chain, and draw from it."""
-        variants, cases = _coded(summary, params.alphabet)
+        variants, cases = _variants(summary, params.alphabet)
         noisy = noise.gaussian_counts(cases * WHOLE, params.sigmas[0])
         frequent = noisy >= params.tau
         kept = np.rint(noisy[frequent] / WHOLE).astype(np.int64)
-        labels = len(params.alphabet)
-        released = Courses.of([variants[row] for row in np.flatnonzero(frequent)], kept, labels)
-        others = Courses.of([variants[row] for row in np.flatnonzero(~frequent)], cases[~frequent], labels)
-        wanted = noise.gaussian_counts(np.array([int(others.cases.sum())]) * WHOLE, params.sigmas[1])[0]
-        count = min(max(round(int(wanted) / WHOLE), 0), MOST_CASES)
-        rows = _measured(others, _prior(released, count), params, noise)
-        drawn = [] if rows[(0,)].sum() <= 0 else Chain.of(rows, params.sharpness).draw(count, params.longest, noise)
-        courses = [variants[row] for row in np.flatnonzero(frequent)] + drawn
+        common = [variants[row] for row in np.flatnonzero(frequent)]
+        alphabet = params.alphabet
+        if alphabet is None:
+            alphabet = tuple(sorted(set().union(*common, _selected(variants, cases, params.selection, noise))))
+        released = _coded(common, kept, alphabet)
+        others = _coded([variants[row] for row in np.flatnonzero(~frequent)], cases[~frequent], alphabet)
+        drawn = self._drawn(others, released, params, noise) if alphabet else []
+        courses = [*common, *(tuple(alphabet[code - 1] for code in course) for course in drawn)]
         counts = np.concatenate([kept, np.ones(len(drawn), np.int64)])
         return Decision(
-            _as_table(courses, counts, params.alphabet, noise),
+            _as_table(courses, counts, noise),
             {
                 "variants in the log": len(variants),
                 "frequent variants": int(frequent.sum()),
@@ -145,42 +178,66 @@ class VariantMarkov(VariantRelease[MarkovParams]):
             },
         )
 
+    def _drawn(self, others: Courses, released: Courses, params: MarkovParams, noise: Noise) -> list[tuple[int, ...]]:
+        """As many courses as there are other cases, but for noise, from a chain fitted to noisy counts of their steps."""
+        wanted = noise.gaussian_counts(np.array([int(others.cases.sum())]) * WHOLE, params.sigmas[1])[0]
+        count = min(max(round(int(wanted) / WHOLE), 0), MOST_CASES)
+        rows = _measured(others, _prior(released, count), params, noise)
+        return [] if rows[(0,)].sum() <= 0 else Chain.of(rows, params.sharpness).draw(count, params.longest, noise)
 
-def calibrated(epsilon: float, delta: float, max_cases: int) -> tuple[tuple[float, float, float, float, float], int]:
-    """Sigmas and tau (grid steps) that cost at most (epsilon, delta) for units of ``max_cases`` cases."""
+
+def calibrated(
+    target: Cost, max_cases: int, shares: Sequence[float], declared: bool
+) -> tuple[tuple[float, float, float, float, float], int, Selection | None]:
+    """Sigmas, tau and, unless activities are ``declared``, how to select them, at a cost of at most ``target``."""
     from cloakwork.accounting.calibrate import smallest_scale
 
-    def sigmas(scale: float) -> tuple[float, float, float, float, float]:
-        one, two, three, four, five = (max(scale / math.sqrt(share), _LEAST_SIGMA) for share in SHARES)
-        return one, two, three, four, five
+    leaks = _leaks(target.delta, 1 if declared else 2)
+    parts = (*shares, *(() if declared else (sum(shares) * LABELS / (1 - LABELS),)))
 
+    def sigmas(scale: float) -> tuple[float, ...]:
+        return tuple(max(scale / math.sqrt(part / sum(parts)), _LEAST_SIGMA) for part in parts)
+
+    found = sigmas(smallest_scale(lambda scale: _event(sigmas(scale), leaks, max_cases), target))
+    tau = threshold(found[0], leaks[0], max_cases)
+    if declared:
+        return (found[0], found[1], found[2], found[3], found[4]), tau, None
+    selection = Selection(sigma=found[5], tau=threshold(found[5], leaks[1], max_cases, labels=MOST_CELLS))
+    return (found[0], found[1], found[2], found[3], found[4]), tau, selection
+
+
+def _leaks(delta: float, selections: int) -> tuple[float, ...]:
+    """What frequent variants and, with two selections, activities may spend of ``delta``."""
     leak = LEAK * delta
-    scale = smallest_scale(lambda scale: _event(sigmas(scale), leak, max_cases), Cost(epsilon=epsilon, delta=delta))
-    return sigmas(scale), threshold(sigmas(scale)[0], leak, max_cases)
+    return (leak,) if selections == 1 else (leak * (1 - LEAK_OF_LABELS), leak * LEAK_OF_LABELS)
 
 
-def threshold(sigma: float, delta: float, max_cases: int) -> int:
+def _sigmas(params: MarkovParams) -> tuple[float, ...]:
+    return params.sigmas if params.selection is None else (*params.sigmas, params.selection.sigma)
+
+
+def threshold(sigma: float, delta: float, max_cases: int, labels: int = 1) -> int:
     """The least tau (grid steps) whose ``selection_delta`` is at most ``delta``."""
     low, high = max_cases * WHOLE, max_cases * WHOLE + math.ceil(40 * sigma)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if selection_delta(sigma, middle, max_cases) <= delta else (middle, high)
+        low, high = (low, middle) if selection_delta(sigma, middle, max_cases, labels) <= delta else (middle, high)
     return high
 
 
-def selection_delta(sigma: float, tau: int, max_cases: int) -> float:
-    """At least m Pr[m + N >= tau] for N of ``sigma`` (grid steps), m = ``max_cases``: what the threshold gives away.
+def selection_delta(sigma: float, tau: int, max_cases: int, labels: int = 1) -> float:
+    """At least m l Pr[m + N >= tau] for N of ``sigma`` (grid steps), m = ``max_cases``: what the threshold gives away.
 
-    Discrete Gaussian noise reaches x at most as often as a normal variable reaches x - 1 (Canonne, Kamath and Steinke
-    2020, proposition 25). Rounded up by more than it can err.
+    ``labels``: l, how many counts one case may have a share in. Discrete Gaussian noise reaches x at most as often as a
+    normal variable reaches x - 1 (Canonne, Kamath and Steinke 2020, proposition 25). Rounded up by more than it can err.
     """
     tail = math.erfc((tau - max_cases * WHOLE - 1) / (sigma * math.sqrt(2))) / 2
-    return min(max_cases * tail * (1 + 1e-9), 1 - 2.0**-30)
+    return min(max_cases * labels * tail * (1 + 1e-9), 1 - 2.0**-30)
 
 
-def _event(sigmas: Sequence[float], leak: float, max_cases: int) -> PrivacyEvent:
+def _event(sigmas: Sequence[float], leaks: Sequence[float], max_cases: int) -> PrivacyEvent:
     frequent, count, *tables = sigmas
-    # A unit has at most m cases: m counts of variants; one count of cases; m times a case's cells.
+    # A unit has at most m cases: m counts of variants; one count of cases; m times a case's cells (labels are such too).
     parts: Iterator[PrivacyEvent] = (
         vector_noise(sigma, max_cases * WHOLE, cells)
         for sigma, cells in [
@@ -189,23 +246,48 @@ def _event(sigmas: Sequence[float], leak: float, max_cases: int) -> PrivacyEvent
             *((sigma, max_cases * MOST_CELLS) for sigma in tables),
         ]
     )
-    own = EpsilonDelta(epsilon=-math.log1p(-leak) * (1 + 1e-9), delta=leak)
-    return Composed(events=(own, *parts))
+    own = (EpsilonDelta(epsilon=-math.log1p(-leak) * (1 + 1e-9), delta=leak) for leak in leaks)
+    return Composed(events=(*own, *parts))
 
 
-def _coded(summary: pl.DataFrame, alphabet: Sequence[str]) -> tuple[list[tuple[int, ...]], NDArray[np.int64]]:
-    """Variants by the place of each label in ``alphabet`` (from 1), without any other label, and their cases.
+def _selected(
+    variants: Sequence[tuple[str, ...]], cases: NDArray[np.int64], selection: Selection | None, noise: Noise
+) -> tuple[str, ...]:
+    """The activities that enough cases hold: each case counts for its first ``MOST_CELLS``, as a vector of norm at most 1."""
+    if selection is None:
+        return ()
+    mass: dict[str, int] = {}
+    for variant, count in zip(variants, cases.tolist(), strict=True):
+        held = tuple(dict.fromkeys(variant))[:MOST_CELLS]
+        each = math.isqrt(WHOLE**2 // len(held))
+        for label in held:
+            mass[label] = mass.get(label, 0) + count * each
+    labels = sorted(mass)
+    noisy = noise.gaussian_counts(np.array([mass[label] for label in labels], np.int64), selection.sigma)
+    return tuple(label for label, count in zip(labels, noisy.tolist(), strict=True) if count >= selection.tau)
 
-    Cases left without events are left out. The order is that of the codes: it says nothing about the log's.
+
+def _variants(summary: pl.DataFrame, alphabet: Sequence[str] | None) -> tuple[list[tuple[str, ...]], NDArray[np.int64]]:
+    """Variants without any label outside ``alphabet`` (if there is one), and their cases; none without events.
+
+    The order is that of the labels: it says nothing about the log's.
     """
-    place = {label: code for code, label in enumerate(alphabet, start=1)}
-    found: dict[tuple[int, ...], int] = {}
+    found: dict[tuple[str, ...], int] = {}
+    known = None if alphabet is None else frozenset(alphabet)
     for variant, cases in zip(summary["variant"].to_list(), summary["cases"].to_list(), strict=True):
-        course = tuple(place[label] for label in variant if label in place)
+        course = tuple(label for label in variant if known is None or label in known)
         if course:
             found[course] = found.get(course, 0) + cases
     variants = sorted(found)
     return variants, np.array([found[variant] for variant in variants], np.int64)
+
+
+def _coded(variants: Sequence[tuple[str, ...]], cases: NDArray[np.int64], alphabet: Sequence[str]) -> Courses:
+    """Each label by its place in ``alphabet`` (from 1), without any other label; courses left without events are left out."""
+    place = {label: code for code, label in enumerate(alphabet, start=1)}
+    courses = [tuple(place[label] for label in variant if label in place) for variant in variants]
+    left = np.array([bool(course) for course in courses], bool)
+    return Courses.of([course for course in courses if course], cases[left], len(alphabet))
 
 
 def _prior(released: Courses, count: int) -> Table:
@@ -272,14 +354,11 @@ def _noised(table: Table, sigma: float, noise: Noise) -> Table:
     return table + noise.gaussian_values(sigma, table.size).reshape(table.shape)
 
 
-def _as_table(
-    courses: Sequence[tuple[int, ...]], counts: NDArray[np.int64], alphabet: Sequence[str], noise: Noise
-) -> pl.DataFrame:
+def _as_table(courses: Sequence[tuple[str, ...]], counts: NDArray[np.int64], noise: Noise) -> pl.DataFrame:
     """The release, each variant once, in random order."""
-    total: dict[tuple[int, ...], int] = {}
+    total: dict[tuple[str, ...], int] = {}
     for course, cases in zip(courses, counts.tolist(), strict=True):
         total[course] = total.get(course, 0) + cases
     variants = list(total)
     order = noise.permutation(len(variants))
-    named = [tuple(alphabet[code - 1] for code in variants[row]) for row in order]
-    return variant_table(named, [total[variants[row]] for row in order])
+    return variant_table([variants[row] for row in order], [total[variants[row]] for row in order])

@@ -1,5 +1,6 @@
 """Prefix tree: grow prefixes level by level on noisy counts; release those that end."""
 
+import math
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Annotated, ClassVar, Final, Literal
@@ -78,6 +79,11 @@ class NoisyTree(Frozen):
     def length(self) -> int:
         """Events of a case that are counted."""
         return sum(stage.levels for stage in self.shape) - 1
+
+    @property
+    def weaker(self) -> float:
+        """How much more noise than in the usual length's tree there is on every count (``accuracy``)."""
+        return math.sqrt(self.length / USUAL_LENGTH)
 
     def growth(self, letters: int) -> Growth:
         """How the tree grows over so many activities."""

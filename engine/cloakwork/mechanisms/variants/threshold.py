@@ -13,7 +13,7 @@ from cloakwork.budget import Cost
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.aggregates import CASES, VARIANT
-from cloakwork.mechanisms.base import Decision, Offer, Prediction, Refusal, Theorem
+from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
 from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.noise import Noise, drawn_sigma
 from cloakwork.privacy_event import (
@@ -94,19 +94,14 @@ class VariantThreshold(VariantRelease[ThresholdParams]):
         kind = ThresholdOptions.model_validate(options).noise
         params = least_threshold(goal.epsilon, goal.delta, facts.unit.max_cases, kind)
         return Offer(
-            params, f"counts variants, adds {params.noise} noise, and keeps those that reach {params.tau} cases"
+            params,
+            f"counts variants, adds {params.noise} noise, and keeps those that reach {params.tau} cases, "
+            f"each count off by {expected_error(params):,.3g} cases on average",
         )
 
     def event(self, params: ThresholdParams, facts: Facts) -> PrivacyEvent:
         """The noise on the counts, and the chance that a variant of one unit alone passes the threshold."""
         return threshold_event(params)
-
-    def predict(self, params: ThresholdParams, facts: Facts) -> Prediction:
-        """A count of ``tau`` passes with probability above 1/2, one less does not. E|DLap(b)| = 1 / sinh(1/b), which
-        truncation only lowers; a Gaussian's is sigma sqrt(2/pi)."""
-        gaussian = params.noise == "gaussian"
-        error = params.scale * math.sqrt(2 / math.pi) if gaussian else 1 / math.sinh(1 / params.scale)
-        return Prediction(least=params.tau, error=error)
 
     def decide(self, params: ThresholdParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Add noise to every count, keep those at or over ``tau``, forget the order in which they came."""
@@ -121,6 +116,14 @@ class VariantThreshold(VariantRelease[ThresholdParams]):
                 "cases released": int(kept[CASES].sum()),
             },
         )
+
+
+def expected_error(params: ThresholdParams) -> float:
+    """Mean absolute noise on a count, in cases, from above: E|DLap(b)| = 1 / sinh(1/b), which truncation only lowers; a
+    Gaussian's is sigma sqrt(2/pi)."""
+    if params.noise == "gaussian":
+        return params.scale * math.sqrt(2 / math.pi)
+    return 1 / math.sinh(1 / params.scale)
 
 
 def calibrated(epsilon: float, delta: float, max_cases: int, noise: Kind = "laplace") -> ThresholdParams:

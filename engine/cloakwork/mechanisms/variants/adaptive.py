@@ -1,0 +1,184 @@
+"""Look how the cases are spread over variants, with a little of the budget; then take the mechanism that suits."""
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Annotated, ClassVar, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from pydantic import BaseModel, Field, JsonValue
+
+from cloakwork.accounting.exact import exactly, rounded_down
+from cloakwork.facts import Facts
+from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.mechanisms.aggregates import CASES
+from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
+from cloakwork.mechanisms.variants.chain import MOST_CASES
+from cloakwork.mechanisms.variants.family import VariantRelease
+from cloakwork.mechanisms.variants.markov import MarkovParams, VariantMarkov
+from cloakwork.mechanisms.variants.threshold import ThresholdParams, VariantThreshold, threshold_event
+from cloakwork.mechanisms.variants.transitions import WHOLE
+from cloakwork.noise import Noise
+from cloakwork.privacy_event import Composed, DiscreteLaplace, EpsilonDelta, PrivacyEvent
+from cloakwork.quantities import Frozen, Number
+
+SHARE: Final = 0.05
+"""The least part of epsilon spent on looking; more is spent on small logs, up to ``MOST``."""
+
+MOST: Final = 0.15
+
+ENOUGH: Final = 20.0
+"""Epsilon times cases that tell well enough how cases are spread."""
+
+USUAL_CASES: Final = 1000
+"""Cases of a log whose number of units is not declared."""
+
+STANDS_OUT: Final = 8.0
+"""How large (tail / cases) (tail / sigma) must be for a model of the tail to pay; ``tail``: the cases outside frequent
+variants, ``sigma``: the model's noise on a step."""
+
+SPREAD: Final = 0.75
+"""The other cases are released as cases of the frequent variants by this power of their counts: rare variants are
+variations of all frequent ones, and of the most frequent less than its count would say.
+
+All constants were chosen on synthetic logs alone (``docs/decisions/0014-adaptive-release.md``)."""
+
+
+class AdaptiveOptions(BaseModel):
+    """``share``: the part of epsilon spent on looking, instead of the usual one."""
+
+    model_config = {"extra": "forbid", "frozen": True}
+    share: Annotated[float, Field(gt=0, le=0.5, allow_inf_nan=False)] | None = None
+
+
+class AdaptiveParams(Frozen):
+    """``scale``: of the noise on the three layers, in cases; ``threshold`` and ``markov``: what one of the two is run with.
+
+    ``max_cases``: cases of one unit. ``epsilon`` and ``delta`` are the target of the whole.
+    """
+
+    epsilon: Annotated[Number, Field(gt=0)]
+    delta: Annotated[Number, Field(gt=0, lt=1)]
+    max_cases: Annotated[int, Field(ge=1)] = 1
+    scale: Annotated[Number, Field(gt=0)]
+    threshold: ThresholdParams
+    markov: MarkovParams
+
+    @property
+    def tau(self) -> int:
+        """Least noisy count that the threshold releases, in cases."""
+        return self.threshold.tau
+
+
+class VariantAdaptive(VariantRelease[AdaptiveParams]):
+    """Spend a little on seeing whether frequent variants hold most cases; then release by threshold, or by a Markov model.
+
+    Each case lies in one of three layers: it is among the first tau/2 cases of its variant, among those up to tau, or
+    beyond. The layers' noisy sizes tell how many cases belong to variants that a threshold would lose. Where these are
+    many, and stand out of the noise of ``variants/markov``, that is run with what is left of the budget; else
+    ``variants/threshold``, and the other cases (about as many as the layers say) are released as cases of the frequent
+    variants. So counts are a little too large, and the release has about as many cases as the log.
+
+    An empty log, one case and logs of unique variants end as in the mechanism chosen; none aborts on data.
+    """
+
+    name: ClassVar[str] = "variants/adaptive"
+    summary: ClassVar[str] = "Looks whether frequent variants hold most cases, and thresholds or models accordingly."
+    theorem: ClassVar[Theorem] = Theorem(
+        "One case more makes one variant's count c into c + 1, so of the sums over variants of min(c, a), of "
+        "min(c, b) - min(c, a) and of c - min(c, b) exactly one grows, by 1: the three layers have L1 sensitivity m for "
+        "units of at most m cases, and DLap(scale) on each is m/scale-DP. Whichever mechanism their noisy sizes select is "
+        "(e, delta)-DP with e at most the dearer one's; adaptive composition adds the two.",
+        "Dwork, McSherry, Nissim, Smith 2006, theorem 1; Dwork and Roth 2014, theorem B.1 (adaptive composition); "
+        "variants/threshold and variants/markov for their own",
+    )
+    Params = AdaptiveParams
+    needs_delta: ClassVar[bool] = True
+
+    def meet(
+        self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
+    ) -> Offer[AdaptiveParams] | Refusal:
+        """A share for looking, and both mechanisms with all that it leaves."""
+        from cloakwork.accounting.calibrate import laplace_scale
+
+        chosen, cases = AdaptiveOptions.model_validate(options), facts.unit.max_cases
+        share = chosen.share or usual_share(goal.epsilon, facts)
+        scale = laplace_scale(goal.epsilon * share, cases)
+        left = rounded_down(exactly(goal.epsilon) - cases / Fraction(scale))
+        rest = goal.model_copy(update={"epsilon": left})
+        threshold, markov = VariantThreshold().offer(rest, facts, {}), VariantMarkov().offer(rest, facts, {})
+        if isinstance(threshold, Refusal):
+            return threshold
+        if isinstance(markov, Refusal):
+            return markov
+        params = AdaptiveParams(
+            epsilon=goal.epsilon,
+            delta=goal.delta,
+            max_cases=cases,
+            scale=scale,
+            threshold=threshold.params,
+            markov=markov.params,
+        )
+        return Offer(
+            params, "looks how cases are spread over variants, then keeps the frequent ones or models the rest too"
+        )
+
+    def event(self, params: AdaptiveParams, facts: Facts) -> PrivacyEvent:
+        """The three layers, and the dearer of the two mechanisms."""
+        from cloakwork.accounting.events import cost
+
+        both = (threshold_event(params.threshold), VariantMarkov().event(params.markov, facts))
+        dearest = max(cost(event, params.delta).epsilon for event in both)
+        looked = DiscreteLaplace(scale=params.scale, sensitivity=params.max_cases)
+        return Composed(events=(looked, EpsilonDelta(epsilon=dearest, delta=params.delta)))
+
+    def decide(self, params: AdaptiveParams, summary: pl.DataFrame, noise: Noise) -> Decision:
+        """Look, choose, and hand on."""
+        counts = summary[CASES].to_numpy().astype(np.int64)
+        seen = noise.laplace_counts(layers(counts, params.tau), params.scale)
+        tail, modelled = tail_of(seen), tail_pays(seen, params.markov.sigmas[2] / WHOLE)
+        if modelled:
+            found = VariantMarkov().decide(params.markov, summary, noise)
+        else:
+            found = VariantThreshold().decide(params.threshold, summary, noise)
+        internal: dict[str, JsonValue] = {
+            "cases of rare variants (noisy)": tail,
+            "released by": VariantMarkov.name if modelled else VariantThreshold.name,
+            **found.internal,
+        }
+        return Decision(found.table if modelled else with_all_cases(found.table, int(seen.sum())), internal)
+
+
+def usual_share(epsilon: float, facts: Facts) -> float:
+    """The part of epsilon spent on looking, by the declared number of units."""
+    cases = max(USUAL_CASES, facts.units_at_most or 0)
+    return max(SHARE, min(MOST, ENOUGH / (cases * epsilon)))
+
+
+def layers(counts: NDArray[np.int64], tau: int) -> NDArray[np.int64]:
+    """How many cases are among the first tau/2 of their variant, among those up to tau, and beyond: int64, shape (3,).
+
+    ``counts``: int64, cases by variant.
+    """
+    ends = [np.minimum(counts, most).sum() for most in (tau // 2, tau)]
+    return np.diff([0, *ends, counts.sum()]).astype(np.int64)
+
+
+def tail_of(seen: NDArray[np.int64]) -> int:
+    """About how many cases belong to variants of fewer than tau: a variant of more fills both lower layers alike."""
+    return max(0, int(seen[0] - seen[1]))
+
+
+def tail_pays(seen: NDArray[np.int64], sigma: float) -> bool:
+    """Whether a model of the tail, whose steps are counted with noise of ``sigma`` cases, is worth its cost."""
+    return tail_of(seen) ** 2 > STANDS_OUT * max(1, int(seen.sum())) * sigma
+
+
+def with_all_cases(released: pl.DataFrame, cases: int) -> pl.DataFrame:
+    """The other cases, up to ``cases`` in all, as cases of the variants that were released: see ``SPREAD``."""
+    counts = released[CASES].to_numpy().astype(np.float64)
+    others = min(max(0, cases - int(counts.sum())), MOST_CASES)
+    weight = counts**SPREAD
+    spread = counts + others * weight / max(1.0, float(weight.sum()))
+    return released.with_columns(pl.Series(CASES, np.rint(spread).astype(np.int64), pl.Int64))

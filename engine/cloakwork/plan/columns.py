@@ -1,0 +1,201 @@
+"""What happens to each column: who covers it, what leaves the house uncovered, how attributes are treated."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from cloakwork.errors import Cause
+from cloakwork.guarantees import ConfidenceBound, DifferentialPrivacy, Guarantee, KAnonymity
+from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.log.eventlog import CASE_ID
+from cloakwork.mechanisms.attributes.redact import RedactParams, Treatment
+from cloakwork.mechanisms.kanon.generalise import MOST_COMBINATIONS, GeneraliseParams, QuasiIdentifier
+from cloakwork.plan.choose import step_of
+from cloakwork.plan.derive import goal_name
+from cloakwork.plan.draft import Draft
+from cloakwork.plan.model import RELEASED, Exposure, Step, Treated
+from cloakwork.policy.model import AttributeRule, Policy, Role
+
+
+def classify_columns(draft: Draft) -> Draft:
+    """Decide what happens to each declared attribute, and refuse columns that leave uncovered and unexplained."""
+    policy = draft.policy
+    goals = policy.goals()
+    covered = frozenset(column for goal in goals for column in goal.over)
+    attributes = tuple(_treated(name, rule, policy, goals) for name, rule in policy.spec.attributes.items())
+    draft = replace(draft, goals=goals, attributes=attributes)
+    exposed, causes = _exposures(draft, covered)
+    return replace(draft, exposed=exposed, causes=(*draft.causes, *causes, *_unusable(draft, covered)))
+
+
+def _treated(name: str, rule: AttributeRule, policy: Policy, goals: Sequence[Guarantee]) -> Treated:
+    column = policy.column(name)
+    covered = frozenset(column for goal in goals for column in goal.over)
+    coarsened = any(isinstance(goal, KAnonymity) and column in goal.over for goal in goals)
+    if name == CASE_ID:
+        return Treated(attribute=name, column=METADATA, treatment="replace", why="releases carry fresh random case ids")
+    if column in covered and rule.treatment in (None, "keep", *(["generalise"] if coarsened else [])):
+        return Treated(attribute=name, column=column, treatment="protect", why="a guarantee covers it")
+    if rule.treatment is not None:
+        return Treated(attribute=name, column=column, treatment=rule.treatment, why="the policy says so")
+    if column == CONTROL_FLOW:
+        return Treated(attribute=name, column=column, treatment="keep", why="a log without activities is none")
+    return Treated(
+        attribute=name, column=column, treatment="drop", why="no guarantee covers it and the policy names no treatment"
+    )
+
+
+def _exposures(draft: Draft, covered: frozenset[str]) -> tuple[tuple[Exposure, ...], list[Cause]]:
+    """The columns that stay uncovered, with the policy's reasons; a cause for each that has none."""
+    exposed, causes = [], []
+    for column in sorted(draft.released - covered):
+        names = [item.attribute for item in draft.attributes if item.column == column and item.treatment in RELEASED]
+        reason = next((why for key, why in draft.policy.spec.expose.items() if key in (column, *names)), None)
+        if reason is None:
+            said = f"{column} ({', '.join(names)})" if names != [column] else f"'{column}'"
+            causes.append(
+                Cause(
+                    f"release of {said}",
+                    "it would leave the house under no guarantee; cover it, drop it, or name it under expose with a reason",
+                )
+            )
+        else:
+            exposed.append(Exposure(column=column, reason=reason))
+    if not any(isinstance(goal, DifferentialPrivacy) and goal.neighbours == "unbounded" for goal in draft.goals):
+        what = "how many cases there are, and which values are missing, show as in the source after bounding"
+        exposed.append(Exposure(column=METADATA, reason=f"released with the log: {what}"))
+    return tuple(exposed), causes
+
+
+def _unusable(draft: Draft, covered: frozenset[str]) -> Iterator[Cause]:
+    """What no plan can do with the attributes as declared."""
+    policy, released = draft.policy, draft.released
+    if CONTROL_FLOW not in released:
+        yield Cause(
+            "release", "no released attribute has the role control-flow; give it to the activity, such as concept:name"
+        )
+    for item in draft.attributes:
+        if item.column in (CONTROL_FLOW, TIMESTAMPS) and set(item.attribute) & set("*?["):
+            yield Cause(
+                "release", f"role {_ROLE[item.column]} belongs to one attribute by name, not to '{item.attribute}'"
+            )
+    rule = policy.rule(CASE_ID)
+    if rule is not None and rule.treatment == "keep":
+        yield Cause("release", f"'{CASE_ID}' cannot be kept: releases never carry original case ids")
+    for column in sorted(covered - released - {METADATA}):
+        if column in (CONTROL_FLOW, TIMESTAMPS) and policy.attribute_with(_ROLE[column]) is None:
+            yield Cause(f"guarantee over {column}", f"no attribute has the role {_ROLE[column]}")
+        elif column not in released:
+            yield Cause(f"guarantee over {column}", "the policy drops it, so there is nothing to cover")
+
+
+_ROLE: Final[Mapping[str, Role]] = {CONTROL_FLOW: "control-flow", TIMESTAMPS: "timestamp"}
+
+
+def expose_unproven(draft: Draft) -> Draft:
+    """A column that only a published claim covers leaves the house under no guarantee, and is shown so."""
+    by = {index: step.mechanism for step in draft.steps for index in step.goals if step.proof != "proved"}
+    if not by:
+        return draft
+    bare = {column: name for index, name in by.items() for column in (*draft.goals[index].over, METADATA)}
+    shown = {item.column for item in draft.exposed}
+    exposed = tuple(
+        Exposure(column=column, reason=f"UNPROVEN: accepted by the policy (accept_unproven); {name} is only published")
+        for column, name in bare.items()
+        if column not in shown
+    )
+    attributes = tuple(
+        item.model_copy(update={"why": f"UNPROVEN: only the published claim of {bare[item.column]} covers it"})
+        if item.column in bare and item.treatment == "protect"
+        else item
+        for item in draft.attributes
+    )
+    return replace(draft, attributes=attributes, exposed=(*exposed, *draft.exposed))
+
+
+def generalise_quasi_identifiers(draft: Draft) -> Draft:
+    """Add a step for each k-anonymity over attributes beside the control flow, which makes their values coarser."""
+    steps, causes = list(draft.steps), list(draft.causes)
+    for index, goal in enumerate(draft.goals):
+        if isinstance(goal, KAnonymity) and len(goal.over) > 1 and CONTROL_FLOW in goal.over:
+            found = _generalisation(index, goal, draft)
+            if isinstance(found, Cause):
+                causes.append(found)
+            else:
+                steps.append(found)
+    return replace(draft, steps=tuple(steps), causes=tuple(causes))
+
+
+def _generalisation(index: int, goal: KAnonymity, draft: Draft) -> Step | Cause:
+    mechanism, policy = draft.catalogue["kanon/generalise"], draft.policy
+    name = goal_name(goal)
+    if not policy.spec.mechanisms.allows(mechanism.name):
+        return Cause(name, "mechanisms.allow or mechanisms.deny rules it out", mechanism.name)
+    others = [column for column in goal.over if column != CONTROL_FLOW]
+    if unfit := [column for column in others if column in (TIMESTAMPS, METADATA) or set(column) & set("*?[")]:
+        return Cause(name, f"'{unfit[0]}' is no single attribute that could be made coarser", mechanism.name)
+    unit = draft.facts.unit.attribute if goal.count == "units" else None
+    params = GeneraliseParams(k=goal.k, unit=unit, attributes=tuple(_ladder(column, policy) for column in others))
+    if params.combinations > MOST_COMBINATIONS:
+        return Cause(
+            name,
+            f"{params.combinations:,} combinations of levels; {MOST_COMBINATIONS:,} can be compared",
+            mechanism.name,
+        )
+    why = f"makes {', '.join(others)} coarser where fewer than {goal.k} share a value within a course of events"
+    return step_of(mechanism, params, draft.facts, why=why, goals=(index,))
+
+
+def _ladder(column: str, policy: Policy) -> QuasiIdentifier:
+    """The levels that the policy gives an attribute."""
+    rule = policy.rule(column)
+    if rule is None:
+        return QuasiIdentifier(attribute=column)
+    fixed = rule.treatment == "generalise"
+    finest = rule.level if fixed and rule.hierarchy is not None else None
+    return QuasiIdentifier(attribute=column, hierarchy=rule.hierarchy, bins=rule.bins, raw=not fixed, finest=finest)
+
+
+def treat_attributes(draft: Draft) -> Draft:
+    """End with a step that keeps, pseudonymises or generalises what the policy names, and drops all else."""
+    rules = draft.policy.spec.attributes
+    treatments = tuple(
+        _treatment(item, rules[item.attribute], draft.policy.metadata.dataset)
+        for item in draft.attributes
+        if item.column not in (CONTROL_FLOW, TIMESTAMPS, METADATA)
+    )
+    if any(_counts_units(goal) for goal in draft.goals):
+        treatments = _with_unit(treatments, draft)
+    mechanism = draft.catalogue["attributes/redact"]
+    why = "treats attributes as the policy says; whatever it does not name is dropped"
+    return replace(
+        draft, steps=(*draft.steps, step_of(mechanism, RedactParams(treatments=treatments), draft.facts, why=why))
+    )
+
+
+def _counts_units(goal: Guarantee) -> bool:
+    return isinstance(goal, ConfidenceBound) or (isinstance(goal, KAnonymity) and goal.count == "units")
+
+
+def _with_unit(treatments: tuple[Treatment, ...], draft: Draft) -> tuple[Treatment, ...]:
+    """The attribute that tells units apart stays until the check has counted them; only then does it go, if it must."""
+    unit = draft.facts.unit.attribute
+    if unit is None or any(item.attribute == unit and item.treatment in RELEASED for item in draft.attributes):
+        return treatments
+    others = tuple(item for item in treatments if item.attribute != unit)
+    return (*others, Treatment(attribute=unit, treatment="protect"))
+
+
+def _treatment(item: Treated, rule: AttributeRule, dataset: str) -> Treatment:
+    if item.treatment in ("keep", "protect"):
+        return Treatment(attribute=item.attribute, treatment="keep" if item.treatment == "keep" else "protect")
+    if item.treatment not in ("pseudonymise", "generalise"):
+        return Treatment(attribute=item.attribute, treatment="drop")
+    return Treatment(
+        attribute=item.attribute,
+        treatment="pseudonymise" if item.treatment == "pseudonymise" else "generalise",
+        hierarchy=rule.hierarchy,
+        level=rule.level,
+        bins=rule.bins,
+        link=dataset if rule.link else None,
+    )

@@ -1,0 +1,39 @@
+"""A plan in the making, and what improves it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cloakwork.accounting.charge import Charge
+from cloakwork.errors import Cause
+from cloakwork.facts import Facts
+from cloakwork.guarantees import Guarantee
+from cloakwork.mechanisms.profile import Profile
+from cloakwork.plan.choose import Catalogue
+from cloakwork.plan.model import RELEASED, Considered, Exposure, Step, Treated
+from cloakwork.policy.model import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A plan in the making. ``goals`` are the policy's guarantees over columns instead of attribute names."""
+
+    policy: Policy
+    facts: Facts
+    catalogue: Catalogue
+    goals: tuple[Guarantee, ...] = ()
+    attributes: tuple[Treated, ...] = ()
+    exposed: tuple[Exposure, ...] = ()
+    steps: tuple[Step, ...] = ()
+    charges: tuple[Charge, ...] = ()
+    considered: tuple[Considered, ...] = ()
+    causes: tuple[Cause, ...] = ()
+    warnings: tuple[str, ...] = ()
+    profile: Profile | None = None
+
+    @property
+    def released(self) -> frozenset[str]:
+        """The columns that leave the house."""
+        return frozenset(item.column for item in self.attributes if item.treatment in RELEASED)
+
+
+Pass = Callable[[Draft], Draft]

@@ -1,0 +1,167 @@
+"""Every mechanism that claims differential privacy, run as a user runs it, on the pairs of ``cloakwork audit dp``.
+
+Each passes on a case of a variant of its own, on one of maximal length and on a variant at the threshold (or a frequent one,
+where there is no threshold), and its twin on a fortieth of the noise is found. What is published only is found out. A few
+hundred whole runs see gross faults; half the noise, a threshold of half, levels that are not added up and the like are found
+by the audits of the parts, which stand beside this file, one a mechanism.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from cloakwork import testing
+from cloakwork.audit.pairs import (
+    CONTROL_FLOW_FACTS,
+    SHIFT,
+    TIMES_FACTS,
+    Pair,
+    PairAudit,
+    audit_pair,
+    bounded_pairs,
+    control_flow_pairs,
+    least_released,
+    metric_pairs,
+)
+from cloakwork.facts import Facts
+from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.mechanisms.base import Refusal
+from cloakwork.mechanisms.registry import OURS, catalogue
+from cloakwork.mechanisms.variants import chain
+from cloakwork.noise import Noise, secret
+from cloakwork.testing import Prepared, prepare
+
+EPSILON, DELTA = 1.0, 1e-3
+RUNS = 120
+
+Row = tuple[str, dict[str, Any]]
+FLOW: tuple[Row, ...] = (
+    ("variants/threshold", {"noise": "laplace"}),
+    ("variants/threshold", {"noise": "gaussian"}),
+    ("variants/threshold", {"noise": "truncated-geometric"}),
+    ("variants/amun", {}),
+    ("variants/amun", {"variants": [["a", "b", "c"], ["a", "d", "e"], ["f", "e", "d", "c", "b", "a"]]}),
+    ("variants/libra", {"rate": 0.5, "rho": 1}),
+    ("variants/prefix-tree", {}),
+    ("variants/prefix-tree", {"noise": "laplace", "split": "geometric"}),
+    ("variants/sacofa", {}),
+    ("variants/sacofa", {"score": "binary", "rules": [["c", "never directly follows", "a"]]}),
+    ("variants/markov", {}),
+    ("variants/adaptive", {}),
+    ("dfg/laplace", {}),
+)
+TIMES: tuple[Row, ...] = (("timestamps/laplace", {"shift": SHIFT}), ("timestamps/laplace", {}))
+PUBLISHED = {
+    "variants/amun-published": "a case with a variant of its own",
+    "variants/libra-published": "at the threshold",
+    "variants/prefix-tree-published": "at the threshold",
+    "variants/sacofa-published": "at the threshold",
+}
+KINDS = ("a variant of its own", "maximal length", "at the threshold")
+
+
+@pytest.fixture(autouse=True)
+def _fewer_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fit of variants/markov sees noisy counts only: what it does with them is no matter of privacy, but of time."""
+    monkeypatch.setattr(chain, "_ROUNDS", 10)
+
+
+def title(row: Row) -> str:
+    """A row's name in the list of tests."""
+    return "-".join([row[0], *(str(value) for value in row[1].values() if isinstance(value, str | float))])
+
+
+@cache
+def _prepared(place: int) -> Prepared:
+    name, options = FLOW[place]
+    facts = {key: getattr(CONTROL_FLOW_FACTS, key) for key in CONTROL_FLOW_FACTS.model_fields_set}
+    delta = 0.0 if "variants" in options else DELTA
+    return prepare(name, options=options, epsilon=EPSILON, delta=delta, **facts)
+
+
+@cache
+def _pairs(place: int) -> tuple[Pair, ...]:
+    return control_flow_pairs(least_released(_prepared(place).runner))
+
+
+def pair_of(pairs: tuple[Pair, ...], kind: str) -> Pair:
+    """The pair of this kind; that of a frequent variant for a mechanism without a threshold."""
+    return next(pair for wanted in (kind, "frequent") for pair in pairs if wanted in pair.name)
+
+
+def audit(prepared: Prepared, pair: Pair) -> PairAudit:
+    """On one pair, against the claim."""
+    return audit_pair(pair, prepared.runner, runs=RUNS, claim=EPSILON, delta=getattr(prepared.params, "delta", 0.0))
+
+
+class Quiet:
+    """The twin that every mechanism shares: a door whose noise is a fortieth of what is asked for."""
+
+    def __init__(self) -> None:
+        self.door: Noise = secret()
+
+    def laplace_counts(self, counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+        return self.door.laplace_counts(counts, scale / 40)
+
+    def laplace_values(self, scale: float, size: int) -> NDArray[np.int64]:
+        return self.door.laplace_values(scale / 40, size)
+
+    def gaussian_counts(self, counts: NDArray[np.int64], sigma: float) -> NDArray[np.int64]:
+        return self.door.gaussian_counts(counts, sigma / 40)
+
+    def gaussian_values(self, sigma: float, size: int) -> NDArray[np.int64]:
+        return self.door.gaussian_values(sigma / 40, size)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.door, name)
+
+
+def test_every_mechanism_that_can_be_asked_for_differential_privacy_stands_here() -> None:
+    """A new one fails this test until it has an audit and a twin."""
+    asked = []
+    for name, (over, neighbours) in product(OURS, (("control-flow", "unbounded"), ("timestamps", "bounded"))):
+        goal = {"kind": "differential-privacy", "epsilon": 1.0, "over": (over,), "neighbours": neighbours}
+        answer = catalogue()[name].offer(DifferentialPrivacy.model_validate(goal), Facts(), {})
+        if not (isinstance(answer, Refusal) and answer.kind == "never"):
+            asked.append((name, catalogue()[name].proof))
+    proved = {name for name, _ in (*FLOW, *TIMES)}
+    assert set(asked) == {(name, "proved") for name in proved} | {(name, "published") for name in PUBLISHED}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("place", range(len(FLOW)), ids=map(title, FLOW))
+def test_the_control_flow_keeps_its_claim(place: int, kind: str) -> None:
+    found = audit(_prepared(place), pair_of(_pairs(place), kind))
+    assert found.result.passed, found
+
+
+@pytest.mark.parametrize("place", range(len(FLOW)), ids=map(title, FLOW))
+def test_a_fortieth_of_the_noise_on_the_control_flow_is_found(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(testing, "secret", Quiet)
+    pair = pair_of(control_flow_pairs(least_released(_prepared(place).runner)), "at the threshold")
+    assert not audit(_prepared(place), pair).result.passed
+
+
+@pytest.mark.parametrize("row", TIMES, ids=("metric", "bounded"))
+def test_times_keep_their_claim_and_a_fortieth_of_the_noise_is_found(row: Row, monkeypatch: pytest.MonkeyPatch) -> None:
+    (pair,) = metric_pairs() if row[1] else bounded_pairs()
+    facts = {key: getattr(TIMES_FACTS, key) for key in TIMES_FACTS.model_fields_set}
+    prepared = prepare(row[0], epsilon=EPSILON, **row[1], **facts)
+    run: Callable[[], PairAudit] = lambda: audit_pair(pair, prepared.runner, runs=30, claim=EPSILON, delta=0.0)  # noqa: E731
+    assert run().result.passed
+    monkeypatch.setattr(testing, "secret", Quiet)
+    assert not run().result.passed
+
+
+@pytest.mark.parametrize(("name", "kind"), PUBLISHED.items())
+def test_what_is_published_only_is_found_out(name: str, kind: str) -> None:
+    facts = {key: getattr(CONTROL_FLOW_FACTS, key) for key in CONTROL_FLOW_FACTS.model_fields_set}
+    prepared = prepare(name, epsilon=EPSILON, delta=DELTA, **facts)
+    pairs = control_flow_pairs(least_released(prepared.runner))
+    found = audit_pair(pair_of(pairs, kind), prepared.runner, runs=5 * RUNS, claim=EPSILON, delta=DELTA)
+    assert not found.result.passed, found

@@ -1,0 +1,177 @@
+"""Where theory says that a noisy count is unbiased, the average of 200 runs says so too; where it says biased, which way.
+
+Unbiased: noise of every kind before anything is selected or rounded to what can be released; hence the counts of variants
+far above the threshold, of declared variants, of the levels of a tree and of steps, Libra's estimates, the tables of
+variants/markov and of the directly-follows graph, and the profile's sums. Biased upwards: whatever is released only when
+its noisy count is large enough, given that it is released. The counts of the release of a tree (shared out to agree) and
+of a Markov chain are no estimates of a variant's count at all. Draws are seeded, so that no run raises a false alarm.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+import pytest
+from numpy.typing import NDArray
+
+from cloakwork.facts import Facts
+from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
+from cloakwork.mechanisms.base import Mechanism, Offer
+from cloakwork.mechanisms.profile import measure_profile
+from cloakwork.mechanisms.registry import catalogue
+from cloakwork.mechanisms.variants import markov
+from cloakwork.mechanisms.variants.directly_follows import DirectlyFollows
+from cloakwork.mechanisms.variants.sacofa import noisy_steps
+from cloakwork.mechanisms.variants.threshold import Kind, calibrated
+from cloakwork.mechanisms.variants.tree import Courses, Growth, NoiseKind, Stage, grow
+from cloakwork.noise import Noise, reproducible
+from contracts.sample_logs import log_of
+from privacy.test_profile_audit import params_for
+
+RUNS, WIDTH, COUNT = 200, 60, 500
+LABELS = tuple(f"v{place}" for place in range(WIDTH))
+
+Errors = Callable[[Noise], NDArray[np.float64]]
+"""One run: noisy counts less the true ones."""
+
+
+def histogram(cases: int) -> pl.DataFrame:
+    """So many variants of one event, each of ``cases`` cases."""
+    return pl.DataFrame({"variant": [[label] for label in LABELS], "cases": cases}, schema=VARIANT_COUNTS_SCHEMA)
+
+
+def offered(name: str, **options: object) -> tuple[Mechanism[object], object]:
+    """A mechanism and its parameters at (1, 0.01)."""
+    goal = DifferentialPrivacy(kind="differential-privacy", epsilon=1.0, delta=1e-2, over=("control-flow",))
+    offer = catalogue()[name].offer(goal, Facts(alphabet=LABELS, longest_case=1), options)  # type: ignore[arg-type]
+    assert isinstance(offer, Offer)
+    return catalogue()[name], offer.params
+
+
+def released(name: str, cases: int = COUNT, **options: object) -> Errors:
+    """What is released of variants of ``cases`` cases, of those that are."""
+    mechanism, params = offered(name, **options)
+    summary = histogram(cases)
+    return lambda noise: mechanism.decide(params, summary, noise).table["cases"].to_numpy() - float(cases)
+
+
+def levels(kind: NoiseKind) -> Errors:
+    """Both levels of a tree, prefixes and ENDs."""
+    courses = Courses.of(histogram(COUNT), LABELS)
+    growth = Growth((Stage(levels=2, scale=3.0),), kind, WIDTH, prefixes=WIDTH, every=False)
+
+    def run(noise: Noise) -> NDArray[np.float64]:
+        first, last = grow(courses, growth, lambda found: np.full(len(found.noisy), True), noise)
+        return np.concatenate([first.noisy, last.leaf_noisy]) - float(COUNT)
+
+    return run
+
+
+def steps(kind: NoiseKind) -> Errors:
+    """Noisy counts of steps, most of which nobody takes."""
+    counts = np.zeros((8, 8), np.int64)
+    return lambda noise: noisy_steps(counts, 3.0, kind, noise).ravel().astype(float)
+
+
+def table(noise: Noise) -> NDArray[np.float64]:
+    """A table of transitions, in cases."""
+    return markov._noised(np.zeros((8, 8)), 30_000.0, noise).ravel() / 8192
+
+
+def graph(noise: Noise) -> NDArray[np.float64]:
+    """Of a log without cases: every true count is 0, and noisy ones may be negative."""
+    counts = DirectlyFollows.for_epsilon(1.0, LABELS[:8], 3).measure(log_of([]), noise)
+    return counts["count"].to_numpy().astype(float)
+
+
+def profile(noise: Noise) -> NDArray[np.float64]:
+    """The number of cases, and how many the most frequent variant holds."""
+    found = measure_profile(PROFILE, LOG, noise)
+    return np.array([found.cases, found.top["1"]], float) - COUNT
+
+
+PROFILE, LOG = params_for(), log_of([["a"]] * COUNT)
+UNBIASED: dict[str, Errors] = {
+    "threshold, laplace": released("variants/threshold", noise="laplace"),
+    "threshold, gaussian": released("variants/threshold", noise="gaussian"),
+    "threshold, truncated geometric": released("variants/threshold", noise="truncated-geometric"),
+    "amun, declared variants": released("variants/amun", variants=[[label] for label in LABELS]),
+    "libra": released("variants/libra", rho=1, rate=0.5),
+    "levels of a tree, laplace": levels("laplace"),
+    "levels of a tree, gaussian": levels("gaussian"),
+    "steps, laplace": steps("laplace"),
+    "steps, gaussian": steps("gaussian"),
+    "table of transitions": table,
+    "directly-follows graph": graph,
+    "profile": profile,
+}
+
+
+class OneSided:
+    """The twin of the published Amun: the noise's magnitude, so that counts only grow."""
+
+    def __init__(self, door: Noise) -> None:
+        self.door = door
+
+    def laplace_counts(self, counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+        return counts + self.laplace_values(scale, len(counts))
+
+    def laplace_values(self, scale: float, size: int) -> NDArray[np.int64]:
+        return np.abs(self.door.laplace_values(scale, size))
+
+    def gaussian_counts(self, counts: NDArray[np.int64], sigma: float) -> NDArray[np.int64]:
+        return counts + self.gaussian_values(sigma, len(counts))
+
+    def gaussian_values(self, sigma: float, size: int) -> NDArray[np.int64]:
+        return np.abs(self.door.gaussian_values(sigma, size))
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.door, name)
+
+
+class CutSums(OneSided):
+    """The twin that cuts count plus continuous noise to an integer, ``int(count + noise)``: half a case is lost."""
+
+    def laplace_values(self, scale: float, size: int) -> NDArray[np.int64]:
+        return self.door.laplace_values(1024 * scale, size) // 1024
+
+    def gaussian_values(self, sigma: float, size: int) -> NDArray[np.int64]:
+        return self.door.gaussian_values(1024 * sigma, size) // 1024
+
+
+def average(errors: Errors, noise: Noise) -> tuple[float, float]:
+    """Over 200 runs: the mean error, and its standard error."""
+    found = np.concatenate([errors(noise) for _ in range(RUNS)])
+    return float(found.mean()), float(found.std() / np.sqrt(len(found)))
+
+
+@pytest.mark.parametrize("errors", UNBIASED.values(), ids=UNBIASED)
+def test_counts_are_unbiased(errors: Errors) -> None:
+    """Within four standard errors; the twin with one-sided noise is far outside."""
+    mean, error = average(errors, reproducible(1))
+    assert abs(mean) < 4 * error
+    mean, error = average(errors, OneSided(reproducible(2)))  # type: ignore[arg-type]  # the rest is handed on
+    assert mean > 10 * error
+
+
+@pytest.mark.parametrize("name", ["threshold, laplace", "threshold, gaussian", "amun, declared variants"])
+def test_sums_cut_to_integers_are_found(name: str) -> None:
+    """They come out half a case too small."""
+    mean, error = average(UNBIASED[name], CutSums(reproducible(3)))  # type: ignore[arg-type]
+    assert mean < -4 * error and abs(mean + 0.5) < 4 * error
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian", "truncated-geometric"])
+def test_counts_at_the_threshold_are_too_large_where_they_are_released(kind: Kind) -> None:
+    """Selection keeps those whose noise was high."""
+    tau = calibrated(1.0, 1e-2, 1, kind).tau
+    mean, error = average(released("variants/threshold", cases=tau, noise=kind), reproducible(4))
+    assert mean > 10 * error
+
+
+def test_variants_that_nobody_follows_come_out_of_a_declared_domain_with_too_many() -> None:
+    """Only positive noise is released of a count of 0."""
+    errors = released("variants/amun", cases=0, variants=[[label] for label in LABELS])
+    mean, error = average(errors, reproducible(5))
+    assert mean > 10 * error
