@@ -148,42 +148,73 @@ def text(row: dict[str, Any], name: str, form: str) -> str:
 
 
 def plot(shown: list[dict[str, Any]]) -> None:
-    """Similarity against epsilon, one panel a log: ours as lines (by delta), others' as marks, hollow where only claimed."""
+    """Similarity against epsilon at the largest delta, one panel a log: what is proved as lines, the planner's choice thick;
+    sound figures of others as diamonds; what is only claimed (ours that are published forms too) as grey rings."""
     import matplotlib as mpl
 
     mpl.use("svg")
     import matplotlib.pyplot as plt
 
     usable = [row for row in shown if row.get("similarity") is not None]
+    usable = [row for row in usable if row["delta"] == max(each["delta"] for each in usable)]
     panels = list(dict.fromkeys(row["log"] for row in usable))
     if not panels:
         return
-    names = list(dict.fromkeys((row["mechanism"], row["basis"]) for row in usable))
-    colours = dict(zip(names, list(mpl.color_sequences["tab20"]) * len(names), strict=False))
-    lines = dict(zip(sorted({row["delta"] for row in usable}, reverse=True), ("-", ":", "--", "-."), strict=False))
+    proved = list(dict.fromkeys(row["mechanism"] for row in usable if style_of(row) == "proved"))
+    colours = dict(zip(proved, mpl.color_sequences["tab10"], strict=False))
     down = -(-len(panels) // 3)
     figure, axes = plt.subplots(down, 3, figsize=(14, 3.8 * down), squeeze=False, layout="constrained")
     for axis, log in zip(axes.flat, panels, strict=False):
-        for (mechanism, basis), (delta, line) in product(names, lines.items()):
+        here = [row for row in usable if row["log"] == log]
+        for name, style in dict.fromkeys((row["mechanism"], style_of(row)) for row in here):
             points = sorted(
                 (row["epsilon"], row["similarity"])
-                for row in usable
-                if (row["log"], row["mechanism"], row["basis"], row["delta"]) == (log, mechanism, basis, delta)
+                for row in here
+                if (row["mechanism"], style_of(row)) == (name, style)
             )
-            if points:
-                form = {"marker": "o", "markersize": 4, "linestyle": line if basis == "ours" else ""}
-                form["color"] = colours[mechanism, basis]
-                form["markerfacecolor"] = "none" if basis == "claimed" else form["color"]
-                axis.plot(*zip(*points, strict=True), label=f"{mechanism} ({basis}, {delta:g})", **form)
+            form = STYLES[style] | ({"color": colours[name]} if style == "proved" else {})
+            label = {"proved": name, "planned": "the planner's choice"}.get(style, f"{style} by others")
+            axis.plot(*zip(*points, strict=True), label=label, **form)
         axis.set(xscale="log", title=log, xlabel="epsilon", ylabel="relative log similarity")
     for axis in list(axes.flat)[len(panels) :]:
         axis.set_visible(False)
     labelled = {
         label: handle for axis in axes.flat for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
     }
-    figure.legend(labelled.values(), labelled.keys(), loc="outside lower center", ncols=4, fontsize="small")
+    figure.legend(labelled.values(), labelled.keys(), loc="outside lower center", ncols=6, fontsize="small")
     figure.savefig(PLOT, metadata={"Date": None})
     plt.close(figure)
+
+
+STYLES: dict[str, dict[str, Any]] = {
+    "claimed": {
+        "marker": "o",
+        "markersize": 5,
+        "linestyle": "",
+        "color": "0.6",
+        "markerfacecolor": "none",
+        "zorder": 1,
+    },
+    "sound": {
+        "marker": "D",
+        "markersize": 6,
+        "linestyle": "",
+        "color": "black",
+        "markerfacecolor": "none",
+        "zorder": 4,
+    },
+    "proved": {"marker": "o", "markersize": 4, "linestyle": "-", "zorder": 2},
+    "planned": {"marker": "o", "markersize": 5, "linestyle": "-", "linewidth": 3, "color": "black", "zorder": 3},
+}
+
+
+def style_of(row: dict[str, Any]) -> str:
+    """How a row is drawn."""
+    if row["basis"] != "ours":
+        return str(row["basis"])
+    if row["mechanism"].startswith(PLANNED):
+        return "planned"
+    return "claimed" if row["mechanism"].endswith("-published") else "proved"
 
 
 def main() -> None:
