@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.cli import main
@@ -26,19 +27,12 @@ AT_ONCE = int(os.environ.get("CLOAKWORK_AT_ONCE", "9"))
 
 
 def budget_for(releases: int, folder: Path) -> Path:
-    """The shipped policy with a total that covers so many releases of epsilon 1, delta 1e-6."""
-    lines, kept = POLICY.read_text("utf-8").splitlines(), []
-    skipping = False
-    for line in lines:
-        indent = len(line) - len(line.lstrip())
-        if line.strip().startswith("budget:"):
-            skipping = True
-            kept += ["  budget:", f"    total: {{epsilon: {releases}.0, delta: {releases}.0e-6}}"]
-        elif not (skipping and (not line.strip() or indent > 2)):
-            skipping = False
-            kept.append(line)
+    """The shipped policy with a total that covers so many releases of epsilon 1, delta 1e-6, and one mechanism."""
+    document = yaml.safe_load(POLICY.read_text("utf-8"))
+    document["spec"]["budget"] = {"total": {"epsilon": float(releases), "delta": releases * 1e-6}}
+    document["spec"]["mechanisms"] = {"allow": ["variants/threshold", "attributes/*", "bound"]}
     policy = folder / "policy.yaml"
-    policy.write_text("\n".join(kept) + "\n", "utf-8")
+    policy.write_text(yaml.safe_dump(document), "utf-8")
     return policy
 
 
