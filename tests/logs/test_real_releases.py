@@ -13,7 +13,7 @@ import pytest
 
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.log.io import read_log
-from conftest import SHARED, Said
+from conftest import SHARED, Said, hurried
 
 LOGS, POLICIES = SHARED / "logs", SHARED / "contract" / "policies"
 pytestmark = pytest.mark.skipif(not LOGS.is_dir(), reason="the real logs are not beside this checkout")
@@ -36,9 +36,8 @@ def released(cloakwork: Callable[..., Said], folder: Path) -> Callable[[str, str
         out = folder / f"{policy}-{log}"
         if not out.exists():
             ledger = f"sqlite:///{folder / 'ledger.db'}"
-            said = cloakwork(
-                "apply", POLICIES / f"{policy}.yaml", LOGS / f"{log}.xes.gz", "--out", out, "--ledger", ledger
-            )
+            quick = hurried(POLICIES / f"{policy}.yaml", folder, seconds=5)
+            said = cloakwork("apply", quick, LOGS / f"{log}.xes.gz", "--out", out, "--ledger", ledger)
             assert said.code == 0, said.err
             verified = cloakwork("verify", out)
             assert verified.code == 0, verified.err
