@@ -15,8 +15,9 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Offer
-from cloakwork.mechanisms.variants.dfg_laplace import DfgLaplace, DfgParams
+from cloakwork.mechanisms.variants.dfg_laplace import DfgLaplace, DfgParams, _measured
 from cloakwork.mechanisms.variants.directly_follows import DirectlyFollows
+from cloakwork.mechanisms.variants.prefix_tree import labels_of
 from cloakwork.noise import secret
 from cloakwork.testing import directly_follows_graph
 from contracts.sample_logs import log_of
@@ -117,11 +118,12 @@ def offered(facts: Facts, delta: float) -> DfgParams:
 
 
 def steps_kept(given: DfgParams, rows: dict[tuple[str, ...], int]) -> Callable[[int], list[int]]:
-    """Runs of the whole mechanism; the outcome is how many steps are kept, the only thing that single cases can show in."""
+    """Runs of all that reads the log; the outcome is how many steps are kept, the only thing that single cases can show in."""
     summary = pl.DataFrame(
         {"variant": list(map(list, rows)), "cases": list(rows.values())}, schema=VARIANT_COUNTS_SCHEMA
     )
-    return lambda runs: [LAPLACE.decide(given, summary, secret()).internal["steps kept"] for _ in range(runs)]
+    labels = given.alphabet if given.alphabet is not None else labels_of(summary)
+    return lambda runs: [len(_measured(given, summary, labels, secret())[0]) for _ in range(runs)]
 
 
 def alone(given: DfgParams, course: tuple[str, ...]) -> AuditResult:
