@@ -27,13 +27,13 @@ These, ``LABELS``, ``SHARPNESS``, ``PENALTIES`` and ``KNOWN`` were chosen on syn
 (``benchmarks/variants/synthetic.py``).
 """
 
-LABELS: Final = 0.10
+LABELS: Final = 0.25
 """The part of the budget for selecting activities, where none are declared; the others get what it leaves."""
 
 LEAK: Final = 0.49
 """The part of delta that the threshold spends; the accountant gives Gaussian noise the other half."""
 
-LEAK_OF_LABELS: Final = 0.1
+LEAK_OF_LABELS: Final = 0.5
 """Of that, the part for the activities' threshold."""
 
 SHARPNESS: Final = 1.4
