@@ -58,6 +58,13 @@ def test_the_tail_is_what_frequent_variants_leave() -> None:
     assert tail_of(layers(np.array([100, 50]), 10)) == 0
 
 
+def test_a_mechanism_without_a_bound_leaves_the_whole_without_one() -> None:
+    """Not an error, but an infinite cost."""
+    honest = params()
+    bare = honest.model_copy(update={"markov": honest.markov.model_copy(update={"selection": None})})
+    assert cost(ADAPTIVE.event(bare, Facts()), 1e-4).epsilon == np.inf
+
+
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
 @pytest.mark.parametrize("max_cases", [1, 3])
 def test_costs_at_most_what_was_asked(epsilon: float, max_cases: int) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from cloakwork.budget import epsilon_of_advantage
 from cloakwork.errors import PolicyError
 from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.mechanisms.registry import OURS
 from cloakwork.policy import KNOWN_MECHANISMS, Policy, digest, load_policy, parse_policy
 from cloakwork.policy.library import list_policies, shipped
 from cloakwork.policy.load import canonical
@@ -172,6 +173,11 @@ def test_exposures_are_read_in_both_forms() -> None:
 def test_the_unit_is_read_in_both_forms() -> None:
     named = GOOD.replace("spec:\n", "spec:\n  unit: {max_cases: 1}\n")
     assert parse_policy(named) == parse_policy(GOOD.replace("spec:\n", "spec:\n  unit: case\n")) == parse_policy(GOOD)
+
+
+def test_a_policy_may_name_every_mechanism_that_there_is() -> None:
+    """A new one that is forgotten here could be chosen, but neither preferred, denied nor given parameters."""
+    assert set(OURS) <= KNOWN_MECHANISMS
 
 
 def test_the_caller_may_bring_mechanisms_of_its_own() -> None:

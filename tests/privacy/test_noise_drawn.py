@@ -149,3 +149,23 @@ def test_events_charge_for_the_noise_drawn(name: str, goal: Guarantee, options: 
     event = mechanism.event(offer.params, FACTS)
     assert set(scales(event)) == recorder.scales
     assert list(rates(event)) == sorted(recorder.rates)
+
+
+@pytest.mark.parametrize(("cases", "taken"), [(2_000, "variants/threshold"), (1, "variants/markov")])
+@pytest.mark.parametrize("facts", [FACTS, Facts()], ids=["declared", "undeclared"])
+def test_adaptive_draws_what_it_charges_for_looking_and_what_the_mechanism_it_takes_charges(
+    cases: int, taken: str, facts: Facts
+) -> None:
+    """Its event holds the layers and the dearer mechanism's cost; the noise drawn is that of the layers and of one of the two."""
+    mechanism = catalogue()["variants/adaptive"]
+    offer = mechanism.offer(FLOW.model_copy(update={"epsilon": 2.0}), facts, {})
+    assert isinstance(offer, Offer)
+    variants = [
+        list(map("abcd".__getitem__, divmod(place % 16, 4))) * (1 + place // 16) for place in range(3_000 // cases)
+    ]
+    summary = pl.DataFrame({"variant": variants or [["a"]], "cases": cases})
+    recorder = Recorder()
+    assert mechanism.decide(offer.params, summary, recorder).internal["released by"] == taken  # type: ignore[arg-type]
+    parts = {"variants/threshold": offer.params.threshold, "variants/markov": offer.params.markov}
+    (looked,) = scales(mechanism.event(offer.params, facts))
+    assert recorder.scales == {looked, *scales(catalogue()[taken].event(parts[taken], facts))}

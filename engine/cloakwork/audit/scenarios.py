@@ -1,6 +1,7 @@
 """Two invented processes, on which the accuracy of releases is foreseen: a usual one and a varied one.
 
-Neither was fitted to a real log. Both are drawn from a seed, so anybody can draw the same cases again.
+Both were written by hand, in the likeness of an office that handles applications and of a hospital ward; neither was fitted
+to a log. Both are drawn from a seed, so anybody can draw the same cases again.
 """
 
 import random

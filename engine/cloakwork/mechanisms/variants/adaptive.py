@@ -1,5 +1,6 @@
 """Look how the cases are spread over variants, with a little of the budget; then take the mechanism that suits."""
 
+import math
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Annotated, ClassVar, Final
@@ -14,13 +15,14 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.aggregates import CASES
 from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
+from cloakwork.mechanisms.variants.accuracy import USUAL_CASES
 from cloakwork.mechanisms.variants.chain import MOST_CASES
 from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.mechanisms.variants.markov import MarkovParams, VariantMarkov
 from cloakwork.mechanisms.variants.threshold import ThresholdParams, VariantThreshold, threshold_event
 from cloakwork.mechanisms.variants.transitions import WHOLE
 from cloakwork.noise import Noise
-from cloakwork.privacy_event import Composed, DiscreteLaplace, EpsilonDelta, PrivacyEvent
+from cloakwork.privacy_event import Composed, DiscreteLaplace, EpsilonDelta, NonPrivate, PrivacyEvent
 from cloakwork.quantities import Frozen, Number
 
 SHARE: Final = 0.05
@@ -31,9 +33,6 @@ MOST: Final = 0.15
 ENOUGH: Final = 20.0
 """Epsilon times cases that tell well enough how cases are spread."""
 
-USUAL_CASES: Final = 1000
-"""Cases of a log whose number of units is not declared."""
-
 STANDS_OUT: Final = 8.0
 """How large (tail / cases) (tail / sigma) must be for a model of the tail to pay; ``tail``: the cases outside frequent
 variants, ``sigma``: the model's noise on a step."""
@@ -42,7 +41,8 @@ SPREAD: Final = 0.75
 """The other cases are released as cases of the frequent variants by this power of their counts: rare variants are
 variations of all frequent ones, and of the most frequent less than its count would say.
 
-All constants were chosen on synthetic logs alone (``docs/decisions/0014-adaptive-release.md``)."""
+How these constants were found, and which were settled after real logs had been seen, is in
+``docs/decisions/0014-adaptive-release.md``. They bear on accuracy only."""
 
 
 class AdaptiveOptions(BaseModel):
@@ -130,6 +130,8 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
 
         both = (threshold_event(params.threshold), VariantMarkov().event(params.markov, facts))
         dearest = max(cost(event, params.delta).epsilon for event in both)
+        if math.isinf(dearest):
+            return NonPrivate(reason="nothing bounds the cost of what is run after looking")
         looked = DiscreteLaplace(scale=params.scale, sensitivity=params.max_cases)
         return Composed(events=(looked, EpsilonDelta(epsilon=dearest, delta=params.delta)))
 
