@@ -6,9 +6,11 @@ Reading the log is not part of the time; coding the variants, distances and solv
 """
 
 import json
+import os
 import resource
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +27,27 @@ from cloakwork.mechanisms.bound import Bound, BoundParams
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import secret
 
-LOGS = Path(__file__).resolve().parents[3] / "shared" / "logs"
+BESIDE = Path(__file__).resolve().parents[3] / "shared" / "logs"
+FOLDERS = [BESIDE, *map(Path, os.environ.get("CLOAKWORK_LOGS", "").split(os.pathsep))]
+"""Where logs are looked for: beside this checkout, then in the folders that ``CLOAKWORK_LOGS`` names."""
+LIFECYCLE = "lifecycle:transition"
+JOINED = ("bpic2013_closed_problems",)
+"""Logs whose events are told apart by activity and lifecycle together, as in the paper."""
+
+
+def found(name: str) -> Path | None:
+    """The file of a log, where there is one."""
+    return next((file for folder in FOLDERS if (file := folder / f"{name}.xes.gz").is_file()), None)
 
 
 def prepared(name: str, filtered: bool) -> EventLog:
     """The log without empty cases and, as the paper does, without variants that occur once."""
-    log = read_log(LOGS / f"{name}.xes.gz", keep=lambda column: column in (ACTIVITY, TIMESTAMP))
+    file, joined = found(name), name in JOINED
+    if file is None:
+        raise SystemExit(f"there is no {name}.xes.gz; name its folder in CLOAKWORK_LOGS")
+    log = read_log(file, keep=lambda column: column in (ACTIVITY, TIMESTAMP, *[LIFECYCLE] * joined))
+    if joined:
+        log = replace(log, events=log.events.with_columns(pl.concat_str(ACTIVITY, LIFECYCLE, separator="/").alias(ACTIVITY)))
     log = Bound().rewrite(BoundParams(), Decision(pl.DataFrame()), secret()).apply(log)
     if not filtered:
         return log
@@ -90,13 +107,16 @@ def _pairs(log: EventLog) -> dict[tuple[str, str], int]:
     return {(one, other): count for one, other, count in rows}
 
 
-def cycle_time_error(log: EventLog, released: EventLog) -> float:
-    """Mean over the activities of the relative error of the mean time since the event before; inserted events have none."""
+def cycle_time_error(log: EventLog, released: EventLog) -> float | None:
+    """Mean over the activities of the relative error of the mean time since the event before; inserted events have none.
+
+    None for a log without times.
+    """
     before, after = _means(log), _means(released)
     errors = [
         abs(after[name] - mean) / mean for name, mean in before.items() if mean > 0 and after.get(name) is not None
     ]
-    return round(float(np.mean(errors)), 4) if errors else 0.0
+    return round(float(np.mean(errors)), 4) if errors else None
 
 
 def _means(log: EventLog) -> dict[str, float]:
