@@ -8,7 +8,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Final
 
-from cloakwork.accounting.events import cost, naive
+from cloakwork.accounting.events import cost, naive, roughly
 from cloakwork.accounting.exact import exactly, exp_minus, rounded_down, rounded_up, truncation_delta
 from cloakwork.budget import Cost
 from cloakwork.errors import MechanismError
@@ -61,7 +61,7 @@ def _guesses(
 
 def _meeting(event_of_scale: Callable[[float], PrivacyEvent], target: Cost) -> float:
     """A scale that meets the target, half of which does not (or is below ``SMALLEST``)."""
-    scale = 1.0
+    scale = _beginning(event_of_scale, target)
     while not _meets(event_of_scale(scale), target):
         scale *= 2
         if scale > LARGEST_SCALE:
@@ -71,6 +71,12 @@ def _meeting(event_of_scale: Callable[[float], PrivacyEvent], target: Cost) -> f
     while scale / 2 >= SMALLEST and _meets(event_of_scale(scale / 2), target):
         scale /= 2
     return scale
+
+
+def _beginning(event_of_scale: Callable[[float], PrivacyEvent], target: Cost) -> float:
+    """The least power of two, from 1 on, that closed forms show to meet the target; 1 where they show none."""
+    powers = (2.0**exponent for exponent in range(40))
+    return next((scale for scale in powers if roughly(event_of_scale(scale), target.delta) <= target.epsilon), 1.0)
 
 
 def _meets(event: PrivacyEvent, target: Cost) -> bool:

@@ -79,6 +79,19 @@ def naive(event: PrivacyEvent, delta: float = 0.0) -> Cost:
     return _naive(_parts(event), delta)
 
 
+def roughly(event: PrivacyEvent, delta: float) -> float:
+    """An epsilon at ``delta`` that is at least the one of ``cost``, by closed forms alone: tells where a search may begin."""
+    parts = _parts(event)
+    if _unbounded(parts):
+        return math.inf
+    plain = tuple(part for part in parts if _basic(part[0]) is not None)
+    curved = tuple(part for part in parts if part not in plain)
+    own = _naive(plain, 0.0)
+    left = float(exactly(delta) - exactly(own.delta))
+    apart = own.epsilon + (_epsilon_of_coarse(curved, left) if curved else 0.0) if left >= 0 else math.inf
+    return min(apart, _epsilon_of_coarse(parts, delta))
+
+
 def delta_at(event: PrivacyEvent, epsilon: float) -> float:
     """The smallest delta that can be derived for ``event`` at ``epsilon``; 1 when there is none."""
     parts = _parts(event)
