@@ -163,7 +163,12 @@ def table(rows: list[dict[str, Any]]) -> Iterator[str]:
         ]
         values += [row["peak_mb"], row["cases_modified"], f"{row['variants']}/{row['of_variants']}"]
         error = row["cycle_time_error"]
-        values += [f"{row['representative']:.2f}", f"{row['lost']:.2f}", "" if error is None else f"{error:.2f}", theirs(row)]
+        values += [
+            f"{row['representative']:.2f}",
+            f"{row['lost']:.2f}",
+            "" if error is None else f"{error:.2f}",
+            theirs(row),
+        ]
         yield " ".join(str(value).ljust(width) for value, (_, width) in zip(values, COLUMNS, strict=True))
 
 

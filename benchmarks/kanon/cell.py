@@ -47,7 +47,9 @@ def prepared(name: str, filtered: bool) -> EventLog:
         raise SystemExit(f"there is no {name}.xes.gz; name its folder in CLOAKWORK_LOGS")
     log = read_log(file, keep=lambda column: column in (ACTIVITY, TIMESTAMP, *[LIFECYCLE] * joined))
     if joined:
-        log = replace(log, events=log.events.with_columns(pl.concat_str(ACTIVITY, LIFECYCLE, separator="/").alias(ACTIVITY)))
+        log = replace(
+            log, events=log.events.with_columns(pl.concat_str(ACTIVITY, LIFECYCLE, separator="/").alias(ACTIVITY))
+        )
     log = Bound().rewrite(BoundParams(), Decision(pl.DataFrame()), secret()).apply(log)
     if not filtered:
         return log

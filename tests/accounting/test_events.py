@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cloakwork.accounting import events
+from cloakwork.accounting import gaussians
 from cloakwork.accounting.events import cost, delta_at, naive
 from cloakwork.accounting.exact import exactly, rounded_down
 from cloakwork.budget import NOTHING, Cost
@@ -62,7 +62,7 @@ def composed_gaussian_delta(sigma, sensitivity, times, epsilon):
 
 def by_rho(parts, delta):
     """What zero-concentrated DP charges."""
-    return events._epsilon_of_rho(sum(times * events._rho(event) for event, times in parts), delta)
+    return gaussians._epsilon_of_rho(sum(times * gaussians._rho(event) for event, times in parts), delta)
 
 
 def test_nothing_costs_nothing():
@@ -193,7 +193,7 @@ def test_coarse_gaussians_are_charged_closely():
     )
 
 
-@pytest.mark.parametrize("bound", [events._epsilon_of_rounding, by_rho], ids=["rounding", "zcdp"])
+@pytest.mark.parametrize("bound", [gaussians._epsilon_of_rounding, by_rho], ids=["rounding", "zcdp"])
 @pytest.mark.parametrize("times", [1, 2, 7])
 @pytest.mark.parametrize(("sigma", "sensitivity"), [(0.5, 1), (1.0, 1), (1.0, 4), (3.0, 2), (30.0, 1)])
 def test_closed_forms_are_sound(sigma, sensitivity, times, bound):
@@ -206,7 +206,7 @@ def test_closed_forms_are_sound(sigma, sensitivity, times, bound):
 @pytest.mark.parametrize(("sigma", "times", "epsilon"), [(0.5, 1, 9.62406), (1.0, 2, 7.76222), (2.0, 1, 2.80451)])
 def test_the_continuous_gaussian_alone_charges_too_little(sigma, times, epsilon):
     """Why there is a surcharge: the truth is above the continuous figure, and the test above would notice."""
-    continuous = events._normal_delta(math.sqrt(times) / sigma, epsilon)
+    continuous = gaussians._normal_delta(math.sqrt(times) / sigma, epsilon)
     assert composed_gaussian_delta(sigma, 1, times, epsilon) > 1.01 * continuous
 
 

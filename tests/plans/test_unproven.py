@@ -17,7 +17,7 @@ from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io import read_annotations, write_log
 from cloakwork.mechanisms import registry
-from cloakwork.plan.derive import trace
+from cloakwork.plan.flow import trace
 from cloakwork.plan.model import Plan, Step
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.prove import prove

@@ -1,0 +1,110 @@
+"""Gaussian noise too coarse for a distribution of its own, charged by closed forms; they hold for Laplace noise too."""
+
+import math
+from typing import Final
+
+from cloakwork.accounting.parts import Parts, own_figures, parts_of
+from cloakwork.privacy_event import DiscreteGaussian, DiscreteLaplace, EpsilonDelta, PoissonSampled, PrivacyEvent
+
+LARGEST_SIGMA: Final = 1000.0
+"""Discrete Gaussians up to this many grid steps are charged by their own PLD."""
+
+LARGEST_RATIO: Final = 10
+"""Discrete Gaussians of a sensitivity up to this many sigmas are charged by their own PLD; beyond, epsilon is above 50."""
+
+
+def is_coarse(event: PrivacyEvent) -> bool:
+    """Whether an event is a Gaussian, or a sample with one, that is not charged by its own distribution."""
+    match event:
+        case DiscreteGaussian(sigma=sigma, sensitivity=sensitivity):
+            return sigma > LARGEST_SIGMA or sensitivity > LARGEST_RATIO * sigma
+        case PoissonSampled(event=inner):
+            return any(is_coarse(part) for part, _ in parts_of(inner))
+    return False
+
+
+def epsilon_of_gaussians(parts: Parts, delta: float) -> float:
+    """Epsilon at ``delta``, by zero-concentrated privacy or by the continuous Gaussian, whichever is less."""
+    rho = sum(times * _rho(event) for event, times in parts)
+    return min(_epsilon_of_rho(rho, delta), _epsilon_of_rounding(_unsampled(parts), delta))
+
+
+def _unsampled(parts: Parts) -> Parts:
+    """The leaves as if every sample held everybody, which costs no less."""
+    found: list[tuple[PrivacyEvent, int]] = []
+    for event, times in parts:
+        if isinstance(event, PoissonSampled):
+            found += [(leaf, times * inner) for leaf, inner in _unsampled(parts_of(event.event))]
+        else:
+            found.append((event, times))
+    return tuple(found)
+
+
+def _epsilon_of_rounding(parts: Parts, delta: float) -> float:
+    """Epsilon at ``delta`` of discrete Gaussians, from the continuous Gaussian and a surcharge; infinite for other events.
+
+    Let X be normal with deviation sigma, and c = 1/(24 sigma^2). Pr[discrete = x] <= e^c Pr[round(X) = x]: the discrete
+    Gaussian's normaliser is at least the density's (Poisson summation), and the density at x is at most e^c times its mean
+    over [x - 1/2, x + 1/2] (Jensen). The privacy loss is linear in x with slope s / sigma^2, so rounding adds at most
+    h = s / (2 sigma^2) to it. Hence delta(epsilon) <= e^(sum c) delta'(epsilon - sum h), where delta' is that of one normal
+    with mu^2 = sum (s / sigma)^2: Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu) (Balle and Wang 2018, theorem 8).
+    """
+    square, surcharge, factor = 0.0, 0.0, 0.0
+    for event, times in parts:
+        if not isinstance(event, DiscreteGaussian):
+            return math.inf
+        ratio, fineness = event.sensitivity / event.sigma, 1 / event.sigma
+        square += times * ratio * ratio
+        surcharge += times * ratio * fineness / 2
+        factor += times * fineness * fineness / 24
+    target = delta * math.exp(-factor) * (1 - 1e-12)
+    if target <= 0 or not math.isfinite(square):
+        return math.inf
+    mu = math.sqrt(square) * (1 + 1e-12)
+    # Phi(-40) is no float above zero: here delta' is.
+    low, high = -surcharge, mu * (mu / 2 + 40)
+    if _normal_delta(mu, low) <= target:
+        return 0.0
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (low, middle) if _normal_delta(mu, middle) <= target else (middle, high)
+    return (high + surcharge) * (1 + 1e-12)
+
+
+def _normal_delta(mu: float, epsilon: float) -> float:
+    """Delta at ``epsilon`` (of either sign) of a normal of deviation 1 moved by ``mu``, rounded up by more than it can err."""
+    first = math.erfc((epsilon / mu - mu / 2) / math.sqrt(2)) / 2
+    second = math.erfc((epsilon / mu + mu / 2) / math.sqrt(2)) / 2
+    return first * (1 + 1e-12) - (math.exp(epsilon) * second if epsilon < 700 else 0.0)
+
+
+def _rho(event: PrivacyEvent) -> float:
+    """zCDP of an event; a sample's is at most that of what is measured on it (the moments are quasi-convex)."""
+    match event:
+        case DiscreteGaussian(sigma=sigma, sensitivity=sensitivity):
+            # A product, since a power raises an error where it overflows.
+            return (sensitivity / sigma) * (sensitivity / sigma) / 2 * (1 + 1e-14)
+        case DiscreteLaplace() | EpsilonDelta(delta=0.0):
+            # Bun and Steinke 2016, proposition 3.3.
+            figure = own_figures(event)
+            return math.inf if figure is None else float(figure[0]) ** 2 / 2 * (1 + 1e-14)
+        case PoissonSampled(event=inner):
+            return sum(times * _rho(part) for part, times in parts_of(inner))
+    return math.inf
+
+
+def _epsilon_of_rho(rho: float, delta: float) -> float:
+    """Canonne, Kamath and Steinke 2020, corollary 13: any order alpha > 1 gives a bound; the best of a grid is taken."""
+    import numpy as np
+
+    if delta >= 1:
+        return 0.0
+    if delta <= 0 or not math.isfinite(rho):
+        return math.inf
+    above = np.geomspace(1e-3, 1e3, 4001) * math.sqrt(math.log(1 / delta) / rho)  # alpha - 1
+    first = rho * (1 + above)
+    second = (np.log1p(above) - math.log(1 / delta)) / above
+    third = np.log(above) - np.log1p(above)
+    # More than the terms can err by.
+    rounding = first + (np.log1p(above) + math.log(1 / delta)) / above + np.abs(np.log(above)) + np.log1p(above)
+    return max(0.0, float((first - second + third + 1e-14 * rounding).min()))

@@ -1,0 +1,130 @@
+"""The rules for guarantees that are counted on the release: k-anonymity, t-closeness, l-diversity, confidence bounds."""
+
+from collections.abc import Iterator, Sequence
+
+from cloakwork.facts import Facts
+from cloakwork.guarantees import ConfidenceBound, Guarantee, KAnonymity, LDiversity, TCloseness
+from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.plan.model import Claim
+from cloakwork.plan.premises import Premises, joined, unit_assumptions
+from cloakwork.quantities import format_duration
+
+
+def k_anonymity(index: int, goal: KAnonymity, premises: Premises) -> Claim | list[str]:
+    """The last step to write each covered column was chosen for the goal, on real cases of the source."""
+    reasons = list(_not_served(index, goal, premises))
+    if reasons:
+        return reasons
+    writer = premises.steps[premises.writer_of(CONTROL_FLOW)]
+    also = [
+        f"{premises.names_of({premises.writer_of(column)})} makes groups of one course of events alike in {column}"
+        for column in goal.over
+        if column != CONTROL_FLOW
+    ]
+    return Claim(
+        guarantee=goal,
+        sentence=goal.sentence(),
+        basis="derived and measured",
+        derivation=(
+            f"{writer.mechanism} is the last step to write the control flow, and moves whole cases of the source log only",
+            *also,
+            "an independent check counts the groups on the released log; a smaller one stops the release",
+        ),
+        assumptions=unit_assumptions(premises.facts) if goal.count == "units" else (),
+    )
+
+
+def confidence_bound(index: int, goal: ConfidenceBound, premises: Premises) -> Claim | list[str]:
+    """The last step to write what is known was chosen for the goal; the sensitive attribute leaves as it came."""
+    known = sorted({CONTROL_FLOW, TIMESTAMPS} & set(goal.over))
+    reasons = list(_not_served(index, goal, premises, known))
+    state = premises.flow.columns.get(goal.attribute) if goal.attribute else None
+    if state is not None and state.writer is not None:
+        by = premises.steps[state.writer].mechanism
+        reasons.append(f"{by} changes {goal.attribute}, and the confidence is measured in its values as they are")
+    if reasons:
+        return reasons
+    writer = premises.steps[premises.writer_of(CONTROL_FLOW)]
+    return Claim(
+        guarantee=goal,
+        sentence=goal.sentence(),
+        basis="derived and measured",
+        derivation=(
+            f"{writer.mechanism} is the last step to write {joined(known)}, and takes events out of cases of the source log only",
+            *_told(goal, premises.facts),
+            "an independent check counts who fits all such knowledge on the released log; a violation stops the release",
+        ),
+        assumptions=(*_known_at_most(goal, premises), *unit_assumptions(premises.facts)),
+    )
+
+
+def _told(goal: ConfidenceBound, facts: Facts) -> Iterator[str]:
+    """What is released of the columns beside the control flow."""
+    if goal.precision is not None:
+        rounded = f"rounded down to {format_duration(goal.precision)} and counted from {facts.epoch:%Y-%m-%d}"
+        yield f"released times are those since the first event of each premises, {rounded}"
+    if goal.attribute is not None:
+        yield f"{goal.attribute} is released as it is"
+
+
+def _known_at_most(goal: ConfidenceBound, premises: Premises) -> Iterator[str]:
+    """What an attacker is taken to know."""
+    events = "one event" if goal.L == 1 else f"{goal.L} events"
+    yield f"nobody knows more than {events} of a premises, and of these no more than {goal.known()}"
+    if others := sorted(premises.released - {CONTROL_FLOW, METADATA} - (set(goal.over) - {goal.attribute})):
+        yield f"nobody knows the {joined(others)} of a case beforehand"
+
+
+def _not_served(index: int, goal: Guarantee, premises: Premises, columns: Sequence[str] | None = None) -> Iterator[str]:
+    """Why the last steps to write what a measured goal covers (or ``columns`` of it) do not make it true of real cases."""
+    for column in goal.over if columns is None else columns:
+        state = premises.flow.columns.get(column)
+        if state is None or state.writer is None or index not in premises.steps[state.writer].goals:
+            by = premises.steps[state.writer].mechanism if state and state.writer is not None else "no step"
+            own = [step.mechanism for step in premises.steps if index in step.goals and column in step.lineage.writes]
+            undone = f", and undoes what {own[0]} does for it: ask for one of the two guarantees" if own else ""
+            yield f"{column} is last written by {by}, which does not bring about {goal.kind}{undone}"
+        elif premises.steps[state.writer].proof != "proved":
+            yield f"{premises.steps[state.writer].mechanism} is only published, not proved"
+        elif state.measured:
+            by, counted = premises.steps[state.writer].mechanism, "k" if goal.kind == "k-anonymity" else goal.kind
+            yield f"{by} runs after a noisy release: {counted} would count released rows, not the cases of the source log"
+
+
+def values_in_classes(index: int, goal: TCloseness | LDiversity, premises: Premises) -> Claim | list[str]:
+    """The last step to write the attribute was chosen for the goal, and the classes are no others afterwards."""
+    reasons = list(_not_served(index, goal, premises))
+    if reasons:
+        return reasons
+    writer = premises.writer_of(goal.attribute)
+    courses = premises.flow.columns[CONTROL_FLOW].writer
+    if courses is not None and courses > writer:
+        return [
+            f"{premises.steps[courses].mechanism} changes which cases form a class after {premises.steps[writer].mechanism}"
+        ]
+    by, promised = premises.steps[writer].mechanism, isinstance(goal, TCloseness) and goal.distance == "stochastic"
+    what = "cycle times" if goal.attribute == TIMESTAMPS else f"'{goal.attribute}'"
+    checked = (
+        f"it follows from the noise with which {by} replaces each value, and cannot be seen on one release"
+        if promised
+        else "an independent check measures every class on the released log; one that fails stops the release"
+    )
+    return Claim(
+        guarantee=goal,
+        sentence=goal.sentence(),
+        basis="derived" if promised else "derived and measured",
+        derivation=(
+            f"{by} is the last step to write {what}, and no step changes the control flow after it",
+            checked,
+        ),
+        assumptions=tuple(_of_classes(goal, premises)),
+    )
+
+
+def _of_classes(goal: TCloseness | LDiversity, premises: Premises) -> Iterator[str]:
+    """What a claim about classes rests on."""
+    yield "whoever reads the release knows which course of events somebody took, and none of the values"
+    if goal.attribute == TIMESTAMPS:
+        yield f"every case starts at {premises.facts.epoch:%Y-%m-%d}, so when cases took place is not released"
+    elif isinstance(goal, TCloseness) and goal.distance == "stochastic":
+        yield f"the values that '{goal.attribute}' may have are declared, not taken from the log"
