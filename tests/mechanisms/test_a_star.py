@@ -17,7 +17,7 @@ from cloakwork.mechanisms.kanon.problem import Problem, Scope, cost, read_proble
 from cloakwork.noise import secret
 from contracts.sample_logs import courses_of, log_of
 from mechanisms.test_best_first import real_summary
-from properties.exhaustive import least_distance
+from properties.oracle import least_cost
 
 A_STAR = AStar()
 
@@ -53,7 +53,7 @@ def test_the_papers_heuristic_is_not_admissible() -> None:
     texts, cases, k = ("a", "abc", "xbc"), (1, 7, 3), 10
     nearest = [min(Levenshtein.distance(one, other) for other in texts if other != one) for one in texts]
     heuristic = sum(edits * min(n, abs(n - k)) / 2 for edits, n in zip(nearest, cases, strict=True))
-    assert 4 == heuristic > 3 == least_distance(texts, cases, cases, k, "prefixes")
+    assert 4 == heuristic > 3 == least_cost(texts, cases, cases, k, "prefixes")
     assert released(["a"] + ["abc"] * 7 + ["xbc"] * 3, k=10, scope="prefixes") == Counter(a=1, abc=10)
 
 
@@ -132,7 +132,7 @@ def test_a_case_may_leave_the_class_that_its_variant_is() -> None:
     texts, cases = ("aa", "ab", "bb", "bc"), (3, 1, 2, 1)
     problem = Problem.of(texts, cases, 3, "variants")
     solution, _ = A_STAR.solve(AStarParams(k=3), problem)
-    assert cost(problem, solution.assignment) == least_distance(texts, cases, cases, 3, "variants")
+    assert cost(problem, solution.assignment) == least_cost(texts, cases, cases, 3, "variants")
 
 
 def test_options_are_limits_of_time_and_memory() -> None:

@@ -6,19 +6,28 @@ from functools import cache
 from operator import add
 
 from cloakwork.mechanisms.kanon.problem import Scope
+from cloakwork.mechanisms.kanon.sequences import Metric
 
 
 def least_cost(
-    texts: Sequence[str], cases: Sequence[int], mass: Sequence[int], k: int, scope: Scope, *, parts: bool = False
+    texts: Sequence[str],
+    cases: Sequence[int],
+    mass: Sequence[int],
+    k: int,
+    scope: Scope,
+    *,
+    parts: bool = False,
+    metric: Metric = "levenshtein",
 ) -> int | None:
     """The least number of single edits after which every class holds mass ``k``; None when no answer exists.
 
     ``texts``: distinct; ``cases``, ``mass``: one of each. ``parts``: identical cases may go to different variants;
-    ``mass`` is then ``cases``. Every answer is tried that is not dearer already than one found before.
+    ``mass`` is then ``cases``. ``metric``: what an edit is. Every answer is tried that is not dearer already than one found
+    before.
     """
     best: int | None = None
     ways = [
-        sorted((_price(texts, row, way), way) for way in (_ways if parts else _whole)(len(texts), count))
+        sorted((_price(texts, row, way, metric), way) for way in (_ways if parts else _whole)(len(texts), count))
         for row, count in enumerate(cases)
     ]
 
@@ -39,14 +48,15 @@ def least_cost(
     return best
 
 
-def edit_distance(one: str, other: str) -> int:
-    """Insertions, deletions and substitutions, by their recurrence."""
+def edit_distance(one: str, other: str, metric: Metric = "levenshtein") -> int:
+    """Insertions, deletions and substitutions (which count two where the metric is ``indel``), by their recurrence."""
+    substitution = 1 if metric == "levenshtein" else 2
 
     @cache
     def of(left: int, right: int) -> int:
         if not left or not right:
             return left + right
-        same = of(left - 1, right - 1) + (one[left - 1] != other[right - 1])
+        same = of(left - 1, right - 1) + substitution * (one[left - 1] != other[right - 1])
         return min(same, of(left - 1, right) + 1, of(left, right - 1) + 1)
 
     return of(len(one), len(other))
@@ -61,8 +71,8 @@ def _classes(texts: Sequence[str], present: frozenset[int], held: Sequence[int],
     return sizes
 
 
-def _price(texts: Sequence[str], row: int, way: tuple[int, ...]) -> int:
-    return sum(moved * edit_distance(texts[row], texts[target]) for target, moved in enumerate(way) if moved)
+def _price(texts: Sequence[str], row: int, way: tuple[int, ...], metric: Metric) -> int:
+    return sum(moved * edit_distance(texts[row], texts[target], metric) for target, moved in enumerate(way) if moved)
 
 
 def _whole(targets: int, count: int) -> Iterator[tuple[int, ...]]:

@@ -19,7 +19,7 @@ from cloakwork.mechanisms.kanon.whole import Ground, homes, improved, settled
 from cloakwork.noise import secret
 from conftest import runs
 from contracts.sample_logs import courses_of, log_of
-from properties.exhaustive import least_distance
+from properties.oracle import least_cost
 
 SCOPES = pytest.mark.parametrize("scope", ["variants", "prefixes"])
 
@@ -37,11 +37,9 @@ def problems(draw: st.DrawFn, scope: Scope, most: int = 5) -> Problem:
     return Problem(texts, cases, mass, k, scope, EditDistances(texts, metric))
 
 
-def optimum(problem: Problem) -> int:
-    metric = problem.distances._metric
-    return least_distance(
-        problem.texts, problem.cases.tolist(), problem.mass.tolist(), problem.k, problem.scope, metric
-    )
+def optimum(problem: Problem) -> int | None:
+    cases, mass, metric = problem.cases.tolist(), problem.mass.tolist(), problem.distances._metric
+    return least_cost(problem.texts, cases, mass, problem.k, problem.scope, metric=metric)
 
 
 @SCOPES
