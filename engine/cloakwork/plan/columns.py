@@ -61,9 +61,6 @@ def _exposures(draft: Draft, covered: frozenset[str]) -> tuple[tuple[Exposure, .
             )
         else:
             exposed.append(Exposure(column=column, reason=reason))
-    if not any(isinstance(goal, DifferentialPrivacy) and goal.neighbours == "unbounded" for goal in draft.goals):
-        what = "how many cases there are, and which values are missing, show as in the source after bounding"
-        exposed.append(Exposure(column=METADATA, reason=f"released with the log: {what}"))
     return tuple(exposed), causes
 
 
@@ -111,6 +108,19 @@ def expose_unproven(draft: Draft) -> Draft:
         for item in draft.attributes
     )
     return replace(draft, attributes=attributes, exposed=(*exposed, *draft.exposed))
+
+
+def expose_metadata(draft: Draft) -> Draft:
+    """Say what the form of the release shows, unless a claim about whole cases covers it."""
+    covered = any(isinstance(goal, DifferentialPrivacy) and goal.neighbours == "unbounded" for goal in draft.goals)
+    if covered or METADATA in {item.column for item in draft.exposed}:
+        return draft
+    what = "how many cases there are, and which values are missing, show as in the source after bounding"
+    changing = dict.fromkeys(step.mechanism for step in draft.steps if METADATA in step.lineage.writes)
+    but = f", but for what {' and '.join(changing)} change{'s' * (len(changing) == 1)}" if changing else ""
+    return replace(
+        draft, exposed=(*draft.exposed, Exposure(column=METADATA, reason=f"released with the log: {what}{but}"))
+    )
 
 
 def generalise_quasi_identifiers(draft: Draft) -> Draft:

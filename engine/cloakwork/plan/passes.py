@@ -8,7 +8,13 @@ from cloakwork.mechanisms.bound import BoundParams
 from cloakwork.plan.budget import charge_budget, check_deltas, check_profile, left_by
 from cloakwork.plan.caveats import warn
 from cloakwork.plan.choose import choose, step_of
-from cloakwork.plan.columns import classify_columns, expose_unproven, generalise_quasi_identifiers, treat_attributes
+from cloakwork.plan.columns import (
+    classify_columns,
+    expose_metadata,
+    expose_unproven,
+    generalise_quasi_identifiers,
+    treat_attributes,
+)
 from cloakwork.plan.draft import Draft, Pass
 from cloakwork.plan.model import Step
 
@@ -67,6 +73,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     generalise_quasi_identifiers,
     treat_attributes,
     order_steps,
+    expose_metadata,
     charge_budget,
     check_deltas,
     warn,
