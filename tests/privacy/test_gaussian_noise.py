@@ -171,7 +171,7 @@ def test_what_is_drawn_is_at_least_what_was_asked(sigma):
 
 @pytest.mark.parametrize("source", [secret(), reproducible(2)], ids=["secret", "reproducible"])
 def test_sums_saturate(source):
-    """At the ends of int64 a count stays, rather than wrapping round."""
+    """At the ends of int64 a count stays, rather than wrapping round; noise of 5 never moves it by 2**62."""
     ends = np.array([2**63 - 1, -(2**63)] * 50, dtype=np.int64)
     noisy = source.gaussian_counts(ends, 5.0)
     assert (noisy[::2] > 2**62).all()
