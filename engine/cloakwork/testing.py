@@ -76,14 +76,14 @@ class Prepared:
         bounded = _run(catalogue()["bound"], self.bounds, log, source)
         return fresh(_run(self.mechanism, self.params, bounded, source), source)
 
-    def runner(self, log: EventLog) -> Callable[[], EventLog]:
+    def runner(self, log: EventLog, noise: Noise | None = None) -> Callable[[], EventLog]:
         """What runs the mechanism on ``log`` once, with fresh noise; ids and order are left as the mechanism made them.
 
         Without a unit's attribute nothing before the mechanism's own noise is random, so it is done once.
         """
         if self.bounds.attribute is not None:
-            return lambda: self.run(log)
-        engine, source = Embedded(), secret()
+            return lambda: self.run(log, noise)
+        engine, source = Embedded(), noise or secret()
         bounded = _run(catalogue()["bound"], self.bounds, log, source)
         summary = engine.summarise(bounded, self.mechanism.summarise(self.params))
 

@@ -1,4 +1,7 @@
-"""A statistical audit of what variants/adaptive adds to its two mechanisms: the noisy layers; and twins that must fail."""
+"""A statistical audit of what variants/adaptive adds to its two mechanisms: the noisy layers; and twins that must fail.
+
+Draws are seeded: what is found is found in every run.
+"""
 
 from collections.abc import Callable
 
@@ -8,7 +11,7 @@ from numpy.typing import NDArray
 
 from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon
 from cloakwork.mechanisms.variants.adaptive import layers
-from cloakwork.noise import secret
+from cloakwork.noise import reproducible
 
 RUNS = 40_000
 EPSILON, TAU = 1.0, 20
@@ -31,10 +34,10 @@ def frequent_cases(counts: NDArray[np.int64], tau: int) -> NDArray[np.int64]:
 def audit(look: Look, pair: tuple[int, int], scale: float) -> AuditResult:
     """All layers in the one figure that tells the two logs best apart: each along what the case changes."""
     before, after = (look(np.array([*OTHERS, count] if count else OTHERS, np.int64), TAU) for count in pair)
-    along = np.sign(before - after)
+    along, noise = np.sign(before - after), reproducible(1)
 
     def outcomes(seen: NDArray[np.int64]) -> Callable[[int], NDArray[np.int64]]:
-        return lambda runs: secret().laplace_counts(np.tile(seen, runs), scale).reshape(runs, 3) @ along
+        return lambda runs: noise.laplace_counts(np.tile(seen, runs), scale).reshape(runs, 3) @ along
 
     middle = int(after @ along) + 1
     events = [HalfLine(middle, upper=True), HalfLine(middle - 1, upper=False)]

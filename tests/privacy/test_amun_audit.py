@@ -1,7 +1,7 @@
 """Statistical audits of variants/amun over a declared domain, and of broken twins that must fail.
 
 Counts are noised independently, so a domain of many equal variants is as many runs at once. Without a domain it is
-variants/threshold, whose audits stand beside this one.
+variants/threshold, whose audits stand beside this one. Draws are seeded: what is found is found in every run.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Mechanism, Offer
 from cloakwork.mechanisms.variants.amun import AmunParams, VariantAmun
 from cloakwork.mechanisms.variants.amun_published import VariantAmunPublished
-from cloakwork.noise import secret
+from cloakwork.noise import Noise, reproducible
 
 RUNS, EPSILON = 16_000, 1.0
 DOMAIN = [[str(run)] for run in range(RUNS)]
@@ -29,18 +29,19 @@ def params_of(max_cases: int = 1) -> AmunParams:
     return answer.params
 
 
-def outcomes(count: int, params: AmunParams) -> NDArray[np.int64]:
+def outcomes(count: int, params: AmunParams, noise: Noise) -> NDArray[np.int64]:
     """The released count of each variant of the domain, all of which have ``count`` cases; 0 where it is not released."""
     summary = pl.DataFrame({"variant": DOMAIN, "cases": np.full(RUNS, count)}).filter(pl.col("cases") > 0)
     summary = summary.cast({"variant": pl.List(pl.String), "cases": pl.Int64})
-    kept = AMUN.decide(params, summary, secret()).table["cases"].to_numpy()
+    kept = AMUN.decide(params, summary, noise).table["cases"].to_numpy()
     return np.concatenate([kept, np.zeros(RUNS - len(kept), np.int64)])
 
 
 def audit(counts: tuple[int, int], params: AmunParams) -> AuditResult:
     """Neighbours that differ in the cases of one variant."""
     events = [HalfLine(max(counts), upper=True), HalfLine(min(counts), upper=False), HalfLine(1, upper=True)]
-    a, b = (lambda _, count=count: outcomes(count, params) for count in counts)
+    noise = reproducible(1)
+    a, b = (lambda _, count=count: outcomes(count, params, noise) for count in counts)
     return empirical_epsilon(a, b, runs=RUNS, claim=EPSILON, events=events)
 
 
@@ -62,9 +63,10 @@ def test_half_the_noise_and_units_counted_as_one_are_found() -> None:
 
 def test_absent_variants_without_noise_are_found() -> None:
     """The twin that releases only variants that occur: one case more or less decides whether a variant can appear."""
+    noise = reproducible(1)
 
     def only_present(count: int) -> NDArray[np.int64]:
-        return outcomes(count, params_of()) if count else np.zeros(RUNS, np.int64)
+        return outcomes(count, params_of(), noise) if count else np.zeros(RUNS, np.int64)
 
     events = [HalfLine(1, upper=True)]
     found = empirical_epsilon(
@@ -78,10 +80,11 @@ def test_the_published_form_fails_its_own_claim() -> None:
     published: Mechanism[object] = VariantAmunPublished()
     answer = published.offer(GOAL, Facts(), {})
     assert isinstance(answer, Offer)
+    noise = reproducible(1)
 
     def released(variants: list[list[str]], cases: list[int], runs: int) -> NDArray[np.int64]:
         summary = pl.DataFrame({"variant": variants, "cases": cases})
-        tables = (published.decide(answer.params, summary, secret()).table for _ in range(runs))
+        tables = (published.decide(answer.params, summary, noise).table for _ in range(runs))
         return np.array([table.height for table in tables])
 
     found = empirical_epsilon(

@@ -1,4 +1,7 @@
-"""``cloakwork audit dp``: what keeps its claim passes, what does not is found, and every error is one line."""
+"""``cloakwork audit dp``: what keeps its claim passes, what does not is found, and every error is one line.
+
+Draws are seeded: what is found is found in every run.
+"""
 
 import json
 import math
@@ -10,6 +13,7 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner
 
+from cloakwork import testing
 from cloakwork.audit.dp_audit import AuditResult
 from cloakwork.audit.pairs import PairAudit
 from cloakwork.audit.plot import audit_svg
@@ -19,6 +23,7 @@ from cloakwork.mechanisms import registry
 from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.mechanisms.variants.threshold import VariantThreshold
+from cloakwork.noise import reproducible
 from cloakwork.testing import audit_mechanism
 
 
@@ -68,6 +73,12 @@ def _twins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     registry.catalogue.cache_clear()
     yield
     registry.catalogue.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def _seeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    noise = reproducible(1)
+    monkeypatch.setattr(testing, "secret", lambda: noise)
 
 
 @pytest.mark.parametrize(("name", "bound"), [("variants/threshold", 0.0), ("timestamps/laplace", 0.6)])

@@ -98,20 +98,20 @@ def xes_of(patients: list[str]) -> str:
 
 
 def test_one_units_type_does_not_merge_the_others(tmp_path: Path, ledger: str) -> None:
-    """Ids beyond what a float can tell apart stay apart when one case states a fraction."""
+    """Ids beyond what a float can tell apart stay apart when one case states a fraction: taken for one person, they would
+    leave one case. Noise of a case or two takes 50 of 200 away in one run of e**200 at most."""
     ids = [f'<int key="patient" value="{2**60 + i}"/>' for i in range(200)]
-    alone = released_cases(tmp_path, "a.xes", xes_of(ids), ledger).cases.height
-    mixed = released_cases(tmp_path, "b.xes", xes_of([*ids, '<float key="patient" value="1.5"/>']), ledger).cases.height
-    assert abs(alone - mixed) < 20
+    for name, extra in (("a.xes", []), ("b.xes", ['<float key="patient" value="1.5"/>'])):
+        assert released_cases(tmp_path, name, xes_of([*ids, *extra]), ledger).cases.height > 150
 
 
 def test_one_cases_label_does_not_respell_the_others(tmp_path: Path, ledger: str) -> None:
-    """Activities are texts, whatever they look like."""
+    """Activities are texts, whatever they look like; the one case may show, with probability at most delta."""
     rows = [f"{i},{i},7" for i in range(200)]
     head = "case:concept:name,case:patient,code,time:timestamp,concept:name\n"
     for name, extra in (("a.csv", []), ("b.csv", ["x,x,7.5"])):
         text = head + "".join(f"{row},2024-01-01T00:00:00Z,z\n" for row in [*rows, *extra])
-        assert {"7"} == set(released_cases(tmp_path, name, text, ledger).events["concept:name"])
+        assert {"7"} == set(released_cases(tmp_path, name, text, ledger).events["concept:name"]) - {"7.5"}
 
 
 def test_a_second_measurement_of_times_is_refused() -> None:

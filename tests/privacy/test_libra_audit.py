@@ -1,6 +1,7 @@
 """Statistical audits of variants/libra on its worst neighbours, and of broken twins that must fail.
 
 A variant selected in both logs (a unit more or less in each sample), and one that a single unit follows.
+Draws are seeded: what is found is found in every run.
 """
 
 import numpy as np
@@ -13,7 +14,7 @@ from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.variants.libra import LibraParams, VariantLibra
-from cloakwork.noise import secret
+from cloakwork.noise import Noise, reproducible
 
 LIBRA = VariantLibra()
 RUNS, OTHERS = 8_000, 120
@@ -31,7 +32,7 @@ def params_of(max_cases: int = 1, rate: float = 0.5) -> LibraParams:
     return answer.params
 
 
-def estimates(own: int, params: LibraParams, runs: int, others: int = OTHERS) -> NDArray[np.int64]:
+def estimates(own: int, params: LibraParams, runs: int, others: int, noise: Noise) -> NDArray[np.int64]:
     """Released counts of ``runs`` variants, each with ``own`` cases of one person and ``others`` units of one case.
 
     0 where it is not released. No unit follows two of the variants, so they are as many independent runs.
@@ -40,15 +41,16 @@ def estimates(own: int, params: LibraParams, runs: int, others: int = OTHERS) ->
     person = pl.DataFrame({"variant": variant, "unit": [f"person {run}" for run in range(runs)], "cases": [own] * runs})
     rest = pl.DataFrame({"variant": variant, "unit": [None] * runs, "cases": [others] * runs}, schema=person.schema)
     summary = pl.concat([person, rest]).filter(pl.col("cases") > 0)
-    kept = LIBRA.decide(params, summary, secret()).table["cases"].to_numpy()
+    kept = LIBRA.decide(params, summary, noise).table["cases"].to_numpy()
     return np.concatenate([kept, np.zeros(runs - len(kept), np.int64)])
 
 
 def audit(own: int, params: LibraParams, others: int = OTHERS, runs: int = RUNS) -> AuditResult:
     """Neighbours: the person present or absent."""
-    run_with, run_without = (lambda size, cases=cases: estimates(cases, params, size, others) for cases in (own, 0))
+    noise = reproducible(1)
+    here, there = (lambda size, cases=cases: estimates(cases, params, size, others, noise) for cases in (own, 0))
     return empirical_epsilon(
-        run_with, run_without, runs=runs, delta=DELTA, claim=params.epsilon, events=half_lines if others else FIXED
+        here, there, runs=runs, delta=DELTA, claim=params.epsilon, events=half_lines if others else FIXED
     )
 
 

@@ -6,6 +6,7 @@ one case adds to it, divided by the noise's variance: Neyman and Pearson's ratio
 
 A run of the whole mechanism takes some hundredths of a second, so some hundreds of them find gross faults only: noise of a
 twelfth, not of half. What half the noise does is seen on the tables themselves (``test_markov_tables_audit.py``).
+Draws are seeded: what is found is found in every run.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,7 +25,7 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.variants import chain, markov, transitions
 from cloakwork.mechanisms.variants.markov import MarkovParams, VariantMarkov
-from cloakwork.noise import Noise, secret
+from cloakwork.noise import Noise, reproducible
 
 RUNS = 160
 EPSILON, DELTA = 1.0, 1e-2
@@ -41,8 +42,8 @@ Twin = Callable[[MarkovParams], MarkovParams]
 class Spy:
     """A door of noise that keeps what passes it: noisy counts, and noise by table."""
 
-    def __init__(self) -> None:
-        self.door: Noise = secret()
+    def __init__(self, door: Noise) -> None:
+        self.door = door
         self.counts: list[NDArray[np.int64]] = []
 
     def gaussian_counts(self, counts: NDArray[np.int64], sigma: float) -> NDArray[np.int64]:
@@ -71,7 +72,9 @@ def summary(cases: list[tuple[str, ...]]) -> pl.DataFrame:
     """A variant histogram."""
     schema = pl.Schema([("variant", pl.List(pl.String())), ("cases", pl.Int64())])
     return (
-        pl.DataFrame({"variant": [list(case) for case in cases], "cases": 1}, schema=schema).group_by("variant").sum()
+        pl.DataFrame({"variant": [list(case) for case in cases], "cases": 1}, schema=schema)
+        .group_by("variant", maintain_order=True)
+        .sum()
     )
 
 
@@ -108,12 +111,14 @@ def statistic(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Callabl
             found.append(dict(zip(contexts, table, strict=True)))
         return found
 
+    door = reproducible(1)
+
     def runs_of(given: MarkovParams, log: pl.DataFrame) -> Callable[[int], NDArray[np.float64]]:
         adds, usual = rows([CASE]), rows(others())
 
         def once() -> float:
             tables.clear()
-            spy = Spy()
+            spy = Spy(door)
             VariantMarkov().decide(given, log, spy)
             total = transitions.WHOLE * float(spy.counts[1][0] - len(others()) * transitions.WHOLE)
             total /= given.sigmas[1] ** 2
@@ -180,12 +185,12 @@ def test_a_person_of_twelve_cases_needs_the_declared_bound(
     assert not audit(statistic, params(), 12).passed
 
 
-def released(given: MarkovParams, cases: int) -> Callable[[int], NDArray[np.int64]]:
+def released(given: MarkovParams, cases: int, noise: Noise) -> Callable[[int], NDArray[np.int64]]:
     """Whether a variant of ``cases`` cases, otherwise alone in the log, comes out among the frequent: 1 or 0."""
     one = summary([("d", "a")] * cases)
 
     def once() -> int:
-        frequent = VariantMarkov().decide(given, one, secret()).internal.get("frequent variants", 0)
+        frequent = VariantMarkov().decide(given, one, noise).internal.get("frequent variants", 0)
         assert isinstance(frequent, int)
         return frequent
 
@@ -201,11 +206,9 @@ def no_threshold(given: MarkovParams) -> MarkovParams:
 def test_a_variant_of_one_case_is_covered_by_delta(twin: Twin, passes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """In one log alone: it passes the threshold with probability at most delta, and without a threshold often."""
     monkeypatch.setattr(chain, "_ROUNDS", 3)
-    given = params(twin)
-    events = [HalfLine(1, upper=True)]
-    result = empirical_epsilon(
-        released(given, 1), released(given, 0), runs=200, delta=DELTA, claim=EPSILON, events=events
-    )
+    given, noise, events = params(twin), reproducible(1), [HalfLine(1, upper=True)]
+    present, absent = (released(given, cases, noise) for cases in (1, 0))
+    result = empirical_epsilon(present, absent, runs=200, delta=DELTA, claim=EPSILON, events=events)
     assert result.passed is passes, result
 
 

@@ -3,6 +3,7 @@
 What one case adds to a table is seen best where all of it falls on one cell: a case that takes one step over and over. Each
 table has a claim of its own, the share of the budget that its noise is charged for; a Gaussian's noise of half shows best
 at a large delta, where epsilon is close to 0 (a few thousand runs a side; at the delta of a release it needs millions).
+Draws are seeded: what is found is found in every run.
 """
 
 import math
@@ -20,7 +21,7 @@ from cloakwork.facts import Facts
 from cloakwork.mechanisms.variants import markov, transitions
 from cloakwork.mechanisms.variants.markov import MarkovParams, VariantMarkov, calibrated
 from cloakwork.mechanisms.variants.transitions import MOST_CELLS, WHOLE, Cells, Courses, vector_noise
-from cloakwork.noise import secret
+from cloakwork.noise import Noise, reproducible
 
 RUNS = 10_000
 EPSILON, DELTA = 4.0, 1e-2
@@ -51,19 +52,19 @@ def raw(table: int, cases: int) -> float:
     return float(markov._following(courses, table - 1, [(1,) * (table - 1)])[0, 0])
 
 
-def noised(table: int, value: float, sigma: float, runs: int) -> NDArray[np.float64]:
+def noised(table: int, value: float, sigma: float, runs: int, noise: Noise) -> NDArray[np.float64]:
     """The cell as the mechanism noises it, in ``runs`` runs."""
     if table < 2:
-        return secret().gaussian_counts(np.full(runs, int(value)), sigma).astype(np.float64)
-    return markov._noised(np.full((runs, 1), value), sigma, secret())[:, 0]
+        return noise.gaussian_counts(np.full(runs, int(value)), sigma).astype(np.float64)
+    return markov._noised(np.full((runs, 1), value), sigma, noise)[:, 0]
 
 
-def outcomes(tables: tuple[int, ...], cases: int, sigmas: Sigmas) -> Callable[[int], NDArray[np.float64]]:
+def outcomes(tables: tuple[int, ...], cases: int, sigmas: Sigmas, noise: Noise) -> Callable[[int], NDArray[np.float64]]:
     """All that these tables say for one case more, in cases: Neyman and Pearson's ratio for the noise that is drawn."""
     weights = np.array([sigmas[table] ** -2 for table in tables])
 
     def run(runs: int) -> NDArray[np.float64]:
-        cells = np.array([noised(table, raw(table, cases), sigmas[table], runs) for table in tables])
+        cells = np.array([noised(table, raw(table, cases), sigmas[table], runs, noise) for table in tables])
         return np.asarray(weights @ cells / weights.sum() / WHOLE)
 
     return run
@@ -73,7 +74,8 @@ def audit(tables: tuple[int, ...], sigmas: Sigmas, claim: float, delta: float, m
     """Sixty cases of the long course, and ``more`` cases of one unit beside them."""
     bounds = [60 + more * share for share in (0.15, 0.5, 0.85)]
     events = [HalfLine(bound, upper) for bound in bounds for upper in (True, False)]
-    here, there = outcomes(tables, 60 + more, sigmas), outcomes(tables, 60, sigmas)
+    noise = reproducible(1)
+    here, there = (outcomes(tables, cases, sigmas, noise) for cases in (60 + more, 60))
     return empirical_epsilon(here, there, runs=RUNS, claim=claim, delta=delta, events=events)
 
 
@@ -143,7 +145,8 @@ def test_steps_that_count_in_full_are_found(monkeypatch: pytest.MonkeyPatch) -> 
     delta = 0.3 * WHOLE / honest[2]
     claim = cost(vector_noise(honest[2], WHOLE, MOST_CELLS), delta).epsilon
     events = [HalfLine(121, upper=True), HalfLine(121, upper=False)]
-    here, there = (outcomes((2,), cases, honest) for cases in (61, 60))
+    noise = reproducible(1)
+    here, there = (outcomes((2,), cases, honest, noise) for cases in (61, 60))
     assert not empirical_epsilon(here, there, runs=RUNS, claim=claim, delta=delta, events=events).passed
 
 
@@ -151,12 +154,12 @@ SELECTING = calibrated(Cost(epsilon=EPSILON, delta=DELTA), 1, markov.SHARES, Fal
 """How activities are found where none are declared."""
 
 
-def found(cases: int, selection: markov.Selection) -> Callable[[int], NDArray[np.float64]]:
+def found(cases: int, selection: markov.Selection, noise: Noise) -> Callable[[int], NDArray[np.float64]]:
     """Whether an activity that ``cases`` cases hold, each alone, is selected: 1 or 0; each activity is a run of its own."""
 
     def run(runs: int) -> NDArray[np.float64]:
         names = [(str(number),) for number in range(runs)] if cases else []
-        chosen = set(markov._selected(names, np.full(len(names), cases), selection, secret()))
+        chosen = set(markov._selected(names, np.full(len(names), cases), selection, noise))
         return np.array([str(number) in chosen for number in range(runs)], np.float64)
 
     return run
@@ -165,9 +168,9 @@ def found(cases: int, selection: markov.Selection) -> Callable[[int], NDArray[np
 def audit_selection(before: int, after: int, drawn: markov.Selection, delta: float, claim: float) -> AuditResult:
     """One case more that holds the activity."""
     events = [HalfLine(1, upper=True), HalfLine(0, upper=False)]
-    return empirical_epsilon(
-        found(after, drawn), found(before, drawn), runs=RUNS, claim=claim, delta=delta, events=events
-    )
+    noise = reproducible(1)
+    here, there = (found(cases, drawn, noise) for cases in (after, before))
+    return empirical_epsilon(here, there, runs=RUNS, claim=claim, delta=delta, events=events)
 
 
 def test_a_common_activity_keeps_its_share_and_half_the_noise_is_found() -> None:

@@ -1,4 +1,7 @@
-"""What is charged is what was drawn: each mechanism's event names the scale that reaches the door of noise."""
+"""What is charged is what was drawn: each mechanism's event names the scale that reaches the door of noise.
+
+Draws are seeded, since later noise may be asked for only where earlier noise says so.
+"""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -14,7 +17,7 @@ from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import MapCases, Offer
 from cloakwork.mechanisms.registry import catalogue
-from cloakwork.noise import Noise, drawn_rate, drawn_scale, drawn_sigma, secret
+from cloakwork.noise import drawn_rate, drawn_scale, drawn_sigma, reproducible
 from cloakwork.privacy_event import (
     Composed,
     DiscreteGaussian,
@@ -35,7 +38,7 @@ class Recorder:
     def __init__(self) -> None:
         self.scales: set[float] = set()
         self.rates: list[float] = []
-        self.door: Noise = secret()
+        self.door = reproducible(1)
 
     def laplace_counts(self, counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         self.scales.add(drawn_scale(scale))

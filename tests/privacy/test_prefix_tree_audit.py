@@ -2,6 +2,7 @@
 
 What is looked at are the noisy counts that ``grow`` gives: everything that is released is made of them alone. A claim is
 audited at the delta of the release, and at a large one, where it is charged next to no epsilon and small faults show best.
+Draws are seeded: what is found is found in every run.
 """
 
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.variants.prefix_tree import PrefixTree, TreeParams
 from cloakwork.mechanisms.variants.tree import Courses, Growth, grow, scaled, stages
-from cloakwork.noise import secret
+from cloakwork.noise import Noise, reproducible
 
 EPSILON, DELTA = 1.0, 1e-3
 LENGTH = 9
@@ -56,13 +57,13 @@ def many(course: tuple[str, ...], cases: int, runs: int) -> tuple[Courses, int]:
     return Courses.of(histogram(rows), labels), len(labels)
 
 
-def sums(cases: int, given: TreeParams) -> Callable[[int], NDArray[np.float64]]:
+def sums(cases: int, given: TreeParams, noise: Noise) -> Callable[[int], NDArray[np.float64]]:
     """Runs on ``cases`` cases of full length; the outcome is the sum of the noisy counts along it, over their scales."""
 
     def run(runs: int) -> NDArray[np.float64]:
         courses, letters = many(LONGEST, cases, runs)
         growth = Growth(given.shape, given.noise, letters, prefixes=runs, every=False)
-        levels = grow(courses, growth, lambda found: np.full(len(found.noisy), True), secret())
+        levels = grow(courses, growth, lambda found: np.full(len(found.noisy), True), noise)
         scales = list(growth.scales())
         along = [level.noisy / scale for level, scale in zip(levels[:-1], scales, strict=False)]
         return np.asarray(sum(along) + levels[-1].leaf_noisy / scales[-1])
@@ -75,13 +76,15 @@ WIDE = 0.1
 
 def audit(given: TreeParams, runs: int = 60_000) -> AuditResult:
     """A case of full length more: every level moves."""
-    more, less = (sums(60 + extra, given) for extra in (1, 0))
+    noise = reproducible(1)
+    more, less = (sums(60 + extra, given, noise) for extra in (1, 0))
     return empirical_epsilon(more, less, runs=runs, delta=given.delta, claim=EPSILON, events=half_lines)
 
 
 def audit_wide(given: TreeParams, claimed: TreeParams, cases: int = 1, runs: int = 15_000) -> AuditResult:
     """The same, or some cases of one unit more, against what the tree ``claimed`` is charged for at a large delta."""
-    here, there = sums(60 + cases, given), sums(60, given)
+    noise = reproducible(1)
+    here, there = (sums(60 + extra, given, noise) for extra in (cases, 0))
     middle = (60 + cases / 2) * sum(stage.levels / stage.scale for stage in given.shape)
     events = [HalfLine(middle, upper=True), HalfLine(middle, upper=False)]
     claim = cost(TREE.event(claimed, facts()), WIDE).epsilon
@@ -134,14 +137,14 @@ def test_a_unit_of_three_cases_is_covered_where_it_is_assumed() -> None:
     assert not audit_wide(params(facts()), params(facts()), cases=3).passed
 
 
-def alone(given: TreeParams, cases: int) -> Callable[[int], NDArray[np.int64]]:
+def alone(given: TreeParams, cases: int, noise: Noise) -> Callable[[int], NDArray[np.int64]]:
     """Runs on a log of ``cases`` cases of full length and nothing else; the outcome is how much of its path is kept."""
 
     def run(runs: int) -> NDArray[np.int64]:
         courses, letters = many(LONGEST, cases, runs)
         growth = Growth(given.shape, given.noise, letters, prefixes=runs, every=False)
         thresholds = np.repeat(given.thresholds, [stage.levels for stage in given.shape])
-        levels = grow(courses, growth, lambda found: found.noisy >= thresholds[found.depth], secret())
+        levels = grow(courses, growth, lambda found: found.noisy >= thresholds[found.depth], noise)
         owner = levels[0].symbol
         kept = np.bincount(owner, minlength=runs)
         for level in levels[1:]:
@@ -155,7 +158,8 @@ def alone(given: TreeParams, cases: int) -> Callable[[int], NDArray[np.int64]]:
 def hidden(given: TreeParams, cases: int) -> AuditResult:
     """A unit whose course nobody else takes, present or not."""
     events = [HalfLine(1, upper=True), HalfLine(0, upper=False)]
-    present, absent = (alone(given, count) for count in (cases, 0))
+    noise = reproducible(1)
+    present, absent = (alone(given, count, noise) for count in (cases, 0))
     return empirical_epsilon(present, absent, runs=5_000, delta=given.delta, claim=EPSILON, events=events)
 
 
@@ -176,10 +180,10 @@ def test_counting_only_what_occurs_without_the_threshold_for_it_is_found() -> No
 
 def test_a_log_of_one_case_or_none_over_declared_activities() -> None:
     """The whole mechanism, a case alone more or less: its own course comes out of either log."""
-    given = params(facts(), delta=0.02, threshold=1)
+    given, noise = params(facts(), delta=0.02, threshold=1), reproducible(1)
 
     def released(rows: dict[tuple[str, ...], int]) -> Callable[[int], list[int]]:
         summary = histogram(rows)
-        return lambda runs: [len(TREE.decide(given, summary, secret()).table) for _ in range(runs)]
+        return lambda runs: [len(TREE.decide(given, summary, noise).table) for _ in range(runs)]
 
     assert empirical_epsilon(released({LONGEST: 1}), released({}), runs=800, delta=0.02, claim=EPSILON).passed

@@ -1,4 +1,7 @@
-"""Statistical audit of the DP profile on its worst neighbours, and broken twins that the same audit finds."""
+"""Statistical audit of the DP profile on its worst neighbours, and broken twins that the same audit finds.
+
+Draws are seeded: what is found is found in every run.
+"""
 
 from collections.abc import Callable, Hashable
 
@@ -10,7 +13,7 @@ from cloakwork.accounting.events import cost
 from cloakwork.audit.dp_audit import AuditResult, empirical_epsilon
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.profile import ProfileParams, measure_profile, profile_params
-from cloakwork.noise import drawn_scale, secret
+from cloakwork.noise import drawn_scale, reproducible
 from cloakwork.policy.model import Policy
 from contracts.sample_logs import log_of
 from plans.conftest import DP, policy_of
@@ -32,6 +35,7 @@ def params_for(**share: object) -> ProfileParams:
 
 def audit(a: EventLog, b: EventLog, params: ProfileParams) -> AuditResult:
     """The outcome adds up, group by group, how far the figures speak for one case more."""
+    noise = reproducible(1)
 
     def outcomes(log: EventLog) -> Callable[[int], NDArray[np.float64]]:
         def run(runs: int) -> NDArray[np.float64]:
@@ -40,7 +44,7 @@ def audit(a: EventLog, b: EventLog, params: ProfileParams) -> AuditResult:
         return run
 
     def told(log: EventLog) -> float:
-        found = measure_profile(params, log, secret())
+        found = measure_profile(params, log, noise)
         near = [np.clip(found.cases - 60.5, -0.5, 0.5) / params.count_scale]
         near += [np.clip(held - 60.5, -0.5, 0.5) / params.top_scale for held in found.top.values()]
         return float(sum(near))
@@ -50,9 +54,10 @@ def audit(a: EventLog, b: EventLog, params: ProfileParams) -> AuditResult:
 
 def selected(a: EventLog, b: EventLog, params: ProfileParams, runs: int = RUNS, claim: float = EPSILON) -> AuditResult:
     """The outcome is the alphabet."""
+    noise = reproducible(1)
 
     def outcomes(log: EventLog) -> Callable[[int], list[Hashable]]:
-        return lambda runs: [measure_profile(params, log, secret()).alphabet for _ in range(runs)]
+        return lambda runs: [measure_profile(params, log, noise).alphabet for _ in range(runs)]
 
     return empirical_epsilon(outcomes(a), outcomes(b), runs=runs, delta=params.delta, claim=claim)
 
@@ -111,7 +116,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.scales: list[float] = []
-        self.door = secret()
+        self.door = reproducible(1)
 
     def laplace_counts(self, counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         self.scales.append(drawn_scale(scale))

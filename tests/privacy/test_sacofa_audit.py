@@ -1,6 +1,7 @@
 """Statistical audits of variants/sacofa on its worst neighbours, and of broken twins that must fail.
 
 The tree's counts are those of ``grow`` (see ``test_prefix_tree_audit.py``); what comes beside them are the noisy counts of steps.
+Draws are seeded: what is found is found in every run.
 """
 
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.variants.rules import steps_of
 from cloakwork.mechanisms.variants.sacofa import Sacofa, SacofaParams, noisy_steps
 from cloakwork.mechanisms.variants.tree import Courses, Growth, Stage, grow
-from cloakwork.noise import secret
+from cloakwork.noise import Noise, reproducible
 
 EPSILON, DELTA = 1.0, 1e-3
 LENGTH = 9
@@ -41,7 +42,7 @@ def histogram(rows: dict[tuple[str, ...], int]) -> pl.DataFrame:
     return pl.DataFrame({"variant": list(map(list, rows)), "cases": list(rows.values())}, schema=VARIANT_COUNTS_SCHEMA)
 
 
-def seen(cases: int, given: SacofaParams) -> Callable[[int], NDArray[np.float64]]:
+def seen(cases: int, given: SacofaParams, noise: Noise) -> Callable[[int], NDArray[np.float64]]:
     """Runs on ``cases`` cases of nine different activities: all noisy counts that one more moves, weighed by their noise.
 
     The trees of all runs are one, below first events of their own.
@@ -52,14 +53,14 @@ def seen(cases: int, given: SacofaParams) -> Callable[[int], NDArray[np.float64]
         labels = (*(str(number) for number in range(runs)), *LETTERS)
         courses = Courses.of(histogram({(str(number), *LETTERS[1:]): cases for number in range(runs)}), labels)
         growth = Growth(given.shape, given.noise, len(labels), prefixes=runs, every=False)
-        levels = grow(courses, growth, lambda found: np.full(len(found.noisy), True), secret())
+        levels = grow(courses, growth, lambda found: np.full(len(found.noisy), True), noise)
         counts = [level.noisy for level in levels[:-1]] + [levels[-1].leaf_noisy]
         return np.asarray(sum(count / at**2 for count, at in zip(counts, growth.scales(), strict=True)))
 
     def steps(runs: int) -> NDArray[np.float64]:
         if measured is None:
             return np.zeros(runs)
-        noise, counts = secret(), steps_of(Courses.of(histogram({LETTERS: cases}), LETTERS), given.length, 9)
+        counts = steps_of(Courses.of(histogram({LETTERS: cases}), LETTERS), given.length, 9)
         path = np.array([len(LETTERS), *range(len(LETTERS))]), np.array([*range(len(LETTERS)), len(LETTERS)])
         # Only the steps that the case takes matter; the others' noise would be drawn for nothing.
         taken = np.tile(counts[path], (runs, 1))
@@ -74,7 +75,8 @@ WIDE = 0.1
 
 def audit(given: SacofaParams, claimed: SacofaParams, delta: float = WIDE) -> AuditResult:
     """A case of full length more, all of whose activities differ: every level and ten steps move."""
-    more, less = (seen(60 + extra, given) for extra in (1, 0))
+    noise = reproducible(1)
+    more, less = (seen(60 + extra, given, noise) for extra in (1, 0))
     weight = sum(stage.levels / stage.scale**2 for stage in (*given.shape, *([given.steps] if given.steps else [])))
     events = [HalfLine(60.5 * weight, upper) for upper in (True, False)]
     claim = cost(SACOFA.event(claimed, FACTS), delta).epsilon
@@ -121,10 +123,10 @@ def test_stated_rules_leave_the_whole_budget_to_the_tree() -> None:
 
 def rare(given: SacofaParams) -> AuditResult:
     """A case alone among fifty others, with steps that nobody else takes; the outcome is how many steps are allowed."""
-    others = {("a", "b"): 50}
+    others, noise = {("a", "b"): 50}, reproducible(1)
 
     def allowed(rows: dict[tuple[str, ...], int]) -> Callable[[int], NDArray[np.int64]]:
-        counts, noise = steps_of(Courses.of(histogram(rows), LETTERS), given.length, 9), secret()
+        counts = steps_of(Courses.of(histogram(rows), LETTERS), given.length, 9)
         assert given.steps is not None
         scale = given.steps.scale
 
@@ -163,9 +165,10 @@ def undeclared(delta: float = 0.02, **options: object) -> SacofaParams:
 
 def hidden(given: SacofaParams) -> AuditResult:
     """A case of nine activities that nobody else has, present or not; the outcome is how many prefixes are kept."""
+    noise = reproducible(1)
 
     def kept(rows: dict[tuple[str, ...], int]) -> Callable[[int], list[int]]:
-        summary, noise = histogram(rows), secret()
+        summary = histogram(rows)
         return lambda runs: [SACOFA.decide(given, summary, noise).internal["prefixes kept"] for _ in range(runs)]
 
     events = [HalfLine(1, upper=True), HalfLine(0, upper=False)]

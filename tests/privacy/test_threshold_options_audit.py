@@ -1,6 +1,7 @@
 """Statistical audits of the other noises of variants/threshold on its worst neighbours, and of broken twins that must fail.
 
-Variants are noised independently, so many equal counts are as many runs of the mechanism at once.
+Variants are noised independently, so many equal counts are as many runs of the mechanism at once. Draws are seeded:
+what is found is found in every run.
 """
 
 from collections.abc import Callable
@@ -14,18 +15,18 @@ from cloakwork.accounting.events import cost
 from cloakwork.accounting.exact import truncation_delta
 from cloakwork.audit.dp_audit import AuditResult, Event, HalfLine, empirical_epsilon
 from cloakwork.mechanisms.variants.threshold import Kind, ThresholdParams, calibrated, selected, threshold_event
-from cloakwork.noise import secret
+from cloakwork.noise import Noise, reproducible
 
 RUNS = 24_000
 EPSILON, DELTA = 1.0, 1e-2
 OTHERS: tuple[Kind, ...] = ("gaussian", "truncated-geometric")
 
 
-def noisy_counts(count: int, params: ThresholdParams, runs: int) -> NDArray[np.int64]:
+def noisy_counts(count: int, params: ThresholdParams, runs: int, noise: Noise) -> NDArray[np.int64]:
     """The released count of a variant of ``count`` cases, 0 where it is not released, in ``runs`` runs."""
     if count == 0:
         return np.zeros(runs, np.int64)
-    _, kept = selected(params, np.full(runs, count), secret())
+    _, kept = selected(params, np.full(runs, count), noise)
     return np.concatenate([kept, np.zeros(runs - len(kept), np.int64)])
 
 
@@ -35,7 +36,8 @@ def audit(counts: tuple[int, int], params: ThresholdParams) -> AuditResult:
         HalfLine(bound, upper) for bound in {max(1, *counts), max(counts) + 3} for upper in (True, False)
     ]
     events.append(HalfLine(min(counts), upper=False))
-    a, b = (lambda runs, count=count: noisy_counts(count, params, runs) for count in counts)
+    noise = reproducible(1)
+    a, b = (lambda runs, count=count: noisy_counts(count, params, runs, noise) for count in counts)
     return empirical_epsilon(a, b, runs=RUNS, delta=params.delta, claim=params.epsilon, events=events)
 
 
@@ -81,7 +83,8 @@ def test_half_of_a_gaussian_is_found_at_a_large_delta(
     honest = calibrated(4.0, DELTA, 1, "gaussian")
     claim = cost(threshold_event(honest), WIDE).epsilon
     events = [HalfLine(61, upper=True), HalfLine(60, upper=False)]
-    a, b = (lambda runs, count=count: noisy_counts(count, twin(honest), runs) for count in (61, 60))
+    noise = reproducible(1)
+    a, b = (lambda runs, count=count: noisy_counts(count, twin(honest), runs, noise) for count in (61, 60))
     assert empirical_epsilon(a, b, runs=6_000, delta=WIDE, claim=claim, events=events).passed is passes
 
 

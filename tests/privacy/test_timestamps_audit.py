@@ -1,6 +1,7 @@
 """Statistical audits of timestamps/laplace on its worst neighbours, and of broken twins that must fail.
 
-Cases are noised independently, so a log of many equal cases is as many runs of the mechanism at once.
+Cases are noised independently, so a log of many equal cases is as many runs of the mechanism at once. Draws are
+seeded: what is found is found in every run.
 """
 
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import MapCases, Offer
 from cloakwork.mechanisms.timestamps.laplace import LaplaceParams, TimestampLaplace
-from cloakwork.noise import secret
+from cloakwork.noise import Noise, reproducible
 
 RUNS = 60_000
 MINUTE = 60_000_000
@@ -58,9 +59,9 @@ def cases_at(times: NDArray[np.float64]) -> EventLog:
     return EventLog(events, names, np.arange(0, stamps.size + 1, length))
 
 
-def released(times: NDArray[np.float64], params: LaplaceParams) -> NDArray[np.float64]:
+def released(times: NDArray[np.float64], params: LaplaceParams, noise: Noise) -> NDArray[np.float64]:
     """The released times, minutes after BEGIN, in the shape of ``times``."""
-    action = LAPLACE.rewrite(params, LAPLACE.decide(params, pl.DataFrame(), secret()), secret())
+    action = LAPLACE.rewrite(params, LAPLACE.decide(params, pl.DataFrame(), noise), noise)
     assert isinstance(action, MapCases)
     stamps = action.apply(cases_at(times)).events[TIMESTAMP].dt.timestamp("us").to_numpy()
     return ((stamps - int(BEGIN.timestamp() * 1e6)) / MINUTE).reshape(times.shape)
@@ -89,11 +90,11 @@ def one_value_moves(params: LaplaceParams) -> LaplaceParams:
 
 def audit_middle_event(noised: str, twin: Twin) -> AuditResult:
     """One case of three events far apart; the middle one moves by the shift, so one gap grows and the other shrinks."""
-    params = twin(params_for(METRIC, noised=noised))
+    params, noise = twin(params_for(METRIC, noised=noised)), reproducible(1)
 
     def outcomes(moved: int) -> Callable[[int], Minutes]:
         def run(runs: int) -> Minutes:
-            times = released(np.tile([0.0, FAR + moved, 2.0 * FAR], (runs, 1)), params)
+            times = released(np.tile([0.0, FAR + moved, 2.0 * FAR], (runs, 1)), params, noise)
             if noised == "times":
                 return np.asarray(times[:, 1] - FAR - SHIFT)
             before, behind = np.diff(times, axis=1).T
@@ -123,12 +124,12 @@ def test_too_little_noise_on_one_time_is_found(noised: str, twin: Twin) -> None:
 def audit_whole_unit(twin: Twin, cases: int = 1, assumed_cases: int = 1) -> AuditResult:
     """All times of a unit's cases move from one edge to the other: start and gaps at their least, then at their most."""
     facts = FACTS.model_copy(update={"unit": Unit(attribute="case:person", max_cases=assumed_cases)})
-    params = twin(params_for(BOUNDED, facts))
+    params, noise = twin(params_for(BOUNDED, facts)), reproducible(1)
     least, most = np.zeros(3), WINDOW + GAP * np.arange(3.0)
 
     def outcomes(course: NDArray[np.float64]) -> Callable[[int], Minutes]:
         def run(runs: int) -> Minutes:
-            times = released(np.tile(course, (runs * cases, 1)), params)
+            times = released(np.tile(course, (runs * cases, 1)), params, noise)
             at_most = (times[:, 0] == WINDOW).astype(int) + (np.diff(times, axis=1) == GAP).sum(axis=1)
             return np.asarray(at_most.reshape(runs, cases).sum(axis=1))
 
@@ -166,12 +167,12 @@ def audit_first_start(
     goal: Guarantee, shift: int, place: int, prepare: Callable[[NDArray[np.float64]], NDArray[np.float64]]
 ) -> AuditResult:
     """A log of ten cases, the first of them moved by ``shift``, the others at ``place``: do the other starts tell?"""
-    params, others = params_for(goal), 9
+    params, others, noise = params_for(goal), 9, reproducible(1)
 
     def outcomes(moved: int) -> Callable[[int], Minutes]:
         def run(runs: int) -> Minutes:
             logs = np.tile([0.0 + moved, *[place] * others], (runs, 1))
-            starts = released(prepare(logs).reshape(-1, 1), params).reshape(runs, -1)
+            starts = released(prepare(logs).reshape(-1, 1), params, noise).reshape(runs, -1)
             return np.asarray(np.clip(starts[:, 1:] - place, -shift, 0).sum(axis=1))
 
         return run
@@ -190,11 +191,11 @@ def test_starts_relative_to_the_first_start_of_the_log_are_found_out(goal: Guara
 
 def test_a_grid_laid_from_the_first_start_of_the_log_is_found_out() -> None:
     """Half a grid step's move of the first case shows in where every other case's times lie between full minutes."""
-    params = params_for(METRIC)
+    params, noise = params_for(METRIC), reproducible(1)
 
     def outcomes(moved: float, epoch: datetime) -> Callable[[int], Minutes]:
         def run(runs: int) -> Minutes:
-            times = released(np.full((runs, 1), float(FAR)), params.model_copy(update={"epoch": epoch}))
+            times = released(np.full((runs, 1), float(FAR)), params.model_copy(update={"epoch": epoch}), noise)
             return np.asarray(np.round(times[:, 0] % 1 * 1000).astype(np.int64))
 
         return run

@@ -215,8 +215,8 @@ def _alphabet(params: ProfileParams, log: EventLog, noise: Noise) -> tuple[str, 
     """The activities whose noisy number of cases reaches the threshold, by name."""
     if params.selection_scale is None or params.tau is None:
         return None
-    held = pl.DataFrame({"case": log.case_of, "activity": log.events[ACTIVITY]}).unique()
+    held = pl.DataFrame({"case": log.case_of, "activity": log.events[ACTIVITY]}).unique(maintain_order=True)
     drawn = held[noise.permutation(held.height)].group_by("case", maintain_order=True).head(params.activities_per_case)
-    counted = drawn.group_by("activity").agg(pl.len().alias("cases"))
+    counted = drawn.group_by("activity", maintain_order=True).agg(pl.len().alias("cases"))
     noisy = noise.laplace_counts(counted["cases"].to_numpy().astype(np.int64), params.selection_scale)
     return tuple(sorted(counted["activity"].filter(pl.Series(noisy >= params.tau, dtype=pl.Boolean)).to_list()))
