@@ -64,11 +64,11 @@ def test_without_noise_to_speak_of_the_log_comes_back(mechanism):
 
 def test_noise_is_laplace_cut_towards_zero():
     """Every share within seven standard errors (binomial tails: 1e-10 in all)."""
-    noisy = noisy_as_published(np.full(200_000, 100), 0.5, secret()) - 100
+    noisy = noisy_as_published(np.full(300_000, 100), 0.5, secret()) - 100
     q = math.exp(-0.5)
     for value in range(-6, 7):
         expected = (1 - q) * q ** abs(value) / (1 if value == 0 else 2)
-        deviation = math.sqrt(expected / 200_000)
+        deviation = math.sqrt(expected / 300_000)
         assert abs((noisy == value).mean() - expected) < 7 * deviation, value
 
 
@@ -94,10 +94,10 @@ def test_rules_of_the_log_and_who_breaks_them():
 
 def test_how_many_harmful_ones_are_drawn():
     """Every share within seven standard errors (binomial tails: 1e-12 in all)."""
-    drawn = np.array([len(_drawn_harmful(np.full(3, 1), 1.0, 1, secret())) for _ in range(4_000)])
+    drawn = np.array([len(_drawn_harmful(np.full(3, 1), 1.0, 1, secret())) for _ in range(6_000)])
     weights = np.exp(-0.5 * np.arange(4))
     for number, expected in enumerate(weights / weights.sum()):
-        assert abs((drawn == number).mean() - expected) < 7 * math.sqrt(expected / 4_000)
+        assert abs((drawn == number).mean() - expected) < 7 * math.sqrt(expected / 6_000)
 
 
 @pytest.mark.parametrize(

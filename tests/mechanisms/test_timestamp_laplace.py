@@ -297,9 +297,7 @@ def test_no_case_keeps_the_pattern_of_its_gaps() -> None:
     """200 cases with four long gaps, small noise: none comes through with three of them unchanged."""
     log = log_of(["abcde"] * 200, [at(0, 7_000 + row, 15_000, 24_000 + row, 34_000) for row in range(200)])
     noisy = released(log, METRIC, reproducible(1))
-    raw, noised = (
-        case.events[TIMESTAMP].dt.timestamp("us").to_numpy().reshape(200, 5) for case in (log, noisy)
-    )
+    raw, noised = (case.events[TIMESTAMP].dt.timestamp("us").to_numpy().reshape(200, 5) for case in (log, noisy))
     same = np.diff(raw, axis=1) == np.diff(noised, axis=1)
     assert not (same.sum(axis=1) >= 3).any()
 
