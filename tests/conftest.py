@@ -13,6 +13,11 @@ ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
 EXAMPLES = ROOT / "examples" / "logs"
 
+PATTERNS_BY_CHANCE = 2
+"""Runs of three gaps that noise on times (scale 2 h, grid 1 s) may repeat of a log: measured, two gaps in a row agree by
+chance in less than one release of ten, so three in less than one of 10**4, and three runs of three in less than one of
+10**12."""
+
 
 def runs(short: int) -> int:
     """How many random instances a property is tried on: ``short``, or ``CLOAKWORK_RUNS`` for the long way."""

@@ -14,7 +14,8 @@ from cloakwork.accounting.ledger import Ledger
 from cloakwork.cli import main
 from cloakwork.log.eventlog import TIMESTAMP
 from cloakwork.log.io import read_log
-from conftest import EXAMPLES, ROOT, SHARED, Said, hurried
+from cloakwork.report.dsse import read_envelope
+from conftest import EXAMPLES, PATTERNS_BY_CHANCE, ROOT, SHARED, Said, hurried
 
 HOSPITAL = EXAMPLES / "hospital.xes.gz"
 PERMIT = EXAMPLES / "permit.xes.gz"
@@ -64,11 +65,12 @@ def release(made: tuple[Path, str]) -> Path:
 
 
 def public_text(folder: Path) -> str:
-    """Everything in the public files of a release, unpacked."""
-    files = [path for path in folder.iterdir() if path.is_file()]
-    return "\n".join(
-        (gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()).decode() for path in files
-    )
+    """Everything in the public files of a release, unpacked; of the statement what is signed, as a signature's random
+    letters may spell anything."""
+    contents = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    texts = [read_envelope(contents.pop("statement.json")).content()]
+    texts += [gzip.decompress(content) if name.endswith(".gz") else content for name, content in contents.items()]
+    return b"\n".join(texts).decode()
 
 
 def test_release_folder(release: Path) -> None:
@@ -97,12 +99,12 @@ def test_nothing_of_the_source_is_left(kanon_time: Path, release: Path) -> None:
             else:
                 found = value in text and re.search(rf"(?<![\w.]){re.escape(value)}(?![\w.])", text) is not None
             assert not found, (column.name, value)
-    for name in ("patient_name", "diagnosis", "org:resource", "department", "note", "meta_"):
-        assert name not in text
+    assert not {"patient_name", "diagnosis", "resource", "department", "note"} & words
+    assert "meta_" not in text
 
 
 def test_no_gap_pattern_survives(release: Path) -> None:
-    """No released case repeats three or more non-zero gaps of one source case, in order."""
+    """No released case repeats three or more non-zero gaps of one source case, in order, but for what chance explains."""
 
     def patterns(path: Path) -> set[tuple[int, ...]]:
         log = read_log(path)
@@ -115,7 +117,7 @@ def test_no_gap_pattern_survives(release: Path) -> None:
 
     source, released = patterns(HOSPITAL), patterns(release / "log.xes.gz")
     assert source
-    assert not source & released
+    assert len(source & released) <= PATTERNS_BY_CHANCE
 
 
 def test_second_release_costs_again(cloakwork: Cloakwork, kanon_time: Path, tmp_path: Path, ledger: str) -> None:

@@ -19,7 +19,11 @@ JOBS = {
 
 @pytest.mark.parametrize("name", JOBS)
 def test_kanon_and_closeness(name: str, cloakwork: Callable[..., Said], tmp_path: Path, ledger: str) -> None:
-    """k = 10; all claims are measured again on the written log, whose values are the source's."""
+    """k = 10; all claims are measured again on the written log, whose values are the source's.
+
+    No draw makes a t infeasible: PRETSA moves whole variants, so classes hold the same values every time, but for gaps
+    that are filled in; dealt anew they lie within 0.021 (measured), and 0.1 is 70 deviations away.
+    """
     attributes = {
         "case:concept:name": {"role": "identifier"},
         "concept:name": {"role": "control-flow"},

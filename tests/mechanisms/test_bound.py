@@ -51,15 +51,15 @@ def test_no_unit_keeps_more_than_its_cases(owners: list[str | None], max_cases: 
 
 
 def test_which_cases_stay_is_uniform() -> None:
-    """Of three cases of one person each stays alone equally often (chi-squared, false alarms below 1e-6)."""
-    runs = 3000
+    """Of three cases of one person each stays alone equally often (chi-squared, false alarms below 1e-10)."""
+    runs = 6000
     log = log_of([["a"]] * 3 * runs)
     owners = pl.Series("case:owner", [str(i // 3) for i in range(3 * runs)])
     owned = EventLog(log.events, log.cases.with_columns(owners, place=pl.Series([0, 1, 2] * runs)), log.offsets)
     kept = bounded(owned, attribute="case:owner", max_cases=1).cases["place"].to_numpy()
     counts = np.bincount(kept, minlength=3)
     assert runs == counts.sum()
-    assert ((counts - runs / 3) ** 2 / (runs / 3)).sum() < 28
+    assert ((counts - runs / 3) ** 2 / (runs / 3)).sum() < 50
 
 
 def test_an_empty_log_stays_empty() -> None:

@@ -1,4 +1,8 @@
-"""SaCoFa: what rules are broken by which extension, how steps are counted, and what is kept of both kinds."""
+"""SaCoFa: what rules are broken by which extension, how steps are counted, and what is kept of both kinds.
+
+Without a seed it runs at an epsilon of 20 or more only: noise (a scale or sigma under 0.5; of steps, 1.4) then changes no
+outcome here but for 1e-14.
+"""
 
 import numpy as np
 import polars as pl
@@ -181,14 +185,17 @@ def test_thresholds_that_follow_the_candidates_have_no_price_without_declared_ac
 
 
 def test_without_declared_activities_only_what_occurs_is_released():
-    rows = {("a", "b"): 900, ("b", "a"): 30, ("z",): 2}
+    rows = {("a", "b"): 900, ("b", "a"): 30, ("z",): 1}
     params = offered(Facts(longest_case=3), epsilon=100.0).params
     assert set(run(rows, params)) == {("a", "b"), ("b", "a")}
 
 
 @pytest.mark.parametrize("rules", ["measured", [["1", "never follows", "2"]]])
 def test_many_activities_are_no_reason_to_stop(rules):
-    """Nothing is as large as the square of how many labels a log happens to hold."""
+    """Nothing is as large as the square of how many labels a log happens to hold.
+
+    A single case reaches the threshold of one level by chance of 1.3e-10, and would have to on all three.
+    """
     rows = {(str(number), "a"): 1 for number in range(20_000)} | {("a", "b"): 500}
     params = offered(Facts(longest_case=2), epsilon=20.0, rules=rules).params
     assert set(run(rows, params)) == {("a", "b")}

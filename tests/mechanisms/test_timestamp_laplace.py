@@ -18,7 +18,7 @@ from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import MapCases, Offer, Refusal
 from cloakwork.mechanisms.timestamps.courses import Bounds, Grid, measure
 from cloakwork.mechanisms.timestamps.laplace import LaplaceParams, TimestampLaplace
-from cloakwork.noise import Noise, secret
+from cloakwork.noise import Noise, reproducible, secret
 from cloakwork.privacy_event import Composed, DiscreteLaplace, Repeated
 from contracts.sample_logs import BEGIN, log_of, times_of_cases
 
@@ -97,7 +97,8 @@ def test_noise_on_times_charges_one_value_that_moves() -> None:
     assert event.sensitivity / event.scale <= 1
     assert event.scale == pytest.approx(60)
     log = log_of(["abcd"] * 5_000, [at(0, 100_000, 200_000, 300_000)] * 5_000)
-    action = LAPLACE.rewrite(params, LAPLACE.decide(params, pl.DataFrame(), secret()), secret())
+    noise = reproducible(1)
+    action = LAPLACE.rewrite(params, LAPLACE.decide(params, pl.DataFrame(), noise), noise)
     assert isinstance(action, MapCases)
     error = (action.apply(log).events[TIMESTAMP] - log.events[TIMESTAMP]).dt.total_minutes().to_numpy().reshape(-1, 4)
     assert np.abs(error).mean(axis=0) == pytest.approx([60] * 4, abs=6 * 60 / 5_000**0.5)
@@ -295,10 +296,8 @@ def test_no_time_is_missing_off_the_grid_or_out_of_order() -> None:
 def test_no_case_keeps_the_pattern_of_its_gaps() -> None:
     """200 cases with four long gaps, small noise: none comes through with three of them unchanged."""
     log = log_of(["abcde"] * 200, [at(0, 7_000 + row, 15_000, 24_000 + row, 34_000) for row in range(200)])
-    goal = MetricPrivacy(kind="metric-privacy", epsilon=1, shift=timedelta(hours=1))
-    raw, noised = (
-        case.events[TIMESTAMP].dt.timestamp("us").to_numpy().reshape(200, 5) for case in (log, released(log, goal))
-    )
+    noisy = released(log, METRIC, reproducible(1))
+    raw, noised = (case.events[TIMESTAMP].dt.timestamp("us").to_numpy().reshape(200, 5) for case in (log, noisy))
     same = np.diff(raw, axis=1) == np.diff(noised, axis=1)
     assert not (same.sum(axis=1) >= 3).any()
 
@@ -306,7 +305,8 @@ def test_no_case_keeps_the_pattern_of_its_gaps() -> None:
 def test_noise_has_the_scale_that_is_charged() -> None:
     """Mean absolute noise of starts is the scale (20,000 cases, 6 standard deviations)."""
     log = log_of(["a"] * 20_000, [at(60 * 24 * 365)] * 20_000)
-    moved = (released(log, METRIC).events[TIMESTAMP] - log.events[TIMESTAMP]).dt.total_minutes().to_numpy()
+    noisy = released(log, METRIC, reproducible(1))
+    moved = (noisy.events[TIMESTAMP] - log.events[TIMESTAMP]).dt.total_minutes().to_numpy()
     assert np.abs(moved).mean() == pytest.approx(120, abs=6 * 120 / 20_000**0.5)
     assert moved.mean() == pytest.approx(0, abs=6 * 170 / 20_000**0.5)
 

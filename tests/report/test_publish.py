@@ -66,16 +66,17 @@ def test_nothing_of_the_raw_log_stands_outside_the_internal_folder(
 
     for path in folder.iterdir():
         if path.is_file():
-            content = path.read_bytes()
-            content += gzip.decompress(content) if path.suffix == ".gz" else b""
-            content += b"".join(publishing_payload(path))
-            assert [word for word in words if word.encode() in content] == []
+            assert [word for word in words if word.encode() in readable(path)] == []
 
 
-def publishing_payload(path: Path) -> list[bytes]:
+def readable(path: Path) -> bytes:
+    """What a public file says, unpacked; of the statement what is signed, as a key's random digits may be any figure."""
     from cloakwork.report.dsse import read_envelope
 
-    return [read_envelope(path.read_bytes()).content()] if path.name == "statement.json" else []
+    content = path.read_bytes()
+    if path.name == "statement.json":
+        return read_envelope(content).content()
+    return content + (gzip.decompress(content) if path.suffix == ".gz" else b"")
 
 
 def test_the_plan_reads_back_as_it_was(published: Path) -> None:
