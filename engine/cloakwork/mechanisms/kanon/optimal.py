@@ -28,8 +28,11 @@ _A_SECOND: Final = 1.0
 _POLISHING: Final = 0.2
 _BOUNDING: Final = 0.15
 _SEARCHING: Final = 0.5
-_FIRST_PROGRAM: Final = 0.7
+_A_ROUND: Final = 0.4
+_FIRST_PROGRAM: Final = 0.5
 """Shares of the time that is left."""
+_RADIUS: Final = 4
+_WIDEST: Final = 64
 
 
 class OptimalParams(FamilyParams):
@@ -114,17 +117,28 @@ class _Search:
         if self.ground is not None and not self._near_enough():
             self._polish(merged(problem, proof.suggestion()).target)
         count = max(_COLUMNS * len(problem.texts), _FEW_COLUMNS)
-        if proof.below_for(count, self.cost) < self.cost and not self._near_enough():
+        large = proof.below_for(count, self.cost) < self.cost
+        if large and not self._near_enough():
             self._search_nearby(proof, _SEARCHING * self._left())
-        share = _FIRST_PROGRAM
+            self._search_around(proof, count)
+        self._solve(proof, count, searched=large)
+        self._tell()
+
+    def _solve(self, proof: Bound, count: int, *, searched: bool) -> None:
+        """Solve the program over ``count`` promising pairs, then over more of them, until they are all that matter.
+
+        A first try at what was not searched before has part of the time only.
+        """
         while not self._near_enough() and self._left() > 0:
             below = proof.below_for(min(count, _MOST_COLUMNS), self.cost)
-            ended = self._solve_columns(proof, below, share * self._left())
-            self.exhausted = ended and share == 1.0 and (below >= self.cost or count >= _MOST_COLUMNS)
+            last = searched and (below >= self.cost or count >= _MOST_COLUMNS)
+            ended = self._solve_columns(proof, below, (1.0 if last else _FIRST_PROGRAM) * self._left())
+            self.exhausted = ended and last
             if self.exhausted:
                 break
-            count, share = 3 * count, 1.0
-        self._tell()
+            if not ended and not searched:
+                self._search_around(proof, count)
+            count, searched = 3 * count, True
 
     def _polish(self, target: Ints) -> None:
         """Improve an answer that moves whole variants by changing a class at a time, and keep what is best."""
@@ -142,6 +156,22 @@ class _Search:
             hear=self._hear_cost,
         )
         self._offer(found.assignment)
+
+    def _search_around(self, proof: Bound, count: int) -> None:
+        """Solve the program over answers that open or close a few other variants than the best one does: local branching
+        (Fischetti and Lodi, Mathematical Programming 98, 2003). Fewer where that takes too long, more where it gives
+        nothing."""
+        until, radius = time.monotonic() + _SEARCHING * self._left(), _RADIUS
+        while not self._near_enough() and 1 < radius <= _WIDEST and time.monotonic() < until:
+            columns = self._with_best(*proof.columns(proof.below_for(count, self.cost)))
+            program = Program(self.problem, Classes.in_scope(self.problem), *columns, parts=self.params.parts)
+            before, left = self.cost, until - time.monotonic()
+            outcome = program.solve(_A_ROUND * left, self.best, within=radius)
+            if outcome.assignment is not None:
+                self._offer(outcome.assignment)
+            if self.cost == before:
+                radius = 2 * radius if outcome.ended else radius // 2
+            self._tell()
 
     def _hear_cost(self, distance: int) -> None:
         if time.monotonic() - self.said >= _A_SECOND:

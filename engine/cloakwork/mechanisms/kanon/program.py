@@ -108,14 +108,24 @@ class Program:
         self._lp = self._model(classes)
 
     def solve(
-        self, seconds: float, hint: Assignment | None = None, hear: Callable[[float], None] | None = None
+        self,
+        seconds: float,
+        hint: Assignment | None = None,
+        hear: Callable[[float], None] | None = None,
+        *,
+        within: int | None = None,
     ) -> Outcome:
         """The least answer, within ``seconds``; ``hear`` is told improved lower bounds. Ctrl-C ends it at once.
 
-        ``hint``: an answer to begin with; pairs of it that are no columns make it useless, not wrong.
+        ``hint``: an answer to begin with; pairs of it that are no columns make it useless, not wrong. ``within``: only
+        answers that open or close so many variants beside ``hint``; the outcome's bound is one for these alone.
         """
         highs = _quiet_highs(seconds)
         highs.passModel(self._lp)
+        if hint is not None and within is not None:
+            open_ = np.isin(self.opened, hint.target)
+            every = np.arange(len(open_), dtype=np.int32)
+            highs.addRow(-np.inf, float(within - open_.sum()), len(open_), every, np.where(open_, -1.0, 1.0))
         if hint is not None and (values := self._values(hint)) is not None:
             start = highspy.HighsSolution()
             start.col_value = values
