@@ -20,6 +20,7 @@ from cloakwork.mechanisms.kanon.local_search import improve, merged
 from cloakwork.mechanisms.kanon.lower_bound import Duties, ascend
 from cloakwork.mechanisms.kanon.optimal import Optimal, OptimalParams
 from cloakwork.mechanisms.kanon.problem import Problem, Scope, Solution, cost, read_problem, smallest_class
+from cloakwork.mechanisms.kanon.program import Classes, Program
 from cloakwork.noise import secret
 from cloakwork.progress import heard_by
 from contracts.sample_logs import courses_of, log_of
@@ -156,6 +157,31 @@ def test_local_search_improves_and_never_breaks(scope: Scope, parts: bool) -> No
     assert told == sorted(told, reverse=True)
     assert told[-1] == cost(problem, found.assignment)
     assert (smallest_class(problem, found.assignment) or 0) >= 6
+
+
+@pytest.mark.parametrize("scope", ["variants", "prefixes"])
+@pytest.mark.parametrize("parts", [False, True])
+def test_an_answer_around_another_opens_and_closes_few_others(scope: Scope, parts: bool) -> None:
+    """The wider the search, the cheaper the answer; nothing opens or closes beyond it, and 0 leaves the same open."""
+    problem = random_problem(20, 5, scope)
+    begin, rows = merged(problem), np.arange(len(problem.texts))
+    everywhere = Program(
+        problem, Classes.in_scope(problem), *np.divmod(np.arange(len(rows) ** 2), len(rows)), parts=parts
+    )
+    costs = []
+    for within in (0, 2, 6, 60):
+        outcome = everywhere.solve(60, begin, within=within)
+        assert outcome.ended
+        assert outcome.assignment is not None
+        assert len(np.setxor1d(outcome.assignment.target, begin.target)) <= within
+        smallest = smallest_class(problem, outcome.assignment)
+        assert smallest is not None
+        assert smallest >= 5
+        costs.append(cost(problem, outcome.assignment))
+    anywhere = everywhere.solve(60, begin).assignment
+    assert anywhere is not None
+    assert costs == sorted(costs, reverse=True)
+    assert cost(problem, begin) >= costs[0] > costs[-1] == cost(problem, anywhere)
 
 
 @pytest.mark.parametrize("after", [0.3, 4.0])

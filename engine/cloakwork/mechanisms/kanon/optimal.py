@@ -55,7 +55,7 @@ class Optimal(Anonymiser[OptimalParams]):
     one to the other. Where that is more than the best answer known, the pair is left out, and HiGHS solves the program
     over the others; where too many are left, over the most promising ones, and what the others would cost bounds what
     was missed. The bound that is told is thus the less of two: what HiGHS proved about the pairs that it was given, and
-    what the prices prove about all others.
+    what the prices prove about all others. Where HiGHS has too much to do, better answers are sought first, nearby.
 
     **Why it is k-anonymous.** Each answer is measured, and none is kept that leaves a class below k.
 
