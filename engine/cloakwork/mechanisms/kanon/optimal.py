@@ -29,7 +29,8 @@ _POLISHING: Final = 0.2
 _BOUNDING: Final = 0.15
 _SEARCHING: Final = 0.5
 _A_ROUND: Final = 0.4
-_FIRST_PROGRAM: Final = 0.5
+_FIRST_TRY: Final = 0.5
+_SHORT_TRY: Final = 0.25
 """Shares of the time that is left."""
 _RADIUS: Final = 4
 _WIDEST: Final = 64
@@ -120,19 +121,17 @@ class _Search:
         large = proof.below_for(count, self.cost) < self.cost
         if large and not self._near_enough():
             self._search_nearby(proof, _SEARCHING * self._left())
-            self._search_around(proof, count)
-        self._solve(proof, count, searched=large)
+        self._solve(proof, count, _SHORT_TRY if large else _FIRST_TRY)
         self._tell()
 
-    def _solve(self, proof: Bound, count: int, *, searched: bool) -> None:
-        """Solve the program over ``count`` promising pairs, then over more of them, until they are all that matter.
-
-        A first try at what was not searched before has part of the time only.
-        """
+    def _solve(self, proof: Bound, count: int, share: float) -> None:
+        """Solve the program over ``count`` promising pairs; where ``share`` of the time is not enough for that, search around
+        the best answer. Then solve it over more of them, until they are all that matter."""
+        searched = False
         while not self._near_enough() and self._left() > 0:
             below = proof.below_for(min(count, _MOST_COLUMNS), self.cost)
             last = searched and (below >= self.cost or count >= _MOST_COLUMNS)
-            ended = self._solve_columns(proof, below, (1.0 if last else _FIRST_PROGRAM) * self._left())
+            ended = self._solve_columns(proof, below, (1.0 if last else share) * self._left())
             self.exhausted = ended and last
             if self.exhausted:
                 break
