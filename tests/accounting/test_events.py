@@ -301,12 +301,14 @@ def trees():
 @settings(max_examples=runs(30))
 @given(trees())
 def test_the_accountant_keeps_its_contract(event):
-    """More delta never costs more; more of the same never costs less; the plain sum is never beaten by more than it says."""
+    """More delta never costs more; more of the same never costs less, unless that may spend a delta which one alone does not
+    (an event's own figure is exact); the plain sum is never beaten by more than it says."""
     strict, loose = cost(event, 1e-6), cost(event, 1e-4)
     assert loose.epsilon <= strict.epsilon + 1e-9
     assert strict.delta <= 1e-6 or strict.epsilon == math.inf
     assert strict.epsilon <= naive(event, 1e-6).epsilon + 1e-9 or naive(event, 1e-6).delta > 1e-6
-    assert strict.epsilon <= cost(Repeated(times=2, event=event), 1e-6).epsilon + 1e-3
+    twice = cost(Repeated(times=2, event=event), 1e-6)
+    assert strict.epsilon <= twice.epsilon + 1e-3 or strict.delta < twice.delta
     if math.isfinite(strict.epsilon):
         assert delta_at(event, strict.epsilon) <= 1e-6 * (1 + 1e-6) + 1e-15
 
