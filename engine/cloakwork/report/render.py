@@ -9,9 +9,9 @@ from cloakwork.errors import OutputError, VerificationFailed
 from cloakwork.plan.model import Plan
 from cloakwork.quantities import Frozen
 from cloakwork.report.dsse import read_envelope
+from cloakwork.report.folder import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE
 from cloakwork.report.html import internal_html, public_html
 from cloakwork.report.model import Audience, Format, InternalReport, PublicReport, public_report
-from cloakwork.report.publish import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE
 from cloakwork.report.statement import digest_of
 from cloakwork.report.verify import read_statement
 
