@@ -91,10 +91,14 @@ class Traits:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An advisory that concerns a release, which of its guarantees (None: the whole), and what that comes to."""
+    """An advisory that concerns a release, which of its guarantees (None: the whole), and what that comes to.
+
+    ``number``: the guarantee's place among those of the release, from 0.
+    """
 
     advisory: Advisory
     guarantee: Parameters | None
+    number: int | None
     status: Status
     seen: str = ""
 
@@ -139,11 +143,12 @@ def _findings(advisory: Advisory, traits: Traits, settle: Settle | None) -> Iter
     certain = _of_release(condition, traits)
     if certain is False:
         return
-    concerned: list[Parameters | None] = [None]
+    concerned: list[tuple[int | None, Parameters | None]] = [(None, None)]
     if condition.guarantees:
-        concerned = [each for each in traits.guarantees if _of_guarantee(condition, each)]
-    for guarantee in concerned:
-        finding = Finding(advisory, guarantee, _status(advisory, certain is True))
+        numbered = enumerate(traits.guarantees)
+        concerned = [(number, each) for number, each in numbered if _of_guarantee(condition, each)]
+    for number, guarantee in concerned:
+        finding = Finding(advisory, guarantee, number, _status(advisory, certain is True))
         seen = settle(advisory, guarantee) if settle is not None and advisory.measure is not None else None
         yield finding if seen is None else replace(finding, status=_settled(advisory, seen[0]), seen=seen[1])
 

@@ -283,7 +283,7 @@ def traits_of(statement: EarlierStatement, plan: EarlierPlan) -> Traits:
         shallow=tuple(
             name
             for name, rule in plan.policy.spec.attributes.items()
-            if rule.treatment == "generalise" and _shortest(rule.hierarchy) < rule.level
+            if rule.treatment == "generalise" and rule.hierarchy is not None and _shortest(rule.hierarchy) < rule.level
         ),
         words="\n".join(words),
     )

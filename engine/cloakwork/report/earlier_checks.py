@@ -246,4 +246,4 @@ def _number(guarantee: Parameters, name: str) -> float:
 
 
 def _up(distance: float) -> float:
-    return float(np.ceil((distance - TOLERANCE) * 1e4) / 1e4)
+    return max(0.0, float(np.ceil((distance - TOLERANCE) * 1e4) / 1e4))

@@ -86,12 +86,22 @@ class Verification:
     @property
     def signers_word(self) -> tuple[str, ...]:
         """What no check can show, one line each."""
-        entry = self.statement.ledger_entry
         return (
             "that this plan ran on that dataset, with fresh noise, and that its public facts are true",
-            f"that the ledger holds this release (entry {entry})",
             *([earlier.NOTE] if self.is_earlier else []),
         )
+
+    @property
+    def guarantees(self) -> tuple[tuple[str, str], ...]:
+        """Kind and sentence of each guarantee."""
+        if isinstance(self.statement, earlier.EarlierStatement):
+            return tuple((each.kind, each.sentence) for each in self.statement.guarantees)
+        return tuple((each.guarantee.kind, each.sentence) for each in self.statement.guarantees)
+
+    @property
+    def exposed(self) -> tuple[tuple[str, str], ...]:
+        """Each column under no guarantee, and what it tells."""
+        return tuple((each.column, each.says) for each in self.statement.exposed)
 
     @property
     def unproven(self) -> tuple[str, ...]:
