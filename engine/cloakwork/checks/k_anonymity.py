@@ -19,6 +19,7 @@ from cloakwork.facts import Unit
 from cloakwork.guarantees import KAnonymity
 from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, EventLog
+from cloakwork.log.naming import named
 
 _CASE: Unit = Unit()
 
@@ -84,9 +85,9 @@ def _symbols(frame: pl.DataFrame, columns: list[str], guarantee: KAnonymity) -> 
         raise GuaranteeBroken(guarantee.sentence(), f"the log has no column '{missing[0]}' to count by")
     if not columns:
         return np.zeros(frame.height, np.int64)
-    rows = frame.select(columns)
+    rows = pl.DataFrame([frame[name].alias(str(place)) for place, name in enumerate(columns)])
     distinct = rows.unique(maintain_order=True).with_row_index("symbol")
-    joined = rows.join(distinct, on=columns, how="left", nulls_equal=True, maintain_order="left")
+    joined = rows.join(distinct, on=named(*rows.columns), how="left", nulls_equal=True, maintain_order="left")
     return joined["symbol"].to_numpy().astype(np.int64)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 
 from cloakwork.log.eventlog import EventLog
+from cloakwork.log.naming import named
 from cloakwork.log.variants import Variants, variants_of
 
 VARIANT: Final = "variant"
@@ -42,7 +43,7 @@ class VariantCounts:
     def merge(self, parts: pl.DataFrame) -> pl.DataFrame:
         """Add up the rows that several batches have for the same variant."""
         by = [name for name in (VARIANT, UNIT) if name in parts.columns]
-        return parts.group_by(by, maintain_order=True).agg(pl.col(CASES).sum())
+        return parts.group_by(named(*by), maintain_order=True).agg(pl.col(CASES).sum())
 
 
 def _as_lists(variants: Variants) -> pl.Series:

@@ -47,7 +47,7 @@ def read_csv(
     separator, header = _header(path, data)
     named = [name for name in header if name.strip()]
     names = standard_names(path, named, columns, keep, timeless=timeless)
-    table = _table(path, data, separator, header).select(list(names.kept))
+    table = _table(path, data, separator, header)[list(names.kept)]
     typed = table.with_columns(
         [_inferred(table[name]) for name, full in names.kept.items() if full not in names.standard and full not in text]
     )
@@ -194,6 +194,6 @@ def write_csv(log: EventLog, path: Path) -> None:
     """
     table = flat_table(log, path)
     times = [name for name, dtype in table.schema.items() if isinstance(dtype, pl.Datetime)]
-    table = table.with_columns(pl.col(times).dt.strftime(_WRITTEN))
+    table = table.with_columns([table[name].dt.strftime(_WRITTEN) for name in times])
     with open_output(path) as out:
         table.write_csv(out, line_terminator="\r\n")

@@ -126,7 +126,7 @@ def _elements(table: pl.DataFrame, start: str, depth: int, end: str, prefix: str
         _attribute_text(table[name], name.removeprefix(prefix), depth).alias(str(column))
         for column, name in enumerate(table.columns)
     ]
-    joined = pl.concat_str(pl.lit(start), *[pl.col(text.name) for text in attributes], pl.lit(end))
+    joined = pl.concat_str(pl.lit(start), pl.all(), pl.lit(end))
     return pl.DataFrame(attributes).select(joined).to_series() if attributes else pl.Series([], dtype=pl.String)
 
 

@@ -240,7 +240,7 @@ def _noisy_samples(params: LibraParams, found: pl.DataFrame, noise: Noise) -> ND
 
 def _contributions(found: pl.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Variant, unit (both as indexes) and number of cases of each contribution; a case without a unit is its own."""
-    rows = found.with_row_index("row").drop(VARIANT).explode([name for name in found.columns if name != VARIANT])
+    rows = found.with_row_index("row").drop(VARIANT).explode(pl.exclude(VARIANT, "row"))
     if UNIT not in rows.columns:
         rows = rows.with_columns(pl.lit(None, pl.String).alias(UNIT))
     named, alone = rows.filter(pl.col(UNIT).is_not_null()), rows.filter(pl.col(UNIT).is_null())
