@@ -1,7 +1,8 @@
 """No name from a file ever reaches polars where polars would read it as a pattern.
 
-``*`` is every column to polars, and ``^...$`` a regular expression, alone and in lists. Whether a variable holds such a name
-cannot be seen, so where polars takes names it gets nothing but names that are written out in the code, series and
+``*`` is every column to polars, and ``^...$`` a regular expression, alone and in lists. Most methods of a
+series look themselves up by the series' name, in the same way. Whether a variable holds such a name cannot be seen, so
+where polars takes names it gets nothing but names that are written out in the code, series and
 expressions made on the spot, and what ``cloakwork.log.naming`` gives.
 """
 
@@ -12,7 +13,7 @@ from functools import cache
 import polars as pl
 import pytest
 
-from cloakwork.log.naming import named, without
+from cloakwork.log.naming import named, values_of, without
 from house.checkout import ROOT
 
 EXEMPT = {"log/naming.py"}
@@ -64,6 +65,8 @@ def _names_asked_for(call: ast.Call) -> Iterator[ast.expr]:
     if not isinstance(call.func, ast.Attribute):
         return
     receiver = call.func.value
+    if isinstance(receiver, ast.Subscript) and _is_name(receiver.slice) and _is_table(receiver.value):
+        yield receiver
     if isinstance(receiver, ast.Name) and receiver.id in NOT_POLARS:
         return
     if call.func.attr in BY_POSITION:
@@ -77,6 +80,17 @@ def _names_asked_for(call: ast.Call) -> Iterator[ast.expr]:
         yield from (keyword.value for keyword in call.keywords if keyword.arg == "columns")
 
 
+def _is_name(node: ast.expr) -> bool:
+    """Whether an index is a name that is not written out, by what the code calls it."""
+    called = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    return called in {"name", "attribute", "column", "unit", "key"}
+
+
+def _is_table(node: ast.expr) -> bool:
+    called = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    return called in {"frame", "table", "events", "cases", "rows", "summary", "found"}
+
+
 def _harmless(node: ast.expr, scope: ast.FunctionDef | None) -> bool:
     """Whether an argument is written out, calculated from columns, or vetted."""
     match node:
@@ -88,8 +102,8 @@ def _harmless(node: ast.expr, scope: ast.FunctionDef | None) -> bool:
             return name.isupper()
         case ast.Call():
             return not _makes_text(node)
-        case ast.Subscript(slice=ast.Constant() | ast.Name()):
-            return True  # a column of a frame, by its exact name: a series
+        case ast.Subscript(slice=inner):
+            return not _is_name(inner)
         case _:
             return _made_of_harmless(node, scope)
 
@@ -180,7 +194,7 @@ def _unpacked_column(node: ast.AST, name: str) -> bool:
 def test_no_name_reaches_polars_as_an_expression() -> None:
     """The whole engine."""
     found = [
-        f"{path.relative_to(ROOT)}:{line}: {text}: take the column as a series (frame[name]), or use log.naming.named"
+        f"{path.relative_to(ROOT)}:{line}: {text}: use named, without or values_of (cloakwork.log.naming)"
         for path in sorted(ENGINE.rglob("*.py"))
         if str(path.relative_to(ENGINE)) not in EXEMPT
         for line, text in faults(path.read_text("utf-8"))
@@ -227,6 +241,9 @@ PLANTED = [
     "pl.read_csv(path, columns=[name])",
     "pl.read_parquet(path, columns=[name for place, name in enumerate(header)])",
     "frame.select(full_name(column))",
+    "frame[name].drop_nulls()",
+    "log.cases[unit.attribute].rank()",
+    "frame.with_columns(frame[name])",
     "def f(frame, name):\n    chosen = name\n    return frame.select(chosen)",
     "def f(frame, name: str):\n    return frame.drop(name)",
     "def f(frame, names):\n    for chosen in names:\n        frame = frame.drop(chosen)",
@@ -235,8 +252,9 @@ ALLOWED = [
     "frame.select('row', ACTIVITY)",
     "frame.select(named(*names))",
     "frame.drop(named(name))",
-    "frame.select(frame[name].alias('x') for name in names)",
-    "frame.with_columns([_inferred(table[name]) for name in names])",
+    "frame.select(values_of(frame, name).alias('x') for name in names)",
+    "frame.with_columns([_inferred(values_of(table, name)) for name in names])",
+    "frame.with_columns(frame['row'])",
     "frame.join(other, on=named(name))",
     "frame.group_by(pl.all())",
     "def f(frame, times: pl.Series):\n    return frame.with_columns(times)",
@@ -266,6 +284,7 @@ def test_a_named_column_is_that_column(name: str) -> None:
     """``named`` and ``without`` read no pattern, in any place that the engine uses them in."""
     frame = pl.DataFrame({"time:timestamp": [1, 1, 2], "a": [5, 6, 6], name: [3, 4, 4]})
     assert frame.select(named(name)).columns == [name]
+    assert values_of(frame, name).drop_nulls().unique().sort().to_list() == [3, 4]
     assert frame.select(named(name, "a")).columns == [name, "a"]
     assert frame.select(named(name).as_expr() + 1).to_series().to_list() == [4, 5, 5]
     assert frame.drop(named(name)).columns == ["time:timestamp", "a"]

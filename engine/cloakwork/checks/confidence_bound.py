@@ -19,7 +19,7 @@ from cloakwork.errors import GuaranteeBroken
 from cloakwork.facts import Unit
 from cloakwork.guarantees import ConfidenceBound
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIMESTAMP, EventLog
-from cloakwork.log.naming import named
+from cloakwork.log.naming import named, values_of
 
 MOST_ROWS: Final = 30_000_000
 """How many pairs of knowledge and course, or of knowledge and case, are held at once: about 3 GB."""
@@ -146,7 +146,7 @@ def _owners(log: EventLog, guarantee: ConfidenceBound, unit: Unit) -> pl.Series:
         return own
     if unit.attribute not in log.cases.columns:
         raise GuaranteeBroken(guarantee.sentence(), f"the log has no column '{unit.attribute}' to count by")
-    shared = log.cases[unit.attribute].cast(pl.String).rank("dense").cast(pl.Int64)
+    shared = values_of(log.cases, unit.attribute).cast(pl.String).rank("dense").cast(pl.Int64)
     return pl.select(pl.coalesce(-shared, own)).to_series()
 
 
@@ -156,7 +156,7 @@ def _held(log: EventLog, attribute: str | None, members: pl.DataFrame) -> pl.Dat
     table, case = (log.cases, np.arange(log.cases.height)) if of_case else (log.events, log.case_of)
     if attribute is None or attribute not in table.columns:
         return pl.DataFrame(schema={**members.schema, "value": pl.String})
-    rows = pl.DataFrame({"case": case, "value": table[attribute].cast(pl.String)}).drop_nulls().unique()
+    rows = pl.DataFrame({"case": case, "value": values_of(table, attribute).cast(pl.String)}).drop_nulls().unique()
     return pl.concat([members[rows["case"]], rows.select("value")], how="horizontal")
 
 

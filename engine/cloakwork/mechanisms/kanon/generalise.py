@@ -16,7 +16,7 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
 from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.log.eventlog import CASE_PREFIX, EventLog
-from cloakwork.log.naming import named
+from cloakwork.log.naming import named, values_of
 from cloakwork.log.variants import variants_of
 from cloakwork.mechanisms.aggregates import CASES, UNIT, VARIANT, VariantCounts
 from cloakwork.mechanisms.base import Aggregate, Costless, Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem
@@ -183,7 +183,9 @@ class CombinationCounts:
         }
         if self.unit is not None:
             alone = pl.Series([None], dtype=pl.String).new_from_index(0, batch.cases.height)
-            columns[UNIT] = batch.cases[self.unit].cast(pl.String) if self.unit in batch.cases.columns else alone
+            columns[UNIT] = (
+                values_of(batch.cases, self.unit).cast(pl.String) if self.unit in batch.cases.columns else alone
+            )
         frame = pl.DataFrame(columns)
         return frame.group_by(pl.all(), maintain_order=True).agg(pl.len().cast(pl.Int64).alias(CASES))
 
@@ -195,10 +197,10 @@ class CombinationCounts:
 def _by_case(log: EventLog, name: str) -> pl.Series | None:
     """An attribute with one row a case: its value, or the list of its values at the case's events."""
     if name.startswith(CASE_PREFIX):
-        return log.cases[name] if name in log.cases.columns else None
+        return values_of(log.cases, name) if name in log.cases.columns else None
     if name not in log.events.columns:
         return None
-    rows = pl.DataFrame({"case": log.case_of, "values": log.events[name]})
+    rows = pl.DataFrame({"case": log.case_of, "values": values_of(log.events, name)})
     lists = rows.group_by("case", maintain_order=True).agg("values")
     every = pl.DataFrame({"case": np.arange(log.cases.height)}).join(
         lists, on="case", how="left", maintain_order="left"
@@ -217,7 +219,7 @@ class _Node:
 
 def _by_loss(present: list[QuasiIdentifier], rows: pl.DataFrame) -> list[_Node]:
     """All nodes, the one that loses least first; ties: the lower levels."""
-    ladders = [[_codes(item, rows[item.column], level) for level in range(item.levels)] for item in present]
+    ladders = [[_codes(item, values_of(rows, item.column), level) for level in range(item.levels)] for item in present]
     weight = rows[CASES].to_numpy()
     losses = [[_loss(ladder[0], codes, weight) for codes in ladder] for ladder in ladders]
     nodes = [
@@ -297,11 +299,15 @@ def _raised(log: EventLog, attributes: Sequence[QuasiIdentifier], table: pl.Data
     events, cases = log.events, log.cases
     for item in attributes:
         if item.column in table.columns:
-            level = found[item.column].to_numpy()[variants.of_case]
+            level = values_of(found, item.column).to_numpy()[variants.of_case]
             if item.attribute.startswith(CASE_PREFIX):
-                cases = cases.with_columns(_at_levels(item, cases[item.attribute], level))
+                cases = cases.with_columns(
+                    _at_levels(item, values_of(cases, item.attribute), level).alias(item.attribute)
+                )
             else:
-                events = events.with_columns(_at_levels(item, events[item.attribute], level[log.case_of]))
+                events = events.with_columns(
+                    _at_levels(item, values_of(events, item.attribute), level[log.case_of]).alias(item.attribute)
+                )
     return replace(log, events=events, cases=cases)
 
 

@@ -15,7 +15,7 @@ from cloakwork.facts import UNIX_EPOCH, Facts
 from cloakwork.guarantees import Background, ConfidenceBound, Guarantee
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
-from cloakwork.log.naming import named
+from cloakwork.log.naming import named, values_of
 from cloakwork.mechanisms.aggregates import CASES, UNIT, VARIANT
 from cloakwork.mechanisms.base import Costless, Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem
 from cloakwork.mechanisms.kanon.knowledge import (
@@ -117,7 +117,7 @@ def _case_column(log: EventLog, name: str) -> pl.Series:
     """The values of a case attribute as text; all null where no case has it."""
     if name not in log.cases.columns:
         return pl.Series([None], dtype=pl.String).new_from_index(0, log.cases.height)
-    return log.cases[name].cast(pl.String)
+    return values_of(log.cases, name).cast(pl.String)
 
 
 def _values(log: EventLog, attribute: str) -> pl.Series:
@@ -128,7 +128,7 @@ def _values(log: EventLog, attribute: str) -> pl.Series:
             what = "case" if _of_case(attribute) else "event"
             raise MechanismError(NAME, f"no {what} has '{attribute}', of which the guarantee speaks")
         return pl.Series([], dtype=pl.List(pl.String))
-    held = pl.DataFrame({"case": case, VALUES: table[attribute].cast(pl.String)})
+    held = pl.DataFrame({"case": case, VALUES: values_of(table, attribute).cast(pl.String)})
     lists = held.group_by("case", maintain_order=True).agg(pl.col(VALUES).drop_nulls().unique().sort())
     every = pl.DataFrame({"case": np.arange(log.cases.height)})
     return every.join(lists, on="case", how="left", maintain_order="left")[VALUES].fill_null([])
