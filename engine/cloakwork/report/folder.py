@@ -40,10 +40,10 @@ def read_document(path: Path) -> bytes:
         if path.is_symlink():
             raise VerificationFailed([f"{path.name}: is a link; a release holds plain files only"]) from None
         raise VerificationFailed([f"{path.name}: cannot be read ({error.strerror})"]) from error
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise VerificationFailed([f"{path.name}: cannot be read (it is not a plain file)"])
     with os.fdopen(handle, "rb") as file:
-        status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            raise VerificationFailed([f"{path.name}: cannot be read (it is not a plain file)"])
         content = file.read(LARGEST_DOCUMENT + 1)
     if len(content) > LARGEST_DOCUMENT:
         raise VerificationFailed([f"{path.name}: is larger than {LARGEST_DOCUMENT >> 20} MiB"])

@@ -21,7 +21,7 @@ from cloakwork.errors import CloakworkError, GuaranteeBroken, LogError, OutputEr
 from cloakwork.facts import Unit
 from cloakwork.guarantees import brief
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP
+from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIMESTAMP
 from cloakwork.plan.model import Claim, Plan
 from cloakwork.report import earlier
 from cloakwork.report.annotate import differences, flat, read_stamp, stamp
@@ -354,7 +354,7 @@ def _earlier(folder: Path, content: bytes, statement: earlier.Earlier) -> _Insid
         seen = measured_then(released, each.guarantee) if each.kind in MEASURABLE else None
         if seen is not None:
             measured.append(Check(seen.holds, f"measured again: {each.brief()}: {seen.seen}"))
-    strangers = [name for name in names if not plan.releases(name)]
+    strangers = [name for name in names if not _may_hold(plan, name)]
 
     def settle(advisory: Advisory, guarantee: Parameters | None) -> tuple[bool, str] | None:
         if advisory.measure == "columns":
@@ -368,7 +368,10 @@ def _earlier(folder: Path, content: bytes, statement: earlier.Earlier) -> _Insid
 def _read_released(
     log: Path, *, timeless: bool, keep: Collection[str] | None = None, text: Collection[str] = ()
 ) -> "tuple[EventLog, tuple[str, ...]]":
-    """A released log with the attributes in ``keep`` (None: all), and the names of all attributes it holds."""
+    """A released log with the attributes in ``keep`` (None: all), and the names of all attributes it holds.
+
+    Names without the prefix of case attributes: a reader may ask about one both as a case's and as an event's.
+    """
     from cloakwork.log.io import read_log
 
     asked = set[str]()
@@ -378,8 +381,8 @@ def _read_released(
         return keep is None or name in keep
 
     read = read_log(log, keep=wanted, text=text, timeless=timeless)
-    standard = {CASE_ID, ACTIVITY, TIMESTAMP}
-    return read, tuple(sorted(asked - standard))
+    names = {name.removeprefix(CASE_PREFIX) for name in asked}
+    return read, tuple(sorted(names - {ACTIVITY, TIMESTAMP}))
 
 
 def _format(log: Path, plan: Plan) -> Check:
@@ -491,9 +494,9 @@ def _quasi_identifiers(guarantee: "Guarantee | None") -> frozenset[str]:
     return frozenset(guarantee.over) - {CONTROL_FLOW, TIMESTAMPS}
 
 
-def _may_hold(plan: Plan, name: str) -> bool:
-    """Whether a released log may hold an attribute of that name; readers ask about a case's with and without prefix."""
-    return plan.releases(name) or plan.releases(f"case:{name}")
+def _may_hold(plan: Plan | earlier.EarlierPlan, name: str) -> bool:
+    """Whether a released log may hold an attribute of that name, of cases or of events."""
+    return plan.releases(name) or plan.releases(CASE_PREFIX + name)
 
 
 def _visible_unit(plan: Plan) -> Unit:
