@@ -20,6 +20,7 @@ from cloakwork.facts import Unit
 from cloakwork.guarantees import Guarantee
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIMESTAMP, EventLog
+from cloakwork.log.naming import values_of
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -88,15 +89,12 @@ def _without_empty_events(log: EventLog) -> EventLog:
     names = [name for name in log.events.columns if name not in (ACTIVITY, TIMESTAMP)]
     if not names:
         return log
-    empty = log.events.select(pl.all_horizontal(_columns(log.events, names).is_null()).alias("empty"))
-    rows = pl.DataFrame({"activity": log.events[ACTIVITY].cast(pl.String), "empty": empty["empty"]})
+    empty = np.ones(log.events.height, np.bool_)
+    for name in names:
+        empty &= values_of(log.events, name).is_null().to_numpy()
+    rows = pl.DataFrame({"activity": log.events[ACTIVITY].cast(pl.String), "empty": empty})
     told = rows.select(pl.col("empty") & ~pl.col("empty").all().over("activity")).to_series()
     return log.keep_events(~told.to_numpy())
-
-
-def _columns(frame: pl.DataFrame, names: list[str]) -> pl.Expr:
-    """The columns of these very names: by position, since a name could read as a pattern."""
-    return pl.nth([frame.columns.index(name) for name in names])
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +132,7 @@ def _classes(log: EventLog, guarantee: Parameters) -> _Classes:
 def _column(frame: pl.DataFrame, name: str) -> pl.Series:
     if name not in frame.columns:
         return pl.Series([None] * frame.height, dtype=pl.String)
-    return frame.to_series(frame.columns.index(name))
+    return values_of(frame, name)
 
 
 def _cycle_times(log: EventLog) -> pl.Series:
