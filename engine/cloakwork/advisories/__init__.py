@@ -140,6 +140,8 @@ def _findings(advisory: Advisory, traits: Traits, settle: Settle | None) -> Iter
     condition = advisory.applies
     if traits.entry < condition.entry or not _named(traits.engine, advisory.versions):
         return
+    if traits.entry and not condition.entry and not condition.guarantees:
+        return  # an entry tells nothing of what this is about
     certain = _of_release(condition, traits)
     if certain is False:
         return
@@ -221,8 +223,11 @@ def _named(name: str, globs: Iterable[str]) -> bool:
 def guarantees_in(note: str) -> tuple[Parameters, ...]:
     """The guarantees that a ledger entry of version 0.1.0 notes: its sentences ended alike for each kind."""
     found: list[Parameters] = []
+    apart = re.search(r"\(apart from probability ([0-9]+(?:\.[0-9]+)?(?:e-?[0-9]+)?)\)", note)
+    delta = {"delta": float(apart[1]) if apart else 0.0}
     for pattern, kind, extra in _IN_A_NOTE:
-        found += [{"kind": kind, **extra} for _ in re.finditer(pattern, note)]
+        more = delta if kind == "differential-privacy" else {}
+        found += [{"kind": kind, **extra, **more} for _ in re.finditer(pattern, note)]
     return tuple(found)
 
 

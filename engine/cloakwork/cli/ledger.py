@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cloakwork.accounting.charge import Charge
     from cloakwork.accounting.ledger import Balance, Ledger, Summary
     from cloakwork.accounting.records import Record
+    from cloakwork.advisories import Finding
     from cloakwork.budget import Cost
 
 _P = ParamSpec("_P")
@@ -152,20 +153,23 @@ def _print_affected(summary: "Summary") -> None:
     from cloakwork.accounting.affected import findings_of
 
     told = ((record, findings_of(record)) for record in summary.records)
-    listed = [(record, [each for each in found if each.status in _GRAVE]) for record, found in told]
+    listed = [(record, [each for each in found if each.status in _SHORTLY]) for record, found in told]
     concerned = [(record, found) for record, found in listed if found]
     if not concerned:
         return
     click.echo(f"{len(concerned)} concerned by what was found since; 'cloakwork verify DIR' settles what it can:")
     for record, found in concerned:
-        ids = ", ".join(f"{each.advisory.id} {_SHORTLY[each.status]}" for each in found)
-        click.echo(f"  {_date(record.created_at)}  {record.id}  {record.policy} {record.version}: {ids}")
+        said = [f"{says} {_ids(found, status)}" for status, says in _SHORTLY.items() if _ids(found, status)]
+        click.echo(f"  {_date(record.created_at)}  {record.id}  {record.policy} {record.version}: {'; '.join(said)}")
     titles = {each.advisory.id: each.advisory.title for _, found in concerned for each in found}
     for number, title in sorted(titles.items()):
         click.echo(f"  {number}  {title}")
 
 
-_GRAVE = ("void", "open", "weakened")
+def _ids(found: "list[Finding]", status: str) -> str:
+    return ", ".join(sorted({each.advisory.id for each in found if each.status == status}))
+
+
 _SHORTLY = {"void": "void", "open": "may be void", "weakened": "weakened"}
 
 

@@ -469,14 +469,14 @@ def _measured(log: Path, plan: Plan) -> Iterator[Check]:
 
     measurable = [claim.guarantee for claim in plan.claims if claim.guarantee.kind in CHECKERS]
     unit = _visible_unit(plan)
-    needed = {unit.attribute, *(name for guarantee in measurable for name in guarantee.over)} - {None}
+    needed = {name for guarantee in measurable for name in guarantee.over}
+    needed |= {unit.attribute} if unit.attribute is not None else set()
     read: dict[frozenset[str], EventLog] = {}
+    names: tuple[str, ...] = ()
     try:
-        for guarantee in measurable or [None]:
-            spelled = _quasi_identifiers(guarantee)
-            if spelled not in read:
-                timeless = TIMESTAMPS not in plan.released
-                read[spelled], names = _read_released(log, timeless=timeless, keep=needed, text=spelled)
+        for spelled in {_quasi_identifiers(guarantee) for guarantee in measurable} or {frozenset[str]()}:
+            timeless = TIMESTAMPS not in plan.released
+            read[spelled], names = _read_released(log, timeless=timeless, keep=needed, text=spelled)
     except LogError as error:
         yield Check(False, f"{log.name}: cannot be read as an event log: {_first_line(error)}")
         return
@@ -487,9 +487,9 @@ def _measured(log: Path, plan: Plan) -> Iterator[Check]:
         yield from _measured_again(read[_quasi_identifiers(guarantee)], guarantee, plan, unit)
 
 
-def _quasi_identifiers(guarantee: "Guarantee | None") -> frozenset[str]:
+def _quasi_identifiers(guarantee: "Guarantee") -> frozenset[str]:
     """The attributes that k-anonymity counts by."""
-    if guarantee is None or guarantee.kind != "k-anonymity":
+    if guarantee.kind != "k-anonymity":
         return frozenset()
     return frozenset(guarantee.over) - {CONTROL_FLOW, TIMESTAMPS}
 
