@@ -167,4 +167,5 @@ def _on_grid(losses: "Floats", masses: "Floats", infinite: float, step: float) -
 
     cells = np.ceil(losses / step + 1e-9).astype(np.int64)
     lowest = int(cells.min())
-    return Losses(step, lowest, np.bincount(cells - lowest, weights=masses) * (1 + 1e-9), infinite * (1 + 1e-12))
+    held = np.asarray(np.bincount(cells - lowest, weights=masses), np.float64)
+    return Losses(step, lowest, held * (1 + 1e-9), infinite * (1 + 1e-12))

@@ -49,7 +49,7 @@ class Losses:
         """The loss of each cell, in nats."""
         import numpy as np
 
-        return (self.lowest + np.arange(len(self.masses))) * self.step
+        return np.asarray((self.lowest + np.arange(len(self.masses))) * self.step, np.float64)
 
     def raised(self, share: float, cells: int) -> "Losses":
         """Add ``share`` of the masses a second time, ``cells`` further up.

@@ -197,7 +197,7 @@ def _depths(tree: JsonValue | Mapping[str, JsonValue], depth: int) -> Iterator[t
     """The values of a generalisation tree, each with its depth; those directly in ``tree`` lie at ``depth``."""
     if isinstance(tree, Mapping):
         for name, below in tree.items():
-            if below is None or below == [] or below == {}:
+            if below is None or (isinstance(below, list | Mapping) and not below):
                 yield str(name), depth
             else:
                 yield from _depths(below, depth + 1)
