@@ -284,8 +284,8 @@ class MetricPrivacy(Frozen):
         """Say it to a person."""
         return (
             f"Moving one time of one event by up to {format_duration(self.shift)} changes the probability of any release by at "
-            f"most {_factor(self.epsilon)} (metric privacy over {_listed(self.over)}, given the order of events "
-            f"and every other released column)."
+            f"most {_factor(self.epsilon)}: metric privacy over {_listed(self.over)}, given the order of events "
+            f"and every other released column."
         )
 
 

@@ -8,7 +8,6 @@ alone, so that correcting a word changes no claim. ``tests/golden/sentences.txt`
 from collections.abc import Iterable
 from typing import assert_never
 
-from cloakwork.facts import Unit
 from cloakwork.guarantees import (
     DifferentialPrivacy,
     Guarantee,
@@ -144,8 +143,8 @@ def assumption_in_words(assumption: Assumption) -> str:
             return "the protected unit is one case; a person with several cases is protected case by case"
         case claims.ProtectsEachUnit(attribute=name, max_cases=most):
             return (
-                f"the protected unit is {Unit(attribute=name, max_cases=most)}; a case without '{name}' is a unit of "
-                f"its own; that cases have '{name}' at all is taken as known"
+                f"the protected unit is all cases that share a value of '{name}' (at most {most:,} of them kept); a "
+                f"case without '{name}' is a unit of its own; that cases have '{name}' at all is taken as known"
             )
         case claims.UnitsAtMost(units=units, source=source):
             by = {"declared": "declared", "profile": "by the DP profile, with a margin"}[source]
@@ -159,7 +158,7 @@ def assumption_in_words(assumption: Assumption) -> str:
             known = {"declared": "are public", "profile": "were selected by the DP profile"}[source]
             return f"{count} activities {known}; events of any other are dropped"
         case claims.CasesCut(events=events):
-            return f"cases are cut after {events} events"
+            return f"cases are cut after {_events(events)}"
         case claims.IndependentPresence():
             return "a guess is bounded where one unit's presence does not depend on everybody else's data"
         case _:
@@ -185,11 +184,10 @@ def _other_assumption(
         case claims.GapsAtMost(longest=longest):
             return f"gaps are at most {format_duration(longest)} (longer ones are cut)"
         case claims.KnowsAtMost(events=events, background=background, precision=precision):
-            many = "one event" if events == 1 else f"{events} events"
             known = background_in_words(background, precision)
-            return f"nobody knows more than {many} of a case, and of these no more than {known}"
+            return f"nobody knows more than {_events(events)} of a case, and of these no more than {known}"
         case claims.NobodyKnows(columns=columns):
-            return f"nobody knows the {_all(columns)} of a case beforehand"
+            return f"nobody knows beforehand, of any case, {_all(_held_in(column) for column in columns)}"
         case claims.KnowsActivitySequence():
             return "whoever reads the release knows the activity sequence of a case, and none of the values"
         case claims.StartsAtEpoch(epoch=epoch):
@@ -224,7 +222,7 @@ def column_in_words(column: str, treatment: str = "keep", names: Iterable[str] =
     }
     if column in standard:
         return standard[column]
-    each = _all([f"'{name}'" for name in names]) or f"'{column}'"
+    each = _all(_quoted(names)) or f"'{column}'"
     treated = {
         "generalise": f"which of the policy's groups each value of {each} falls into",
         "pseudonymise": f"which rows share a value of {each} and how often each occurs, under another name",
@@ -266,7 +264,7 @@ def caveat_in_words(caveat: Caveat) -> str:
         case claims.Homogeneity(attributes=names):
             return (
                 f"k-anonymity says nothing about values: a group of indistinguishable cases may share one value of "
-                f"{', '.join(names)} (homogeneity); add t-closeness or l-diversity, or drop it"
+                f"{_all(_quoted(names))} (homogeneity); add t-closeness or l-diversity, or drop it"
             )
         case claims.Intersection(of=kind):
             what = {
@@ -276,7 +274,7 @@ def caveat_in_words(caveat: Caveat) -> str:
             return f"{what} can be intersected; the ledger counts them"
         case claims.MayTellTimes(columns=names):
             return (
-                f"the claim over timestamps takes {_all(names)} as known: whoever can read times off such a column "
+                f"the claim over timestamps takes {_all(_quoted(names))} as known: whoever can read times off such a column "
                 "(a date, a day, a counter, or a pseudonym of any of these) learns the times; drop what may tell them"
             )
         case _:
@@ -294,13 +292,12 @@ def _caveat_of_rows(
                 "those are"
             )
         case claims.InsertedEventsLack(columns=names):
-            lacking = ", ".join(f"'{name}'" for name in names)
             return (
-                f"events that k-anonymisation inserts have no value of {lacking}, which shows which those are; "
+                f"events that k-anonymisation inserts have no value of {_all(_quoted(names))}, which shows which those are; "
                 "'missing: fill' under mechanisms.parameters gives them one"
             )
         case claims.CountsCases(attribute=name):
-            return f"k counts cases, while one unit ({name}) may own several: use count: units"
+            return f"k counts cases, while one unit ('{name}') may own several: use count: units"
         case claims.FrequenciesKept(attribute=name):
             return f"pseudonyms of '{name}' keep their frequencies: a value known to be common can be recognised"
         case _:
@@ -327,6 +324,18 @@ def _values(column: str) -> str:
     return "cycle times" if column == TIMESTAMPS else f"'{column}'"
 
 
+def _held_in(column: str) -> str:
+    return "the times of its events" if column == TIMESTAMPS else f"the values of '{column}'"
+
+
+def _events(count: int) -> str:
+    return "one event" if count == 1 else f"{count:,} events"
+
+
+def _quoted(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"'{name}'" for name in names)
+
+
 def _all(names: Iterable[str]) -> str:
     """Names as people list them: ``a, b and c``."""
     return " and ".join(", ".join(names).rsplit(", ", 1))
@@ -334,4 +343,4 @@ def _all(names: Iterable[str]) -> str:
 
 def _either(names: Iterable[str]) -> str:
     """Names as a choice: ``a, b or c``."""
-    return " or ".join(", ".join(f"'{name}'" for name in names).rsplit(", ", 1))
+    return " or ".join(", ".join(_quoted(names)).rsplit(", ", 1))

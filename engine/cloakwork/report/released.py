@@ -8,6 +8,7 @@ from pydantic import Field
 
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
+from cloakwork.log.naming import values_of
 from cloakwork.plan.claims import Given
 from cloakwork.plan.model import RELEASED, Plan, Treated
 from cloakwork.policy.model import most_specific
@@ -43,7 +44,7 @@ def names_in(log: EventLog, plan: Plan) -> Iterator[tuple[Literal["case", "event
     for scope, table in (("case", log.cases), ("event", log.events)):
         for name in sorted(table.columns):
             unreleased_time = name == TIMESTAMP and TIMESTAMPS not in plan.released
-            if _has_value(table[name]) or (tables and not unreleased_time):
+            if _has_value(values_of(table, name)) or (tables and not unreleased_time):
                 yield ("case" if scope == "case" else "event"), name
 
 
