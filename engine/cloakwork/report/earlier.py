@@ -246,10 +246,7 @@ class Earlier:
 
 def is_earlier(value: JsonValue) -> bool:
     """Whether a payload is a statement of version 0.1.0."""
-    if not isinstance(value, dict) or value.get("predicateType") != EARLIER_TYPE:
-        return False
-    predicate = value.get("predicate")
-    return isinstance(predicate, dict) and str(predicate.get("engine")).startswith("0.1.")
+    return isinstance(value, dict) and value.get("predicateType") == EARLIER_TYPE
 
 
 def read_earlier(value: JsonValue, content: bytes) -> Earlier:

@@ -8,7 +8,7 @@ that made the release were found false since.
 """
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -21,15 +21,26 @@ from cloakwork.errors import CloakworkError, GuaranteeBroken, LogError, OutputEr
 from cloakwork.facts import Unit
 from cloakwork.guarantees import brief
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
-from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIMESTAMP
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP
 from cloakwork.plan.model import Claim, Plan
+from cloakwork.plan.prove import in_own_words as plan_in_own_words
+from cloakwork.records import stated
 from cloakwork.report import earlier
 from cloakwork.report.annotate import differences, flat, read_stamp, stamp
 from cloakwork.report.archive import LOG_NAME, unpacked
 from cloakwork.report.dsse import Envelope, is_signed_by, read_envelope, read_json
 from cloakwork.report.folder import PLAN_FILE, STATEMENT_FILE, Check, check_entries, holds_internal, read_document
 from cloakwork.report.keys import SigningKey, keyid_of, public_key, trusted_key, why_trusted
-from cloakwork.report.statement import PREDICATE_TYPE, PrivacyStatement, Statement, digest_of, in_canonical_form, state
+from cloakwork.report.released import faults
+from cloakwork.report.statement import (
+    PREDICATE_TYPE,
+    PrivacyStatement,
+    Statement,
+    digest_of,
+    in_canonical_form,
+    in_own_words,
+    state,
+)
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -95,7 +106,10 @@ class Verification:
     def guarantees(self) -> tuple[tuple[str, str], ...]:
         """Kind and sentence of each guarantee."""
         if isinstance(self.statement, earlier.EarlierStatement):
-            return tuple((each.kind, each.sentence) for each in self.statement.guarantees)
+            signers = "in the signer's words:"
+            return tuple(
+                (each.kind, f"{each.brief()}; {signers} {each.sentence}") for each in self.statement.guarantees
+            )
         return tuple((each.guarantee.kind, each.sentence) for each in self.statement.guarantees)
 
     @property
@@ -121,6 +135,7 @@ class _Inside:
     derived: tuple[Check, ...] = ()
     measured: tuple[Check, ...] = ()
     advisories: tuple[Finding, ...] = ()
+    plan: Plan | None = None
 
 
 def verify(path: Path, *, public_key: Path | None = None, expect: Sequence[tuple[str, str]] = ()) -> Verification:
@@ -182,13 +197,16 @@ def _examined(path: Path, folder: Path, given: Path | None) -> Verification:
     if failed := [check.says for check in checks if not check.holds]:
         raise VerificationFailed(failed)
     assert key is not None  # noqa: S101 - without a key the signature check has failed
+    said = known.predicate
+    if isinstance(said, PrivacyStatement) and inside.plan is not None:
+        said = in_own_words(said, plan_in_own_words(inside.plan))
     keyid = keyid_of(key)
     trusted = why_trusted(keyid) if given is None else f"given by --public-key {given.name}"
     return Verification(
         path=path,
         keyid=keyid,
         trusted=trusted,
-        statement=known.predicate,
+        statement=said,
         authentic=(signed, *files, mark),
         derived=inside.derived,
         measured=inside.measured,
@@ -319,8 +337,8 @@ def _inside(folder: Path, content: bytes, statement: Statement) -> _Inside:
         return _Inside(derived=(Check(False, fault),))
     log = folder / next(name for name in statement.digests() if name != PLAN_FILE)
     derived = (_format(log, plan), *_plan(plan, statement.predicate), *_proof(plan))
-    measured = (*_stamp(log, plan, statement.predicate), *_measured(log, plan))
-    return _Inside(derived, measured, advisories_for(_traits(plan)))
+    measured = (*_stamp(log, plan, statement.predicate), *_contents(log, plan, statement.predicate))
+    return _Inside(derived, measured, advisories_for(_traits(plan)), plan)
 
 
 def _traits(plan: Plan) -> Traits:
@@ -336,6 +354,7 @@ def _traits(plan: Plan) -> Traits:
 
 def _earlier(folder: Path, content: bytes, statement: earlier.Earlier) -> _Inside:
     """What a release of version 0.1.0 says, measured by the meaning that its claims had then."""
+    from cloakwork.log.io import read_log
     from cloakwork.report.earlier_checks import MEASURABLE, measured_then, settled
 
     predicate = statement.envelope.predicate
@@ -346,7 +365,7 @@ def _earlier(folder: Path, content: bytes, statement: earlier.Earlier) -> _Insid
     derived += earlier.same_claims(predicate, plan)
     measured = list(earlier.same_stamp(log, statement))
     try:
-        released, names = _read_released(log, timeless=TIMESTAMPS not in plan.released)
+        released = read_log(log, timeless=TIMESTAMPS not in plan.released)
     except LogError as error:
         unread = Check(False, f"{log.name}: cannot be read as an event log: {_first_line(error)}")
         return _Inside(tuple(derived), (*measured, unread))
@@ -354,7 +373,8 @@ def _earlier(folder: Path, content: bytes, statement: earlier.Earlier) -> _Insid
         seen = measured_then(released, each.guarantee) if each.kind in MEASURABLE else None
         if seen is not None:
             measured.append(Check(seen.holds, f"measured again: {each.brief()}: {seen.seen}"))
-    strangers = [name for name in names if not _may_hold(plan, name)]
+    standard = (CASE_ID, ACTIVITY, TIMESTAMP)
+    strangers = [name for name in released.columns if name not in standard and not plan.releases(name)]
 
     def settle(advisory: Advisory, guarantee: Parameters | None) -> tuple[bool, str] | None:
         if advisory.measure == "columns":
@@ -363,26 +383,6 @@ def _earlier(folder: Path, content: bytes, statement: earlier.Earlier) -> _Insid
 
     findings = advisories_for(earlier.traits_of(predicate, plan), settle)
     return _Inside(tuple(derived), tuple(measured), findings)
-
-
-def _read_released(
-    log: Path, *, timeless: bool, keep: Collection[str] | None = None, text: Collection[str] = ()
-) -> "tuple[EventLog, tuple[str, ...]]":
-    """A released log with the attributes in ``keep`` (None: all), and the names of all attributes it holds.
-
-    Names without the prefix of case attributes: a reader may ask about one both as a case's and as an event's.
-    """
-    from cloakwork.log.io import read_log
-
-    asked = set[str]()
-
-    def wanted(name: str) -> bool:
-        asked.add(name)
-        return keep is None or name in keep
-
-    read = read_log(log, keep=wanted, text=text, timeless=timeless)
-    names = {name.removeprefix(CASE_PREFIX) for name in asked}
-    return read, tuple(sorted(names - {ACTIVITY, TIMESTAMP}))
 
 
 def _format(log: Path, plan: Plan) -> Check:
@@ -397,11 +397,16 @@ def _plan(plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
     again = state(
         plan,
         predicate.release,
+        released=predicate.released,
         private=predicate.mark is None,
         ledger_entry=predicate.ledger_entry,
         issued=predicate.issued,
     )
-    different = [name for name in PrivacyStatement.model_fields if getattr(again, name) != getattr(predicate, name)]
+    different = [
+        name
+        for name in PrivacyStatement.model_fields
+        if stated(getattr(again, name)) != stated(getattr(predicate, name))
+    ]
     for name in different:
         yield Check(False, f"{STATEMENT_FILE}: '{name}' is not what {PLAN_FILE} says")
     if not different:
@@ -423,12 +428,8 @@ def _proof(plan: Plan) -> Iterator[Check]:
             False, f"{PLAN_FILE}: its claims cannot be derived again: {_first_line(error)}{_other_engine(plan)}"
         )
         return
-    stated = tuple((claim.guarantee, claim.currency, claim.cost, claim.given) for claim in plan.claims)
-    derived = tuple((claim.guarantee, claim.currency, claim.cost, claim.given) for claim in proved)
-    if stated == derived:
-        yield Check(
-            True, f"{PLAN_FILE}: " + (_DERIVED if derived else "it claims no guarantee; that was derived again")
-        )
+    if stated(plan.claims) == stated(proved):
+        yield Check(True, f"{PLAN_FILE}: " + (_DERIVED if proved else "it claims no guarantee; that was derived again"))
     else:
         yield Check(False, f"{PLAN_FILE}: claims other than can be derived from its steps")
 
@@ -437,7 +438,7 @@ _DERIVED: Final = "every claim and cost was derived again from the steps"
 
 
 def _other_engine(plan: Plan) -> str:
-    """What to try where another version made the plan: claims are worded, and costs computed, by the engine's version."""
+    """What to try where another version made the plan: costs are computed by the engine's version."""
     here = version("cloakwork")
     return (
         "" if plan.engine == here else f" (made by Cloakwork {plan.engine}, this is {here}: verify with that version)"
@@ -459,63 +460,53 @@ def _stamp(log: Path, plan: Plan, predicate: PrivacyStatement) -> Iterator[Check
         yield Check(True, f"{log.name}: its stamp carries this statement's digest and guarantees")
 
 
-def _measured(log: Path, plan: Plan) -> Iterator[Check]:
-    """Measure on the released log alone whatever can be measured there.
+def _contents(log: Path, plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
+    """Whether the log holds the attributes that the statement lists, and whatever can be measured on it alone.
 
-    The log is read with the attributes that are counted by and no others; those that k counts as quasi-identifiers as
-    they are written, since that is how k tells values apart.
+    What k counts as quasi-identifiers is read as it is written, since that is how k tells values apart.
     """
     from cloakwork.checks.measure import CHECKERS
+    from cloakwork.log.io import read_log
 
+    timeless = TIMESTAMPS not in plan.released
     measurable = [claim.guarantee for claim in plan.claims if claim.guarantee.kind in CHECKERS]
-    unit = _visible_unit(plan)
-    needed = {name for guarantee in measurable for name in guarantee.over}
-    needed |= {unit.attribute} if unit.attribute is not None else set()
-    read: dict[frozenset[str], EventLog] = {}
-    names: tuple[str, ...] = ()
+    spelled = {name for guarantee in measurable for name in _quasi_identifiers(guarantee)}
+    by_value = {name for guarantee in measurable for name in set(guarantee.over) - set(_quasi_identifiers(guarantee))}
+    both = spelled & by_value
     try:
-        for spelled in {_quasi_identifiers(guarantee) for guarantee in measurable} or {frozenset[str]()}:
-            timeless = TIMESTAMPS not in plan.released
-            read[spelled], names = _read_released(log, timeless=timeless, keep=needed, text=spelled)
+        released = read_log(log, timeless=timeless, text=spelled - both)
+        as_written = read_log(log, timeless=timeless, text=spelled, keep=spelled.__contains__) if both else released
     except LogError as error:
         yield Check(False, f"{log.name}: cannot be read as an event log: {_first_line(error)}")
         return
-    for name in names:
-        if not _may_hold(plan, name):
-            yield Check(False, f"{log.name}: holds the attribute {name!a}, which the plan does not release")
+    yield from _columns(log, released, plan, predicate)
     for guarantee in measurable:
-        yield from _measured_again(read[_quasi_identifiers(guarantee)], guarantee, plan, unit)
+        yield from _measured_again(as_written if _quasi_identifiers(guarantee) else released, guarantee, plan)
 
 
-def _quasi_identifiers(guarantee: "Guarantee") -> frozenset[str]:
+def _quasi_identifiers(guarantee: "Guarantee") -> tuple[str, ...]:
     """The attributes that k-anonymity counts by."""
     if guarantee.kind != "k-anonymity":
-        return frozenset()
-    return frozenset(guarantee.over) - {CONTROL_FLOW, TIMESTAMPS}
+        return ()
+    return tuple(name for name in guarantee.over if name not in (CONTROL_FLOW, TIMESTAMPS))
 
 
-def _may_hold(plan: Plan | earlier.EarlierPlan, name: str) -> bool:
-    """Whether a released log may hold an attribute of that name, of cases or of events."""
-    return plan.releases(name) or plan.releases(CASE_PREFIX + name)
+def _columns(log: Path, released: "EventLog", plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
+    """Whether the log's attributes are exactly those that the statement lists, each under a rule of the plan."""
+    found = tuple(faults(released, plan, predicate.released))
+    for fault in found:
+        yield Check(False, f"{log.name}: {fault}")
+    if not found:
+        yield Check(True, f"{log.name}: its {len(predicate.released)} attributes are those that the statement lists")
 
 
-def _visible_unit(plan: Plan) -> Unit:
-    """The unit, where the released log still tells units apart; else cases stand for them."""
-    unit = plan.facts.unit
-    kept = any(item.attribute == unit.attribute and item.treatment in _TELLING for item in plan.attributes)
-    return unit if unit.attribute is not None and kept else Unit()
-
-
-_TELLING: Final = ("keep", "pseudonymise")
-
-
-def _measured_again(released: "EventLog", guarantee: "Guarantee", plan: Plan, unit: Unit) -> Iterator[Check]:
+def _measured_again(released: "EventLog", guarantee: "Guarantee", plan: Plan) -> Iterator[Check]:
     """Where the file does not tell units, cases count: a unit owns at least one, so fewer than k cases are fewer than k."""
     from cloakwork.checks.measure import measure
 
-    over_units = plan.facts.unit.attribute is not None and guarantee.kind in ("k-anonymity", "confidence-bound")
-    over_units = over_units and getattr(guarantee, "count", "units") == "units"
-    visible = unit.attribute is None or unit.attribute in released.cases.columns
+    unit = plan.facts.unit
+    kept = any(item.attribute == unit.attribute and item.treatment in _TELLING for item in plan.attributes)
+    visible = kept and unit.attribute in released.cases.columns
     try:
         found = measure(released, guarantee, unit if visible else Unit())
     except GuaranteeBroken as error:
@@ -523,11 +514,18 @@ def _measured_again(released: "EventLog", guarantee: "Guarantee", plan: Plan, un
         return
     if found is None:
         return
-    blind = over_units and (unit.attribute is None or not visible)
-    note = (
-        "; units are not in the file, so that the cases belong to different ones is the signer's word" if blind else ""
-    )
+    note = _BLIND if _counts_units(guarantee, unit) and not visible else ""
     yield Check(found.holds, f"measured again: {brief(guarantee)}: {found.seen}{note}")
+
+
+_TELLING: Final = ("keep", "pseudonymise")
+_BLIND: Final = "; units are not in the file, so that the cases belong to different ones is the signer's word"
+
+
+def _counts_units(guarantee: "Guarantee", unit: Unit) -> bool:
+    if unit.attribute is None:
+        return False
+    return guarantee.kind == "confidence-bound" or (guarantee.kind == "k-anonymity" and guarantee.count == "units")
 
 
 def _first_line(error: BaseException) -> str:
