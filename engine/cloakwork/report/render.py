@@ -10,6 +10,7 @@ from cloakwork.plan.model import Plan
 from cloakwork.plan.prove import in_own_words
 from cloakwork.quantities import Frozen
 from cloakwork.report.dsse import read_envelope
+from cloakwork.report.earlier_report import earlier_report, is_earlier_release
 from cloakwork.report.folder import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE
 from cloakwork.report.html import internal_html, public_html
 from cloakwork.report.model import Audience, Format, InternalReport, PublicReport, public_report
@@ -29,6 +30,8 @@ def render(folder: Path, audience: Audience = "public", format: Format = "html")
     """
     if format == "pdf":
         raise OutputError("a PDF is not made here: write the report as html, open it in a browser and print it to PDF")
+    if is_earlier_release(folder):
+        return earlier_report(folder, audience, format)
     if audience == "internal":
         internal = _read(folder / INTERNAL_FOLDER / "report.json", InternalReport)
         return internal_html(internal) if format == "html" else _json(internal)

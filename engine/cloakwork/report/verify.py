@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from pydantic import ValidationError
 
-from cloakwork.advisories import Advisory, Finding, Parameters, Traits, advisories_for
+from cloakwork.advisories import Advisory, Finding, Parameters, advisories_for
 from cloakwork.errors import CloakworkError, GuaranteeBroken, LogError, OutputError, PlanUnsound, VerificationFailed
 from cloakwork.facts import Unit
 from cloakwork.guarantees import brief
@@ -31,6 +31,7 @@ from cloakwork.report.archive import LOG_NAME, unpacked
 from cloakwork.report.dsse import Envelope, is_signed_by, read_envelope, read_json
 from cloakwork.report.folder import PLAN_FILE, STATEMENT_FILE, Check, check_entries, holds_internal, read_document
 from cloakwork.report.keys import SigningKey, keyid_of, public_key, trusted_key, why_trusted
+from cloakwork.report.model import traits_of
 from cloakwork.report.released import faults
 from cloakwork.report.statement import (
     PREDICATE_TYPE,
@@ -338,18 +339,7 @@ def _inside(folder: Path, content: bytes, statement: Statement) -> _Inside:
     log = folder / next(name for name in statement.digests() if name != PLAN_FILE)
     derived = (_format(log, plan), *_plan(plan, statement.predicate), *_proof(plan))
     measured = (*_stamp(log, plan, statement.predicate), *_contents(log, plan, statement.predicate))
-    return _Inside(derived, measured, advisories_for(_traits(plan)), plan)
-
-
-def _traits(plan: Plan) -> Traits:
-    """What advisories go by, of a plan of this version's format."""
-    return Traits(
-        engine=plan.engine,
-        guarantees=tuple(claim.guarantee.model_dump(mode="json") for claim in plan.claims),
-        mechanisms=tuple(step.mechanism for step in plan.steps),
-        rules={item.attribute: item.treatment for item in plan.attributes},
-        unit=plan.facts.unit.attribute or "",
-    )
+    return _Inside(derived, measured, advisories_for(traits_of(plan)), plan)
 
 
 def _earlier(folder: Path, content: bytes, statement: earlier.Earlier) -> _Inside:
