@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from cloakwork.budget import Currency
 from cloakwork.facts import Facts
+from cloakwork.log.limits import Limits, size_text
 from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.flow import Flow
 from cloakwork.plan.model import Step
@@ -55,7 +56,8 @@ def unit_assumptions(facts: Facts) -> tuple[str, ...]:
 def bounds(facts: Facts) -> tuple[str, ...]:
     """What is taken as known of the log's form."""
     stated = [
-        "the file is a well-formed log, every value of its declared type; one that is not is refused, whoever is in it"
+        "the file is a well-formed log, every value of its declared type; one that is not is refused, whoever is in it",
+        file_limits(),
     ]
     if facts.alphabet is not None:
         known = "were selected by the DP profile" if "alphabet" in facts.measured else "are public"
@@ -63,6 +65,16 @@ def bounds(facts: Facts) -> tuple[str, ...]:
     if facts.longest_case is not None:
         stated.append(f"cases are cut after {facts.longest_case} events")
     return tuple(stated)
+
+
+def file_limits() -> str:
+    """What the reader's limits on whole files make of a claim's domain."""
+    limits = Limits()
+    return (
+        f"the file is within its reader's limits (at most {size_text(limits.unpacked_size)} unpacked, "
+        f"{limits.unpack_ratio} times its packed size and {limits.attributes:,} attributes, unless raised by whoever "
+        "ran the release); one that is not is refused, whoever is in it"
+    )
 
 
 def joined(names: Iterable[str]) -> str:
