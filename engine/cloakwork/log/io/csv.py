@@ -18,6 +18,7 @@ from cloakwork.log.io.output import open_output
 from cloakwork.log.io.source import LogStream, empty_file, first_line, shown
 from cloakwork.log.io.times import parse_times
 from cloakwork.log.limits import Limits, OnExcess, current_limits, raising
+from cloakwork.log.naming import values_of
 
 _SEPARATORS: Final = ",;\t"
 _BOM: Final = b"\xef\xbb\xbf"
@@ -64,9 +65,14 @@ def read_csv(
     def line_of(row: int) -> int:
         return found.line(int(rows[row]))
 
-    whole, oversized = within_value_size(path, pl.DataFrame([table[name] for name in names.kept]), limits, on_excess, line_of)
+    kept = table[list(names.kept)]
+    whole, oversized = within_value_size(path, kept, limits, on_excess, line_of)
     typed = whole.with_columns(
-        [_inferred(whole[name]) for name, full in names.kept.items() if full not in names.standard and full not in text]
+        [
+            _inferred(values_of(whole, name)).alias(name)
+            for name, full in names.kept.items()
+            if full not in names.standard and full not in text
+        ]
     )
     notes = _counted(
         (len(header) - len(named), "columns without a name, left out"),
@@ -209,6 +215,6 @@ def write_csv(log: EventLog, path: Path) -> None:
     """
     table = flat_table(log, path)
     times = [name for name, dtype in table.schema.items() if isinstance(dtype, pl.Datetime)]
-    table = table.with_columns(pl.col(times).dt.strftime(_WRITTEN))
+    table = table.with_columns([values_of(table, name).dt.strftime(_WRITTEN).alias(name) for name in times])
     with open_output(path) as out:
         table.write_csv(out, line_terminator="\r\n")

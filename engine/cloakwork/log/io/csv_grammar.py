@@ -89,9 +89,7 @@ def fields(record: bytes, separator: str) -> list[bytes]:
         place = end + 1
 
 
-def _in_blocks(
-    data: bytes, take: Callable[[NDArray[np.uint8], int, int], int | None]
-) -> int | None:
+def _in_blocks(data: bytes, take: Callable[[NDArray[np.uint8], int, int], int | None]) -> int | None:
     """Call ``take(bytes, their place, quotes before them modulo 2)`` block by block.
 
     ``take`` returns the parity after its block, or None to stop; returned is the last.
@@ -195,9 +193,7 @@ def _scanned(data: bytes, separator: str) -> Records:
     return Records(data, starts, ends - returned, np.diff(before, prepend=0))
 
 
-def _refuse_lone_returns(
-    data: bytes, block: NDArray[np.uint8], start: int, outside: NDArray[np.bool_] | None
-) -> None:
+def _refuse_lone_returns(data: bytes, block: NDArray[np.uint8], start: int, outside: NDArray[np.bool_] | None) -> None:
     """Readers differ on whether a CR alone ends a line."""
     returns = np.flatnonzero(block == _CR)
     if not len(returns):

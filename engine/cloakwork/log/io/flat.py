@@ -14,6 +14,7 @@ from cloakwork.log.io.columns import NO_ACTIVITY, NO_TIME, NO_ZONE, OVERSIZED
 from cloakwork.log.io.source import shown, too_long
 from cloakwork.log.io.times import TIME_HINT, outside_calendar, parse_times
 from cloakwork.log.limits import Limits, OnExcess
+from cloakwork.log.naming import values_of
 
 _EXACT_DIGITS: Final = 15  # what a floating-point number keeps of a decimal one
 _OTHER_CASE_PREFIX: Final = "CASE_"
@@ -77,7 +78,7 @@ class Names:
 
 def _plain(path: Path, frame: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
     """The same table in the few types that a log has, and notes on columns that have none and were left out."""
-    plain = {name: _plain_column(path, frame[name]) for name in frame.columns}
+    plain = {name: _plain_column(path, frame, name) for name in frame.columns}
     missing = [name for name in (CASE_ID, ACTIVITY) if name in plain and plain[name] is None]
     if missing:
         said = f"the column for the {_MEANING[missing[0]]} holds {frame.schema[missing[0]]}"
@@ -87,15 +88,16 @@ def _plain(path: Path, frame: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ..
         for name, column in plain.items()
         if column is None
     )
-    return pl.DataFrame([column for column in plain.values() if column is not None]), notes
+    return pl.DataFrame({name: column for name, column in plain.items() if column is not None}), notes
 
 
-def _plain_column(path: Path, column: pl.Series) -> pl.Series | None:
+def _plain_column(path: Path, frame: pl.DataFrame, name: str) -> pl.Series | None:
     """A column as String, Int64, Float64, Boolean or UTC time; None when it is none of these."""
+    column = values_of(frame, name)
     dtype = column.dtype
-    if dtype in (pl.String, pl.Boolean, pl.Null) or column.name == TIMESTAMP:
+    if dtype in (pl.String, pl.Boolean, pl.Null) or name == TIMESTAMP:
         return column
-    if column.name in (CASE_ID, ACTIVITY) and not dtype.is_nested() and not dtype.is_temporal() and dtype != pl.Binary:
+    if name in (CASE_ID, ACTIVITY) and not dtype.is_nested() and not dtype.is_temporal() and dtype != pl.Binary:
         return column.cast(pl.String)
     if dtype.is_integer():
         fits = column.cast(pl.Int64, strict=False)
@@ -107,7 +109,7 @@ def _plain_column(path: Path, column: pl.Series) -> pl.Series | None:
     if dtype.is_numeric():
         return column.cast(pl.Float64)
     if dtype in (pl.Date, pl.Datetime):
-        return _as_utc(path, column)
+        return _as_utc(path, name, column)
     return column.cast(pl.String) if dtype in (pl.Categorical, pl.Enum, pl.Time) else None
 
 
@@ -116,7 +118,7 @@ def _digits(decimals: pl.Series) -> int:
     return int(decimals.cast(pl.String).str.count_matches(r"\d").max() or 0)  # type: ignore[arg-type]  # a number
 
 
-def _as_utc(path: Path, times: pl.Series) -> pl.Series:
+def _as_utc(path: Path, name: str, times: pl.Series) -> pl.Series:
     """Days and times as UTC microseconds; those without a zone are taken as UTC.
 
     ``LogError`` for a time outside the years 1 to 9999, which no writer and no Python can say.
@@ -124,7 +126,7 @@ def _as_utc(path: Path, times: pl.Series) -> pl.Series:
     outside = outside_calendar(times)
     if outside.any():
         row = int(outside.fill_null(False).arg_max() or 0) + 1
-        said = f"'{shown(times.name)}' holds a time outside the years 1 to 9999 in row {row:,}"
+        said = f"'{shown(name)}' holds a time outside the years 1 to 9999 in row {row:,}"
         raise LogError(path, said, hint=TIME_HINT)
     times = times.cast(pl.Datetime("us")) if times.dtype == pl.Date else times
     zoned = (
@@ -160,7 +162,7 @@ def _timed(path: Path, frame: pl.DataFrame, line_of: Callable[[int], int] | None
         times, zoneless = read.values, read.zoneless
     elif times.dtype in (pl.Date, pl.Datetime):
         zoned = isinstance(times.dtype, pl.Datetime) and times.dtype.time_zone
-        times, zoneless = _as_utc(path, times), 0 if zoned else len(times) - times.null_count()
+        times, zoneless = _as_utc(path, TIMESTAMP, times), 0 if zoned else len(times) - times.null_count()
     elif times.dtype != pl.Null:
         raise LogError(
             path,
@@ -259,13 +261,14 @@ def within_value_size(
     for name, dtype in frame.schema.items():
         if dtype not in (pl.String, pl.Categorical, pl.Enum):
             continue
-        over = frame[name].cast(pl.String).str.len_bytes() > limits.value_size
+        values = values_of(frame, name)
+        over = values.cast(pl.String).str.len_bytes() > limits.value_size
         if not over.any():
             continue
         if on_excess == "refuse":
             row = int(over.fill_null(False).arg_max() or 0)
             raise too_long(path, name, limits, line_of(row) if line_of else None)
-        within.append(pl.select(pl.when(~over).then(frame[name]).alias(name)).to_series())
+        within.append(values.set(over.fill_null(False), None).alias(name))
         count += int(over.sum())
     return frame.with_columns(within), (f"{OVERSIZED}: {count}",) if count else ()
 

@@ -13,6 +13,7 @@ from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io.flat import flat_table, standard_names, within_value_size
 from cloakwork.log.io.source import LogStream, empty_file, first_line
 from cloakwork.log.limits import RATIO_FROM, Limits, OnExcess, current_limits, raising, size_text
+from cloakwork.log.naming import values_of
 
 _ANY_ZONE: Final = "POLARS_IGNORE_TIMEZONE_PARSE_ERROR"
 _VALUE_BYTES: Final = 16
@@ -44,14 +45,17 @@ def read_parquet(
             named = [name for name in header if name.strip()]
             names = standard_names(path, named, columns, keep, timeless=timeless)
             _refuse_size(path, len(names.kept), limits)
-            # by place: a name could be taken for a pattern
-            frame = pl.read_parquet(path, columns=[header.index(name) for name in names.kept])
-            frame = pl.DataFrame([_zone_known(column) for column in frame])
+            frame = pl.read_parquet(path, columns=[place for place, name in enumerate(header) if name in names.kept])
+            frame = pl.DataFrame({name: _zone_known(values_of(frame, name)) for name in frame.columns})
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, OverflowError) as error:
         raise LogError(
             path, f"this is no readable Parquet file ({first_line(error)})", hint="export the log again"
         ) from None
-    as_text = [frame[name].cast(pl.String) for name, full in names.kept.items() if full in text and _spelt(frame[name])]
+    as_text = [
+        values_of(frame, name).cast(pl.String).alias(name)
+        for name, full in names.kept.items()
+        if full in text and _spelt(frame.schema[name])
+    ]
     whole, oversized = within_value_size(path, frame.with_columns(as_text), limits, on_excess)
     unnamed = len(header) - len(named)
     notes = (f"columns without a name, left out: {unnamed}",) if unnamed else ()
@@ -79,9 +83,9 @@ def _zone_known(column: pl.Series) -> pl.Series:
     return column
 
 
-def _spelt(column: pl.Series) -> bool:
-    """Whether values of the column have one obvious spelling."""
-    return not (column.dtype.is_nested() or column.dtype in (pl.Binary, pl.Duration, pl.Object))
+def _spelt(dtype: pl.DataType) -> bool:
+    """Whether values of the type have one obvious spelling."""
+    return not (dtype.is_nested() or dtype in (pl.Binary, pl.Duration, pl.Object))
 
 
 def _refuse_width(path: Path, width: int, limits: Limits) -> None:
