@@ -97,8 +97,9 @@ def _plain_column(path: Path, frame: pl.DataFrame, name: str) -> pl.Series | Non
     dtype = column.dtype
     if dtype in (pl.String, pl.Boolean, pl.Null) or name == TIMESTAMP:
         return column
-    if name in (CASE_ID, ACTIVITY) and not dtype.is_nested() and not dtype.is_temporal() and dtype != pl.Binary:
-        return column.cast(pl.String)
+    if name in (CASE_ID, ACTIVITY):  # what has no obvious spelling is no label
+        spelt = not (dtype.is_nested() or dtype.is_temporal() or dtype in (pl.Binary, pl.Object))
+        return column.cast(pl.String) if spelt else None
     if dtype.is_integer():
         fits = column.cast(pl.Int64, strict=False)
         return fits if fits.null_count() == column.null_count() else column.cast(pl.String)
@@ -256,21 +257,21 @@ def within_value_size(
     line_of: Callable[[int], int] | None = None,
 ) -> tuple[pl.DataFrame, tuple[str, ...]]:
     """The same table, texts over the limit missing, and a note on how many were; ``LogError`` where they are refused."""
-    within: list[pl.Series] = []
+    within: dict[str, pl.Series] = {}
     count = 0
     for name, dtype in frame.schema.items():
+        within[name] = values = values_of(frame, name)
         if dtype not in (pl.String, pl.Categorical, pl.Enum):
             continue
-        values = values_of(frame, name)
         over = values.cast(pl.String).str.len_bytes() > limits.value_size
         if not over.any():
             continue
         if on_excess == "refuse":
             row = int(over.fill_null(False).arg_max() or 0)
             raise too_long(path, name, limits, line_of(row) if line_of else None)
-        within.append(values.set(over.fill_null(False), None).alias(name))
+        within[name] = values.set(over.fill_null(False), None)
         count += int(over.sum())
-    return frame.with_columns(within), (f"{OVERSIZED}: {count}",) if count else ()
+    return pl.DataFrame(within), (f"{OVERSIZED}: {count}",) if count else ()
 
 
 def flat_table(log: EventLog, path: Path) -> pl.DataFrame:
