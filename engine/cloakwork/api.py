@@ -12,6 +12,7 @@ from cloakwork.execute import foresee as foresee_on
 from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.io import read_log
+from cloakwork.log.limits import OnExcess
 from cloakwork.mechanisms.profile import Profile, bought
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
@@ -76,7 +77,7 @@ def profile(
         unit = policy.spec.unit.attribute
         needed = {CASE_ID, ACTIVITY, TIMESTAMP, activity, timestamp, unit}
         text = frozenset(name for name in (unit, activity or ACTIVITY) if name is not None)
-        log = read_log(log, columns=columns, keep=needed.__contains__, text=text)
+        log = read_log(log, columns=columns, keep=needed.__contains__, text=text, on_excess="drop")
     reporter("measuring the profile")
     return measure(policy, log, book)
 
@@ -133,9 +134,14 @@ def _read(path: str | Path, plan: Plan, columns: dict[str, str] | None) -> Event
         left.add(attribute.removeprefix(CASE_PREFIX))
         return False
 
-    log = read_log(path, columns=columns, keep=keep, text=told_apart(plan))
+    log = read_log(path, columns=columns, keep=keep, text=told_apart(plan), on_excess=_on_excess(plan))
     names = sorted(left - {ACTIVITY, TIMESTAMP})
     return replace(log, notes=(*log.notes, f"attributes that were not read: {', '.join(names) or 'none'}"))
+
+
+def _on_excess(plan: Plan) -> OnExcess:
+    """Under a claim that noise pays for, one case's value must not decide whether there is a release."""
+    return "drop" if any(claim.cost is not None for claim in plan.claims) else "refuse"
 
 
 def publish(
