@@ -168,6 +168,7 @@ HOSTILE: dict[str, Callable[[dict[str, bytes]], bytes]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:Duplicate name")
 @pytest.mark.parametrize("what", HOSTILE)
 def test_a_file_that_pack_did_not_make_is_refused(
     packed: Path, cloakwork: Cloakwork, tmp_path: Path, what: str

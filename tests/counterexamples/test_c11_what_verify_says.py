@@ -119,6 +119,39 @@ def test_other_releases_of_0_1_0_verify_and_say_what_was_not_derived(
     assert {each["id"]: each["status"] for each in document["advisories"]} == status
 
 
+def test_the_report_of_a_release_of_0_1_0_says_what_is_void(cloakwork: Cloakwork) -> None:
+    assert cloakwork("keys", "trust", KEY, "--name", "signer").code == 0
+    said = cloakwork("report", EARLIER / "kanon-t-closeness")
+
+    assert said.code == 0, said.err
+    assert "<strong>VOID:</strong> Among released cases" in said.out and "CW-2026-05" in said.out
+    document = json.loads(cloakwork("report", EARLIER / "kanon-t-closeness", "--format", "json").out)
+    assert ["CW-2026-05", "void"] in [[each["id"], each["status"]] for each in document["advisories"]]
+
+
+def test_units_that_the_file_does_not_name_are_the_signers_word(
+    cloakwork: Cloakwork, release: Any, tmp_path: Path, ledger: str
+) -> None:
+    """Six cases of two persons each: cases can be counted on the file, persons cannot."""
+    release()
+    rows = [
+        f"{case},p{case // 2},{event},2024-01-01T0{n}:00:00Z" for case in range(12) for n, event in enumerate("abc")
+    ]
+    head = "case:concept:name,case:person,concept:name,time:timestamp"
+    (tmp_path / "log.csv").write_text("\n".join([head, *rows]) + "\n")
+    text = (tmp_path / "clinic-share-1.0.0.yaml").read_text()
+    text = text.replace("unit: case", 'unit: {attribute: "case:person", max_cases: 2}').replace(
+        "k: 3", "k: 3, count: units"
+    )
+    (tmp_path / "persons.yaml").write_text(text)
+    out = tmp_path / "persons"
+    made = cloakwork("apply", tmp_path / "persons.yaml", tmp_path / "log.csv", "--out", out, "--ledger", ledger)
+    assert made.code == 0, made.err
+
+    said = " ".join(cloakwork("verify", out).out.split())
+    assert "holds 12 released cases; units are not in the file" in said
+
+
 def test_the_ledger_marks_entries_of_0_1_0(cloakwork: Cloakwork, tmp_path: Path) -> None:
     book = shutil.copy(EARLIER / "ledger.db", tmp_path / "ledger.db")
     said = cloakwork("ledger", "show", "--ledger", f"sqlite:///{book}")

@@ -226,7 +226,9 @@ def _unexpected(
         "release": statement.release,
     }
     for name, value in expect:
-        if says[name] != value:
+        if name not in says:
+            yield f"nothing can be expected of {name!a}; what can: {', '.join(EXPECTABLE)}"
+        elif says[name] != value:
             when = f"{statement.issued:%Y-%m-%d %H:%M} UTC"
             yield f"expected {name} {value!a}, this release is of {name} {says[name]!a}, made {when}"
 
