@@ -140,9 +140,13 @@ def test_units_that_the_file_does_not_name_are_the_signers_word(
     head = "case:concept:name,case:person,concept:name,time:timestamp"
     (tmp_path / "log.csv").write_text("\n".join([head, *rows]) + "\n")
     text = (tmp_path / "clinic-share-1.0.0.yaml").read_text()
-    text = text.replace("unit: case", 'unit: {attribute: "case:person", max_cases: 2}').replace(
-        "k: 3", "k: 3, count: units"
-    )
+    declared = '"case:person": {role: identifier, treatment: drop}\n    "*"'
+    for old, new in (
+        ("unit: case", 'unit: {attribute: "case:person", max_cases: 2}'),
+        ("k: 3", "k: 3, count: units"),
+        ('"*"', declared),
+    ):
+        text = text.replace(old, new, 1)
     (tmp_path / "persons.yaml").write_text(text)
     out = tmp_path / "persons"
     made = cloakwork("apply", tmp_path / "persons.yaml", tmp_path / "log.csv", "--out", out, "--ledger", ledger)
