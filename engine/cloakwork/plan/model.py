@@ -10,7 +10,8 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee, brief
 from cloakwork.lineage import Lineage
 from cloakwork.mechanisms.profile import Profile
-from cloakwork.policy.model import Policy, most_specific
+from cloakwork.policy.globs import decisive
+from cloakwork.policy.model import Policy
 from cloakwork.privacy_event import PrivacyEvent
 from cloakwork.quantities import Frozen
 
@@ -142,5 +143,6 @@ class Plan(Frozen):
 
     def releases(self, attribute: str) -> bool:
         """Whether an attribute of the source leaves the house in any form."""
-        rule = most_specific(attribute, (item.attribute for item in self.attributes))
-        return any(item.attribute == rule and item.treatment in RELEASED for item in self.attributes)
+        treated = decisive(self, self.attributes, lambda: {item.attribute: item for item in self.attributes})
+        item = treated.rule(attribute)
+        return item is not None and item.treatment in RELEASED

@@ -4,9 +4,7 @@ These models are the judge of a policy; ``schemas/privacy-policy-v1.json`` is ge
 the sentence that an author reads in the editor.
 """
 
-from collections.abc import Iterable
 from datetime import datetime, timedelta
-from fnmatch import fnmatchcase
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AwareDatetime, BeforeValidator, Field, JsonValue, field_validator, model_validator
@@ -15,6 +13,7 @@ from cloakwork.budget import Cost, epsilon_of_advantage
 from cloakwork.facts import UNIX_EPOCH, Facts, Unit, Window
 from cloakwork.guarantees import Guarantee
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.policy.globs import MOST_GLOBS, Decisive, decisive, is_glob, matches
 from cloakwork.quantities import Duration, Frozen, Number
 
 API_VERSION: Final = "cloakwork/v1"
@@ -205,9 +204,7 @@ class Mechanisms(Frozen):
 
     def allows(self, name: str) -> bool:
         """Whether the policy lets the planner use the mechanism ``name``."""
-        return any(fnmatchcase(name, glob) for glob in self.allow) and not any(
-            fnmatchcase(name, glob) for glob in self.deny
-        )
+        return any(matches(glob, name) for glob in self.allow) and not any(matches(glob, name) for glob in self.deny)
 
 
 class Assume(Frozen):
@@ -318,12 +315,6 @@ class Spec(Frozen):
         return self
 
 
-def most_specific(attribute: str, names: Iterable[str]) -> str | None:
-    """Which of ``names`` decides about ``attribute``: its own name, else the longest glob that matches, else None."""
-    fitting = [name for name in names if name == attribute or fnmatchcase(attribute, name)]
-    return max(fitting, key=lambda name: (name == attribute, len(name)), default=None)
-
-
 class Policy(Frozen):
     """A privacy policy, version 1."""
 
@@ -335,9 +326,15 @@ class Policy(Frozen):
     spec: Annotated[Spec, Field(description="What must be guaranteed, and how")]
 
     def rule(self, attribute: str) -> AttributeRule | None:
-        """The rule for one attribute: its own name first, then the longest glob that matches; None when undeclared."""
-        name = most_specific(attribute, self.spec.attributes)
-        return None if name is None else self.spec.attributes[name]
+        """The rule for one attribute: its own name first, then the smallest glob that it fits; None when undeclared."""
+        return self._decisive().rule(attribute)
+
+    def rule_of(self, name_or_glob: str) -> AttributeRule | None:
+        """The rule that a policy has for a name or a glob as a policy writes them; None when undeclared."""
+        return self._decisive().rule_of(name_or_glob)
+
+    def _decisive(self) -> Decisive[AttributeRule]:
+        return decisive(self, self.spec, lambda: self.spec.attributes)
 
     def attribute_with(self, role: Role) -> str | None:
         """The attribute that the policy gives ``role`` by name, if any."""
@@ -347,7 +344,7 @@ class Policy(Frozen):
         """The column that an attribute's values belong to: ``control-flow``, ``timestamps``, or the attribute itself."""
         if attribute in (CONTROL_FLOW, TIMESTAMPS, METADATA):
             return attribute
-        rule = self.rule(attribute)
+        rule = self.rule_of(attribute)
         return {"control-flow": CONTROL_FLOW, "timestamp": TIMESTAMPS}.get(rule.role or "" if rule else "", attribute)
 
     def goals(self) -> tuple[Guarantee, ...]:
