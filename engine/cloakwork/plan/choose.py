@@ -83,9 +83,7 @@ def _asked(
 ) -> _Candidate | tuple[Kind, str]:
     """A mechanism's offer, or what kind of refusal it meets and why."""
     answer = mechanism.offer(goal, facts, _options(mechanism, allowed))
-    turn = next(
-        (at for at, glob in enumerate(allowed.prefer) if matches(glob, mechanism.name)), len(allowed.prefer)
-    )
+    turn = next((at for at, glob in enumerate(allowed.prefer) if matches(glob, mechanism.name)), len(allowed.prefer))
     if isinstance(answer, Refusal):
         return answer.kind, _with_needs(answer)
     if mechanism.proof != "proved" and not (allowed.accept_unproven and mechanism.name in allowed.prefer):

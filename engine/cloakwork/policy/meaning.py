@@ -70,7 +70,9 @@ def roles_are_unique(content: Content) -> Iterator[Finding]:
 def globs_do_not_clash(content: Content) -> Iterator[Finding]:
     """For every name that a log may have, the policy says which of its globs decides; no log is looked at for this."""
     attributes = _mapping(content, "spec", "attributes")
-    for later, earlier, alike in islice(clashes({name: _effect(rule) for name, rule in attributes.items()}), MOST_CLASHES):
+    for later, earlier, alike in islice(
+        clashes({name: _effect(rule) for name, rule in attributes.items()}), MOST_CLASHES
+    ):
         both = f"{shown(later)} and {shown(earlier)}"
         message = (
             f"{both} match the same names"
