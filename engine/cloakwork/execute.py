@@ -21,6 +21,7 @@ from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import ConfidenceBound, KAnonymity
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.log.naming import named, values_of, without
 from cloakwork.mechanisms.base import Decision
 from cloakwork.mechanisms.bound import Bound, BoundParams
 from cloakwork.mechanisms.profile import Profile, bought, measure_profile
@@ -265,7 +266,7 @@ def _renamed(log: EventLog, policy: Policy, needs: Callable[[str], bool]) -> pl.
     activity = policy.attribute_with("control-flow") or ACTIVITY
     names = {activity: ACTIVITY, _timestamp_of(policy): TIMESTAMP}
     return log.events.select(
-        pl.col(name).alias(names.get(name, name))
+        values_of(log.events, name).alias(names.get(name, name))
         for name in log.events.columns
         if name in names or (needs(name) and name not in (ACTIVITY, TIMESTAMP))
     )
@@ -283,7 +284,7 @@ def _ordered(log: EventLog, events: pl.DataFrame, policy: Policy, needs: Callabl
         raise MechanismError(
             "input", f"'{timestamp}' has the role timestamp and does not hold times; mend the policy or the log"
         )
-    cases = log.cases.select(name for name in log.cases.columns if name == CASE_ID or needs(name))
+    cases = log.cases.select(named(*(name for name in log.cases.columns if name == CASE_ID or needs(name))))
     return (
         EventLog.build(events, cases, log.case_of)
         if timestamp != TIMESTAMP
@@ -372,11 +373,11 @@ def _no_hidden_times(log: EventLog, plan: Plan) -> None:
     if not any(TIMESTAMPS in claim.guarantee.over for claim in plan.claims):
         return
     for table in (log.cases, log.events):
-        for column in table.drop(CASE_ID, ACTIVITY, TIMESTAMP, strict=False):
-            if plan.releases(column.name) and _tells_time(column):
+        for name in table.drop(CASE_ID, ACTIVITY, TIMESTAMP, strict=False).columns:
+            if plan.releases(name) and _tells_time(values_of(table, name)):
                 raise MechanismError(
                     "attributes/redact",
-                    f"'{column.name}' holds times, and a guarantee covers times: drop it in the policy",
+                    f"'{name}' holds times, and a guarantee covers times: drop it in the policy",
                 )
 
 
@@ -403,7 +404,7 @@ def _without_hidden(log: EventLog, plan: Plan) -> EventLog:
     hidden += [
         name for name in log.cases.columns if name == plan.facts.unit.attribute != CASE_ID and not plan.releases(name)
     ]
-    return replace(log, events=log.events.drop(hidden, strict=False), cases=log.cases.drop(hidden, strict=False))
+    return replace(log, events=without(log.events, *hidden), cases=without(log.cases, *hidden))
 
 
 def _verdict(claim: Claim, log: EventLog, plan: Plan) -> Verdict:

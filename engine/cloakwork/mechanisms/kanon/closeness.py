@@ -179,7 +179,7 @@ def _protected(log: EventLog, params: ClosenessParams, noise: Noise) -> EventLog
     kept, codes = _exchanged(held, params, noise)
     left = held.only(kept)
     say(f"{params.column}: {int((codes != left.codes).sum())} of {len(codes)} values changed places")
-    return with_values(log, params.column, left, held.distinct.gather(codes), times)
+    return with_values(log, params.column, left, held.distinct.alias("").gather(codes), times)
 
 
 def _randomiser(params: ClosenessParams, held: Holdings) -> Randomiser | None:
