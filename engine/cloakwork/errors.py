@@ -18,9 +18,10 @@ Errors carry the objects they speak of; ``str(error)`` is what a person reads, o
 of them and then a count.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import ClassVar, Final
 
 MOST_LINES: Final = 50
@@ -35,9 +36,13 @@ def in_lines(said: Sequence[object]) -> str:
 
 
 class CloakworkError(Exception):
-    """Anything a user can mend; ``exit_code`` is what the command line returns for it."""
+    """Anything a user can mend; ``exit_code`` is what the command line returns for it.
+
+    ``beside``: what a command's JSON document says besides the error, where it has anything to say.
+    """
 
     exit_code: ClassVar[int] = 1
+    beside: Mapping[str, object] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
