@@ -146,7 +146,9 @@ def _told(error: Exception) -> tuple[str, int, str]:
     if isinstance(error, CloakworkError):
         return type(error).__name__, error.exit_code, str(error) or type(error).__name__
     if isinstance(error, OSError):
-        where = f"{os.fsdecode(error.filename)}: " if error.filename is not None else "cloakwork: cannot read or write: "
+        where = (
+            f"{os.fsdecode(error.filename)}: " if error.filename is not None else "cloakwork: cannot read or write: "
+        )
         return "OSError", 1, f"{where}{error.strerror or error}"
     what = " ".join(f"{type(error).__name__}: {error}".split())
     return "InternalError", 1, f"cloakwork: internal error: {what} (please report; set {DEBUG}=1 for the traceback)"
