@@ -11,6 +11,7 @@
      |- MechanismError        a mechanism cannot do what it was asked          exit 1
          |- Infeasible        no release of this log gives what is asked for   exit 3
      |- OutputError           the release cannot be written                    exit 1
+     |- MissingExtra          a package is not installed that this needs       exit 1
      |- LedgerError           the ledger cannot be read, written or trusted    exit 1
     PlanUnsound (AssertionError)   a bug in a mechanism or in us
 
@@ -176,6 +177,10 @@ class Infeasible(MechanismError):
 
 class OutputError(CloakworkError):
     """A release or file cannot be written where it was asked for."""
+
+
+class MissingExtra(CloakworkError):
+    """What was asked for needs a package that is not installed; says which extra brings it."""
 
 
 class LedgerError(CloakworkError):

@@ -1,6 +1,6 @@
 """What happens to each column: who covers it, what leaves the house uncovered, how attributes are treated."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
