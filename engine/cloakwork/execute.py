@@ -40,6 +40,9 @@ from cloakwork.release import Internal, Release, StepRecord, Verdict
 
 NOT_PRIVATE: Final = "not-private"
 
+Observation = Callable[[Step, EventLog, EventLog], None]
+"""Sees a step, and the log before and after it; for the internal report, never raises."""
+
 Comparison = Callable[[Plan, EventLog, EventLog], Mapping[str, JsonValue]]
 """Figures of a release against its source, both under the standard names; for the internal report, never raises."""
 
@@ -84,13 +87,15 @@ def execute(
     reporter: Reporter = silent,
     stopwatch: Stopwatch | None = None,
     compare: Comparison | None = None,
+    observe: Observation | None = None,
 ) -> Release:
     """The release that ``plan`` makes of ``log``.
 
     Proves the plan again, reserves its cost in ``ledger`` before any step reads the log, takes the steps, measures what
     can be measured, and commits. Raises PlanUnsound, BudgetExceeded, GuaranteeBroken, MechanismError or LedgerError. Once
     reserved, budget is never handed back. A ``noise`` source with a fixed seed is for tests: it charges no ledger, and
-    the release says that it is not private. ``compare`` sees the source and the finished log, and changes neither.
+    the release says that it is not private. ``compare`` sees the source and the finished log, and changes neither;
+    ``observe`` sees the log before and after each step.
     """
     catalogue = all_mechanisms() if catalogue is None else catalogue
     engine, noise, watch = engine or Embedded(), noise or secret(), stopwatch or Stopwatch()
@@ -104,9 +109,12 @@ def execute(
     try:
         for step in plan.steps:
             reporter(f"{step.mechanism}: {step.why}")
+            before = result
             with heard_by(reporter):
                 result, record = _take(step, result, engine, noise, catalogue, watch)
             records.append(record)
+            if observe is not None:
+                observe(step, before, result)
         with watch.stage("finish"):
             result = fresh(result, noise)
         with watch.stage("checks"):
