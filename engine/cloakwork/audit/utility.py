@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from cloakwork.audit.discovery import Discovery, mined_apart
+from cloakwork.audit.times import Times
 from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import ACTIVITY, EventLog
 from cloakwork.log.variants import variants_of
@@ -73,6 +74,7 @@ class Utility(Frozen):
         "The same when only the list of counts matters, and not which step has which; as the literature prints it.",
     )
     discovery: Discovery | None = None
+    times: Times | None = None
     notes: tuple[str, ...] = ()
 
 

@@ -83,10 +83,9 @@ def verify(
         verified = verify_release(path, public_key=public_key, expect=expect)
     except VerificationFailed as failure:
         found = failure.found if isinstance(failure.found, Verification) else None
-        if as_json:
-            document = {"verified": False, "mismatches": failure.mismatches}
-            click.echo(json.dumps(document | ({} if found is None else _as_json(found)), indent=2))
-        elif found is not None:
+        failure.beside = {"verified": False, "mismatches": failure.mismatches}
+        failure.beside |= {} if found is None else _as_json(found)
+        if found is not None and not as_json:
             click.echo("\n".join(_screen(found, everything, _refusal(found))))
         raise
     if as_json:

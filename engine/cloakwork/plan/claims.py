@@ -396,6 +396,12 @@ class MayTellTimes(Frozen):
     columns: Names
 
 
+class SingleTimesOnly(Frozen):
+    """Metric privacy hides each time by itself, not which case is whose."""
+
+    kind: Literal["single-times-only"] = "single-times-only"
+
+
 Caveat = Annotated[
     NoProfileGiven
     | NoTotal
@@ -406,7 +412,8 @@ Caveat = Annotated[
     | InsertedEventsLack
     | CountsCases
     | FrequenciesKept
-    | MayTellTimes,
+    | MayTellTimes
+    | SingleTimesOnly,
     Field(discriminator="kind"),
 ]
 

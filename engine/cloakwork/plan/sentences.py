@@ -284,6 +284,11 @@ def caveat_in_words(caveat: Caveat) -> str:
                 f"the claim over timestamps takes {_all(_quoted(names))} as known: whoever can read times off such a column "
                 "(a date, a day, a counter, or a pseudonym of any of these) learns the times; drop what may tell them"
             )
+        case claims.SingleTimesOnly():
+            return (
+                "metric privacy hides each time by itself: whoever knows when a case started, or several of its times, can "
+                "often still tell which released case it is"
+            )
         case _:
             return _caveat_of_rows(caveat)
 

@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import AwareDatetime, Field, JsonValue, ValidationError
 
-from cloakwork.errors import MechanismError
+from cloakwork.errors import Infeasible
 from cloakwork.facts import UNIX_EPOCH, Facts
 from cloakwork.guarantees import Guarantee, LDiversity, TCloseness
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
@@ -214,7 +214,7 @@ def _exchanged(held: Holdings, params: ClosenessParams, noise: Noise) -> tuple[N
                 codes[rows] = outcome.codes
             return kept, codes
         if params.infeasible == "refuse":
-            raise MechanismError(NAME, _infeasible(params, figures))
+            raise Infeasible(NAME, _infeasible(params, figures))
         standing = np.flatnonzero(kept)
         for rows, outcome in outcomes:
             if len(outcome.figures):

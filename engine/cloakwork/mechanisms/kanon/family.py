@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from pydantic import Field, JsonValue, ValidationError
 
-from cloakwork.errors import MechanismError
+from cloakwork.errors import Infeasible
 from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee, KAnonymity
 from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
@@ -76,7 +76,7 @@ class Anonymiser(Costless, ABC, Generic[P]):
     """k-anonymity over the control flow by moving cases between the variants of the log.
 
     **Edge cases**, the same for every algorithm. Empty log: empty release. Fewer than k cases (units): refused with
-    ``MechanismError``, for no k-anonymous release of them exists. One variant only: unchanged. Exactly k cases:
+    ``Infeasible``, for no k-anonymous release of them exists. One variant only: unchanged. Exactly k cases:
     everything gathers on one variant (for prefixes, on one when they share no beginning). All variants unique: each
     class gathers on one of its members. A case without events is the empty variant: it has no prefixes and stays for
     scope ``prefixes``, and is a class like any other for ``variants``.
@@ -125,14 +125,14 @@ class Anonymiser(Costless, ABC, Generic[P]):
     def decide(self, params: P, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Say which cases of which variant become which: a table of ``source``, ``target``, ``cases``.
 
-        Raises ``MechanismError`` when the log holds something, but fewer than k, and ``AssertionError`` should the
+        Raises ``Infeasible`` when the log holds something, but fewer than k, and ``AssertionError`` should the
         algorithm have a bug: an answer that is not k-anonymous is never acted on.
         """
         problem, labels = read_problem(summary, params.k, params.scope, params.distance)
         if not problem.feasible:
             held = "cases" if params.unit is None else f"distinct values of '{params.unit}'"
             message = f"the log holds fewer than k = {params.k} {held}; no k-anonymous release of it exists"
-            raise MechanismError(self.name, message)
+            raise Infeasible(self.name, message)
         solution, more = self.solve(params, problem) if len(problem.texts) else (_NOTHING, {})
         smallest = smallest_class(problem, solution.assignment)
         if smallest is not None and smallest < params.k:
