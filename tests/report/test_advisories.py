@@ -213,7 +213,7 @@ def test_a_new_entry_says_which_version_made_it(tmp_path: Path) -> None:
     assert record.engine.startswith("0.2") and findings_of(record) == ()
 
 
-def test_a_charge_whose_claim_is_void_counts_without_bound() -> None:
+def test_an_entry_whose_claim_is_void_counts_without_bound_and_what_it_charged_stays_spent() -> None:
     void = shipped_advisories()[0].model_copy(update={"depends": None})
     record = Record(
         id="x",
@@ -228,7 +228,23 @@ def test_a_charge_whose_claim_is_void_counts_without_bound() -> None:
         created_at=datetime(2026, 1, 1, tzinfo=UTC),
     )
 
-    assert recharged(record, [void]).charges == (Charge(currency="none"),)
+    assert recharged(record, [void]).charges == (*record.charges, Charge(currency="none"))
+    assert recharged(recharged(record, [void]), [void]) == recharged(record, [void])
     assert recharged(record, [void]).without_dp
     later = dataclasses.replace(record, engine="0.2.0")
     assert recharged(later, [void]) == later
+
+
+def test_the_ledger_counts_what_is_void_as_without_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The entry of version 0.1.0 that paid for differential privacy; nothing that it charged is handed back."""
+    copy = shutil.copy(EARLIER / "ledger.db", tmp_path / "ledger.db")
+    book = Ledger(f"sqlite:///{copy}")
+    (before,) = book.summary()
+    void = shipped_advisories()[0].model_copy(update={"depends": None})
+    monkeypatch.setattr("cloakwork.advisories.shipped_advisories", lambda: (void,))
+    (after,) = book.summary()
+
+    assert {each.policy for each in after.without_dp} - {each.policy for each in before.without_dp} == {
+        "dp-control-flow"
+    }
+    assert after.balances == before.balances

@@ -2,17 +2,19 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from cloakwork.accounting.charge import Charge
-from cloakwork.accounting.records import Record
 from cloakwork.advisories import Advisory, Finding, Traits, advisories_for, guarantees_in
+
+if TYPE_CHECKING:
+    from cloakwork.accounting.records import Record
 
 _CURRENCY: Final = {"differential-privacy": "unit", "metric-privacy": "metric", "local-dp": "local"}
 """In which currency a guarantee is charged."""
 
 
-def findings_of(record: Record, advisories: Iterable[Advisory] | None = None) -> tuple[Finding, ...]:
+def findings_of(record: "Record", advisories: Iterable[Advisory] | None = None) -> tuple[Finding, ...]:
     """The advisories that concern an entry, by what it notes: kinds of guarantee and version, no steps and no columns.
 
     What only the release shows is left open; ``cloakwork verify`` settles it there. ``advisories``: those to go by,
@@ -22,10 +24,12 @@ def findings_of(record: Record, advisories: Iterable[Advisory] | None = None) ->
     return advisories_for(told, advisories=advisories)
 
 
-def recharged(record: Record, advisories: Iterable[Advisory] | None = None) -> Record:
-    """The record with each charge whose claim is void turned into one that no budget bounds."""
+def recharged(record: "Record", advisories: Iterable[Advisory] | None = None) -> "Record":
+    """The record with a charge without bound added where a claim that it pays for is void.
+
+    What was charged stays spent: budget is never handed back.
+    """
     void = {_CURRENCY.get(finding.kind) for finding in findings_of(record, advisories) if finding.status == "void"}
-    if not any(charge.currency in void for charge in record.charges):
+    if record.without_dp or not any(charge.currency in void for charge in record.charges):
         return record
-    kept = tuple(charge for charge in record.charges if charge.currency not in void | {"none"})
-    return replace(record, charges=(*kept, Charge(currency="none")))
+    return replace(record, charges=(*record.charges, Charge(currency="none")))

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
 from cloakwork.accounting._journal import Entry
+from cloakwork.accounting.affected import recharged
 from cloakwork.accounting.charge import Charge
 from cloakwork.budget import Cost, Currency
 from cloakwork.errors import LedgerError
@@ -62,7 +63,7 @@ def records_of(url: str, entries: Iterable[Entry], dataset: str | None) -> tuple
             records[entry.release] = _told(records.get(entry.release), entry)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise LedgerError(url, f"entry {entry.seq} cannot be read") from None
-    return tuple(records.values())
+    return tuple(recharged(record) for record in records.values())
 
 
 def _told(record: Record | None, entry: Entry) -> Record:

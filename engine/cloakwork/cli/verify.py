@@ -83,8 +83,8 @@ def verify(
         verified = verify_release(path, public_key=public_key, expect=expect)
     except VerificationFailed as failure:
         found = failure.found if isinstance(failure.found, Verification) else None
-        failure.beside = {"verified": False, "mismatches": failure.mismatches}
-        failure.beside |= {} if found is None else _as_json(found)
+        more = {} if found is None else _as_json(found)
+        failure.beside = {"verified": False, "mismatches": failure.mismatches} | more
         if found is not None and not as_json:
             click.echo("\n".join(_screen(found, everything, _refusal(found))))
         raise
