@@ -84,5 +84,5 @@ def _columns_with_gaps(draft: Draft) -> Iterator[str]:
 
 
 def _role(policy: Policy, attribute: str) -> str | None:
-    rule = policy.rule(attribute)
+    rule = policy.rule_of(attribute)
     return rule.role if rule else None

@@ -189,6 +189,15 @@ class WellFormed(Frozen):
     kind: Literal["well-formed"] = "well-formed"
 
 
+class WithinLimits(Frozen):
+    """The claim speaks of files within the reader's limits: bytes unpacked, their ratio to packed ones, attributes."""
+
+    kind: Literal["within-limits"] = "within-limits"
+    unpacked_size: Annotated[int, Field(ge=1)]
+    unpack_ratio: Annotated[int, Field(ge=1)]
+    attributes: Annotated[int, Field(ge=1)]
+
+
 class KnownActivities(Frozen):
     """So many activities may occur; events of any other are dropped."""
 
@@ -274,6 +283,7 @@ Assumption = Annotated[
     | ProtectsEachUnit
     | UnitsAtMost
     | WellFormed
+    | WithinLimits
     | KnownActivities
     | CasesCut
     | IndependentPresence

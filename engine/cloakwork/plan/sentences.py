@@ -17,6 +17,7 @@ from cloakwork.guarantees import (
     brief,
 )
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.log.limits import size_text
 from cloakwork.plan import claims
 from cloakwork.plan.claims import Assumption, Caveat, ExposureReason, Given, Reason, TreatmentReason
 from cloakwork.plan.model import Claim, Unproven
@@ -153,6 +154,12 @@ def assumption_in_words(assumption: Assumption) -> str:
             return (
                 "the file is a well-formed log, every value of its declared type; a file that is not is refused, "
                 "whoever is in it"
+            )
+        case claims.WithinLimits(unpacked_size=size, unpack_ratio=ratio, attributes=most):
+            return (
+                f"the file is within the reader's limits (at most {size_text(size)} unpacked, {ratio} times its "
+                f"packed size, {most:,} attributes; whoever made the release may have raised them); a file that is "
+                "not is refused, whoever is in it"
             )
         case claims.KnownActivities(count=count, source=source):
             known = {"declared": "are public", "profile": "were selected by the DP profile"}[source]
