@@ -128,7 +128,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _utility(
-    plan: Plan, source: EventLog, released: EventLog, reporter: Reporter, mine: float, times: "Times | None"
+    plan: Plan, source: EventLog, released: EventLog, reporter: Reporter, mine: float, times: "Times | None" = None
 ) -> Mapping[str, JsonValue]:
     """How much of the control flow, and of ``times``, is left, for the internal report if there will be one.
 
