@@ -13,13 +13,14 @@ from cloakwork.log.io import read_log
 HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<log>\n<trace><string key="concept:name" value="1"/>\n'
 END = "</trace></log>\n"
 MEASURE = """
-import resource, sys
+import re, sys
 import cloakwork.log.io as io
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+peak = lambda: int(re.search("VmHWM: *\\t*(.*) kB", open("/proc/self/status").read())[1]) // 1024
+before = peak()
 log = io.read_log(sys.argv[1])
 assert log.events.height == int(sys.argv[2]), log
 assert log.events["k7"].drop_nulls().to_list() == ["v7"]
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+print(peak() - before)
 """
 
 
@@ -66,6 +67,7 @@ def test_too_many_attributes_are_refused(tmp_path: Path) -> None:
     assert "attributes=" in refused(path)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("times", ["in order", "out of order"])
 def test_many_attributes_with_few_values_take_little_memory(times: str, tmp_path: Path) -> None:
     """9,000 attributes with one value each in 9,000 events are 9,000 values, not 81 million (1.3 GB)."""
@@ -78,4 +80,4 @@ def test_many_attributes_with_few_values_take_little_memory(times: str, tmp_path
     command = [sys.executable, "-c", MEASURE, str(path), str(count)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) < 300
+    assert int(done.stdout) < 300  # MiB; 36 measured

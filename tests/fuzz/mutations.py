@@ -17,6 +17,7 @@ from conftest import EXAMPLES, ROOT
 
 FORMATS: Final = ("xes", "csv", "parquet", "policy")
 LOGS: Final = ROOT / "tests" / "logs"
+LARGE: Final = 8 << 20  # bytes
 Mutation = Callable[[bytes, random.Random], bytes]
 
 
@@ -30,6 +31,8 @@ def mutated(kind: str, seed: int) -> tuple[str, bytes]:
     tokens, mutations = TOKENS.get(kind, TOKENS["csv"]), list(BYTES)
     mutations += {"xes": XES, "csv": CSV, "policy": POLICY}.get(kind, [])
     for _ in range(chance.choice([0, 0, 1, 1, 1, 1, 2, 3])):
+        if len(content) > LARGE:
+            break  # large enough to show what is not linear
         if chance.random() < 0.5 and kind != "parquet":
             content = splice_token(content, chance, tokens)
         elif kind != "parquet" or chance.random() < 0.5:
@@ -100,7 +103,8 @@ def double_line(content: bytes, chance: random.Random) -> bytes:
     """A line many times."""
     lines = content.splitlines(keepends=True) or [b"\n"]
     at = chance.randrange(len(lines))
-    return b"".join([*lines[:at], *[lines[at]] * chance.choice([2, 50, 3000]), *lines[at + 1 :]])
+    times = min(chance.choice([2, 50, 3000]), 2 + LARGE // len(lines[at]))
+    return b"".join([*lines[:at], *[lines[at]] * times, *lines[at + 1 :]])
 
 
 def encode(content: bytes, chance: random.Random) -> bytes:
@@ -133,7 +137,8 @@ def swell_value(content: bytes, chance: random.Random) -> bytes:
     size = chance.choice([1000, 100_000, 3 << 20] + [24 << 20] * (chance.random() < 0.02))
     marks = [found.end() for found in re.finditer(rb'value="|[,;\t]|: ', content[:200_000])] or [0]
     at = chance.choice(marks)
-    return content[:at] + chance.choice([b"x", b"\xc3\xa9", b"&amp;", b'""', b"5", b" "]) * size + content[at:]
+    unit = chance.choice([b"x", b"\xc3\xa9", b"&amp;", b'""', b"5", b" "])
+    return content[:at] + unit * (size // len(unit)) + content[at:]
 
 
 def many_keys(content: bytes, chance: random.Random) -> bytes:
