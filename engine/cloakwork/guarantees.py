@@ -83,10 +83,12 @@ def _values(attribute: str, classes: str) -> tuple[str, str]:
 class TCloseness(Frozen):
     """Within each class the attribute's distribution is within t of its distribution over the whole release.
 
-    For an attribute of events both are taken over events of one activity. ``emd``: the earth mover's distance; numbers lie
-    ``|x - y| / range`` apart, ``range`` over the whole release; any two different other values lie 1 apart; so t is in
-    (0, 1]. ``stochastic``: of the two probabilities of any outcome, given the class and given the whole, neither is more
-    than t times the other, t > 1.
+    For an attribute of events both are taken over events of one activity; a missing value is a value. ``emd``: the earth
+    mover's distance; any two different values that are no numbers lie 1 apart, and a missing one 1 from every other; so t
+    is in (0, 1]. Numbers lie ``|F(x) - F(y)|`` apart (``scale: rank``), F being the share of the released values of the
+    activity that are smaller, and half of those that are equal; or ``|x - y| / range`` (``scale: range``), ``range`` over
+    the whole release: one outlier then brings all other numbers together. ``stochastic``: of the two probabilities of any
+    outcome, given the class and given the whole, neither is more than t times the other, t > 1; it has no scale.
     """
 
     kind: Literal["t-closeness"]
@@ -95,6 +97,10 @@ class TCloseness(Frozen):
     distance: Annotated[
         Literal["emd", "stochastic"], Field(description="How distance is measured; emd is the earth mover's distance")
     ] = "emd"
+    scale: Annotated[
+        Literal["rank", "range"],
+        Field(description="How far numbers lie apart for emd: by their ranks, or as a share of the attribute's range"),
+    ] = "rank"
     classes: Annotated[Literal["variants", "prefixes"], Field(description="Which cases form a class")] = "variants"
 
     @property
@@ -111,7 +117,11 @@ class TCloseness(Frozen):
                 f"1/{self.t:g} times as likely, as among {whole}"
             )
         else:
-            means = f"{part} are distributed nearly like {whole}: the earth mover's distance is at most {self.t:g}"
+            apart = "by their ranks" if self.scale == "rank" else "as a share of their range"
+            means = (
+                f"{part}, missing ones included, are distributed nearly like {whole}: the earth mover's distance is at most "
+                f"{self.t:g}, numbers being compared {apart}"
+            )
         return f"Among released cases that {_classes(self.classes)}, {means} ({self.distance} t-closeness over {self.classes})."
 
 

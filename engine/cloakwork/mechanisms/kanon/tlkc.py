@@ -1,7 +1,7 @@
 """TLKC: whoever knows a few events of a case finds many cases that match, and learns no sensitive value for sure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from time import monotonic
 from typing import Annotated, ClassVar, Final
@@ -374,9 +374,7 @@ def _cut(log: EventLog, table: pl.DataFrame, params: TlkcParams) -> EventLog:
     kept = table[KEPT].gather(row).explode().drop_nulls().to_numpy()
     if params.precision is not None:
         steps = cases[STEPS].filter(cases[STEPS].list.len() > 0).explode()
-        log = EventLog(
-            log.events.with_columns(_times(steps, params.precision, params.epoch)), log.cases, log.offsets, log.notes
-        )
+        log = replace(log, events=log.events.with_columns(_times(steps, params.precision, params.epoch)))
     rest = log.keep_events(kept)
     return rest.keep_cases(np.flatnonzero(np.diff(rest.offsets) > 0))
 
