@@ -41,7 +41,7 @@ def farthest_group(log: EventLog, guarantee: TCloseness, *, missing_is_value: bo
     found = grouped(log, guarantee.attribute, guarantee.classes)
     if not missing_is_value:
         found = found.only(found.present)
-    if not (found.present & found.kept).any():
+    if not (found.present & found.kept).any() or not found.kept[found.member].any():
         return None
     if found.numeric and not found.values.drop_nulls().cast(pl.Float64).is_finite().all():
         raise GuaranteeBroken(guarantee.sentence(), f"'{guarantee.attribute}' holds numbers that are not finite")
