@@ -20,6 +20,7 @@ from cloakwork.errors import GuaranteeBroken, MechanismError
 from cloakwork.facts import Unit
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.log.naming import named, values_of, without
 from cloakwork.mechanisms.base import Decision
 from cloakwork.mechanisms.bound import Bound, BoundParams
 from cloakwork.mechanisms.profile import Profile, bought, measure_profile
@@ -273,7 +274,7 @@ def _renamed(log: EventLog, policy: Policy, needs: Callable[[str], bool]) -> pl.
     activity = policy.attribute_with("control-flow") or ACTIVITY
     names = {activity: ACTIVITY, _timestamp_of(policy): TIMESTAMP}
     return log.events.select(
-        pl.col(name).alias(names.get(name, name))
+        values_of(log.events, name).alias(names.get(name, name))
         for name in log.events.columns
         if name in names or (needs(name) and name not in (ACTIVITY, TIMESTAMP))
     )
@@ -291,7 +292,7 @@ def _ordered(log: EventLog, events: pl.DataFrame, policy: Policy, needs: Callabl
         raise MechanismError(
             "input", f"'{timestamp}' has the role timestamp and does not hold times; mend the policy or the log"
         )
-    cases = log.cases.select(name for name in log.cases.columns if name == CASE_ID or needs(name))
+    cases = log.cases.select(named(*(name for name in log.cases.columns if name == CASE_ID or needs(name))))
     return (
         EventLog.build(events, cases, log.case_of)
         if timestamp != TIMESTAMP
@@ -339,11 +340,11 @@ def _no_hidden_times(log: EventLog, plan: Plan) -> None:
     if not any(TIMESTAMPS in claim.guarantee.over for claim in plan.claims):
         return
     for table in (log.cases, log.events):
-        for column in table.drop(CASE_ID, ACTIVITY, TIMESTAMP, strict=False):
-            if plan.releases(column.name) and _tells_time(column):
+        for name in table.drop(CASE_ID, ACTIVITY, TIMESTAMP, strict=False).columns:
+            if plan.releases(name) and _tells_time(values_of(table, name)):
                 raise MechanismError(
                     "attributes/redact",
-                    f"'{column.name}' holds times, and a guarantee covers times: drop it in the policy",
+                    f"'{name}' holds times, and a guarantee covers times: drop it in the policy",
                 )
 
 
@@ -370,7 +371,7 @@ def _without_hidden(log: EventLog, plan: Plan) -> EventLog:
     hidden += [
         name for name in log.cases.columns if name == plan.facts.unit.attribute != CASE_ID and not plan.releases(name)
     ]
-    events, cases = log.events.drop(hidden, strict=False), log.cases.drop(hidden, strict=False)
+    events, cases = without(log.events, *hidden), without(log.cases, *hidden)
     return replace(log, events=events, cases=cases, inserted=None)
 
 

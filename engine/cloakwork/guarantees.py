@@ -2,7 +2,7 @@
 
 import math
 from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -78,6 +78,10 @@ def _values(attribute: str, classes: str) -> tuple[str, str]:
     what = "times since the event before" if attribute == TIMESTAMPS else f"values of '{attribute}'"
     where = "at the last of these events" if classes == "prefixes" else "at each activity"
     return f"the {what} {where}", "those at all released events of that activity"
+
+
+VACUOUS_T: Final = 0.5
+"""How far a class of continuous values lies from all values at most, about, where they are compared by rank."""
 
 
 class TCloseness(Frozen):

@@ -65,7 +65,9 @@ def plain_distance(part: list[Any], whole: list[Any], place: Places) -> tuple[fl
     """
     values = list(dict.fromkeys([*whole, *part]))
     one, other = ([Counter(side)[value] / len(side) for value in values] for side in (part, whole))
-    numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values if value is not None)
+    numeric = all(
+        isinstance(value, int | float) and not isinstance(value, bool) for value in values if value is not None
+    )
 
     def apart(x: Any, y: Any) -> float:
         if x is None or y is None or not numeric:

@@ -53,9 +53,7 @@ def test_no_more_values_move_than_closeness_takes() -> None:
     """Two classes of opposite values, whose mid-ranks are .25 and .75, so that each lies .25 from the whole: with t = 0.2 a
     fifth of each class is pooled, and half of that comes back. By their range, it is twice as far."""
     released = ages(run_mechanism("kanon/closeness", OLD_AND_YOUNG, t=0.2, attribute="case:Age"))
-    assert released == ages(
-        run_mechanism("kanon/closeness", OLD_AND_YOUNG, t=0.4, attribute="case:Age", scale="range")
-    )
+    assert released == ages(run_mechanism("kanon/closeness", OLD_AND_YOUNG, t=0.4, attribute="case:Age", scale="range"))
     assert released == {("a",): [20] * 45 + [80] * 5, ("a", "b"): [20] * 5 + [80] * 45}
 
 

@@ -45,9 +45,7 @@ def _confidence_bound(log: EventLog, guarantee: Any, unit: Unit) -> Observation:
     return Observation(holds, f"knowledge of up to {guarantee.L} events fits at least {found.smallest} {counted}{told}")
 
 
-def _t_closeness(
-    log: EventLog, guarantee: Any, unit: Unit, *, missing_is_value: bool = True
-) -> Observation | None:
+def _t_closeness(log: EventLog, guarantee: Any, unit: Unit, *, missing_is_value: bool = True) -> Observation | None:
     if guarantee.distance != "emd":
         return None
     far = t_closeness.farthest_group(log, guarantee, missing_is_value=missing_is_value)
@@ -75,9 +73,7 @@ CHECKERS: Final[Mapping[str, Checker]] = {
 release."""
 
 
-def measure(
-    log: EventLog, guarantee: Guarantee, unit: Unit, *, missing_is_value: bool = True
-) -> Observation | None:
+def measure(log: EventLog, guarantee: Guarantee, unit: Unit, *, missing_is_value: bool = True) -> Observation | None:
     """What an independent check of ``guarantee`` sees on ``log``; None where nothing can be measured.
 
     ``missing_is_value``: for t-closeness; False is what version 0.1.0 measured. Raises ``GuaranteeBroken`` when the log

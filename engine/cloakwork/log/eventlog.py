@@ -7,6 +7,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from cloakwork.log.naming import named
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -114,10 +116,12 @@ class EventLog:
         if TIMESTAMP in frame.columns:
             frame = frame.with_columns(_as_utc(frame[TIMESTAMP]))
         case_columns = [name for name in frame.columns if name.startswith(CASE_PREFIX) and name != CASE_ID]
-        cases = frame.group_by(CASE_ID, maintain_order=True).agg(pl.col(case_columns).drop_nulls().first())
+        cases = frame.group_by(CASE_ID, maintain_order=True).agg(named(*case_columns).as_expr().drop_nulls().first())
         row = cases.select(CASE_ID).with_row_index("row")
         case_of = frame.select(CASE_ID).join(row, on=CASE_ID, how="left", maintain_order="left")["row"]
-        return cls.build(frame.drop(CASE_ID, *case_columns), cases, case_of.to_numpy().astype(np.int64), notes=notes)
+        return cls.build(
+            frame.drop(named(CASE_ID, *case_columns)), cases, case_of.to_numpy().astype(np.int64), notes=notes
+        )
 
     def to_polars(self) -> pl.DataFrame:
         """One flat table, one row an event, case attributes repeated: the inverse of ``from_polars``."""

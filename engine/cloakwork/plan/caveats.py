@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
-from cloakwork.guarantees import ConfidenceBound, KAnonymity
-from cloakwork.lineage import METADATA, TIMESTAMPS
-from cloakwork.log.eventlog import CASE_PREFIX
+from cloakwork.guarantees import VACUOUS_T, ConfidenceBound, KAnonymity, TCloseness
+from cloakwork.lineage import METADATA
 from cloakwork.plan.draft import Draft
 from cloakwork.plan.model import RELEASED
 from cloakwork.policy.model import Policy
+
+_FORM: Final = {METADATA}
 
 
 def warn(draft: Draft) -> Draft:
@@ -38,13 +40,17 @@ def _warnings(draft: Draft) -> Iterator[str]:
         yield "two k-anonymous releases of one dataset can be intersected; the ledger counts them"
     if any(isinstance(goal, ConfidenceBound) for goal in goals):
         yield "two releases of one dataset with a confidence bound can be intersected; the ledger counts them"
-    if kanon and any(item.column != METADATA for item in draft.exposed):
-        yield "events that k-anonymisation inserts have no attributes and no raw time: exposed columns show which those are"
-    if kanon and (lacking := sorted(_columns_with_gaps(draft))):
+    if copied := sorted(
+        {column for step in draft.steps if step.lineage.fills for column in step.lineage.writes} - _FORM
+    ):
         yield (
-            f"events that k-anonymisation inserts have no value of {', '.join(lacking)}, which shows which those are; "
-            f"'missing: fill' under mechanisms.parameters gives them one"
+            f"events that k-anonymisation inserts copy {', '.join(copied)} from other events: values that number or "
+            "identify events, or are the same throughout a case, show by being repeated (or not) which those are; drop such "
+            "columns"
         )
+    for goal in goals:
+        if isinstance(goal, TCloseness) and goal.distance == "emd":
+            yield from _weak_closeness(goal)
     if any(goal.count == "cases" for goal in kanon) and draft.facts.unit.attribute is not None:
         yield f"k counts cases, while one unit ({draft.facts.unit.attribute}) may own several: use count: units"
     for item in draft.attributes:
@@ -52,13 +58,18 @@ def _warnings(draft: Draft) -> Iterator[str]:
             yield f"pseudonyms of '{item.attribute}' keep their frequencies: a value known to be common can be recognised"
 
 
-def _columns_with_gaps(draft: Draft) -> Iterator[str]:
-    """The attributes of events whose values are protected and not filled in."""
-    for step in draft.steps:
-        column = str(step.params.get("column", ""))
-        of_events = column in step.lineage.writes - {TIMESTAMPS} and not column.startswith(CASE_PREFIX)
-        if of_events and step.params.get("missing") == "keep":
-            yield f"'{column}'"
+def _weak_closeness(goal: TCloseness) -> Iterator[str]:
+    """What t-closeness of numbers does not rule out."""
+    if goal.scale == "range":
+        yield (
+            f"t-closeness over '{goal.attribute}' compares numbers as a share of their range: one outlier widens the range "
+            "and makes it vacuous; scale: rank does not"
+        )
+    elif goal.t >= VACUOUS_T:
+        yield (
+            f"t = {goal.t:g} asks nothing of numbers in '{goal.attribute}': by rank, a class lies at most about "
+            f"{VACUOUS_T:g} from the whole; choose t well below"
+        )
 
 
 def _role(policy: Policy, attribute: str) -> str | None:

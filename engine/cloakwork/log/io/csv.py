@@ -16,6 +16,7 @@ from cloakwork.log.io.flat import flat_table, standard_names
 from cloakwork.log.io.output import open_output
 from cloakwork.log.io.source import LogStream, empty_file, shown
 from cloakwork.log.io.times import parse_times
+from cloakwork.log.naming import values_of
 
 _SEPARATORS: Final = ",;\t"
 _BOM: Final = "\ufeff"
@@ -47,9 +48,13 @@ def read_csv(
     separator, header = _header(path, data)
     named = [name for name in header if name.strip()]
     names = standard_names(path, named, columns, keep, timeless=timeless)
-    table = _table(path, data, separator, header).select(list(names.kept))
+    table = _table(path, data, separator, header)[list(names.kept)]
     typed = table.with_columns(
-        [_inferred(table[name]) for name, full in names.kept.items() if full not in names.standard and full not in text]
+        [
+            _inferred(values_of(table, name)).alias(name)
+            for name, full in names.kept.items()
+            if full not in names.standard and full not in text
+        ]
     )
     unnamed = len(header) - len(named)
     notes = (f"columns without a name, left out: {unnamed}",) if unnamed else ()
@@ -194,6 +199,6 @@ def write_csv(log: EventLog, path: Path) -> None:
     """
     table = flat_table(log, path)
     times = [name for name, dtype in table.schema.items() if isinstance(dtype, pl.Datetime)]
-    table = table.with_columns(pl.col(times).dt.strftime(_WRITTEN))
+    table = table.with_columns([values_of(table, name).dt.strftime(_WRITTEN).alias(name) for name in times])
     with open_output(path) as out:
         table.write_csv(out, line_terminator="\r\n")

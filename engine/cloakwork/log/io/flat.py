@@ -13,6 +13,7 @@ from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIME_TYPE, TI
 from cloakwork.log.io.columns import NO_ACTIVITY, NO_TIME, NO_ZONE
 from cloakwork.log.io.source import shown
 from cloakwork.log.io.times import TIME_HINT, parse_times
+from cloakwork.log.naming import values_of
 
 _OTHER_CASE_PREFIX: Final = "CASE_"
 _COMMON: Final = {
@@ -75,19 +76,20 @@ class Names:
 
 def _plain(frame: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
     """The same table in the few types that a log has, and notes on columns that have none and were left out."""
-    plain = {name: _plain_column(frame[name]) for name in frame.columns}
+    plain = {name: _plain_column(frame, name) for name in frame.columns}
     notes = tuple(
         f"column '{shown(name)}' holds {frame.schema[name]}, left out"
         for name, column in plain.items()
         if column is None
     )
-    return pl.DataFrame([column for column in plain.values() if column is not None]), notes
+    return pl.DataFrame({name: column for name, column in plain.items() if column is not None}), notes
 
 
-def _plain_column(column: pl.Series) -> pl.Series | None:
+def _plain_column(frame: pl.DataFrame, name: str) -> pl.Series | None:
     """A column as String, Int64, Float64, Boolean or UTC time; None when it is none of these."""
+    column = values_of(frame, name)
     dtype = column.dtype
-    if dtype in (pl.String, pl.Boolean, pl.Null) or column.name == TIMESTAMP:
+    if dtype in (pl.String, pl.Boolean, pl.Null) or name == TIMESTAMP:
         return column
     if dtype.is_integer():
         fits = column.cast(pl.Int64, strict=False)

@@ -9,6 +9,7 @@ from cloakwork.errors import LogError
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io.flat import flat_table, standard_names
 from cloakwork.log.io.source import LogStream, empty_file
+from cloakwork.log.naming import values_of
 
 
 def read_parquet(
@@ -29,11 +30,11 @@ def read_parquet(
     try:
         header = pl.read_parquet_schema(path)
         names = standard_names(path, list(header), columns, keep, timeless=timeless)
-        frame = pl.read_parquet(path, columns=list(names.kept))
+        frame = pl.read_parquet(path, columns=[place for place, name in enumerate(header) if name in names.kept])
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         first_line = str(error).partition("\n")[0]
         raise LogError(path, f"this is no readable Parquet file ({first_line})", hint="export the log again") from None
-    as_text = [pl.col(name).cast(pl.String) for name, full in names.kept.items() if full in text]
+    as_text = [values_of(frame, name).cast(pl.String).alias(name) for name, full in names.kept.items() if full in text]
     return names.build(path, frame.with_columns(as_text))
 
 

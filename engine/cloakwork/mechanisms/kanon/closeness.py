@@ -36,8 +36,8 @@ class ClosenessParams(Frozen):
     ``column``: the attribute (``timestamps``: cycle times); ``classes``: complete courses, or their beginnings; ``aim`` and
     ``bound``: within ``bound`` = t by ``emd`` (``scale``: how far numbers lie apart) or ``stochastic``, or at least
     ``bound`` = l values, ``distinct`` or by ``entropy``. ``infeasible``: what happens where that cannot be had: for l the
-    values of such classes are left out, for t those of the whole activity. ``domain``, ``range``, ``step``: for ``stochastic``, all
-    values that there may be, or the least and largest number and what they are rounded to. ``epoch``, ``grid``: for
+    values of such classes are left out, for t those of the whole activity. ``domain``, ``range``, ``step``: for
+    ``stochastic``, all values that there may be, or the least and largest number and what they are rounded to. ``epoch``, ``grid``: for
     cycle times, when every case starts, and what they are rounded to.
     """
 
@@ -186,7 +186,7 @@ def _protected(log: EventLog, params: ClosenessParams, noise: Noise) -> EventLog
     kept, codes = _exchanged(held, params, noise)
     left = held.only(kept)
     say(f"{params.column}: {int((codes != left.codes).sum())} of {len(codes)} values changed places")
-    return with_values(log, params.column, left, held.distinct.gather(codes), times)
+    return with_values(log, params.column, left, held.distinct.alias("").gather(codes), times)
 
 
 def _randomiser(params: ClosenessParams, held: Holdings) -> Randomiser | None:
