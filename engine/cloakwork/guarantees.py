@@ -166,7 +166,11 @@ case's first event each took place."""
 
 
 class ConfidenceBound(Frozen):
-    """TLKC: background knowledge of size L matches at least K units and implies no sensitive value beyond C."""
+    """TLKC: background knowledge of size L matches at least K units and implies no sensitive value beyond C.
+
+    Cases without a value count among those that match. ``missing: sensitive`` bounds by C what share of them they are,
+    too: where a value is recorded only if something is the case, its absence tells as much.
+    """
 
     kind: Literal["confidence-bound"]
     L: Annotated[int, Field(ge=1, strict=True, description="How many events an attacker may know")]
@@ -179,6 +183,10 @@ class ConfidenceBound(Frozen):
         Duration | None, Field(description="How precisely times since a case's first event are known; for relative")
     ] = None
     attribute: Annotated[str | None, Field(description="Sensitive attribute that C speaks of")] = None
+    missing: Annotated[
+        Literal["neutral", "sensitive"],
+        Field(description="Whether having no value of the attribute is itself something that C bounds"),
+    ] = "neutral"
 
     @property
     def over(self) -> tuple[str, ...]:
@@ -192,6 +200,8 @@ class ConfidenceBound(Frozen):
         tells = (
             f"; at most {100 * self.C:g}% of these hold the same value of '{self.attribute}'" if self.attribute else ""
         )
+        if self.missing == "sensitive":
+            tells += ", or none"
         return (
             f"Somebody who knows {events} of a case ({self.known()}) finds no released case that fits, or fitting cases of "
             f"at least {self.K} different units{tells}. Events were left out for it: a released course may be one that "

@@ -114,6 +114,9 @@ def test_both_measures_are_those_of_the_definitions(
     if None not in {value for part, _ in groups for value in part}:
         assert far == pytest.approx(max(exact for exact, _ in distances), abs=1e-9)
     groups = [(there, []) for part, _ in groups if (there := [value for value in part if value is not None])]
+    if not groups:
+        assert varied == {"distinct": None, "entropy": None}
+        return
     assert varied["distinct"] == min(len(set(part)) for part, _ in groups)
     shares = [[count / len(part) for count in Counter(part).values()] for part, _ in groups]
     entropies = [math.exp(-sum(share * math.log(share) for share in part)) for part in shares]
