@@ -129,7 +129,8 @@ class Closeness(Undecided):
 
         For t, which values are missing changes like the values themselves; for l, where values are left out.
         """
-        presence = set() if params.aim in ("distinct", "entropy") and params.infeasible == "refuse" else {METADATA}
+        stays = params.aim in ("distinct", "entropy") and params.infeasible == "refuse"
+        presence = set() if stays or params.column == TIMESTAMPS else {METADATA}
         return Lineage(
             reads=frozenset({CONTROL_FLOW, params.column}), writes=frozenset({params.column, *presence}), stability=None
         )
