@@ -1,16 +1,33 @@
-"""What the guarantees leave open, said aloud."""
+"""What the guarantees leave open."""
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
 
-from cloakwork.guarantees import VACUOUS_T, ConfidenceBound, KAnonymity, TCloseness
-from cloakwork.lineage import METADATA
+from cloakwork.guarantees import (
+    VACUOUS_T,
+    ConfidenceBound,
+    DifferentialPrivacy,
+    Guarantee,
+    KAnonymity,
+    MetricPrivacy,
+    TCloseness,
+)
+from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.plan.claims import (
+    Caveat,
+    CountsCases,
+    FrequenciesKept,
+    Homogeneity,
+    InsertedEventsCopy,
+    Intersection,
+    LargeT,
+    MayTellTimes,
+    RangeScale,
+    RunsUnproven,
+)
 from cloakwork.plan.draft import Draft
 from cloakwork.plan.model import RELEASED
 from cloakwork.policy.model import Policy
-
-_FORM: Final = {METADATA}
 
 
 def warn(draft: Draft) -> Draft:
@@ -18,58 +35,57 @@ def warn(draft: Draft) -> Draft:
     return replace(draft, warnings=(*draft.warnings, *_warnings(draft)))
 
 
-def _warnings(draft: Draft) -> Iterator[str]:
+def _warnings(draft: Draft) -> Iterator[Caveat]:
     goals, policy = draft.goals, draft.policy
     for step in draft.steps:
         if step.proof != "proved":
-            yield f"UNPROVEN: {step.mechanism} is only published; this release is for comparison and must not be published"
+            yield RunsUnproven(mechanism=step.mechanism)
     kanon = [goal for goal in goals if isinstance(goal, KAnonymity)]
     on_values = [goal for goal in goals if goal.kind in ("t-closeness", "l-diversity", "confidence-bound")]
     bounded = frozenset(column for goal in on_values for column in goal.over)
-    sensitive = [
+    sensitive = tuple(
         i.attribute
         for i in draft.attributes
         if i.treatment in RELEASED and _role(policy, i.attribute) == "sensitive" and i.column not in bounded
-    ]
+    )
     if kanon and sensitive:
-        yield (
-            f"k-anonymity says nothing about values: a group of indistinguishable cases may share one value of "
-            f"{', '.join(sensitive)} (homogeneity); add t-closeness or l-diversity, or drop it"
-        )
+        yield Homogeneity(attributes=sensitive)
     if kanon:
-        yield "two k-anonymous releases of one dataset can be intersected; the ledger counts them"
+        yield Intersection(of="k-anonymity")
     if any(isinstance(goal, ConfidenceBound) for goal in goals):
-        yield "two releases of one dataset with a confidence bound can be intersected; the ledger counts them"
-    if copied := sorted(
-        {column for step in draft.steps if step.lineage.fills for column in step.lineage.writes} - _FORM
-    ):
-        yield (
-            f"events that k-anonymisation inserts copy {', '.join(copied)} from other events: values that number or "
-            "identify events, or are the same throughout a case, show by being repeated (or not) which those are; drop such "
-            "columns"
-        )
+        yield Intersection(of="confidence-bound")
+    if copied := {column for step in draft.steps if step.lineage.fills for column in step.lineage.writes} - {METADATA}:
+        yield InsertedEventsCopy(columns=tuple(sorted(copied)))
     for goal in goals:
         if isinstance(goal, TCloseness) and goal.distance == "emd":
             yield from _weak_closeness(goal)
     if any(goal.count == "cases" for goal in kanon) and draft.facts.unit.attribute is not None:
-        yield f"k counts cases, while one unit ({draft.facts.unit.attribute}) may own several: use count: units"
+        yield CountsCases(attribute=draft.facts.unit.attribute)
     for item in draft.attributes:
         if item.treatment == "pseudonymise":
-            yield f"pseudonyms of '{item.attribute}' keep their frequencies: a value known to be common can be recognised"
+            yield FrequenciesKept(attribute=item.attribute)
+    if clocks := tuple(sorted(_kept_beside_times(draft))):
+        yield MayTellTimes(columns=clocks)
 
 
-def _weak_closeness(goal: TCloseness) -> Iterator[str]:
+def _kept_beside_times(draft: Draft) -> Iterator[str]:
+    """The released attributes that a claim over timestamps can only take as known."""
+    if any(_is_conditional(goal) for goal in draft.goals):
+        yield from draft.released - {CONTROL_FLOW, TIMESTAMPS, METADATA}
+
+
+def _is_conditional(goal: Guarantee) -> bool:
+    """Whether a guarantee rests on noise over times alone, so that it takes everything else that is released as known."""
+    bounded = isinstance(goal, DifferentialPrivacy) and goal.neighbours == "bounded"
+    return bounded or isinstance(goal, MetricPrivacy)
+
+
+def _weak_closeness(goal: TCloseness) -> Iterator[Caveat]:
     """What t-closeness of numbers does not rule out."""
     if goal.scale == "range":
-        yield (
-            f"t-closeness over '{goal.attribute}' compares numbers as a share of their range: one outlier widens the range "
-            "and makes it vacuous; scale: rank does not"
-        )
+        yield RangeScale(attribute=goal.attribute)
     elif goal.t >= VACUOUS_T:
-        yield (
-            f"t = {goal.t:g} asks nothing of numbers in '{goal.attribute}': by rank, a class lies at most about "
-            f"{VACUOUS_T:g} from the whole; choose t well below"
-        )
+        yield LargeT(attribute=goal.attribute, t=goal.t)
 
 
 def _role(policy: Policy, attribute: str) -> str | None:

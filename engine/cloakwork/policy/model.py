@@ -84,7 +84,13 @@ class AttributeRule(Frozen):
     hierarchy: Annotated[
         dict[str, JsonValue] | None, Field(description="Generalisation tree: {group: {subgroup: [value, ...]}}")
     ] = None
-    level: Annotated[Whole, Field(ge=0, description="Depth of the hierarchy to release; 0 is its root")] = 1
+    level: Annotated[
+        Whole,
+        Field(
+            ge=0,
+            description="Depth of the groups to release; 0 is the root, values that lie higher take their lowest group",
+        ),
+    ] = 1
     bins: Annotated[
         tuple[Number, ...] | None,
         Field(min_length=2, description="Edges of intervals, ascending; values outside are dropped"),

@@ -7,12 +7,14 @@ from pydantic import ValidationError
 
 from cloakwork.errors import OutputError, VerificationFailed
 from cloakwork.plan.model import Plan
+from cloakwork.plan.prove import in_own_words
 from cloakwork.quantities import Frozen
 from cloakwork.report.dsse import read_envelope
 from cloakwork.report.html import internal_html, public_html
 from cloakwork.report.model import Audience, Format, InternalReport, PublicReport, public_report
 from cloakwork.report.publish import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE
 from cloakwork.report.statement import digest_of
+from cloakwork.report.statement import in_own_words as reworded
 from cloakwork.report.verify import read_statement
 
 M = TypeVar("M", bound=Frozen)
@@ -46,6 +48,8 @@ def read_public(folder: Path) -> PublicReport:
         raise OutputError(
             f"{folder / PLAN_FILE}: is not the plan that the statement signs; run: cloakwork verify {folder}"
         )
+    plan = in_own_words(plan)
+    statement = statement.model_copy(update={"predicate": reworded(statement.predicate, plan)})
     return public_report(statement, plan, tuple(signature.keyid for signature in envelope.signatures))
 
 

@@ -37,8 +37,8 @@ class ClosenessParams(Frozen):
     ``bound``: within ``bound`` = t by ``emd`` (``scale``: how far numbers lie apart) or ``stochastic``, or at least
     ``bound`` = l values, ``distinct`` or by ``entropy``. ``infeasible``: what happens where that cannot be had: for l the
     values of such classes are left out, for t those of the whole activity. ``domain``, ``range``, ``step``: for
-    ``stochastic``, all values that there may be, or the least and largest number and what they are rounded to. ``epoch``, ``grid``: for
-    cycle times, when every case starts, and what they are rounded to.
+    ``stochastic``, all values that there may be, or the least and largest number and what they are rounded to.
+    ``epoch``, ``grid``: for cycle times, when every case starts, and what they are rounded to.
     """
 
     column: str
