@@ -111,7 +111,7 @@ def test_both_measures_are_those_of_the_definitions(
     distances = [plain_distance(part, whole, place) for part, whole in groups]
     assert all(exact <= bound + 1e-9 for exact, bound in distances)
     assert far == pytest.approx(max(bound for _, bound in distances), abs=1e-9)
-    if None not in {value for part, _ in groups for value in part}:
+    if None not in {value for _, whole in groups for value in whole}:
         assert far == pytest.approx(max(exact for exact, _ in distances), abs=1e-9)
     groups = [(there, []) for part, _ in groups if (there := [value for value in part if value is not None])]
     if not groups:
