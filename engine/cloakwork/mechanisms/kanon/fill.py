@@ -182,7 +182,7 @@ def _gaps(log: EventLog, time: Ints, known: Flags, activity: Ints, noise: Noise)
         return np.zeros(len(time), np.int64)
     found = drawn(np.arange(len(gap)), activity[rows[follows]], activity, noise)
     anywhere = noise.uniform(np.full(len(time), len(gap), np.int64))
-    return gap[np.where(found == _NOBODY, anywhere, found)]
+    return np.asarray(gap[np.where(found == _NOBODY, anywhere, found)], np.int64)
 
 
 def _spread(low: Ints, high: Ints, run: Ints, known: Ints, noise: Noise) -> Ints:
