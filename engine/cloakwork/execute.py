@@ -16,8 +16,9 @@ from cloakwork.accounting.ledger import Ledger, Reservation
 from cloakwork.budget import Cost
 from cloakwork.checks.measure import measure as measured_on
 from cloakwork.engines.embedded import Embedded, Engine
-from cloakwork.errors import GuaranteeBroken, MechanismError
-from cloakwork.facts import Unit
+from cloakwork.errors import GuaranteeBroken, Infeasible, MechanismError
+from cloakwork.facts import Facts, Unit
+from cloakwork.guarantees import ConfidenceBound, KAnonymity
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.naming import named, values_of, without
@@ -28,6 +29,7 @@ from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.noise import Noise, secret
 from cloakwork.plan.budget import totals
 from cloakwork.plan.choose import Catalogue
+from cloakwork.plan.derive import goal_name
 from cloakwork.plan.model import Claim, Plan, Step
 from cloakwork.plan.prove import plan_again
 from cloakwork.plan.sentences import unproven_sentence
@@ -37,6 +39,9 @@ from cloakwork.progress import Reporter, heard_by, silent
 from cloakwork.release import Internal, Release, StepRecord, Verdict
 
 NOT_PRIVATE: Final = "not-private"
+
+Observation = Callable[[Step, EventLog, EventLog], None]
+"""Sees a step, and the log before and after it; for the internal report, never raises."""
 
 Comparison = Callable[[Plan, EventLog, EventLog], Mapping[str, JsonValue]]
 """Figures of a release against its source, both under the standard names; for the internal report, never raises."""
@@ -82,28 +87,34 @@ def execute(
     reporter: Reporter = silent,
     stopwatch: Stopwatch | None = None,
     compare: Comparison | None = None,
+    observe: Observation | None = None,
 ) -> Release:
     """The release that ``plan`` makes of ``log``.
 
     Proves the plan again, reserves its cost in ``ledger`` before any step reads the log, takes the steps, measures what
     can be measured, and commits. Raises PlanUnsound, BudgetExceeded, GuaranteeBroken, MechanismError or LedgerError. Once
     reserved, budget is never handed back. A ``noise`` source with a fixed seed is for tests: it charges no ledger, and
-    the release says that it is not private. ``compare`` sees the source and the finished log, and changes neither.
+    the release says that it is not private. ``compare`` sees the source and the finished log, and changes neither;
+    ``observe`` sees the log before and after each step.
     """
     catalogue = all_mechanisms() if catalogue is None else catalogue
     engine, noise, watch = engine or Embedded(), noise or secret(), stopwatch or Stopwatch()
     plan = plan_again(plan, catalogue)
     reporter("plan proved again")
     prepared = _prepared(log, plan)
+    _require_enough_cases(prepared, plan)
     reservation = _reserve(plan, ledger) if noise.private else None
     records: list[StepRecord] = []
     result = prepared
     try:
         for step in plan.steps:
             reporter(f"{step.mechanism}: {step.why}")
+            before = result
             with heard_by(reporter):
                 result, record = _take(step, result, engine, noise, catalogue, watch)
             records.append(record)
+            if observe is not None:
+                observe(step, before, result)
         with watch.stage("finish"):
             result = fresh(result, noise)
         with watch.stage("checks"):
@@ -194,6 +205,8 @@ def foresee(
     watch, records = Stopwatch(), list[StepRecord]()
     steps = foreseeable(plan)
     result = _prepared(log, plan) if steps else log
+    if steps:
+        _require_enough_cases(result, plan)
     for step in steps:
         reporter(f"{step.mechanism}: {step.why}")
         with heard_by(reporter):
@@ -330,6 +343,47 @@ def _complete(events: pl.DataFrame) -> pl.DataFrame:
     return events.with_columns(
         pl.lit(None, kind).alias(name) for name, kind in missing.items() if name not in events.columns
     ).with_columns(pl.col(ACTIVITY).cast(pl.String))
+
+
+def _require_enough_cases(log: EventLog, plan: Plan) -> None:
+    """Refuse, before any budget is spent, groups of more cases or units than the log has after bounding; ``Infeasible``.
+
+    How many there are is public beside k-anonymity, and taken as given by claims about times. Where differential privacy
+    hides who is there, nothing is refused for what the log holds.
+    """
+    if plan.bounded or log.events.height == 0:
+        return
+    cases, units = _most_that_stay(log, plan.facts)
+    for claim in plan.claims:
+        goal = claim.guarantee
+        if isinstance(goal, KAnonymity):
+            symbol, least, of_units = "k", goal.k, goal.count == "units"
+        elif isinstance(goal, ConfidenceBound):
+            symbol, least, of_units = "K", goal.K, True
+        else:
+            continue
+        held = units if of_units else cases
+        if 0 < held < least:
+            what = f"'{plan.facts.unit.attribute}'" if of_units and plan.facts.unit.attribute else "cases"
+            noun = f"different values of {what}" if what != "cases" else what
+            raise Infeasible(
+                goal_name(goal),
+                f"{symbol} = {least:,}, but the log holds {held:,} {noun}; no such release of it exists: "
+                f"choose {symbol} of at most {held:,}",
+            )
+
+
+def _most_that_stay(log: EventLog, facts: Facts) -> tuple[int, int]:
+    """How many cases, and how many units of privacy, stay after bounding, or more."""
+    labels = log.events[ACTIVITY]
+    known = labels.is_not_null() if facts.alphabet is None else labels.is_in(list(facts.alphabet)).fill_null(False)
+    staying = log.cases.filter(pl.Series(np.bincount(log.case_of[known.to_numpy()], minlength=log.cases.height) > 0))
+    if facts.unit.attribute is None or facts.unit.attribute not in staying.columns:
+        return staying.height, staying.height
+    owners = staying[facts.unit.attribute].drop_nulls()
+    alone = staying.height - len(owners)
+    sizes = owners.value_counts(name="cases")["cases"].to_numpy()
+    return int(np.minimum(sizes, facts.unit.max_cases).sum()) + alone, len(sizes) + alone
 
 
 _DATE: Final = r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./]\d{1,2}[./]\d{2,4}|\d{1,2}:\d{2}"

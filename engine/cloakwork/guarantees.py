@@ -8,7 +8,19 @@ from pydantic import ConfigDict, Field, model_validator
 
 from cloakwork.budget import RARE, epsilon_of_advantage, guessing_advantage
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
-from cloakwork.quantities import Duration, Frozen, Number, as_number, format_duration
+from cloakwork.quantities import (
+    LEAST_EPSILON,
+    LONGEST,
+    MOST_EPSILON,
+    MOST_ROWS,
+    SHORTEST,
+    Duration,
+    Frozen,
+    Number,
+    Probability,
+    as_number,
+    format_duration,
+)
 
 Columns = Annotated[
     tuple[str, ...],
@@ -16,9 +28,17 @@ Columns = Annotated[
         min_length=1, description="Columns that are covered: control-flow, timestamps, metadata or attributes by name"
     ),
 ]
-Epsilon = Annotated[Number, Field(gt=0, description="How much one may learn at most; smaller is more private")]
+Epsilon = Annotated[
+    Number,
+    Field(ge=LEAST_EPSILON, le=MOST_EPSILON, description="How much one may learn at most; smaller is more private"),
+]
 Delta = Annotated[
-    Number, Field(ge=0, lt=1, description="Probability that may escape the bound of epsilon, for example 1.0e-6")
+    Probability,
+    Field(
+        ge=0,
+        lt=1,
+        description="Probability that may escape the bound of epsilon, for example 1.0e-6; 0, or at least 1e-20",
+    ),
 ]
 Attribute = Annotated[str, Field(description="Attribute that is protected, by name")]
 
@@ -47,7 +67,9 @@ class KAnonymity(Frozen):
     """Every released combination of ``over`` is shared by at least k cases made from distinct source cases (or units)."""
 
     kind: Literal["k-anonymity"]
-    k: Annotated[int, Field(ge=2, strict=True, description="How many cases or units share what is released")]
+    k: Annotated[
+        int, Field(ge=2, le=MOST_ROWS, strict=True, description="How many cases or units share what is released")
+    ]
     over: Columns = (CONTROL_FLOW,)
     scope: Annotated[
         Literal["variants", "prefixes"],
@@ -101,7 +123,7 @@ class TCloseness(Frozen):
     """
 
     kind: Literal["t-closeness"]
-    t: Annotated[Number, Field(gt=0, description="Largest distance between a class and the whole release")]
+    t: Annotated[Number, Field(ge=1e-6, le=1000, description="Largest distance between a class and the whole release")]
     attribute: Attribute
     distance: Annotated[
         Literal["emd", "stochastic"], Field(description="How distance is measured; emd is the earth mover's distance")
@@ -148,7 +170,7 @@ class LDiversity(Frozen):
     """
 
     kind: Literal["l-diversity"]
-    l: Annotated[Number, Field(gt=1, description="Fewest values in a class")]  # noqa: E741 - the field's standard name
+    l: Annotated[Number, Field(gt=1, le=MOST_ROWS, description="Fewest values in a class")]  # noqa: E741 - the field's standard name
     attribute: Attribute
     variety: Annotated[Literal["distinct", "entropy"], Field(description="How values are counted")] = "distinct"
     classes: Annotated[Literal["variants", "prefixes"], Field(description="Which cases form a class")] = "variants"
@@ -185,14 +207,22 @@ class ConfidenceBound(Frozen):
     """
 
     kind: Literal["confidence-bound"]
-    L: Annotated[int, Field(ge=1, strict=True, description="How many events an attacker may know")]
-    K: Annotated[int, Field(ge=2, strict=True, description="How many units match that knowledge at least")]
+    L: Annotated[int, Field(ge=1, le=1000, strict=True, description="How many events an attacker may know")]
+    K: Annotated[
+        int, Field(ge=2, le=MOST_ROWS, strict=True, description="How many units match that knowledge at least")
+    ]
     C: Annotated[
-        Number, Field(gt=0, le=1, description="Most confidence in a sensitive value, as a share of 1; needs attribute")
+        Number,
+        Field(ge=1e-6, le=1, description="Most confidence in a sensitive value, as a share of 1; needs attribute"),
     ] = 1.0
     background: Annotated[Background, Field(description="What is known of those events")] = "sequence"
     precision: Annotated[
-        Duration | None, Field(description="How precisely times since a case's first event are known; for relative")
+        Duration | None,
+        Field(
+            ge=SHORTEST,
+            le=LONGEST,
+            description="How precisely times since a case's first event are known; for relative; from 1ms to 36525d",
+        ),
     ] = None
     attribute: Annotated[str | None, Field(description="Sensitive attribute that C speaks of")] = None
     missing: Annotated[
@@ -277,7 +307,13 @@ class DifferentialPrivacy(Frozen):
         if not isinstance(advantage, int | float) or not 0 < advantage < 1:
             raise ValueError("guessing_advantage must be a number between 0 and 1")
         delta = as_number(values.get("delta", 0.0))
-        return {**rest, "epsilon": epsilon_of_advantage(advantage, delta if isinstance(delta, int | float) else 0.0)}
+        epsilon = epsilon_of_advantage(advantage, delta if isinstance(delta, int | float) else 0.0)
+        if not LEAST_EPSILON <= epsilon <= MOST_EPSILON:
+            raise ValueError(
+                f"guessing_advantage comes to epsilon {epsilon:g}, which must be between {LEAST_EPSILON:g} and "
+                f"{MOST_EPSILON:g}"
+            )
+        return {**rest, "epsilon": epsilon}
 
     @model_validator(mode="after")
     def _bounded_is_about_time(self) -> "DifferentialPrivacy":
@@ -308,7 +344,14 @@ class MetricPrivacy(Frozen):
 
     kind: Literal["metric-privacy"]
     epsilon: Epsilon
-    shift: Annotated[Duration, Field(description="How far a single time may move and stay hidden, for example 1h")]
+    shift: Annotated[
+        Duration,
+        Field(
+            ge=SHORTEST,
+            le=LONGEST,
+            description="How far a single time may move and stay hidden, for example 1h; from 1ms to 36525d",
+        ),
+    ]
     over: Columns = (TIMESTAMPS,)
 
     def sentence(self) -> str:

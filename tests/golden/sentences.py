@@ -79,6 +79,9 @@ OWN: Final[dict[tuple[str, str], tuple[Any, ...]]] = {
     ("LeavesOutEvents", "columns"): (("control-flow",), ("control-flow", "timestamps")),
     ("NobodyKnows", "columns"): (("case:age",), ("Age", "timestamps")),
     ("WritesValuesLast", "column"): ("case:age", "timestamps"),
+    ("WithinLimits", "unpacked_size"): (8 << 30,),
+    ("WithinLimits", "unpack_ratio"): (100,),
+    ("WithinLimits", "attributes"): (10_000,),
 }
 """The same for single fields of single models."""
 

@@ -6,12 +6,13 @@ A value is a pair ``(spelling, meaning)``: what the file says, and what it parse
 
 import csv
 import gzip
+import io
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -28,14 +29,11 @@ def read(file: Path) -> list[Case]:
     name = file.name.removesuffix(".gz")
     if name.endswith(".parquet"):
         return _of_rows(_parquet(file))
-    opened = gzip.open(file, "rb") if file.name.endswith(".gz") else file.open("rb")
-    with opened as stream:
-        if name.endswith(".xes"):
-            return _xes(stream)
-        text = stream.read().decode("utf-8")
-    import io
-
-    rows = list(csv.reader(io.StringIO(text, newline="")))
+    content = file.read_bytes()
+    content = gzip.decompress(content) if file.name.endswith(".gz") else content
+    if name.endswith(".xes"):
+        return _xes(content)
+    rows = list(csv.reader(io.StringIO(content.decode("utf-8"), newline="")))
     header = rows[0]
     assert all(len(row) == len(header) for row in rows[1:]), "a row has another number of fields than the header"
     table = ({name: _told(cell) for name, cell in zip(header, row, strict=True) if cell != ""} for row in rows[1:])
@@ -174,7 +172,7 @@ def _distance(part: list[Any], whole: list[Any], ordered: bool) -> float:
     place = {value: (below[value] + Fraction(known.count(value), 2)) / len(known) for value in below}
     if None not in p and None not in q:
         ascending, total, run = sorted(place), Fraction(0), Fraction(0)
-        for one, other in zip(ascending, ascending[1:], strict=False):
+        for one, other in pairwise(ascending):
             run += p.get(one, Fraction(0)) - q.get(one, Fraction(0))
             total += abs(run) * (place[other] - place[one])
         return float(total)

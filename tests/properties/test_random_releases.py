@@ -80,16 +80,16 @@ def random_log(chance: random.Random) -> Made:
     return Made(cases, kinds)
 
 
-def written(made: Made, folder: Path, format: str) -> Path:
+def written(made: Made, folder: Path, kind: str) -> Path:
     """The log as a file, by writers of our own."""
     import gzip
 
-    file = folder / f"log.{format}"
-    if format == "parquet":
+    file = folder / f"log.{kind}"
+    if kind == "parquet":
         _parquet(made, file)
     else:
-        text = (_xes(made) if format.startswith("xes") else _csv(made)).encode()
-        file.write_bytes(gzip.compress(text) if format.endswith(".gz") else text)
+        text = (_xes(made) if kind.startswith("xes") else _csv(made)).encode()
+        file.write_bytes(gzip.compress(text) if kind.endswith(".gz") else text)
     return file
 
 
@@ -142,7 +142,7 @@ def _xes(made: Made) -> str:
             else str(value)
         )
         quoted = (quoteattr(part, {"\n": "&#10;", "\t": "&#9;"}) for part in (name, text))
-        return "<{0} key={1} value={2}/>".format(kinds[type(value)], *quoted)
+        return "<{} key={} value={}/>".format(kinds[type(value)], *quoted)
 
     traces = []
     for own, events in made.cases:
@@ -368,8 +368,8 @@ def test_random_releases_hold_what_they_claim(tmp_path: Path) -> None:
     assert released >= wanted // 10, [outcome.refused for outcome in outcomes]
 
 
-@pytest.mark.parametrize("format", FORMATS)
-def test_the_independent_reader_and_measures_see_a_violation(tmp_path: Path, format: str) -> None:
+@pytest.mark.parametrize("kind", FORMATS)
+def test_the_independent_reader_and_measures_see_a_violation(tmp_path: Path, kind: str) -> None:
     """Two cases of one course and one of another: k is 1, and t, l, K and C are as counted by hand."""
     rows = [("x", "ab", 1), ("y", "ab", 2), ("z", "a", 2)]
     made = Made(
@@ -379,7 +379,7 @@ def test_the_independent_reader_and_measures_see_a_violation(tmp_path: Path, for
         ],
         {"case:v": "int"},
     )  # fmt: skip
-    cases = independent.read(written(made, tmp_path, format))
+    cases = independent.read(written(made, tmp_path, kind))
     assert independent.smallest_class(cases, [], "variants") == 1
     assert independent.smallest_class(cases, ["case:v"], "prefixes") == 1
     assert independent.farthest(cases, "case:v", "variants") == pytest.approx(1 / 6)

@@ -24,6 +24,7 @@ from cloakwork.plan.claims import (
     MayTellTimes,
     RangeScale,
     RunsUnproven,
+    SingleTimesOnly,
 )
 from cloakwork.plan.draft import Draft
 from cloakwork.plan.model import RELEASED
@@ -66,6 +67,8 @@ def _warnings(draft: Draft) -> Iterator[Caveat]:
             yield FrequenciesKept(attribute=item.attribute)
     if clocks := tuple(sorted(_kept_beside_times(draft))):
         yield MayTellTimes(columns=clocks)
+    if any(isinstance(goal, MetricPrivacy) and TIMESTAMPS in goal.over for goal in goals):
+        yield SingleTimesOnly()
 
 
 def _kept_beside_times(draft: Draft) -> Iterator[str]:
@@ -89,5 +92,5 @@ def _weak_closeness(goal: TCloseness) -> Iterator[Caveat]:
 
 
 def _role(policy: Policy, attribute: str) -> str | None:
-    rule = policy.rule(attribute)
+    rule = policy.rule_of(attribute)
     return rule.role if rule else None

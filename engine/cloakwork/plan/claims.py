@@ -197,6 +197,15 @@ class WellFormed(Frozen):
     kind: Literal["well-formed"] = "well-formed"
 
 
+class WithinLimits(Frozen):
+    """The claim speaks of files within the reader's limits: bytes unpacked, their ratio to packed ones, attributes."""
+
+    kind: Literal["within-limits"] = "within-limits"
+    unpacked_size: Annotated[int, Field(ge=1)]
+    unpack_ratio: Annotated[int, Field(ge=1)]
+    attributes: Annotated[int, Field(ge=1)]
+
+
 class KnownActivities(Frozen):
     """So many activities may occur; events of any other are dropped."""
 
@@ -282,6 +291,7 @@ Assumption = Annotated[
     | ProtectsEachUnit
     | UnitsAtMost
     | WellFormed
+    | WithinLimits
     | KnownActivities
     | CasesCut
     | IndependentPresence
@@ -403,6 +413,12 @@ class MayTellTimes(Frozen):
     columns: Names
 
 
+class SingleTimesOnly(Frozen):
+    """Metric privacy hides each time by itself, not which case is whose."""
+
+    kind: Literal["single-times-only"] = "single-times-only"
+
+
 Caveat = Annotated[
     NoProfileGiven
     | NoTotal
@@ -414,7 +430,8 @@ Caveat = Annotated[
     | LargeT
     | CountsCases
     | FrequenciesKept
-    | MayTellTimes,
+    | MayTellTimes
+    | SingleTimesOnly,
     Field(discriminator="kind"),
 ]
 

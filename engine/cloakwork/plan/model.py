@@ -11,7 +11,8 @@ from cloakwork.guarantees import Guarantee
 from cloakwork.lineage import Lineage
 from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.claims import Assumption, Caveat, ExposureReason, Given, Reason, TreatmentReason
-from cloakwork.policy.model import Policy, most_specific
+from cloakwork.policy.globs import decisive
+from cloakwork.policy.model import Policy
 from cloakwork.privacy_event import PrivacyEvent
 from cloakwork.quantities import Frozen
 from cloakwork.records import PROSE, Prose
@@ -135,7 +136,12 @@ class Plan(Frozen):
         """Whether differential privacy bounds everything that is released; else something is released without any bound."""
         return any(claim.currency == "unit" and claim.given is None for claim in self.claims)
 
+    def treated(self, attribute: str) -> Treated | None:
+        """What happens to an attribute of the source by the rule that decides about it; None where none does."""
+        rules = decisive(self, self.attributes, lambda: {item.attribute: item for item in self.attributes})
+        return rules.rule(attribute)
+
     def releases(self, attribute: str) -> bool:
         """Whether an attribute of the source is released in any form."""
-        rule = most_specific(attribute, (item.attribute for item in self.attributes))
-        return any(item.attribute == rule and item.treatment in RELEASED for item in self.attributes)
+        item = self.treated(attribute)
+        return item is not None and item.treatment in RELEASED

@@ -14,6 +14,7 @@ from cloakwork.plan.columns import (
     expose_unproven,
     fill_inserted_events,
     generalise_quasi_identifiers,
+    refuse_open_globs,
     treat_attributes,
 )
 from cloakwork.plan.draft import Draft, Pass
@@ -70,6 +71,7 @@ def _rank(step: Step) -> int:
 
 PASSES: Final[tuple[Pass, ...]] = (
     classify_columns,
+    refuse_open_globs,
     check_profile,
     bound_contributions,
     choose_mechanisms,

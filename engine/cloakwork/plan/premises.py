@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from cloakwork.budget import Currency
 from cloakwork.facts import Facts, Unit
+from cloakwork.log.limits import Limits
 from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.claims import (
     Assumption,
@@ -15,6 +16,7 @@ from cloakwork.plan.claims import (
     Source,
     UnitsAtMost,
     WellFormed,
+    WithinLimits,
 )
 from cloakwork.plan.flow import Flow
 from cloakwork.plan.model import Step
@@ -73,11 +75,22 @@ def _units(facts: Facts) -> Iterator[Assumption]:
 def bounds(facts: Facts) -> Iterator[Assumption]:
     """What is taken as known of the log's form."""
     yield WellFormed()
+    yield _limits_of_files()
     if facts.alphabet is not None:
         source: Source = "profile" if "alphabet" in facts.measured else "declared"
         yield KnownActivities(count=len(facts.alphabet), source=source)
     if facts.longest_case is not None:
         yield CasesCut(events=facts.longest_case)
+
+
+def _limits_of_files() -> WithinLimits:
+    """The reader's limits on whole files, unless somebody raises them."""
+    limits = Limits()
+    return WithinLimits(
+        unpacked_size=limits.unpacked_size,
+        unpack_ratio=limits.unpack_ratio,
+        attributes=limits.attributes,
+    )
 
 
 def joined(names: Iterable[str]) -> str:

@@ -1,6 +1,6 @@
 """Prove a plan again from scratch: whatever it states must be what its policy implies."""
 
-from cloakwork.errors import PlanImpossible, PlanMoved, PlanUnsound
+from cloakwork.errors import CloakworkError, PlanImpossible, PlanMoved, PlanUnsound
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.plan.choose import Catalogue
 from cloakwork.plan.model import Claim, Plan
@@ -49,5 +49,5 @@ def in_own_words(plan: Plan) -> Plan:
     """
     try:
         return plan_again(plan)
-    except (PlanMoved, PlanUnsound):
+    except (CloakworkError, PlanUnsound, ValueError, TypeError, LookupError):  # parameters that no planner wrote
         return without_prose(plan)

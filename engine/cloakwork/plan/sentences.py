@@ -18,6 +18,7 @@ from cloakwork.guarantees import (
     brief,
 )
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.log.limits import size_text
 from cloakwork.plan import claims
 from cloakwork.plan.claims import Assumption, Caveat, ExposureReason, Given, Reason, TreatmentReason
 from cloakwork.plan.model import Claim, Unproven
@@ -163,6 +164,12 @@ def assumption_in_words(assumption: Assumption) -> str:
                 "the file is a well-formed log, every value of its declared type; a file that is not is refused, "
                 "whoever is in it"
             )
+        case claims.WithinLimits(unpacked_size=size, unpack_ratio=ratio, attributes=most):
+            return (
+                f"the file is within the reader's limits (at most {size_text(size)} unpacked, {ratio} times its "
+                f"packed size, {most:,} attributes; whoever made the release may have raised them); a file that is "
+                "not is refused, whoever is in it"
+            )
         case claims.KnownActivities(count=count, source=source):
             known = {"declared": "are public", "profile": "were selected by the DP profile"}[source]
             return f"{count} activities {known}; events of any other are dropped"
@@ -285,6 +292,11 @@ def caveat_in_words(caveat: Caveat) -> str:
             return (
                 f"the claim over timestamps takes {_all(_quoted(names))} as known: whoever can read times off such a column "
                 "(a date, a day, a counter, or a pseudonym of any of these) learns the times; drop what may tell them"
+            )
+        case claims.SingleTimesOnly():
+            return (
+                "metric privacy hides each time by itself: whoever knows when a case started, or several of its times, can "
+                "often still tell which released case it is"
             )
         case _:
             return _caveat_of_rows(caveat)

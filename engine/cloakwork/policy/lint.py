@@ -10,6 +10,7 @@ from cloakwork.budget import guessing_advantage
 from cloakwork.guarantees import (
     VACUOUS_T,
     DifferentialPrivacy,
+    Guarantee,
     KAnonymity,
     LocalDP,
     MetricPrivacy,
@@ -204,6 +205,24 @@ def undeclared_attributes(policy: Policy) -> Iterator[Advice]:
         yield Advice(("spec", "attributes"), message)
 
 
+def clocks_beside_noised_times(policy: Policy) -> Iterator[Advice]:
+    """A claim over timestamps takes whatever else is released as known; only the author can tell what a column tells."""
+    if not any(_rests_on_noised_times(goal) for goal in policy.spec.guarantees):
+        return
+    for name, rule in policy.spec.attributes.items():
+        if is_released(policy, name) and rule.role not in ("control-flow", "timestamp") and name != CASE_ID:
+            message = (
+                f"can anybody read times off '{name}' (a date, a day, a counter, a pseudonym of one)? The guarantee over "
+                "timestamps takes it as known, so whoever can learns the times; drop it unless the answer is no"
+            )
+            yield Advice(("spec", "attributes", name), message)
+
+
+def _rests_on_noised_times(goal: Guarantee) -> bool:
+    bounded = isinstance(goal, DifferentialPrivacy) and goal.neighbours == "bounded"
+    return bounded or isinstance(goal, MetricPrivacy)
+
+
 def unproven(policy: Policy) -> Iterator[Advice]:
     """Unproven mechanisms have no place in a release."""
     if policy.spec.mechanisms.accept_unproven:
@@ -259,5 +278,6 @@ RULES: Final[tuple[Callable[[Policy], Iterator[Advice]], ...]] = (
     shallow_branches,
     unwritten_columns,
     undeclared_attributes,
+    clocks_beside_noised_times,
     unproven,
 )

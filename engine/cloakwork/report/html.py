@@ -94,8 +94,9 @@ def internal_html(report: InternalReport) -> str:
 
 
 def lines(utility: Utility | None) -> tuple[Line, ...]:
-    """The figures of utility that there are, those of process discovery last."""
-    models = [model for model in (utility, utility.discovery if utility else None) if model is not None]
+    """The figures of utility that there are, then those of times and of process discovery."""
+    parts = (utility, utility.times, utility.discovery) if utility else ()
+    models = [model for model in parts if model is not None]
     return tuple(
         Line(field.title, figure(getattr(model, name)), field.description or "")
         for model in models

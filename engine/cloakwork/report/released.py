@@ -11,7 +11,6 @@ from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.naming import values_of
 from cloakwork.plan.claims import Given
 from cloakwork.plan.model import RELEASED, Plan, Treated
-from cloakwork.policy.model import most_specific
 from cloakwork.quantities import Frozen
 
 Family = Literal["xes", "csv", "parquet"]
@@ -59,7 +58,7 @@ def _following(scope: Literal["case", "event"], name: str, plan: Plan) -> Releas
     if name == CASE_ID:
         own = next((item.attribute for item in plan.attributes if item.attribute == CASE_ID), None)
         return ReleasedColumn(name=name, scope=scope, treatment="replace", rule=own)
-    rule = _rule(name, plan.attributes)
+    rule = _rule(name, plan)
     if rule is None or rule.treatment not in RELEASED:
         raise ValueError(f"no rule of the plan releases '{name}'")
     return ReleasedColumn.model_validate(
@@ -67,13 +66,11 @@ def _following(scope: Literal["case", "event"], name: str, plan: Plan) -> Releas
     )
 
 
-def _rule(name: str, attributes: Sequence[Treated]) -> Treated | None:
+def _rule(name: str, plan: Plan) -> Treated | None:
     """The rule that decides about a released attribute: by its role, else by its name."""
     if name in _ROLES:
-        return next((item for item in attributes if item.column == _ROLES[name]), None)
-    rules = {item.attribute: item for item in attributes}
-    decisive = most_specific(name, rules)
-    return None if decisive is None else rules[decisive]
+        return next((item for item in plan.attributes if item.column == _ROLES[name]), None)
+    return plan.treated(name)
 
 
 def faults(log: EventLog, plan: Plan, listed: Sequence[ReleasedColumn]) -> Iterator[str]:

@@ -18,13 +18,22 @@ from cloakwork.errors import CloakworkError, GuaranteeBroken, LogError, OutputEr
 from cloakwork.guarantees import brief
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.plan.model import Claim, Plan
+from cloakwork.plan.prove import in_own_words as plan_in_own_words
 from cloakwork.records import stated
 from cloakwork.report.annotate import differences, flat, read_stamp, stamp
 from cloakwork.report.dsse import Envelope, is_signed_by, read_envelope, read_json
 from cloakwork.report.keys import keyid_of, public_key, trusted_key
 from cloakwork.report.publish import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE
 from cloakwork.report.released import faults
-from cloakwork.report.statement import PREDICATE_TYPE, PrivacyStatement, Statement, digest_of, in_canonical_form, state
+from cloakwork.report.statement import (
+    PREDICATE_TYPE,
+    PrivacyStatement,
+    Statement,
+    digest_of,
+    in_canonical_form,
+    in_own_words,
+    state,
+)
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -79,7 +88,14 @@ def verify(folder: Path, *, public_key: Path | None = None) -> Verification:
     if failed := [check.says for check in checks if not check.holds]:
         raise VerificationFailed(failed)
     assert key is not None  # noqa: S101 - without a key the signature check has failed
-    return Verification(folder, keyid_of(key), statement.predicate, tuple(check.says for check in checks))
+    said = tuple(check.says for check in checks)
+    return Verification(folder, keyid_of(key), _reworded(folder, statement.predicate), said)
+
+
+def _reworded(folder: Path, predicate: PrivacyStatement) -> PrivacyStatement:
+    """A verified statement as it may be shown: its records, in this engine's words."""
+    plan = Plan.model_validate_json((folder / PLAN_FILE).read_bytes())
+    return in_own_words(predicate, plan_in_own_words(plan))
 
 
 def read_statement(envelope: Envelope) -> Statement:
