@@ -258,7 +258,20 @@ def _take(
         summary = engine.summarise(log, mechanism.summarise(params))
         decision = mechanism.decide(params, summary, noise)
         after = engine.rewrite(log, mechanism.rewrite(params, decision, noise))
+    _require_marks(step, log, after)
     return after, StepRecord(step.mechanism, perf_counter() - begun, dict(decision.internal))
+
+
+def _require_marks(step: Step, before: EventLog, after: EventLog) -> None:
+    """Refuse a step that inserts events without marking them, or forgets which ones are inserted: what is checked on
+    the kept events alone would count inserted ones for real."""
+    expected = step.lineage.inserts or (before.inserted is not None and not step.lineage.generates)
+    if expected and after.inserted is None:
+        raise MechanismError(
+            step.mechanism,
+            "it does not say which events are inserted (EventLog.inserted); change a log by dataclasses.replace, "
+            "keep_cases or keep_events",
+        )
 
 
 def _prepared(log: EventLog, plan: Plan) -> EventLog:
@@ -409,7 +422,7 @@ def fresh(log: EventLog, noise: Noise) -> EventLog:
     """The same cases under fresh random ids, in random order: nothing tells where they stood."""
     shuffled = log.keep_cases(noise.permutation(log.cases.height))
     ids = pl.Series(CASE_ID, list(noise.names(shuffled.cases.height)), pl.String)
-    return EventLog(shuffled.events, shuffled.cases.with_columns(ids), shuffled.offsets)
+    return replace(shuffled, cases=shuffled.cases.with_columns(ids), notes=())
 
 
 def _without_hidden(log: EventLog, plan: Plan) -> EventLog:
@@ -418,7 +431,8 @@ def _without_hidden(log: EventLog, plan: Plan) -> EventLog:
     hidden += [
         name for name in log.cases.columns if name == plan.facts.unit.attribute != CASE_ID and not plan.releases(name)
     ]
-    return replace(log, events=without(log.events, *hidden), cases=without(log.cases, *hidden))
+    events, cases = without(log.events, *hidden), without(log.cases, *hidden)
+    return replace(log, events=events, cases=cases, inserted=None)
 
 
 def _verdict(claim: Claim, log: EventLog, plan: Plan) -> Verdict:

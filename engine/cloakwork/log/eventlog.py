@@ -31,12 +31,24 @@ class EventLog:
     - ``cases``: one row a case; columns carry the prefix ``case:``, the first is ``case:concept:name`` (String).
     - ``offsets``: int64, shape (cases + 1,); the events of case ``i`` are rows ``offsets[i]:offsets[i + 1]``.
     - ``notes``: what the reader did about irregularities, in plain words; internal, never released.
+    - ``inserted``: bool, shape (events,); the events that a step inserted, so that no case of the source has them.
+      None: no step inserted any. Known between the steps of a run and to its checks alone; no file holds it.
     """
 
     events: pl.DataFrame
     cases: pl.DataFrame
     offsets: NDArray[np.int64]
     notes: tuple[str, ...] = ()
+    inserted: NDArray[np.bool_] | None = None
+
+    def __post_init__(self) -> None:
+        if self.inserted is not None and len(self.inserted) != self.events.height:
+            raise ValueError("the marks of inserted events are not one for each event")
+
+    @property
+    def kept(self) -> NDArray[np.bool_]:
+        """The events that are not inserted: bool, shape (events,)."""
+        return np.ones(self.events.height, np.bool_) if self.inserted is None else ~self.inserted
 
     @classmethod
     def build(
@@ -75,12 +87,15 @@ class EventLog:
         lengths = np.diff(self.offsets)[chosen]
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         rows = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], lengths)
-        return replace(self, events=self.events[rows], cases=self.cases[chosen], offsets=offsets)
+        inserted = None if self.inserted is None else self.inserted[rows]
+        return replace(self, events=self.events[rows], cases=self.cases[chosen], offsets=offsets, inserted=inserted)
 
     def keep_events(self, kept: NDArray[np.bool_]) -> "EventLog":
         """The events where ``kept`` (bool, shape (events,)); cases stay, even without events."""
         before = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
-        return replace(self, events=self.events.filter(pl.Series(kept)), offsets=before[self.offsets])
+        inserted = None if self.inserted is None else self.inserted[kept]
+        events = self.events.filter(pl.Series(kept))
+        return replace(self, events=events, offsets=before[self.offsets], inserted=inserted)
 
     @classmethod
     def from_polars(

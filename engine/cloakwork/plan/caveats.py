@@ -3,18 +3,26 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cloakwork.guarantees import ConfidenceBound, DifferentialPrivacy, Guarantee, KAnonymity, MetricPrivacy
+from cloakwork.guarantees import (
+    VACUOUS_T,
+    ConfidenceBound,
+    DifferentialPrivacy,
+    Guarantee,
+    KAnonymity,
+    MetricPrivacy,
+    TCloseness,
+)
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.log.eventlog import CASE_PREFIX
 from cloakwork.plan.claims import (
     Caveat,
     CountsCases,
     FrequenciesKept,
     Homogeneity,
-    InsertedEventsLack,
-    InsertedEventsShow,
+    InsertedEventsCopy,
     Intersection,
+    LargeT,
     MayTellTimes,
+    RangeScale,
     RunsUnproven,
     SingleTimesOnly,
 )
@@ -47,10 +55,11 @@ def _warnings(draft: Draft) -> Iterator[Caveat]:
         yield Intersection(of="k-anonymity")
     if any(isinstance(goal, ConfidenceBound) for goal in goals):
         yield Intersection(of="confidence-bound")
-    if kanon and any(item.column != METADATA for item in draft.exposed):
-        yield InsertedEventsShow()
-    if kanon and (lacking := sorted(_columns_with_gaps(draft))):
-        yield InsertedEventsLack(columns=tuple(lacking))
+    if copied := {column for step in draft.steps if step.lineage.fills for column in step.lineage.writes} - {METADATA}:
+        yield InsertedEventsCopy(columns=tuple(sorted(copied)))
+    for goal in goals:
+        if isinstance(goal, TCloseness) and goal.distance == "emd":
+            yield from _weak_closeness(goal)
     if any(goal.count == "cases" for goal in kanon) and draft.facts.unit.attribute is not None:
         yield CountsCases(attribute=draft.facts.unit.attribute)
     for item in draft.attributes:
@@ -74,13 +83,12 @@ def _is_conditional(goal: Guarantee) -> bool:
     return bounded or isinstance(goal, MetricPrivacy)
 
 
-def _columns_with_gaps(draft: Draft) -> Iterator[str]:
-    """The attributes of events whose values are protected and not filled in."""
-    for step in draft.steps:
-        column = str(step.params.get("column", ""))
-        of_events = column in step.lineage.writes - {TIMESTAMPS} and not column.startswith(CASE_PREFIX)
-        if of_events and step.params.get("missing") == "keep":
-            yield column
+def _weak_closeness(goal: TCloseness) -> Iterator[Caveat]:
+    """What t-closeness of numbers does not rule out."""
+    if goal.scale == "range":
+        yield RangeScale(attribute=goal.attribute)
+    elif goal.t >= VACUOUS_T:
+        yield LargeT(attribute=goal.attribute, t=goal.t)
 
 
 def _role(policy: Policy, attribute: str) -> str | None:

@@ -7,8 +7,9 @@ from typing import Final
 from cloakwork.errors import Cause
 from cloakwork.guarantees import ConfidenceBound, DifferentialPrivacy, Guarantee, KAnonymity, LocalDP
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.log.eventlog import CASE_ID
+from cloakwork.log.eventlog import CASE_ID, CASE_PREFIX
 from cloakwork.mechanisms.attributes.redact import RedactParams, Treatment
+from cloakwork.mechanisms.kanon.fill import FillParams
 from cloakwork.mechanisms.kanon.generalise import MOST_COMBINATIONS, GeneraliseParams, QuasiIdentifier
 from cloakwork.plan.choose import step_of
 from cloakwork.plan.claims import ExposureReason, FormOfRelease, OnlyPublished, PolicyReason
@@ -234,6 +235,27 @@ def treat_attributes(draft: Draft) -> Draft:
     return replace(
         draft, steps=(*draft.steps, step_of(mechanism, RedactParams(treatments=treatments), draft.facts, why=why))
     )
+
+
+def fill_inserted_events(draft: Draft) -> Draft:
+    """Where a step inserts events, add one that gives these the attributes of kept events."""
+    if not any(step.lineage.inserts for step in draft.steps):
+        return draft
+    attributes = draft.released - {CONTROL_FLOW, TIMESTAMPS, METADATA}
+    columns = {column for column in attributes if not column.startswith(CASE_PREFIX)}
+    written = any(TIMESTAMPS in step.lineage.writes for step in draft.steps)
+    raw_times = TIMESTAMPS in draft.released and not written
+    if not columns and not raw_times:
+        return draft
+    known = any(isinstance(goal, KAnonymity) and columns & set(goal.over) for goal in draft.goals)
+    params = FillParams(
+        columns=tuple(sorted(columns | ({TIMESTAMPS} if raw_times else set()))),
+        times=raw_times,
+        donors="variant" if known else "activity",
+    )
+    why = "gives inserted events attributes of other events of the same activity, so that none shows by what it lacks"
+    step = step_of(draft.catalogue["kanon/fill"], params, draft.facts, why=why)
+    return replace(draft, steps=(*draft.steps, step))
 
 
 def _counts_units(goal: Guarantee) -> bool:

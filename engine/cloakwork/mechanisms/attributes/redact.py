@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import polars as pl
@@ -79,12 +80,9 @@ class Redact(Undecided):
         """Treat case attributes, then event attributes."""
 
         def treat(log: EventLog) -> EventLog:
-            return EventLog(
-                log.events.select(_treated(log.events, params, noise)),
-                log.cases.select(_treated(log.cases, params, noise)),
-                log.offsets,
-                log.notes,
-            )
+            events = log.events.select(_treated(log.events, params, noise))
+            cases = log.cases.select(_treated(log.cases, params, noise))
+            return replace(log, events=events, cases=cases)
 
         return MapCases(treat)
 
