@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog, Source
 from cloakwork.log.io.source import shown
 from cloakwork.log.io.times import parse_times
 
@@ -58,6 +58,10 @@ class BadValue(Exception):
         super().__init__(f"'{value}' is no {kind}")
 
 
+class Conflicting(Exception):
+    """A trace states an attribute twice, differently, and the reader cannot say on which line."""
+
+
 class MixedKinds(Exception):
     """Attributes came in more than one type; read the file again with each as ``kinds`` says."""
 
@@ -84,6 +88,18 @@ class _Column:
     kinds: set[Kind] = field(default_factory=set)
     rows: list[NDArray[np.int64]] = field(default_factory=list)
     values: list[pl.Series] = field(default_factory=list)
+    texts: list[pl.Series | None] = field(default_factory=list)
+    """What the file says, where the values do not give it back."""
+    lines: list[Sequence[int] | None] = field(default_factory=list)
+
+
+def spelt_alike(text: pl.Series, typed: pl.Series) -> bool:
+    """Whether ``typed``, cast to text, gives back every character of ``text``: nothing is lost then."""
+    if typed.dtype == pl.String:
+        return True
+    if typed.dtype.is_temporal():
+        return False
+    return bool((typed.cast(pl.String) == text).all())
 
 
 class ColumnBuilder:
@@ -138,7 +154,11 @@ class ColumnBuilder:
         column = self._columns.setdefault(name, _Column())
         column.kinds.add(kind)
         column.rows.append(run.rows)
-        column.values.append(self._typed(run, kind))
+        values = self._typed(run, kind)
+        column.values.append(values)
+        lost = name != TIMESTAMP and not spelt_alike(run.values, values)
+        column.texts.append(run.values + "" if lost else None)
+        column.lines.append(run.lines)
 
     def finish(self) -> EventLog:
         """The log, with notes. ``MixedKinds`` when an attribute came in more than one type."""
@@ -147,10 +167,30 @@ class ColumnBuilder:
             raise MixedKinds({name: "float" if kinds == {"int", "float"} else "text" for name, kinds in mixed.items()})
         of_cases = {name: column for name, column in self._columns.items() if name.startswith(CASE_PREFIX)}
         of_events = {name: column for name, column in self._columns.items() if name not in of_cases}
+        source = self._source()
         cases = self._frame(of_cases, self._traces, {CASE_ID: pl.String()})
         events = self._frame(of_events, self._events, {ACTIVITY: pl.String(), TIMESTAMP: TIME_TYPE})
         case_of = np.concatenate([np.zeros(0, np.int64), *self._case_of])
-        return EventLog.build(events, cases, case_of, notes=tuple(self._notes(cases, events)))
+        return EventLog.build(events, cases, case_of, notes=tuple(self._notes(cases, events)), source=source)
+
+    def _source(self) -> Source:
+        """What the typed columns will no longer say."""
+        exact, texts, conflicts = set[str](), dict[str, pl.Series](), dict[str, str]()
+        for name, column in self._columns.items():
+            if name == TIMESTAMP:
+                continue
+            spelt = [
+                values.cast(pl.String) if text is None else text
+                for values, text in zip(column.values, column.texts, strict=True)
+            ]
+            if all(text is None for text in column.texts):
+                exact.add(name)
+            else:
+                height = self._traces if name.startswith(CASE_PREFIX) else self._events
+                texts[name] = _by_row(pl.concat(spelt, rechunk=True), np.concatenate(column.rows), height)
+            if name.startswith(CASE_PREFIX) and (place := _conflict(column, spelt)):
+                conflicts[name] = place
+        return Source(frozenset(exact), texts, conflicts=conflicts)
 
     def _typed(self, run: Run, kind: Kind) -> pl.Series:
         if kind == "text":
@@ -194,10 +234,8 @@ class ColumnBuilder:
         column.values.clear()
         if len(rows) == height and (np.diff(rows) == 1).all():
             return values
-        source = np.full(height, len(values), np.int64)
-        source[rows] = np.arange(len(rows))
-        self.irregular.repeated += len(rows) - int((source != len(values)).sum())
-        return pl.concat([values, pl.Series([None], dtype=values.dtype)], rechunk=True).gather(source)
+        self.irregular.repeated += len(rows) - len(np.unique(rows))
+        return _by_row(values, rows, height)
 
     def _notes(self, cases: pl.DataFrame, events: pl.DataFrame) -> Iterator[str]:
         ids = cases[CASE_ID].drop_nulls()
@@ -218,3 +256,28 @@ class ColumnBuilder:
         yield from (f"{what}: {count}" for count, what in told if count)
         for name, kind in sorted(self._kinds.items()):
             yield f"attribute '{shown(name)}' is read as {kind}, whatever type its values state"
+
+
+def _by_row(values: pl.Series, rows: NDArray[np.int64], height: int) -> pl.Series:
+    """One value a row, null where there is none; of several for one row, the last."""
+    source = np.full(height, len(values), np.int64)
+    source[rows] = np.arange(len(rows))
+    return pl.concat([values, pl.Series([None], dtype=values.dtype)], rechunk=True).gather(source)
+
+
+def _conflict(column: _Column, spelt: Sequence[pl.Series]) -> str | None:
+    """Where a trace first states another value than before; None where none does.
+
+    ``Conflicting`` where the reader does not know its lines.
+    """
+    rows = np.concatenate(column.rows)
+    if (np.diff(rows) > 0).all():
+        return None
+    stated = pl.DataFrame({"row": rows, "value": pl.concat(spelt, rechunk=True)}).with_row_index("place")
+    differs = stated.filter(pl.col("value") != pl.col("value").first().over("row"))
+    if not differs.height:
+        return None
+    if any(lines is None for lines in column.lines):
+        raise Conflicting
+    lines = [line for some in column.lines for line in some or ()]
+    return f"line {lines[differs['place'][0]]}"

@@ -12,6 +12,7 @@ import polars as pl
 
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import EventLog
+from cloakwork.log.io.columns import spelt_alike
 from cloakwork.log.io.flat import flat_table, standard_names
 from cloakwork.log.io.output import open_output
 from cloakwork.log.io.source import LogStream, empty_file, shown
@@ -49,16 +50,15 @@ def read_csv(
     named = [name for name in header if name.strip()]
     names = standard_names(path, named, columns, keep, timeless=timeless)
     table = _table(path, data, separator, header)[list(names.kept)]
-    typed = table.with_columns(
-        [
-            _inferred(values_of(table, name)).alias(name)
-            for name, full in names.kept.items()
-            if full not in names.standard and full not in text
-        ]
-    )
+    free = [name for name, full in names.kept.items() if full not in names.standard and full not in text]
+    typed = table.with_columns([_inferred(values_of(table, name)).alias(name) for name in free])
+    exact = {name for name in free if spelt_alike(values_of(table, name), values_of(typed, name))}
+    texts = {name: values_of(table, name) for name in free if name not in exact}
     unnamed = len(header) - len(named)
     notes = (f"columns without a name, left out: {unnamed}",) if unnamed else ()
-    return names.build(path, typed, line_of=lambda row: _line_of(data, separator, row), notes=notes)
+    return names.build(
+        path, typed, line_of=lambda row: _line_of(data, separator, row), notes=notes, texts=texts, exact=exact
+    )
 
 
 def _refuse_other_encodings(path: Path, data: bytes) -> None:

@@ -1,15 +1,16 @@
 """Flat tables, one row an event: which column is which, and how a table becomes a log and back."""
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import polars as pl
 
 from cloakwork.errors import LogError, OutputError
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog, not_text, of_table
 from cloakwork.log.io.columns import NO_ACTIVITY, NO_TIME, NO_ZONE
 from cloakwork.log.io.source import shown
 from cloakwork.log.io.times import TIME_HINT, parse_times
@@ -55,15 +56,19 @@ class Names:
         *,
         line_of: Callable[[int], int] | None = None,
         notes: tuple[str, ...] = (),
+        texts: Mapping[str, pl.Series] = MappingProxyType({}),
+        exact: Collection[str] = (),
     ) -> EventLog:
         """The log that ``frame`` (columns as the file names them) holds.
 
         Rows without a case id are left out and noted. ``LogError`` when a text in the time column is no time;
-        ``line_of`` gives the line of a row (from 0), where rows have lines. ``notes`` are added to the log's.
+        ``line_of`` gives the line of a row (from 0), where rows have lines. ``notes`` are added to the log's;
+        ``texts`` and ``exact``, by the file's names: what the file says where ``frame`` holds no text (``Source``).
         """
         renamed, left_out = _plain(frame.rename(self.kept))
         timed, zoneless = _timed(path, renamed, line_of) if TIMESTAMP in renamed.columns else (_timeless(renamed), 0)
-        log = EventLog.from_polars(timed.with_columns(pl.col(CASE_ID, ACTIVITY).cast(pl.String)))
+        full = {self.kept[name]: text for name, text in texts.items()}
+        log = of_table(_text_ids(path, timed), full, frozenset(self.kept[name] for name in exact))
         told = (
             (log.events[ACTIVITY].null_count(), NO_ACTIVITY),
             (log.events[TIMESTAMP].null_count(), NO_TIME),
@@ -71,7 +76,7 @@ class Names:
         )
         counted = tuple(f"{what}: {count}" for count, what in told if count)
         log = _standard_first(log)
-        return EventLog(log.events, log.cases, log.offsets, (*self.notes, *notes, *left_out, *log.notes, *counted))
+        return replace(log, notes=(*self.notes, *notes, *left_out, *log.notes, *counted))
 
 
 def _plain(frame: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
@@ -112,7 +117,16 @@ def _as_utc(times: pl.Series) -> pl.Series:
 
 def _standard_first(log: EventLog) -> EventLog:
     events = log.events.select(ACTIVITY, TIMESTAMP, pl.exclude(ACTIVITY, TIMESTAMP))
-    return EventLog(events, log.cases, log.offsets, log.notes)
+    return replace(log, events=events)
+
+
+def _text_ids(path: Path, frame: pl.DataFrame) -> pl.DataFrame:
+    """The same table with case ids and activities as text. ``LogError`` where they are of a type that has no spelling."""
+    for name in (CASE_ID, ACTIVITY):
+        kind = frame.schema[name]
+        if not (kind.is_integer() or kind in (pl.String, pl.Null)):
+            raise not_text(path, name, kind)
+    return frame.with_columns(pl.col(CASE_ID, ACTIVITY).cast(pl.String))
 
 
 def _timeless(frame: pl.DataFrame) -> pl.DataFrame:

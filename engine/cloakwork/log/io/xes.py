@@ -5,7 +5,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.io.columns import Kind, MixedKinds
+from cloakwork.log.io.columns import Conflicting, Kind, MixedKinds
 from cloakwork.log.io.source import LogStream
 from cloakwork.log.io.xes_fast import Declined, read_fast
 from cloakwork.log.io.xes_full import read_full
@@ -19,7 +19,7 @@ def read_xes(path: Path, keep: Callable[[str], bool] | None = None, text: Collec
     kinds: Mapping[str, Kind] = dict.fromkeys(text, "text")
     try:
         return with_kinds_settled(read_fast, path, keep, kinds)
-    except Declined:
+    except (Declined, Conflicting):
         return with_kinds_settled(read_full, path, keep, kinds)
 
 
