@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from cloakwork.accounting.ledger import Ledger
-from cloakwork.execute import Stopwatch, execute, foreseeable, measure, told_apart, wanted
+from cloakwork.execute import Stopwatch, execute, foreseeable, measure, wanted
 from cloakwork.execute import foresee as foresee_on
 from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
@@ -75,8 +75,7 @@ def profile(
         activity, timestamp = policy.attribute_with("control-flow"), policy.attribute_with("timestamp")
         unit = policy.spec.unit.attribute
         needed = {CASE_ID, ACTIVITY, TIMESTAMP, activity, timestamp, unit}
-        text = frozenset(name for name in (unit, activity or ACTIVITY) if name is not None)
-        log = read_log(log, columns=columns, keep=needed.__contains__, text=text)
+        log = read_log(log, columns=columns, keep=needed.__contains__)
     reporter("measuring the profile")
     return measure(policy, log, book)
 
@@ -133,7 +132,7 @@ def _read(path: str | Path, plan: Plan, columns: dict[str, str] | None) -> Event
         left.add(attribute.removeprefix(CASE_PREFIX))
         return False
 
-    log = read_log(path, columns=columns, keep=keep, text=told_apart(plan))
+    log = read_log(path, columns=columns, keep=keep)
     names = sorted(left - {ACTIVITY, TIMESTAMP})
     return replace(log, notes=(*log.notes, f"attributes that were not read: {', '.join(names) or 'none'}"))
 

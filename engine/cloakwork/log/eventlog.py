@@ -153,6 +153,25 @@ class EventLog:
         )
         return of_table(frame)
 
+    def split_by(self, attribute: str) -> "EventLog":
+        """Every case as one case for each value of a case attribute that its rows name; rows without one are their own.
+
+        Each part has what its own rows say of the case, so that one value's rows never reach another's part.
+        """
+        if attribute not in self.source.rows:
+            return self
+        keys = pl.DataFrame({"case": self.case_of, "value": self.source.rows[attribute]})
+        parts = keys.unique(maintain_order=True).with_row_index("part")
+        joined = keys.join(parts, on=["case", "value"], how="left", nulls_equal=True, maintain_order="left")
+        part_of = joined["part"].to_numpy().astype(np.int64)
+        origin = parts["case"].to_numpy()
+        own = [_first(each, part_of).alias(name) for name, each in self.source.rows.items()]
+        texts = self.source.gathered(cases=origin).texts
+        source = Source(self.source.exact, {name: text for name, text in texts.items() if name not in self.source.rows})
+        return EventLog.build(
+            self.events, self.cases[origin].with_columns(own), part_of, notes=self.notes, source=source
+        )
+
     def to_polars(self) -> pl.DataFrame:
         """One flat table, one row an event, case attributes repeated: the inverse of ``from_polars``."""
         return pl.concat([self.cases[self.case_of], self.events], how="horizontal")
@@ -235,9 +254,9 @@ def _source(
 
 
 def _first(each: pl.Series, case_of: Rows) -> pl.Series:
-    """The first value of each case that is not missing."""
+    """The first value of each case that is not missing; cases are numbered from 0 and have a row each, in any order."""
     table = pl.DataFrame({"case": case_of, "value": each})
-    return table.group_by("case", maintain_order=True).agg(pl.col("value").drop_nulls().first())["value"].alias("")
+    return table.group_by("case").agg(pl.col("value").drop_nulls().first()).sort("case")["value"].alias("")
 
 
 def _as_utc(times: pl.Series) -> pl.Series:

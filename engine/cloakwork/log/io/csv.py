@@ -51,7 +51,7 @@ def read_csv(
     names = standard_names(path, named, columns, keep, timeless=timeless)
     table = _table(path, data, separator, header)[list(names.kept)]
     free = [name for name, full in names.kept.items() if full not in names.standard and full not in text]
-    typed = table.with_columns([_inferred(values_of(table, name)).alias(name) for name in free])
+    typed = table.with_columns([inferred(values_of(table, name)).alias(name) for name in free])
     exact = {name for name in free if spelt_alike(values_of(table, name), values_of(typed, name))}
     texts = {name: values_of(table, name) for name in free if name not in exact}
     unnamed = len(header) - len(named)
@@ -157,7 +157,7 @@ def _line_of(data: bytes, separator: str, row: int) -> int:
         return broken.line
 
 
-def _inferred(text: pl.Series) -> pl.Series:
+def inferred(text: pl.Series) -> pl.Series:
     """A column as numbers, truth values or times, if every value reads as one; otherwise as it is."""
     if text.null_count() == len(text):
         return text
@@ -192,13 +192,18 @@ def _times(text: pl.Series) -> pl.Series | None:
     return values if values.null_count() == text.null_count() else None
 
 
+def written(values: pl.Series) -> pl.Series:
+    """The fields that a column is written as: String."""
+    return values.dt.strftime(_WRITTEN) if isinstance(values.dtype, pl.Datetime) else values.cast(pl.String)
+
+
 def write_csv(log: EventLog, path: Path) -> None:
     """Write ``log`` as CSV (RFC 4180), packed by gzip when ``path`` ends in ``.gz``; times in UTC with their offset.
 
     ``OSError`` when it cannot be written.
     """
     table = flat_table(log, path)
-    times = [name for name, dtype in table.schema.items() if isinstance(dtype, pl.Datetime)]
-    table = table.with_columns([values_of(table, name).dt.strftime(_WRITTEN).alias(name) for name in times])
+    typed = [name for name, kind in table.schema.items() if kind != pl.String]
+    table = table.with_columns([written(values_of(table, name)).alias(name) for name in typed])
     with open_output(path) as out:
         table.write_csv(out, line_terminator="\r\n")

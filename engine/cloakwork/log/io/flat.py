@@ -81,20 +81,25 @@ class Names:
 
 def _plain(frame: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
     """The same table in the few types that a log has, and notes on columns that have none and were left out."""
-    plain = {name: _plain_column(frame, name) for name in frame.columns}
+    columns = {name: _plain_column(frame, name) for name in frame.columns}
     notes = tuple(
         f"column '{shown(name)}' holds {frame.schema[name]}, left out"
-        for name, column in plain.items()
+        for name, column in columns.items()
         if column is None
     )
-    return pl.DataFrame({name: column for name, column in plain.items() if column is not None}), notes
+    return pl.DataFrame({name: column for name, column in columns.items() if column is not None}), notes
 
 
 def _plain_column(frame: pl.DataFrame, name: str) -> pl.Series | None:
     """A column as String, Int64, Float64, Boolean or UTC time; None when it is none of these."""
     column = values_of(frame, name)
+    return column if name == TIMESTAMP else plain(column)
+
+
+def plain(column: pl.Series) -> pl.Series | None:
+    """Values as String, Int64, Float64, Boolean or UTC time; None when they are none of these."""
     dtype = column.dtype
-    if dtype in (pl.String, pl.Boolean, pl.Null) or name == TIMESTAMP:
+    if dtype in (pl.String, pl.Boolean, pl.Null):
         return column
     if dtype.is_integer():
         fits = column.cast(pl.Int64, strict=False)
