@@ -35,14 +35,23 @@ def as_read(log: EventLog, output: str) -> EventLog:
 def _columns(table: pl.DataFrame, through: Callable[[pl.Series], pl.Series | None]) -> Iterator[pl.Series]:
     for name in table.columns:
         values = plain(values_of(table, name)) if name != TIMESTAMP else values_of(table, name)
-        if values is not None and values.dtype == pl.Float64:
-            values = values + 0.0  # -0.0 becomes 0.0
+        values = None if values is None else _one_zero(values)
         if values is not None and name not in _STANDARD:
             values = through(values)
         elif values is not None and values.dtype == pl.String:
             values = _standard_text(values, through)
         if values is not None:
             yield values.alias(name)
+
+
+def with_one_zero(table: pl.DataFrame) -> pl.DataFrame:
+    """The table with 0.0 in place of -0.0: equal values with two spellings, which steps would take for one."""
+    floats = [name for name, kind in table.schema.items() if kind.is_float()]
+    return table.with_columns(_one_zero(values_of(table, name)).alias(name) for name in floats)
+
+
+def _one_zero(values: pl.Series) -> pl.Series:
+    return values.set((values == 0.0).fill_null(False), 0.0) if values.dtype.is_float() else values
 
 
 def _standard_text(values: pl.Series, through: Callable[[pl.Series], pl.Series | None]) -> pl.Series:
