@@ -26,7 +26,9 @@ def plan(folder: Path, *, activity: str = "code", unit: str | None = None) -> Pl
     }
     spec: dict[str, object] = {
         "attributes": attributes,
-        "guarantees": [{"kind": "k-anonymity", "k": 2, "over": ["control-flow"], "count": "units" if unit else "cases"}],
+        "guarantees": [
+            {"kind": "k-anonymity", "k": 2, "over": ["control-flow"], "count": "units" if unit else "cases"}
+        ],
         "mechanisms": {"parameters": {"kanon/auto": {"seconds": 1}}},
     }
     if unit:
@@ -89,9 +91,7 @@ XES_KINDS = [("int", "007"), ("float", "401.90"), ("boolean", "1"), ("date", "20
 
 @pytest.mark.parametrize(("kind", "value"), XES_KINDS)
 @pytest.mark.parametrize("odd", [("string", "x"), ("float", "1.5")])
-def test_xes_labels_are_the_characters_of_the_file(
-    kind: str, value: str, odd: tuple[str, str], tmp_path: Path
-) -> None:
+def test_xes_labels_are_the_characters_of_the_file(kind: str, value: str, odd: tuple[str, str], tmp_path: Path) -> None:
     """Whatever types an attribute is stated with over the file."""
     alone = labels(tmp_path, cloakwork.read_log(xes(tmp_path, [(kind, value)] * 4)))
     beside = labels(tmp_path, cloakwork.read_log(xes(tmp_path, [*[(kind, value)] * 4, odd, odd])))
@@ -146,7 +146,7 @@ def test_columns_without_characters_are_refused(kind: str, role: str, tmp_path: 
 def test_case_ids_without_characters_are_refused() -> None:
     """A table whose case ids are floats."""
     frame = pd.DataFrame(table() | {"case:concept:name": [1, 1, None, 2]})
-    with pytest.raises(CloakworkError, match="'case:concept:name'.*text"):
+    with pytest.raises(CloakworkError, match=r"'case:concept:name'.*text"):
         cloakwork.EventLog.from_pandas(frame)
 
 
@@ -160,5 +160,5 @@ def test_a_log_made_by_hand_is_held_to_it_too(tmp_path: Path) -> None:
     """Whatever reaches ``apply``."""
     log = cloakwork.EventLog.from_polars(pl.DataFrame(table(code=["1.50"] * 4)))
     log = cloakwork.EventLog(log.events.with_columns(code=pl.lit(1.5)), log.cases, log.offsets)
-    with pytest.raises(CloakworkError, match="'code'.*text"):
+    with pytest.raises(CloakworkError, match=r"'code'.*text"):
         labels(tmp_path, log)

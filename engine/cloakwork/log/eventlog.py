@@ -261,7 +261,12 @@ def _first(each: pl.Series, case_of: Rows) -> pl.Series:
 
 def _as_utc(times: pl.Series) -> pl.Series:
     if times.dtype == pl.String:
-        times = times.str.to_datetime(time_zone="UTC", time_unit="us")
+        try:
+            times = times.str.to_datetime(time_zone="UTC", time_unit="us")
+        except pl.exceptions.PolarsError:
+            raise LogError(
+                "table", f"'{TIMESTAMP}' holds texts that are no times", hint="write 2024-05-31T13:45:00+02:00"
+            ) from None
     elif isinstance(times.dtype, pl.Datetime) and times.dtype.time_zone is None:
         times = times.dt.replace_time_zone("UTC")
     return times.cast(TIME_TYPE)
