@@ -3,19 +3,24 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
 
+import polars as pl
 from pydantic import JsonValue
 
 from cloakwork.accounting.ledger import Ledger
+from cloakwork.errors import CloakworkError, LogError, PolicyError, Problem
 from cloakwork.execute import Stopwatch, execute, foreseeable, measure, wanted
 from cloakwork.execute import foresee as foresee_on
 from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.io import read_log
+from cloakwork.log.limits import OnExcess
 from cloakwork.mechanisms.profile import Profile, bought
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
-from cloakwork.policy.load import load_policy
+from cloakwork.policy.library import resolve_policy
+from cloakwork.policy.load import load_policy as read_policy
 from cloakwork.policy.model import Policy
 from cloakwork.progress import Reporter, silent
 from cloakwork.release import Release, StepRecord
@@ -26,10 +31,20 @@ from cloakwork.report.publish import publish as publish_release
 from cloakwork.report.verify import Verification
 from cloakwork.report.verify import verify as verify_release
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def load_policy(path_or_name: str | Path) -> Policy:
+    """Read a policy file, or a shipped policy by its name; raises PolicyError with every fault found."""
+    if not isinstance(path_or_name, str | Path):
+        raise PolicyError([Problem("policy", f"must be a path or a name (got {type(path_or_name).__name__})")])
+    return read_policy(resolve_policy(path_or_name))
+
 
 def apply(
     plan: Plan,
-    log: EventLog | str | Path,
+    log: "EventLog | str | Path | pl.DataFrame | pd.DataFrame",
     *,
     ledger: Ledger | str | None = None,
     reporter: Reporter = silent,
@@ -37,18 +52,22 @@ def apply(
     columns: dict[str, str] | None = None,
     mine: float = 0.0,
 ) -> Release:
-    """Run ``plan`` on ``log`` (an EventLog, or the path of one) and charge ``ledger``; the release stays in memory.
+    """Run ``plan`` on ``log`` and charge ``ledger``; the release stays in memory.
+
+    ``log``: an EventLog, the path of one, or a table of polars or pandas, one row an event.
 
     ``ledger``: a Ledger or its URL; by default ``CLOAKWORK_LEDGER``, else ``sqlite:///cloakwork.db``. ``columns``:
-    standard name to the file's own, for CSV and Parquet. ``mine``: seconds that mining a process model may take, for the
+    standard name to the log's own, for CSV, Parquet and tables. ``mine``: seconds that mining a process model may take, for the
     utility figures of the internal report (extra ``mining``; 0: none is mined). ``publish`` writes the release to a folder.
     """
+    if not isinstance(plan, Plan):
+        what = type(plan).__name__
+        raise CloakworkError(f"apply: needs a plan (got {what}); make one: make_plan(load_policy(...))")
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     watch = stopwatch or Stopwatch()
     if not isinstance(log, EventLog):
-        reporter(f"reading {log}")
         with watch.stage("read"):
-            log = _read(log, plan, columns)
+            log = _opened(log, plan, columns, reporter)
 
     def compare(plan: Plan, source: EventLog, released: EventLog) -> Mapping[str, JsonValue]:
         return _utility(plan, source, released, reporter, mine)
@@ -75,7 +94,7 @@ def profile(
         activity, timestamp = policy.attribute_with("control-flow"), policy.attribute_with("timestamp")
         unit = policy.spec.unit.attribute
         needed = {CASE_ID, ACTIVITY, TIMESTAMP, activity, timestamp, unit}
-        log = read_log(log, columns=columns, keep=needed.__contains__)
+        log = read_log(log, columns=columns, keep=needed.__contains__, on_excess="drop")
     reporter("measuring the profile")
     return measure(policy, log, book)
 
@@ -119,6 +138,23 @@ def foresee(
     return foresee_on(plan, log, reporter=reporter)
 
 
+def _opened(log: object, plan: Plan, columns: dict[str, str] | None, reporter: Reporter) -> EventLog:
+    """The log at a path or in a table; raises LogError for what is neither."""
+    if isinstance(log, str | Path):
+        reporter(f"reading {log}")
+        return _read(log, plan, columns)
+    named = {parameter: columns[name] for name, parameter in _PARAMETERS.items() if columns and name in columns}
+    if isinstance(log, pl.DataFrame):
+        return EventLog.from_polars(log, **named)
+    if type(log).__module__.partition(".")[0] == "pandas":
+        return EventLog.from_pandas(cast("pd.DataFrame", log), **named)
+    raise LogError("log", f"must be an EventLog, a path or a table (got {type(log).__name__})")
+
+
+_PARAMETERS: Final = {CASE_ID: "case_id", ACTIVITY: "activity", TIMESTAMP: "timestamp"}
+"""Standard names as ``EventLog.from_polars`` calls them."""
+
+
 def _read(path: str | Path, plan: Plan, columns: dict[str, str] | None) -> EventLog:
     """The log without the attributes that the plan does not need; their names go into its notes, which stay inside.
 
@@ -132,9 +168,14 @@ def _read(path: str | Path, plan: Plan, columns: dict[str, str] | None) -> Event
         left.add(attribute.removeprefix(CASE_PREFIX))
         return False
 
-    log = read_log(path, columns=columns, keep=keep)
+    log = read_log(path, columns=columns, keep=keep, on_excess=_on_excess(plan))
     names = sorted(left - {ACTIVITY, TIMESTAMP})
     return replace(log, notes=(*log.notes, f"attributes that were not read: {', '.join(names) or 'none'}"))
+
+
+def _on_excess(plan: Plan) -> OnExcess:
+    """Under a claim that noise pays for, one case's value must not decide whether there is a release."""
+    return "drop" if any(claim.cost is not None for claim in plan.claims) else "refuse"
 
 
 def publish(

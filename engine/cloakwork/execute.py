@@ -16,8 +16,9 @@ from cloakwork.accounting.ledger import Ledger, Reservation
 from cloakwork.budget import Cost
 from cloakwork.checks.measure import measure as measured_on
 from cloakwork.engines.embedded import Embedded, Engine
-from cloakwork.errors import GuaranteeBroken, MechanismError
-from cloakwork.facts import Unit
+from cloakwork.errors import GuaranteeBroken, Infeasible, MechanismError
+from cloakwork.facts import Facts, Unit
+from cloakwork.guarantees import ConfidenceBound, KAnonymity
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.io.reread import as_read, with_one_zero
@@ -29,8 +30,10 @@ from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.noise import Noise, secret
 from cloakwork.plan.budget import totals
 from cloakwork.plan.choose import Catalogue
+from cloakwork.plan.derive import goal_name
 from cloakwork.plan.model import Claim, Plan, Step
-from cloakwork.plan.prove import prove
+from cloakwork.plan.prove import plan_again
+from cloakwork.plan.sentences import unproven_sentence
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy
 from cloakwork.progress import Reporter, heard_by, silent
@@ -85,9 +88,10 @@ def execute(
     """
     catalogue = all_mechanisms() if catalogue is None else catalogue
     engine, noise, watch = engine or Embedded(), noise or secret(), stopwatch or Stopwatch()
-    prove(plan, catalogue)
+    plan = plan_again(plan, catalogue)
     reporter("plan proved again")
     prepared = _prepared(log, plan)
+    _require_enough_cases(prepared, plan)
     reservation = _reserve(plan, ledger) if noise.private else None
     records: list[StepRecord] = []
     result = prepared
@@ -111,7 +115,9 @@ def execute(
         plan=plan,
         verdicts=verdicts,
         release_id=reservation.id if reservation else NOT_PRIVATE,
-        internal=Internal(source=_figures(log), steps=tuple(records), stages=watch.seconds, notes=log.notes),
+        internal=Internal(
+            source=_figures(log), steps=tuple(records), stages=watch.seconds, notes=(*log.notes, *hints(prepared, plan))
+        ),
         ledger_entry=reservation.digest if reservation else None,
         private=noise.private,
     )
@@ -185,6 +191,8 @@ def foresee(
     watch, records = Stopwatch(), list[StepRecord]()
     steps = foreseeable(plan)
     result = _prepared(log, plan) if steps else log
+    if steps:
+        _require_enough_cases(result, plan)
     for step in steps:
         reporter(f"{step.mechanism}: {step.why}")
         with heard_by(reporter):
@@ -220,7 +228,7 @@ def _reserve(plan: Plan, ledger: Ledger | None) -> Reservation:
         charges=plan.charges if plan.bounded else (*plan.charges, Charge(currency="none")),
         totals=totals(plan.policy.spec.budget),
         note=" ".join(
-            [*(f"UNPROVEN: {item.sentence()}" for item in plan.unproven), *(c.sentence for c in plan.claims)]
+            [*(f"UNPROVEN: {unproven_sentence(item)}" for item in plan.unproven), *(c.sentence for c in plan.claims)]
         ),
     )
 
@@ -248,7 +256,6 @@ def _prepared(log: EventLog, plan: Plan) -> EventLog:
         _require(events, plan)
         _require_quasi_identifiers(log, plan)
     ordered = _ordered(log, events, plan.policy, needs, unit)
-    _no_hidden_times(ordered, plan)
     return ordered if TIMESTAMPS in plan.released else replace(ordered, events=ordered.events.drop(TIMESTAMP))
 
 
@@ -366,26 +373,71 @@ def _complete(events: pl.DataFrame, height: int) -> pl.DataFrame:
     ).with_columns(pl.col(ACTIVITY).cast(pl.String))
 
 
+def _require_enough_cases(log: EventLog, plan: Plan) -> None:
+    """Refuse, before any budget is spent, groups of more cases or units than the log has after bounding; ``Infeasible``.
+
+    How many there are is public beside k-anonymity, and taken as given by claims about times. Where differential privacy
+    hides who is there, nothing is refused for what the log holds.
+    """
+    if plan.bounded or log.events.height == 0:
+        return
+    cases, units = _most_that_stay(log, plan.facts)
+    for claim in plan.claims:
+        goal = claim.guarantee
+        if isinstance(goal, KAnonymity):
+            symbol, least, of_units = "k", goal.k, goal.count == "units"
+        elif isinstance(goal, ConfidenceBound):
+            symbol, least, of_units = "K", goal.K, True
+        else:
+            continue
+        held = units if of_units else cases
+        if 0 < held < least:
+            what = f"'{plan.facts.unit.attribute}'" if of_units and plan.facts.unit.attribute else "cases"
+            noun = f"different values of {what}" if what != "cases" else what
+            raise Infeasible(
+                goal_name(goal),
+                f"{symbol} = {least:,}, but the log holds {held:,} {noun}; no such release of it exists: "
+                f"choose {symbol} of at most {held:,}",
+            )
+
+
+def _most_that_stay(log: EventLog, facts: Facts) -> tuple[int, int]:
+    """How many cases, and how many units of privacy, stay after bounding, or more."""
+    labels = log.events[ACTIVITY]
+    known = labels.is_not_null() if facts.alphabet is None else labels.is_in(list(facts.alphabet)).fill_null(False)
+    staying = log.cases.filter(pl.Series(np.bincount(log.case_of[known.to_numpy()], minlength=log.cases.height) > 0))
+    if facts.unit.attribute is None or facts.unit.attribute not in staying.columns:
+        return staying.height, staying.height
+    owners = values_of(staying, facts.unit.attribute).drop_nulls()
+    alone = staying.height - len(owners)
+    sizes = owners.value_counts(name="cases")["cases"].to_numpy()
+    return int(np.minimum(sizes, facts.unit.max_cases).sum()) + alone, len(sizes) + alone
+
+
 _DATE: Final = r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./]\d{1,2}[./]\d{2,4}|\d{1,2}:\d{2}"
 _EPOCHS: Final = ((5e8, 4.2e9), (5e11, 4.2e12), (5e14, 4.2e15), (5e17, 4.2e18))
 """Seconds, milliseconds, microseconds and nanoseconds since 1970, for times between 1985 and 2103."""
 
 
-def _no_hidden_times(log: EventLog, plan: Plan) -> None:
-    """A claim over timestamps is void if another released attribute carries times."""
-    if not any(TIMESTAMPS in claim.guarantee.over for claim in plan.claims):
+def hints(log: EventLog, plan: Plan) -> Iterator[str]:
+    """Released attributes that look like times beside a claim that takes them as known; figures of the raw log.
+
+    Only a hint, for the internal report: no list of looks decides what tells times, so the claim names every such column,
+    and this stops nothing. It reads no column but those that the claim takes as known.
+    """
+    if all(claim.given is None for claim in plan.claims):
         return
     for table in (log.cases, log.events):
         for name in table.drop(CASE_ID, ACTIVITY, TIMESTAMP, strict=False).columns:
-            if plan.releases(name) and _tells_time(values_of(table, name)):
-                raise MechanismError(
-                    "attributes/redact",
-                    f"'{name}' holds times, and a guarantee covers times: drop it in the policy",
+            if plan.releases(name) and _looks_like_times(values_of(table, name)):
+                yield (
+                    f"'{name}' looks like times, and the claim over timestamps takes it as known: whoever reads "
+                    "the release learns them; drop it in the policy if they are to stay hidden"
                 )
 
 
-def _tells_time(column: pl.Series) -> bool:
-    """Whether a column holds times by its type, by how any of its texts look, or by where most of its numbers lie."""
+def _looks_like_times(column: pl.Series) -> bool:
+    """Whether a column looks like times by its type, by any of its texts, or by where most of its numbers lie."""
     if column.dtype.is_temporal():
         return True
     if column.dtype == pl.String:

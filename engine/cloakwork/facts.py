@@ -26,7 +26,7 @@ class Unit(Frozen):
     """
 
     attribute: str | None = None
-    max_cases: Annotated[int, Field(ge=1)] = 1
+    max_cases: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     on_conflict: Literal["refuse", "split"] = "refuse"
 
     @model_validator(mode="after")

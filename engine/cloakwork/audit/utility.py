@@ -46,7 +46,7 @@ class Utility(Frozen):
 
     source_cases: int | None = _figure("Cases in the source", "Cases with at least one named event.")
     released_cases: int | None = _figure("Cases released", "The closer to the source the better.")
-    source_variants: int | None = _figure("Variants in the source", "Different courses of events.")
+    source_variants: int | None = _figure("Variants in the source", "Distinct activity sequences.")
     true_variants: int | None = _figure("True variants", "Released variants that occur in the source.")
     fake_variants: int | None = _figure("Fake variants", "Released variants that do not occur in the source.")
     variant_precision: float | None = _figure("Variant precision", "Share of the released variants that are true.")

@@ -1,6 +1,7 @@
 """The event log as columns: one table of events, one of cases, and the offsets that tie them together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -10,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cloakwork.errors import LogError
+from cloakwork.errors import LogError, MissingExtra
 from cloakwork.log.naming import named, values_of
 
 if TYPE_CHECKING:
@@ -42,6 +43,15 @@ class Source:
     texts: Mapping[str, pl.Series] = field(default_factory=dict)
     rows: Mapping[str, pl.Series] = field(default_factory=dict)
     conflicts: Mapping[str, str] = field(default_factory=dict)
+
+    def beside(self, other: "Source") -> "Source":
+        """What two sources say of different attributes."""
+        return Source(
+            self.exact | other.exact,
+            {**self.texts, **other.texts},
+            {**self.rows, **other.rows},
+            {**self.conflicts, **other.conflicts},
+        )
 
     def gathered(self, *, events: Rows | None = None, cases: Rows | None = None) -> "Source":
         """The same for these rows of the two tables (int64; None: all, as they are)."""
@@ -148,6 +158,7 @@ class EventLog:
         log remembers it (``source``). Rows without a case id are left out and noted. Raises ``LogError`` for case ids that
         are neither text nor whole numbers: one more value can change how a type spells the others.
         """
+        _require_columns(frame, case_id=case_id, activity=activity)
         frame = frame.rename(
             {case_id: CASE_ID, activity: ACTIVITY} | ({timestamp: TIMESTAMP} if timestamp in frame.columns else {})
         )
@@ -178,12 +189,43 @@ class EventLog:
 
     @classmethod
     def from_pandas(cls, frame: "pd.DataFrame", **columns: str) -> "EventLog":
-        """Read a pandas table with pm4py's column names; ``columns`` as in ``from_polars``."""
-        return cls.from_polars(pl.from_pandas(frame), **columns)
+        """Read a pandas table with pm4py's column names; ``columns`` as in ``from_polars``.
+
+        Raises MissingExtra without pandas and pyarrow, LogError for what is no table or lacks a column.
+        """
+        with _pandas_at_hand("from_pandas"):
+            import pandas as pd
+
+            if not isinstance(frame, pd.DataFrame):
+                raise LogError("table", f"must be a pandas table (got {type(frame).__name__})")
+            read = pl.from_pandas(frame)
+        return cls.from_polars(read, **columns)
 
     def to_pandas(self) -> "pd.DataFrame":
         """A pandas table as pm4py reads it: ``case:concept:name``, ``concept:name``, ``time:timestamp``, ..."""
-        return self.to_polars().to_pandas()
+        with _pandas_at_hand("to_pandas"):
+            return self.to_polars().to_pandas()
+
+
+def _require_columns(frame: object, **named: str) -> None:
+    """Raise LogError where ``frame`` is no table, or lacks one of the columns that a log must have."""
+    if not isinstance(frame, pl.DataFrame):
+        raise LogError("table", f"must be a polars table (got {type(frame).__name__})")
+    for parameter, column in named.items():
+        if column not in frame.columns:
+            raise LogError("table", f"has no column '{column}'", hint=f"say which one holds it: {parameter}='...'")
+
+
+@contextmanager
+def _pandas_at_hand(verb: str) -> Iterator[None]:
+    """Say which extra to install where pandas, or pyarrow behind it, is missing; other faults are the table's own."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"{verb}: needs pandas and pyarrow; pip install 'cloakwork[pandas]'") from error
+    except (TypeError, ValueError, ArithmeticError) as error:  # pyarrow's own errors are values or types
+        first = str(error).partition("\n")[0]
+        raise LogError("table", f"cannot be read ({first})", hint="give each column values of one type") from error
 
 
 def _is_text(values: pl.Series) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import JsonValue
 
 from cloakwork.audit.utility import Utility
+from cloakwork.plan.sentences import caveat_in_words, treatment_in_words
 from cloakwork.report.model import InternalReport, PublicReport, PublicStep, public_steps
 from cloakwork.report.statement import Price, Spent
 
@@ -113,7 +114,7 @@ def pipeline(steps: Sequence[PublicStep]) -> Pipeline:
     stations = [
         ("Event log", "stays inside", "end"),
         *((step.mechanism, _writes(step), step.proof) for step in steps),
-        ("Release", "leaves the house", "end"),
+        ("Release", "is passed on", "end"),
     ]
     boxes = tuple(_place(index, *station) for index, station in enumerate(stations))
     arrows = tuple(_arrow(start, end) for start, end in pairwise(boxes))
@@ -194,4 +195,5 @@ def _environment() -> "Environment":
         lstrip_blocks=True,
     )
     environment.filters |= {"price": price, "figure": figure, "moment": moment}
+    environment.filters |= {"caveat": caveat_in_words, "treatment": treatment_in_words}
     return environment

@@ -6,6 +6,7 @@ no place for an attribute that nobody has. And one value has several spellings w
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import polars as pl
 
@@ -34,7 +35,7 @@ def as_read(log: EventLog, output: str) -> EventLog:
 
 def _columns(table: pl.DataFrame, through: Callable[[pl.Series], pl.Series | None]) -> Iterator[pl.Series]:
     for name in table.columns:
-        values = plain(values_of(table, name)) if name != TIMESTAMP else values_of(table, name)
+        values = plain(Path("release"), name, values_of(table, name))
         values = None if values is None else _one_zero(values)
         if values is not None and name not in _STANDARD:
             values = through(values)

@@ -17,7 +17,7 @@ from cloakwork.log.naming import values_of
 from cloakwork.mechanisms.base import Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem, Undecided
 from cloakwork.mechanisms.generalisation import groups_at, intervals
 from cloakwork.noise import Noise
-from cloakwork.policy.model import most_specific
+from cloakwork.policy.globs import decisive
 from cloakwork.quantities import Frozen, Number
 
 STANDARD = (CASE_ID, ACTIVITY, TIMESTAMP)
@@ -45,9 +45,10 @@ class RedactParams(Frozen):
     treatments: tuple[Treatment, ...] = ()
 
     def of(self, attribute: str) -> Treatment | None:
-        """The treatment for one attribute: its own name first, then the longest glob that matches."""
-        name = most_specific(attribute, (rule.attribute for rule in self.treatments))
-        return next((rule for rule in self.treatments if rule.attribute == name), None)
+        """The treatment for one attribute: its own name first, then the smallest glob that it fits."""
+        return decisive(self, self.treatments, lambda: {rule.attribute: rule for rule in self.treatments}).rule(
+            attribute
+        )
 
 
 class Redact(Undecided):

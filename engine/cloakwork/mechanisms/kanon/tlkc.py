@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from pydantic import AwareDatetime, Field, JsonValue
 
-from cloakwork.errors import MechanismError
+from cloakwork.errors import Infeasible, MechanismError
 from cloakwork.facts import UNIX_EPOCH, Facts
 from cloakwork.guarantees import Background, ConfidenceBound, Guarantee
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
@@ -39,7 +39,7 @@ KEPT: Final = "kept"
 NAME: Final = "kanon/tlkc"
 
 OTHER_KINDS: Final = {
-    "k-anonymity": "it bounds what a few known events tell; complete courses of events may stay unique",
+    "k-anonymity": "it bounds what a few known events tell; complete activity sequences may stay unique",
     "t-closeness": "it bounds the confidence in single values, not the distance between distributions",
     "l-diversity": "it bounds the confidence in single values, not how many there are",
     "differential-privacy": "it suppresses events and draws no noise; it cannot give differential privacy",
@@ -157,7 +157,7 @@ class Tlkc(Costless):
     event attribute's values count for the whole case even where their events went, which only overstates confidence.
 
     **Edge cases.** Empty log: empty release. Where nothing can be kept (fewer than K cases or units; one value that more
-    than the share C of all cases hold; courses that share no event): refused with ``MechanismError``. One variant only, with K
+    than the share C of all cases hold; courses that share no event): refused with ``Infeasible``. One variant only, with K
     cases or more: unchanged.
     """
 
@@ -206,7 +206,7 @@ class Tlkc(Costless):
     def decide(self, params: TlkcParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Say which events of each course stay: the columns of ``params.keys`` and ``kept`` (List[Boolean]).
 
-        Raises ``MechanismError`` when the log holds something and nothing of it can be kept, or when it is too large.
+        Raises ``Infeasible`` when the log holds something and nothing of it can be kept, ``MechanismError`` when it is too large.
         """
         details = [name for name in summary.columns if name not in params.keys]
         grouped = summary.group_by(named(*params.keys), maintain_order=True).agg(named(*details))
@@ -304,7 +304,7 @@ def _relieved(courses: Courses, members: Members, params: TlkcParams) -> tuple[I
     """The places that stay (int64, ascending), and figures for the internal report."""
     left, rounds, told = np.arange(len(courses.symbol)), 0, monotonic()
     if len(members.cases) and not len(left):
-        raise MechanismError(NAME, _nothing_left(params, rounds, 0, 0.0))
+        raise Infeasible(NAME, _nothing_left(params, rounds, 0, 0.0))
     while True:
         now = courses.at(left)
         found = _violation(now, members, params)
@@ -312,11 +312,11 @@ def _relieved(courses: Courses, members: Members, params: TlkcParams) -> tuple[I
             return left, {**_figures(courses, left, members), "rounds": rounds}
         level, size, confidence = found
         if level.known.shape[1] == 0:
-            raise MechanismError(NAME, _nothing_left(params, rounds, int(size[0]), float(confidence[0])))
+            raise Infeasible(NAME, _nothing_left(params, rounds, int(size[0]), float(confidence[0])))
         gone = unmatch(level, _violating(size, confidence, params), now)
         left, rounds = np.delete(left, gone), rounds + 1
         if not len(left):
-            raise MechanismError(NAME, _nothing_left(params, rounds, params.K, 0.0))
+            raise Infeasible(NAME, _nothing_left(params, rounds, params.K, 0.0))
         if monotonic() - told >= 1:
             told = monotonic()
             say(f"{NAME}: round {rounds}, {len(left):,} of {len(courses.symbol):,} places left")
@@ -375,7 +375,7 @@ def _cut(log: EventLog, table: pl.DataFrame, params: TlkcParams) -> EventLog:
     )
     row = met.select("row", "case").explode("case").drop_nulls("case").sort("case")["row"]
     if row.null_count():
-        raise MechanismError(NAME, "the log holds a course that was not decided on")
+        raise MechanismError(NAME, "the log holds a variant that was not decided on")
     kept = table[KEPT].gather(row).explode().drop_nulls().to_numpy()
     if params.precision is not None:
         steps = cases[STEPS].filter(cases[STEPS].list.len() > 0).explode()
