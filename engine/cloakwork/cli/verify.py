@@ -110,9 +110,9 @@ def _refusal(found: "Verification") -> str:
 def _screen(verified: "Verification", everything: bool, verdict: str) -> Iterator[str]:
     """What was verified, in plain words: what it is, what it gives, what it does not, and how each is known."""
     said = verified.statement
-    yield f"{_printable(str(verified.path))}: {verdict}"
     for line in verified.unproven:
         yield from _block("UNPROVEN", [line])
+    yield f"{_printable(str(verified.path))}: {verdict}"
     yield from _block("Release", [f"{said.release}, made {said.issued:%Y-%m-%d %H:%M} UTC by Cloakwork {said.engine}"])
     policy = said.policy
     yield from _block(
@@ -139,7 +139,7 @@ def _screen(verified: "Verification", everything: bool, verdict: str) -> Iterato
 
 def _entry(verified: "Verification", everything: bool) -> str:
     entry = verified.statement.ledger_entry or ""
-    return f"that the ledger holds this release, as entry {entry if everything else entry[:16]}"
+    return f"that this release is in the ledger, as entry {entry if everything else entry[:16]}"
 
 
 def _block(label: str, lines: Iterable[str]) -> Iterator[str]:
