@@ -96,6 +96,16 @@ def test_claims_name_the_limits_on_whole_files() -> None:
     assert "within-limits" in stated
 
 
+def test_parquet_that_stands_for_far_more_rows_is_refused(tmp_path: Path) -> None:
+    """Equal values take no room in the file."""
+    rows = pl.DataFrame({"case_id": ["1"], "activity": ["a"], "timestamp": ["2024-03-01"]})
+    path = tmp_path / "log.parquet"
+    pl.concat([rows] * 1_000).select(pl.all().repeat_by(20_000).explode()).write_parquet(path)
+    assert path.stat().st_size < 1 << 20
+    with pytest.raises(LogError, match="unpack-ratio"):
+        read_log(path)
+
+
 class Counting(SimpleNamespace):
     """A parser that never finds the end of its token, and counts what it must read again each time."""
 
