@@ -1,5 +1,6 @@
 """Limits: how they are written, what is dropped instead of refused, and that feeding a parser is linear."""
 
+from datetime import date
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -98,9 +99,10 @@ def test_claims_name_the_limits_on_whole_files() -> None:
 
 def test_parquet_that_stands_for_far_more_rows_is_refused(tmp_path: Path) -> None:
     """Equal values take no room in the file."""
-    rows = pl.DataFrame({"case_id": ["1"], "activity": ["a"], "timestamp": ["2024-03-01"]})
     path = tmp_path / "log.parquet"
-    pl.concat([rows] * 1_000).select(pl.all().repeat_by(20_000).explode()).write_parquet(path)
+    count = 6_000_000
+    columns = {name: pl.repeat(1, count, dtype=pl.Int8) for name in ("case_id", "activity")}
+    pl.select(**columns, timestamp=pl.repeat(date(2024, 3, 1), count)).write_parquet(path)
     assert path.stat().st_size < 1 << 20
     with pytest.raises(LogError, match="unpack-ratio"):
         read_log(path)
