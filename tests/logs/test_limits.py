@@ -1,5 +1,6 @@
 """Limits: how they are written, what is dropped instead of refused, and that feeding a parser is linear."""
 
+from datetime import date
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -94,6 +95,17 @@ def test_claims_name_the_limits_on_whole_files() -> None:
     plan = cloakwork.make_plan(cloakwork.load_policy("policies/dp-control-flow.yaml"))
     stated = [record.kind for claim in plan.claims for record in claim.assumptions]
     assert "within-limits" in stated
+
+
+def test_parquet_that_stands_for_far_more_rows_is_refused(tmp_path: Path) -> None:
+    """Equal values take no room in the file."""
+    path = tmp_path / "log.parquet"
+    count = 6_000_000
+    columns = {name: pl.repeat(1, count, dtype=pl.Int8) for name in ("case_id", "activity")}
+    pl.select(**columns, timestamp=pl.repeat(date(2024, 3, 1), count)).write_parquet(path)
+    assert path.stat().st_size < 1 << 20
+    with pytest.raises(LogError, match="unpack-ratio"):
+        read_log(path)
 
 
 class Counting(SimpleNamespace):
