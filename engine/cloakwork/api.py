@@ -6,19 +6,20 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from cloakwork.accounting.ledger import Ledger
+from cloakwork.accounting.ledger import Ledger, Outlook
 from cloakwork.execute import Stopwatch, execute, foreseeable, measure, told_apart, wanted
 from cloakwork.execute import foresee as foresee_on
 from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.io import read_log
 from cloakwork.mechanisms.profile import Profile, bought
+from cloakwork.plan.budget import terms
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.load import load_policy
-from cloakwork.policy.model import Policy
+from cloakwork.policy.model import Policy, describe_version
 from cloakwork.progress import Reporter, silent
-from cloakwork.release import Release, StepRecord
+from cloakwork.release_model import Release, StepRecord
 from cloakwork.report.keys import SigningKey
 from cloakwork.report.keys import signing_key as find_key
 from cloakwork.report.publish import Published, check_destination
@@ -36,12 +37,15 @@ def apply(
     stopwatch: Stopwatch | None = None,
     columns: dict[str, str] | None = None,
     mine: float = 0.0,
+    folder: Path | None = None,
 ) -> Release:
     """Run ``plan`` on ``log`` (an EventLog, or the path of one) and charge ``ledger``; the release stays in memory.
 
-    ``ledger``: a Ledger or its URL; by default ``CLOAKWORK_LEDGER``, else ``sqlite:///cloakwork.db``. ``columns``:
-    standard name to the file's own, for CSV and Parquet. ``mine``: seconds that mining a process model may take, for the
-    utility figures of the internal report (extra ``mining``; 0: none is mined). ``publish`` writes the release to a folder.
+    ``ledger``: a Ledger or its URL; by default ``CLOAKWORK_LEDGER``, else ``ledger.db`` in the user's data folder.
+    ``columns``: standard name to the file's own, for CSV and Parquet. ``mine``: seconds that mining a process model may
+    take, for the utility figures of the internal report (extra ``mining``; 0: none is mined). ``publish`` writes the
+    release to a folder; until then the ledger shows it as reserved. ``folder``: which folder that will be, for the
+    ledger to tell a run that was killed.
     """
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     watch = stopwatch or Stopwatch()
@@ -53,7 +57,61 @@ def apply(
     def compare(plan: Plan, source: EventLog, released: EventLog) -> Mapping[str, JsonValue]:
         return _utility(plan, source, released, reporter, mine)
 
-    return execute(plan, log, book, reporter=reporter, stopwatch=watch, compare=compare)
+    return execute(plan, log, book, reporter=reporter, stopwatch=watch, compare=compare, folder=folder)
+
+
+def release(
+    policy: Policy | Plan | str | Path,
+    log: EventLog | str | Path,
+    out: str | Path,
+    *,
+    ledger: Ledger | str | None = None,
+    signing_key: SigningKey | str | Path | None = None,
+    reporter: Reporter = silent,
+    stopwatch: Stopwatch | None = None,
+    columns: dict[str, str] | None = None,
+    mine: float = 0.0,
+) -> Published:
+    """Anonymize ``log`` under ``policy`` and write the release to the new folder ``out``: all that ``cloakwork apply`` does.
+
+    Checks the destination, the key and the budget before the log is read; runs the plan; records what is about to stand
+    where; writes the folder, whole or not at all; and commits the ledger's entry. ``policy``: a policy or its file, or a
+    plan; other arguments as for ``apply`` and ``publish``. Raises CloakworkError, or one of its kinds; whatever fails
+    after the first look at the log is recorded as failed, and stays spent.
+    """
+    plan = policy if isinstance(policy, Plan) else make_plan(policy if isinstance(policy, Policy) else load_policy(policy))
+    book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    folder = Path(out)
+    check_destination(folder)
+    key = signing_key if isinstance(signing_key, SigningKey) else find_key(signing_key)
+    budget(plan, ledger=book)
+    for warning in plan.warnings:
+        reporter(f"warning: {warning}")
+    target = folder.resolve()
+    made = apply(
+        plan,
+        log,
+        ledger=book,
+        reporter=reporter,
+        stopwatch=stopwatch,
+        columns=columns,
+        mine=mine,
+        folder=target,
+    )
+    return publish(made, folder, signing_key=key, reporter=reporter)
+
+
+def budget(plan: Plan, *, ledger: Ledger | str | None = None) -> Outlook:
+    """What a release of ``plan`` would mean for its dataset's budget; raises where ``apply`` would refuse. Writes nothing."""
+    book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    meta = plan.policy.metadata
+    return book.check(
+        meta.dataset,
+        charges=plan.charges,
+        terms=terms(plan.policy),
+        policy=describe_version(plan.policy),
+        policy_digest=plan.policy_digest,
+    )
 
 
 def profile(
@@ -162,4 +220,4 @@ def verify(folder: str | Path, *, public_key: str | Path | None = None) -> Verif
     return verify_release(Path(folder), public_key=None if public_key is None else Path(public_key))
 
 
-__all__ = ["apply", "check_destination", "load_policy", "make_plan", "publish", "read_log", "verify"]
+__all__ = ["apply", "budget", "check_destination", "load_policy", "make_plan", "publish", "read_log", "release", "verify"]

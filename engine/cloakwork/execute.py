@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
+from pathlib import Path
 from time import perf_counter
 from typing import Final
 
@@ -16,8 +17,9 @@ from cloakwork.accounting.ledger import Ledger, Reservation
 from cloakwork.budget import Cost
 from cloakwork.checks.measure import measure as measured_on
 from cloakwork.engines.embedded import Embedded, Engine
-from cloakwork.errors import GuaranteeBroken, MechanismError
+from cloakwork.errors import GuaranteeBroken, LedgerError, MechanismError, OutputError
 from cloakwork.facts import Unit
+from cloakwork.guarantees import brief
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Decision
@@ -25,14 +27,14 @@ from cloakwork.mechanisms.bound import Bound, BoundParams
 from cloakwork.mechanisms.profile import Profile, bought, measure_profile
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.noise import Noise, secret
-from cloakwork.plan.budget import totals
+from cloakwork.plan.budget import terms, unit_charge
 from cloakwork.plan.choose import Catalogue
 from cloakwork.plan.model import Claim, Plan, Step
 from cloakwork.plan.prove import prove
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy
 from cloakwork.progress import Reporter, heard_by, silent
-from cloakwork.release import Internal, Release, StepRecord, Verdict
+from cloakwork.release_model import Internal, Release, StepRecord, Verdict
 
 NOT_PRIVATE: Final = "not-private"
 
@@ -80,12 +82,14 @@ def execute(
     reporter: Reporter = silent,
     stopwatch: Stopwatch | None = None,
     compare: Comparison | None = None,
+    folder: Path | None = None,
 ) -> Release:
     """The release that ``plan`` makes of ``log``.
 
-    Proves the plan again, reserves its cost in ``ledger`` before any step reads the log, takes the steps, measures what
-    can be measured, and commits. Raises PlanUnsound, BudgetExceeded, GuaranteeBroken, MechanismError or LedgerError. Once
-    reserved, budget is never handed back. A ``noise`` source with a fixed seed is for tests: it charges no ledger, and
+    Proves the plan again, reserves its cost in ``ledger`` before any step reads the log, takes the steps, and measures
+    what can be measured. The release stays reserved until it is published. ``folder``: where that will be, if it is
+    known. Raises PlanUnsound, BudgetExceeded, GuaranteeBroken, MechanismError or LedgerError. Once reserved, budget is
+    never handed back. A ``noise`` source with a fixed seed is for tests: it charges no ledger, and
     the release says that it is not private. ``compare`` sees the source and the finished log, and changes neither.
     """
     catalogue = all_mechanisms() if catalogue is None else catalogue
@@ -93,7 +97,8 @@ def execute(
     prove(plan, catalogue)
     reporter("plan proved again")
     prepared = _prepared(log, plan)
-    reservation = _reserve(plan, ledger) if noise.private else None
+    reservation = _reserve(plan, ledger, folder) if noise.private else None
+    hints = _recognised(prepared, reservation, reporter)
     records: list[StepRecord] = []
     result = prepared
     try:
@@ -106,9 +111,9 @@ def execute(
             result = fresh(result, noise)
         with watch.stage("checks"):
             verdicts = tuple(_verdict(claim, result, plan) for claim in plan.claims)
-    except Exception as error:
+    except BaseException as error:
         if reservation is not None:
-            reservation.fail(type(error).__name__)
+            failed(reservation, error)
         raise
     released = _without_hidden(result, plan)
     release = Release(
@@ -116,12 +121,11 @@ def execute(
         plan=plan,
         verdicts=verdicts,
         release_id=reservation.id if reservation else NOT_PRIVATE,
-        internal=Internal(source=_figures(log), steps=tuple(records), stages=watch.seconds, notes=log.notes),
+        internal=Internal(source=_figures(log), steps=tuple(records), stages=watch.seconds, notes=(*log.notes, *hints)),
         ledger_entry=reservation.digest if reservation else None,
         private=noise.private,
+        reservation=reservation,
     )
-    if ledger is not None and reservation is not None:
-        ledger.commit(reservation)
     if compare is None:
         return release
     with watch.stage("utility"):
@@ -144,9 +148,11 @@ def measure(policy: Policy, log: EventLog, ledger: Ledger, *, noise: Noise | Non
         policy=policy.metadata.name,
         version=policy.metadata.version,
         policy_digest=digest(policy),
-        charges=(Charge(currency="unit", cost=Cost(epsilon=params.epsilon, delta=params.delta)),),
-        totals=totals(policy.spec.budget),
+        charges=(unit_charge(Cost(epsilon=params.epsilon, delta=params.delta), facts.unit),),
+        terms=terms(policy),
         note="DP profile: noisy figures of the log, for planning",
+        details={"engine": version("cloakwork")},
+        makes="profile",
         private=noise.private,
     )
     try:
@@ -158,8 +164,8 @@ def measure(policy: Policy, log: EventLog, ledger: Ledger, *, noise: Noise | Non
         )
         cut = Bound().rewrite(bounds, Decision(pl.DataFrame()), noise)
         figures = measure_profile(params, Embedded().rewrite(prepared, cut), noise)
-    except Exception as error:
-        reservation.fail(type(error).__name__)
+    except BaseException as error:
+        failed(reservation, error)
         raise
     reservation.commit()
     return Profile(
@@ -213,7 +219,30 @@ def foreseeable(plan: Plan) -> tuple[Step, ...]:
     return tuple(allowed) if any(step.lineage.reads for step in allowed) else ()
 
 
-def _reserve(plan: Plan, ledger: Ledger | None) -> Reservation:
+def failed(reservation: Reservation, error: BaseException) -> None:
+    """Record that a release came to nothing; its cost stays spent. The reason is the kind of error, never its text."""
+    try:
+        reservation.fail(type(error).__name__)
+    except LedgerError as unrecorded:
+        # The entry stays open, as after a crash: as much is spent, and ``ledger reconcile`` closes it.
+        error.add_note(f"the ledger does not know yet: {unrecorded}")
+
+
+def _recognised(log: EventLog, reservation: Reservation | None, reporter: Reporter) -> tuple[str, ...]:
+    """Which other datasets seem to hold the same cases: internal, and nothing else depends on it."""
+    if reservation is None:
+        return ()
+    try:
+        ids = log.cases[CASE_ID].cast(pl.String).drop_nulls()
+        found = [str(hint) for hint in reservation.ledger.recognise(reservation, ids)]
+    except (LedgerError, OutputError) as error:
+        found = [f"no fingerprint of the case ids was kept: {error}"]
+    for hint in found:
+        reporter(f"internal hint: {hint}")
+    return tuple(found)
+
+
+def _reserve(plan: Plan, ledger: Ledger | None, folder: Path | None) -> Reservation:
     if ledger is None:
         raise MechanismError("ledger", "a release with private noise needs a ledger to charge")
     meta = plan.policy.metadata
@@ -223,10 +252,20 @@ def _reserve(plan: Plan, ledger: Ledger | None) -> Reservation:
         version=meta.version,
         policy_digest=plan.policy_digest,
         charges=plan.charges if plan.bounded else (*plan.charges, Charge(currency="none")),
-        totals=totals(plan.policy.spec.budget),
-        note=" ".join(
-            [*(f"UNPROVEN: {item.sentence()}" for item in plan.unproven), *(c.sentence for c in plan.claims)]
+        terms=terms(plan.policy),
+        note="; ".join(
+            [
+                *(f"UNPROVEN: {brief(item.guarantee)}" for item in plan.unproven),
+                *(brief(claim.guarantee) for claim in plan.claims),
+            ]
         ),
+        details={
+            "engine": version("cloakwork"),
+            "mechanisms": [step.mechanism for step in plan.steps],
+            "guarantees": [claim.guarantee.model_dump(mode="json") for claim in plan.claims],
+            "unproven": [item.guarantee.model_dump(mode="json") for item in plan.unproven],
+        },
+        folder=folder,
     )
 
 

@@ -22,7 +22,7 @@ from cloakwork.plan.model import Plan, Step
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.prove import prove
 from cloakwork.privacy_event import DiscreteLaplace
-from cloakwork.release import Internal, Release
+from cloakwork.release_model import Internal, Release
 from contracts.sample_logs import log_of
 from plans.conftest import DP, policy_of
 

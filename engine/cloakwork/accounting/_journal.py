@@ -264,6 +264,15 @@ class Journal:
             connection.close()
             return None
 
+    def tidy(self) -> None:
+        """Remove the lock files of processes that are gone."""
+        if self.file is None or not self._locks.is_dir():
+            return
+        with self._errors_told():
+            for path in list(self._locks.iterdir()):
+                if lock := abandoned(path):
+                    lock.remove()
+
     @property
     def _locks(self) -> Path:
         assert self.file is not None  # noqa: S101 - asked only for files

@@ -258,6 +258,10 @@ class Ledger:
         finally:
             hold.release()
 
+    def tidy(self) -> None:
+        """Remove what processes that were killed left beside the ledger."""
+        self._journal.tidy()
+
     def identify(self, release: str, unit: str, charges: Sequence[Charge]) -> None:
         """Record whom an older entry protected, as its signed statement says; does nothing where that is known."""
         body = {"unit": unit, "charges": [charge_fields(charge) for charge in charges]}

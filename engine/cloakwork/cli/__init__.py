@@ -31,7 +31,7 @@ COMMANDS: Final[Mapping[str, Home]] = {
     "apply": Home("cloakwork.cli.apply:apply", "Do it: write a release folder, or nothing."),
     "verify": Home("cloakwork.cli.verify:verify", "Check that a release is what its statement says."),
     "report": Home("cloakwork.cli.report:report", "Show the audit report of a release."),
-    "ledger": Home("cloakwork.cli.ledger:ledger", "Show and verify the budget that releases have spent."),
+    "ledger": Home("cloakwork.cli.ledger:ledger", "Show, verify and reconcile the budget that releases have spent."),
     "audit": Home("cloakwork.cli.audit:audit", "Test whether a mechanism keeps its claim, by running it many times."),
     "mechanisms": Home("cloakwork.cli.mechanisms:mechanisms", "List what can be applied, and how far each is proved."),
 }
