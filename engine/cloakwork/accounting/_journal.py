@@ -233,10 +233,8 @@ class Journal:
     def hold(self, release: str) -> "Hold":
         """Show as long as this process lives, or until it is let go, that it works on ``release``."""
         if self.file is not None:
-            folder = self._locks
             with self._errors_told():
-                folder.mkdir(mode=0o700, exist_ok=True)
-                return Hold(lock_file(folder / release))
+                return Hold(lock_file(self._lock_of(self.file, release)))
         from sqlalchemy import text
 
         with self._errors_told():
@@ -249,9 +247,10 @@ class Journal:
         """``hold`` where nobody does; None where a live process, on whatever host, works on ``release``."""
         if self.file is not None:
             with self._errors_told():
-                if not (self._locks / release).exists():
+                path = self._lock_of(self.file, release)
+                if not path.exists():
                     return self.hold(release)
-                lock = abandoned(self._locks / release)
+                lock = abandoned(path)
                 return None if lock is None else Hold(lock)
         from sqlalchemy import text
 
@@ -266,17 +265,17 @@ class Journal:
 
     def tidy(self) -> None:
         """Remove the lock files of processes that are gone."""
-        if self.file is None or not self._locks.is_dir():
+        if self.file is None:
             return
+        of_releases = re.compile(re.escape(self.file.name) + r"\.[a-z]{20}\.lock")
         with self._errors_told():
-            for path in list(self._locks.iterdir()):
-                if lock := abandoned(path):
+            for path in list(self.file.parent.iterdir()):
+                if of_releases.fullmatch(path.name) and (lock := abandoned(path)):
                     lock.remove()
 
-    @property
-    def _locks(self) -> Path:
-        assert self.file is not None  # noqa: S101 - asked only for files
-        return self.file.with_name(f"{self.file.name}.locks")
+    @staticmethod
+    def _lock_of(file: Path, release: str) -> Path:
+        return file.with_name(f"{file.name}.{release}.lock")
 
     def _file_there(self, file: Path) -> bool:
         """Whether the file exists; an empty one holds no ledger, and is not one that was just begun."""
