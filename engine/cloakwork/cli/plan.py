@@ -166,9 +166,11 @@ def _outlook(outlook: "Outlook", made: Plan) -> Iterator[str]:
         if after.unconverted:
             yield escape(f"{book}: charges per {', '.join(after.unconverted)} are kept apart, and not added up with it")
     if outlook.without_dp:
-        many = f"{outlook.without_dp} earlier release{'s' if outlook.without_dp > 1 else ''}"
+        one = outlook.without_dp == 1
+        many = f"{outlook.without_dp} earlier release{'' if one else 's'}"
         beside = "; this one can be held against them" if not made.bounded else ""
-        yield f"{many} of this dataset carry no DP guarantee (k-anonymity and its kin): no budget bounds them{beside}"
+        carry = "carries" if one else "carry"
+        yield f"{many} of this dataset {carry} no DP guarantee (k-anonymity and its kin): no budget bounds it{beside}"
 
 
 def _outlook_json(outlook: "Outlook") -> dict[str, Any]:
