@@ -6,7 +6,7 @@ stands there and the ledger does not know is named.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -66,14 +66,13 @@ def reconcile(ledger: Ledger, folders: Sequence[Path]) -> Reconciliation:
     Raises LedgerError where the ledger cannot be used, OutputError where a folder cannot be looked into.
     """
     roots = [Path(os.path.realpath(folder)) for folder in folders]
-    found: list[Finding] = []
-    standing = set[str]()
-    for folder in dict.fromkeys(place for root in roots for place in _releases(root)):
-        finding = _judged(ledger, folder)
-        standing.add(finding.release)
-        found.append(finding)
-    for record in ledger.history():
-        if record.id not in standing and record.place is not None and _below(record.place.folder, roots):
+    # Folders first: whatever stands was recorded before it stood, so that the entries, read later, know it.
+    standing = list(dict.fromkeys(place for root in roots for place in _releases(root)))
+    records = {record.id: record for record in ledger.history()}
+    found = [_judged(ledger, records, folder) for folder in standing]
+    releases = {finding.release for finding in found}
+    for record in records.values():
+        if record.id not in releases and record.place is not None and _below(record.place.folder, roots):
             found += _without_folder(ledger, record, record.place)
     removed = sum(_leftovers(root) for root in roots)
     ledger.tidy()
@@ -94,11 +93,11 @@ def _releases(root: Path) -> Iterator[Path]:
             yield Path(folder)
 
 
-def _judged(ledger: Ledger, folder: Path) -> Finding:
+def _judged(ledger: Ledger, records: Mapping[str, Record], folder: Path) -> Finding:
     stated = _read(folder)
     if isinstance(stated, str):
         return Finding("unknown", "", str(folder), stated)
-    record = next((record for record in ledger.history() if record.id == stated.release), None)
+    record = records.get(stated.release)
     if record is None:
         return Finding("unknown", stated.release, str(folder), "the ledger knows no such release")
     if record.statement_digest is None:
@@ -123,7 +122,7 @@ def _of_older_version(ledger: Ledger, record: Record, stated: _Stated, folder: P
 def _without_folder(ledger: Ledger, record: Record, place: Place) -> Iterator[Finding]:
     """An entry that was aimed at one of the folders, whose release was not found."""
     if record.state in ("committed", "failed"):
-        if record.state == "committed":
+        if record.state == "committed" and not Path(place.folder, STATEMENT_FILE).exists():
             yield Finding("elsewhere", record.id, place.folder, "committed; its folder was moved or removed since")
         return
     here = Place.here(place.folder)
