@@ -79,7 +79,9 @@ def release(
     plan; other arguments as for ``apply`` and ``publish``. Raises CloakworkError, or one of its kinds; whatever fails
     after the first look at the log is recorded as failed, and stays spent.
     """
-    plan = policy if isinstance(policy, Plan) else make_plan(policy if isinstance(policy, Policy) else load_policy(policy))
+    plan = (
+        policy if isinstance(policy, Plan) else make_plan(policy if isinstance(policy, Policy) else load_policy(policy))
+    )
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     folder = Path(out)
     check_destination(folder)
@@ -220,4 +222,14 @@ def verify(folder: str | Path, *, public_key: str | Path | None = None) -> Verif
     return verify_release(Path(folder), public_key=None if public_key is None else Path(public_key))
 
 
-__all__ = ["apply", "budget", "check_destination", "load_policy", "make_plan", "publish", "read_log", "release", "verify"]
+__all__ = [
+    "apply",
+    "budget",
+    "check_destination",
+    "load_policy",
+    "make_plan",
+    "publish",
+    "read_log",
+    "release",
+    "verify",
+]

@@ -61,7 +61,7 @@ def _locked(path: Path, flags: int, *, wait: bool) -> Lock | None:
     handle = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        if os.path.samestat(os.fstat(handle), os.stat(path, follow_symlinks=False)):
+        if os.path.samestat(os.fstat(handle), path.lstat()):
             return Lock(path, handle)
     except (BlockingIOError, FileNotFoundError):
         pass

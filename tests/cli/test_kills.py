@@ -67,6 +67,7 @@ for line in sys.stdin:
         sys.stderr.flush()
         os._exit(code)
     print(child, flush=True)
+    sys.stdin.readline()  # until then the process id stays its own
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 """Runs one command a line, each in a process that it forks: modules are loaded once, so that kills meet the work and not
@@ -97,6 +98,9 @@ class Server:
 
     def end(self) -> int:
         """The exit code of the process, negative for a signal; waits for it."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
         return int(self._line())
 
     def _line(self) -> str:
@@ -163,7 +167,9 @@ def test_killed_at_any_moment(tmp_path: Path, ledger: str, plan: Path, server: S
     for folder in out.iterdir():
         assert verify(folder).checks
     assert Ledger(ledger).verify() is None
-    print(f"{KILLS} kills in runs of {whole:.1f} s: {moments}; reconciled: {outcomes}; releases: {len(list(out.iterdir()))}")
+    print(
+        f"{KILLS} kills in runs of {whole:.1f} s: {moments}; reconciled: {outcomes}; releases: {len(list(out.iterdir()))}"
+    )
 
 
 def check_agreement(out: Path, ledger: str) -> None:
@@ -173,7 +179,7 @@ def check_agreement(out: Path, ledger: str) -> None:
     committed = {record.place.folder for record in records.values() if record.place and record.state == "committed"}
     assert {str(folder) for folder in out.iterdir()} == committed
     assert all({path.name for path in folder.iterdir()} == COMPLETE for folder in out.iterdir())
-    assert not [path for path in Path(ledger.removeprefix("sqlite:///")).parent.glob("*.lock")]
+    assert not list(Path(ledger.removeprefix("sqlite:///")).parent.glob("*.lock"))
 
 
 @pytest.fixture
@@ -237,9 +243,7 @@ def test_files_may_not_grow(tmp_path: Path, ledger: str, plan: Path, limit: int)
 
 
 @pytest.mark.parametrize("kib", [20, 28, 36, 44])
-def test_the_disk_of_the_ledger_fills(
-    tmp_path: Path, plan: Path, small_disk: Callable[[int], Path], kib: int
-) -> None:
+def test_the_disk_of_the_ledger_fills(tmp_path: Path, plan: Path, small_disk: Callable[[int], Path], kib: int) -> None:
     """Wherever it fills: one line, exit 1; the chain is whole, and what stands is known or can be completed."""
     disk = small_disk(kib)
     ledger = f"sqlite:///{disk / 'ledger.db'}"

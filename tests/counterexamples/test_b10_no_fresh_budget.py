@@ -117,9 +117,7 @@ def test_a_killed_creation_leaves_no_empty_ledger(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ledger.db"]
 
 
-def test_the_same_cases_under_another_name_are_hinted_at(
-    cloakwork: Cloakwork, tmp_path: Path, ledger: str
-) -> None:
+def test_the_same_cases_under_another_name_are_hinted_at(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
     """On standard error and in the internal report; nothing public says it, and the release comes out."""
     log = small_log(tmp_path, cases=300)
     assert cloakwork("apply", small_policy(tmp_path, "one"), log, "--out", tmp_path / "a", "--ledger", ledger).code == 0

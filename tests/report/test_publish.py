@@ -5,8 +5,6 @@ import multiprocessing
 import os
 import socket
 import stat
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

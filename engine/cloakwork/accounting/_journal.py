@@ -117,7 +117,7 @@ class Writing:
 
 def say(message: str) -> None:
     """Say it on standard error, where nobody else was named to hear it."""
-    print(message, file=sys.stderr, flush=True)  # noqa: T201 - the default for whoever has no console
+    print(message, file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,9 @@ class Journal:
             hint = "; write postgresql://..." if backend == "postgres" else ""
             raise LedgerError(shown, f"a ledger lives in SQLite or Postgres, not in '{backend}'{hint}")
         if backend == "sqlite" and (url.host or url.query):
-            raise LedgerError(shown, "is not the address of a file: write sqlite:///relative.db or sqlite:////absolute.db")
+            raise LedgerError(
+                shown, "is not the address of a file: write sqlite:///relative.db or sqlite:////absolute.db"
+            )
         return url
 
     def _path(self) -> str:

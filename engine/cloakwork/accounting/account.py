@@ -116,7 +116,9 @@ class Account:
     def bounds(self, book: Book) -> tuple[Total, ...]:
         """The totals that bind ``book``: its own, and those of older entries that do not say for whom."""
         shift = _largest(self.charges) if book == METRIC else None
-        own = [total for total in self.totals if total.book in (book, Book("unit") if book.currency == "unit" else book)]
+        own = [
+            total for total in self.totals if total.book in (book, Book("unit") if book.currency == "unit" else book)
+        ]
         return tuple(replace(total, book=book, shift=total.shift or shift) for total in own)
 
     def balance(self, book: Book, shift: timedelta | None = None) -> Balance:
@@ -199,7 +201,7 @@ def _unconvertible(
         (charge, Book(charge.currency, own.unit))
         for own in asked
         for charge in account.charges
-        if charge.currency == own.currency
+        if charge.currency != "none" and charge.currency == own.currency
     ]
     kept = [book for book in account.books() if book != METRIC]
     pairs += [(own, book) for own in asked for book in kept if book.currency == own.currency]
@@ -218,7 +220,7 @@ def _why_not(charge: Charge, book: Book) -> str:
     ways = []
     if charge.unit in (CASE, None):
         ways.append(
-            f"declare assume.cases_per_unit: {{\"{book.unit}\": M}}, M the most cases of the dataset that one of them owns"
+            f'declare assume.cases_per_unit: {{"{book.unit}": M}}, M the most cases of the dataset that one of them owns'
         )
     if charge.unit is not None:
         ways.append(f'keep the two apart under budget.books, "{charge.unit}" and "{book.unit}" each with its own total')
@@ -227,9 +229,7 @@ def _why_not(charge: Charge, book: Book) -> str:
     return f"{opening}; {', or '.join(ways)}"
 
 
-def outlook(
-    records: Sequence[Record], charges: Sequence[Charge], totals: Sequence[Total], terms: Terms
-) -> Outlook:
+def outlook(records: Sequence[Record], charges: Sequence[Charge], totals: Sequence[Total], terms: Terms) -> Outlook:
     """What a release with these charges would mean; ``records``: the dataset's earlier ones."""
     before = Account.of(records).plus((), totals, terms.cases_per_unit)
     after = before.plus(charges, (), {})
@@ -252,7 +252,9 @@ def _touched(book: Book, charges: Iterable[Charge]) -> bool:
     return any(charge.currency == book.currency for charge in charges)
 
 
-def informed(records: tuple[Record, ...], policy_digest: str, unit: str, charges: Sequence[Charge]) -> tuple[Record, ...]:
+def informed(
+    records: tuple[Record, ...], policy_digest: str, unit: str, charges: Sequence[Charge]
+) -> tuple[Record, ...]:
     """The records; older ones under the policy of the release at hand learn from it whom they protected."""
     return told_by_policy(records, [(policy_digest, unit, tuple(charges))])
 

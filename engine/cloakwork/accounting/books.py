@@ -167,9 +167,7 @@ def counted(charge: Charge, total: Total, cases: Mapping[str, int]) -> Amount | 
     return counted_in(charge, total.book, cases, total.shift)
 
 
-def counted_in(
-    charge: Charge, book: Book, cases: Mapping[str, int], shift: timedelta | None = None
-) -> Amount | None:
+def counted_in(charge: Charge, book: Book, cases: Mapping[str, int], shift: timedelta | None = None) -> Amount | None:
     """What ``charge`` counts in ``book``; None where it cannot be converted. ``shift``: for metric privacy."""
     amount = Amount.of(charge.cost)
     match book.currency, charge.currency:

@@ -197,7 +197,9 @@ class Ledger:
         with self._journal.writing() as writing:
             record = self._known(writing, reservation.id)
             if record.state == "committed":
-                raise LedgerError(self.url, f"release {record.id} was published already{_where(record)}; copy that folder")
+                raise LedgerError(
+                    self.url, f"release {record.id} was published already{_where(record)}; copy that folder"
+                )
             writing.append("intent", record.id, record.dataset, body)
 
     def commit(self, reservation: Reservation, statement_digest: str | None = None) -> None:

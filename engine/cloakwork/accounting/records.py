@@ -88,7 +88,9 @@ def records_of(url: str, entries: Iterable[Entry], dataset: str | None) -> tuple
     return told_by_policy(tuple(records.values()))
 
 
-def told_by_policy(records: tuple[Record, ...], known: Iterable[tuple[str, str, tuple[Charge, ...]]] = ()) -> tuple[Record, ...]:
+def told_by_policy(
+    records: tuple[Record, ...], known: Iterable[tuple[str, str, tuple[Charge, ...]]] = ()
+) -> tuple[Record, ...]:
     """The records; older ones that do not say whom they protected learn it from a later release under the same policy.
 
     ``known``: digest, unit and charges of policies beside those of the records.

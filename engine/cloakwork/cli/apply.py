@@ -84,8 +84,7 @@ def apply(
     _show(published)
     if published.new_public_key is not None:
         click.echo(
-            "  a signing key was made for you; give this public half to those who verify:\n"
-            f"{published.new_public_key}"
+            f"  a signing key was made for you; give this public half to those who verify:\n{published.new_public_key}"
         )
 
 

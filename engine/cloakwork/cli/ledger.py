@@ -13,8 +13,8 @@ from cloakwork.errors import VerificationFailed
 from cloakwork.quantities import format_duration
 
 if TYPE_CHECKING:
-    from cloakwork.accounting.charge import Charge
     from cloakwork.accounting.account import Balance
+    from cloakwork.accounting.charge import Charge
     from cloakwork.accounting.ledger import Ledger, Summary
     from cloakwork.accounting.records import Record
     from cloakwork.budget import Cost
@@ -208,7 +208,9 @@ def _print_books(summary: "Summary") -> None:
     for balance in summary.balances:
         if balance.unconverted:
             missing = ", ".join(balance.unconverted)
-            click.echo(f"The book per {balance.book.name} lacks what was charged per {missing}: it cannot be converted.")
+            click.echo(
+                f"The book per {balance.book.name} lacks what was charged per {missing}: it cannot be converted."
+            )
     if any(charge.unit is None for record in summary.records for charge in record.charges if charge.currency == "unit"):
         click.echo(
             "Entries of version 0.1.0 do not say whom they protected, and count as the costliest they may be; "

@@ -96,7 +96,10 @@ def read_plan(path: Path) -> Plan:
     if not isinstance(document, dict):
         raise CloakworkError(f"{path}: is not a plan; make one with 'cloakwork plan POLICY LOG --out plan.json'")
     made_from = document.pop("made_from", None)
-    for beside in ("internal", "ledger"):  # 'plan --json' prints figures of the raw log and of the ledger beside the plan
+    for beside in (
+        "internal",
+        "ledger",
+    ):  # 'plan --json' prints figures of the raw log and of the ledger beside the plan
         document.pop(beside, None)
     try:
         plan = Plan.model_validate(document)

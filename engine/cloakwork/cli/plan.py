@@ -162,7 +162,9 @@ def _outlook(outlook: "Outlook", made: Plan) -> Iterator[str]:
         if before.left is None or after.left is None:
             yield escape(f"{book}: {_cost(before.spent)} spent, this release {_cost(cost)}; no total is declared")
         else:
-            yield escape(f"{book}: {_cost(before.left)} left, this release {_cost(cost)}, then {_cost(after.left)} left")
+            yield escape(
+                f"{book}: {_cost(before.left)} left, this release {_cost(cost)}, then {_cost(after.left)} left"
+            )
         if after.unconverted:
             yield escape(f"{book}: charges per {', '.join(after.unconverted)} are kept apart, and not added up with it")
     if outlook.without_dp:

@@ -291,7 +291,7 @@ def _spent(charge: Charge, policy: Policy) -> Spent:
     declared = terms(policy)
     total = next((limit for currency, limit in declared.totals.items() if currency == charge.currency), None)
     own = charge.currency == "unit"
-    if own and charge.unit in declared.books:
+    if own and charge.unit is not None and charge.unit in declared.books:
         total = declared.books[charge.unit]
     return Spent(
         currency=charge.currency,
