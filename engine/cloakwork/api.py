@@ -1,22 +1,28 @@
 """The verbs of the Python interface, the same as the command line's."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
 
+import polars as pl
 from pydantic import JsonValue
 
 from cloakwork.accounting.ledger import Ledger, Outlook
+from cloakwork.errors import CloakworkError, LogError, PolicyError, Problem
 from cloakwork.execute import Stopwatch, execute, foreseeable, measure, told_apart, wanted
 from cloakwork.execute import foresee as foresee_on
-from cloakwork.lineage import CONTROL_FLOW
+from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.io import read_log
+from cloakwork.log.limits import OnExcess
 from cloakwork.mechanisms.profile import Profile, bought
 from cloakwork.plan.budget import terms
-from cloakwork.plan.model import Plan
+from cloakwork.plan.model import Plan, Step
 from cloakwork.plan.planner import make_plan
-from cloakwork.policy.load import load_policy
+from cloakwork.plan.sentences import caveat_in_words
+from cloakwork.policy.library import resolve_policy
+from cloakwork.policy.load import load_policy as read_policy
 from cloakwork.policy.model import Policy, describe_version
 from cloakwork.progress import Reporter, silent
 from cloakwork.release_model import Release, StepRecord
@@ -27,10 +33,22 @@ from cloakwork.report.publish import publish as publish_release
 from cloakwork.report.verify import Verification
 from cloakwork.report.verify import verify as verify_release
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from cloakwork.audit.times import Times
+
+
+def load_policy(path_or_name: str | Path) -> Policy:
+    """Read a policy file, or a shipped policy by its name; raises PolicyError with every fault found."""
+    if not isinstance(path_or_name, str | Path):
+        raise PolicyError([Problem("policy", f"must be a path or a name (got {type(path_or_name).__name__})")])
+    return read_policy(resolve_policy(path_or_name))
+
 
 def apply(
     plan: Plan,
-    log: EventLog | str | Path,
+    log: "EventLog | str | Path | pl.DataFrame | pd.DataFrame",
     *,
     ledger: Ledger | str | None = None,
     reporter: Reporter = silent,
@@ -39,25 +57,31 @@ def apply(
     mine: float = 0.0,
     folder: Path | None = None,
 ) -> Release:
-    """Run ``plan`` on ``log`` (an EventLog, or the path of one) and charge ``ledger``; the release stays in memory.
+    """Run ``plan`` on ``log`` and charge ``ledger``; the release stays in memory.
+
+    ``log``: an EventLog, the path of one, or a table of polars or pandas, one row an event.
 
     ``ledger``: a Ledger or its URL; by default ``CLOAKWORK_LEDGER``, else ``ledger.db`` in the user's data folder.
-    ``columns``: standard name to the file's own, for CSV and Parquet. ``mine``: seconds that mining a process model may
-    take, for the utility figures of the internal report (extra ``mining``; 0: none is mined). ``publish`` writes the
-    release to a folder; until then the ledger shows it as reserved. ``folder``: which folder that will be, for the
-    ledger to tell a run that was killed.
+    ``columns``: standard name to the log's own, for CSV, Parquet and tables. ``mine``: seconds that mining a process
+    model may take, for the utility figures of the internal report (extra ``mining``; 0: none is mined). ``publish``
+    writes the release to a folder; until then the ledger shows it as reserved. ``folder``: which folder that will be,
+    for the ledger to tell a run that was killed.
     """
+    if not isinstance(plan, Plan):
+        what = type(plan).__name__
+        raise CloakworkError(f"apply: needs a plan (got {what}); make one: make_plan(load_policy(...))")
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     watch = stopwatch or Stopwatch()
     if not isinstance(log, EventLog):
-        reporter(f"reading {log}")
         with watch.stage("read"):
-            log = _read(log, plan, columns)
+            log = _opened(log, plan, columns, reporter)
+
+    times = _TimesSeen(wanted=bool(plan.policy.spec.output.report))
 
     def compare(plan: Plan, source: EventLog, released: EventLog) -> Mapping[str, JsonValue]:
-        return _utility(plan, source, released, reporter, mine)
+        return _utility(plan, source, released, reporter, mine, times.figures)
 
-    return execute(plan, log, book, reporter=reporter, stopwatch=watch, compare=compare, folder=folder)
+    return execute(plan, log, book, reporter=reporter, stopwatch=watch, compare=compare, observe=times, folder=folder)
 
 
 def release(
@@ -88,7 +112,7 @@ def release(
     key = signing_key if isinstance(signing_key, SigningKey) else find_key(signing_key)
     budget(plan, ledger=book)
     for warning in plan.warnings:
-        reporter(f"warning: {warning}")
+        reporter(f"warning: {caveat_in_words(warning)}")
     target = folder.resolve()
     made = apply(
         plan,
@@ -136,29 +160,52 @@ def profile(
         unit = policy.spec.unit.attribute
         needed = {CASE_ID, ACTIVITY, TIMESTAMP, activity, timestamp, unit}
         text = frozenset(name for name in (unit, activity or ACTIVITY) if name is not None)
-        log = read_log(log, columns=columns, keep=needed.__contains__, text=text)
+        log = read_log(log, columns=columns, keep=needed.__contains__, text=text, on_excess="drop")
     reporter("measuring the profile")
     return measure(policy, log, book)
 
 
+@dataclass(slots=True)
+class _TimesSeen:
+    """Takes the figures of times before and after the last step that rewrites them, if a report is ``wanted``."""
+
+    wanted: bool
+    figures: "Times | None" = None
+
+    def __call__(self, step: Step, before: EventLog, after: EventLog) -> None:
+        """Whatever goes wrong is noted in the report: the release does not depend on it."""
+        if not self.wanted or TIMESTAMPS not in step.lineage.writes or CONTROL_FLOW in step.lineage.writes:
+            return
+        from cloakwork.audit.times import Times, compared
+
+        try:
+            self.figures = compared(before, after)
+        except Exception as error:
+            self.figures = Times(notes=(f"times were not compared: {_first_line(error)}",))
+
+
+def _first_line(error: Exception) -> str:
+    return str(error or type(error).__name__).partition("\n")[0]
+
+
 def _utility(
-    plan: Plan, source: EventLog, released: EventLog, reporter: Reporter, mine: float
+    plan: Plan, source: EventLog, released: EventLog, reporter: Reporter, mine: float, times: "Times | None"
 ) -> Mapping[str, JsonValue]:
-    """How much of the control flow is left, for the internal report if there will be one.
+    """How much of the control flow, and of ``times``, is left, for the internal report if there will be one.
 
     Whatever goes wrong here is noted there: the release is made, paid for, and does not depend on it.
     """
     rewritten = any(CONTROL_FLOW in step.lineage.writes for step in plan.steps)
-    if not (rewritten and plan.policy.spec.output.report):
+    if not (plan.policy.spec.output.report and (rewritten or times is not None)):
         return {}
     from cloakwork.audit.utility import Utility, measured
 
     reporter("measuring utility, for the internal report only")
     try:
-        figures = measured(source, released, seconds=mine)
+        figures = measured(source, released, seconds=mine) if rewritten else Utility()
     except Exception as error:
-        figures = Utility(notes=(f"utility was not measured: {error or type(error).__name__}".partition("\n")[0],))
-    return figures.model_dump(mode="json")
+        figures = Utility(notes=(f"utility was not measured: {_first_line(error)}",))
+    return figures.model_copy(update={"times": times}).model_dump(mode="json")
 
 
 def foresee(
@@ -180,6 +227,23 @@ def foresee(
     return foresee_on(plan, log, reporter=reporter)
 
 
+def _opened(log: object, plan: Plan, columns: dict[str, str] | None, reporter: Reporter) -> EventLog:
+    """The log at a path or in a table; raises LogError for what is neither."""
+    if isinstance(log, str | Path):
+        reporter(f"reading {log}")
+        return _read(log, plan, columns)
+    named = {parameter: columns[name] for name, parameter in _PARAMETERS.items() if columns and name in columns}
+    if isinstance(log, pl.DataFrame):
+        return EventLog.from_polars(log, **named)
+    if type(log).__module__.partition(".")[0] == "pandas":
+        return EventLog.from_pandas(cast("pd.DataFrame", log), **named)
+    raise LogError("log", f"must be an EventLog, a path or a table (got {type(log).__name__})")
+
+
+_PARAMETERS: Final = {CASE_ID: "case_id", ACTIVITY: "activity", TIMESTAMP: "timestamp"}
+"""Standard names as ``EventLog.from_polars`` calls them."""
+
+
 def _read(path: str | Path, plan: Plan, columns: dict[str, str] | None) -> EventLog:
     """The log without the attributes that the plan does not need; their names go into its notes, which stay inside.
 
@@ -193,9 +257,14 @@ def _read(path: str | Path, plan: Plan, columns: dict[str, str] | None) -> Event
         left.add(attribute.removeprefix(CASE_PREFIX))
         return False
 
-    log = read_log(path, columns=columns, keep=keep, text=told_apart(plan))
+    log = read_log(path, columns=columns, keep=keep, text=told_apart(plan), on_excess=_on_excess(plan))
     names = sorted(left - {ACTIVITY, TIMESTAMP})
     return replace(log, notes=(*log.notes, f"attributes that were not read: {', '.join(names) or 'none'}"))
+
+
+def _on_excess(plan: Plan) -> OnExcess:
+    """Under a claim that noise pays for, one case's value must not decide whether there is a release."""
+    return "drop" if any(claim.cost is not None for claim in plan.claims) else "refuse"
 
 
 def publish(

@@ -9,23 +9,41 @@
      |- VerificationFailed    a published release is not what it says          exit 5
      |- LogError              the event log cannot be read as a log            exit 1
      |- MechanismError        a mechanism cannot do what it was asked          exit 1
+         |- Infeasible        no release of this log gives what is asked for   exit 3
      |- OutputError           the release cannot be written                    exit 1
+     |- MissingExtra          a package is not installed that this needs       exit 1
      |- LedgerError           the ledger cannot be read, written or trusted    exit 1
     PlanUnsound (AssertionError)   a bug in a mechanism or in us
 
-Errors carry the objects they speak of; ``str(error)`` is what a person reads, one line a problem.
+Errors carry the objects they speak of; ``str(error)`` is what a person reads, one line a problem, at most ``MOST_LINES``
+of them and then a count.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from types import MappingProxyType
+from typing import ClassVar, Final
+
+MOST_LINES: Final = 50
+"""Lines of one error that are printed; what more there is, is counted."""
+
+
+def in_lines(said: Sequence[object]) -> str:
+    """The first ``MOST_LINES`` of ``said``, one a line, and how many more there are."""
+    shown: Iterable[str] = map(str, said[:MOST_LINES])
+    more = len(said) - MOST_LINES
+    return "\n".join([*shown, *([f"... and {more:,} more"] if more > 0 else [])])
 
 
 class CloakworkError(Exception):
-    """Anything a user can mend; ``exit_code`` is what the command line returns for it."""
+    """Anything a user can mend; ``exit_code`` is what the command line returns for it.
+
+    ``beside``: what a command's JSON document says besides the error, where it has anything to say.
+    """
 
     exit_code: ClassVar[int] = 1
+    beside: Mapping[str, object] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +71,7 @@ class PolicyError(CloakworkError):
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
-        super().__init__("\n".join(str(problem) for problem in self.problems))
+        super().__init__(in_lines(self.problems))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +93,7 @@ class PlanImpossible(CloakworkError):
 
     def __init__(self, causes: Sequence[Cause], *, policy: str = "policy") -> None:
         self.causes = tuple(causes)
-        super().__init__("\n".join(f"{policy}: cannot be met: {cause}" for cause in self.causes))
+        super().__init__(in_lines([f"{policy}: cannot be met: {cause}" for cause in self.causes]))
 
 
 class PlanMoved(CloakworkError):
@@ -134,7 +152,7 @@ class VerificationFailed(CloakworkError):
 
     def __init__(self, mismatches: Sequence[str]) -> None:
         self.mismatches = tuple(mismatches)
-        super().__init__("\n".join(f"verification failed: {mismatch}" for mismatch in self.mismatches))
+        super().__init__(in_lines([f"verification failed: {mismatch}" for mismatch in self.mismatches]))
 
 
 class LogError(CloakworkError):
@@ -153,8 +171,18 @@ class MechanismError(CloakworkError):
         super().__init__(f"{mechanism}: {message}")
 
 
+class Infeasible(MechanismError):
+    """No release of this log can give what the policy asks for, such as groups of more cases than there are."""
+
+    exit_code = 3
+
+
 class OutputError(CloakworkError):
     """A release or file cannot be written where it was asked for."""
+
+
+class MissingExtra(CloakworkError):
+    """What was asked for needs a package that is not installed; says which extra brings it."""
 
 
 class LedgerError(CloakworkError):

@@ -17,11 +17,12 @@ from cloakwork.accounting.ledger import Ledger, Reservation
 from cloakwork.budget import Cost
 from cloakwork.checks.measure import measure as measured_on
 from cloakwork.engines.embedded import Embedded, Engine
-from cloakwork.errors import GuaranteeBroken, LedgerError, MechanismError, OutputError
-from cloakwork.facts import Unit
-from cloakwork.guarantees import brief
+from cloakwork.errors import GuaranteeBroken, Infeasible, LedgerError, MechanismError, OutputError
+from cloakwork.facts import Facts, Unit
+from cloakwork.guarantees import ConfidenceBound, KAnonymity, brief
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.log.naming import named, values_of, without
 from cloakwork.mechanisms.base import Decision
 from cloakwork.mechanisms.bound import Bound, BoundParams
 from cloakwork.mechanisms.profile import Profile, bought, measure_profile
@@ -29,14 +30,18 @@ from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.noise import Noise, secret
 from cloakwork.plan.budget import terms, unit_charge
 from cloakwork.plan.choose import Catalogue
+from cloakwork.plan.derive import goal_name
 from cloakwork.plan.model import Claim, Plan, Step
-from cloakwork.plan.prove import prove
+from cloakwork.plan.prove import plan_again
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy
 from cloakwork.progress import Reporter, heard_by, silent
 from cloakwork.release_model import Internal, Release, StepRecord, Verdict
 
 NOT_PRIVATE: Final = "not-private"
+
+Observation = Callable[[Step, EventLog, EventLog], None]
+"""Sees a step, and the log before and after it; for the internal report, never raises."""
 
 Comparison = Callable[[Plan, EventLog, EventLog], Mapping[str, JsonValue]]
 """Figures of a release against its source, both under the standard names; for the internal report, never raises."""
@@ -82,6 +87,7 @@ def execute(
     reporter: Reporter = silent,
     stopwatch: Stopwatch | None = None,
     compare: Comparison | None = None,
+    observe: Observation | None = None,
     folder: Path | None = None,
 ) -> Release:
     """The release that ``plan`` makes of ``log``.
@@ -89,24 +95,29 @@ def execute(
     Proves the plan again, reserves its cost in ``ledger`` before any step reads the log, takes the steps, and measures
     what can be measured. The release stays reserved until it is published. ``folder``: where that will be, if it is
     known. Raises PlanUnsound, BudgetExceeded, GuaranteeBroken, MechanismError or LedgerError. Once reserved, budget is
-    never handed back. A ``noise`` source with a fixed seed is for tests: it charges no ledger, and
-    the release says that it is not private. ``compare`` sees the source and the finished log, and changes neither.
+    never handed back. A ``noise`` source with a fixed seed is for tests: it charges no ledger, and the release says that
+    it is not private. ``compare`` sees the source and the finished log, and changes neither; ``observe`` sees the log
+    before and after each step.
     """
     catalogue = all_mechanisms() if catalogue is None else catalogue
     engine, noise, watch = engine or Embedded(), noise or secret(), stopwatch or Stopwatch()
-    prove(plan, catalogue)
+    plan = plan_again(plan, catalogue)
     reporter("plan proved again")
     prepared = _prepared(log, plan)
+    _require_enough_cases(prepared, plan)
     reservation = _reserve(plan, ledger, folder) if noise.private else None
-    hints = _recognised(prepared, reservation, reporter)
+    recognised = _recognised(prepared, reservation, reporter)
     records: list[StepRecord] = []
     result = prepared
     try:
         for step in plan.steps:
             reporter(f"{step.mechanism}: {step.why}")
+            before = result
             with heard_by(reporter):
                 result, record = _take(step, result, engine, noise, catalogue, watch)
             records.append(record)
+            if observe is not None:
+                observe(step, before, result)
         with watch.stage("finish"):
             result = fresh(result, noise)
         with watch.stage("checks"):
@@ -121,7 +132,12 @@ def execute(
         plan=plan,
         verdicts=verdicts,
         release_id=reservation.id if reservation else NOT_PRIVATE,
-        internal=Internal(source=_figures(log), steps=tuple(records), stages=watch.seconds, notes=(*log.notes, *hints)),
+        internal=Internal(
+            source=_figures(log),
+            steps=tuple(records),
+            stages=watch.seconds,
+            notes=(*log.notes, *hints(prepared, plan), *recognised),
+        ),
         ledger_entry=reservation.digest if reservation else None,
         private=noise.private,
         reservation=reservation,
@@ -196,6 +212,8 @@ def foresee(
     watch, records = Stopwatch(), list[StepRecord]()
     steps = foreseeable(plan)
     result = _prepared(log, plan) if steps else log
+    if steps:
+        _require_enough_cases(result, plan)
     for step in steps:
         reporter(f"{step.mechanism}: {step.why}")
         with heard_by(reporter):
@@ -290,7 +308,6 @@ def _prepared(log: EventLog, plan: Plan) -> EventLog:
     _require_unit(log, plan.facts.unit)
     _require(events, plan)
     ordered = _ordered(log, events, plan.policy, needs)
-    _no_hidden_times(ordered, plan)
     return ordered if TIMESTAMPS in plan.released else replace(ordered, events=ordered.events.drop(TIMESTAMP))
 
 
@@ -299,7 +316,7 @@ def _renamed(log: EventLog, policy: Policy, needs: Callable[[str], bool]) -> pl.
     activity = policy.attribute_with("control-flow") or ACTIVITY
     names = {activity: ACTIVITY, _timestamp_of(policy): TIMESTAMP}
     return log.events.select(
-        pl.col(name).alias(names.get(name, name))
+        values_of(log.events, name).alias(names.get(name, name))
         for name in log.events.columns
         if name in names or (needs(name) and name not in (ACTIVITY, TIMESTAMP))
     )
@@ -317,7 +334,7 @@ def _ordered(log: EventLog, events: pl.DataFrame, policy: Policy, needs: Callabl
         raise MechanismError(
             "input", f"'{timestamp}' has the role timestamp and does not hold times; mend the policy or the log"
         )
-    cases = log.cases.select(name for name in log.cases.columns if name == CASE_ID or needs(name))
+    cases = log.cases.select(named(*(name for name in log.cases.columns if name == CASE_ID or needs(name))))
     return (
         EventLog.build(events, cases, log.case_of)
         if timestamp != TIMESTAMP
@@ -355,26 +372,71 @@ def _complete(events: pl.DataFrame) -> pl.DataFrame:
     ).with_columns(pl.col(ACTIVITY).cast(pl.String))
 
 
+def _require_enough_cases(log: EventLog, plan: Plan) -> None:
+    """Refuse, before any budget is spent, groups of more cases or units than the log has after bounding; ``Infeasible``.
+
+    How many there are is public beside k-anonymity, and taken as given by claims about times. Where differential privacy
+    hides who is there, nothing is refused for what the log holds.
+    """
+    if plan.bounded or log.events.height == 0:
+        return
+    cases, units = _most_that_stay(log, plan.facts)
+    for claim in plan.claims:
+        goal = claim.guarantee
+        if isinstance(goal, KAnonymity):
+            symbol, least, of_units = "k", goal.k, goal.count == "units"
+        elif isinstance(goal, ConfidenceBound):
+            symbol, least, of_units = "K", goal.K, True
+        else:
+            continue
+        held = units if of_units else cases
+        if 0 < held < least:
+            what = f"'{plan.facts.unit.attribute}'" if of_units and plan.facts.unit.attribute else "cases"
+            noun = f"different values of {what}" if what != "cases" else what
+            raise Infeasible(
+                goal_name(goal),
+                f"{symbol} = {least:,}, but the log holds {held:,} {noun}; no such release of it exists: "
+                f"choose {symbol} of at most {held:,}",
+            )
+
+
+def _most_that_stay(log: EventLog, facts: Facts) -> tuple[int, int]:
+    """How many cases, and how many units of privacy, stay after bounding, or more."""
+    labels = log.events[ACTIVITY]
+    known = labels.is_not_null() if facts.alphabet is None else labels.is_in(list(facts.alphabet)).fill_null(False)
+    staying = log.cases.filter(pl.Series(np.bincount(log.case_of[known.to_numpy()], minlength=log.cases.height) > 0))
+    if facts.unit.attribute is None or facts.unit.attribute not in staying.columns:
+        return staying.height, staying.height
+    owners = staying[facts.unit.attribute].drop_nulls()
+    alone = staying.height - len(owners)
+    sizes = owners.value_counts(name="cases")["cases"].to_numpy()
+    return int(np.minimum(sizes, facts.unit.max_cases).sum()) + alone, len(sizes) + alone
+
+
 _DATE: Final = r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./]\d{1,2}[./]\d{2,4}|\d{1,2}:\d{2}"
 _EPOCHS: Final = ((5e8, 4.2e9), (5e11, 4.2e12), (5e14, 4.2e15), (5e17, 4.2e18))
 """Seconds, milliseconds, microseconds and nanoseconds since 1970, for times between 1985 and 2103."""
 
 
-def _no_hidden_times(log: EventLog, plan: Plan) -> None:
-    """A claim over timestamps is void if another released attribute carries times."""
-    if not any(TIMESTAMPS in claim.guarantee.over for claim in plan.claims):
+def hints(log: EventLog, plan: Plan) -> Iterator[str]:
+    """Released attributes that look like times beside a claim that takes them as known; figures of the raw log.
+
+    Only a hint, for the internal report: no list of looks decides what tells times, so the claim names every such column,
+    and this stops nothing. It reads no column but those that the claim takes as known.
+    """
+    if all(claim.given is None for claim in plan.claims):
         return
     for table in (log.cases, log.events):
-        for column in table.drop(CASE_ID, ACTIVITY, TIMESTAMP, strict=False):
-            if plan.releases(column.name) and _tells_time(column):
-                raise MechanismError(
-                    "attributes/redact",
-                    f"'{column.name}' holds times, and a guarantee covers times: drop it in the policy",
+        for name in table.drop(CASE_ID, ACTIVITY, TIMESTAMP, strict=False).columns:
+            if plan.releases(name) and _looks_like_times(values_of(table, name)):
+                yield (
+                    f"'{name}' looks like times, and the claim over timestamps takes it as known: whoever reads "
+                    "the release learns them; drop it in the policy if they are to stay hidden"
                 )
 
 
-def _tells_time(column: pl.Series) -> bool:
-    """Whether a column holds times by its type, by how any of its texts look, or by where most of its numbers lie."""
+def _looks_like_times(column: pl.Series) -> bool:
+    """Whether a column looks like times by its type, by any of its texts, or by where most of its numbers lie."""
     if column.dtype.is_temporal():
         return True
     if column.dtype == pl.String:
@@ -396,7 +458,7 @@ def _without_hidden(log: EventLog, plan: Plan) -> EventLog:
     hidden += [
         name for name in log.cases.columns if name == plan.facts.unit.attribute != CASE_ID and not plan.releases(name)
     ]
-    return replace(log, events=log.events.drop(hidden, strict=False), cases=log.cases.drop(hidden, strict=False))
+    return replace(log, events=without(log.events, *hidden), cases=without(log.cases, *hidden))
 
 
 def _verdict(claim: Claim, log: EventLog, plan: Plan) -> Verdict:

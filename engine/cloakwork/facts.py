@@ -22,7 +22,7 @@ class Unit(Frozen):
     """
 
     attribute: str | None = None
-    max_cases: Annotated[int, Field(ge=1)] = 1
+    max_cases: Annotated[int, Field(ge=1, le=1_000_000)] = 1
 
     def __str__(self) -> str:
         if self.attribute is None:

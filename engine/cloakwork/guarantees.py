@@ -8,7 +8,19 @@ from pydantic import ConfigDict, Field, model_validator
 
 from cloakwork.budget import RARE, epsilon_of_advantage, guessing_advantage
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
-from cloakwork.quantities import Duration, Frozen, Number, as_number, format_duration
+from cloakwork.quantities import (
+    LEAST_EPSILON,
+    LONGEST,
+    MOST_EPSILON,
+    MOST_ROWS,
+    SHORTEST,
+    Duration,
+    Frozen,
+    Number,
+    Probability,
+    as_number,
+    format_duration,
+)
 
 Columns = Annotated[
     tuple[str, ...],
@@ -16,15 +28,27 @@ Columns = Annotated[
         min_length=1, description="Columns that are covered: control-flow, timestamps, metadata or attributes by name"
     ),
 ]
-Epsilon = Annotated[Number, Field(gt=0, description="How much one may learn at most; smaller is more private")]
+Epsilon = Annotated[
+    Number,
+    Field(ge=LEAST_EPSILON, le=MOST_EPSILON, description="How much one may learn at most; smaller is more private"),
+]
 Delta = Annotated[
-    Number, Field(ge=0, lt=1, description="Probability that may escape the bound of epsilon, for example 1.0e-6")
+    Probability,
+    Field(
+        ge=0,
+        lt=1,
+        description="Probability that may escape the bound of epsilon, for example 1.0e-6; 0, or at least 1e-20",
+    ),
 ]
 Attribute = Annotated[str, Field(description="Attribute that is protected, by name")]
 
 
 def _listed(columns: tuple[str, ...]) -> str:
     return " and ".join(", ".join(columns).rsplit(", ", 1))
+
+
+def _article(phrase: str) -> str:
+    return "an" if phrase[0] in "aeiou" else "a"
 
 
 def _up(figure: float) -> float:
@@ -40,13 +64,16 @@ def _factor(epsilon: float) -> str:
 
 
 class KAnonymity(Frozen):
-    """Every released combination of ``over`` is carried by at least k cases made from distinct source cases (or units)."""
+    """Every released combination of ``over`` is shared by at least k cases made from distinct source cases (or units)."""
 
     kind: Literal["k-anonymity"]
-    k: Annotated[int, Field(ge=2, strict=True, description="How many cases or units share what is released")]
+    k: Annotated[
+        int, Field(ge=2, le=MOST_ROWS, strict=True, description="How many cases or units share what is released")
+    ]
     over: Columns = (CONTROL_FLOW,)
     scope: Annotated[
-        Literal["variants", "prefixes"], Field(description="Complete courses of events, or also every beginning of one")
+        Literal["variants", "prefixes"],
+        Field(description="Complete activity sequences, or also every beginning of one"),
     ] = "variants"
     count: Annotated[Literal["cases", "units"], Field(description="What k counts: cases, or units of privacy")] = (
         "cases"
@@ -54,13 +81,13 @@ class KAnonymity(Frozen):
 
     def sentence(self) -> str:
         """Say it to a person."""
-        what = "complete course of events" if self.scope == "variants" else "beginning of a course of events"
+        what = "complete activity sequence" if self.scope == "variants" else "beginning of an activity sequence"
         others = tuple(column for column in self.over if column != CONTROL_FLOW)
         if others:
-            what = f"combination of a {what} with {_listed(others)}"
+            what = f"combination of {_article(what)} {what} with {_listed(others)}"
         different = "case" if self.count == "cases" else "unit"
         return (
-            f"Every released {what} is carried by at least {self.k} released cases, each made from a different {different} "
+            f"Every released {what} is shared by at least {self.k} released cases, each made from a different {different} "
             f"of the source log; some may have been changed to fit ({self.k}-anonymity over {_listed(self.over)}, counted "
             f"over {self.scope})."
         )
@@ -68,11 +95,11 @@ class KAnonymity(Frozen):
 
 def _classes(classes: str) -> str:
     """Which released cases form a class, in plain words."""
-    return "take the same complete course of events" if classes == "variants" else "begin with the same events"
+    return "have the same complete activity sequence" if classes == "variants" else "begin with the same events"
 
 
 def _values(attribute: str, classes: str) -> tuple[str, str]:
-    """The values that a class holds, in plain words, and all values that they are held against."""
+    """The values that a class holds, in plain words, and all values that they are compared with."""
     if attribute.startswith("case:"):
         return f"the values of '{attribute}'", "those of all released cases"
     what = "times since the event before" if attribute == TIMESTAMPS else f"values of '{attribute}'"
@@ -90,7 +117,7 @@ class TCloseness(Frozen):
     """
 
     kind: Literal["t-closeness"]
-    t: Annotated[Number, Field(gt=0, description="Largest distance between a class and the whole release")]
+    t: Annotated[Number, Field(ge=1e-6, le=1000, description="Largest distance between a class and the whole release")]
     attribute: Attribute
     distance: Annotated[
         Literal["emd", "stochastic"], Field(description="How distance is measured; emd is the earth mover's distance")
@@ -122,7 +149,7 @@ class LDiversity(Frozen):
     """
 
     kind: Literal["l-diversity"]
-    l: Annotated[Number, Field(gt=1, description="Fewest values in a class")]  # noqa: E741 - the field's standard name
+    l: Annotated[Number, Field(gt=1, le=MOST_ROWS, description="Fewest values in a class")]  # noqa: E741 - the field's standard name
     attribute: Attribute
     variety: Annotated[Literal["distinct", "entropy"], Field(description="How values are counted")] = "distinct"
     classes: Annotated[Literal["variants", "prefixes"], Field(description="Which cases form a class")] = "variants"
@@ -155,14 +182,22 @@ class ConfidenceBound(Frozen):
     """TLKC: background knowledge of size L matches at least K units and implies no sensitive value beyond C."""
 
     kind: Literal["confidence-bound"]
-    L: Annotated[int, Field(ge=1, strict=True, description="How many events an attacker may know")]
-    K: Annotated[int, Field(ge=2, strict=True, description="How many units match that knowledge at least")]
+    L: Annotated[int, Field(ge=1, le=1000, strict=True, description="How many events an attacker may know")]
+    K: Annotated[
+        int, Field(ge=2, le=MOST_ROWS, strict=True, description="How many units match that knowledge at least")
+    ]
     C: Annotated[
-        Number, Field(gt=0, le=1, description="Most confidence in a sensitive value, as a share of 1; needs attribute")
+        Number,
+        Field(ge=1e-6, le=1, description="Most confidence in a sensitive value, as a share of 1; needs attribute"),
     ] = 1.0
     background: Annotated[Background, Field(description="What is known of those events")] = "sequence"
     precision: Annotated[
-        Duration | None, Field(description="How precisely times since a case's first event are known; for relative")
+        Duration | None,
+        Field(
+            ge=SHORTEST,
+            le=LONGEST,
+            description="How precisely times since a case's first event are known; for relative; from 1ms to 36525d",
+        ),
     ] = None
     attribute: Annotated[str | None, Field(description="Sensitive attribute that C speaks of")] = None
 
@@ -180,17 +215,22 @@ class ConfidenceBound(Frozen):
         )
         return (
             f"Somebody who knows {events} of a case ({self.known()}) finds no released case that fits, or fitting cases of "
-            f"at least {self.K} different units{tells}. Events were left out for it: a released course may be one that "
-            f"nobody followed (TLKC confidence bound, background {self.background})."
+            f"at least {self.K} different units{tells}. Events were left out for it: a released activity sequence may be "
+            f"one that no case had (TLKC confidence bound, background {self.background})."
         )
 
     def known(self) -> str:
         """What is known of the events, in words."""
-        if self.background == "relative":
-            since = f", and how long after the case's first event, to {format_duration(self.precision or timedelta())}"
-            return f"which activities, in which order{since}"
-        more = {"set": "", "multiset": ", and how often", "sequence": ", in which order"}
-        return f"which activities{more[self.background]}"
+        return background_in_words(self.background, self.precision)
+
+
+def background_in_words(background: Background, precision: timedelta | None) -> str:
+    """What somebody knows of some events of a case; ``precision``: of times since its first event, for *relative*."""
+    if background == "relative":
+        since = f", and how long after the case's first event, to {format_duration(precision or timedelta())}"
+        return f"which activities, in which order{since}"
+    more = {"set": "", "multiset": ", and how often", "sequence": ", in which order"}
+    return f"which activities{more[background]}"
 
 
 def _epsilon_or_advantage(schema: dict[str, Any]) -> None:
@@ -236,7 +276,13 @@ class DifferentialPrivacy(Frozen):
         if not isinstance(advantage, int | float) or not 0 < advantage < 1:
             raise ValueError("guessing_advantage must be a number between 0 and 1")
         delta = as_number(values.get("delta", 0.0))
-        return {**rest, "epsilon": epsilon_of_advantage(advantage, delta if isinstance(delta, int | float) else 0.0)}
+        epsilon = epsilon_of_advantage(advantage, delta if isinstance(delta, int | float) else 0.0)
+        if not LEAST_EPSILON <= epsilon <= MOST_EPSILON:
+            raise ValueError(
+                f"guessing_advantage comes to epsilon {epsilon:g}, which must be between {LEAST_EPSILON:g} and "
+                f"{MOST_EPSILON:g}"
+            )
+        return {**rest, "epsilon": epsilon}
 
     @model_validator(mode="after")
     def _bounded_is_about_time(self) -> "DifferentialPrivacy":
@@ -251,7 +297,7 @@ class DifferentialPrivacy(Frozen):
             return (
                 f"Changing when the events of one protected unit happened, but not which events they were, changes the "
                 f"probability of any release by at most {_factor(self.epsilon)}{apart}: differential privacy over "
-                f"{_listed(self.over)}, given the control flow."
+                f"{_listed(self.over)}, given the order of events and every other released column."
             )
         rarely = f", apart from outcomes of probability {RARE * self.delta:g}" if self.delta else ""
         return (
@@ -267,14 +313,22 @@ class MetricPrivacy(Frozen):
 
     kind: Literal["metric-privacy"]
     epsilon: Epsilon
-    shift: Annotated[Duration, Field(description="How far a single time may move and stay hidden, for example 1h")]
+    shift: Annotated[
+        Duration,
+        Field(
+            ge=SHORTEST,
+            le=LONGEST,
+            description="How far a single time may move and stay hidden, for example 1h; from 1ms to 36525d",
+        ),
+    ]
     over: Columns = (TIMESTAMPS,)
 
     def sentence(self) -> str:
         """Say it to a person."""
         return (
             f"Moving one time of one event by up to {format_duration(self.shift)} changes the probability of any release by at "
-            f"most {_factor(self.epsilon)} (metric privacy over {_listed(self.over)}, given the control flow)."
+            f"most {_factor(self.epsilon)}: metric privacy over {_listed(self.over)}, given the order of events "
+            f"and every other released column."
         )
 
 

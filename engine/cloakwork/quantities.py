@@ -2,9 +2,32 @@
 
 import re
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, JsonValue, PlainSerializer, WithJsonSchema
+
+LEAST_EPSILON: Final = 1e-5
+MOST_EPSILON: Final = 100.0
+"""A guarantee's epsilon. Below, one release would take noise of a hundred thousand cases; above, e**100 bounds nothing."""
+
+MOST_BUDGET: Final = 10_000.0
+"""The epsilon of all releases of a dataset together: a hundred of the weakest."""
+
+LEAST_DELTA: Final = 1e-20
+"""The least delta above 0. A unit in 10**20 is none; nearer to 0 floating point loses digits."""
+
+MOST_UNITS: Final = 10**12
+"""Protected units of a log; the delta that goes with it is 1e-13."""
+
+MOST_ROWS: Final = 10**9
+"""What k, l or K may count, events of a case and the like: more than any log of one machine holds."""
+
+SHORTEST: Final = timedelta(milliseconds=1)
+LONGEST: Final = timedelta(days=36_525)
+"""A century."""
+
+LARGEST: Final = 2**53
+"""Size of numbers as data (edges, ranges, domains, options): whole numbers up to it are exact everywhere."""
 
 
 class Frozen(BaseModel):
@@ -73,3 +96,26 @@ def as_number(value: Any) -> Any:
 
 
 Number = Annotated[float, BeforeValidator(as_number, json_schema_input_type=float)]
+
+
+def _zero_or_more_than_nothing(delta: float) -> float:
+    if 0 < delta < LEAST_DELTA:
+        raise ValueError(f"must be 0, or at least {LEAST_DELTA:g} and below 1")
+    return delta
+
+
+Probability = Annotated[Number, AfterValidator(_zero_or_more_than_nothing)]
+"""A delta: 0, or at least ``LEAST_DELTA``."""
+
+
+def _within_reach(value: Any) -> Any:
+    """Refuse numbers beyond ``LARGEST`` anywhere in a JSON value."""
+    if isinstance(value, int | float) and not abs(value) <= LARGEST:
+        raise ValueError(f"must hold no number beyond {LARGEST:,} on either side of 0")
+    for below in value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ():
+        _within_reach(below)
+    return value
+
+
+Value = Annotated[JsonValue, AfterValidator(_within_reach)]
+"""A JSON value whose numbers are at most ``LARGEST``."""

@@ -64,7 +64,7 @@ def test_validate_sends_what_is_right_and_what_is_wrong_different_ways(here: Pat
     assert result.stdout == "good.yaml: ok (good 1.0.0)\n"
     first, second = result.stderr.splitlines()
     assert first.startswith("bad.yaml:")
-    assert first.endswith("spec.guarantees[0].k must be at least 2 (got 1)")
+    assert first.endswith("spec.guarantees[0].k must be between 2 and 1,000,000,000 (got 1)")
     assert second == "none.yaml: no such file"
 
 

@@ -46,7 +46,9 @@ def test_a_failed_verification_as_json(published: Path, capsys: pytest.CaptureFi
     code, out, _ = typed(capsys, "verify", published, "--json")
 
     assert code == 5
-    assert json.loads(out) == {"verified": False, "mismatches": ["plan.json: is missing"]}
+    said = json.loads(out)
+    assert (said["verified"], said["mismatches"]) == (False, ["plan.json: is missing"])
+    assert said["error"]["kind"] == "VerificationFailed"
 
 
 def test_verify_with_the_signers_key(published: Path, key: SigningKey, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,7 @@ from cloakwork.errors import GuaranteeBroken
 from cloakwork.facts import Unit
 from cloakwork.guarantees import ConfidenceBound
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIMESTAMP, EventLog
+from cloakwork.log.naming import named, values_of
 
 MOST_ROWS: Final = 30_000_000
 """How many pairs of knowledge and course, or of knowledge and case, are held at once: about 3 GB."""
@@ -85,9 +86,9 @@ def _courses(log: EventLog, guarantee: ConfidenceBound) -> tuple[pl.DataFrame, p
     seen = [ACTIVITY, TIMESTAMP] if guarantee.background == "relative" else [ACTIVITY]
     if missing := [name for name in seen if name not in log.events.columns]:
         raise GuaranteeBroken(guarantee.sentence(), f"the log has no column '{missing[0]}' to count by")
-    symbols = log.events.select(seen).unique(maintain_order=True).with_row_index("symbol")
-    events = log.events.select(seen).with_columns(pl.Series("case", log.case_of))
-    events = events.join(symbols, on=seen, how="left", nulls_equal=True, maintain_order="left")
+    symbols = log.events.select(named(*seen)).unique(maintain_order=True).with_row_index("symbol")
+    events = log.events.select(named(*seen)).with_columns(pl.Series("case", log.case_of))
+    events = events.join(symbols, on=named(*seen), how="left", nulls_equal=True, maintain_order="left")
     known = {"set": pl.col("symbol").unique().sort(), "multiset": pl.col("symbol").sort()}
     lists = events.group_by("case").agg(known.get(guarantee.background, pl.col("symbol")))
     every = pl.DataFrame({"case": np.arange(log.cases.height)}).join(lists, on="case", how="left")
@@ -109,7 +110,7 @@ def _knowledge(courses: pl.DataFrame, members: pl.DataFrame, longest: int) -> It
         found, event = [], f"event {size}"
         for rows in _slices(known, courses):
             longer = rows.join(courses, on="course").filter(pl.col("place") > pl.col("end")).rename({"symbol": event})
-            found.append(longer.group_by(*by, event, "course").agg(pl.col("place").min().alias("end")))
+            found.append(longer.group_by(named(*by, event, "course")).agg(pl.col("place").min().alias("end")))
             if sum(part.height for part in found) > MOST_ROWS:
                 raise _TooMuch
         known, by = pl.concat(found), [*by, event]
@@ -135,7 +136,7 @@ def _fits(known: pl.DataFrame, by: list[str], other: pl.DataFrame) -> pl.DataFra
     width = other.group_by("course").agg(pl.len().alias("width"))
     if (known.select("course").join(width, on="course")["width"].cast(pl.Int64).sum() or 0) > MOST_ROWS:
         raise _TooMuch
-    return known.select(*by, "course").join(other, on="course")
+    return known.select(named(*by, "course")).join(other, on="course")
 
 
 def _owners(log: EventLog, guarantee: ConfidenceBound, unit: Unit) -> pl.Series:
@@ -145,7 +146,7 @@ def _owners(log: EventLog, guarantee: ConfidenceBound, unit: Unit) -> pl.Series:
         return own
     if unit.attribute not in log.cases.columns:
         raise GuaranteeBroken(guarantee.sentence(), f"the log has no column '{unit.attribute}' to count by")
-    shared = log.cases.select(pl.col(unit.attribute).cast(pl.String).rank("dense").cast(pl.Int64)).to_series()
+    shared = values_of(log.cases, unit.attribute).cast(pl.String).rank("dense").cast(pl.Int64)
     return pl.select(pl.coalesce(-shared, own)).to_series()
 
 
@@ -155,28 +156,28 @@ def _held(log: EventLog, attribute: str | None, members: pl.DataFrame) -> pl.Dat
     table, case = (log.cases, np.arange(log.cases.height)) if of_case else (log.events, log.case_of)
     if attribute is None or attribute not in table.columns:
         return pl.DataFrame(schema={**members.schema, "value": pl.String})
-    rows = pl.DataFrame({"case": case, "value": table[attribute].cast(pl.String)}).drop_nulls().unique()
+    rows = pl.DataFrame({"case": case, "value": values_of(table, attribute).cast(pl.String)}).drop_nulls().unique()
     return pl.concat([members[rows["case"]], rows.select("value")], how="horizontal")
 
 
 def _by_case(known: pl.DataFrame, by: list[str], members: pl.DataFrame, held: pl.DataFrame) -> tuple[int, float]:
     """The fewest cases that match some knowledge, and the largest share of them that holds one value."""
     cases = members.group_by("course").agg(pl.len().alias("cases"))
-    total = _fits(known, by, cases).group_by(by).agg(pl.col("cases").sum())
+    total = _fits(known, by, cases).group_by(named(*by)).agg(pl.col("cases").sum())
     holders = held.group_by("course", "value").agg(pl.len().alias("holders"))
-    most = _fits(known, by, holders).group_by(*by, "value").agg(pl.col("holders").sum())
+    most = _fits(known, by, holders).group_by(named(*by, "value")).agg(pl.col("holders").sum())
     return int(total["cases"].to_numpy().min()), _largest_share(most, by, total)
 
 
 def _by_owner(known: pl.DataFrame, by: list[str], members: pl.DataFrame, held: pl.DataFrame) -> tuple[int, float]:
     """The same for distinct units: those that match, and those of which a matching case holds the value."""
     units = pl.col("owner").n_unique()
-    total = _fits(known, by, members.unique()).group_by(by).agg(units.alias("cases"))
-    most = _fits(known, by, held.unique()).group_by(*by, "value").agg(units.alias("holders"))
+    total = _fits(known, by, members.unique()).group_by(named(*by)).agg(units.alias("cases"))
+    most = _fits(known, by, held.unique()).group_by(named(*by, "value")).agg(units.alias("holders"))
     return int(total["cases"].to_numpy().min()), _largest_share(most, by, total)
 
 
 def _largest_share(holders: pl.DataFrame, by: list[str], total: pl.DataFrame) -> float:
     """The largest quotient, correctly rounded: polars multiplies by a reciprocal here and there, and 3/10 is then > 0.3."""
-    both = holders.join(total, on=by)
+    both = holders.join(total, on=named(*by))
     return float((both["holders"].to_numpy() / both["cases"].to_numpy()).max(initial=0.0))

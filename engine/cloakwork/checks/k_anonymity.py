@@ -19,6 +19,7 @@ from cloakwork.facts import Unit
 from cloakwork.guarantees import KAnonymity
 from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, EventLog
+from cloakwork.log.naming import named, values_of
 
 _CASE: Unit = Unit()
 
@@ -75,7 +76,7 @@ def _owners(log: EventLog, guarantee: KAnonymity, unit: Unit) -> NDArray[np.int6
     if guarantee.count == "cases" or unit.attribute is None:
         return own
     shared = _symbols(log.cases, [unit.attribute], guarantee)
-    return np.where(log.cases[unit.attribute].is_null().to_numpy(), own + len(own), shared)
+    return np.where(values_of(log.cases, unit.attribute).is_null().to_numpy(), own + len(own), shared)
 
 
 def _symbols(frame: pl.DataFrame, columns: list[str], guarantee: KAnonymity) -> NDArray[np.int64]:
@@ -84,9 +85,9 @@ def _symbols(frame: pl.DataFrame, columns: list[str], guarantee: KAnonymity) -> 
         raise GuaranteeBroken(guarantee.sentence(), f"the log has no column '{missing[0]}' to count by")
     if not columns:
         return np.zeros(frame.height, np.int64)
-    rows = frame.select(columns)
+    rows = pl.DataFrame([values_of(frame, name).alias(str(place)) for place, name in enumerate(columns)])
     distinct = rows.unique(maintain_order=True).with_row_index("symbol")
-    joined = rows.join(distinct, on=columns, how="left", nulls_equal=True, maintain_order="left")
+    joined = rows.join(distinct, on=named(*rows.columns), how="left", nulls_equal=True, maintain_order="left")
     return joined["symbol"].to_numpy().astype(np.int64)
 
 

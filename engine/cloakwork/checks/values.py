@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIMESTAMP, EventLog
+from cloakwork.log.naming import values_of
 
 Ints = NDArray[np.int64]
 
@@ -103,8 +104,8 @@ def _column(log: EventLog, attribute: str) -> pl.Series:
         return _cycle_times(log)
     table = log.cases if attribute.startswith(CASE_PREFIX) else log.events
     if attribute not in table.columns:
-        return pl.Series(attribute, [None] * table.height, dtype=pl.String)
-    return table[attribute]
+        return pl.Series([None] * table.height, dtype=pl.String)
+    return values_of(table, attribute)
 
 
 def _cycle_times(log: EventLog) -> pl.Series:

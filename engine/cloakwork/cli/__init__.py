@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 import click
 
+from cloakwork.cli.failures import asks_for_json, error_document
 from cloakwork.errors import CloakworkError
 
 INTERRUPTED: Final = 130
@@ -92,30 +93,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; ``arguments`` are the process's own when left out.
 
     What a user can mend reaches standard error as it stands, one line a problem; a fault of ours becomes one line too,
-    with the traceback only where ``CLOAKWORK_DEBUG`` is set. Results must be on their way before success is claimed, so
-    standard output is flushed here.
+    with the traceback only where ``CLOAKWORK_DEBUG`` is set. Where ``--json`` is asked for, any of these is one JSON
+    document on standard output besides. Results must be on their way before success is claimed, so standard output is
+    flushed here.
     """
+    given = sys.argv[1:] if arguments is None else [*arguments]
     try:
-        code = program.main(args=arguments, prog_name="cloakwork", standalone_mode=False)
+        code = program.main(args=given, prog_name="cloakwork", standalone_mode=False)
         sys.stdout.flush()
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except click.Abort as abort:
-        if arguments is None:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # on the way out a second Ctrl-C has nothing left to stop
-        return _interrupted(abort)
     except BrokenPipeError:
         return _reader_left()
     except Exception as error:
-        return _failed(error)
+        if isinstance(error, click.Abort) and arguments is None:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # on the way out a second Ctrl-C has nothing left to stop
+        return _failed(error, as_json=asks_for_json(given))
     return code if isinstance(code, int) else 0
-
-
-def _interrupted(abort: click.Abort) -> int:
-    by_key = isinstance(abort.__cause__, KeyboardInterrupt)
-    click.echo("cloakwork: interrupted" if by_key else "cloakwork: aborted", err=True)
-    return INTERRUPTED if by_key else 1
 
 
 def _reader_left() -> int:
@@ -124,19 +116,39 @@ def _reader_left() -> int:
     return 1
 
 
-def _failed(error: Exception) -> int:
-    if os.environ.get(DEBUG, "0") not in ("", "0"):
-        traceback.print_exception(error)
-    click.echo(_in_words(error), err=True)
-    return error.exit_code if isinstance(error, CloakworkError) else 1
+def _failed(error: Exception, *, as_json: bool) -> int:
+    """Say what went wrong, and return the exit code."""
+    kind, code, words = _told(error)
+    if isinstance(error, click.ClickException):
+        error.show()
+    else:
+        if os.environ.get(DEBUG, "0") not in ("", "0") and not isinstance(error, click.Abort):
+            traceback.print_exception(error)
+        click.echo(words, err=True)
+    if as_json:
+        try:
+            click.echo(error_document(error, kind, code, words))
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _reader_left()
+    return code
 
 
-def _in_words(error: Exception) -> str:
-    if isinstance(error, CloakworkError) and str(error):
-        return str(error)
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+def _told(error: Exception) -> tuple[str, int, str]:
+    """What kind of error it is, its exit code, and its message."""
+    if isinstance(error, click.Abort):
+        by_key = isinstance(error.__cause__, KeyboardInterrupt)
+        return "Interrupted", *((INTERRUPTED, "cloakwork: interrupted") if by_key else (1, "cloakwork: aborted"))
+    if isinstance(error, click.UsageError):
+        return "UsageError", error.exit_code, error.format_message()
+    if isinstance(error, click.ClickException):
+        return type(error).__name__, error.exit_code, error.format_message()
+    if isinstance(error, CloakworkError):
+        return type(error).__name__, error.exit_code, str(error) or type(error).__name__
     if isinstance(error, OSError):
-        return f"cloakwork: cannot read or write: {error.strerror or error}"
+        where = (
+            f"{os.fsdecode(error.filename)}: " if error.filename is not None else "cloakwork: cannot read or write: "
+        )
+        return "OSError", 1, f"{where}{error.strerror or error}"
     what = " ".join(f"{type(error).__name__}: {error}".split())
-    return f"cloakwork: internal error: {what} (please report; set {DEBUG}=1 for the traceback)"
+    return "InternalError", 1, f"cloakwork: internal error: {what} (please report; set {DEBUG}=1 for the traceback)"

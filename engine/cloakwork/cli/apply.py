@@ -16,6 +16,7 @@ from cloakwork.cli.options import (
     progress,
     require_log,
 )
+from cloakwork.plan.sentences import caveat_in_words, unproven_cost, unproven_sentence
 from cloakwork.progress import silent
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def _summary(published: "Published") -> dict[str, Any]:
         "guarantees": [claim.model_dump(mode="json") for claim in release.plan.claims],
         "exposed": [item.model_dump(mode="json") for item in release.plan.exposed],
         "charges": [charge.model_dump(mode="json") for charge in release.plan.charges],
-        "warnings": list(release.plan.warnings),
+        "warnings": [caveat_in_words(warning) for warning in release.plan.warnings],
         "statement": published.statement_digest,
         "signed_by": published.keyid,
     }
@@ -114,8 +115,8 @@ def _show(published: "Published") -> None:
     release = published.release
     plan = release.plan
     for goal in plan.unproven:
-        click.echo(f"UNPROVEN: {goal.sentence()}")
-        click.echo(f"  {goal.derived()}: {'; '.join(goal.why)}")
+        click.echo(f"UNPROVEN: {unproven_sentence(goal)}")
+        click.echo(f"  {unproven_cost(goal)}: {'; '.join(goal.why)}")
     click.echo(
         f"Released {release.log.cases.height:,} cases, {release.log.events.height:,} events to {published.folder}"
     )

@@ -95,12 +95,17 @@ def verify(url: str | None, as_json: bool, releases: tuple[Path, ...]) -> None:
     """
     book = _open(url)
     found = book.verify(entry for entry in map(_entry_of, releases) if entry is not None)
-    if as_json:
-        broken = None if found is None else {"entry": found.seq, "reason": found.reason}
-        click.echo(json.dumps({"ledger": book.url, "whole": found is None, "broken": broken}, indent=2))
     if found is not None:
-        raise VerificationFailed([f"ledger {book.url}: {found}"])
-    if not as_json:
+        failure = VerificationFailed([f"ledger {book.url}: {found}"])
+        failure.beside = {
+            "ledger": book.url,
+            "whole": False,
+            "broken": {"entry": found.seq, "reason": found.reason},
+        }
+        raise failure
+    if as_json:
+        click.echo(json.dumps({"ledger": book.url, "whole": True, "broken": None}, indent=2))
+    else:
         count = len(book.history())
         if not count:
             click.echo(_nothing(book, None))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from cloakwork.errors import OutputError, PolicyError
+from cloakwork.errors import MOST_LINES, OutputError, PolicyError
 
 if TYPE_CHECKING:
     from cloakwork.policy.model import Policy
@@ -89,8 +89,9 @@ def _validated(source: str) -> dict[str, Any]:
     try:
         read = _read(source)
     except PolicyError as error:
-        problems = [asdict(problem) | {"text": str(problem)} for problem in error.problems]
-        return {"path": source, "valid": False, "problems": problems}
+        problems = [asdict(problem) | {"text": str(problem)} for problem in error.problems[:MOST_LINES]]
+        more = max(0, len(error.problems) - MOST_LINES)
+        return {"path": source, "valid": False, "problems": problems} | ({"more": more} if more else {})
     meta = read.metadata
     return {
         "path": source,
@@ -107,6 +108,8 @@ def _say(result: dict[str, Any]) -> None:
         click.echo(f"{result['path']}: ok ({result['name']} {result['version']})")
     for problem in result["problems"]:
         click.echo(problem["text"], err=True)
+    if more := result.get("more"):
+        click.echo(f"... and {more:,} more", err=True)
 
 
 @policy.command()

@@ -54,8 +54,11 @@ def profile(
     try:
         out.write_text(text + "\n", "utf-8")
     except OSError as error:
-        click.echo(text)  # it is paid for: better on the terminal than lost
-        raise OutputError(f"{out}: cannot be written: {error.strerror}") from error
+        failure = OutputError(f"{out}: cannot be written: {error.strerror}")
+        failure.beside = {"profile": made.model_dump(mode="json")}
+        if not as_json:
+            click.echo(text)  # it is paid for: better on the terminal than lost
+        raise failure from error
     if as_json:
         click.echo(text)
     else:

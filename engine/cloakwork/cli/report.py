@@ -18,9 +18,18 @@ if TYPE_CHECKING:
     show_default=True,
     help="internal: with figures from the raw log, never to be published.",
 )
+@click.option(
+    "--public-key",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The signer's public key (PEM). Without it: the keys that are trusted here.",
+)
 @click.option("--format", "format_", type=click.Choice(["html", "json", "pdf"]), default="html", show_default=True)
-def report(folder: Path, audience: "Audience", format_: "Format") -> None:
-    """Print the audit report of the release in DIR to standard output."""
+def report(folder: Path, audience: "Audience", format_: "Format", public_key: Path | None) -> None:
+    """Print the audit report of the release in DIR to standard output.
+
+    Exit code 5: the statement is not signed by a trusted key, or a file is not the one that was signed. Whether the
+    release keeps what it says is checked by 'cloakwork verify'.
+    """
     from cloakwork.report.render import render
 
-    click.echo(render(folder, audience, format_))
+    click.echo(render(folder, audience, format_, public_key=public_key))

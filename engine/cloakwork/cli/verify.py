@@ -23,8 +23,7 @@ def verify(folder: Path, public_key: Path | None, as_json: bool) -> None:
     try:
         verified = verify_release(folder, public_key=public_key)
     except VerificationFailed as failure:
-        if as_json:
-            click.echo(json.dumps({"verified": False, "mismatches": failure.mismatches}, indent=2))
+        failure.beside = {"verified": False, "mismatches": failure.mismatches}
         raise
     if as_json:
         unproven = {"unproven": verified.unproven} if verified.unproven else {}

@@ -1,11 +1,16 @@
 """The event log as columns: one table of events, one of cases, and the offsets that tie them together."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+
+from cloakwork.errors import LogError, MissingExtra
+from cloakwork.log.naming import named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,6 +91,7 @@ class EventLog:
         A case attribute takes its value from the first event of the case that has one. Rows without a case id are left
         out and noted.
         """
+        _require_columns(frame, case_id=case_id, activity=activity)
         frame = frame.rename(
             {case_id: CASE_ID, activity: ACTIVITY} | ({timestamp: TIMESTAMP} if timestamp in frame.columns else {})
         )
@@ -99,10 +105,12 @@ class EventLog:
         if TIMESTAMP in frame.columns:
             frame = frame.with_columns(_as_utc(frame[TIMESTAMP]))
         case_columns = [name for name in frame.columns if name.startswith(CASE_PREFIX) and name != CASE_ID]
-        cases = frame.group_by(CASE_ID, maintain_order=True).agg(pl.col(case_columns).drop_nulls().first())
+        cases = frame.group_by(CASE_ID, maintain_order=True).agg(named(*case_columns).as_expr().drop_nulls().first())
         row = cases.select(CASE_ID).with_row_index("row")
         case_of = frame.select(CASE_ID).join(row, on=CASE_ID, how="left", maintain_order="left")["row"]
-        return cls.build(frame.drop(CASE_ID, *case_columns), cases, case_of.to_numpy().astype(np.int64), notes=notes)
+        return cls.build(
+            frame.drop(named(CASE_ID, *case_columns)), cases, case_of.to_numpy().astype(np.int64), notes=notes
+        )
 
     def to_polars(self) -> pl.DataFrame:
         """One flat table, one row an event, case attributes repeated: the inverse of ``from_polars``."""
@@ -110,12 +118,43 @@ class EventLog:
 
     @classmethod
     def from_pandas(cls, frame: "pd.DataFrame", **columns: str) -> "EventLog":
-        """Read a pandas table with pm4py's column names; ``columns`` as in ``from_polars``."""
-        return cls.from_polars(pl.from_pandas(frame), **columns)
+        """Read a pandas table with pm4py's column names; ``columns`` as in ``from_polars``.
+
+        Raises MissingExtra without pandas and pyarrow, LogError for what is no table or lacks a column.
+        """
+        with _pandas_at_hand("from_pandas"):
+            import pandas as pd
+
+            if not isinstance(frame, pd.DataFrame):
+                raise LogError("table", f"must be a pandas table (got {type(frame).__name__})")
+            read = pl.from_pandas(frame)
+        return cls.from_polars(read, **columns)
 
     def to_pandas(self) -> "pd.DataFrame":
         """A pandas table as pm4py reads it: ``case:concept:name``, ``concept:name``, ``time:timestamp``, ..."""
-        return self.to_polars().to_pandas()
+        with _pandas_at_hand("to_pandas"):
+            return self.to_polars().to_pandas()
+
+
+def _require_columns(frame: object, **named: str) -> None:
+    """Raise LogError where ``frame`` is no table, or lacks one of the columns that a log must have."""
+    if not isinstance(frame, pl.DataFrame):
+        raise LogError("table", f"must be a polars table (got {type(frame).__name__})")
+    for parameter, column in named.items():
+        if column not in frame.columns:
+            raise LogError("table", f"has no column '{column}'", hint=f"say which one holds it: {parameter}='...'")
+
+
+@contextmanager
+def _pandas_at_hand(verb: str) -> Iterator[None]:
+    """Say which extra to install where pandas, or pyarrow behind it, is missing; other faults are the table's own."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"{verb}: needs pandas and pyarrow; pip install 'cloakwork[pandas]'") from error
+    except (TypeError, ValueError, ArithmeticError) as error:  # pyarrow's own errors are values or types
+        first = str(error).partition("\n")[0]
+        raise LogError("table", f"cannot be read ({first})", hint="give each column values of one type") from error
 
 
 def _as_utc(times: pl.Series) -> pl.Series:

@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 
 from cloakwork.log.eventlog import EventLog
+from cloakwork.log.naming import named, values_of
 from cloakwork.log.variants import Variants, variants_of
 
 VARIANT: Final = "variant"
@@ -34,7 +35,7 @@ class VariantCounts:
         if self.unit is None:
             return pl.DataFrame({VARIANT: _as_lists(variants), CASES: variants.counts}, schema=VARIANT_COUNTS_SCHEMA)
         unknown = pl.Series([None], dtype=pl.String).new_from_index(0, batch.cases.height)
-        owner = batch.cases[self.unit].cast(pl.String) if self.unit in batch.cases.columns else unknown
+        owner = values_of(batch.cases, self.unit).cast(pl.String) if self.unit in batch.cases.columns else unknown
         rows = pl.DataFrame({"row": variants.of_case, UNIT: owner}, schema={"row": pl.Int64, UNIT: pl.String})
         counted = rows.group_by("row", UNIT, maintain_order=True).agg(pl.len().cast(pl.Int64).alias(CASES))
         return counted.select(_as_lists(variants).gather(counted["row"]).alias(VARIANT), UNIT, CASES)
@@ -42,7 +43,7 @@ class VariantCounts:
     def merge(self, parts: pl.DataFrame) -> pl.DataFrame:
         """Add up the rows that several batches have for the same variant."""
         by = [name for name in (VARIANT, UNIT) if name in parts.columns]
-        return parts.group_by(by, maintain_order=True).agg(pl.col(CASES).sum())
+        return parts.group_by(named(*by), maintain_order=True).agg(pl.col(CASES).sum())
 
 
 def _as_lists(variants: Variants) -> pl.Series:

@@ -12,6 +12,7 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
 from cloakwork.lineage import Lineage
 from cloakwork.log.eventlog import ACTIVITY, EventLog
+from cloakwork.log.naming import values_of
 from cloakwork.mechanisms.base import Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem, Undecided
 from cloakwork.noise import Noise
 from cloakwork.quantities import Frozen
@@ -85,7 +86,7 @@ def _few_cases(log: EventLog, attribute: str, max_cases: int, noise: Noise) -> E
     """A uniformly random subset of at most ``max_cases`` cases of each unit; cases without the attribute are their own."""
     if attribute not in log.cases.columns:
         return log
-    unit = _codes(log.cases[attribute])
+    unit = _codes(values_of(log.cases, attribute))
     shuffled = noise.permutation(log.cases.height)
     by_unit = shuffled[np.argsort(unit[shuffled], kind="stable")]
     units = unit[by_unit]

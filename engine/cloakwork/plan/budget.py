@@ -13,9 +13,9 @@ from cloakwork.facts import Unit, unit_name
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, LocalDP, MetricPrivacy
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.mechanisms.profile import Profile
+from cloakwork.plan.claims import BooksApart, Caveat, NoProfileGiven, NoTotal
 from cloakwork.plan.derive import goal_name
 from cloakwork.plan.draft import Draft
-from cloakwork.plan.premises import joined
 from cloakwork.policy.model import Budget, Limit, Policy
 
 CURRENCIES: Final[tuple[Currency, ...]] = ("unit", "metric", "local")
@@ -47,9 +47,9 @@ def _unfit(draft: Draft) -> Iterator[Cause]:
             )
 
 
-def _without_profile(draft: Draft) -> Iterator[str]:
+def _without_profile(draft: Draft) -> Iterator[Caveat]:
     if draft.profile is None and draft.policy.spec.profile is not None:
-        yield "the policy buys a DP profile, and none was given: only declared facts are used, and its share goes unspent"
+        yield NoProfileGiven()
 
 
 def _bears_profile(goal: Guarantee) -> bool:
@@ -80,11 +80,8 @@ def charge_budget(draft: Draft) -> Draft:
     causes = [cause for name in CURRENCIES for cause in _over_budget(total_of(charges, name), name, budget, unit)]
     if budget.composition == "tight":
         causes.append(Cause("budget.composition: tight", "this version adds releases up by basic composition only"))
-    warnings = (() if budget.total or budget.books or not charges else (_NO_TOTAL,)) + tuple(_books_apart(draft))
+    warnings = (() if budget.total or budget.books or not charges else (NoTotal(),)) + tuple(_books_apart(draft))
     return replace(draft, charges=charges, causes=(*draft.causes, *causes), warnings=(*draft.warnings, *warnings))
-
-
-_NO_TOTAL: Final = "the policy sets no budget.total: nothing limits how much all releases of the dataset spend together"
 
 
 def _charge(index: int, goal: Guarantee, draft: Draft) -> Iterator[Charge]:
@@ -121,13 +118,10 @@ def terms(policy: Policy) -> Terms:
     )
 
 
-def _books_apart(draft: Draft) -> Iterator[str]:
-    names = list(draft.policy.spec.budget.books)
+def _books_apart(draft: Draft) -> Iterator[Caveat]:
+    names = tuple(sorted(draft.policy.spec.budget.books))
     if len(names) > 1:
-        yield (
-            f"the books per {joined(repr(name) for name in names)} are kept apart: their figures do not add up to one "
-            "person's risk"
-        )
+        yield BooksApart(kept_apart=names)
 
 
 def total_of(charges: tuple[Charge, ...], currency: Currency) -> Cost:

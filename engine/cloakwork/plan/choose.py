@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from pydantic import BaseModel, JsonValue
@@ -14,6 +13,7 @@ from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.mechanisms.base import Mechanism, Offer, Prediction, Predicts, Refusal
 from cloakwork.plan.derive import goal_name
 from cloakwork.plan.model import Considered, Kind, Step
+from cloakwork.policy.globs import matches
 from cloakwork.policy.model import Mechanisms
 
 Catalogue = Mapping[str, Mechanism[Any]]
@@ -83,9 +83,7 @@ def _asked(
 ) -> _Candidate | tuple[Kind, str]:
     """A mechanism's offer, or what kind of refusal it meets and why."""
     answer = mechanism.offer(goal, facts, _options(mechanism, allowed))
-    turn = next(
-        (at for at, glob in enumerate(allowed.prefer) if fnmatchcase(mechanism.name, glob)), len(allowed.prefer)
-    )
+    turn = next((at for at, glob in enumerate(allowed.prefer) if matches(glob, mechanism.name)), len(allowed.prefer))
     if isinstance(answer, Refusal):
         return answer.kind, _with_needs(answer)
     if mechanism.proof != "proved" and not (allowed.accept_unproven and mechanism.name in allowed.prefer):
@@ -158,7 +156,7 @@ def step_of(
 
 def _in_order(allowed: Mechanisms, catalogue: Catalogue) -> Iterator[Mechanism[Any]]:
     """The mechanisms that make claims, those that ``prefer`` names first and in its order."""
-    preferred = [name for glob in allowed.prefer for name in catalogue if fnmatchcase(name, glob)]
+    preferred = [name for glob in allowed.prefer for name in catalogue if matches(glob, name)]
     yield from (catalogue[name] for name in dict.fromkeys([*preferred, *catalogue]) if name not in TREATMENTS)
 
 

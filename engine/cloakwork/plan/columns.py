@@ -1,19 +1,22 @@
-"""What happens to each column: who covers it, what leaves the house uncovered, how attributes are treated."""
+"""What happens to each column: who covers it, what is released without protection, how attributes are treated."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
 from cloakwork.errors import Cause
-from cloakwork.guarantees import ConfidenceBound, DifferentialPrivacy, Guarantee, KAnonymity
+from cloakwork.guarantees import ConfidenceBound, DifferentialPrivacy, Guarantee, KAnonymity, LocalDP
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.log.eventlog import CASE_ID
 from cloakwork.mechanisms.attributes.redact import RedactParams, Treatment
 from cloakwork.mechanisms.kanon.generalise import MOST_COMBINATIONS, GeneraliseParams, QuasiIdentifier
 from cloakwork.plan.choose import step_of
+from cloakwork.plan.claims import ExposureReason, FormOfRelease, OnlyPublished, PolicyReason
 from cloakwork.plan.derive import goal_name
 from cloakwork.plan.draft import Draft
 from cloakwork.plan.model import RELEASED, Exposure, Step, Treated
+from cloakwork.plan.sentences import exposure_in_words
+from cloakwork.policy.globs import clashes, is_glob
 from cloakwork.policy.model import AttributeRule, Policy, Role
 
 
@@ -22,46 +25,96 @@ def classify_columns(draft: Draft) -> Draft:
     policy = draft.policy
     goals = policy.goals()
     covered = frozenset(column for goal in goals for column in goal.over)
-    attributes = tuple(_treated(name, rule, policy, goals) for name, rule in policy.spec.attributes.items())
+    coarsened = frozenset(column for goal in goals if isinstance(goal, KAnonymity) for column in goal.over)
+    attributes = tuple(
+        _treated(name, rule, policy.column(name), covered, coarsened) for name, rule in policy.spec.attributes.items()
+    )
     draft = replace(draft, goals=goals, attributes=attributes)
     exposed, causes = _exposures(draft, covered)
     return replace(draft, exposed=exposed, causes=(*draft.causes, *causes, *_unusable(draft, covered)))
 
 
-def _treated(name: str, rule: AttributeRule, policy: Policy, goals: Sequence[Guarantee]) -> Treated:
-    column = policy.column(name)
-    covered = frozenset(column for goal in goals for column in goal.over)
-    coarsened = any(isinstance(goal, KAnonymity) and column in goal.over for goal in goals)
+def _treated(
+    name: str, rule: AttributeRule, column: str, covered: frozenset[str], coarsened: frozenset[str]
+) -> Treated:
+    """The fate of one attribute: some guarantee covers the columns in ``covered``, k-anonymity those in ``coarsened``."""
     if name == CASE_ID:
-        return Treated(attribute=name, column=METADATA, treatment="replace", why="releases carry fresh random case ids")
-    if column in covered and rule.treatment in (None, "keep", *(["generalise"] if coarsened else [])):
-        return Treated(attribute=name, column=column, treatment="protect", why="a guarantee covers it")
+        return Treated(attribute=name, column=METADATA, treatment="replace", why="fresh-ids")
+    if column in covered and rule.treatment in (None, "keep", *(["generalise"] if column in coarsened else [])):
+        return Treated(attribute=name, column=column, treatment="protect", why="covered")
     if rule.treatment is not None:
-        return Treated(attribute=name, column=column, treatment=rule.treatment, why="the policy says so")
+        return Treated(attribute=name, column=column, treatment=rule.treatment, why="policy")
     if column == CONTROL_FLOW:
-        return Treated(attribute=name, column=column, treatment="keep", why="a log without activities is none")
-    return Treated(
-        attribute=name, column=column, treatment="drop", why="no guarantee covers it and the policy names no treatment"
-    )
+        return Treated(attribute=name, column=column, treatment="keep", why="activities")
+    return Treated(attribute=name, column=column, treatment="drop", why="undeclared")
 
 
 def _exposures(draft: Draft, covered: frozenset[str]) -> tuple[tuple[Exposure, ...], list[Cause]]:
     """The columns that stay uncovered, with the policy's reasons; a cause for each that has none."""
     exposed, causes = [], []
-    for column in sorted(draft.released - covered):
-        names = [item.attribute for item in draft.attributes if item.column == column and item.treatment in RELEASED]
-        reason = next((why for key, why in draft.policy.spec.expose.items() if key in (column, *names)), None)
+    names_of: dict[str, list[str]] = {}
+    for item in draft.attributes:
+        if item.treatment in RELEASED:
+            names_of.setdefault(item.column, []).append(item.attribute)
+    reasons = draft.policy.spec.expose
+    for column in sorted(names_of.keys() - covered):
+        names = names_of[column]
+        reason = next((reasons[key] for key in (column, *names) if key in reasons), None)
         if reason is None:
             said = f"{column} ({', '.join(names)})" if names != [column] else f"'{column}'"
             causes.append(
                 Cause(
                     f"release of {said}",
-                    "it would leave the house under no guarantee; cover it, drop it, or name it under expose with a reason",
+                    "it would be released without protection; cover it, drop it, or name it under expose with a reason",
                 )
             )
         else:
-            exposed.append(Exposure(column=column, reason=reason))
+            exposed.append(exposure(column, PolicyReason(reason=reason)))
     return tuple(exposed), causes
+
+
+def refuse_open_globs(draft: Draft) -> Draft:
+    """Refuse globs of which the policy leaves open what they decide or, under differential privacy, what they release.
+
+    Which names a log has is data: one case may be the only one with some attribute. So a differential privacy that hides
+    whether a case is there leaves no room for a name that the policy does not spell out. Beside the other guarantees
+    every name is taken as given.
+    """
+    causes = [
+        Cause(
+            "rules of the attributes",
+            f"'{later}' and '{earlier}' match the same names: keep one of them"
+            if alike
+            else f"'{later}' and '{earlier}' overlap, and neither contains the other: which of them decides about a name "
+            "that fits both is open; narrow one of them, or give both the same rule",
+        )
+        for later, earlier, alike in clashes(_effects(draft))
+    ]
+    hiding = [goal for goal in draft.goals if _hides_names(goal)]
+    for item in draft.attributes if hiding else ():
+        if is_glob(item.attribute) and item.treatment in RELEASED:
+            reason = (
+                f"it hides whether a case is there, and which attributes match '{item.attribute}' may tell: which names a "
+                "log has is data; spell out the names, or drop what matches"
+            )
+            causes.append(Cause(goal_name(hiding[0]), reason))
+    return replace(draft, causes=(*draft.causes, *causes))
+
+
+def _effects(draft: Draft) -> dict[str, object]:
+    """What happens to what each glob matches; the role in itself changes nothing about it."""
+    rules = draft.policy.spec.attributes
+    return {
+        item.attribute: None
+        if item.treatment == "drop"
+        else (item.treatment, rules[item.attribute].model_copy(update={"role": None}))
+        for item in draft.attributes
+        if is_glob(item.attribute)
+    }
+
+
+def _hides_names(goal: Guarantee) -> bool:
+    return isinstance(goal, LocalDP) or (isinstance(goal, DifferentialPrivacy) and goal.neighbours == "unbounded")
 
 
 def _unusable(draft: Draft, covered: frozenset[str]) -> Iterator[Cause]:
@@ -72,7 +125,7 @@ def _unusable(draft: Draft, covered: frozenset[str]) -> Iterator[Cause]:
             "release", "no released attribute has the role control-flow; give it to the activity, such as concept:name"
         )
     for item in draft.attributes:
-        if item.column in (CONTROL_FLOW, TIMESTAMPS) and set(item.attribute) & set("*?["):
+        if item.column in (CONTROL_FLOW, TIMESTAMPS) and is_glob(item.attribute):
             yield Cause(
                 "release", f"role {_ROLE[item.column]} belongs to one attribute by name, not to '{item.attribute}'"
             )
@@ -90,19 +143,17 @@ _ROLE: Final[Mapping[str, Role]] = {CONTROL_FLOW: "control-flow", TIMESTAMPS: "t
 
 
 def expose_unproven(draft: Draft) -> Draft:
-    """A column that only a published claim covers leaves the house under no guarantee, and is shown so."""
+    """A column that only a published claim covers is released without protection, and is shown so."""
     by = {index: step.mechanism for step in draft.steps for index in step.goals if step.proof != "proved"}
     if not by:
         return draft
     bare = {column: name for index, name in by.items() for column in (*draft.goals[index].over, METADATA)}
     shown = {item.column for item in draft.exposed}
     exposed = tuple(
-        Exposure(column=column, reason=f"UNPROVEN: accepted by the policy (accept_unproven); {name} is only published")
-        for column, name in bare.items()
-        if column not in shown
+        exposure(column, OnlyPublished(mechanism=name)) for column, name in bare.items() if column not in shown
     )
     attributes = tuple(
-        item.model_copy(update={"why": f"UNPROVEN: only the published claim of {bare[item.column]} covers it"})
+        item.model_copy(update={"why": "unproven", "mechanism": bare[item.column]})
         if item.column in bare and item.treatment == "protect"
         else item
         for item in draft.attributes
@@ -115,12 +166,14 @@ def expose_metadata(draft: Draft) -> Draft:
     covered = any(isinstance(goal, DifferentialPrivacy) and goal.neighbours == "unbounded" for goal in draft.goals)
     if covered or METADATA in {item.column for item in draft.exposed}:
         return draft
-    what = "how many cases there are, and which values are missing, show as in the source after bounding"
     changing = dict.fromkeys(step.mechanism for step in draft.steps if METADATA in step.lineage.writes)
-    but = f", but for what {' and '.join(changing)} change{'s' * (len(changing) == 1)}" if changing else ""
-    return replace(
-        draft, exposed=(*draft.exposed, Exposure(column=METADATA, reason=f"released with the log: {what}{but}"))
-    )
+    why = FormOfRelease(changed_by=tuple(changing))
+    return replace(draft, exposed=(*draft.exposed, exposure(METADATA, why)))
+
+
+def exposure(column: str, why: ExposureReason) -> Exposure:
+    """A column that is released without protection."""
+    return Exposure(column=column, why=why, reason=exposure_in_words(why))
 
 
 def generalise_quasi_identifiers(draft: Draft) -> Draft:
@@ -142,7 +195,7 @@ def _generalisation(index: int, goal: KAnonymity, draft: Draft) -> Step | Cause:
     if not policy.spec.mechanisms.allows(mechanism.name):
         return Cause(name, "mechanisms.allow or mechanisms.deny rules it out", mechanism.name)
     others = [column for column in goal.over if column != CONTROL_FLOW]
-    if unfit := [column for column in others if column in (TIMESTAMPS, METADATA) or set(column) & set("*?[")]:
+    if unfit := [column for column in others if column in (TIMESTAMPS, METADATA) or is_glob(column)]:
         return Cause(name, f"'{unfit[0]}' is no single attribute that could be made coarser", mechanism.name)
     unit = draft.facts.unit.attribute if goal.count == "units" else None
     params = GeneraliseParams(k=goal.k, unit=unit, attributes=tuple(_ladder(column, policy) for column in others))
@@ -152,7 +205,7 @@ def _generalisation(index: int, goal: KAnonymity, draft: Draft) -> Step | Cause:
             f"{params.combinations:,} combinations of levels; {MOST_COMBINATIONS:,} can be compared",
             mechanism.name,
         )
-    why = f"makes {', '.join(others)} coarser where fewer than {goal.k} share a value within a course of events"
+    why = f"makes {', '.join(others)} coarser where fewer than {goal.k} share a value within a variant"
     return step_of(mechanism, params, draft.facts, why=why, goals=(index,))
 
 

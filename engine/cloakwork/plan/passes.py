@@ -13,6 +13,7 @@ from cloakwork.plan.columns import (
     expose_metadata,
     expose_unproven,
     generalise_quasi_identifiers,
+    refuse_open_globs,
     treat_attributes,
 )
 from cloakwork.plan.draft import Draft, Pass
@@ -66,6 +67,7 @@ def _rank(step: Step) -> int:
 
 PASSES: Final[tuple[Pass, ...]] = (
     classify_columns,
+    refuse_open_globs,
     check_profile,
     bound_contributions,
     choose_mechanisms,

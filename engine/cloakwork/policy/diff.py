@@ -97,7 +97,7 @@ def _label(goal: Guarantee) -> str:
 def in_attributes(old: Policy, new: Policy) -> Iterator[Change]:
     """What happens to each attribute that either policy names; an undeclared one is dropped."""
     for name in dict.fromkeys([*old.spec.attributes, *new.spec.attributes]):
-        before, after = old.rule(name), new.rule(name)
+        before, after = old.rule_of(name), new.rule_of(name)
         if before == after and _openness(old, name) == _openness(new, name):
             continue
         field = f"spec.attributes['{name}']"
@@ -113,7 +113,7 @@ def in_attributes(old: Policy, new: Policy) -> Iterator[Change]:
 
 def _openness(policy: Policy, name: str) -> int:
     """How much of an attribute's values leaves: 0 nothing, 1 what a guarantee allows, 2 another form, 3 all."""
-    rule = policy.rule(name)
+    rule = policy.rule_of(name)
     if rule is None:
         return 0
     if rule.treatment in ("drop", "pseudonymise", "generalise"):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from cloakwork.budget import RARE, guessing_advantage
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.lineage import METADATA, TIMESTAMPS
+from cloakwork.policy.globs import is_glob
 from cloakwork.policy.model import AttributeRule, Budget, Limit, Policy, describe_version
 from cloakwork.quantities import format_duration
 
@@ -91,7 +92,7 @@ def _attributes(policy: Policy) -> Iterator[str]:
 def _called(name: str) -> str:
     if name == "*":
         return "every other attribute"
-    return f"attributes that match '{name}'" if any(sign in name for sign in "*?[") else f"'{name}'"
+    return f"attributes that match '{name}'" if is_glob(name) else f"'{name}'"
 
 
 def _fate(policy: Policy, name: str, rule: AttributeRule) -> str:

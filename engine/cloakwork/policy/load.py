@@ -66,7 +66,7 @@ def _whole(steps: Steps) -> Steps:
 
 def _covered(finding: Finding, spoken: set[Steps]) -> bool:
     """Whether something better was said already about the same value or its parent."""
-    return any(finding.steps[: len(steps)] == steps for steps in spoken)
+    return any(finding.steps[:length] in spoken for length in range(len(finding.steps) + 1))
 
 
 def _fault(document: Document, finding: Finding) -> Fault:

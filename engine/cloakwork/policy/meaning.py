@@ -5,15 +5,19 @@ policy can be *met* is not asked here; that is planning.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from fnmatch import fnmatchcase
+from functools import cached_property
+from itertools import islice
 from typing import Any, Final
 
 from pydantic import ValidationError
 
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.policy.globs import Decisive, clashes, is_glob, matches
 from cloakwork.policy.model import Limit
 from cloakwork.policy.syntax import Steps, Unsure, dotted, kind_of, shown
 from cloakwork.policy.wording import Finding, did_you_mean, value_at
+
+MOST_CLASHES: Final = 1000  # that are listed
 
 COLUMNS: Final = (CONTROL_FLOW, TIMESTAMPS, METADATA)
 _COLUMN_ROLES: Final = {"control-flow": CONTROL_FLOW, "timestamp": TIMESTAMPS}
@@ -23,8 +27,18 @@ _RENAMED: Final = (((), "api_version", "apiVersion"), (("metadata",), "legal_bas
 Content = Mapping[str, Any]
 
 
+class _Indexed(dict[str, Any]):
+    """A document, and which of its rules decides about a name."""
+
+    @cached_property
+    def decisive(self) -> Decisive[Any]:
+        """Over the rules as they are written, whatever they are."""
+        return Decisive(_mapping(self, "spec", "attributes"))
+
+
 def contradictions(content: Content, mechanisms: Collection[str]) -> Iterator[Finding]:
     """Every fault of meaning in a document, in no particular order."""
+    content = _Indexed(content)
     for rule in RULES:
         yield from rule(content)
     yield from mechanisms_exist(content, mechanisms)
@@ -46,11 +60,34 @@ def roles_are_unique(content: Content) -> Iterator[Finding]:
         if not isinstance(role, str) or role not in _COLUMN_ROLES:
             continue
         steps = ("spec", "attributes", name, "role")
-        if _is_glob(name):
+        if is_glob(name):
             yield Finding(steps, f"cannot be {role}: that role belongs to one attribute, not to a glob")
         elif role in holders:
             yield Finding(steps, f"repeats the role {role}, which {shown(holders[role])} holds already")
         holders.setdefault(role, name)
+
+
+def globs_do_not_clash(content: Content) -> Iterator[Finding]:
+    """For every name that a log may have, the policy says which of its globs decides; no log is looked at for this."""
+    attributes = _mapping(content, "spec", "attributes")
+    for later, earlier, alike in islice(
+        clashes({name: _effect(rule) for name, rule in attributes.items()}), MOST_CLASHES
+    ):
+        both = f"{shown(later)} and {shown(earlier)}"
+        message = (
+            f"{both} match the same names"
+            if alike
+            else f"{both} overlap, and neither contains the other: which of them decides about a name that fits both is open"
+        )
+        hint = "keep one of them" if alike else "narrow one of them, or give both the same rule"
+        yield Finding(("spec", "attributes", later), message, hint, of_key=True)
+
+
+def _effect(rule: Any) -> object:
+    """What a rule for a glob does: without a treatment what it matches is dropped, for no guarantee covers a glob."""
+    if not isinstance(rule, dict) or rule.get("treatment") in (None, "drop"):
+        return None
+    return {name: value for name, value in rule.items() if name != "role"}
 
 
 def hierarchies_are_trees(content: Content) -> Iterator[Finding]:
@@ -96,7 +133,10 @@ def _tree_faults(leaves: Iterable[tuple[Steps, Any]]) -> Iterator[Finding]:
 
 def names_lead_somewhere(content: Content) -> Iterator[Finding]:
     """A guarantee or an exposure speaks of a column, or of an attribute that the policy declares and does not drop."""
-    names = [*COLUMNS, *(known for known in _mapping(content, "spec", "attributes") if not _is_glob(known))]
+    names = [*COLUMNS, *(known for known in _mapping(content, "spec", "attributes") if not is_glob(known))]
+    for steps, name in _names_in_guarantees(content):
+        if isinstance(name, str) and is_glob(name):
+            yield Finding(steps, f"names the glob {shown(name)}; a guarantee covers columns, and attributes by name")
     for steps, name in [*_names_in_guarantees(content), *_exposed(content)]:
         if isinstance(name, Unsure) or not isinstance(name, str) or _is_released(content, name):
             continue
@@ -110,11 +150,14 @@ def unit_is_declared(content: Content) -> Iterator[Finding]:
     """The attribute that tells persons apart is declared: a misspelt one would protect single cases, unnoticed."""
     name = value_at(content, ("spec", "unit", "attribute"))
     attributes = _mapping(content, "spec", "attributes")
-    if not isinstance(name, str) or isinstance(name, Unsure) or name in attributes:
+    if not isinstance(name, str) or isinstance(name, Unsure):
         return
-    if any(fnmatchcase(name, glob) for glob in attributes if glob != "*"):
+    if is_glob(name):
+        yield Finding(("spec", "unit", "attribute"), f"names the glob {shown(name)}; it must be one attribute, by name")
         return
-    guess = did_you_mean(name, [known for known in attributes if not _is_glob(known)])
+    if name in attributes or any(matches(glob, name) for glob in attributes if is_glob(glob) and glob != "*"):
+        return
+    guess = did_you_mean(name, [known for known in attributes if not is_glob(known)])
     message = f"names {shown(name)}, which the policy does not declare{guess}"
     yield Finding(("spec", "unit", "attribute"), message, f"declare '{name}' under spec.attributes")
 
@@ -229,18 +272,14 @@ def mechanisms_exist(content: Content, known: Collection[str]) -> Iterator[Findi
         for name in _mapping(content, "spec", "mechanisms", "parameters")
     ]
     for steps, name, of_key in named:
-        if not isinstance(name, str) or isinstance(name, Unsure) or any(fnmatchcase(one, name) for one in known):
+        if not isinstance(name, str) or isinstance(name, Unsure) or any(matches(name, one) for one in known):
             continue
         families = {f"{one.split('/')[0]}/*" for one in known if "/" in one}
-        guess = did_you_mean(name, families if _is_glob(name) else [*known])
+        guess = did_you_mean(name, families if is_glob(name) else [*known])
         if of_key:
             yield Finding(steps, f"{shown(name)} matches no mechanism{guess}", of_key=True)
         else:
             yield Finding(steps, f"matches no mechanism (got {shown(name)}){guess}")
-
-
-def _is_glob(name: str) -> bool:
-    return "*" in name or "?" in name or "[" in name
 
 
 def _mapping(content: Any, *steps: str) -> dict[str, Any]:
@@ -292,12 +331,9 @@ def _exposed(content: Content) -> Iterator[tuple[Steps, Any]]:
 
 
 def _rule(content: Content, name: str) -> dict[str, Any]:
-    """The rule for an attribute, as ``Policy.rule`` finds it; empty when undeclared."""
-    rules = _mapping(content, "spec", "attributes")
-    if name in rules:
-        return rules[name] if isinstance(rules[name], dict) else {}
-    globs = sorted((glob for glob in rules if _is_glob(glob) and fnmatchcase(name, glob)), key=len, reverse=True)
-    rule = rules[globs[0]] if globs else None
+    """The rule for a name, as ``Policy.rule_of`` finds it; empty when undeclared."""
+    decides = content.decisive if isinstance(content, _Indexed) else Decisive(_mapping(content, "spec", "attributes"))
+    rule = decides.rule_of(name)
     return rule if isinstance(rule, dict) else {}
 
 
@@ -315,6 +351,7 @@ def _column(content: Content, name: str) -> str:
 RULES: Final[tuple[Callable[[Content], Iterator[Finding]], ...]] = (
     keys_are_spelt_as_published,
     roles_are_unique,
+    globs_do_not_clash,
     hierarchies_are_trees,
     names_lead_somewhere,
     unit_is_declared,

@@ -4,26 +4,42 @@ These models are the judge of a policy; ``schemas/privacy-policy-v1.json`` is ge
 the sentence that an author reads in the editor.
 """
 
-from collections.abc import Iterable
 from datetime import datetime, timedelta
-from fnmatch import fnmatchcase
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AwareDatetime, BeforeValidator, Field, JsonValue, field_validator, model_validator
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, field_validator, model_validator
 
 from cloakwork.budget import Cost, epsilon_of_advantage
 from cloakwork.facts import CASE, UNIX_EPOCH, Facts, Unit, Window, unit_name
 from cloakwork.guarantees import Guarantee
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.quantities import Duration, Frozen, Number
+from cloakwork.policy.globs import MOST_GLOBS, Decisive, decisive, is_glob, matches
+from cloakwork.quantities import (
+    LARGEST,
+    LEAST_EPSILON,
+    LONGEST,
+    MOST_BUDGET,
+    MOST_EPSILON,
+    MOST_UNITS,
+    SHORTEST,
+    Duration,
+    Frozen,
+    Number,
+    Probability,
+    Value,
+)
 
 API_VERSION: Final = "cloakwork/v1"
+MOST_GUARANTEES: Final = 100
+FIRST_YEAR: Final = 1900
+LAST_YEAR: Final = 2200
 
 Role = Literal["identifier", "control-flow", "timestamp", "quasi-identifier", "sensitive", "insensitive"]
 Treatment = Literal["keep", "drop", "pseudonymise", "generalise"]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Reason = Annotated[str, Field(min_length=3)]
 Whole = Annotated[int, Field(strict=True)]
+Figure = Annotated[Number, Field(ge=-LARGEST, le=LARGEST)]
 Flag = Annotated[bool, Field(strict=True)]
 MechanismName = Annotated[str, Field(min_length=1, max_length=200, description="Name or glob, such as kanon/*")]
 
@@ -42,8 +58,21 @@ def _ends_are_instants(value: Any) -> Any:
     return value
 
 
-Instant = Annotated[AwareDatetime, BeforeValidator(_instant)]
-Span = Annotated[Window, BeforeValidator(_ends_are_instants)]
+def _of_our_time(value: datetime) -> datetime:
+    if not FIRST_YEAR <= value.year < LAST_YEAR:
+        raise ValueError(f"must lie in the years from {FIRST_YEAR} to {LAST_YEAR - 1}")
+    return value
+
+
+def _ends_of_our_time(window: Window) -> Window:
+    for end, value in (("start", window.start), ("end", window.end)):
+        if not FIRST_YEAR <= value.year < LAST_YEAR:
+            raise ValueError(f"{end} must lie in the years from {FIRST_YEAR} to {LAST_YEAR - 1}")
+    return window
+
+
+Instant = Annotated[AwareDatetime, BeforeValidator(_instant), AfterValidator(_of_our_time)]
+Span = Annotated[Window, BeforeValidator(_ends_are_instants), AfterValidator(_ends_of_our_time)]
 
 
 class Metadata(Frozen):
@@ -82,18 +111,25 @@ class AttributeRule(Frozen):
         ),
     ] = None
     hierarchy: Annotated[
-        dict[str, JsonValue] | None, Field(description="Generalisation tree: {group: {subgroup: [value, ...]}}")
+        dict[str, Value] | None, Field(description="Generalisation tree: {group: {subgroup: [value, ...]}}")
     ] = None
-    level: Annotated[Whole, Field(ge=0, description="Depth of the hierarchy to release; 0 is its root")] = 1
+    level: Annotated[
+        Whole,
+        Field(
+            ge=0,
+            le=40,
+            description="Depth of the groups to release; 0 is the root, values that lie higher take their lowest group",
+        ),
+    ] = 1
     bins: Annotated[
-        tuple[Number, ...] | None,
+        tuple[Figure, ...] | None,
         Field(min_length=2, description="Edges of intervals, ascending; values outside are dropped"),
     ] = None
     domain: Annotated[
-        tuple[JsonValue, ...] | None, Field(min_length=1, description="All values that may occur, declared public")
+        tuple[Value, ...] | None, Field(min_length=1, description="All values that may occur, declared public")
     ] = None
     range: Annotated[
-        tuple[Number, ...] | None,
+        tuple[Figure, ...] | None,
         Field(min_length=2, max_length=2, description="Least and largest number that may occur, declared public"),
     ] = None
     link: Annotated[Flag, Field(description="Give one value the same pseudonym in every release of the dataset")] = (
@@ -140,10 +176,16 @@ class Limit(Frozen):
     """A budget: epsilon and delta, or the guessing advantage that they come to."""
 
     epsilon: Annotated[
-        Number | None, Field(gt=0, description="Differential privacy's epsilon; smaller is more private")
+        Number | None,
+        Field(ge=LEAST_EPSILON, le=MOST_BUDGET, description="Differential privacy's epsilon; smaller is more private"),
     ] = None
     delta: Annotated[
-        Number, Field(ge=0, lt=1, description="Probability that may escape the bound of epsilon, for example 1.0e-6")
+        Probability,
+        Field(
+            ge=0,
+            lt=1,
+            description="Probability that may escape the bound of epsilon, for example 1.0e-6; 0, or at least 1e-20",
+        ),
     ] = 0.0
     guessing_advantage: Annotated[
         Number | None,
@@ -175,13 +217,15 @@ class Total(Limit):
 class ProfileShare(Frozen):
     """What a DP profile of the log may cost: a part of what the guarantee of differential privacy allows."""
 
-    epsilon: Annotated[Number, Field(gt=0, description="Its part of the guarantee's epsilon")]
+    epsilon: Annotated[
+        Number, Field(ge=LEAST_EPSILON, le=MOST_EPSILON, description="Its part of the guarantee's epsilon")
+    ]
     delta: Annotated[
-        Number,
+        Probability,
         Field(ge=0, lt=1, description="Its part of the guarantee's delta; without one no activities are selected"),
     ] = 0.0
     activities_per_case: Annotated[
-        Whole, Field(ge=1, description="How many activities of a case count when activities are selected")
+        Whole, Field(ge=1, le=10_000, description="How many activities of a case count when activities are selected")
     ] = 8
 
 
@@ -211,16 +255,14 @@ class Mechanisms(Frozen):
         tuple[MechanismName, ...], Field(description="Mechanisms that may not be used, allowed or not")
     ] = ()
     prefer: Annotated[tuple[MechanismName, ...], Field(description="Tried first, in this order")] = ()
-    parameters: Annotated[dict[str, dict[str, JsonValue]], Field(description="Options by mechanism name")] = {}
+    parameters: Annotated[dict[str, dict[str, Value]], Field(description="Options by mechanism name")] = {}
     accept_unproven: Annotated[
         Flag, Field(description="Run mechanisms whose guarantee is only published; they never satisfy a guarantee")
     ] = False
 
     def allows(self, name: str) -> bool:
         """Whether the policy lets the planner use the mechanism ``name``."""
-        return any(fnmatchcase(name, glob) for glob in self.allow) and not any(
-            fnmatchcase(name, glob) for glob in self.deny
-        )
+        return any(matches(glob, name) for glob in self.allow) and not any(matches(glob, name) for glob in self.deny)
 
 
 class Assume(Frozen):
@@ -229,11 +271,11 @@ class Assume(Frozen):
     alphabet: Annotated[
         tuple[Name, ...] | None, Field(min_length=1, description="All activities that may be released")
     ] = None
-    units_at_most: Annotated[Whole | None, Field(ge=1, description="Upper bound on the number of units in the log")] = (
-        None
-    )
+    units_at_most: Annotated[
+        Whole | None, Field(ge=1, le=MOST_UNITS, description="Upper bound on the number of units in the log")
+    ] = None
     cases_per_unit: Annotated[
-        dict[Name, Annotated[Whole, Field(ge=1)]],
+        dict[Name, Annotated[Whole, Field(ge=1, le=MOST_UNITS)]],
         Field(
             description="By attribute, the most cases of the whole dataset that one unit told apart by it owns: "
             "converts what releases that protect cases cost into what they cost one such unit",
@@ -241,20 +283,29 @@ class Assume(Frozen):
         ),
     ] = {}
     longest_case: Annotated[
-        Whole | None, Field(ge=1, description="Most events of a case; longer cases are truncated")
+        Whole | None, Field(ge=1, le=1_000_000, description="Most events of a case; longer cases are truncated")
     ] = None
     longest_gap: Annotated[
-        Duration | None, Field(description="Longest time between two events of a case, for example 30d")
+        Duration | None,
+        Field(
+            ge=SHORTEST,
+            le=LONGEST,
+            description="Longest time between two events of a case, for example 30d; from 1ms to 36525d",
+        ),
     ] = None
     window: Annotated[
-        Span | None, Field(description="Span of time in which cases start; others are moved to its edge")
+        Span | None,
+        Field(description="Span of time in which cases start; others are moved to its edge; years from 1900 to 2199"),
     ] = None
-    epoch: Annotated[Instant, Field(description="Instant from which case starts are counted")] = UNIX_EPOCH
+    epoch: Annotated[
+        Instant, Field(description="Instant from which case starts are counted; years from 1900 to 2199")
+    ] = UNIX_EPOCH
     grid: Annotated[
         Duration,
         Field(
-            gt=timedelta(0),
-            description="Step to which times are rounded before noise",
+            ge=SHORTEST,
+            le=timedelta(days=366),
+            description="Step to which times are rounded before noise; from 1ms to 366d",
             json_schema_extra={"default": "1s"},
         ),
     ] = timedelta(seconds=1)
@@ -315,7 +366,12 @@ class Spec(Frozen):
         Field(description="What happens to each attribute, by its name in the log or by a glob; the exact name wins"),
     ]
     guarantees: Annotated[
-        tuple[Guarantee, ...], Field(min_length=1, description="What every release must guarantee, proved or measured")
+        tuple[Guarantee, ...],
+        Field(
+            min_length=1,
+            max_length=MOST_GUARANTEES,
+            description="What every release must guarantee, proved or measured",
+        ),
     ]
     budget: Annotated[Budget, Field(description="What a release, and all of them, may cost")] = Budget()
     profile: Annotated[
@@ -328,6 +384,15 @@ class Spec(Frozen):
         Exposures, Field(description="Columns that stay uncovered by any guarantee, each with a reason")
     ] = {}
     output: Annotated[Output, Field(description="How the release is written")] = Output()
+
+    @field_validator("attributes")
+    @classmethod
+    def _few_globs(cls, attributes: dict[str, AttributeRule]) -> dict[str, AttributeRule]:
+        if (count := sum(map(is_glob, attributes))) > MOST_GLOBS:
+            raise ValueError(
+                f"must hold at most {MOST_GLOBS} globs, for each is compared with all others; it has {count:,}"
+            )
+        return attributes
 
     @model_validator(mode="after")
     def _names_and_columns_differ(self) -> "Spec":
@@ -353,12 +418,6 @@ class Spec(Frozen):
         return self
 
 
-def most_specific(attribute: str, names: Iterable[str]) -> str | None:
-    """Which of ``names`` decides about ``attribute``: its own name, else the longest glob that matches, else None."""
-    fitting = [name for name in names if name == attribute or fnmatchcase(attribute, name)]
-    return max(fitting, key=lambda name: (name == attribute, len(name)), default=None)
-
-
 class Policy(Frozen):
     """A privacy policy, version 1."""
 
@@ -370,9 +429,15 @@ class Policy(Frozen):
     spec: Annotated[Spec, Field(description="What must be guaranteed, and how")]
 
     def rule(self, attribute: str) -> AttributeRule | None:
-        """The rule for one attribute: its own name first, then the longest glob that matches; None when undeclared."""
-        name = most_specific(attribute, self.spec.attributes)
-        return None if name is None else self.spec.attributes[name]
+        """The rule for one attribute: its own name first, then the smallest glob that it fits; None when undeclared."""
+        return self._decisive().rule(attribute)
+
+    def rule_of(self, name_or_glob: str) -> AttributeRule | None:
+        """The rule that a policy has for a name or a glob as a policy writes them; None when undeclared."""
+        return self._decisive().rule_of(name_or_glob)
+
+    def _decisive(self) -> Decisive[AttributeRule]:
+        return decisive(self, self.spec, lambda: self.spec.attributes)
 
     def attribute_with(self, role: Role) -> str | None:
         """The attribute that the policy gives ``role`` by name, if any."""
@@ -382,7 +447,7 @@ class Policy(Frozen):
         """The column that an attribute's values belong to: ``control-flow``, ``timestamps``, or the attribute itself."""
         if attribute in (CONTROL_FLOW, TIMESTAMPS, METADATA):
             return attribute
-        rule = self.rule(attribute)
+        rule = self.rule_of(attribute)
         return {"control-flow": CONTROL_FLOW, "timestamp": TIMESTAMPS}.get(rule.role or "" if rule else "", attribute)
 
     def goals(self) -> tuple[Guarantee, ...]:

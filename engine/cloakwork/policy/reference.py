@@ -118,8 +118,12 @@ def _bounds(field: Mapping[str, Any]) -> Iterator[str]:
         "maximum": "at most {}",
         "exclusiveMaximum": "below {}",
     }
-    found = [phrase.format(f"{field[name]:g}") for name, phrase in words.items() if name in field]
+    found = [phrase.format(_number(field[name])) for name, phrase in words.items() if name in field]
     yield ", ".join(found)
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}" if value >= 1000 else f"{value:g}"
 
 
 def with_reference(document: str) -> str:

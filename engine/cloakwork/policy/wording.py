@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import islice
 from typing import Any, Final, get_args
 
@@ -12,6 +13,7 @@ from rapidfuzz.distance import DamerauLevenshtein
 
 from cloakwork.policy.model import API_VERSION, Policy
 from cloakwork.policy.syntax import Step, Steps, Unsure, kind_of, shown
+from cloakwork.quantities import format_duration
 
 MOST_COMPARED: Final = 200  # words; a suggestion out of more would be luck
 
@@ -106,8 +108,47 @@ def _finding(item: Mapping[str, Any], steps: Steps, content: Mapping[str, Any]) 
             finding = _from_validator(steps, value, str(ctx["error"]))
         case _:
             empty = value in ("", [], {})
-            finding = Finding(steps, _expectation(item, steps) + ("" if empty else f" (got {kind_of(value)})"))
+            said = _allowed(steps, content) if kind in _LIMITS else None
+            finding = Finding(
+                steps, (said or _expectation(item, steps)) + ("" if empty else f" (got {kind_of(value)})")
+            )
     return finding
+
+
+def _allowed(steps: Steps, content: Mapping[str, Any]) -> str | None:
+    """The whole range of numbers or durations that may stand at a path; None where no field has one."""
+    named = [place for place, step in enumerate(steps) if isinstance(step, str)]
+    path = steps[: named[-1] + 1] if named else steps
+    for model in models_at(path[:-1], content):
+        for name, field in model.model_fields.items():
+            if path[-1] in (name, field.alias):
+                said = [*_limits_in(field.annotation), *field.metadata]
+                return _as_range({key: getattr(each, key) for each in said for key in _SIGNS if hasattr(each, key)})
+    return None
+
+
+def _limits_in(annotation: Any) -> list[Any]:
+    """What is said beside the types of an annotation, its parts' first."""
+    own = getattr(annotation, "__metadata__", ())
+    parts = [part for arg in get_args(annotation) for part in _limits_in(arg)]
+    return [*parts, *(piece for item in own for piece in getattr(item, "metadata", None) or [item])]
+
+
+def _as_range(limits: Mapping[str, Any]) -> str | None:
+    if {"ge", "le"} <= limits.keys():
+        return f"must be between {_figure(limits['ge'])} and {_figure(limits['le'])}"
+    words = [f"{phrase} {_figure(limits[key])}" for key, phrase in _SIGNS.items() if key in limits]
+    return "must be " + " and ".join(words) if words else None
+
+
+def _figure(limit: Any) -> str:
+    if isinstance(limit, timedelta):
+        return format_duration(limit)
+    return f"{limit:,}" if isinstance(limit, int) else f"{limit:g}"
+
+
+_SIGNS: Final = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+_LIMITS: Final = ("greater_than_equal", "greater_than", "less_than", "less_than_equal")
 
 
 def _expectation(item: Mapping[str, Any], steps: Steps) -> str:
@@ -132,16 +173,10 @@ def _special(kind: str, ctx: Mapping[str, Any], steps: Steps) -> str | None:
         return "must not be empty"
     if steps == ("spec", "unit"):
         return "must be case or a mapping {attribute, max_cases}"
-    if kind == "greater_than" and isinstance(ctx["gt"], str):  # a duration
-        return "must be longer than nothing"
     return _PATTERNS.get(str(steps[-1])) if kind == "string_pattern_mismatch" and steps else None
 
 
 _BOUNDS: Final = {
-    "greater_than_equal": "must be at least {ge:g}",
-    "greater_than": "must be above {gt:g}",
-    "less_than": "must be below {lt:g}",
-    "less_than_equal": "must be at most {le:g}",
     "string_too_short": "must be at least {min_length} characters long",
     "string_too_long": "must be at most {max_length} characters long",
     "string_pattern_mismatch": "must match {pattern}",

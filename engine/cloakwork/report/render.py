@@ -7,46 +7,81 @@ from pydantic import ValidationError
 
 from cloakwork.errors import OutputError, VerificationFailed
 from cloakwork.plan.model import Plan
+from cloakwork.plan.prove import in_own_words
 from cloakwork.quantities import Frozen
-from cloakwork.report.dsse import read_envelope
+from cloakwork.report.dsse import is_signed_by, read_envelope
 from cloakwork.report.html import internal_html, public_html
-from cloakwork.report.model import Audience, Format, InternalReport, PublicReport, public_report
+from cloakwork.report.keys import keyid_of, trusted_key
+from cloakwork.report.keys import public_key as read_key
+from cloakwork.report.model import Audience, Format, InternalReport, public_report
 from cloakwork.report.publish import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE
-from cloakwork.report.statement import digest_of
+from cloakwork.report.statement import Statement, digest_of
+from cloakwork.report.statement import in_own_words as reworded
 from cloakwork.report.verify import read_statement
 
 M = TypeVar("M", bound=Frozen)
 
 
-def render(folder: Path, audience: Audience = "public", format: Format = "html") -> str:  # noqa: A002 - the option's name
+def render(
+    folder: Path,
+    audience: Audience = "public",
+    format: Format = "html",  # noqa: A002 - the option's name
+    *,
+    public_key: Path | None = None,
+) -> str:
     """The report of the release in ``folder`` as text.
 
-    The public report is made of ``statement.json`` and ``plan.json`` alone, the internal one of ``internal/report.json``.
-    Shows what is stated; checking it is ``verify``'s work. Raises OutputError when a file is missing or is not what it
-    should be, and for PDF.
+    The public report is made of ``statement.json`` and ``plan.json`` alone, the internal one of ``internal/report.json``,
+    which nobody signs and which must speak of the same statement. Raises VerificationFailed unless the statement is signed
+    by the key in ``public_key``, else by a key that is trusted here, and the files are those that were signed; what they
+    say is checked by ``verify``, not here. Raises OutputError when a file is missing or is not what it should be, and for
+    PDF.
     """
     if format == "pdf":
         raise OutputError("a PDF is not made here: write the report as html, open it in a browser and print it to PDF")
+    statement, keyids = _authentic(folder, public_key)
     if audience == "internal":
-        internal = _read(folder / INTERNAL_FOLDER / "report.json", InternalReport)
+        path = folder / INTERNAL_FOLDER / "report.json"
+        internal = _read(path, InternalReport)
+        if internal.statement != statement.predicate:
+            raise VerificationFailed(
+                [f"{INTERNAL_FOLDER}/report.json: speaks of another statement than the signed one"]
+            )
         return internal_html(internal) if format == "html" else _json(internal)
-    public = read_public(folder)
+    plan = in_own_words(_read(folder / PLAN_FILE, Plan))
+    statement = statement.model_copy(update={"predicate": reworded(statement.predicate, plan)})
+    public = public_report(statement, plan, keyids)
     return public_html(public) if format == "html" else _json(public)
 
 
-def read_public(folder: Path) -> PublicReport:
-    """What the statement and the plan in ``folder`` say; raises OutputError when they do not belong together."""
-    try:
-        envelope = read_envelope(_content(folder / STATEMENT_FILE))
-        statement = read_statement(envelope)
-    except VerificationFailed as error:
-        raise OutputError(error.mismatches[0]) from error
-    plan = _read(folder / PLAN_FILE, Plan)
-    if statement.digests().get(PLAN_FILE) != digest_of(folder / PLAN_FILE):
-        raise OutputError(
-            f"{folder / PLAN_FILE}: is not the plan that the statement signs; run: cloakwork verify {folder}"
+def _authentic(folder: Path, given: Path | None) -> tuple[Statement, tuple[str, ...]]:
+    """The statement that was signed, and the ids of the keys it names; see ``render``."""
+    envelope = read_envelope(_content(folder / STATEMENT_FILE))
+    keyids = tuple(signature.keyid for signature in envelope.signatures)
+    known = (trusted_key(keyid) for keyid in keyids) if given is None else iter((read_key(given),))
+    key = next((key for key in known if key is not None), None)
+    if key is None:
+        raise VerificationFailed(
+            [
+                f"signature: made by key {', '.join(keyids)}, which is not trusted here; get the signer's public key by a "
+                "way you trust and name it with --public-key FILE"
+            ]
         )
-    return public_report(statement, plan, tuple(signature.keyid for signature in envelope.signatures))
+    if not is_signed_by(envelope, key, keyid_of(key)):
+        raise VerificationFailed([f"signature: does not fit the statement (key {keyid_of(key)})"])
+    statement = read_statement(envelope)
+    if wrong := [
+        f"{name}: {fault}" for name, digest in statement.digests().items() if (fault := _fault(folder / name, digest))
+    ]:
+        raise VerificationFailed(wrong)
+    return statement, keyids
+
+
+def _fault(path: Path, digest: str) -> str | None:
+    """What is wrong with a file that was signed with ``digest``; one that is not there tells nothing false."""
+    missing = not path.exists() and not path.is_symlink()
+    same = missing or (path.is_file() and not path.is_symlink() and digest_of(path) == digest)
+    return None if same else "is not the file that was signed"
 
 
 def _read(path: Path, model: type[M]) -> M:

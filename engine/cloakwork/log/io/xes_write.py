@@ -17,6 +17,7 @@ import polars as pl
 from cloakwork.log.eventlog import CASE_PREFIX, EventLog
 from cloakwork.log.io.annotation import Attribute, Extension, utc_text
 from cloakwork.log.io.output import open_output
+from cloakwork.log.naming import values_of
 
 _BATCH: Final = 50_000  # events a time, so that the text of a large log never lies in memory whole
 _STANDARD: Final = (
@@ -123,10 +124,10 @@ def _batches(log: EventLog) -> Iterator[str]:
 def _elements(table: pl.DataFrame, start: str, depth: int, end: str, prefix: str) -> pl.Series:
     """One element a row: ``start``, its attributes, ``end``. String, as long as the table."""
     attributes = [
-        _attribute_text(table[name], name.removeprefix(prefix), depth).alias(str(column))
+        _attribute_text(values_of(table, name), name.removeprefix(prefix), depth).alias(str(column))
         for column, name in enumerate(table.columns)
     ]
-    joined = pl.concat_str(pl.lit(start), *[pl.col(text.name) for text in attributes], pl.lit(end))
+    joined = pl.concat_str(pl.lit(start), pl.all(), pl.lit(end))
     return pl.DataFrame(attributes).select(joined).to_series() if attributes else pl.Series([], dtype=pl.String)
 
 

@@ -13,10 +13,11 @@ from cloakwork.guarantees import Guarantee
 from cloakwork.home import home, secret_made_once
 from cloakwork.lineage import Lineage
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
+from cloakwork.log.naming import values_of
 from cloakwork.mechanisms.base import Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem, Undecided
 from cloakwork.mechanisms.generalisation import groups_at, intervals
 from cloakwork.noise import Noise
-from cloakwork.policy.model import most_specific
+from cloakwork.policy.globs import decisive
 from cloakwork.quantities import Frozen, Number
 
 STANDARD = (CASE_ID, ACTIVITY, TIMESTAMP)
@@ -44,9 +45,8 @@ class RedactParams(Frozen):
     treatments: tuple[Treatment, ...] = ()
 
     def of(self, attribute: str) -> Treatment | None:
-        """The treatment for one attribute: its own name first, then the longest glob that matches."""
-        name = most_specific(attribute, (rule.attribute for rule in self.treatments))
-        return next((rule for rule in self.treatments if rule.attribute == name), None)
+        """The treatment for one attribute: its own name first, then the smallest glob that it fits."""
+        return decisive(self, self.treatments, lambda: {rule.attribute: rule for rule in self.treatments}).rule(attribute)
 
 
 class Redact(Undecided):
@@ -91,15 +91,15 @@ class Redact(Undecided):
 
 def _treated(table: pl.DataFrame, params: RedactParams, noise: Noise) -> Iterator[pl.Series]:
     """The columns of ``table`` that stay, each as its treatment leaves it."""
-    for column in table:
-        rule = params.of(column.name)
-        if column.name in STANDARD or (rule and rule.treatment in ("keep", "protect")):
-            yield column
+    for name in table.columns:
+        rule, values = params.of(name), values_of(table, name)
+        if name in STANDARD or (rule and rule.treatment in ("keep", "protect")):
+            yield values.alias(name)
         elif rule and rule.treatment == "pseudonymise":
-            key = noise.key() if rule.link is None else _linked_key(rule.link, column.name)
-            yield pseudonyms(column, key)
+            key = noise.key() if rule.link is None else _linked_key(rule.link, name)
+            yield pseudonyms(values, key).alias(name)
         elif rule and rule.treatment == "generalise":
-            yield _generalised(column, rule)
+            yield _generalised(values, rule).alias(name)
 
 
 def pseudonyms(values: pl.Series, key: bytes) -> pl.Series:

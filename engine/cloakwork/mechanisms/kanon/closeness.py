@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import AwareDatetime, Field, JsonValue, ValidationError
 
-from cloakwork.errors import MechanismError
+from cloakwork.errors import Infeasible
 from cloakwork.facts import UNIX_EPOCH, Facts
 from cloakwork.guarantees import Guarantee, LDiversity, TCloseness
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
@@ -95,7 +95,7 @@ class Closeness(Undecided):
         if not isinstance(goal, TCloseness | LDiversity):
             return Refusal("never", "it bounds what a class of cases reveals about values, nothing else")
         if goal.attribute in (CONTROL_FLOW, METADATA, CASE_ID):
-            return Refusal("never", "it protects values that events or cases have beside their course of events")
+            return Refusal("never", "it protects values that events or cases have beside their activity sequence")
         if own := sorted(set(options) - set(_OPTIONS)):
             return Refusal("misconfigured", f"unknown option {', '.join(own)}; it knows {', '.join(_OPTIONS)}")
         aim, bound = (goal.distance, goal.t) if isinstance(goal, TCloseness) else (goal.variety, goal.l)
@@ -179,7 +179,7 @@ def _protected(log: EventLog, params: ClosenessParams, noise: Noise) -> EventLog
     kept, codes = _exchanged(held, params, noise)
     left = held.only(kept)
     say(f"{params.column}: {int((codes != left.codes).sum())} of {len(codes)} values changed places")
-    return with_values(log, params.column, left, held.distinct.gather(codes), times)
+    return with_values(log, params.column, left, held.distinct.alias("").gather(codes), times)
 
 
 def _randomiser(params: ClosenessParams, held: Holdings) -> Randomiser | None:
@@ -214,7 +214,7 @@ def _exchanged(held: Holdings, params: ClosenessParams, noise: Noise) -> tuple[N
                 codes[rows] = outcome.codes
             return kept, codes
         if params.infeasible == "refuse":
-            raise MechanismError(NAME, _infeasible(params, figures))
+            raise Infeasible(NAME, _infeasible(params, figures))
         standing = np.flatnonzero(kept)
         for rows, outcome in outcomes:
             if len(outcome.figures):

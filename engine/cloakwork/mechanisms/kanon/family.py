@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from pydantic import Field, JsonValue, ValidationError
 
-from cloakwork.errors import MechanismError
+from cloakwork.errors import Infeasible
 from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee, KAnonymity
 from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
@@ -36,16 +36,16 @@ from cloakwork.noise import Noise
 from cloakwork.quantities import Frozen
 
 OTHER_KINDS: Final = {
-    "t-closeness": "it bounds how many cases share a course of events, not what their attribute values reveal",
-    "l-diversity": "it bounds how many cases share a course of events, not how varied their attribute values are",
-    "confidence-bound": "it bounds groups of complete courses of events, not what partial background knowledge implies",
+    "t-closeness": "it bounds how many cases share an activity sequence, not what their attribute values reveal",
+    "l-diversity": "it bounds how many cases share an activity sequence, not how varied their attribute values are",
+    "confidence-bound": "it bounds groups of complete activity sequences, not what partial background knowledge implies",
     "differential-privacy": "k-anonymity bounds group sizes; it cannot give differential privacy",
     "metric-privacy": "k-anonymity bounds group sizes; it leaves the values of kept events as they are",
     "local-dp": "k-anonymity bounds group sizes; it randomises no value",
 }
 
 K_ANONYMOUS: Final = (
-    "Every released variant (or every prefix of one) is a variant seen in the log and carried by at least k released "
+    "Every released variant (or every prefix of one) is a variant seen in the log and shared by at least k released "
     "cases, each made from a different case of the log (or by cases of at least k units); moved cases count like those "
     "that stayed."
 )
@@ -76,7 +76,7 @@ class Anonymiser(Costless, ABC, Generic[P]):
     """k-anonymity over the control flow by moving cases between the variants of the log.
 
     **Edge cases**, the same for every algorithm. Empty log: empty release. Fewer than k cases (units): refused with
-    ``MechanismError``, for no k-anonymous release of them exists. One variant only: unchanged. Exactly k cases:
+    ``Infeasible``, for no k-anonymous release of them exists. One variant only: unchanged. Exactly k cases:
     everything gathers on one variant (for prefixes, on one when they share no beginning). All variants unique: each
     class gathers on one of its members. A case without events is the empty variant: it has no prefixes and stays for
     scope ``prefixes``, and is a class like any other for ``variants``.
@@ -103,9 +103,9 @@ class Anonymiser(Costless, ABC, Generic[P]):
             params = self.Params.model_validate({**options, "k": goal.k, "scope": _scope(goal), "unit": unit})
         except ValidationError as error:
             return Refusal("misconfigured", _option_fault(error, self.Params))
-        what = "course of events" if params.scope == "variants" else "beginning of a course of events"
+        what = "activity sequence" if params.scope == "variants" else "beginning of an activity sequence"
         whom = "of them" if unit is None else f"different values of '{unit}'"
-        return Offer(params, f"moves cases until every {what} is carried by at least {goal.k} {whom}{self.how(params)}")
+        return Offer(params, f"moves cases until every {what} is shared by at least {goal.k} {whom}{self.how(params)}")
 
     def how(self, params: P) -> str:
         """How the algorithm goes about it, as the end of a sentence."""
@@ -125,14 +125,14 @@ class Anonymiser(Costless, ABC, Generic[P]):
     def decide(self, params: P, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Say which cases of which variant become which: a table of ``source``, ``target``, ``cases``.
 
-        Raises ``MechanismError`` when the log holds something, but fewer than k, and ``AssertionError`` should the
+        Raises ``Infeasible`` when the log holds something, but fewer than k, and ``AssertionError`` should the
         algorithm have a bug: an answer that is not k-anonymous is never acted on.
         """
         problem, labels = read_problem(summary, params.k, params.scope, params.distance)
         if not problem.feasible:
             held = "cases" if params.unit is None else f"distinct values of '{params.unit}'"
             message = f"the log holds fewer than k = {params.k} {held}; no k-anonymous release of it exists"
-            raise MechanismError(self.name, message)
+            raise Infeasible(self.name, message)
         solution, more = self.solve(params, problem) if len(problem.texts) else (_NOTHING, {})
         smallest = smallest_class(problem, solution.assignment)
         if smallest is not None and smallest < params.k:

@@ -16,6 +16,7 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
 from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.log.eventlog import CASE_PREFIX, EventLog
+from cloakwork.log.naming import named, values_of
 from cloakwork.log.variants import variants_of
 from cloakwork.mechanisms.aggregates import CASES, UNIT, VARIANT, VariantCounts
 from cloakwork.mechanisms.base import Aggregate, Costless, Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem
@@ -42,6 +43,11 @@ class QuasiIdentifier(Frozen):
     """Whether the values may also leave the house as they are."""
     finest: int | None = None
     """The depth of the finest groups that may leave it; None: any."""
+
+    @property
+    def column(self) -> str:
+        """What tables of this mechanism call it: never one of their own columns, whatever the attribute is called."""
+        return f"={self.attribute}"
 
     def depths(self) -> tuple[int, ...]:
         """How many levels of groups there are, as depths of the tree from the finest up; empty without a hierarchy."""
@@ -104,11 +110,11 @@ class Generalise(Costless):
     """
 
     name: ClassVar[str] = "kanon/generalise"
-    summary: ClassVar[str] = "Makes quasi-identifiers coarser until each combination is carried by k cases."
+    summary: ClassVar[str] = "Makes quasi-identifiers coarser until each combination is shared by k cases."
     proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(
-        "Where every course of events is carried by at least k cases (or units), every released combination of one with "
-        "the released quasi-identifiers is carried by at least k of them.",
+        "Where every activity sequence is shared by at least k cases (or units), every released combination of one with "
+        "the released quasi-identifiers is shared by at least k of them.",
         "full-domain generalisation in a lattice (Samarati 2001; LeFevre, DeWitt and Ramakrishnan, Incognito, SIGMOD "
         "2005), taken variant by variant; proved in this class's docstring",
     )
@@ -128,14 +134,14 @@ class Generalise(Costless):
 
     def summarise(self, params: GeneraliseParams) -> Aggregate:
         """How many cases of each unit have each variant with each combination of values."""
-        return CombinationCounts(tuple(item.attribute for item in params.attributes), params.unit)
+        return CombinationCounts(params.attributes, params.unit)
 
     def decide(self, params: GeneraliseParams, summary: pl.DataFrame, noise: Noise) -> Decision:
-        """One level for each variant and attribute: rows (``variant``, one column an attribute: Int64).
+        """One level for each variant and attribute: rows (``variant``, ``=NAME`` for each attribute: Int64).
 
         Raises ``MechanismError`` where the control flow alone is not k-anonymous.
         """
-        present = [item for item in params.attributes if item.attribute in summary.columns]
+        present = [item for item in params.attributes if item.column in summary.columns]
         variants = summary.group_by(VARIANT, maintain_order=True).agg(pl.col(CASES).sum()).with_row_index("row")
         rows = summary.join(variants.select(VARIANT, "row"), on=VARIANT, how="left", maintain_order="left")
         variant = rows["row"].to_numpy().astype(np.int64)
@@ -148,7 +154,7 @@ class Generalise(Costless):
             levels[settled], open_ = node.levels, open_ & ~settled
         if open_.any():
             raise MechanismError(self.name, f"the control flow that it was given is not {params.k}-anonymous")
-        columns = {item.attribute: levels[:, i] for i, item in enumerate(present)}
+        columns = {item.column: levels[:, i] for i, item in enumerate(present)}
         table = variants.select(VARIANT).with_columns(pl.Series(name, level) for name, level in columns.items())
         return Decision(table, _figures(present, levels, variants[CASES].to_numpy()))
 
@@ -161,11 +167,11 @@ class Generalise(Costless):
 class CombinationCounts:
     """How many cases have each variant with each combination of attributes, by unit where one is named.
 
-    Columns: ``variant``, one an attribute that the log has (for an attribute of events the list of a case's values),
-    ``unit``, and ``cases``.
+    Columns: ``variant``, one an attribute that the log has (``=`` before its name; for an attribute of events the list of
+    a case's values), ``unit``, and ``cases``.
     """
 
-    attributes: tuple[str, ...]
+    attributes: tuple[QuasiIdentifier, ...]
     unit: str | None = None
 
     def of(self, batch: EventLog) -> pl.DataFrame:
@@ -173,11 +179,13 @@ class CombinationCounts:
         variants = variants_of(batch)
         labels = VariantCounts().of(batch)[VARIANT].gather(variants.of_case)
         columns = {VARIANT: labels} | {
-            name: found for name in self.attributes if (found := _by_case(batch, name)) is not None
+            item.column: found for item in self.attributes if (found := _by_case(batch, item.attribute)) is not None
         }
         if self.unit is not None:
             alone = pl.Series([None], dtype=pl.String).new_from_index(0, batch.cases.height)
-            columns[UNIT] = batch.cases[self.unit].cast(pl.String) if self.unit in batch.cases.columns else alone
+            columns[UNIT] = (
+                values_of(batch.cases, self.unit).cast(pl.String) if self.unit in batch.cases.columns else alone
+            )
         frame = pl.DataFrame(columns)
         return frame.group_by(pl.all(), maintain_order=True).agg(pl.len().cast(pl.Int64).alias(CASES))
 
@@ -189,15 +197,15 @@ class CombinationCounts:
 def _by_case(log: EventLog, name: str) -> pl.Series | None:
     """An attribute with one row a case: its value, or the list of its values at the case's events."""
     if name.startswith(CASE_PREFIX):
-        return log.cases[name] if name in log.cases.columns else None
+        return values_of(log.cases, name) if name in log.cases.columns else None
     if name not in log.events.columns:
         return None
-    rows = pl.DataFrame({"case": log.case_of, name: log.events[name]})
-    lists = rows.group_by("case", maintain_order=True).agg(name)
+    rows = pl.DataFrame({"case": log.case_of, "values": values_of(log.events, name)})
+    lists = rows.group_by("case", maintain_order=True).agg("values")
     every = pl.DataFrame({"case": np.arange(log.cases.height)}).join(
         lists, on="case", how="left", maintain_order="left"
     )
-    return every[name]
+    return every["values"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +219,7 @@ class _Node:
 
 def _by_loss(present: list[QuasiIdentifier], rows: pl.DataFrame) -> list[_Node]:
     """All nodes, the one that loses least first; ties: the lower levels."""
-    ladders = [[_codes(item, rows[item.attribute], level) for level in range(item.levels)] for item in present]
+    ladders = [[_codes(item, values_of(rows, item.column), level) for level in range(item.levels)] for item in present]
     weight = rows[CASES].to_numpy()
     losses = [[_loss(ladder[0], codes, weight) for codes in ladder] for ladder in ladders]
     nodes = [
@@ -263,7 +271,7 @@ def _smallest(rows: pl.DataFrame, variant: NDArray[np.int64], codes: Sequence[ND
         frame = frame.with_columns(rows[UNIT])
         alone = pl.when(pl.col(UNIT).is_null()).then(pl.col(CASES)).otherwise(0).sum()
         size = alone + pl.col(UNIT).drop_nulls().n_unique()
-    least = frame.group_by(list(keys)).agg(size.alias("size")).group_by("variant").agg(pl.col("size").min())
+    least = frame.group_by(named(*keys)).agg(size.alias("size")).group_by("variant").agg(pl.col("size").min())
     return least.sort("variant")["size"].to_numpy().astype(np.int64)
 
 
@@ -290,12 +298,16 @@ def _raised(log: EventLog, attributes: Sequence[QuasiIdentifier], table: pl.Data
         raise MechanismError(Generalise.name, "the log holds a variant that was not decided on")
     events, cases = log.events, log.cases
     for item in attributes:
-        if item.attribute in table.columns:
-            level = found[item.attribute].to_numpy()[variants.of_case]
+        if item.column in table.columns:
+            level = values_of(found, item.column).to_numpy()[variants.of_case]
             if item.attribute.startswith(CASE_PREFIX):
-                cases = cases.with_columns(_at_levels(item, cases[item.attribute], level))
+                cases = cases.with_columns(
+                    _at_levels(item, values_of(cases, item.attribute), level).alias(item.attribute)
+                )
             else:
-                events = events.with_columns(_at_levels(item, events[item.attribute], level[log.case_of]))
+                events = events.with_columns(
+                    _at_levels(item, values_of(events, item.attribute), level[log.case_of]).alias(item.attribute)
+                )
     return replace(log, events=events, cases=cases)
 
 
@@ -303,7 +315,8 @@ def _at_levels(item: QuasiIdentifier, values: pl.Series, level: NDArray[np.int64
     """Each value at its own level; text, unless all values stay as they are."""
     if not (level > 0).any() and item.raw:
         return values
-    raised = pl.DataFrame({str(i): item.at(values, i).cast(pl.String) for i in range(item.levels)})
     place = pl.Series("level", level)
-    picked = [pl.when(place == i).then(pl.col(str(i))) for i in range(item.levels)]
-    return raised.select(pl.coalesce(picked).alias(values.name)).to_series()
+    raised = pl.Series(values.name, [None], dtype=pl.String).new_from_index(0, len(values))
+    for i in range(item.levels):
+        raised = item.at(values, i).cast(pl.String).zip_with(place == i, raised)
+    return raised.alias(values.name)

@@ -17,6 +17,7 @@ from cloakwork.errors import MechanismError
 from cloakwork.facts import UNIX_EPOCH
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.log.naming import values_of
 from cloakwork.log.variants import Variants, variants_of
 from cloakwork.mechanisms.kanon.exchange import Groups
 from cloakwork.noise import Noise
@@ -86,7 +87,7 @@ class Holdings:
         """
         if not (self.distinct.dtype.is_numeric() or self.distinct.dtype.is_temporal()) or not len(self.codes):
             return None
-        numbers = self.distinct.to_physical().cast(pl.Float64).to_numpy()
+        numbers = self.distinct.alias("").to_physical().cast(pl.Float64).to_numpy()
         held = numbers[self.codes]
         if not np.isfinite(held).all():
             raise MechanismError(
@@ -117,9 +118,10 @@ def holdings_of(
         if table.height == 0:
             return None
         raise MechanismError(NAME, f"no {'case' if of_cases else 'event'} has '{column}'; mend the policy or the log")
-    values = table[column] if times is None else _gaps(log, times)
+    values = values_of(table, column) if times is None else _gaps(log, times)
     cells, topic, above = _cells(log, classes, of_cases=of_cases)
     distinct, codes = _coded(values)
+    distinct = distinct.alias(column)
     rows = np.arange(table.height) if times is None else _followers(log)
     codes, cells, topic = codes[rows], cells[rows], topic[rows]
     if times is not None and not (codes >= 0).any():

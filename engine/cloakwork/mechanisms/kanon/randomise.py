@@ -96,9 +96,9 @@ def _members(distinct: pl.Series, domain: tuple[JsonValue, ...]) -> pl.Series:
     """The declared values as the column has them, each once."""
     if distinct.dtype in (pl.String, pl.Null):
         texts = [str(value).lower() if isinstance(value, bool) else str(value) for value in domain]
-        return pl.Series(distinct.name, list(dict.fromkeys(texts)), dtype=pl.String)
+        return pl.Series(list(dict.fromkeys(texts)), dtype=pl.String)
     try:
-        members = pl.Series(distinct.name, list(domain), strict=True).cast(distinct.dtype, strict=True)
+        members = pl.Series(list(domain), strict=True).cast(distinct.dtype, strict=True)
     except (TypeError, pl.exceptions.PolarsError):
         raise MechanismError(NAME, f"the values of '{distinct.name}' are of another type than its domain") from None
     return members.unique(maintain_order=True)
@@ -109,7 +109,7 @@ def _laplace(distinct: pl.Series, low: Fraction, steps: int, width: Fraction) ->
     (Ghosh, Roughgarden and Sundararajan 2009): two values lie at most ``steps`` apart."""
     if len(distinct) and not distinct.dtype.is_numeric():
         raise MechanismError(NAME, f"'{distinct.name}' has a range, and its values are no numbers; declare a domain")
-    numbers = distinct.cast(pl.Float64).fill_nan(float(low)).to_numpy()
+    numbers = distinct.alias("").cast(pl.Float64).fill_nan(float(low)).to_numpy()
     place_of = np.clip(np.rint((numbers - float(low)) / float(width)), 0, steps).astype(np.int64)
     whole = low.denominator == width.denominator == 1 and distinct.dtype.is_integer()
 
@@ -120,6 +120,6 @@ def _laplace(distinct: pl.Series, low: Fraction, steps: int, width: Fraction) ->
             places = np.clip(places + noise.laplace_values(scale, len(codes)), 0, steps)
         shared = low.denominator * width.denominator
         values = (int(low * shared) + places * int(width * shared)) / shared
-        return pl.Series(distinct.name, values).cast(pl.Int64 if whole else pl.Float64)
+        return pl.Series(values).cast(pl.Int64 if whole else pl.Float64)
 
     return randomise

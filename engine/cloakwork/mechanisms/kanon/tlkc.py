@@ -10,11 +10,12 @@ import numpy as np
 import polars as pl
 from pydantic import AwareDatetime, Field, JsonValue
 
-from cloakwork.errors import MechanismError
+from cloakwork.errors import Infeasible, MechanismError
 from cloakwork.facts import UNIX_EPOCH, Facts
 from cloakwork.guarantees import Background, ConfidenceBound, Guarantee
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.log.naming import named, values_of
 from cloakwork.mechanisms.aggregates import CASES, UNIT, VARIANT
 from cloakwork.mechanisms.base import Costless, Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem
 from cloakwork.mechanisms.kanon.knowledge import (
@@ -38,7 +39,7 @@ KEPT: Final = "kept"
 NAME: Final = "kanon/tlkc"
 
 OTHER_KINDS: Final = {
-    "k-anonymity": "it bounds what a few known events tell; complete courses of events may stay unique",
+    "k-anonymity": "it bounds what a few known events tell; complete activity sequences may stay unique",
     "t-closeness": "it bounds the confidence in single values, not the distance between distributions",
     "l-diversity": "it bounds the confidence in single values, not how many there are",
     "differential-privacy": "it suppresses events and draws no noise; it cannot give differential privacy",
@@ -94,7 +95,7 @@ class CourseCounts:
     def merge(self, parts: pl.DataFrame) -> pl.DataFrame:
         """Add up the rows that several batches have for the same combination."""
         by = [name for name in parts.columns if name != CASES]
-        return parts.group_by(by, maintain_order=True).agg(pl.col(CASES).sum())
+        return parts.group_by(named(*by), maintain_order=True).agg(pl.col(CASES).sum())
 
 
 def courses_of_cases(log: EventLog, params: TlkcParams) -> pl.DataFrame:
@@ -106,17 +107,17 @@ def courses_of_cases(log: EventLog, params: TlkcParams) -> pl.DataFrame:
         stamps = log.events[TIMESTAMP].cast(TIME_TYPE).to_physical().alias(STEPS)
         since = pl.col(STEPS) - pl.col(STEPS).min().over("case")
         events = events.with_columns(stamps).with_columns(since // _microseconds(params.precision))
-    lists = events.group_by("case", maintain_order=True).agg(params.keys)
+    lists = events.group_by("case", maintain_order=True).agg(named(*params.keys))
     every = pl.DataFrame({"case": np.arange(log.cases.height)})
     joined = every.join(lists, on="case", how="left", maintain_order="left")
-    return joined.select(pl.col(name).fill_null([]) for name in params.keys)
+    return joined.select(named(*params.keys).as_expr().fill_null([]))
 
 
 def _case_column(log: EventLog, name: str) -> pl.Series:
     """The values of a case attribute as text; all null where no case has it."""
     if name not in log.cases.columns:
         return pl.Series([None], dtype=pl.String).new_from_index(0, log.cases.height)
-    return log.cases[name].cast(pl.String)
+    return values_of(log.cases, name).cast(pl.String)
 
 
 def _values(log: EventLog, attribute: str) -> pl.Series:
@@ -127,7 +128,7 @@ def _values(log: EventLog, attribute: str) -> pl.Series:
             what = "case" if _of_case(attribute) else "event"
             raise MechanismError(NAME, f"no {what} has '{attribute}', of which the guarantee speaks")
         return pl.Series([], dtype=pl.List(pl.String))
-    held = pl.DataFrame({"case": case, VALUES: table[attribute].cast(pl.String)})
+    held = pl.DataFrame({"case": case, VALUES: values_of(table, attribute).cast(pl.String)})
     lists = held.group_by("case", maintain_order=True).agg(pl.col(VALUES).drop_nulls().unique().sort())
     every = pl.DataFrame({"case": np.arange(log.cases.height)})
     return every.join(lists, on="case", how="left", maintain_order="left")[VALUES].fill_null([])
@@ -156,7 +157,7 @@ class Tlkc(Costless):
     event attribute's values count for the whole case even where their events went, which only overstates confidence.
 
     **Edge cases.** Empty log: empty release. Where nothing can be kept (fewer than K cases or units; one value that more
-    than the share C of all cases hold; courses that share no event): refused with ``MechanismError``. One variant only, with K
+    than the share C of all cases hold; courses that share no event): refused with ``Infeasible``. One variant only, with K
     cases or more: unchanged.
     """
 
@@ -205,10 +206,10 @@ class Tlkc(Costless):
     def decide(self, params: TlkcParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Say which events of each course stay: the columns of ``params.keys`` and ``kept`` (List[Boolean]).
 
-        Raises ``MechanismError`` when the log holds something and nothing of it can be kept, or when it is too large.
+        Raises ``Infeasible`` when the log holds something and nothing of it can be kept, ``MechanismError`` when it is too large.
         """
         details = [name for name in summary.columns if name not in params.keys]
-        grouped = summary.group_by(params.keys, maintain_order=True).agg(details)
+        grouped = summary.group_by(named(*params.keys), maintain_order=True).agg(named(*details))
         events = _events(grouped, params)
         courses, place = _known_of(events, params.background)
         members = _members(grouped, details)
@@ -221,9 +222,11 @@ class Tlkc(Costless):
         stays[left] = True
         kept = events.select("course").with_columns(pl.Series(KEPT, stays[place]))
         lists = kept.group_by("course", maintain_order=True).agg(KEPT)
-        table = grouped.select(params.keys).with_row_index("course").with_columns(pl.col("course").cast(pl.Int64))
+        table = (
+            grouped.select(named(*params.keys)).with_row_index("course").with_columns(pl.col("course").cast(pl.Int64))
+        )
         table = table.join(lists, on="course", how="left", maintain_order="left")
-        return Decision(table.select(*params.keys, pl.col(KEPT).fill_null([])), figures)
+        return Decision(table.select(named(*params.keys), pl.col(KEPT).fill_null([])), figures)
 
     def rewrite(self, params: TlkcParams, decision: Decision, noise: Noise) -> Rewrite:
         """Cut every case as its course is cut; batches are independent."""
@@ -250,10 +253,10 @@ def _events(grouped: pl.DataFrame, params: TlkcParams) -> pl.DataFrame:
 
     Symbols are numbered by activity, then time, so that nothing depends on the order of courses.
     """
-    listed = grouped.select(params.keys).with_row_index("course").filter(pl.col(VARIANT).list.len() > 0)
-    events = listed.explode(params.keys)
-    symbols = events.select(params.keys).unique().sort(params.keys).with_row_index("symbol")
-    joined = events.join(symbols, on=params.keys, how="left", nulls_equal=True, maintain_order="left")
+    listed = grouped.select(named(*params.keys)).with_row_index("course").filter(pl.col(VARIANT).list.len() > 0)
+    events = listed.explode(named(*params.keys))
+    symbols = events.select(named(*params.keys)).unique().sort(named(*params.keys)).with_row_index("symbol")
+    joined = events.join(symbols, on=named(*params.keys), how="left", nulls_equal=True, maintain_order="left")
     return joined.select(pl.col("course", "symbol").cast(pl.Int64))
 
 
@@ -276,15 +279,15 @@ def _known_of(events: pl.DataFrame, background: Background) -> tuple[Courses, In
 def _members(grouped: pl.DataFrame, details: list[str]) -> Members:
     """Who follows each course; cases without a unit are units of their own."""
     width = grouped[CASES].list.len().to_numpy().astype(np.int64)
-    rows = grouped.select(details).explode(details)
+    rows = grouped.select(named(*details)).explode(named(*details))
     course = np.repeat(np.arange(len(width)), width)
     unit: Ints | None = None
     if UNIT in rows.columns:
         alone = rows[UNIT].is_null().to_numpy()
         each = np.repeat(np.arange(rows.height), np.where(alone, rows[CASES].to_numpy(), 1))
         rows, course = rows[each], course[each]
-        named = rows[UNIT].rank("dense").fill_null(0).to_numpy().astype(np.int64)
-        unit = np.where(alone[each], len(named) + 1 + np.arange(len(named)), named)
+        known = rows[UNIT].rank("dense").fill_null(0).to_numpy().astype(np.int64)
+        unit = np.where(alone[each], len(known) + 1 + np.arange(len(known)), known)
         rows = rows.with_columns(pl.when(pl.col(UNIT).is_null()).then(1).otherwise(pl.col(CASES)).alias(CASES))
     held = rows[VALUES] if VALUES in rows.columns else pl.Series([[]] * rows.height, dtype=pl.List(pl.String))
     value = held.explode().drop_nulls().rank("dense").to_numpy().astype(np.int64)
@@ -301,7 +304,7 @@ def _relieved(courses: Courses, members: Members, params: TlkcParams) -> tuple[I
     """The places that stay (int64, ascending), and figures for the internal report."""
     left, rounds, told = np.arange(len(courses.symbol)), 0, monotonic()
     if len(members.cases) and not len(left):
-        raise MechanismError(NAME, _nothing_left(params, rounds, 0, 0.0))
+        raise Infeasible(NAME, _nothing_left(params, rounds, 0, 0.0))
     while True:
         now = courses.at(left)
         found = _violation(now, members, params)
@@ -309,11 +312,11 @@ def _relieved(courses: Courses, members: Members, params: TlkcParams) -> tuple[I
             return left, {**_figures(courses, left, members), "rounds": rounds}
         level, size, confidence = found
         if level.known.shape[1] == 0:
-            raise MechanismError(NAME, _nothing_left(params, rounds, int(size[0]), float(confidence[0])))
+            raise Infeasible(NAME, _nothing_left(params, rounds, int(size[0]), float(confidence[0])))
         gone = unmatch(level, _violating(size, confidence, params), now)
         left, rounds = np.delete(left, gone), rounds + 1
         if not len(left):
-            raise MechanismError(NAME, _nothing_left(params, rounds, params.K, 0.0))
+            raise Infeasible(NAME, _nothing_left(params, rounds, params.K, 0.0))
         if monotonic() - told >= 1:
             told = monotonic()
             say(f"{NAME}: round {rounds}, {len(left):,} of {len(courses.symbol):,} places left")
@@ -360,17 +363,19 @@ def _cut(log: EventLog, table: pl.DataFrame, params: TlkcParams) -> EventLog:
     if log.cases.height == 0:
         return log
     cases = courses_of_cases(log, params)
-    decided = table.select(params.keys).with_row_index("row").with_columns(pl.lit(None, pl.UInt32).alias("case"))
+    decided = (
+        table.select(named(*params.keys)).with_row_index("row").with_columns(pl.lit(None, pl.UInt32).alias("case"))
+    )
     asked = cases.with_row_index("case").with_columns(pl.lit(None, pl.UInt32).alias("row"))
     columns = [*params.keys, "row", "case"]
     met = (
-        pl.concat([decided.select(columns), asked.select(columns)])
-        .group_by(params.keys)
+        pl.concat([decided.select(named(*columns)), asked.select(named(*columns))])
+        .group_by(named(*params.keys))
         .agg(pl.col("row").drop_nulls().first(), pl.col("case").drop_nulls())
     )
     row = met.select("row", "case").explode("case").drop_nulls("case").sort("case")["row"]
     if row.null_count():
-        raise MechanismError(NAME, "the log holds a course that was not decided on")
+        raise MechanismError(NAME, "the log holds a variant that was not decided on")
     kept = table[KEPT].gather(row).explode().drop_nulls().to_numpy()
     if params.precision is not None:
         steps = cases[STEPS].filter(cases[STEPS].list.len() > 0).explode()

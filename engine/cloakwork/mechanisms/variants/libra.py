@@ -15,6 +15,7 @@ from cloakwork.errors import MechanismError
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
+from cloakwork.log.naming import named
 from cloakwork.mechanisms.aggregates import CASES, UNIT, VARIANT, VariantCounts
 from cloakwork.mechanisms.base import Aggregate, Decision, Offer, Refusal, Theorem
 from cloakwork.mechanisms.variants.family import VariantRelease
@@ -240,15 +241,16 @@ def _noisy_samples(params: LibraParams, found: pl.DataFrame, noise: Noise) -> ND
 
 def _contributions(found: pl.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Variant, unit (both as indexes) and number of cases of each contribution; a case without a unit is its own."""
-    rows = found.with_row_index("row").drop(VARIANT).explode([name for name in found.columns if name != VARIANT])
+    listed = found.drop(VARIANT)
+    rows = listed.with_row_index("row").explode(named(*listed.columns))
     if UNIT not in rows.columns:
         rows = rows.with_columns(pl.lit(None, pl.String).alias(UNIT))
-    named, alone = rows.filter(pl.col(UNIT).is_not_null()), rows.filter(pl.col(UNIT).is_null())
+    owned, alone = rows.filter(pl.col(UNIT).is_not_null()), rows.filter(pl.col(UNIT).is_null())
     single = np.repeat(alone["row"].to_numpy(), alone[CASES].to_numpy())
-    units = named[UNIT].rank("dense").to_numpy().astype(np.int64) - 1
+    units = owned[UNIT].rank("dense").to_numpy().astype(np.int64) - 1
     first = int(units.max(initial=-1)) + 1
     return (
-        np.concatenate([named["row"].to_numpy(), single]).astype(np.int64),
+        np.concatenate([owned["row"].to_numpy(), single]).astype(np.int64),
         np.concatenate([units, first + np.arange(len(single))]).astype(np.int64),
-        np.concatenate([named[CASES].to_numpy(), np.ones(len(single), np.int64)]).astype(np.int64),
+        np.concatenate([owned[CASES].to_numpy(), np.ones(len(single), np.int64)]).astype(np.int64),
     )

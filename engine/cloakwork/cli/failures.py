@@ -1,0 +1,75 @@
+"""An error as one JSON document, for commands that were asked for ``--json``."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from cloakwork.errors import (
+    MOST_LINES,
+    BudgetExceeded,
+    CloakworkError,
+    GuaranteeBroken,
+    LedgerError,
+    LogError,
+    MechanismError,
+    PlanImpossible,
+    PolicyError,
+    VerificationFailed,
+)
+
+
+def asks_for_json(arguments: Sequence[str]) -> bool:
+    """Whether ``--json`` is among the arguments; told without parsing them, for they may be what is wrong."""
+    return "--json" in arguments[: arguments.index("--")] if "--" in arguments else "--json" in arguments
+
+
+def error_document(error: BaseException, kind: str, exit_code: int, message: str) -> str:
+    """The document: what the command has to say anyway, and ``error`` with kind, exit code, message and details.
+
+    ``problems`` are faults at a place in a file (path, line, column, message, hint), ``causes`` reasons why a goal
+    cannot be met (goal, mechanism, reason), ``mismatches`` what a release does not keep of its statement; at most
+    ``MOST_LINES`` of each, and under ``more`` how many there are beyond these.
+    """
+    told = {"kind": kind, "exit_code": exit_code, "message": message, **_details(error)}
+    beside = dict(error.beside) if isinstance(error, CloakworkError) else {}
+    return json.dumps(beside | {"error": told}, indent=2, allow_nan=False)
+
+
+def _details(error: BaseException) -> dict[str, Any]:
+    match error:
+        case PolicyError(problems=problems):
+            return _listed("problems", [asdict(problem) for problem in problems])
+        case LogError(problem=problem):
+            return _listed("problems", [asdict(problem)])
+        case PlanImpossible(causes=causes):
+            return _listed("causes", [asdict(cause) for cause in causes])
+        case VerificationFailed(mismatches=mismatches):
+            return _listed("mismatches", mismatches)
+        case BudgetExceeded():
+            return {
+                "dataset": error.dataset,
+                "currency": error.currency,
+                "requested": _cost(error.requested),
+                "remaining": _cost(error.remaining),
+                "reason": error.reason,
+            }
+        case GuaranteeBroken():
+            return {"guarantee": error.guarantee, "observed": error.observed}
+        case MechanismError():
+            return {"mechanism": error.mechanism}
+        case LedgerError():
+            return {"ledger": error.url}
+    return {}
+
+
+def _listed(name: str, items: Sequence[Any]) -> dict[str, Any]:
+    more = len(items) - MOST_LINES
+    return {name: list(items[:MOST_LINES])} | ({"more": more} if more > 0 else {})
+
+
+def _cost(cost: tuple[float, float]) -> Mapping[str, float | None]:
+    """Null where there is no bound: JSON has no infinity."""
+    epsilon, delta = (figure if math.isfinite(figure) else None for figure in cost)
+    return {"epsilon": epsilon, "delta": delta}
