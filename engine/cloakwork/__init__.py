@@ -1,9 +1,8 @@
 """Cloakwork: a declarative, policy-driven anonymization engine for process-mining event logs.
 
 >>> import cloakwork
->>> plan = cloakwork.make_plan(cloakwork.load_policy("policy.yaml"))   # doctest: +SKIP
->>> release = cloakwork.apply(plan, "log.xes.gz")                      # doctest: +SKIP
->>> cloakwork.publish(release, "release")                              # doctest: +SKIP
+>>> published = cloakwork.release("policy.yaml", "log.xes.gz", "release")   # doctest: +SKIP
+>>> cloakwork.verify("release")                                             # doctest: +SKIP
 """
 
 from importlib import import_module
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cloakwork.accounting.ledger import Ledger
-    from cloakwork.api import apply, load_policy, make_plan, publish, read_log, verify
+    from cloakwork.api import apply, load_policy, make_plan, publish, read_log, release, verify
     from cloakwork.log.eventlog import EventLog
     from cloakwork.log.io import write_log
     from cloakwork.plan.prove import prove
@@ -25,6 +24,7 @@ _HOMES = {
     "prove": "cloakwork.plan.prove",
     "publish": "cloakwork.api",
     "read_log": "cloakwork.api",
+    "release": "cloakwork.api",
     "verify": "cloakwork.api",
     "write_log": "cloakwork.log.io",
 }
@@ -38,6 +38,7 @@ __all__ = [
     "prove",
     "publish",
     "read_log",
+    "release",
     "verify",
     "write_log",
 ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, cast
 import polars as pl
 from pydantic import JsonValue
 
-from cloakwork.accounting.ledger import Ledger
+from cloakwork.accounting.ledger import Ledger, Outlook
 from cloakwork.errors import CloakworkError, LogError, PolicyError, Problem
 from cloakwork.execute import Stopwatch, execute, foreseeable, measure, wanted
 from cloakwork.execute import foresee as foresee_on
@@ -17,13 +17,15 @@ from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, Ev
 from cloakwork.log.io import read_log
 from cloakwork.log.limits import OnExcess
 from cloakwork.mechanisms.profile import Profile, bought
+from cloakwork.plan.budget import terms
 from cloakwork.plan.model import Plan, Step
 from cloakwork.plan.planner import make_plan
+from cloakwork.plan.sentences import caveat_in_words
 from cloakwork.policy.library import resolve_policy
 from cloakwork.policy.load import load_policy as read_policy
-from cloakwork.policy.model import Policy
+from cloakwork.policy.model import Policy, describe_version
 from cloakwork.progress import Reporter, silent
-from cloakwork.release import Release, StepRecord
+from cloakwork.release_model import Release, StepRecord
 from cloakwork.report.keys import SigningKey
 from cloakwork.report.keys import signing_key as find_key
 from cloakwork.report.publish import Published, check_destination
@@ -53,14 +55,17 @@ def apply(
     stopwatch: Stopwatch | None = None,
     columns: dict[str, str] | None = None,
     mine: float = 0.0,
+    folder: Path | None = None,
 ) -> Release:
     """Run ``plan`` on ``log`` and charge ``ledger``; the release stays in memory.
 
     ``log``: an EventLog, the path of one, or a table of polars or pandas, one row an event.
 
-    ``ledger``: a Ledger or its URL; by default ``CLOAKWORK_LEDGER``, else ``sqlite:///cloakwork.db``. ``columns``:
-    standard name to the log's own, for CSV, Parquet and tables. ``mine``: seconds that mining a process model may take, for the
-    utility figures of the internal report (extra ``mining``; 0: none is mined). ``publish`` writes the release to a folder.
+    ``ledger``: a Ledger or its URL; by default ``CLOAKWORK_LEDGER``, else ``ledger.db`` in the user's data folder.
+    ``columns``: standard name to the log's own, for CSV, Parquet and tables. ``mine``: seconds that mining a process
+    model may take, for the utility figures of the internal report (extra ``mining``; 0: none is mined). ``publish``
+    writes the release to a folder; until then the ledger shows it as reserved. ``folder``: which folder that will be,
+    for the ledger to tell a run that was killed.
     """
     if not isinstance(plan, Plan):
         what = type(plan).__name__
@@ -76,7 +81,63 @@ def apply(
     def compare(plan: Plan, source: EventLog, released: EventLog) -> Mapping[str, JsonValue]:
         return _utility(plan, source, released, reporter, mine, times.figures)
 
-    return execute(plan, log, book, reporter=reporter, stopwatch=watch, compare=compare, observe=times)
+    return execute(plan, log, book, reporter=reporter, stopwatch=watch, compare=compare, observe=times, folder=folder)
+
+
+def release(
+    policy: Policy | Plan | str | Path,
+    log: EventLog | str | Path,
+    out: str | Path,
+    *,
+    ledger: Ledger | str | None = None,
+    signing_key: SigningKey | str | Path | None = None,
+    reporter: Reporter = silent,
+    stopwatch: Stopwatch | None = None,
+    columns: dict[str, str] | None = None,
+    mine: float = 0.0,
+) -> Published:
+    """Anonymize ``log`` under ``policy`` and write the release to the new folder ``out``: all that ``cloakwork apply`` does.
+
+    Checks the destination, the key and the budget before the log is read; runs the plan; records what is about to stand
+    where; writes the folder, whole or not at all; and commits the ledger's entry. ``policy``: a policy or its file, or a
+    plan; other arguments as for ``apply`` and ``publish``. Raises CloakworkError, or one of its kinds; whatever fails
+    after the first look at the log is recorded as failed, and stays spent.
+    """
+    plan = (
+        policy if isinstance(policy, Plan) else make_plan(policy if isinstance(policy, Policy) else load_policy(policy))
+    )
+    book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    folder = Path(out)
+    check_destination(folder)
+    key = signing_key if isinstance(signing_key, SigningKey) else find_key(signing_key)
+    budget(plan, ledger=book)
+    for warning in plan.warnings:
+        reporter(f"warning: {caveat_in_words(warning)}")
+    target = folder.resolve()
+    made = apply(
+        plan,
+        log,
+        ledger=book,
+        reporter=reporter,
+        stopwatch=stopwatch,
+        columns=columns,
+        mine=mine,
+        folder=target,
+    )
+    return publish(made, folder, signing_key=key, reporter=reporter)
+
+
+def budget(plan: Plan, *, ledger: Ledger | str | None = None) -> Outlook:
+    """What a release of ``plan`` would mean for its dataset's budget; raises where ``apply`` would refuse. Writes nothing."""
+    book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    meta = plan.policy.metadata
+    return book.check(
+        meta.dataset,
+        charges=plan.charges,
+        terms=terms(plan.policy),
+        policy=describe_version(plan.policy),
+        policy_digest=plan.policy_digest,
+    )
 
 
 def profile(
@@ -233,4 +294,14 @@ def verify(
     return verify_release(Path(path), public_key=key, expect=tuple((expect or {}).items()))
 
 
-__all__ = ["apply", "check_destination", "load_policy", "make_plan", "publish", "read_log", "verify"]
+__all__ = [
+    "apply",
+    "budget",
+    "check_destination",
+    "load_policy",
+    "make_plan",
+    "publish",
+    "read_log",
+    "release",
+    "verify",
+]

@@ -115,12 +115,14 @@ class BudgetExceeded(CloakworkError):
         remaining: tuple[float, float],
         *,
         reason: str | None = None,
+        unit: str | None = None,
     ) -> None:
         self.dataset, self.currency, self.requested, self.remaining = dataset, currency, requested, remaining
-        self.reason = reason
+        self.reason, self.unit = reason, unit
         asked, left = _told_apart(requested, remaining)
+        book = currency if unit is None else f"{currency}, per '{unit}'"
         super().__init__(
-            f"budget of dataset '{dataset}' ({currency}) is exhausted: this release costs {asked}; left are {left}"
+            f"budget of dataset '{dataset}' ({book}) is exhausted: this release costs {asked}; left are {left}"
             + (f"; {reason}" if reason else "")
         )
 

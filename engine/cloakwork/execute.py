@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
+from pathlib import Path
 from time import perf_counter
 from typing import Final
 
@@ -16,9 +17,9 @@ from cloakwork.accounting.ledger import Ledger, Reservation
 from cloakwork.budget import Cost
 from cloakwork.checks.measure import measure as measured_on
 from cloakwork.engines.embedded import Embedded, Engine
-from cloakwork.errors import GuaranteeBroken, Infeasible, MechanismError
+from cloakwork.errors import GuaranteeBroken, Infeasible, LedgerError, MechanismError, OutputError
 from cloakwork.facts import Facts, Unit
-from cloakwork.guarantees import ConfidenceBound, KAnonymity
+from cloakwork.guarantees import ConfidenceBound, KAnonymity, brief
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.io.reread import as_read, with_one_zero
@@ -28,16 +29,15 @@ from cloakwork.mechanisms.bound import Bound, BoundParams
 from cloakwork.mechanisms.profile import Profile, bought, measure_profile
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.noise import Noise, secret
-from cloakwork.plan.budget import totals
+from cloakwork.plan.budget import terms, unit_charge
 from cloakwork.plan.choose import Catalogue
 from cloakwork.plan.derive import goal_name
 from cloakwork.plan.model import Claim, Plan, Step
 from cloakwork.plan.prove import plan_again
-from cloakwork.plan.sentences import unproven_sentence
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy
 from cloakwork.progress import Reporter, heard_by, silent
-from cloakwork.release import Internal, Release, StepRecord, Verdict
+from cloakwork.release_model import Internal, Release, StepRecord, Verdict
 
 NOT_PRIVATE: Final = "not-private"
 
@@ -82,14 +82,16 @@ def execute(
     stopwatch: Stopwatch | None = None,
     compare: Comparison | None = None,
     observe: Observation | None = None,
+    folder: Path | None = None,
 ) -> Release:
     """The release that ``plan`` makes of ``log``.
 
-    Proves the plan again, reserves its cost in ``ledger`` before any step reads the log, takes the steps, measures what
-    can be measured, and commits. Raises PlanUnsound, BudgetExceeded, GuaranteeBroken, MechanismError or LedgerError. Once
-    reserved, budget is never handed back. A ``noise`` source with a fixed seed is for tests: it charges no ledger, and
-    the release says that it is not private. ``compare`` sees the source and the finished log, and changes neither;
-    ``observe`` sees the log before and after each step.
+    Proves the plan again, reserves its cost in ``ledger`` before any step reads the log, takes the steps, and measures
+    what can be measured. The release stays reserved until it is published. ``folder``: where that will be, if it is
+    known. Raises PlanUnsound, BudgetExceeded, GuaranteeBroken, MechanismError or LedgerError. Once reserved, budget is
+    never handed back. A ``noise`` source with a fixed seed is for tests: it charges no ledger, and the release says that
+    it is not private. ``compare`` sees the source and the finished log, and changes neither; ``observe`` sees the log
+    before and after each step.
     """
     catalogue = all_mechanisms() if catalogue is None else catalogue
     engine, noise, watch = engine or Embedded(), noise or secret(), stopwatch or Stopwatch()
@@ -97,7 +99,8 @@ def execute(
     reporter("plan proved again")
     prepared = _prepared(log, plan)
     _require_enough_cases(prepared, plan)
-    reservation = _reserve(plan, ledger) if noise.private else None
+    reservation = _reserve(plan, ledger, folder) if noise.private else None
+    recognised = _recognised(prepared, reservation, reporter)
     records: list[StepRecord] = []
     result = prepared
     try:
@@ -113,9 +116,9 @@ def execute(
             result = as_read(fresh(result, noise), plan.policy.spec.output.format)
         with watch.stage("checks"):
             verdicts = tuple(_verdict(claim, result, plan) for claim in plan.claims)
-    except Exception as error:
+    except BaseException as error:
         if reservation is not None:
-            reservation.fail(type(error).__name__)
+            failed(reservation, error)
         raise
     released = _without_hidden(result, plan)
     release = Release(
@@ -124,13 +127,15 @@ def execute(
         verdicts=verdicts,
         release_id=reservation.id if reservation else NOT_PRIVATE,
         internal=Internal(
-            source=_figures(log), steps=tuple(records), stages=watch.seconds, notes=(*log.notes, *hints(prepared, plan))
+            source=_figures(log),
+            steps=tuple(records),
+            stages=watch.seconds,
+            notes=(*log.notes, *hints(prepared, plan), *recognised),
         ),
         ledger_entry=reservation.digest if reservation else None,
         private=noise.private,
+        reservation=reservation,
     )
-    if ledger is not None and reservation is not None:
-        ledger.commit(reservation)
     if compare is None:
         return release
     with watch.stage("utility"):
@@ -153,9 +158,11 @@ def measure(policy: Policy, log: EventLog, ledger: Ledger, *, noise: Noise | Non
         policy=policy.metadata.name,
         version=policy.metadata.version,
         policy_digest=digest(policy),
-        charges=(Charge(currency="unit", cost=Cost(epsilon=params.epsilon, delta=params.delta)),),
-        totals=totals(policy.spec.budget),
+        charges=(unit_charge(Cost(epsilon=params.epsilon, delta=params.delta), facts.unit),),
+        terms=terms(policy),
         note="DP profile: noisy figures of the log, for planning",
+        details={"engine": version("cloakwork")},
+        makes="profile",
         private=noise.private,
     )
     try:
@@ -167,8 +174,8 @@ def measure(policy: Policy, log: EventLog, ledger: Ledger, *, noise: Noise | Non
         )
         cut = Bound().rewrite(bounds, Decision(pl.DataFrame()), noise)
         figures = measure_profile(params, Embedded().rewrite(prepared, cut), noise)
-    except Exception as error:
-        reservation.fail(type(error).__name__)
+    except BaseException as error:
+        failed(reservation, error)
         raise
     reservation.commit()
     return Profile(
@@ -224,7 +231,30 @@ def foreseeable(plan: Plan) -> tuple[Step, ...]:
     return tuple(allowed) if any(step.lineage.reads for step in allowed) else ()
 
 
-def _reserve(plan: Plan, ledger: Ledger | None) -> Reservation:
+def failed(reservation: Reservation, error: BaseException) -> None:
+    """Record that a release came to nothing; its cost stays spent. The reason is the kind of error, never its text."""
+    try:
+        reservation.fail(type(error).__name__)
+    except LedgerError as unrecorded:
+        # The entry stays open, as after a crash: as much is spent, and ``ledger reconcile`` closes it.
+        error.add_note(f"the ledger does not know yet: {unrecorded}")
+
+
+def _recognised(log: EventLog, reservation: Reservation | None, reporter: Reporter) -> tuple[str, ...]:
+    """Which other datasets seem to hold the same cases: internal, and nothing else depends on it."""
+    if reservation is None:
+        return ()
+    try:
+        ids = log.cases[CASE_ID].cast(pl.String).drop_nulls()
+        found = [str(hint) for hint in reservation.ledger.recognise(reservation, ids)]
+    except (LedgerError, OutputError) as error:
+        found = [f"no fingerprint of the case ids was kept: {error}"]
+    for hint in found:
+        reporter(f"internal hint: {hint}")
+    return tuple(found)
+
+
+def _reserve(plan: Plan, ledger: Ledger | None, folder: Path | None) -> Reservation:
     if ledger is None:
         raise MechanismError("ledger", "a release with private noise needs a ledger to charge")
     meta = plan.policy.metadata
@@ -234,10 +264,20 @@ def _reserve(plan: Plan, ledger: Ledger | None) -> Reservation:
         version=meta.version,
         policy_digest=plan.policy_digest,
         charges=plan.charges if plan.bounded else (*plan.charges, Charge(currency="none")),
-        totals=totals(plan.policy.spec.budget),
-        note=" ".join(
-            [*(f"UNPROVEN: {unproven_sentence(item)}" for item in plan.unproven), *(c.sentence for c in plan.claims)]
+        terms=terms(plan.policy),
+        note="; ".join(
+            [
+                *(f"UNPROVEN: {brief(item.guarantee)}" for item in plan.unproven),
+                *(brief(claim.guarantee) for claim in plan.claims),
+            ]
         ),
+        details={
+            "engine": version("cloakwork"),
+            "mechanisms": [step.mechanism for step in plan.steps],
+            "guarantees": [claim.guarantee.model_dump(mode="json") for claim in plan.claims],
+            "unproven": [item.guarantee.model_dump(mode="json") for item in plan.unproven],
+        },
+        folder=folder,
     )
 
 

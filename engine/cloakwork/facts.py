@@ -16,6 +16,11 @@ from cloakwork.quantities import Duration, Frozen
 
 UNIX_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
+CASE: Final = "case"
+"""The name of the unit that is one case."""
+
+_CASE_ID: Final = "case:concept:name"
+
 
 class Unit(Frozen):
     """Whom the guarantee protects: one case, or everybody who shares a value of ``attribute``.
@@ -47,6 +52,14 @@ class Unit(Frozen):
         return f"'{self.attribute}' (at most {self.max_cases} cases each)"
 
 
+def unit_name(unit: Unit) -> str:
+    """What the ledger's books call a unit: ``case``, or the attribute that tells units apart.
+
+    One case has one id, so a unit told apart by the case id is the case.
+    """
+    return CASE if unit.attribute in (None, _CASE_ID) else str(unit.attribute)
+
+
 class Window(Frozen):
     """A span of time that the policy declares public; case starts are clamped into it."""
 
@@ -64,6 +77,7 @@ class Facts(Frozen):
     """Declared public facts, printed with every claim as its assumptions.
 
     None means "not declared". ``units_at_most`` is an upper bound on the number of units in the log;
+    ``cases_per_unit``, by attribute, a bound on the cases that one unit owns in the whole dataset (for the ledger's books);
     ``longest_case`` a bound on events per case (longer cases are truncated); ``longest_gap`` a bound on the time
     between two events of a case (longer gaps are clamped); ``grid`` the step to which time is rounded before noise.
     ``domains``: all values that an attribute may have, by its name; ``ranges``: the least and the largest number.
@@ -74,6 +88,9 @@ class Facts(Frozen):
     unit: Unit = Unit()
     alphabet: tuple[str, ...] | None = None
     units_at_most: Annotated[int, Field(ge=1)] | None = None
+    cases_per_unit: Annotated[
+        dict[str, Annotated[int, Field(ge=1)]], Field(exclude_if=lambda declared: not declared)
+    ] = {}
     longest_case: Annotated[int, Field(ge=1)] | None = None
     window: Window | None = None
     longest_gap: Duration | None = None

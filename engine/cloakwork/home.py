@@ -1,7 +1,8 @@
-"""The user's configuration folder, and secrets that are made there once."""
+"""The user's folders for configuration and for data, and secrets that are made once."""
 
 import os
 import stat
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,20 @@ def home() -> Path:
     if chosen := os.environ.get("CLOAKWORK_HOME"):
         return Path(chosen)
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "cloakwork"
+
+
+def data_home() -> Path:
+    """``$CLOAKWORK_HOME``, else the platform's folder for a user's data; it need not exist.
+
+    ``~/Library/Application Support/cloakwork`` on macOS, ``%LOCALAPPDATA%\\cloakwork`` on Windows, elsewhere
+    ``$XDG_DATA_HOME/cloakwork``, by default ``~/.local/share/cloakwork``.
+    """
+    if chosen := os.environ.get("CLOAKWORK_HOME"):
+        return Path(chosen)
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "cloakwork"
+    usual = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_DATA_HOME")
+    return Path(usual or Path.home() / ".local" / "share") / "cloakwork"
 
 
 def secret_made_once(path: Path, make: Callable[[], bytes]) -> bytes:

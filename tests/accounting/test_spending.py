@@ -55,7 +55,7 @@ def test_reading_makes_no_file(ledger, tmp_path):
     assert ledger.history() == ()
     assert ledger.summary("claims") == ()
     assert ledger.verify() is None
-    assert ledger.remaining("claims", total(1.0))["unit"].left == Cost(epsilon=1.0)
+    assert ledger.remaining("claims", total(1.0))["case"].left == Cost(epsilon=1.0)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -81,7 +81,7 @@ def test_tenths_fit_exactly(ledger):
         with pytest.raises(BudgetExceeded) as refused:
             reserve(ledger, unit(tiny), total(1.0))
         assert refused.value.remaining == (0.0, 0.0)
-    assert ledger.remaining("claims")["unit"].spent == Cost(epsilon=1.0)
+    assert ledger.remaining("claims")["case"].spent == Cost(epsilon=1.0)
     assert len(ledger.history()) == 10
 
 
@@ -115,7 +115,7 @@ def test_a_later_policy_cannot_raise_the_total(ledger):
         reserve(ledger, unit(0.1), total(0.75))
     assert refused.value.reason is None
     reserve(ledger, unit(0.05), total(0.75))
-    assert ledger.remaining("claims", total(9.0))["unit"].total == Cost(epsilon=0.75)
+    assert ledger.remaining("claims", total(9.0))["case"].total == Cost(epsilon=0.75)
 
 
 def test_datasets_and_currencies_are_apart(ledger):
@@ -123,7 +123,7 @@ def test_datasets_and_currencies_are_apart(ledger):
     reserve(ledger, unit(1.0), total(1.0))
     reserve(ledger, unit(1.0), total(1.0), dataset="other")
     reserve(ledger, [Charge(currency="local", cost=Cost(epsilon=1.0))], {"local": Cost(epsilon=1.0)})
-    assert set(ledger.remaining("claims")) == {"unit", "local"}
+    assert set(ledger.remaining("claims")) == {"case", "local"}
     assert [summary.dataset for summary in ledger.summary()] == ["claims", "other"]
 
 
@@ -183,7 +183,7 @@ def test_an_unbounded_cost_fits_no_total(ledger):
     reserve(ledger, unit(math.inf))
     with pytest.raises(BudgetExceeded):
         reserve(ledger, unit(0.1), total(1.0))
-    assert ledger.remaining("claims")["unit"].spent.epsilon == math.inf
+    assert ledger.remaining("claims")["case"].spent.epsilon == math.inf
 
 
 def test_nothing_is_handed_back(ledger):
@@ -302,13 +302,13 @@ def test_an_unwritable_folder_is_one_line(tmp_path, ledger):
         file.chmod(0o600)
 
 
-def test_the_environment_names_the_ledger(tmp_path, monkeypatch):
+def test_the_environment_names_the_ledger(tmp_path, monkeypatch, own_home):
     """A path does as well as a URL."""
     monkeypatch.setenv("CLOAKWORK_LEDGER", str(tmp_path / "env.db"))
     reserve(Ledger(), unit(0.1))
     assert (tmp_path / "env.db").exists()
     monkeypatch.delenv("CLOAKWORK_LEDGER")
-    assert Ledger().url == "sqlite:///cloakwork.db"
+    assert Ledger().url == f"sqlite:///{own_home / 'ledger.db'}"
 
 
 RACERS = """
@@ -355,7 +355,7 @@ def test_thirty_processes_race_for_a_budget_of_ten(ledger):
     out, err = started(RACERS, ledger.url).communicate(timeout=200)
     assert out.split() == ["10"] * 10 + ["20"] * 20, out + err
     assert ledger.verify() is None
-    assert ledger.remaining("claims")["unit"].left == Cost(epsilon=0.0)
+    assert ledger.remaining("claims")["case"].left == Cost(epsilon=0.0)
 
 
 ENDLESS = """
@@ -388,4 +388,4 @@ def test_a_killed_process_never_leaves_less_spent_than_it_said(ledger):
         records = ledger.history()
         assert len(records) >= reported["reserved"]
         assert sum(record.state == "committed" for record in records) >= reported["committed"]
-        assert ledger.remaining("claims")["unit"].spent.epsilon == len(records)
+        assert ledger.remaining("claims")["case"].spent.epsilon == len(records)

@@ -41,7 +41,7 @@ def test_show(run, file):
     assert result.code == 0, result.out
     for words in ("claims", "epsilon 0.3, delta 3e-06", "epsilon 0.7, delta 7e-06", "per 1h", "no total declared"):
         assert words in result.out
-    assert "1 reserved, not committed" in result.out
+    assert "(reserved): released in memory, no folder was written" in result.out
     assert "1 without a DP guarantee" in result.out
 
 
@@ -64,7 +64,7 @@ def test_history(run, file):
     assert result.out.index("yearly 2") < result.out.index("hourly")
     found = json.loads(run("history", "--ledger", file, "--json", "--dataset", "patients").out)
     assert [release["charges"] for release in found["releases"]] == [
-        [{"currency": "none", "shift": None, "epsilon": None, "delta": 0.0}]
+        [{"currency": "none", "unit": None, "shift": None, "epsilon": None, "delta": 0.0}]
     ]
 
 

@@ -1,15 +1,11 @@
-"""Many at once, and killed at any moment: the ledger never shows less spent than what was released.
+"""Many at once: the ledger never shows less spent than what was released.
 
-``CLOAKWORK_KILLS`` sets how many runs are killed (5 by default, to keep the suite quick), ``CLOAKWORK_AT_ONCE`` how many
-start together (9 by default; a multiple of three).
+``CLOAKWORK_AT_ONCE`` sets how many start together (9 by default; a multiple of three). For kills see ``test_kills.py``.
 """
 
 import os
-import random
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,7 +18,6 @@ from conftest import EXAMPLES, ROOT
 
 HOSPITAL = EXAMPLES / "hospital.xes.gz"
 POLICY = ROOT / "policies" / "dp-control-flow.yaml"
-KILLS = int(os.environ.get("CLOAKWORK_KILLS", "5"))
 AT_ONCE = int(os.environ.get("CLOAKWORK_AT_ONCE", "9"))
 
 
@@ -66,27 +61,3 @@ def test_many_at_once_spend_what_a_third_may(tmp_path: Path, ledger: str, planne
     assert sum((tmp_path / f"out{i}").is_dir() for i in range(AT_ONCE)) == enough
     assert len(Ledger(ledger).history()) == enough
     assert Ledger(ledger).verify() is None
-
-
-def test_killed_at_any_moment(tmp_path: Path, ledger: str, planned: Callable[[int], Path]) -> None:
-    """A killed run leaves no half release, and never a release that the ledger does not show as spent."""
-    plan = planned(1000)
-    begun = time.monotonic()
-    assert start(plan, tmp_path / "whole", ledger).wait(timeout=600) == 0
-    whole = time.monotonic() - begun
-    for run in range(KILLS):
-        process = start(plan, tmp_path / f"out{run}", ledger)
-        time.sleep(random.SystemRandom().uniform(0.2, 1.1) * whole)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        releases = [folder for folder in tmp_path.iterdir() if folder.is_dir() and not folder.name.startswith(".")]
-        assert len(releases) <= len(Ledger(ledger).history())
-        assert all(complete(folder) for folder in releases)
-    assert start(plan, tmp_path / "after", ledger).wait(timeout=600) == 0
-    assert [folder.name for folder in tmp_path.iterdir() if folder.name.startswith(".")] == []
-    assert Ledger(ledger).verify() is None
-
-
-def complete(folder: Path) -> bool:
-    """Whether everything that a release consists of is there."""
-    return {"internal", "plan.json", "statement.json"} < {path.name for path in folder.iterdir()}

@@ -53,6 +53,7 @@ SAMPLES: Final[dict[str, tuple[Any, ...]]] = {
     "max_cases": (1, 5),
     "mechanism": ("kanon/pretsa",),
     "mechanisms": (("variants/threshold",), ("timestamps/laplace", "variants/markov")),
+    "kept_apart": (("case", "case:patient"),),
     "over": (("control-flow",),),
     "precision": (None, timedelta(hours=1)),
     "reason": ("the partner needs it",),

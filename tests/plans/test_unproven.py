@@ -24,7 +24,7 @@ from cloakwork.plan.planner import make_plan
 from cloakwork.plan.prove import plan_again, prove
 from cloakwork.plan.sentences import caveat_in_words, unproven_sentence
 from cloakwork.privacy_event import DiscreteLaplace
-from cloakwork.release import Internal, Release
+from cloakwork.release_model import Internal, Release
 from contracts.sample_logs import log_of
 from plans.conftest import DP, policy_of
 

@@ -33,7 +33,7 @@ from cloakwork.plan.columns import exposure
 from cloakwork.plan.model import Claim, Considered, Plan, Step, Treated
 from cloakwork.policy.model import Policy
 from cloakwork.privacy_event import FREE, DiscreteLaplace
-from cloakwork.release import Internal, Release, StepRecord, Verdict
+from cloakwork.release_model import Internal, Release, StepRecord, Verdict
 from cloakwork.report import verify as verifying
 from cloakwork.report.dsse import canonical, seal
 from cloakwork.report.keys import SigningKey, signing_key, trust

@@ -5,8 +5,6 @@ import multiprocessing
 import os
 import socket
 import stat
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import pytest
 
 import cloakwork.log.io
 from cloakwork.errors import OutputError
+from cloakwork.locks import lock_folder
 from cloakwork.plan.model import Plan
 from cloakwork.report import publish as publishing
 from cloakwork.report import verify as verifying
@@ -188,21 +187,21 @@ def test_a_disk_that_fills_while_the_log_is_written_is_one_line(
 
 
 def test_leftovers_of_dead_processes_go_and_others_stay(tmp_path: Path, key: SigningKey) -> None:
-    dead = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
-    gone = tmp_path / f"{PREFIX}{int(dead.stdout)}-ab"
-    kept = [
-        tmp_path / f"{PREFIX}{os.getpid()}-cd",
-        tmp_path / f".cloakwork-draft-otherhost-{int(dead.stdout)}-ef",
-        tmp_path / f"{PREFIX}strange",
-    ]
+    living = lock_folder(tmp_path / f"{PREFIX}{os.getpid()}-cd")
+    assert living is not None
+    # A process id proves nothing: it may be in use again by another process.
+    gone = tmp_path / f"{PREFIX}{os.getpid()}-ab"
+    kept = [tmp_path / f".cloakwork-draft-otherhost-{os.getpid()}-ef", tmp_path / f"{PREFIX}strange"]
     for folder in (gone, *kept):
         folder.mkdir()
+    for folder in (gone, living.path, *kept):
         (folder / "report.json").write_text("figures")
 
     publish(a_release(), tmp_path / "out", signing_key=key)
 
     assert not gone.exists()
-    assert all(folder.exists() for folder in kept)
+    assert all(folder.exists() for folder in (living.path, *kept))
+    living.release()
 
 
 def _publish_into(out: str) -> str:

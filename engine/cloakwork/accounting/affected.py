@@ -20,7 +20,9 @@ def findings_of(record: "Record", advisories: Iterable[Advisory] | None = None) 
     What only the release shows is left open; ``cloakwork verify`` settles it there. ``advisories``: those to go by,
     else the shipped ones.
     """
-    told = Traits(engine=record.engine, guarantees=guarantees_in(record.note), entry=True)
+    noted = record.details.get("guarantees")
+    guarantees = guarantees_in(record.note) if noted is None else tuple(noted)
+    told = Traits(engine=record.engine, guarantees=guarantees, entry=True)
     return advisories_for(told, advisories=advisories)
 
 

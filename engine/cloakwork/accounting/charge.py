@@ -2,24 +2,43 @@
 
 import math
 from datetime import timedelta
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from cloakwork.budget import Cost, Currency
+from cloakwork.facts import CASE
 from cloakwork.quantities import Duration, Frozen
+
+Times = Literal["bounded", "unbounded", "unknown"]
+"""How a charge of differential privacy covers timestamps: the control flow given (bounded), or together with everything
+else of the unit (unbounded). Entries of version 0.1.0 do not say (unknown)."""
 
 
 class Charge(Frozen):
-    """What a release spends in one currency.
+    """What a release spends in one currency, and whom that protects.
 
     ``none`` marks a release without any DP guarantee: unbounded for DP purposes, charged to no budget.
-    ``metric`` costs are per ``shift``: the distance over which ``cost.epsilon`` holds; they are pure.
+    ``unit``: for currency ``unit`` the protected unit by name (``case`` or an attribute), None where an older entry does
+    not say; for ``local`` whether ``cost`` holds per ``value`` or per ``case``. ``max_cases``: how many cases of one
+    unit the release drew on at most; information, no bound on the dataset. ``times``: whether and how it covers
+    timestamps. ``metric`` costs are per ``shift``: the distance over which ``cost.epsilon`` holds; they are pure.
     """
 
     currency: Currency | Literal["none"]
     cost: Cost = Cost(epsilon=math.inf)
     shift: Duration | None = None
+    unit: str | None = None
+    max_cases: Annotated[int | None, Field(ge=1)] = None
+    times: Times | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _unit_unless_said(cls, values: Any) -> Any:
+        usual = {"unit": CASE, "local": "value"}
+        if isinstance(values, dict) and "unit" not in values and values.get("currency") in usual:
+            return {**values, "unit": usual[values["currency"]]}
+        return values
 
     @model_validator(mode="after")
     def _shift_is_for_metric(self) -> "Charge":
@@ -27,4 +46,6 @@ class Charge(Frozen):
             raise ValueError("a metric charge names its shift, and no other charge does")
         if self.shift is not None and (self.shift <= timedelta(0) or self.cost.delta > 0):
             raise ValueError("a metric charge has a positive shift and no delta")
+        if self.times is not None and self.currency != "unit":
+            raise ValueError("only a charge of differential privacy says how it covers timestamps")
         return self

@@ -1,57 +1,47 @@
 """What every release of a dataset has spent, and the one transaction that decides whether another may be made.
 
-A release is *reserved* before its first differentially private step reads the raw log, and *committed* when it is
-complete. A crash leaves the reservation standing: spent budget is never handed back once noise may have been seen
-(``privacy.md`` section 4). Costs add up by basic composition (Dwork and Roth 2014, theorem 3.16), which holds for budgets
-chosen after seeing earlier releases too (Rogers et al. 2016, "Privacy Odometers and Filters", for pure and approximate DP).
+A release is *reserved* before its first differentially private step reads the raw log. When it is written, its *intent*
+is recorded (the digest of its statement, and the folder where it is to stand); then the folder is renamed, then the
+entry is *committed*: committed means that the folder stood. A crash leaves the reservation standing: spent budget is
+never handed back once noise may have been seen (``privacy.md`` section 4); ``reconcile`` completes or closes what a
+crash left. Costs add up by basic composition (Dwork and Roth 2014, theorem 3.16), which holds for budgets chosen after
+seeing earlier releases too (Rogers et al. 2016, "Privacy Odometers and Filters", for pure and approximate DP), in one
+book for each protected unit (``accounting.books``).
 
 Numbers are compared exactly, as the decimals that people write: ten releases of 0.1 fit a total of 1.0, an eleventh of
 1e-300 does not.
 """
 
-import math
 import os
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
-from fractions import Fraction
-from importlib.metadata import version as version_of
+from pathlib import Path
 from string import ascii_lowercase
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from cloakwork.accounting._journal import Break, Journal, Writing
+from cloakwork.accounting._journal import Break, Hold, Journal, Writing, say
+from cloakwork.accounting.account import CURRENCIES, Account, Balance, Outlook, Terms, informed, outlook, require_fit
+from cloakwork.accounting.books import METRIC
 from cloakwork.accounting.charge import Charge
-from cloakwork.accounting.exact import exactly, rounded_down, rounded_up
-from cloakwork.accounting.records import Record, Total, charge_fields, records_of, total_fields
+from cloakwork.accounting.fingerprint import Resemblance, fingerprint, resemblances
+from cloakwork.accounting.records import CLOSED, Place, Record, charge_fields, records_of, total_fields
 from cloakwork.budget import Cost, Currency
-from cloakwork.errors import BudgetExceeded, LedgerError
-
-DEFAULT_URL: Final = "sqlite:///cloakwork.db"
+from cloakwork.errors import LedgerError
+from cloakwork.facts import CASE
+from cloakwork.home import data_home, home, secret_made_once
 
 URL_VARIABLE: Final = "CLOAKWORK_LEDGER"
 """The environment variable that names the ledger where no URL is given."""
 
-CURRENCIES: Final[tuple[Currency, ...]] = ("unit", "metric", "local")
-
-
-@dataclass(frozen=True, slots=True)
-class Balance:
-    """One currency of a dataset: ``spent`` rounded up, ``left`` rounded down; both per ``shift`` for ``metric``.
-
-    ``total`` is the smallest that a policy ever declared, None where none did; ``left`` is then None too.
-    """
-
-    currency: Currency
-    spent: Cost
-    total: Cost | None
-    left: Cost | None
-    shift: timedelta | None = None
+FORMER_DEFAULT: Final = "cloakwork.db"
+"""What version 0.1.0 made in the working folder, where ``cd`` gave a fresh budget."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What is spent and left of one dataset, by currency, and its releases, oldest first."""
+    """What is spent and left of one dataset, by book, and its releases, oldest first."""
 
     dataset: str
     balances: tuple[Balance, ...]
@@ -73,6 +63,10 @@ class Reservation:
     digest: str
     ledger: "Ledger" = field(repr=False, compare=False)
 
+    def intend(self, folder: Path, statement_digest: str) -> None:
+        """See ``Ledger.intend``."""
+        self.ledger.intend(self, folder, statement_digest)
+
     def commit(self, statement_digest: str | None = None) -> None:
         """See ``Ledger.commit``."""
         self.ledger.commit(self, statement_digest)
@@ -85,17 +79,34 @@ class Reservation:
 class Ledger:
     """The ledger at ``url``: an SQLAlchemy URL (SQLite or Postgres) or the path of an SQLite file.
 
-    Without a URL: the environment's ``CLOAKWORK_LEDGER``, else ``sqlite:///cloakwork.db``. Nothing is opened before it is
-    used, and only ``reserve`` makes the file. Every method raises LedgerError for a ledger that cannot be read or written.
+    Without a URL: the environment's ``CLOAKWORK_LEDGER``, else ``ledger.db`` in the user's data folder. Nothing is opened
+    before it is used, and only ``reserve`` makes a ledger: a file that is not there yet, in a folder that is (the user's
+    data folder is made), or a table in an empty database. ``notice`` hears of that; standard error by default. Every
+    method raises LedgerError for a ledger that cannot be read or written, or an address that is none.
     """
 
-    def __init__(self, url: str | None = None) -> None:
-        self._journal = Journal(url or os.environ.get(URL_VARIABLE) or DEFAULT_URL)
+    def __init__(self, url: str | None = None, *, notice: Callable[[str], None] = say) -> None:
+        named = url or os.environ.get(URL_VARIABLE)
+        self._journal = Journal(named or str(data_home() / "ledger.db"), notice, make_folder=not named)
+        self._usual = not named
+        self._holds: dict[str, Hold] = {}
 
     @property
     def url(self) -> str:
         """Where the ledger lives, without a password."""
         return self._journal.name
+
+    def exists(self) -> bool:
+        """Whether the ledger was made already."""
+        return self._journal.exists()
+
+    def unused(self) -> Path | None:
+        """A ledger of version 0.1.0 in the working folder that is passed over for the default one; None without one."""
+        former = Path(FORMER_DEFAULT)
+        try:
+            return former if self._usual and former.is_file() and Journal(FORMER_DEFAULT).exists() else None
+        except LedgerError:
+            return None  # something else of that name
 
     def reserve(
         self,
@@ -104,77 +115,200 @@ class Ledger:
         policy: str,
         charges: Sequence[Charge],
         totals: Mapping[Currency, Cost | None] | None = None,
+        terms: Terms | None = None,
         version: str = "",
         policy_digest: str = "",
         note: str = "",
+        details: Mapping[str, Any] | None = None,
+        makes: Literal["release", "profile"] = "release",
+        folder: Path | None = None,
         private: bool = True,
     ) -> Reservation:
         """Set the release's cost aside, or refuse; one transaction reads what is spent, decides and writes.
 
-        ``totals`` is what the policy declares per currency (for ``metric``: per the shift of this release's charge). The
-        smallest total ever declared for the dataset binds, as earlier signed statements printed it. ``private=False``
-        (a run with a fixed seed) is refused.
+        ``terms`` is what the policy declares about the budget; ``totals`` is short for terms of totals by currency
+        alone, the unit being the case. The smallest total ever declared for a book binds, as earlier signed statements
+        printed it. ``folder``: where the release is to stand; this process then shows that it lives until the entry is
+        committed or failed. ``private=False`` (a run with a fixed seed) is refused.
 
         Raises BudgetExceeded, and writes nothing, when spent (reserved, committed or failed) plus requested is more
-        than a binding total; LedgerError when the ledger cannot be used or was altered.
+        than a binding total; PlanImpossible when the two protect different units and cannot be added up; LedgerError
+        when the ledger cannot be used or was altered.
         """
         if not private:
             raise LedgerError(self.url, "a reproducible run is not private and is not recorded as a release")
-        declared = _declared(charges, totals or {})
+        terms = terms or Terms(totals=totals or {})
         body = {
             "policy": policy,
             "version": version,
             "policy_digest": policy_digest,
             "note": note,
-            "engine": version_of("cloakwork"),
+            "makes": makes,
+            "unit": terms.unit,
+            "cases_per_unit": dict(terms.cases_per_unit),
             "charges": [charge_fields(charge) for charge in charges],
-            "totals": {currency: total_fields(total) for currency, total in declared.items()},
+            "details": dict(details or {}),
         }
-        with self._journal.writing() as writing:
-            _decide(dataset, charges, declared, records_of(self.url, writing.entries, dataset))
-            entry = writing.append("reserve", _fresh_id(), dataset, body)
-        return Reservation(entry.release, dataset, tuple(charges), entry.digest, self)
+        if folder is not None:
+            body["place"] = asdict(Place.here(folder))
+        release = _fresh_id()
+        try:
+            with self._journal.writing() as writing:
+                records = records_of(self.url, writing.entries, dataset)
+                records = informed(records, policy_digest, terms.unit, charges)
+                declared = terms.declared(charges, records)
+                require_fit(dataset, Account.of(records), charges, declared, terms, f"{policy} {version}".strip())
+                if folder is not None:
+                    self._hold(release)
+                body["totals"] = [total_fields(total) for total in declared]
+                entry = writing.append("reserve", release, dataset, body)
+        except BaseException:
+            self._let_go(release)
+            raise
+        return Reservation(release, dataset, tuple(charges), entry.digest, self)
 
     def check(
-        self, dataset: str, *, charges: Sequence[Charge], totals: Mapping[Currency, Cost | None] | None = None
-    ) -> None:
-        """Raise BudgetExceeded where ``reserve`` would now, LedgerError where an entry was altered; writes nothing."""
+        self,
+        dataset: str,
+        *,
+        charges: Sequence[Charge],
+        totals: Mapping[Currency, Cost | None] | None = None,
+        terms: Terms | None = None,
+        policy: str = "policy",
+        policy_digest: str = "",
+    ) -> Outlook:
+        """What the release would mean for the budget. Raises where ``reserve`` would now, and LedgerError where an entry
+        was altered; writes nothing."""
         if found := self.verify():
             raise LedgerError(self.url, f"{found}: it cannot be trusted; restore it from a copy")
-        _decide(dataset, charges, _declared(charges, totals or {}), self.history(dataset))
+        terms = terms or Terms(totals=totals or {})
+        records = informed(self.history(dataset), policy_digest, terms.unit, charges)
+        declared = terms.declared(charges, records)
+        require_fit(dataset, Account.of(records), charges, declared, terms, policy)
+        return outlook(records, charges, declared, terms)
+
+    def intend(self, reservation: Reservation, folder: Path, statement_digest: str) -> None:
+        """The release is written whole, and is about to be renamed to ``folder``; its statement has this digest.
+
+        Raises LedgerError where it stands in a folder already: one release has one statement.
+        """
+        self._hold(reservation.id)
+        body = {"place": asdict(Place.here(folder)), "statement_digest": statement_digest}
+        with self._journal.writing() as writing:
+            record = self._known(writing, reservation.id)
+            if record.state == "committed":
+                raise LedgerError(
+                    self.url, f"release {record.id} was published already{_where(record)}; copy that folder"
+                )
+            writing.append("intent", record.id, record.dataset, body)
 
     def commit(self, reservation: Reservation, statement_digest: str | None = None) -> None:
-        """The release is complete; its cost stands for good. Raises LedgerError unless it is reserved."""
+        """The release stands in its folder; its cost stands for good.
+
+        Does nothing where ``reconcile`` found the folder first. Raises LedgerError where it was committed otherwise, or
+        failed before it was written.
+        """
         body = {} if statement_digest is None else {"statement_digest": statement_digest}
-        self._close(reservation, "commit", body)
+        with self._journal.writing() as writing:
+            record = self._known(writing, reservation.id)
+            if record.state == "committed" and statement_digest not in (None, record.statement_digest):
+                raise LedgerError(self.url, f"release {reservation.id} is {record.state} already")
+            if record.state == "failed" and record.statement_digest != (statement_digest or ""):
+                raise LedgerError(self.url, f"release {reservation.id} is {record.state} already")
+            if record.state != "committed":
+                writing.append("commit", record.id, record.dataset, body)
+        self._let_go(reservation.id)
 
     def fail(self, reservation: Reservation, reason: str) -> None:
         """The release did not come about after noise was drawn; its cost stands. ``reason`` must not quote the log."""
-        self._close(reservation, "fail", {"reason": reason})
+        with self._journal.writing() as writing:
+            record = self._known(writing, reservation.id)
+            if record.state not in ("reserved", "publishing"):
+                raise LedgerError(self.url, f"release {reservation.id} is {record.state} already")
+            writing.append("fail", record.id, record.dataset, {"reason": reason})
+        self._let_go(reservation.id)
+
+    def complete(self, release: str, statement_digest: str) -> None:
+        """A folder with this statement stands: commit its entry, whatever became of the process that made it.
+
+        Does nothing where it is committed. Raises LedgerError unless this digest was recorded as its intent.
+        """
+        with self._journal.writing() as writing:
+            record = self._known(writing, release)
+            if record.statement_digest != statement_digest:
+                raise LedgerError(self.url, f"release {release} has another statement")
+            if record.state != "committed":
+                writing.append("commit", release, record.dataset, {"statement_digest": statement_digest})
+
+    def close(self, release: str) -> bool:
+        """Close an entry whose process is gone, as spent; whether it was open, and no live process holds it.
+
+        A folder that is found later still completes it.
+        """
+        hold = self._journal.try_hold(release)
+        if hold is None:
+            return False
+        try:
+            with self._journal.writing() as writing:
+                record = self._known(writing, release)
+                if record.state not in ("reserved", "publishing"):
+                    return False
+                if record.place is not None and Path(record.place.folder, "statement.json").exists():
+                    return False  # it was renamed in the meantime
+                writing.append("fail", release, record.dataset, {"reason": CLOSED})
+            return True
+        finally:
+            hold.release()
+
+    def tidy(self) -> None:
+        """Remove what processes that were killed left beside the ledger."""
+        self._journal.tidy()
+
+    def identify(self, release: str, unit: str, charges: Sequence[Charge]) -> None:
+        """Record whom an older entry protected, as its signed statement says; does nothing where that is known."""
+        body = {"unit": unit, "charges": [charge_fields(charge) for charge in charges]}
+        with self._journal.writing() as writing:
+            record = self._known(writing, release)
+            if record.unit is None:
+                writing.append("identify", release, record.dataset, body)
 
     def record_statement(self, release: str, digest: str) -> None:
         """Record the digest of the signed statement of the release with this id (``Reservation.id``)."""
         with self._journal.writing() as writing:
-            record = _known(self.url, writing, release)
+            record = self._known(writing, release)
             if record.state != "committed" or record.statement_digest is not None:
                 raise LedgerError(self.url, f"release {release} is {record.state} and takes no statement")
             writing.append("statement", release, record.dataset, {"statement_digest": digest})
 
+    def recognise(self, reservation: Reservation, ids: Iterable[str]) -> tuple[Resemblance, ...]:
+        """Keep a keyed fingerprint of the case ids of a release; which other datasets seem to hold the same cases.
+
+        Internal: never publish the answer. Raises LedgerError or OutputError where ledger or key cannot be used.
+        """
+        sample = fingerprint(ids, self._key())
+        found = resemblances(sample, reservation.dataset, self._journal.fingerprints())
+        self._journal.keep_fingerprint(reservation.id, reservation.dataset, sample)
+        return found
+
     def remaining(
         self, dataset: str, totals: Mapping[Currency, Cost | None] | None = None, *, shift: timedelta | None = None
-    ) -> Mapping[Currency, Balance]:
-        """What is spent and left per currency, were a policy to declare ``totals``; ``metric`` figures are per ``shift``.
+    ) -> Mapping[str, Balance]:
+        """What is spent and left by name of book (``case``, an attribute, ``metric``, ``local``), were a policy to
+        declare ``totals`` per case; metric figures are per ``shift``, by default the largest charged or declared.
 
-        Without ``shift``, the largest that was charged or declared. Currencies neither charged nor declared are absent.
+        Books neither charged nor declared are absent.
         """
-        return _balances(self.history(dataset), totals or {}, shift)
+        account = Account.of(self.history(dataset))
+        metric = Charge(currency="metric", cost=Cost(epsilon=0.0), shift=shift) if shift else None
+        account = account.plus((), Terms(totals=totals or {}).declared([metric] if metric else []), {})
+        return {book.name: account.balance(book, shift if book == METRIC else None) for book in account.books()}
 
     def summary(self, dataset: str | None = None) -> tuple[Summary, ...]:
         """Spent and left per dataset, in order of first release; only ``dataset`` when it is given."""
         records = self.history(dataset)
         names = dict.fromkeys(record.dataset for record in records)
         grouped = {name: tuple(record for record in records if record.dataset == name) for name in names}
-        return tuple(Summary(name, tuple(_balances(own, {}, None).values()), own) for name, own in grouped.items())
+        return tuple(Summary(name, _balances(own), own) for name, own in grouped.items())
 
     def history(self, dataset: str | None = None) -> tuple[Record, ...]:
         """Every release, oldest first; only of ``dataset`` when it is given. A ledger that does not exist holds none."""
@@ -197,149 +331,38 @@ class Ledger:
             else None
         )
 
-    def _close(self, reservation: Reservation, kind: Literal["commit", "fail"], body: dict[str, str]) -> None:
-        with self._journal.writing() as writing:
-            record = _known(self.url, writing, reservation.id)
-            if record.state != "reserved":
-                raise LedgerError(self.url, f"release {reservation.id} is {record.state} already")
-            writing.append(kind, reservation.id, record.dataset, body)
+    def _known(self, writing: Writing, release: str) -> Record:
+        for record in records_of(self.url, writing.entries, None):
+            if record.id == release:
+                return record
+        raise LedgerError(self.url, f"knows no release {release}")
+
+    def _hold(self, release: str) -> None:
+        if release not in self._holds:
+            self._holds[release] = self._journal.hold(release)
+
+    def _let_go(self, release: str) -> None:
+        if hold := self._holds.pop(release, None):
+            hold.release()
+
+    def _key(self) -> bytes:
+        """The key of the fingerprints: beside an SQLite ledger, else in the user's data folder."""
+        file = self._journal.file
+        path = home() / "ledger-fingerprints.key" if file is None else file.with_name(f"{file.name}.key")
+        return secret_made_once(path, lambda: secrets.token_bytes(32))
 
 
-@dataclass(frozen=True, slots=True)
-class _Sum:
-    """An exact cost; ``epsilon`` None stands for no bound."""
-
-    epsilon: Fraction | None = Fraction(0)
-    delta: Fraction = Fraction(0)
-
-    def plus(self, cost: Cost, times: int) -> "_Sum":
-        if self.epsilon is None or math.isinf(cost.epsilon):
-            return _Sum(None, self.delta + times * exactly(cost.delta))
-        return _Sum(self.epsilon + times * exactly(cost.epsilon), self.delta + times * exactly(cost.delta))
-
-    def within(self, total: Cost) -> bool:
-        if self.delta > exactly(total.delta):
-            return False
-        return math.isinf(total.epsilon) or (self.epsilon is not None and self.epsilon <= exactly(total.epsilon))
-
-    def left_of(self, total: Cost, divisor: int) -> Cost:
-        """``total`` less this sum, a ``divisor``-th of it, rounded down and never below zero."""
-        if math.isinf(total.epsilon):
-            epsilon = math.inf
-        elif self.epsilon is None:
-            epsilon = 0.0
-        else:
-            epsilon = rounded_down(max(Fraction(0), exactly(total.epsilon) - self.epsilon) / divisor)
-        return Cost(epsilon=epsilon, delta=rounded_down(max(Fraction(0), exactly(total.delta) - self.delta)))
-
-    def as_cost(self) -> Cost:
-        epsilon = math.inf if self.epsilon is None else rounded_up(self.epsilon)
-        return Cost(epsilon=epsilon, delta=min(1.0, rounded_up(self.delta)))
+def _balances(records: Sequence[Record]) -> tuple[Balance, ...]:
+    account = Account.of(records)
+    return tuple(account.balance(book) for book in account.books())
 
 
-def _steps(over: timedelta | None, charged: timedelta | None) -> int:
-    """How many charged shifts cover ``over``: metric privacy over k shifts costs k times (triangle inequality)."""
-    return 1 if over is None or charged is None else -(-over // charged)
-
-
-def _sum(charges: Iterable[Charge], currency: str, shift: timedelta | None) -> _Sum:
-    """All charges in ``currency``, those of ``metric`` taken over ``shift``."""
-    total = _Sum()
-    for charge in charges:
-        if charge.currency == currency:
-            total = total.plus(charge.cost, _steps(shift, charge.shift))
-    return total
-
-
-def _decide(
-    dataset: str, charges: Sequence[Charge], declared: Mapping[Currency, Total], records: Sequence[Record]
-) -> None:
-    """Raise BudgetExceeded unless what is spent and what is asked fit every total ever declared for the dataset."""
-    before = [charge for record in records for charge in record.charges]
-    for currency in CURRENCIES:
-        if not any(charge.currency == currency for charge in charges):
-            continue
-        bounds = _bounds(currency, declared, records)
-        if all(_sum([*before, *charges], currency, bound.shift).within(bound.cost) for bound in bounds):
-            continue
-        shift = _largest_shift(charge.shift for charge in charges if charge.currency == currency)
-        requested, left = _sum(charges, currency, shift).as_cost(), _left(before, currency, bounds, shift)
-        own = declared.get(currency)
-        fits_own = own is None or _sum([*before, *charges], currency, own.shift).within(own.cost)
-        raise BudgetExceeded(
-            dataset,
-            currency,
-            (requested.epsilon, requested.delta),
-            (left.epsilon, left.delta),
-            reason=_RAISED if fits_own else None,
-        )
-
-
-_RAISED: Final = (
-    "an earlier release was made under a tighter total, which its statement printed: "
-    "a later policy may lower a dataset's total, never raise it"
-)
-
-
-def _bounds(currency: Currency, declared: Mapping[Currency, Total], records: Sequence[Record]) -> list[Total]:
-    found = [record.totals[currency] for record in records if currency in record.totals]
-    return found + ([declared[currency]] if currency in declared else [])
-
-
-def _left(spent: Iterable[Charge], currency: Currency, bounds: Sequence[Total], shift: timedelta | None) -> Cost:
-    """What may still be charged per ``shift``: the least that any bound leaves."""
-    charges = list(spent)
-    left = [_sum(charges, currency, bound.shift).left_of(bound.cost, _steps(bound.shift, shift)) for bound in bounds]
-    return Cost(epsilon=min(cost.epsilon for cost in left), delta=min(cost.delta for cost in left))
-
-
-def _balances(
-    records: Sequence[Record], totals: Mapping[Currency, Cost | None], shift: timedelta | None
-) -> dict[Currency, Balance]:
-    spent = [charge for record in records for charge in record.charges]
-    found: dict[Currency, Balance] = {}
-    for currency in CURRENCIES:
-        earlier = _bounds(currency, {}, records)
-        own = totals.get(currency)
-        if own is None and not earlier and not any(charge.currency == currency for charge in spent):
-            continue
-        over = None
-        if currency == "metric":
-            known = [bound.shift for bound in earlier] + [charge.shift for charge in spent]
-            over = shift or _largest_shift(known)
-        bounds = earlier + ([Total(own, over)] if own is not None else [])
-        found[currency] = _balance(currency, spent, bounds, over)
-    return found
-
-
-def _balance(currency: Currency, spent: Sequence[Charge], bounds: Sequence[Total], shift: timedelta | None) -> Balance:
-    used = _sum(spent, currency, shift).as_cost()
-    if not bounds:
-        return Balance(currency, used, None, None, shift)
-    total, left = _left((), currency, bounds, shift), _left(spent, currency, bounds, shift)
-    return Balance(currency, used, total, left, shift)
-
-
-def _largest_shift(shifts: Iterable[timedelta | None]) -> timedelta | None:
-    return max((shift for shift in shifts if shift is not None), default=None)
-
-
-def _declared(charges: Sequence[Charge], totals: Mapping[Currency, Cost | None]) -> dict[Currency, Total]:
-    """The policy's totals; that of ``metric`` is meant per the largest shift which this release charges."""
-    shift = _largest_shift(charge.shift for charge in charges)
-    found = {}
-    for currency, total in totals.items():
-        if total is not None and (currency != "metric" or shift is not None):
-            found[currency] = Total(total, shift if currency == "metric" else None)
-    return found
+def _where(record: Record) -> str:
+    return f" to {record.place.folder}" if record.place is not None else ""
 
 
 def _fresh_id() -> str:
     return "".join(secrets.choice(ascii_lowercase) for _ in range(20))
 
 
-def _known(url: str, writing: Writing, release: str) -> Record:
-    for record in records_of(url, writing.entries, None):
-        if record.id == release:
-            return record
-    raise LedgerError(url, f"knows no release {release}")
+__all__ = ["CASE", "CURRENCIES", "Balance", "Charge", "Ledger", "Outlook", "Record", "Reservation", "Summary", "Terms"]

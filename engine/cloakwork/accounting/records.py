@@ -1,35 +1,49 @@
 """What the journal's entries say about releases, and how charges and totals are written into an entry."""
 
+import socket
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
 from cloakwork.accounting._journal import Entry
 from cloakwork.accounting.affected import recharged
+from cloakwork.accounting.books import Book, Total
 from cloakwork.accounting.charge import Charge
-from cloakwork.budget import Cost, Currency
+from cloakwork.budget import Cost
 from cloakwork.errors import LedgerError
 
 FIRST_VERSION: Final = "0.1.0"
 """The version whose entries do not say which one made them."""
 
-State = Literal["reserved", "committed", "failed"]
+State = Literal["reserved", "publishing", "committed", "failed"]
+"""``reserved``: paid for. ``publishing``: written, and about to be renamed to its folder. ``committed``: it stands there.
+``failed``: it came to nothing; its cost stays spent. A folder that is found after all commits it."""
+
+CLOSED: Final = "no folder was found, and the process that made it had ended"
 
 
 @dataclass(frozen=True, slots=True)
-class Total:
-    """A declared total; for ``metric``, the shift over which it is meant."""
+class Place:
+    """A folder, by its absolute path on one host."""
 
-    cost: Cost
-    shift: timedelta | None = None
+    folder: str
+    host: str
+
+    @classmethod
+    def here(cls, folder: object) -> "Place":
+        """The folder with this path on this host."""
+        return cls(str(folder), socket.gethostname())
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One release as the ledger knows it; times are aware UTC, digests hex, ``note`` a sentence about its guarantees.
+    """One release as the ledger knows it; times are aware UTC, digests hex, ``note`` a few words about its guarantees.
 
-    ``engine``: the version of Cloakwork that made the entry.
+    ``unit``: the protected unit of its policy by name, None where an entry of version 0.1.0 does not say.
+    ``cases_per_unit``: what its policy declares about it. ``place``: where the release was to stand. ``makes``: a
+    release, or a DP profile, which is no folder. ``details``: what else is known as data (engine, mechanisms,
+    guarantees).
     """
 
     id: str
@@ -38,19 +52,36 @@ class Record:
     version: str
     policy_digest: str
     charges: tuple[Charge, ...]
-    totals: Mapping[Currency, Total]
+    totals: tuple[Total, ...]
     note: str
     state: State
     created_at: datetime
+    digest: str
+    unit: str | None = None
+    cases_per_unit: Mapping[str, int] = field(default_factory=dict)
+    makes: Literal["release", "profile"] = "release"
+    details: Mapping[str, Any] = field(default_factory=dict)
+    place: Place | None = None
     committed_at: datetime | None = None
     statement_digest: str | None = None
     failure: str | None = None
-    engine: str = FIRST_VERSION
+
+    @property
+    def engine(self) -> str:
+        """The version of Cloakwork that made the entry."""
+        return str(self.details.get("engine", FIRST_VERSION))
 
     @property
     def without_dp(self) -> bool:
         """Whether something was released that no DP budget bounds."""
         return any(charge.currency == "none" for charge in self.charges)
+
+    def identified(self, unit: str, charges: tuple[Charge, ...]) -> "Record":
+        """The record of an older entry, told whom it protected."""
+        totals = tuple(
+            replace(total, book=Book("unit", unit)) if total.book == Book("unit") else total for total in self.totals
+        )
+        return replace(self, unit=unit, charges=charges, totals=totals)
 
 
 def records_of(url: str, entries: Iterable[Entry], dataset: str | None) -> tuple[Record, ...]:
@@ -63,7 +94,31 @@ def records_of(url: str, entries: Iterable[Entry], dataset: str | None) -> tuple
             records[entry.release] = _told(records.get(entry.release), entry)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise LedgerError(url, f"entry {entry.seq} cannot be read") from None
-    return tuple(recharged(record) for record in records.values())
+    return tuple(recharged(record) for record in told_by_policy(tuple(records.values())))
+
+
+def told_by_policy(
+    records: tuple[Record, ...], known: Iterable[tuple[str, str, tuple[Charge, ...]]] = ()
+) -> tuple[Record, ...]:
+    """The records; older ones that do not say whom they protected learn it from a later release under the same policy.
+
+    ``known``: digest, unit and charges of policies beside those of the records.
+    """
+    policies = {digest: (unit, charges) for digest, unit, charges in known if digest}
+    for record in records:
+        if record.unit is not None and record.policy_digest:
+            policies.setdefault(record.policy_digest, (record.unit, record.charges))
+    return tuple(_learnt(record, policies) for record in records)
+
+
+def _learnt(record: Record, policies: Mapping[str, tuple[str, tuple[Charge, ...]]]) -> Record:
+    if record.unit is not None or record.policy_digest not in policies:
+        return record
+    unit, charges = policies[record.policy_digest]
+    said = {(charge.currency, charge.cost, charge.shift): charge for charge in charges}
+    return record.identified(
+        unit, tuple(said.get((charge.currency, charge.cost, charge.shift), charge) for charge in record.charges)
+    )
 
 
 def _told(record: Record | None, entry: Entry) -> Record:
@@ -71,19 +126,26 @@ def _told(record: Record | None, entry: Entry) -> Record:
     if record is None:
         return _opened(entry, fields)
     match entry.kind:
+        case "intent":
+            place = Place(**fields["place"])
+            return replace(record, state="publishing", place=place, statement_digest=fields["statement_digest"])
         case "commit":
-            digest = fields.get("statement_digest")
+            digest = fields.get("statement_digest", record.statement_digest)
             return replace(record, state="committed", committed_at=_time(entry), statement_digest=digest)
         case "fail":
             return replace(record, state="failed", failure=fields["reason"])
         case "statement":
             return replace(record, statement_digest=fields["statement_digest"])
+        case "identify":
+            return record.identified(fields["unit"], tuple(_charge(item) for item in fields["charges"]))
     raise ValueError(entry.kind)
 
 
 def _opened(entry: Entry, fields: Mapping[str, Any]) -> Record:
     if entry.kind != "reserve":
         raise ValueError(entry.kind)
+    note = fields["note"]
+    profile = note.startswith("DP profile:")  # all that version 0.1.0 says
     return Record(
         id=entry.release,
         dataset=entry.dataset,
@@ -91,11 +153,16 @@ def _opened(entry: Entry, fields: Mapping[str, Any]) -> Record:
         version=fields["version"],
         policy_digest=fields["policy_digest"],
         charges=tuple(_charge(item) for item in fields["charges"]),
-        totals={currency: _total(item) for currency, item in fields["totals"].items()},
-        note=fields["note"],
+        totals=_totals(fields["totals"]),
+        note=note,
         state="reserved",
         created_at=_time(entry),
-        engine=fields.get("engine", FIRST_VERSION),
+        digest=entry.digest,
+        unit=fields.get("unit"),
+        cases_per_unit=fields.get("cases_per_unit", {}),
+        makes=fields.get("makes", "profile" if profile else "release"),
+        details=fields.get("details", {}),
+        place=Place(**fields["place"]) if "place" in fields else None,
     )
 
 
@@ -110,12 +177,16 @@ def _cost_fields(cost: Cost) -> dict[str, str]:
 
 def charge_fields(charge: Charge) -> dict[str, Any]:
     """A charge as an entry's body holds it."""
-    return {"currency": charge.currency, **_cost_fields(charge.cost), **_shift_fields(charge.shift)}
+    more = {"unit": charge.unit, "max_cases": charge.max_cases, "times": charge.times}
+    said = {name: value for name, value in more.items() if value is not None}
+    whom = {"unit": charge.unit, **said} if charge.currency in ("unit", "local") else {}
+    return {"currency": charge.currency, **_cost_fields(charge.cost), **_shift_fields(charge.shift), **whom}
 
 
 def total_fields(total: Total) -> dict[str, Any]:
     """A declared total as an entry's body holds it."""
-    return {**_cost_fields(total.cost), **_shift_fields(total.shift)}
+    book = {"currency": total.book.currency, "unit": total.book.unit, "apart": total.apart}
+    return {**book, **_cost_fields(total.cost), **_shift_fields(total.shift)}
 
 
 def _shift_fields(shift: timedelta | None) -> dict[str, int]:
@@ -131,8 +202,19 @@ def _shift(fields: Mapping[str, Any]) -> timedelta | None:
 
 
 def _charge(fields: Mapping[str, Any]) -> Charge:
-    return Charge(currency=fields["currency"], cost=_cost(fields), shift=_shift(fields))
+    currency, cost, shift = fields["currency"], _cost(fields), _shift(fields)
+    if currency == "unit" and "unit" not in fields:  # of version 0.1.0
+        return Charge(currency="unit", cost=cost, unit=None, times="unknown")
+    whom = {name: fields[name] for name in ("unit", "max_cases", "times") if name in fields}
+    return Charge(currency=currency, cost=cost, shift=shift, **whom)
 
 
-def _total(fields: Mapping[str, Any]) -> Total:
-    return Total(_cost(fields), _shift(fields))
+def _totals(fields: Any) -> tuple[Total, ...]:
+    if isinstance(fields, dict):  # of version 0.1.0: one total a currency
+        whom = {"local": "value"}
+        return tuple(
+            Total(Book(currency, whom.get(currency)), _cost(item), _shift(item)) for currency, item in fields.items()
+        )
+    return tuple(
+        Total(Book(item["currency"], item["unit"]), _cost(item), _shift(item), bool(item["apart"])) for item in fields
+    )

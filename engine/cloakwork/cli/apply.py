@@ -11,6 +11,7 @@ from cloakwork.cli.options import (
     column_option,
     json_option,
     ledger_option,
+    open_ledger,
     plan_from,
     progress,
     require_log,
@@ -19,7 +20,7 @@ from cloakwork.plan.sentences import caveat_in_words, unproven_cost, unproven_se
 from cloakwork.progress import silent
 
 if TYPE_CHECKING:
-    from cloakwork.release import Release
+    from cloakwork.accounting.charge import Charge
     from cloakwork.report.publish import Published
 
 
@@ -60,10 +61,6 @@ def apply(
 ) -> None:
     """Anonymize LOG as POLICY_OR_PLAN says, and write the release to a new folder: whole, or not at all."""
     from cloakwork import api
-    from cloakwork.accounting.ledger import Ledger
-    from cloakwork.execute import Stopwatch
-    from cloakwork.plan.budget import totals
-    from cloakwork.report.keys import signing_key as find_key
 
     mapping = column_mapping(columns)
     plan = plan_from(policy_or_plan)
@@ -72,30 +69,29 @@ def apply(
     require_log(log)
     if mapping and log.name.endswith((".xes", ".xes.gz")):
         raise click.UsageError("--column is for CSV and Parquet; XES names its attributes itself")
-    api.check_destination(out)
-    key = find_key(signing_key)
-    book = Ledger(ledger)
-    book.check(plan.policy.metadata.dataset, charges=plan.charges, totals=totals(plan.policy.spec.budget))
-
-    heard = silent if quiet else progress
-    for warning in plan.warnings:
-        heard(f"warning: {caveat_in_words(warning)}")
-    watch = Stopwatch()
-    release = api.apply(plan, log, ledger=book, reporter=heard, stopwatch=watch, columns=mapping or None, mine=mine)
-    published = api.publish(release, out, signing_key=key, reporter=heard)
-    book.record_statement(release.release_id, published.statement_digest)
+    published = api.release(
+        plan,
+        log,
+        out,
+        ledger=open_ledger(ledger),
+        signing_key=signing_key,
+        reporter=silent if quiet else progress,
+        columns=mapping or None,
+        mine=mine,
+    )
     if as_json:
-        click.echo(json.dumps(_summary(release, published), indent=2, ensure_ascii=False))
-    else:
-        _show(release, published)
-        if key.new:
-            click.echo(
-                f"  a signing key was made for you; give this public half to those who verify:\n{key.public_pem}"
-            )
+        click.echo(json.dumps(_summary(published), indent=2, ensure_ascii=False))
+        return
+    _show(published)
+    if published.new_public_key is not None:
+        click.echo(
+            f"  a signing key was made for you; give this public half to those who verify:\n{published.new_public_key}"
+        )
 
 
-def _summary(release: "Release", published: "Published") -> dict[str, Any]:
+def _summary(published: "Published") -> dict[str, Any]:
     """What was released; nothing here was counted on the raw log."""
+    release = published.release
     unproven = [item.model_dump(mode="json") for item in release.plan.unproven]
     return ({"unproven": unproven} if unproven else {}) | {
         "release": str(published.folder),
@@ -110,8 +106,13 @@ def _summary(release: "Release", published: "Published") -> dict[str, Any]:
     }
 
 
-def _show(release: "Release", published: "Published") -> None:
+def _book(charge: "Charge") -> str:
+    return f"{charge.currency}, per {charge.unit}" if charge.currency == "unit" else charge.currency
+
+
+def _show(published: "Published") -> None:
     """What is unproven first, then exposed columns, then what holds, then where it lies."""
+    release = published.release
     plan = release.plan
     for goal in plan.unproven:
         click.echo(f"UNPROVEN: {unproven_sentence(goal)}")
@@ -126,6 +127,6 @@ def _show(release: "Release", published: "Published") -> None:
     if plan.unproven:
         click.echo("  the ledger records a release without bound")
     for charge in plan.charges:
-        click.echo(f"  charged ({charge.currency}): epsilon {charge.cost.epsilon:g}, delta {charge.cost.delta:g}")
+        click.echo(f"  charged ({_book(charge)}): epsilon {charge.cost.epsilon:g}, delta {charge.cost.delta:g}")
     click.echo(f"  public: log, plan.json, statement.json (signed by key {published.keyid[:16]})")
     click.echo("  internal, never publish: internal/report.html, internal/report.json")

@@ -13,11 +13,13 @@ from cloakwork.errors import VerificationFailed
 from cloakwork.quantities import format_duration
 
 if TYPE_CHECKING:
+    from cloakwork.accounting.account import Balance
     from cloakwork.accounting.charge import Charge
-    from cloakwork.accounting.ledger import Balance, Ledger, Summary
+    from cloakwork.accounting.ledger import Ledger, Summary
     from cloakwork.accounting.records import Record
     from cloakwork.advisories import Finding
     from cloakwork.budget import Cost
+    from cloakwork.report.reconcile import Reconciliation
 
 _P = ParamSpec("_P")
 
@@ -35,7 +37,8 @@ def ledger() -> None:
 
 
 def _options(command: Callable[_P, None]) -> Callable[_P, None]:
-    url = click.option("--ledger", "url", metavar="URL", help="Where the ledger lives. Default: $CLOAKWORK_LEDGER.")
+    where = "Where the ledger lives. Default: $CLOAKWORK_LEDGER, else ledger.db in your data folder."
+    url = click.option("--ledger", "url", metavar="URL", help=where)
     as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
     return url(as_json(command))
 
@@ -112,6 +115,56 @@ def verify(url: str | None, as_json: bool, releases: tuple[Path, ...]) -> None:
         click.echo(f"The chain of entries is whole: {count} release{'' if count == 1 else 's'}{against}.")
 
 
+@ledger.command()
+@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DIR...")
+@_options
+@click.pass_context
+def reconcile(ctx: click.Context, url: str | None, as_json: bool, folders: tuple[Path, ...]) -> None:
+    """Bring the ledger and the releases below each DIR to agreement, after a crash.
+
+    Commits entries whose folder stands there; closes, as spent, those that were aimed there and have neither a folder
+    nor a running process; removes the drafts of dead processes. Exit 1 where a release is found that this ledger does
+    not know.
+    """
+    from cloakwork.report.reconcile import reconcile as bring_to_agreement
+
+    book = _open(url)
+    done = bring_to_agreement(book, folders)
+    if as_json:
+        click.echo(json.dumps({"ledger": book.url, **_reconciliation_json(done)}, indent=2, ensure_ascii=False))
+    else:
+        _print_reconciliation(done)
+    if not done.agrees:
+        ctx.exit(1)
+
+
+def _print_reconciliation(done: "Reconciliation") -> None:
+    quiet = [finding for finding in done.findings if finding.outcome == "agrees" and not finding.says]
+    for finding in done.findings:
+        if finding not in quiet:
+            name = f" {finding.release}" if finding.release else ""
+            click.echo(f"{finding.outcome}: {finding.folder}{name}: {finding.says}")
+    if done.drafts_removed:
+        click.echo(f"removed {_number(done.drafts_removed, 'draft')} of processes that had ended")
+    found = sum(finding.outcome in ("agrees", "completed") for finding in done.findings)
+    click.echo(f"{_number(found, 'release')} found that the ledger knows")
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _reconciliation_json(done: "Reconciliation") -> dict[str, Any]:
+    return {
+        "agrees": done.agrees,
+        "drafts_removed": done.drafts_removed,
+        "findings": [
+            {"outcome": each.outcome, "release": each.release or None, "folder": each.folder, "says": each.says}
+            for each in done.findings
+        ],
+    }
+
+
 def _entry_of(folder: Path) -> str | None:
     """The ledger entry that a verified release's statement names."""
     from cloakwork.report.verify import verify as verify_release
@@ -120,9 +173,9 @@ def _entry_of(folder: Path) -> str | None:
 
 
 def _open(url: str | None) -> "Ledger":
-    from cloakwork.accounting.ledger import Ledger
+    from cloakwork.cli.options import open_ledger
 
-    return Ledger(url)
+    return open_ledger(url, tell_missing=True)
 
 
 def _warn_if_altered(book: "Ledger") -> None:
@@ -144,11 +197,12 @@ def _print_summary(summary: "Summary") -> None:
         table.add_column(heading, overflow="fold")
     for balance in summary.balances:
         left, total = _cost(balance.left, "no total declared"), _cost(balance.total, "no total declared")
-        table.add_row(_budget(balance), _cost(balance.spent), left, total)
+        table.add_row(_plain(book_in_words(balance)), _cost(balance.spent), left, total)
     if summary.balances:
         _console().print(table)
     else:
         _console().print(table.title, markup=False)
+    _print_books(summary)
     _print_warnings(summary)
     _print_affected(summary)
 
@@ -178,28 +232,66 @@ def _ids(found: "list[Finding]", status: str) -> str:
 _SHORTLY = {"void": "void", "open": "may be void", "weakened": "weakened"}
 
 
-def _print_warnings(summary: "Summary") -> None:
-    pending = sum(record.state == "reserved" for record in summary.records)
-    if pending:
+def _print_books(summary: "Summary") -> None:
+    """What the figures of the books leave out, and what they rest on."""
+    apart = [balance.book.name for balance in summary.balances if balance.apart]
+    if apart:
+        click.echo(f"The books per {', '.join(apart)} are kept apart: they do not add up to one person's risk.")
+    for balance in summary.balances:
+        if balance.unconverted:
+            missing = ", ".join(balance.unconverted)
+            click.echo(
+                f"The book per {balance.book.name} lacks what was charged per {missing}: it cannot be converted."
+            )
+    if any(charge.unit is None for record in summary.records for charge in record.charges if charge.currency == "unit"):
         click.echo(
-            f"{pending} reserved, not committed: in progress, or ended before completion; what is reserved stays spent."
+            "Entries of version 0.1.0 do not say whom they protected, and count as the costliest they may be; "
+            "'cloakwork ledger reconcile DIR' reads it from the releases in DIR."
         )
+
+
+def _print_warnings(summary: "Summary") -> None:
+    for record in summary.records:
+        if (why := without_release(record)) is not None:
+            click.echo(f"  {record.id} ({record.state}): {why}")
     if summary.without_dp:
         click.echo(f"{len(summary.without_dp)} without a DP guarantee; no budget bounds what these disclose:")
         for record in summary.without_dp:
             click.echo(f"  {_date(record.created_at)}  {record.id}  {record.policy} {record.version}".rstrip())
 
 
+def without_release(record: "Record") -> str | None:
+    """Why the ledger knows of no release folder for an entry, in plain words; None where one stood, or none is made."""
+    aim = "" if record.place is None else f"{record.place.folder} on {record.place.host}"
+    look = f"'cloakwork ledger reconcile {record.place.folder}' tells" if record.place else ""
+    match record.state:
+        case "reserved" if record.makes == "profile":
+            return "a DP profile that is being measured, or whose process ended; its cost is spent"
+        case "reserved" if not aim:
+            return "released in memory, no folder was written; or its process ended before that; its cost is spent"
+        case "reserved":
+            return f"running, or ended before anything was written to {aim}; its cost is spent; {look}"
+        case "publishing":
+            return f"written for {aim}, and not confirmed to stand there; its cost is spent; {look}"
+        case "failed":
+            return f"no release came of it ({record.failure}); its cost is spent"
+        case "committed" if record.makes == "release" and record.statement_digest is None:
+            return "committed before it was written, as version 0.1.0 did: a folder may never have stood"
+    return None
+
+
 def _print_history(records: "tuple[Record, ...]") -> None:
     from rich.table import Table
 
     table = Table(title=f"{len(records)} release{'' if len(records) == 1 else 's'}", title_justify="left")
-    for heading in ("reserved at (UTC)", "release", "dataset", "policy", "state", "cost"):
+    for heading in ("reserved at (UTC)", "release", "dataset", "policy", "protects", "state", "cost", "folder"):
         table.add_column(heading, overflow="fold")
     for record in records:
         policy = f"{record.policy} {record.version}".strip()
-        cells = (_date(record.created_at), record.id, record.dataset, policy, record.state, _charges(record))
-        table.add_row(*(_plain(cell) for cell in cells))
+        folder = without_release(record) or (record.place.folder if record.place else "")
+        whom = record.unit or "not said"
+        cells = (_date(record.created_at), record.id, record.dataset, policy, whom, record.state)
+        table.add_row(*(_plain(cell) for cell in (*cells, _charges(record), folder)))
     _console().print(table)
 
 
@@ -215,7 +307,11 @@ def _plain(text: str) -> Any:
     return Text(text)
 
 
-def _budget(balance: "Balance") -> str:
+def book_in_words(balance: "Balance") -> str:
+    """What a book is about, as people read it."""
+    if balance.currency == "unit":
+        whom = "case" if balance.book.unit == "case" else f"unit of '{balance.book.unit}'"
+        return f"differential privacy of each {whom}"
     return CURRENCY_NAMES[balance.currency] + (f", per {format_duration(balance.shift)}" if balance.shift else "")
 
 
@@ -233,7 +329,8 @@ def _charges(record: "Record") -> str:
 def _charge(charge: "Charge") -> str:
     if charge.currency == "none":
         return CURRENCY_NAMES["none"]
-    return f"{charge.currency}: {_cost(charge.cost)}" + (
+    whom = f" per {charge.unit or 'a unit that is not said'}" if charge.currency == "unit" else ""
+    return f"{charge.currency}{whom}: {_cost(charge.cost)}" + (
         f" per {format_duration(charge.shift)}" if charge.shift else ""
     )
 
@@ -264,10 +361,14 @@ def _concerned(summary: "Summary") -> list[dict[str, Any]]:
 def _balance_json(balance: "Balance") -> dict[str, Any]:
     return {
         "currency": balance.currency,
+        "book": balance.book.name,
+        "unit": balance.book.unit,
+        "apart": balance.apart,
+        "unconverted": list(balance.unconverted),
         "shift": _shift_json(balance.shift),
-        "spent": _cost_json(balance.spent),
-        "left": _cost_json(balance.left),
-        "total": _cost_json(balance.total),
+        "spent": cost_json(balance.spent),
+        "left": cost_json(balance.left),
+        "total": cost_json(balance.total),
     }
 
 
@@ -281,7 +382,12 @@ def _record_json(record: "Record") -> dict[str, Any]:
         "policy": record.policy,
         "version": record.version,
         "policy_digest": record.policy_digest,
+        "unit": record.unit,
+        "makes": record.makes,
         "state": record.state,
+        "without_release": without_release(record),
+        "folder": record.place.folder if record.place else None,
+        "host": record.place.host if record.place else None,
         "created_at": record.created_at.isoformat(),
         "committed_at": record.committed_at.isoformat() if record.committed_at else None,
         "statement_digest": record.statement_digest,
@@ -289,9 +395,15 @@ def _record_json(record: "Record") -> dict[str, Any]:
         "engine": record.engine,
         "advisories": [{"id": each.advisory.id, "status": each.status, "title": each.advisory.title} for each in found],
         "charges": [
-            {"currency": charge.currency, "shift": _shift_json(charge.shift), **(_cost_json(charge.cost) or {})}
+            {
+                "currency": charge.currency,
+                "unit": charge.unit,
+                "shift": _shift_json(charge.shift),
+                **(cost_json(charge.cost) or {}),
+            }
             for charge in record.charges
         ],
+        "details": dict(record.details),
     }
 
 
@@ -299,7 +411,7 @@ def _shift_json(shift: timedelta | None) -> str | None:
     return format_duration(shift) if shift else None
 
 
-def _cost_json(cost: "Cost | None") -> dict[str, float | None] | None:
+def cost_json(cost: "Cost | None") -> dict[str, float | None] | None:
     """Epsilon is null where there is no bound: JSON has no infinity."""
     if cost is None:
         return None

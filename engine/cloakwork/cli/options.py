@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,10 +14,13 @@ from cloakwork.plan.prove import plan_again
 from cloakwork.policy.library import resolve_policy
 from cloakwork.policy.load import load_policy
 
+if TYPE_CHECKING:
+    from cloakwork.accounting.ledger import Ledger
+
 ledger_option = click.option(
     "--ledger",
     metavar="URL",
-    help="Budget ledger; default: $CLOAKWORK_LEDGER, else sqlite:///cloakwork.db in this folder.",
+    help="Budget ledger: a database address or a file; default: $CLOAKWORK_LEDGER, else ledger.db in your data folder.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 column_option = click.option(
@@ -50,6 +53,24 @@ def progress(message: str) -> None:
     click.echo(message, err=True)
 
 
+def open_ledger(url: str | None, *, tell_missing: bool = False) -> "Ledger":
+    """The ledger at ``url``, or the usual one; says on standard error what a user may not expect of it.
+
+    ``tell_missing``: whether to say that there is none yet, for commands that only look. That one is made is always said.
+    """
+    from cloakwork.accounting.ledger import Ledger
+
+    ledger = Ledger(url, notice=progress)
+    if (former := ledger.unused()) is not None:
+        progress(
+            f"note: the ledger {former} in this folder, where version 0.1.0 kept it, is not used; "
+            f"to go on with it: --ledger {former}"
+        )
+    if tell_missing and not ledger.exists():
+        progress(f"note: there is no ledger at {ledger.url} yet: nothing is spent there")
+    return ledger
+
+
 def require_log(log: Path) -> None:
     """Raise LogError unless ``log`` is a file; it is not opened."""
     if log.is_dir():
@@ -75,7 +96,11 @@ def read_plan(path: Path) -> Plan:
     if not isinstance(document, dict):
         raise CloakworkError(f"{path}: is not a plan; make one with 'cloakwork plan POLICY LOG --out plan.json'")
     made_from = document.pop("made_from", None)
-    document.pop("internal", None)  # 'plan --json' prints figures of the raw log beside the plan
+    for beside in (
+        "internal",
+        "ledger",
+    ):  # 'plan --json' prints figures of the raw log and of the ledger beside the plan
+        document.pop(beside, None)
     try:
         plan = Plan.model_validate(document)
     except ValidationError as error:

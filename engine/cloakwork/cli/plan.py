@@ -1,6 +1,7 @@
 """``cloakwork plan``: say what would be done, what it gives, what it costs."""
 
 import json
+import math
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -12,11 +13,13 @@ from rich.markup import escape
 
 from cloakwork.accounting.charge import Charge
 from cloakwork.budget import Cost
+from cloakwork.cli.ledger import book_in_words, cost_json
 from cloakwork.cli.options import (
     column_mapping,
     column_option,
     json_option,
     ledger_option,
+    open_ledger,
     progress,
     read_profile,
     require_log,
@@ -35,7 +38,8 @@ from cloakwork.progress import silent
 from cloakwork.quantities import format_duration
 
 if TYPE_CHECKING:
-    from cloakwork.release import StepRecord
+    from cloakwork.accounting.account import Outlook
+    from cloakwork.release_model import StepRecord
 
 
 @click.command()
@@ -70,8 +74,6 @@ def plan(
     be published. What differential privacy protects is never read here.
     """
     from cloakwork import api
-    from cloakwork.accounting.ledger import Ledger
-    from cloakwork.plan.budget import totals
     from cloakwork.plan.planner import make_plan
     from cloakwork.policy.library import resolve_policy
     from cloakwork.policy.load import load_policy
@@ -79,7 +81,7 @@ def plan(
     path = resolve_policy(policy)
     made = make_plan(load_policy(path), profile=None if profile is None else read_profile(profile))
     require_log(log)
-    Ledger(ledger).check(made.policy.metadata.dataset, charges=made.charges, totals=totals(made.policy.spec.budget))
+    outlook = api.budget(made, ledger=open_ledger(ledger, tell_missing=not quiet))
     heard = silent if quiet else progress
     foreseen = () if no_preview else api.foresee(made, log, reporter=heard, columns=column_mapping(columns) or None)
     document = made.model_dump(mode="json", by_alias=True)
@@ -87,9 +89,10 @@ def plan(
         _write(out, document | {"made_from": os.path.relpath(path, out.parent)})
     if as_json:
         internal = {"internal": {step.mechanism: dict(step.figures) for step in foreseen}} if foreseen else {}
-        click.echo(json.dumps(document | internal, indent=2, ensure_ascii=False))
+        budget = {"ledger": _outlook_json(outlook)}
+        click.echo(json.dumps(document | budget | internal, indent=2, ensure_ascii=False))
     else:
-        show(made, foreseen)
+        show(made, foreseen, outlook)
         if out is not None:
             click.echo(f"\nPlan written to {out}")
 
@@ -101,10 +104,10 @@ def _write(out: Path, document: dict[str, Any]) -> None:
         raise OutputError(f"{out}: cannot be written: {error.strerror}") from error
 
 
-def show(made: Plan, foreseen: "Sequence[StepRecord]" = ()) -> None:
+def show(made: Plan, foreseen: "Sequence[StepRecord]" = (), outlook: "Outlook | None" = None) -> None:
     """Print a plan for people: what is unproven or unprotected, then guarantees, steps, cost, and what was refused.
 
-    ``foreseen``: figures of the raw log, printed last and marked so.
+    ``foreseen``: figures of the raw log, printed last and marked so. ``outlook``: what the ledger says of the budget.
     """
     from rich.console import Console
     from rich.tree import Tree
@@ -113,7 +116,7 @@ def show(made: Plan, foreseen: "Sequence[StepRecord]" = ()) -> None:
     meta = made.policy.metadata
     console.print(f"[bold]{meta.name} {meta.version}[/]  dataset {meta.dataset}, unit of privacy: {made.facts.unit}")
     tree = Tree("Plan", guide_style="dim")
-    for heading, lines in [*_sections(made), *_foreseen(foreseen)]:
+    for heading, lines in [*_sections(made, outlook), *_foreseen(foreseen)]:
         branch = tree.add(heading)
         for line, *below in lines:
             twig = branch.add(line)
@@ -128,7 +131,7 @@ UNCUT = 1000
 """Columns where nobody looks at a terminal: a sentence stays on its line."""
 
 
-def _sections(made: Plan) -> Iterator[tuple[str, Lines]]:
+def _sections(made: Plan, outlook: "Outlook | None" = None) -> Iterator[tuple[str, Lines]]:
     """Headings, each with its lines; the first entry of a line is the line, the others stand below it."""
     if made.unproven:
         yield (
@@ -146,7 +149,8 @@ def _sections(made: Plan) -> Iterator[tuple[str, Lines]]:
             for item in made.attributes
         ],
     )
-    yield "[bold]Budget[/]", [[_charge(charge)] for charge in made.charges] or [[_UNBOUNDED]]
+    charged = [[_charge(charge)] for charge in made.charges] or [[_UNBOUNDED]]
+    yield "[bold]Budget[/]", charged + ([[line] for line in _outlook(outlook, made)] if outlook else [])
     if made.profile is not None:
         known = made.profile.params
         paid = f"release {made.profile.release} of the ledger; epsilon {known.epsilon:g}, delta {known.delta:g}"
@@ -160,6 +164,47 @@ def _sections(made: Plan) -> Iterator[tuple[str, Lines]]:
         yield "[bold]Considered and not chosen[/]", [[escape(line)] for line in others]
     if made.warnings:
         yield "[bold yellow]Warnings[/]", [[escape(caveat_in_words(caveat))] for caveat in made.warnings]
+
+
+def _outlook(outlook: "Outlook", made: Plan) -> Iterator[str]:
+    """Before, this release and after, a line a book; and what no budget bounds."""
+    for before, cost, after in zip(outlook.before, outlook.cost, outlook.after, strict=True):
+        book = book_in_words(before)
+        if before.left is None or after.left is None:
+            yield escape(f"{book}: {_cost(before.spent)} spent, this release {_cost(cost)}; no total is declared")
+        else:
+            yield escape(
+                f"{book}: {_cost(before.left)} left, this release {_cost(cost)}, then {_cost(after.left)} left"
+            )
+        if after.unconverted:
+            yield escape(f"{book}: charges per {', '.join(after.unconverted)} are kept apart, and not added up with it")
+    if outlook.without_dp:
+        one = outlook.without_dp == 1
+        many = f"{outlook.without_dp} earlier release{'' if one else 's'}"
+        beside = "; this one can be held against them" if not made.bounded else ""
+        carry = "carries" if one else "carry"
+        yield f"{many} of this dataset {carry} no DP guarantee (k-anonymity and its kin): no budget bounds it{beside}"
+
+
+def _outlook_json(outlook: "Outlook") -> dict[str, Any]:
+    books = zip(outlook.before, outlook.cost, outlook.after, strict=True)
+    return {
+        "books": [
+            {
+                "book": before.book.name,
+                "currency": before.currency,
+                "shift": format_duration(before.shift) if before.shift else None,
+                "before": cost_json(before.left),
+                "this": cost_json(cost),
+                "after": cost_json(after.left),
+                "spent": cost_json(before.spent),
+                "total": cost_json(before.total),
+            }
+            for before, cost, after in books
+        ],
+        "earlier_releases": outlook.earlier,
+        "earlier_without_dp": outlook.without_dp,
+    }
 
 
 _UNBOUNDED = "no differential privacy is claimed: recorded in the ledger as a release without bound"
@@ -206,11 +251,13 @@ def _step(step: Step) -> list[str]:
 
 def _charge(charge: Charge) -> str:
     per = f" per shift of {format_duration(charge.shift)}" if charge.shift else ""
-    return f"{charge.currency}: {_cost(charge.cost)}{per}"
+    unit = f", per {escape(charge.unit)}" if charge.currency == "unit" and charge.unit else ""
+    return f"{charge.currency}{unit}: {_cost(charge.cost)}{per}"
 
 
 def _cost(cost: Cost) -> str:
-    return f"epsilon {cost.epsilon:.6g}, delta {cost.delta:.3g}"
+    epsilon = "no bound" if math.isinf(cost.epsilon) else f"epsilon {cost.epsilon:.6g}"
+    return f"{epsilon}, delta {cost.delta:.3g}"
 
 
 def _short(value: Any) -> str:

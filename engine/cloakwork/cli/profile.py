@@ -10,6 +10,7 @@ from cloakwork.cli.options import (
     column_option,
     json_option,
     ledger_option,
+    open_ledger,
     progress,
     require_log,
 )
@@ -48,7 +49,7 @@ def profile(
     if not out.parent.is_dir():
         raise OutputError(f"{out}: cannot be written, there is no folder {out.parent}")
     heard = silent if quiet else progress
-    made = api.profile(read, log, ledger=ledger, reporter=heard, columns=column_mapping(columns) or None)
+    made = api.profile(read, log, ledger=open_ledger(ledger), reporter=heard, columns=column_mapping(columns) or None)
     text = made.model_dump_json(indent=2)
     try:
         out.write_text(text + "\n", "utf-8")

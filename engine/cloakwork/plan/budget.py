@@ -2,18 +2,21 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Final, Literal
 
+from cloakwork.accounting.account import Terms
 from cloakwork.accounting.charge import Charge
 from cloakwork.accounting.exact import exactly, rounded_down
 from cloakwork.budget import NOTHING, Cost, Currency
 from cloakwork.errors import Cause
+from cloakwork.facts import Unit, unit_name
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, LocalDP, MetricPrivacy
+from cloakwork.lineage import TIMESTAMPS
 from cloakwork.mechanisms.profile import Profile
-from cloakwork.plan.claims import Caveat, NoProfileGiven, NoTotal
+from cloakwork.plan.claims import BooksApart, Caveat, NoProfileGiven, NoTotal
 from cloakwork.plan.derive import goal_name
 from cloakwork.plan.draft import Draft
-from cloakwork.policy.model import Budget, Limit
+from cloakwork.policy.model import Budget, Limit, Policy
 
 CURRENCIES: Final[tuple[Currency, ...]] = ("unit", "metric", "local")
 
@@ -71,23 +74,54 @@ def charge_budget(draft: Draft) -> Draft:
     """
     unproven = {index for step in draft.steps for index in step.goals if step.proof != "proved"}
     bought = [left_by(draft.profile, goal) for goal in draft.goals]  # the profile was charged when it was measured
-    proved = [goal for index, goal in enumerate(bought) if index not in unproven and goal is not None]
-    charges = tuple(charge for charge in map(_charge, proved) if charge is not None)
-    budget = draft.policy.spec.budget
-    causes = [cause for name in CURRENCIES for cause in _over_budget(total_of(charges, name), name, budget)]
+    proved = [(index, goal) for index, goal in enumerate(bought) if index not in unproven and goal is not None]
+    charges = tuple(charge for index, goal in proved for charge in _charge(index, goal, draft))
+    budget, unit = draft.policy.spec.budget, unit_name(draft.policy.spec.unit)
+    causes = [cause for name in CURRENCIES for cause in _over_budget(total_of(charges, name), name, budget, unit)]
     if budget.composition == "tight":
         causes.append(Cause("budget.composition: tight", "this version adds releases up by basic composition only"))
-    warnings = () if budget.total or not charges else (NoTotal(),)
+    warnings = (() if budget.total or budget.books or not charges else (NoTotal(),)) + tuple(_books_apart(draft))
     return replace(draft, charges=charges, causes=(*draft.causes, *causes), warnings=(*draft.warnings, *warnings))
 
 
-def _charge(goal: Guarantee) -> Charge | None:
+def _charge(index: int, goal: Guarantee, draft: Draft) -> Iterator[Charge]:
     """What a goal may cost at most is what is charged for it: the accountant's figure is never higher."""
     if isinstance(goal, DifferentialPrivacy):
-        return Charge(currency="unit", cost=Cost(epsilon=goal.epsilon, delta=goal.delta))
+        times = goal.neighbours if _covers_times(index, goal, draft) else None
+        yield unit_charge(Cost(epsilon=goal.epsilon, delta=goal.delta), draft.facts.unit, times)
     if isinstance(goal, MetricPrivacy):
-        return Charge(currency="metric", cost=Cost(epsilon=goal.epsilon), shift=goal.shift)
-    return Charge(currency="local", cost=Cost(epsilon=goal.epsilon)) if isinstance(goal, LocalDP) else None
+        yield Charge(currency="metric", cost=Cost(epsilon=goal.epsilon), shift=goal.shift)
+    if isinstance(goal, LocalDP):
+        yield Charge(currency="local", cost=Cost(epsilon=goal.epsilon), unit=goal.per)
+
+
+def _covers_times(index: int, goal: DifferentialPrivacy, draft: Draft) -> bool:
+    """Whether timestamps reach the release through what this goal pays for."""
+    steps = [step for step in draft.steps if index in step.goals]
+    return TIMESTAMPS in goal.over or any(TIMESTAMPS in step.lineage.measures for step in steps)
+
+
+def unit_charge(cost: Cost, unit: Unit, times: Literal["bounded", "unbounded"] | None = None) -> Charge:
+    """A cost of differential privacy, with whom it protects."""
+    most = None if unit.attribute is None else unit.max_cases
+    return Charge(currency="unit", cost=cost, unit=unit_name(unit), max_cases=most, times=times)
+
+
+def terms(policy: Policy) -> Terms:
+    """What ``policy`` declares about its dataset's budget, for the ledger."""
+    spec = policy.spec
+    return Terms(
+        unit=unit_name(spec.unit),
+        totals=totals(spec.budget),
+        books={unit: limit.cost() for unit, limit in spec.budget.books.items()},
+        cases_per_unit=spec.assume.cases_per_unit,
+    )
+
+
+def _books_apart(draft: Draft) -> Iterator[Caveat]:
+    names = tuple(sorted(draft.policy.spec.budget.books))
+    if len(names) > 1:
+        yield BooksApart(kept_apart=names)
 
 
 def total_of(charges: tuple[Charge, ...], currency: Currency) -> Cost:
@@ -104,9 +138,13 @@ def totals(budget: Budget) -> Mapping[Currency, Cost | None]:
     return {currency: limit.cost() for currency, limit in own.items()}
 
 
-def _over_budget(asked: Cost, currency: Currency, budget: Budget) -> Iterator[Cause]:
+def _over_budget(asked: Cost, currency: Currency, budget: Budget, unit: str) -> Iterator[Cause]:
+    apart = budget.books.get(unit) if currency == "unit" else None
+    total, total_name = totals(budget)[currency], "budget.total"
+    if apart is not None:
+        total, total_name = apart.cost(), "budget.books"
     limits = {
-        "budget.total": totals(budget)[currency],
+        total_name: total,
         "budget.release": budget.release.cost() if budget.release else None,
     }
     for name, limit in limits.items():

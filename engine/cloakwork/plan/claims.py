@@ -349,6 +349,13 @@ class NoTotal(Frozen):
     kind: Literal["no-total"] = "no-total"
 
 
+class BooksApart(Frozen):
+    """The policy keeps the ledger's books of these units apart."""
+
+    kind: Literal["books-apart"] = "books-apart"
+    kept_apart: tuple[str, ...]
+
+
 class RunsUnproven(Frozen):
     """A mechanism that is only published runs."""
 
@@ -422,6 +429,7 @@ class SingleTimesOnly(Frozen):
 Caveat = Annotated[
     NoProfileGiven
     | NoTotal
+    | BooksApart
     | RunsUnproven
     | Homogeneity
     | Intersection

@@ -275,6 +275,9 @@ def caveat_in_words(caveat: Caveat) -> str:
             )
         case claims.NoTotal():
             return "the policy sets no budget.total: nothing limits how much all releases of the dataset spend together"
+        case claims.BooksApart(kept_apart=names):
+            listed = " and ".join(f"'{name}'" for name in names)
+            return f"the books per {listed} are kept apart: their totals do not add up to one person's risk"
         case claims.RunsUnproven(mechanism=name):
             return f"UNPROVEN: {name} is only published; this release is for comparison and must not be published"
         case claims.Homogeneity(attributes=names):

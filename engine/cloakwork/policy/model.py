@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, field_validator, model_validator
 
 from cloakwork.budget import Cost, epsilon_of_advantage
-from cloakwork.facts import UNIX_EPOCH, Facts, Unit, Window
+from cloakwork.facts import CASE, UNIX_EPOCH, Facts, Unit, Window, unit_name
 from cloakwork.guarantees import Guarantee
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.policy.globs import MOST_GLOBS, Decisive, decisive, is_glob, matches
@@ -167,6 +167,11 @@ class AttributeRule(Frozen):
         return self
 
 
+def _is_empty(value: Any) -> bool:
+    """Later fields are left out where they say nothing: a policy keeps its digest."""
+    return not value
+
+
 class Limit(Frozen):
     """A budget: epsilon and delta, or the guessing advantage that they come to."""
 
@@ -229,6 +234,14 @@ class Budget(Frozen):
 
     release: Annotated[Limit | None, Field(description="Most that one release may cost")] = None
     total: Annotated[Total | None, Field(description="Most that all releases of the dataset may cost together")] = None
+    books: Annotated[
+        dict[Name, Limit],
+        Field(
+            description="Totals by protected unit (case, or an attribute) that are kept apart: none counts what releases "
+            "that protect another unit cost, and they do not add up to one person's risk",
+            exclude_if=_is_empty,
+        ),
+    ] = {}
     composition: Annotated[Literal["basic", "tight"], Field(description="How releases of the dataset add up")] = "basic"
 
 
@@ -261,6 +274,14 @@ class Assume(Frozen):
     units_at_most: Annotated[
         Whole | None, Field(ge=1, le=MOST_UNITS, description="Upper bound on the number of units in the log")
     ] = None
+    cases_per_unit: Annotated[
+        dict[Name, Annotated[Whole, Field(ge=1, le=MOST_UNITS)]],
+        Field(
+            description="By attribute, the most cases of the whole dataset that one unit told apart by it owns: "
+            "converts what releases that protect cases cost into what they cost one such unit",
+            exclude_if=_is_empty,
+        ),
+    ] = {}
     longest_case: Annotated[
         Whole | None, Field(ge=1, le=1_000_000, description="Most events of a case; longer cases are truncated")
     ] = None
@@ -380,6 +401,20 @@ class Spec(Frozen):
                 raise ValueError(f"an attribute cannot be called '{name}': that is the name of a column")
             if rule.role in ("control-flow", "timestamp") and name.startswith("case:"):
                 raise ValueError(f"role {rule.role} belongs to an attribute of events, not to '{name}'")
+        return self
+
+    @model_validator(mode="after")
+    def _books_name_units(self) -> "Spec":
+        own = unit_name(self.unit)
+        if self.unit.attribute == CASE:
+            raise ValueError("unit.attribute cannot be 'case': that names the unit that is one case")
+        if CASE in self.assume.cases_per_unit:
+            raise ValueError("assume.cases_per_unit names attributes that tell persons apart, and 'case' is none")
+        if self.budget.books and own not in self.budget.books:
+            raise ValueError(f"budget.books lacks '{own}', the unit that this policy protects")
+        bound = self.assume.cases_per_unit.get(own)
+        if bound is not None and bound < self.unit.max_cases:
+            raise ValueError(f"assume.cases_per_unit of '{own}' is less than unit.max_cases")
         return self
 
 

@@ -145,6 +145,10 @@ def _writes(step: PublicStep) -> str:
 
 def _bar(spent: Spent) -> Bar:
     label = _CURRENCIES[spent.currency]
+    if spent.unit is not None and spent.currency == "unit":
+        label += f", per '{spent.unit}'"
+    if spent.apart_from:
+        label += f" (kept apart from {', '.join(spent.apart_from)}: does not add up to one person's risk)"
     cost, total = spent.cost, spent.total
     if cost.epsilon is None:
         return Bar(label, "this release is not bounded by any ε", None)

@@ -9,7 +9,7 @@ from cloakwork.audit.utility import Utility
 from cloakwork.plan.model import Plan
 from cloakwork.plan.sentences import caveat_in_words
 from cloakwork.quantities import Frozen
-from cloakwork.release import Release
+from cloakwork.release_model import Release
 from cloakwork.report.statement import PrivacyStatement, Statement
 
 INTERNAL_BANNER: Final = "INTERNAL: holds figures from the raw log. Never publish."

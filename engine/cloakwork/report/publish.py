@@ -8,14 +8,16 @@ import socket
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import Final
 
-from cloakwork.errors import OutputError
+from cloakwork.errors import LedgerError, OutputError
+from cloakwork.execute import failed
+from cloakwork.locks import Lock, abandoned, lock_folder
 from cloakwork.plan.model import Plan
-from cloakwork.release import Release
+from cloakwork.release_model import Release
 from cloakwork.report.annotate import EXTENSIONS, stamp
 from cloakwork.report.dsse import seal
 from cloakwork.report.folder import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE
@@ -37,9 +39,10 @@ class Published:
 
     ``statement_digest``: SHA-256 (hex) of ``statement.json``, for the ledger. ``keyid``: whose key signed it.
     ``new_public_key``: the public half (PEM) of a signing key that was made on this occasion, to be given to whoever
-    verifies; None otherwise.
+    verifies; None otherwise. ``release``: what was published, in memory.
     """
 
+    release: Release = field(repr=False, compare=False)
     folder: Path
     log: Path
     statement: PrivacyStatement
@@ -63,7 +66,9 @@ def check_destination(out: Path) -> None:
     if not ground.is_dir():
         raise OutputError(f"{out}: cannot be made, {ground} is not a folder")
     try:
-        Path(tempfile.mkdtemp(dir=ground, prefix=f"{_DRAFT}-try-")).rmdir()
+        trial = Path(tempfile.mkdtemp(dir=ground, prefix=f"{_DRAFT}-try-"))
+        with suppress(FileNotFoundError):  # somebody tidied up
+            trial.rmdir()
     except OSError as error:
         raise OutputError(f"{out}: cannot be made, nothing can be written in {ground} ({error.strerror})") from error
 
@@ -77,16 +82,30 @@ def publish(
 ) -> Published:
     """Write ``release`` to the folder ``out``: log, plan, signed statement, and the internal report.
 
-    Everything is written to a hidden folder beside ``out``, brought to the disk, and renamed. ``signing_key``: a key, or
-    where ``keys.signing_key`` finds it. Raises OutputError when ``out`` cannot receive the release or the key is none;
-    then nothing is left behind. Leftovers of killed processes on this host are removed.
+    Everything is written to a hidden folder beside ``out`` and brought to the disk; then the ledger is told what is about
+    to stand where, the folder is renamed, and the entry is committed. ``signing_key``: a key, or where
+    ``keys.signing_key`` finds it. Raises OutputError when ``out`` cannot receive the release or the key is none; then
+    nothing is left behind, and the entry says that it failed. Leftovers of killed processes on this host are removed.
     """
+    try:
+        check_destination(out)
+        key = signing_key if isinstance(signing_key, SigningKey) else find_signing_key(signing_key)
+        with _output_errors(out):
+            published = _published(release, out, key, reporter)
+    except BaseException as error:
+        if release.reservation is not None:
+            failed(release.reservation, error)
+        raise
+    _commit(release, published)
+    return published
+
+
+def _published(release: Release, out: Path, key: SigningKey, reporter: Reporter) -> Published:
+    """The folder, complete and in its place; the ledger knows the intent."""
     from cloakwork.report.verify import verify_written
 
-    check_destination(out)
-    key = signing_key if isinstance(signing_key, SigningKey) else find_signing_key(signing_key)
     target = _target(out)
-    with _output_errors(out), _draft(target) as draft:
+    with _draft(target) as draft:
         reporter("writing the log")
         statement = state(
             release.plan,
@@ -107,9 +126,27 @@ def publish(
         _write_internal(internal_report(release, statement, writing), draft / INTERNAL_FOLDER)
         _bring_to_disk(draft)
         digest = digest_of(draft / STATEMENT_FILE)
+        if release.reservation is not None:
+            release.reservation.intend(target, digest)
         draft.rename(target)
+    with suppress(OSError):  # it stands; a parent that may not be listed cannot be synced
         _sync(target.parent)
-    return Published(out, out / log.name, statement, digest, key.keyid, key.public_pem if key.new else None)
+    new = key.public_pem if key.new else None
+    return Published(release, out, out / log.name, statement, digest, key.keyid, new)
+
+
+def _commit(release: Release, published: Published) -> None:
+    """Tell the ledger that the folder stands; it does, whatever becomes of the ledger."""
+    if release.reservation is None:
+        return
+    try:
+        release.reservation.commit(published.statement_digest)
+    except LedgerError as error:
+        raise LedgerError(
+            error.url,
+            f"{published.folder} stands complete, and could not be recorded as committed "
+            f"({error}); run 'cloakwork ledger reconcile {published.folder}'",
+        ) from error
 
 
 def plan_bytes(plan: Plan) -> bytes:
@@ -158,37 +195,49 @@ def _shown(error: OutputError) -> str:
 def _draft(target: Path) -> Iterator[Path]:
     """A hidden folder beside ``target`` that is gone afterwards, unless it was renamed."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    _remove_leftovers(target.parent)
-    draft = target.parent / f"{_draft_prefix()}{os.getpid()}-{secrets.token_hex(4)}"
-    draft.mkdir()
+    with suppress(OSError):  # a parent that may be written to and not listed
+        remove_leftovers(target.parent)
+    lock = _own_folder(target.parent)
     try:
-        yield draft
+        yield lock.path
     finally:
-        if draft.exists():
-            shutil.rmtree(draft, ignore_errors=True)
+        if lock.path.exists():
+            shutil.rmtree(lock.path, ignore_errors=True)
+        lock.release()
+
+
+def _own_folder(parent: Path) -> Lock:
+    """A new hidden folder, locked as long as this process lives: it holds figures from the raw log."""
+    while True:
+        lock = lock_folder(parent / f"{_draft_prefix()}{os.getpid()}-{secrets.token_hex(4)}")
+        if lock is not None:
+            return lock
 
 
 def _draft_prefix() -> str:
     return f"{_DRAFT}-{socket.gethostname()}-"
 
 
-def _remove_leftovers(parent: Path) -> None:
-    """Remove drafts whose process is dead: they hold figures from the raw log."""
-    for leftover in parent.iterdir():
-        ours, _, rest = leftover.name.partition(_draft_prefix())
-        pid = rest.partition("-")[0]
-        if not ours and pid.isdecimal() and not _alive(int(pid)):
-            shutil.rmtree(leftover, ignore_errors=True)
+def remove_leftovers(parent: Path) -> int:
+    """Remove the drafts in ``parent`` whose process on this host is dead; how many there were. Raises OSError.
 
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return True  # somebody else's process, or no process of this system
-    return True
+    They hold figures from the raw log. A living process holds a lock on its draft.
+    """
+    removed = 0
+    for leftover in list(parent.iterdir()):
+        if leftover.is_symlink() or not leftover.is_dir():
+            continue
+        if leftover.name.startswith(f"{_DRAFT}-try-"):
+            with suppress(OSError):  # in use, or not empty and so not ours
+                leftover.rmdir()
+                removed += 1
+        elif re.fullmatch(rf"{re.escape(_draft_prefix())}\d+-[0-9a-f]+", leftover.name):
+            lock = abandoned(leftover)
+            if lock is not None:
+                shutil.rmtree(leftover, ignore_errors=True)
+                lock.release()
+                removed += not leftover.exists()
+    return removed
 
 
 def _write_log(release: Release, statement: PrivacyStatement, folder: Path) -> Path:

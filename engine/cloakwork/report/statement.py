@@ -22,7 +22,7 @@ from cloakwork.accounting.charge import Charge
 from cloakwork.budget import Cost, Currency
 from cloakwork.facts import Unit
 from cloakwork.guarantees import Guarantee
-from cloakwork.plan.budget import totals
+from cloakwork.plan.budget import terms
 from cloakwork.plan.claims import Assumption, Caveat, ExposureReason, Given, Reason
 from cloakwork.plan.model import Claim, Exposure, Plan, Unproven
 from cloakwork.plan.sentences import (
@@ -117,6 +117,17 @@ class Spent(Frozen):
     cost: Price
     shift: Annotated[Duration | None, Field(description="For metric privacy: how far one value may move")] = None
     total: Annotated[Price | None, Field(description="What all releases of the dataset together may cost")] = None
+    unit: Annotated[str | None, Field(description="Whose book it stands in: case, or an attribute")] = None
+    apart_from: Annotated[
+        tuple[str, ...],
+        Field(
+            description="Units whose books are kept apart: they count nothing of this, and their totals do not add up "
+            "with this one to one person's risk"
+        ),
+    ] = ()
+    cases_per_unit: Annotated[
+        dict[str, int], Field(description="Declared: the most cases of the dataset that one unit owns, by attribute")
+    ] = {}
 
 
 class PolicyReference(Frozen):
@@ -321,9 +332,20 @@ def _reworded(item: Guaranteed) -> Guaranteed:
 
 
 def _spent(charge: Charge, policy: Policy) -> Spent:
-    total = next((limit for currency, limit in totals(policy.spec.budget).items() if currency == charge.currency), None)
-    declared = None if total is None else Price.of(total)
-    return Spent(currency=charge.currency, cost=Price.of(charge.cost), shift=charge.shift, total=declared)
+    declared = terms(policy)
+    total = next((limit for currency, limit in declared.totals.items() if currency == charge.currency), None)
+    own = charge.currency == "unit"
+    if own and charge.unit is not None and charge.unit in declared.books:
+        total = declared.books[charge.unit]
+    return Spent(
+        currency=charge.currency,
+        cost=Price.of(charge.cost),
+        shift=charge.shift,
+        total=None if total is None else Price.of(total),
+        unit=charge.unit,
+        apart_from=tuple(sorted(declared.books.keys() - {charge.unit})) if own else (),
+        cases_per_unit=dict(declared.cases_per_unit) if own else {},
+    )
 
 
 def _reference(plan: Plan) -> PolicyReference:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
+from cloakwork.accounting.ledger import Reservation
 from cloakwork.log.eventlog import EventLog
 from cloakwork.plan.model import Claim, Plan
 
@@ -48,6 +49,7 @@ class Release:
     """An anonymized log with its plan and one verdict for each claim.
 
     ``release_id``: the ledger's row; ``ledger_entry``: the digest of its reservation there, None without a ledger.
+    ``reservation``: what ``publish`` tells the ledger by; the ledger shows it as reserved until then.
     ``private``: False when a fixed seed was used (tests only; stamped NOT PRIVATE).
     Raises ValueError where a claim has no verdict, or one that does not hold, and where nothing is claimed at all unless
     the plan says what is unproven instead.
@@ -60,6 +62,7 @@ class Release:
     internal: Internal
     private: bool = True
     ledger_entry: str | None = None
+    reservation: Reservation | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         held = {id(verdict.claim) for verdict in self.verdicts if verdict.holds}

@@ -1,0 +1,201 @@
+"""The books of a dataset: one for each protected unit, one for metric privacy, and what a charge counts in each.
+
+A book says what one unit (a case, or a person told apart by an attribute) risks by all releases together. A charge for
+another unit is converted where that is possible (``privacy.md`` sections 1 and 4):
+
+- from case to person by group privacy, with a *declared* bound on how many cases of the dataset one person owns;
+- from person to case as a replacement: without one of its cases a person may be represented by another, so one case less
+  is one person less and one person more;
+- into the metric book from whatever differential privacy covers timestamps: as it is where the control flow is given,
+  as a replacement otherwise.
+
+What cannot be converted is not added up. All of it is exact: rational numbers, rounded up where exp is involved.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final
+
+from cloakwork.accounting.charge import Charge
+from cloakwork.accounting.exact import exactly, exp_minus, rounded_down, rounded_up
+from cloakwork.budget import Cost, Currency
+from cloakwork.facts import CASE
+
+_GRID: Final = 1 << 300
+"""Converted deltas are rounded up to multiples of its inverse, so that sums of them stay small numbers to compute with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """One account of a dataset. ``unit``: whom it is kept for; None for metric privacy, and where nobody says."""
+
+    currency: Currency
+    unit: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What JSON and policies call it: a unit's name, ``metric``, ``local`` or ``local:case``."""
+        if self.currency == "unit":
+            return self.unit or "unit"
+        return self.currency if self.unit in (None, "value") else f"{self.currency}:{self.unit}"
+
+
+METRIC: Final = Book("metric")
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """The most that all releases together may cost in one book; for ``metric``, over ``shift``.
+
+    ``apart``: declared under ``budget.books``; it counts what was charged for its own unit, and converts nothing.
+    """
+
+    book: Book
+    cost: Cost
+    shift: timedelta | None = None
+    apart: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """An exact cost; ``epsilon`` None stands for no bound."""
+
+    epsilon: Fraction | None = Fraction(0)
+    delta: Fraction = Fraction(0)
+
+    @classmethod
+    def of(cls, cost: Cost) -> "Amount":
+        """A cost as people write it."""
+        return cls(None if math.isinf(cost.epsilon) else exactly(cost.epsilon), exactly(cost.delta))
+
+    def __add__(self, other: "Amount") -> "Amount":
+        """Basic composition."""
+        known = self.epsilon is not None and other.epsilon is not None
+        epsilon = self.epsilon + other.epsilon if known else None  # type: ignore[operator]  # both are known
+        return Amount(epsilon, self.delta + other.delta)
+
+    def times(self, count: int) -> "Amount":
+        """``count`` such costs together."""
+        return Amount(None if self.epsilon is None else count * self.epsilon, count * self.delta)
+
+    def within(self, total: Cost) -> bool:
+        """Whether it is at most ``total``."""
+        if self.delta > exactly(total.delta):
+            return False
+        return math.isinf(total.epsilon) or (self.epsilon is not None and self.epsilon <= exactly(total.epsilon))
+
+    def left_of(self, total: Cost, divisor: int = 1) -> Cost:
+        """``total`` less this amount, a ``divisor``-th of its epsilon, rounded down and never below zero."""
+        if math.isinf(total.epsilon):
+            epsilon = math.inf
+        elif self.epsilon is None:
+            epsilon = 0.0
+        else:
+            epsilon = rounded_down(max(Fraction(0), exactly(total.epsilon) - self.epsilon) / divisor)
+        return Cost(epsilon=epsilon, delta=rounded_down(max(Fraction(0), exactly(total.delta) - self.delta)))
+
+    def as_cost(self) -> Cost:
+        """The least floats that read as decimals at least as much."""
+        epsilon = math.inf if self.epsilon is None else rounded_up(self.epsilon)
+        return Cost(epsilon=epsilon, delta=min(1.0, rounded_up(self.delta)))
+
+
+NOTHING: Final = Amount()
+
+
+@lru_cache(maxsize=4096)
+def for_group(amount: Amount, size: int) -> Amount:
+    """What a guarantee for one costs a group of ``size``: (M eps, delta (e**(M eps) - 1) / (e**eps - 1)).
+
+    Source: Vadhan 2017, lemma 2.2 (the sum delta (1 + e**eps + ... + e**((M-1) eps)) in closed form). Delta is rounded up,
+    and 1 where nothing better can be said.
+    """
+    if size == 1 or amount.epsilon is None:
+        return amount
+    epsilon = size * amount.epsilon
+    if amount.delta == 0:
+        return Amount(epsilon)
+    top, single = _exp(epsilon), exp_minus(amount.epsilon)[1]
+    if top is None:
+        return Amount(epsilon, Fraction(1))
+    # At most ``size`` terms, none above the last; where epsilon is tiny the closed form divides by nothing.
+    factor = size * top
+    if single < 1:
+        factor = min(factor, (top - 1) / (1 / single - 1))
+    return Amount(epsilon, _up(amount.delta * factor))
+
+
+@lru_cache(maxsize=4096)
+def for_replacement(amount: Amount) -> Amount:
+    """What adding or removing costs as a replacement, one removed and one added: (2 eps, (1 + e**eps) delta)."""
+    if amount.epsilon is None:
+        return amount
+    if amount.delta == 0:
+        return Amount(2 * amount.epsilon)
+    factor = _exp(amount.epsilon)
+    delta = Fraction(1) if factor is None else _up(amount.delta * (1 + factor))
+    return Amount(2 * amount.epsilon, delta)
+
+
+def _exp(x: Fraction) -> Fraction | None:
+    """exp(x) from above, for x >= 0; None where it is beyond all measure."""
+    low = exp_minus(x)[0]
+    return 1 / low if low > 0 else None
+
+
+def _up(delta: Fraction) -> Fraction:
+    return min(Fraction(1), Fraction(-(-delta.numerator * _GRID // delta.denominator), _GRID))
+
+
+def steps_over(shift: timedelta | None, charged: timedelta | None) -> int:
+    """How many charged shifts cover ``shift``: metric privacy over k shifts costs k times (triangle inequality)."""
+    return 1 if shift is None or charged is None else -(-shift // charged)
+
+
+def counted(charge: Charge, total: Total, cases: Mapping[str, int]) -> Amount | None:
+    """What ``charge`` counts against ``total``; None where it cannot be converted.
+
+    ``cases``: by unit, the most cases of the dataset that one such unit owns, as declared.
+    """
+    if total.apart:
+        own = charge.currency == total.book.currency and charge.unit in (total.book.unit, None)
+        return Amount.of(charge.cost) if own else NOTHING
+    return counted_in(charge, total.book, cases, total.shift)
+
+
+def counted_in(charge: Charge, book: Book, cases: Mapping[str, int], shift: timedelta | None = None) -> Amount | None:
+    """What ``charge`` counts in ``book``; None where it cannot be converted. ``shift``: for metric privacy."""
+    amount = Amount.of(charge.cost)
+    match book.currency, charge.currency:
+        case "unit", "unit":
+            return _for_unit(charge.unit, amount, book.unit, cases)
+        case "metric", "metric":
+            return amount.times(steps_over(shift, charge.shift))
+        case "metric", "unit":
+            return _for_times(charge, amount)
+        case "local", "local":
+            # One value is part of one case; how many values a case has is not declared.
+            return amount if charge.unit == book.unit or book.unit != CASE else None
+    return NOTHING
+
+
+def _for_unit(charged: str | None, amount: Amount, wanted: str | None, cases: Mapping[str, int]) -> Amount | None:
+    if charged == wanted and charged is not None:
+        return amount
+    if charged != CASE:
+        if wanted not in (CASE, None) and charged is not None:
+            return None  # two ways of telling persons apart
+        amount = for_replacement(amount)  # where nobody says for whom, this holds for a case whoever it was
+    if wanted in (CASE, None):
+        return amount
+    return for_group(amount, cases[str(wanted)]) if wanted in cases else None
+
+
+def _for_times(charge: Charge, amount: Amount) -> Amount:
+    if charge.times is None:
+        return NOTHING
+    return amount if charge.times == "bounded" else for_replacement(amount)

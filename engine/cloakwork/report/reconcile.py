@@ -1,0 +1,195 @@
+"""Ledger and release folders brought to agreement after crashes.
+
+A folder whose statement the ledger recorded as an intent completes its entry; an entry that was aimed below the given
+folders and has neither a folder nor a living process is closed, as spent; drafts of dead processes are removed. What
+stands there and the ledger does not know is named.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from cloakwork.accounting.charge import Charge
+from cloakwork.accounting.ledger import Ledger
+from cloakwork.accounting.records import Place, Record
+from cloakwork.errors import OutputError, VerificationFailed
+from cloakwork.facts import Unit, unit_name
+from cloakwork.lineage import TIMESTAMPS
+from cloakwork.report.dsse import read_envelope, read_json
+from cloakwork.report.folder import STATEMENT_FILE
+from cloakwork.report.publish import remove_leftovers
+from cloakwork.report.statement import digest_of
+
+Outcome = Literal["agrees", "completed", "closed", "unknown", "differs", "in progress", "elsewhere"]
+
+DISAGREE: Final[frozenset[Outcome]] = frozenset({"unknown", "differs"})
+"""Outcomes after which ledger and folders still do not agree."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One release folder, or one entry without a folder: what was found and what was done about it."""
+
+    outcome: Outcome
+    release: str
+    folder: str
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciliation:
+    """All findings, in order of folders and entries, and how many drafts of dead processes were removed."""
+
+    findings: tuple[Finding, ...]
+    drafts_removed: int
+
+    @property
+    def agrees(self) -> bool:
+        """Whether every release that was found is one that the ledger knows."""
+        return not any(finding.outcome in DISAGREE for finding in self.findings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stated:
+    """What a statement says about its release: nothing of it is trusted beyond what the ledger recorded itself."""
+
+    release: str
+    entry: str | None
+    digest: str
+    predicate: dict[str, Any]
+
+
+def reconcile(ledger: Ledger, folders: Sequence[Path]) -> Reconciliation:
+    """Bring ``ledger`` and the releases below ``folders`` to agreement. Nothing spent is handed back.
+
+    Raises LedgerError where the ledger cannot be used, OutputError where a folder cannot be looked into.
+    """
+    roots = [Path(os.path.realpath(folder)) for folder in folders]
+    # Folders first: whatever stands was recorded before it stood, so that the entries, read later, know it.
+    standing = list(dict.fromkeys(place for root in roots for place in _releases(root)))
+    records = {record.id: record for record in ledger.history()}
+    found = [_judged(ledger, records, folder) for folder in standing]
+    releases = {finding.release for finding in found}
+    for record in records.values():
+        if record.id not in releases and record.place is not None and _below(record.place.folder, roots):
+            found += _without_folder(ledger, record, record.place)
+    removed = sum(_leftovers(root) for root in roots)
+    ledger.tidy()
+    return Reconciliation(tuple(found), removed)
+
+
+def _releases(root: Path) -> Iterator[Path]:
+    """Every folder at or below ``root`` that holds a statement; links are not followed, drafts are no releases."""
+
+    def refuse(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            raise OutputError(f"{error.filename}: cannot be looked into ({error.strerror})") from error
+
+    for folder, names, files in os.walk(root, onerror=refuse):
+        names[:] = sorted(name for name in names if not name.startswith(".cloakwork-draft-"))
+        if STATEMENT_FILE in files:
+            names.clear()
+            yield Path(folder)
+
+
+def _judged(ledger: Ledger, records: Mapping[str, Record], folder: Path) -> Finding:
+    stated = _read(folder)
+    if isinstance(stated, str):
+        return Finding("unknown", "", str(folder), stated)
+    record = records.get(stated.release)
+    if record is None:
+        return Finding("unknown", stated.release, str(folder), "the ledger knows no such release")
+    if record.statement_digest is None:
+        return _of_older_version(ledger, record, stated, folder)
+    if record.statement_digest != stated.digest:
+        return Finding("differs", record.id, str(folder), "its statement is not the one that the ledger recorded")
+    _learn(ledger, record, stated)
+    if record.state == "committed":
+        return Finding("agrees", record.id, str(folder), "")
+    ledger.complete(record.id, stated.digest)
+    return Finding("completed", record.id, str(folder), f"was {record.state}, and stands whole: committed")
+
+
+def _of_older_version(ledger: Ledger, record: Record, stated: _Stated, folder: Path) -> Finding:
+    """Version 0.1.0 committed before it wrote: its statement bears witness by the digest of the ledger's entry."""
+    if record.state != "committed" or stated.entry != record.digest:
+        return Finding("differs", record.id, str(folder), "the ledger recorded no statement for this release")
+    says = "committed by an earlier version, which did not come to record the statement"
+    return Finding("agrees", record.id, str(folder), says)
+
+
+def _without_folder(ledger: Ledger, record: Record, place: Place) -> Iterator[Finding]:
+    """An entry that was aimed at one of the folders, whose release was not found."""
+    if record.state in ("committed", "failed"):
+        if record.state == "committed" and not Path(place.folder, STATEMENT_FILE).exists():
+            yield Finding("elsewhere", record.id, place.folder, "committed; its folder was moved or removed since")
+        return
+    here = Place.here(place.folder)
+    if here.host != place.host:
+        says = f"was aimed at this folder on host '{place.host}': reconcile there"
+        yield Finding("elsewhere", record.id, place.folder, says)
+    elif ledger.close(record.id):
+        yield Finding("closed", record.id, place.folder, "ended before its folder stood; its cost stays spent")
+    elif next(again for again in ledger.history() if again.id == record.id).state in ("reserved", "publishing"):
+        yield Finding("in progress", record.id, place.folder, "a running process works on it")
+
+
+def _learn(ledger: Ledger, record: Record, stated: _Stated) -> None:
+    """Tell an older entry whom it protected: the statement is the one that the ledger recorded by its digest."""
+    if record.unit is not None:
+        return
+    try:
+        unit = Unit.model_validate(stated.predicate["unit"])
+        guarantees = [item["guarantee"] for item in stated.predicate["guarantees"]]
+        times = [
+            item.get("neighbours", "unbounded")
+            for item in guarantees
+            if item["kind"] == "differential-privacy" and TIMESTAMPS in item["over"]
+        ]
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return
+    most = None if unit.attribute is None else unit.max_cases
+    covers = "unbounded" if "unbounded" in times else "bounded" if times else None
+    charges = [
+        Charge(currency="unit", cost=charge.cost, unit=unit_name(unit), max_cases=most, times=covers)
+        if charge.currency == "unit"
+        else charge
+        for charge in record.charges
+    ]
+    ledger.identify(record.id, unit_name(unit), charges)
+
+
+def _read(folder: Path) -> _Stated | str:
+    """What the statement in ``folder`` says, or why nothing can be made of it."""
+    file = folder / STATEMENT_FILE
+    try:
+        document: Any = read_json(read_envelope(file.read_bytes()).content())
+        predicate = document["predicate"]
+        release, entry = predicate["release"], predicate.get("ledger_entry", predicate.get("ledgerEntry"))
+        if isinstance(release, str):
+            return _Stated(release, entry, digest_of(file), predicate)
+    except OSError as error:
+        return f"its statement cannot be read ({error.strerror})"
+    except (VerificationFailed, ValueError, KeyError, TypeError, AttributeError):
+        pass
+    return "its statement cannot be read as one of Cloakwork"
+
+
+def _below(folder: str, roots: Iterable[Path]) -> bool:
+    path = Path(os.path.realpath(folder))
+    return any(path == root or root in path.parents for root in roots)
+
+
+def _leftovers(root: Path) -> int:
+    """Remove the drafts of dead processes below ``root``, and beside it: a draft lies beside its target."""
+    try:
+        beside = remove_leftovers(root.parent) if root.parent.is_dir() else 0
+        folders = [Path(folder) for folder, names, files in os.walk(root) if STATEMENT_FILE not in files]
+        return beside + sum(remove_leftovers(folder) for folder in folders if folder.is_dir())
+    except OSError as error:
+        raise OutputError(f"{error.filename}: a draft cannot be removed ({error.strerror})") from error
+
+
+__all__ = ["DISAGREE", "Finding", "Reconciliation", "reconcile"]

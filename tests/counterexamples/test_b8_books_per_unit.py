@@ -1,0 +1,199 @@
+"""B8: each protected unit has its own books; what cannot be converted is not added up."""
+
+import html
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from conftest import ROOT, Said
+
+Cloakwork = Callable[..., Said]
+PATIENT = "case:patient"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """One patient with 60 cases, and thirty with one."""
+    owners = ["p0"] * 60 + [f"p{i}" for i in range(1, 31)]
+    lines = ["case:concept:name,case:patient,concept:name,time:timestamp"]
+    for number, owner in enumerate(owners):
+        for hour, activity in enumerate("ab"):
+            lines.append(f"c{number},{owner},{activity},2024-01-01T{hour:02}:00:00Z")
+    file = tmp_path / "log.csv"
+    file.write_text("\n".join(lines) + "\n", "utf-8")
+    return file
+
+
+def policy(folder: Path, name: str, *, unit: Any = "case", epsilon: float = 1.0, **more: Any) -> Path:
+    """A policy that releases the control flow with differential privacy per ``unit``."""
+    document = {
+        "apiVersion": "cloakwork/v1",
+        "kind": "PrivacyPolicy",
+        "metadata": {"name": name, "version": "1.0.0", "owner": "o", "purpose": "p", "dataset": "clinic"},
+        "spec": {
+            "unit": unit,
+            "attributes": {
+                "case:concept:name": {"role": "identifier"},
+                PATIENT: {"role": "identifier"},
+                "concept:name": {"role": "control-flow"},
+                "time:timestamp": {"role": "timestamp", "treatment": "drop"},
+            },
+            "guarantees": more.pop("guarantees", None)
+            or [{"kind": "differential-privacy", "epsilon": epsilon, "delta": 1e-6, "over": ["control-flow"]}],
+            "mechanisms": {"allow": ["variants/threshold", "timestamps/*", "kanon/pretsa", "attributes/*", "bound"]},
+            "budget": {"total": {"epsilon": 2.0, "delta": 1e-5}},
+            "output": {"format": "csv", "report": []},
+        },
+    }
+    for section, content in more.items():
+        document["spec"][section] = content
+    file = folder / f"{name}.yaml"
+    file.write_text(yaml.safe_dump(document), "utf-8")
+    return file
+
+
+PERSON = {"attribute": PATIENT, "max_cases": 1}
+
+
+def test_case_and_person_are_not_added_up(cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path) -> None:
+    """Per case 1 and per patient 1 were "2 of 2", while a patient with 60 cases stood open in the first: refused."""
+    by_case = policy(tmp_path, "by-case")
+    by_person = policy(tmp_path, "by-person", unit=PERSON)
+    assert cloakwork("apply", by_case, log, "--out", tmp_path / "one", "--ledger", ledger).code == 0
+    said = cloakwork("apply", by_person, log, "--out", tmp_path / "two", "--ledger", ledger, "--quiet")
+    assert said.code == 3, said.out
+    assert len(said.err.splitlines()) == 1
+    assert "cases_per_unit" in said.err and "budget.books" in said.err
+    assert not (tmp_path / "two").exists()
+
+
+def test_the_other_way_round(cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path) -> None:
+    """A release per case after one per person opens the person's book just as much."""
+    by_person = policy(tmp_path, "by-person", unit=PERSON)
+    by_case = policy(tmp_path, "by-case")
+    assert cloakwork("apply", by_person, log, "--out", tmp_path / "one", "--ledger", ledger).code == 0
+    assert cloakwork("apply", by_case, log, "--out", tmp_path / "two", "--ledger", ledger).code == 3
+
+
+def test_a_person_counts_twice_per_case(cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path) -> None:
+    """Without one of its cases a person may be represented by another: epsilon .4 per person is .8 per case."""
+    bound = {"cases_per_unit": {PATIENT: 60}}
+    generous = {"total": {"epsilon": 100.0, "delta": 0.1}}
+    by_person = policy(tmp_path, "by-person", unit=PERSON, epsilon=0.4, assume=bound, budget=generous)
+    by_case = policy(tmp_path, "by-case", epsilon=0.25, budget={"total": {"epsilon": 0.84, "delta": 1e-5}})
+    assert cloakwork("apply", by_person, log, "--out", tmp_path / "one", "--ledger", ledger).code == 0
+    by_case = policy(tmp_path, "by-case", epsilon=0.05, budget={"total": {"epsilon": 0.84, "delta": 1e-5}})
+    said = cloakwork("apply", by_case, log, "--out", tmp_path / "two", "--ledger", ledger)
+    assert said.code == 4, said.err
+    assert "left are epsilon 0.04" in said.err
+
+
+def test_a_declared_bound_converts_by_group_privacy(
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path
+) -> None:
+    """Epsilon .1 per case is 6 for whoever owns 60 cases; the delta grows by (e**6 - 1) / (e**.1 - 1)."""
+    bound = {"cases_per_unit": {PATIENT: 60}}
+    budget = {"total": {"epsilon": 10.0, "delta": 0.1}}
+    by_case = policy(tmp_path, "by-case", epsilon=0.1, assume=bound, budget=budget)
+    by_person = policy(tmp_path, "by-person", unit=PERSON, assume=bound, budget=budget)
+    assert cloakwork("apply", by_case, log, "--out", tmp_path / "one", "--ledger", ledger).code == 0
+    assert cloakwork("apply", by_person, log, "--out", tmp_path / "two", "--ledger", ledger).code == 0
+    shown = json.loads(cloakwork("ledger", "show", "--ledger", ledger, "--json").out)
+    books = {book["book"]: book for book in shown["datasets"][0]["budgets"]}
+    assert books[PATIENT]["spent"]["epsilon"] == 7.0
+    assert books[PATIENT]["spent"]["delta"] == pytest.approx(1e-6 * (1 + 402.428793 / 0.105170918), rel=1e-6)
+    assert books["case"]["spent"]["epsilon"] == 2.1
+    assert books["case"]["spent"]["delta"] == pytest.approx(1e-6 * (1 + 1 + 2.718281828), rel=1e-6)
+
+
+def test_books_kept_apart(cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path) -> None:
+    """With a total each, and then statement and ledger say that they do not add up to one person's risk."""
+    apart = {"books": {"case": {"epsilon": 1.0, "delta": 1e-5}, PATIENT: {"epsilon": 1.0, "delta": 1e-5}}}
+    by_case = policy(tmp_path, "by-case", budget=apart)
+    by_person = policy(tmp_path, "by-person", unit=PERSON, budget=apart)
+    assert cloakwork("apply", by_case, log, "--out", tmp_path / "one", "--ledger", ledger).code == 0
+    assert cloakwork("apply", by_person, log, "--out", tmp_path / "two", "--ledger", ledger).code == 0
+    assert cloakwork("apply", by_person, log, "--out", tmp_path / "three", "--ledger", ledger).code == 4
+    assert "do not add up to one person's risk" in cloakwork("ledger", "show", "--ledger", ledger).out
+    public = html.unescape(cloakwork("report", tmp_path / "two", "--audience", "public").out)
+    assert "does not add up to one person's risk" in public
+
+
+def test_books_apart_do_not_loosen_an_earlier_total(
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path
+) -> None:
+    """What an earlier statement promised of all releases counts the later ones, converted."""
+    by_case = policy(tmp_path, "by-case", budget={"total": {"epsilon": 2.0, "delta": 1e-5}})
+    apart = {"books": {"case": {"epsilon": 9.0, "delta": 1e-5}, PATIENT: {"epsilon": 9.0, "delta": 1e-5}}}
+    by_person = policy(tmp_path, "by-person", unit=PERSON, budget=apart)
+    assert cloakwork("apply", by_case, log, "--out", tmp_path / "one", "--ledger", ledger).code == 0
+    said = cloakwork("apply", by_person, log, "--out", tmp_path / "two", "--ledger", ledger)
+    assert said.code == 4, said.err
+    assert "per 'case'" in said.err
+
+
+def test_all_times_of_a_case_count_in_the_metric_book(
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path
+) -> None:
+    """Epsilon 2 over all times of a case moves each single time by no more: metric 2 of 2 is spent."""
+    times = {
+        "attributes": {
+            "case:concept:name": {"role": "identifier"},
+            PATIENT: {"role": "identifier"},
+            "concept:name": {"role": "control-flow"},
+            "time:timestamp": {"role": "timestamp"},
+        },
+        "assume": {
+            "window": {"start": "2023-01-01T00:00:00Z", "end": "2025-01-01T00:00:00Z"},
+            "longest_gap": "1d",
+            "longest_case": 15,
+        },
+    }
+    same_order = {"kind": "k-anonymity", "k": 2, "over": ["control-flow"]}
+    of_cases = {"kind": "differential-privacy", "epsilon": 2.0, "over": ["timestamps"], "neighbours": "bounded"}
+    of_values = {"kind": "metric-privacy", "epsilon": 0.5, "shift": "1h", "over": ["timestamps"]}
+    first = policy(tmp_path, "by-case", guarantees=[same_order, of_cases], **times)
+    second = policy(tmp_path, "by-value", guarantees=[same_order, of_values], **times)
+    assert cloakwork("apply", first, log, "--out", tmp_path / "one", "--ledger", ledger).code == 0
+    said = cloakwork("apply", second, log, "--out", tmp_path / "two", "--ledger", ledger)
+    assert said.code == 4, said.out
+    assert "(metric)" in said.err
+
+
+def spent_per_case(cloakwork: Cloakwork, ledger: Path) -> float:
+    """What the ledger shows as spent in the book per case."""
+    shown = json.loads(cloakwork("ledger", "show", "--ledger", ledger, "--json").out)
+    return next(float(book["spent"]["epsilon"]) for book in shown["datasets"][0]["budgets"] if book["book"] == "case")
+
+
+def test_the_ledger_of_version_010_is_read_on_the_safe_side(cloakwork: Cloakwork, tmp_path: Path) -> None:
+    """Its entries do not say whom they protected: 1 and 2 may have been per person, and count 2 and 4 per case."""
+    ledger = tmp_path / "ledger.db"
+    ledger.write_bytes((ROOT / "tests" / "releases" / "0.1.0" / "ledger.db").read_bytes())
+    shown = cloakwork("ledger", "show", "--ledger", ledger)
+    assert "do not say whom they protected" in shown.out
+    assert spent_per_case(cloakwork, ledger) == 6.0
+
+
+def test_a_release_tells_an_older_entry_whom_it_protected(
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path
+) -> None:
+    """``reconcile`` reads it from the statement that the entry names by its digest; then 1 per case is 1."""
+    from cloakwork.accounting._journal import Journal
+
+    assert cloakwork("apply", policy(tmp_path, "by-case"), log, "--out", tmp_path / "one", "--ledger", ledger).code == 0
+    made = json.loads(cloakwork("ledger", "history", "--ledger", ledger, "--json").out)["releases"][0]
+    charge = {"currency": "unit", "epsilon": "1.0", "delta": "1e-06"}
+    body = {"policy": "by-case", "version": "1.0.0", "policy_digest": "", "note": "", "charges": [charge], "totals": {}}
+    old = tmp_path / "old.db"
+    with Journal(str(old)).writing() as writing:
+        writing.append("reserve", made["id"], "clinic", body)
+        writing.append("commit", made["id"], "clinic", {})
+        writing.append("statement", made["id"], "clinic", {"statement_digest": made["statement_digest"]})
+    assert spent_per_case(cloakwork, old) == 2.0
+    assert cloakwork("ledger", "reconcile", tmp_path / "one", "--ledger", old).code == 0
+    assert spent_per_case(cloakwork, old) == 1.0

@@ -1,0 +1,192 @@
+"""B9: committed means that the folder stands; what a crash left is explained, completed or closed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cloakwork
+from cloakwork.accounting.ledger import Ledger
+from conftest import ROOT, Said
+from counterexamples.small import small_log, small_policy
+
+Cloakwork = Callable[..., Said]
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from cloakwork import cli
+where, function, after = sys.argv[1:4]
+
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def killed(real):
+    def run(*arguments, **named):
+        if after == "before":
+            die()
+        real(*arguments, **named)
+        die()
+    return run
+
+module = __import__(where, fromlist=["x"])
+owner = getattr(module, function.split(".")[0]) if "." in function else module
+name = function.split(".")[-1]
+setattr(owner, name, killed(getattr(owner, name)))
+sys.exit(cli.main(sys.argv[4:]))
+"""
+
+
+def killed(folder: Path, ledger: str, module: str, function: str, when: str) -> None:
+    """``apply`` in a process that is killed before or after its first call of ``function``."""
+    policy, log = small_policy(folder), small_log(folder)
+    command = [sys.executable, "-c", KILLED, module, function, when]
+    arguments = ["apply", policy, log, "--out", folder / "releases" / "out", "--ledger", ledger]
+    path = os.pathsep.join(filter(None, [str(Path(cloakwork.__file__).parents[1]), os.environ.get("PYTHONPATH")]))
+    done = subprocess.run(
+        [str(part) for part in (*command, *arguments)],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+def test_committed_means_that_a_folder_stood(tmp_path: Path, ledger: str) -> None:
+    """Killed while the release is written: no folder stands, and the ledger does not say committed."""
+    killed(tmp_path, ledger, "cloakwork.report.publish", "seal", "before")
+    assert not (tmp_path / "releases" / "out").exists()
+    assert [record.state for record in Ledger(ledger).history()] != ["committed"]
+
+
+def test_an_entry_without_a_release_is_explained(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
+    """``show`` and ``history`` say in plain words what an entry stands for that has no folder."""
+    killed(tmp_path, ledger, "cloakwork.report.publish", "seal", "before")
+    for command in ("show", "history"):
+        said = cloakwork("ledger", command, "--ledger", ledger)
+        assert "its cost is spent" in " ".join(said.out.replace("│", " ").split()), said.out
+
+
+def test_reconcile_closes_what_never_stood(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
+    """The entry is closed as spent, and the draft, which holds figures of the raw log, is gone."""
+    killed(tmp_path, ledger, "cloakwork.report.publish", "seal", "before")
+    assert any(path.name.startswith(".cloakwork-draft") for path in (tmp_path / "releases").iterdir())
+    done = cloakwork("ledger", "reconcile", tmp_path / "releases", "--ledger", ledger)
+    assert done.code == 0, done.err
+    assert list((tmp_path / "releases").iterdir()) == []
+    (record,) = Ledger(ledger).history()
+    assert record.state == "failed"
+    assert Ledger(ledger).remaining("clinic")["case"].spent.epsilon == 1.0
+    assert not list(tmp_path.glob("*.lock"))
+
+
+def test_reconcile_completes_what_stands(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
+    """Killed between the renaming and the last entry: the folder stands, also where it was moved to since."""
+    killed(tmp_path, ledger, "pathlib", "Path.rename", "after")
+    (tmp_path / "releases" / "out").rename(tmp_path / "elsewhere")
+    assert [record.state for record in Ledger(ledger).history()] == ["publishing"]
+    done = cloakwork("ledger", "reconcile", tmp_path / "elsewhere", "--ledger", ledger, "--json")
+    assert (done.code, json.loads(done.out)["findings"][0]["outcome"]) == (0, "completed")
+    assert [record.state for record in Ledger(ledger).history()] == ["committed"]
+    assert cloakwork("verify", tmp_path / "elsewhere").code == 0
+
+
+def test_a_folder_found_after_closing_completes_the_entry(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
+    """Closed because it was not found, found later: committed."""
+    killed(tmp_path, ledger, "pathlib", "Path.rename", "after")
+    (tmp_path / "releases" / "out").rename(tmp_path / "elsewhere")
+    cloakwork("ledger", "reconcile", tmp_path / "releases", "--ledger", ledger)
+    assert [record.state for record in Ledger(ledger).history()] == ["failed"]
+    cloakwork("ledger", "reconcile", tmp_path / "elsewhere", "--ledger", ledger)
+    assert [record.state for record in Ledger(ledger).history()] == ["committed"]
+
+
+def test_a_release_that_the_ledger_does_not_know_is_named(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
+    """Made with another ledger: exit 1, and the folder is named."""
+    other = str(tmp_path / "other.db")
+    policy, log = small_policy(tmp_path), small_log(tmp_path)
+    assert cloakwork("apply", policy, log, "--out", tmp_path / "releases" / "out", "--ledger", other).code == 0
+    done = cloakwork("ledger", "reconcile", tmp_path / "releases", "--ledger", ledger)
+    assert done.code == 1
+    assert f"unknown: {tmp_path / 'releases' / 'out'}" in done.out
+
+
+def test_what_a_live_process_works_on_is_left_alone(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
+    """An apply in progress holds its entry and its draft; reconcile says so and touches neither."""
+    from cloakwork import api
+    from cloakwork.report.publish import publish
+
+    seen = dict[str, Any]()
+    plan, log = api.make_plan(api.load_policy(small_policy(tmp_path))), api.read_log(small_log(tmp_path))
+    out = tmp_path / "releases" / "out"
+
+    def meanwhile(message: str) -> None:
+        if message == "writing the internal report":
+            seen["said"] = subprocess.run(
+                [sys.executable, "-m", "cloakwork", "ledger", "reconcile", str(out.parent), "--ledger", ledger],
+                env=os.environ | {"PYTHONPATH": str(ROOT / "engine")},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+
+    release = api.apply(plan, log, ledger=ledger, folder=out)
+    publish(release, out, reporter=meanwhile)
+    assert "in progress" in seen["said"].stdout, seen["said"].stderr
+    assert [record.state for record in Ledger(ledger).history()] == ["committed"]
+    assert cloakwork("verify", out).code == 0
+
+
+def test_in_memory_stays_reserved_until_it_is_published(tmp_path: Path, ledger: str) -> None:
+    """``apply`` alone commits nothing; ``publish`` alone records intent and commits, once."""
+    from cloakwork import api
+    from cloakwork.errors import LedgerError
+
+    plan = api.make_plan(api.load_policy(small_policy(tmp_path)))
+    release = api.apply(plan, api.read_log(small_log(tmp_path)), ledger=ledger)
+    assert [record.state for record in Ledger(ledger).history()] == ["reserved"]
+    done = api.publish(release, tmp_path / "out")
+    (record,) = Ledger(ledger).history()
+    assert (record.state, record.statement_digest) == ("committed", done.statement_digest)
+    with pytest.raises(LedgerError, match="published already"):
+        api.publish(release, tmp_path / "again")
+    assert not (tmp_path / "again").exists()
+
+
+def test_a_failed_publication_is_recorded(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
+    """What cannot be written leaves no folder, and its entry says failed."""
+    from cloakwork import api
+    from cloakwork.errors import OutputError
+
+    plan = api.make_plan(api.load_policy(small_policy(tmp_path)))
+    release = api.apply(plan, api.read_log(small_log(tmp_path)), ledger=ledger)
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(OutputError):
+        api.publish(release, tmp_path / "file" / "out")
+    assert [record.state for record in Ledger(ledger).history()] == ["failed"]
+    api.publish(release, tmp_path / "out")  # it is paid for: another folder will do
+    assert [record.state for record in Ledger(ledger).history()] == ["committed"]
+
+
+def test_release_is_what_apply_does(tmp_path: Path, ledger: str) -> None:
+    """``cloakwork.release``: check, run, publish, record."""
+    done = cloakwork_release()(small_policy(tmp_path), small_log(tmp_path), tmp_path / "out", ledger=ledger)
+    (record,) = Ledger(ledger).history()
+    assert (record.state, record.statement_digest) == ("committed", done.statement_digest)
+    assert done.folder == tmp_path / "out"
+    assert record.place.folder == str(tmp_path / "out")
+
+
+def cloakwork_release() -> Any:
+    """The verb, whatever was imported before."""
+    import cloakwork.api
+    import cloakwork.execute
+
+    return cloakwork.release
