@@ -143,6 +143,14 @@ def test_each_part_has_what_its_own_rows_say() -> None:
     assert parts["case:age"].to_list() == [1, 1, 2, 2]
 
 
+def test_two_values_of_another_attribute_are_noted() -> None:
+    """The first counts, which concerns that case alone; the reader says so."""
+    frame = rows([("1", "p"), ("1", "p")]).with_columns(pl.Series("case:ward", ["x", "y"]))
+    log = cloakwork.EventLog.from_polars(frame)
+    assert log.cases["case:ward"].to_list() == ["x"]
+    assert any("'case:ward'" in note and "row 2" in note for note in log.notes)
+
+
 def test_parts_are_never_counted(tmp_path: Path) -> None:
     """k counts source cases: a policy that would count parts is refused when it is planned."""
     with pytest.raises(CloakworkError, match="parts of a case"):

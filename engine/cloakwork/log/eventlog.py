@@ -279,6 +279,10 @@ def of_table(
     joined = frame.select(CASE_ID).join(place, on=CASE_ID, how="left", maintain_order="left")["row"]
     case_of = joined.to_numpy().astype(np.int64)
     source = _source(frame, of_cases, case_of, row, texts, exact)
+    notes += tuple(
+        f"cases name several values of '{name}', of which the first counts (first in {place})"
+        for name, place in source.conflicts.items()
+    )
     events = frame.drop(named(CASE_ID, *of_cases))
     return EventLog.build(events, cases, case_of, notes=notes, source=source)
 
