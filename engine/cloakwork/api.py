@@ -1,7 +1,7 @@
 """The verbs of the Python interface, the same as the command line's."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
@@ -12,11 +12,12 @@ from cloakwork.accounting.ledger import Ledger
 from cloakwork.errors import CloakworkError, LogError, PolicyError, Problem
 from cloakwork.execute import Stopwatch, execute, foreseeable, measure, told_apart, wanted
 from cloakwork.execute import foresee as foresee_on
-from cloakwork.lineage import CONTROL_FLOW
+from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.io import read_log
+from cloakwork.log.limits import OnExcess
 from cloakwork.mechanisms.profile import Profile, bought
-from cloakwork.plan.model import Plan
+from cloakwork.plan.model import Plan, Step
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy.library import resolve_policy
 from cloakwork.policy.load import load_policy as read_policy
@@ -32,6 +33,8 @@ from cloakwork.report.verify import verify as verify_release
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from cloakwork.audit.times import Times
 
 
 def load_policy(path_or_name: str | Path) -> Policy:
@@ -68,10 +71,12 @@ def apply(
         with watch.stage("read"):
             log = _opened(log, plan, columns, reporter)
 
-    def compare(plan: Plan, source: EventLog, released: EventLog) -> Mapping[str, JsonValue]:
-        return _utility(plan, source, released, reporter, mine)
+    times = _TimesSeen(wanted=bool(plan.policy.spec.output.report))
 
-    return execute(plan, log, book, reporter=reporter, stopwatch=watch, compare=compare)
+    def compare(plan: Plan, source: EventLog, released: EventLog) -> Mapping[str, JsonValue]:
+        return _utility(plan, source, released, reporter, mine, times.figures)
+
+    return execute(plan, log, book, reporter=reporter, stopwatch=watch, compare=compare, observe=times)
 
 
 def profile(
@@ -94,29 +99,52 @@ def profile(
         unit = policy.spec.unit.attribute
         needed = {CASE_ID, ACTIVITY, TIMESTAMP, activity, timestamp, unit}
         text = frozenset(name for name in (unit, activity or ACTIVITY) if name is not None)
-        log = read_log(log, columns=columns, keep=needed.__contains__, text=text)
+        log = read_log(log, columns=columns, keep=needed.__contains__, text=text, on_excess="drop")
     reporter("measuring the profile")
     return measure(policy, log, book)
 
 
+@dataclass(slots=True)
+class _TimesSeen:
+    """Takes the figures of times before and after the last step that rewrites them, if a report is ``wanted``."""
+
+    wanted: bool
+    figures: "Times | None" = None
+
+    def __call__(self, step: Step, before: EventLog, after: EventLog) -> None:
+        """Whatever goes wrong is noted in the report: the release does not depend on it."""
+        if not self.wanted or TIMESTAMPS not in step.lineage.writes or CONTROL_FLOW in step.lineage.writes:
+            return
+        from cloakwork.audit.times import Times, compared
+
+        try:
+            self.figures = compared(before, after)
+        except Exception as error:
+            self.figures = Times(notes=(f"times were not compared: {_first_line(error)}",))
+
+
+def _first_line(error: Exception) -> str:
+    return str(error or type(error).__name__).partition("\n")[0]
+
+
 def _utility(
-    plan: Plan, source: EventLog, released: EventLog, reporter: Reporter, mine: float
+    plan: Plan, source: EventLog, released: EventLog, reporter: Reporter, mine: float, times: "Times | None"
 ) -> Mapping[str, JsonValue]:
-    """How much of the control flow is left, for the internal report if there will be one.
+    """How much of the control flow, and of ``times``, is left, for the internal report if there will be one.
 
     Whatever goes wrong here is noted there: the release is made, paid for, and does not depend on it.
     """
     rewritten = any(CONTROL_FLOW in step.lineage.writes for step in plan.steps)
-    if not (rewritten and plan.policy.spec.output.report):
+    if not (plan.policy.spec.output.report and (rewritten or times is not None)):
         return {}
     from cloakwork.audit.utility import Utility, measured
 
     reporter("measuring utility, for the internal report only")
     try:
-        figures = measured(source, released, seconds=mine)
+        figures = measured(source, released, seconds=mine) if rewritten else Utility()
     except Exception as error:
-        figures = Utility(notes=(f"utility was not measured: {error or type(error).__name__}".partition("\n")[0],))
-    return figures.model_dump(mode="json")
+        figures = Utility(notes=(f"utility was not measured: {_first_line(error)}",))
+    return figures.model_copy(update={"times": times}).model_dump(mode="json")
 
 
 def foresee(
@@ -168,9 +196,14 @@ def _read(path: str | Path, plan: Plan, columns: dict[str, str] | None) -> Event
         left.add(attribute.removeprefix(CASE_PREFIX))
         return False
 
-    log = read_log(path, columns=columns, keep=keep, text=told_apart(plan))
+    log = read_log(path, columns=columns, keep=keep, text=told_apart(plan), on_excess=_on_excess(plan))
     names = sorted(left - {ACTIVITY, TIMESTAMP})
     return replace(log, notes=(*log.notes, f"attributes that were not read: {', '.join(names) or 'none'}"))
+
+
+def _on_excess(plan: Plan) -> OnExcess:
+    """Under a claim that noise pays for, one case's value must not decide whether there is a release."""
+    return "drop" if any(claim.cost is not None for claim in plan.claims) else "refuse"
 
 
 def publish(

@@ -31,13 +31,17 @@ from cloakwork.plan.budget import totals
 from cloakwork.plan.choose import Catalogue
 from cloakwork.plan.derive import goal_name
 from cloakwork.plan.model import Claim, Plan, Step
-from cloakwork.plan.prove import prove
+from cloakwork.plan.prove import plan_again
+from cloakwork.plan.sentences import unproven_sentence
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy
 from cloakwork.progress import Reporter, heard_by, silent
 from cloakwork.release import Internal, Release, StepRecord, Verdict
 
 NOT_PRIVATE: Final = "not-private"
+
+Observation = Callable[[Step, EventLog, EventLog], None]
+"""Sees a step, and the log before and after it; for the internal report, never raises."""
 
 Comparison = Callable[[Plan, EventLog, EventLog], Mapping[str, JsonValue]]
 """Figures of a release against its source, both under the standard names; for the internal report, never raises."""
@@ -83,17 +87,19 @@ def execute(
     reporter: Reporter = silent,
     stopwatch: Stopwatch | None = None,
     compare: Comparison | None = None,
+    observe: Observation | None = None,
 ) -> Release:
     """The release that ``plan`` makes of ``log``.
 
     Proves the plan again, reserves its cost in ``ledger`` before any step reads the log, takes the steps, measures what
     can be measured, and commits. Raises PlanUnsound, BudgetExceeded, GuaranteeBroken, MechanismError or LedgerError. Once
     reserved, budget is never handed back. A ``noise`` source with a fixed seed is for tests: it charges no ledger, and
-    the release says that it is not private. ``compare`` sees the source and the finished log, and changes neither.
+    the release says that it is not private. ``compare`` sees the source and the finished log, and changes neither;
+    ``observe`` sees the log before and after each step.
     """
     catalogue = all_mechanisms() if catalogue is None else catalogue
     engine, noise, watch = engine or Embedded(), noise or secret(), stopwatch or Stopwatch()
-    prove(plan, catalogue)
+    plan = plan_again(plan, catalogue)
     reporter("plan proved again")
     prepared = _prepared(log, plan)
     _require_enough_cases(prepared, plan)
@@ -103,9 +109,12 @@ def execute(
     try:
         for step in plan.steps:
             reporter(f"{step.mechanism}: {step.why}")
+            before = result
             with heard_by(reporter):
                 result, record = _take(step, result, engine, noise, catalogue, watch)
             records.append(record)
+            if observe is not None:
+                observe(step, before, result)
         with watch.stage("finish"):
             result = fresh(result, noise)
         with watch.stage("checks"):
@@ -120,7 +129,9 @@ def execute(
         plan=plan,
         verdicts=verdicts,
         release_id=reservation.id if reservation else NOT_PRIVATE,
-        internal=Internal(source=_figures(log), steps=tuple(records), stages=watch.seconds, notes=log.notes),
+        internal=Internal(
+            source=_figures(log), steps=tuple(records), stages=watch.seconds, notes=(*log.notes, *hints(prepared, plan))
+        ),
         ledger_entry=reservation.digest if reservation else None,
         private=noise.private,
     )
@@ -231,7 +242,7 @@ def _reserve(plan: Plan, ledger: Ledger | None) -> Reservation:
         charges=plan.charges if plan.bounded else (*plan.charges, Charge(currency="none")),
         totals=totals(plan.policy.spec.budget),
         note=" ".join(
-            [*(f"UNPROVEN: {item.sentence()}" for item in plan.unproven), *(c.sentence for c in plan.claims)]
+            [*(f"UNPROVEN: {unproven_sentence(item)}" for item in plan.unproven), *(c.sentence for c in plan.claims)]
         ),
     )
 
@@ -257,7 +268,6 @@ def _prepared(log: EventLog, plan: Plan) -> EventLog:
     _require_unit(log, plan.facts.unit)
     _require(events, plan)
     ordered = _ordered(log, events, plan.policy, needs)
-    _no_hidden_times(ordered, plan)
     return ordered if TIMESTAMPS in plan.released else replace(ordered, events=ordered.events.drop(TIMESTAMP))
 
 
@@ -368,21 +378,25 @@ _EPOCHS: Final = ((5e8, 4.2e9), (5e11, 4.2e12), (5e14, 4.2e15), (5e17, 4.2e18))
 """Seconds, milliseconds, microseconds and nanoseconds since 1970, for times between 1985 and 2103."""
 
 
-def _no_hidden_times(log: EventLog, plan: Plan) -> None:
-    """A claim over timestamps is void if another released attribute carries times."""
-    if not any(TIMESTAMPS in claim.guarantee.over for claim in plan.claims):
+def hints(log: EventLog, plan: Plan) -> Iterator[str]:
+    """Released attributes that look like times beside a claim that takes them as known; figures of the raw log.
+
+    Only a hint, for the internal report: no list of looks decides what tells times, so the claim names every such column,
+    and this stops nothing. It reads no column but those that the claim takes as known.
+    """
+    if all(claim.given is None for claim in plan.claims):
         return
     for table in (log.cases, log.events):
         for name in table.drop(CASE_ID, ACTIVITY, TIMESTAMP, strict=False).columns:
-            if plan.releases(name) and _tells_time(values_of(table, name)):
-                raise MechanismError(
-                    "attributes/redact",
-                    f"'{name}' holds times, and a guarantee covers times: drop it in the policy",
+            if plan.releases(name) and _looks_like_times(values_of(table, name)):
+                yield (
+                    f"'{name}' looks like times, and the claim over timestamps takes it as known: whoever reads "
+                    "the release learns them; drop it in the policy if they are to stay hidden"
                 )
 
 
-def _tells_time(column: pl.Series) -> bool:
-    """Whether a column holds times by its type, by how any of its texts look, or by where most of its numbers lie."""
+def _looks_like_times(column: pl.Series) -> bool:
+    """Whether a column looks like times by its type, by any of its texts, or by where most of its numbers lie."""
     if column.dtype.is_temporal():
         return True
     if column.dtype == pl.String:

@@ -47,6 +47,10 @@ def _listed(columns: tuple[str, ...]) -> str:
     return " and ".join(", ".join(columns).rsplit(", ", 1))
 
 
+def _article(phrase: str) -> str:
+    return "an" if phrase[0] in "aeiou" else "a"
+
+
 def _up(figure: float) -> float:
     """A figure that something is at most, rounded up to three digits."""
     step = 10.0 ** (math.floor(math.log10(figure)) - 2)
@@ -60,7 +64,7 @@ def _factor(epsilon: float) -> str:
 
 
 class KAnonymity(Frozen):
-    """Every released combination of ``over`` is carried by at least k cases made from distinct source cases (or units)."""
+    """Every released combination of ``over`` is shared by at least k cases made from distinct source cases (or units)."""
 
     kind: Literal["k-anonymity"]
     k: Annotated[
@@ -68,7 +72,8 @@ class KAnonymity(Frozen):
     ]
     over: Columns = (CONTROL_FLOW,)
     scope: Annotated[
-        Literal["variants", "prefixes"], Field(description="Complete courses of events, or also every beginning of one")
+        Literal["variants", "prefixes"],
+        Field(description="Complete activity sequences, or also every beginning of one"),
     ] = "variants"
     count: Annotated[Literal["cases", "units"], Field(description="What k counts: cases, or units of privacy")] = (
         "cases"
@@ -76,13 +81,13 @@ class KAnonymity(Frozen):
 
     def sentence(self) -> str:
         """Say it to a person."""
-        what = "complete course of events" if self.scope == "variants" else "beginning of a course of events"
+        what = "complete activity sequence" if self.scope == "variants" else "beginning of an activity sequence"
         others = tuple(column for column in self.over if column != CONTROL_FLOW)
         if others:
-            what = f"combination of a {what} with {_listed(others)}"
+            what = f"combination of {_article(what)} {what} with {_listed(others)}"
         different = "case" if self.count == "cases" else "unit"
         return (
-            f"Every released {what} is carried by at least {self.k} released cases, each made from a different {different} "
+            f"Every released {what} is shared by at least {self.k} released cases, each made from a different {different} "
             f"of the source log; some may have been changed to fit ({self.k}-anonymity over {_listed(self.over)}, counted "
             f"over {self.scope})."
         )
@@ -90,11 +95,11 @@ class KAnonymity(Frozen):
 
 def _classes(classes: str) -> str:
     """Which released cases form a class, in plain words."""
-    return "take the same complete course of events" if classes == "variants" else "begin with the same events"
+    return "have the same complete activity sequence" if classes == "variants" else "begin with the same events"
 
 
 def _values(attribute: str, classes: str) -> tuple[str, str]:
-    """The values that a class holds, in plain words, and all values that they are held against."""
+    """The values that a class holds, in plain words, and all values that they are compared with."""
     if attribute.startswith("case:"):
         return f"the values of '{attribute}'", "those of all released cases"
     what = "times since the event before" if attribute == TIMESTAMPS else f"values of '{attribute}'"
@@ -210,17 +215,22 @@ class ConfidenceBound(Frozen):
         )
         return (
             f"Somebody who knows {events} of a case ({self.known()}) finds no released case that fits, or fitting cases of "
-            f"at least {self.K} different units{tells}. Events were left out for it: a released course may be one that "
-            f"nobody followed (TLKC confidence bound, background {self.background})."
+            f"at least {self.K} different units{tells}. Events were left out for it: a released activity sequence may be "
+            f"one that no case had (TLKC confidence bound, background {self.background})."
         )
 
     def known(self) -> str:
         """What is known of the events, in words."""
-        if self.background == "relative":
-            since = f", and how long after the case's first event, to {format_duration(self.precision or timedelta())}"
-            return f"which activities, in which order{since}"
-        more = {"set": "", "multiset": ", and how often", "sequence": ", in which order"}
-        return f"which activities{more[self.background]}"
+        return background_in_words(self.background, self.precision)
+
+
+def background_in_words(background: Background, precision: timedelta | None) -> str:
+    """What somebody knows of some events of a case; ``precision``: of times since its first event, for *relative*."""
+    if background == "relative":
+        since = f", and how long after the case's first event, to {format_duration(precision or timedelta())}"
+        return f"which activities, in which order{since}"
+    more = {"set": "", "multiset": ", and how often", "sequence": ", in which order"}
+    return f"which activities{more[background]}"
 
 
 def _epsilon_or_advantage(schema: dict[str, Any]) -> None:
@@ -287,7 +297,7 @@ class DifferentialPrivacy(Frozen):
             return (
                 f"Changing when the events of one protected unit happened, but not which events they were, changes the "
                 f"probability of any release by at most {_factor(self.epsilon)}{apart}: differential privacy over "
-                f"{_listed(self.over)}, given the control flow."
+                f"{_listed(self.over)}, given the order of events and every other released column."
             )
         rarely = f", apart from outcomes of probability {RARE * self.delta:g}" if self.delta else ""
         return (
@@ -317,7 +327,8 @@ class MetricPrivacy(Frozen):
         """Say it to a person."""
         return (
             f"Moving one time of one event by up to {format_duration(self.shift)} changes the probability of any release by at "
-            f"most {_factor(self.epsilon)} (metric privacy over {_listed(self.over)}, given the control flow)."
+            f"most {_factor(self.epsilon)}: metric privacy over {_listed(self.over)}, given the order of events "
+            f"and every other released column."
         )
 
 

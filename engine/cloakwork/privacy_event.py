@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from cloakwork.quantities import Frozen, Number
+from cloakwork.records import Prose
 
 Positive = Annotated[Number, Field(gt=0)]
 
@@ -74,7 +75,7 @@ class NonPrivate(Frozen):
     """Something that no epsilon bounds; it costs infinity instead of failing."""
 
     kind: Literal["non-private"] = "non-private"
-    reason: str
+    reason: Prose
 
 
 PrivacyEvent = Annotated[

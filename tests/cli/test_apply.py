@@ -218,7 +218,7 @@ def test_what_plan_prints_as_json_applies(cloakwork: Cloakwork, kanon_time: Path
 def test_plan_json_is_one_document(cloakwork: Cloakwork, kanon_time: Path, ledger: str) -> None:
     """``--json`` prints one JSON document and nothing else."""
     said = cloakwork("plan", kanon_time, HOSPITAL, "--json", "--ledger", ledger)
-    assert json.loads(said.out)["format"] == "cloakwork/plan/v1"
+    assert json.loads(said.out)["format"] == "cloakwork/plan/v2"
 
 
 def test_moved_policy_is_refused(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:

@@ -1,12 +1,14 @@
 """The isotonic projection, against scipy's."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 
-from cloakwork.mechanisms.timestamps.isotonic import project
+from cloakwork.mechanisms.timestamps.isotonic import project, spread
 
 CASES = st.lists(st.lists(st.integers(-1000, 1000), max_size=12), max_size=8)
 
@@ -40,3 +42,26 @@ def test_values_in_order_stay() -> None:
     """Projection is a projection."""
     values = np.array([1.0, 1.0, 2.0, 0.0, 5.0])
     assert project(values, np.array([0, 3, 3, 5])).tolist() == values.tolist()
+
+
+@given(CASES)
+def test_spreading_keeps_order_and_the_mean_of_what_was_pooled(cases: list[list[int]]) -> None:
+    """No run of equal values is left, none reaches past half of the way to its neighbour, and none moves as a whole."""
+    offsets = offsets_of(cases)
+    pooled = project(np.array([value for case in cases for value in case], np.float64), offsets)
+    apart = spread(pooled, offsets, np.full(len(pooled), 7.0))
+    for begin, end in pairwise(offsets):
+        before, after = pooled[begin:end], apart[begin:end]
+        assert (np.diff(after) > 0).all()
+        for value in np.unique(before):
+            run = after[before == value]
+            assert run.mean() == pytest.approx(value, abs=1e-6)
+            assert (np.diff(run) <= 7 + 1e-9).all()
+
+
+def test_spreading_shrinks_where_a_neighbour_is_near() -> None:
+    """Three values tied two steps before the next one stay within one step of their place."""
+    apart = spread(np.array([5.0, 5.0, 5.0, 7.0]), np.array([0, 4]), np.array([1.0, 10.0, 10.0, 10.0]))
+    assert apart == pytest.approx([4.1, 5.0, 5.9, 7.0])
+    assert spread(np.array([5.0, 5.0]), np.array([0, 2]), np.array([1.0, 4.0])).tolist() == [3.0, 7.0]
+    assert len(spread(np.zeros(0), np.array([0]), np.zeros(0))) == 0

@@ -6,6 +6,7 @@ from cloakwork.errors import PlanMoved, PlanUnsound
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy, KAnonymity, LDiversity, MetricPrivacy, TCloseness
 from cloakwork.lineage import Lineage
+from cloakwork.plan.claims import Given
 from cloakwork.plan.derive import derive
 from cloakwork.plan.model import Step
 from cloakwork.plan.planner import make_plan
@@ -154,7 +155,7 @@ def test_times_given_control_flow() -> None:
     """k-anonymity first, noise on times after: two claims side by side, the second conditional."""
     derivation = derive([KANON, METRIC], [kanon(), times()], {"timestamps"}, Facts())
     assert derivation.causes == ()
-    assert derivation.claims[1].given == ("control-flow",)
+    assert derivation.claims[1].given == Given(columns=("control-flow", "metadata"))
 
 
 @pytest.mark.parametrize(

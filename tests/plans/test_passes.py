@@ -23,7 +23,7 @@ def test_what_the_form_of_a_release_shows_is_said_with_who_changes_it(options: d
     """Events that are inserted or taken out, and values that are filled in, show no longer as in the source."""
     plan = make_plan(with_option(load_shipped("kanon-t-closeness"), "kanon/closeness", **options))
     (exposure,) = [item for item in plan.exposed if item.column == METADATA]
-    assert exposure.reason.endswith(f", but for what {changing}")
+    assert exposure.reason.endswith(f", except for what {changing}")
 
 
 def test_a_claim_about_whole_cases_covers_the_form() -> None:

@@ -60,7 +60,7 @@ def test_the_threshold_tells_how_far_a_count_is_off() -> None:
 def test_the_more_accurate_comes_first() -> None:
     name, considered = chosen(another(said(0.99)))
     assert name == "variants/another"
-    assert "if few courses hold most cases" in considered["variants/threshold"]
+    assert "if few variants hold most cases" in considered["variants/threshold"]
     assert chosen(another(said(0.01)))[0] == "variants/threshold"
 
 

@@ -21,6 +21,7 @@ from cloakwork.noise import reproducible, secret
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.prove import prove
+from cloakwork.plan.sentences import assuming, because, caveat_in_words
 from cloakwork.policy.model import Policy
 from contracts.sample_logs import log_of
 from plans.conftest import DP, policy_of
@@ -88,9 +89,9 @@ def test_a_claim_made_with_it_covers_its_cost(ledger: Ledger) -> None:
     (claim,) = plan.claims
     assert claim.guarantee.model_dump()["epsilon"] == 1.0
     assert claim.cost is not None and 0.95 < claim.cost.epsilon <= 1.0 and claim.cost.delta <= 1e-6
-    assert any("DP profile" in line for line in claim.derivation)
+    assert any("DP profile" in line for line in because(claim))
     assert {"alphabet", "units_at_most"} <= set(plan.facts.measured)
-    assert any("selected by the DP profile" in line for line in claim.assumptions)
+    assert any("selected by the DP profile" in line for line in assuming(claim))
 
 
 def test_what_the_policy_declares_goes_before(ledger: Ledger) -> None:
@@ -173,7 +174,7 @@ def test_fixed_noise_is_no_profile(ledger: Ledger) -> None:
 
 def test_without_the_file_the_plan_says_that_the_share_goes_unspent() -> None:
     plan = make_plan(buying())
-    assert any("none was given" in line for line in plan.warnings)
+    assert any("none was given" in caveat_in_words(caveat) for caveat in plan.warnings)
     assert plan.charges[0].cost.epsilon == 1.0
 
 

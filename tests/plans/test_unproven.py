@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from cloakwork.accounting.ledger import Ledger
+from cloakwork.budget import Cost
 from cloakwork.cli import program
 from cloakwork.errors import PlanImpossible, PlanUnsound
 from cloakwork.execute import execute, foreseeable
@@ -20,7 +21,8 @@ from cloakwork.mechanisms import registry
 from cloakwork.plan.flow import trace
 from cloakwork.plan.model import Plan, Step
 from cloakwork.plan.planner import make_plan
-from cloakwork.plan.prove import prove
+from cloakwork.plan.prove import plan_again, prove
+from cloakwork.plan.sentences import caveat_in_words, unproven_sentence
 from cloakwork.privacy_event import DiscreteLaplace
 from cloakwork.release import Internal, Release
 from contracts.sample_logs import log_of
@@ -53,8 +55,8 @@ def test_it_runs_in_place_of_a_guarantee_and_never_as_one() -> None:
     assert (item.mechanism, item.cost, item.why) == (NAME, None, ("raw counts are released",))
     assert item.published == "is epsilon-DP (Nobody 1999)"
     assert {CONTROL_FLOW, METADATA} <= {exposed.column for exposed in plan.exposed}
-    assert all("guarantee covers" not in treated.why for treated in plan.attributes)
-    assert plan.warnings[0].startswith("UNPROVEN")
+    assert all(treated.why != "covered" for treated in plan.attributes)
+    assert caveat_in_words(plan.warnings[0]).startswith("UNPROVEN")
 
 
 @pytest.mark.parametrize(
@@ -97,12 +99,19 @@ def test_what_an_unproven_step_measures_is_raw() -> None:
 def test_prove_recomputes_it() -> None:
     plan = a_plan()
     assert prove(plan) == ()
-    weaker = plan.unproven[0].model_copy(update={"published": "is 0.1-DP"})
+    weaker = plan.unproven[0].model_copy(update={"cost": Cost(epsilon=0.1)})
     claimed = make_plan(policy_of()).claims
     for forged in ({"unproven": ()}, {"unproven": (weaker,)}, {"claims": claimed}, {"exposed": ()}):
         with pytest.raises(PlanUnsound):
             prove(plan.model_copy(update=forged))
     assert prove(Plan.model_validate_json(plan.model_dump_json(by_alias=True))) == ()
+
+
+def test_words_that_somebody_put_into_a_plan_are_not_believed() -> None:
+    """They change no claim, so they are not compared; what is shown is what the mechanism itself says."""
+    plan = a_plan()
+    flattering = plan.unproven[0].model_copy(update={"published": "is 0.1-DP", "why": ("it is fine",)})
+    assert plan_again(plan.model_copy(update={"unproven": (flattering,)})).unproven == plan.unproven
 
 
 def test_nothing_of_the_log_is_previewed() -> None:
@@ -154,7 +163,7 @@ def test_every_command_says_so_first(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_the_sentence_names_what_was_asked() -> None:
     goal = DifferentialPrivacy.model_validate(DP)
-    assert f"epsilon {goal.epsilon:g}" in a_plan().unproven[0].sentence()
+    assert f"epsilon {goal.epsilon:g}" in unproven_sentence(a_plan().unproven[0])
 
 
 def test_what_is_only_published_is_never_said_to_be_able() -> None:

@@ -18,7 +18,19 @@ from cloakwork.budget import Cost
 from cloakwork.guarantees import KAnonymity, MetricPrivacy
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
-from cloakwork.plan.model import Claim, Considered, Exposure, Plan, Step, Treated
+from cloakwork.plan.claims import (
+    Given,
+    Intersection,
+    MeasuredOnRelease,
+    MovesWholeCases,
+    OthersReadNoTimes,
+    PolicyReason,
+    ProtectsOneTime,
+    TimesOnlyThroughNoise,
+    WellFormed,
+)
+from cloakwork.plan.columns import exposure
+from cloakwork.plan.model import Claim, Considered, Plan, Step, Treated
 from cloakwork.policy.model import Policy
 from cloakwork.privacy_event import FREE, DiscreteLaplace
 from cloakwork.release import Internal, Release, StepRecord, Verdict
@@ -123,10 +135,8 @@ def a_plan(format_: str = "xes", **changes: Any) -> Plan:
         policy_digest="a" * 64,
         facts=policy.facts(),
         attributes=(
-            Treated(attribute="concept:name", column=CONTROL_FLOW, treatment="protect", why="covered by k-anonymity"),
-            Treated(
-                attribute="time:timestamp", column=TIMESTAMPS, treatment="protect", why="covered by metric privacy"
-            ),
+            Treated(attribute="concept:name", column=CONTROL_FLOW, treatment="protect", why="covered"),
+            Treated(attribute="time:timestamp", column=TIMESTAMPS, treatment="protect", why="covered"),
         ),
         steps=(
             Step(
@@ -157,7 +167,7 @@ def a_plan(format_: str = "xes", **changes: Any) -> Plan:
                 guarantee=k,
                 sentence=k.sentence(),
                 basis="derived and measured",
-                derivation=("Every released variant was seen in the log in at least 3 cases.",),
+                derivation=(MovesWholeCases(mechanism="kanon/pretsa"), MeasuredOnRelease(what="groups")),
             ),
             Claim(
                 guarantee=metric,
@@ -166,17 +176,17 @@ def a_plan(format_: str = "xes", **changes: Any) -> Plan:
                 currency="metric",
                 cost=Cost(epsilon=1.0),
                 naive=Cost(epsilon=1.0),
-                given=(CONTROL_FLOW,),
-                derivation=("Each time passes discrete Laplace noise of scale 2 * shift / epsilon.",),
-                assumptions=("Times count from 1970-01-01.",),
+                given=Given(columns=(CONTROL_FLOW, METADATA)),
+                derivation=(TimesOnlyThroughNoise(mechanisms=("timestamps/laplace",)), OthersReadNoTimes()),
+                assumptions=(ProtectsOneTime(), WellFormed()),
             ),
         ),
-        exposed=(Exposure(column=METADATA, reason="the partner needs to know how many cases there are"),),
+        exposed=(exposure(METADATA, PolicyReason(reason="the partner needs to know how many cases there are")),),
         charges=(Charge(currency="metric", cost=Cost(epsilon=1.0), shift=timedelta(hours=1)),),
         considered=(
             Considered(goal="3-anonymity", mechanism="kanon/tlkc", kind="other chosen", reason="PRETSA is preferred"),
         ),
-        warnings=("Two k-anonymous releases of one dataset can be intersected.",),
+        warnings=(Intersection(of="k-anonymity"),),
     )
     return plan.model_copy(update=changes)
 

@@ -7,6 +7,7 @@ import pytest
 
 from cloakwork.lineage import Lineage
 from cloakwork.log.io import Attribute, read_annotations
+from cloakwork.plan.claims import PolicyReason
 from cloakwork.plan.model import Treated
 from cloakwork.report.annotate import differences, flat, read_stamp, stamp
 from cloakwork.report.publish import Published
@@ -43,7 +44,7 @@ def test_it_names_operations_in_the_privacy_extensions_words(published: Path) ->
 def test_each_treatment_is_an_operation_of_its_own() -> None:
     plan = a_plan()
     treated = tuple(
-        Treated(attribute=name, column=name, treatment=treatment, why="")
+        Treated(attribute=name, column=name, treatment=treatment, why="policy")
         for name, treatment in (("age", "generalise"), ("doctor", "pseudonymise"), ("ward", "generalise"))
     )
     redact = plan.steps[1].model_copy(
@@ -52,7 +53,7 @@ def test_each_treatment_is_an_operation_of_its_own() -> None:
     bound = plan.steps[1].model_copy(update={"mechanism": "bound", "lineage": Lineage()})
     plan = a_plan(steps=(bound, redact), attributes=treated)
 
-    said = flat(stamp(plan, state(plan, "r1", private=True)))
+    said = flat(stamp(plan, state(plan, "r1", released=(), private=True)))
 
     found = [
         tuple(said[f"privacy:anonymizations/privacy:anonymizer{number}/privacy:{part}"] for part in PARTS)
@@ -73,7 +74,7 @@ def test_figures_are_figures(published: Path) -> None:
     assert parameters[0]["cloakwork:k"] == 3
     assert parameters[1]["cloakwork:epsilon"] == 1.0
     assert parameters[1]["cloakwork:shift"] == "1h"
-    assert parameters[1]["cloakwork:given"] == "control-flow"
+    assert parameters[1]["cloakwork:given"] == "control-flow, metadata"
 
 
 def test_it_names_what_is_exposed_with_the_reason(published: Path) -> None:
@@ -84,14 +85,16 @@ def test_it_names_what_is_exposed_with_the_reason(published: Path) -> None:
 
 
 def test_a_reproducible_release_is_stamped() -> None:
-    statement = state(a_plan(), "r1", private=False)
+    statement = state(a_plan(), "r1", released=(), private=False)
 
     assert flat(stamp(a_plan(), statement))["cloakwork:mark"] == NOT_PRIVATE
 
 
 def test_texts_that_xml_cannot_hold_still_read_back(publish_as: Callable[..., Published]) -> None:
     plan = a_plan()
-    strange = plan.exposed[0].model_copy(update={"reason": "tab\there, bell\x07, <&\"'>, line\nend, ünï \ufffe"})
+    strange = plan.exposed[0].model_copy(
+        update={"why": PolicyReason(reason="tab\there, bell\x07, <&\"'>, line\nend, ünï \ufffe")}
+    )
     plan = plan.model_copy(update={"exposed": (strange,)})
     done = publish_as(plan=plan)
 

@@ -15,6 +15,7 @@ from cloakwork.accounting.charge import Charge
 from cloakwork.budget import Cost
 from cloakwork.errors import OutputError, VerificationFailed
 from cloakwork.plan.model import Unproven
+from cloakwork.plan.sentences import because
 from cloakwork.report.html import bars, figure, pipeline
 from cloakwork.report.keys import SigningKey
 from cloakwork.report.model import INTERNAL_BANNER, Audience, PublicStep
@@ -78,7 +79,7 @@ def test_exposed_columns_come_before_guarantees_and_these_in_plain_words(publish
     assert text.index("Not protected: 1 column") < text.index("What is guaranteed")
     for claim in a_plan().claims:
         assert claim.sentence in text
-        assert claim.derivation[0] in text
+        assert because(claim)[0] in text
 
 
 @pytest.mark.parametrize("audience", BOTH)
@@ -148,7 +149,7 @@ def test_what_is_unproven_comes_first(publish_as: Callable[..., Published]) -> N
     for audience in BOTH:
         text = Page(render(folder, audience)).text
         assert text.index("UNPROVEN: not guaranteed") < text.index("Not protected")
-        assert "raw counts are released" in text and "Nothing." in text
+        assert "is NOT guaranteed: variants/x-published" in text and "Nothing." in text
 
 
 def test_pdf_is_refused_with_the_way_to_get_one(published: Path) -> None:
@@ -192,7 +193,7 @@ def test_budget_bars_compare_with_the_declared_total() -> None:
         Charge(currency="unit", cost=Cost(epsilon=math.inf)),
         Charge(currency="metric", cost=Cost(epsilon=1.0), shift=timedelta(hours=1)),
     )
-    unbounded, spent = bars(state(a_plan(charges=charges), "r", private=True).budget)
+    unbounded, spent = bars(state(a_plan(charges=charges), "r", released=(), private=True).budget)
 
     assert (unbounded.share, spent.share) == (None, 0.25)
     assert spent.says == "this release spends ε 1 of ε 4, δ 1e-05 (25% of ε)"
@@ -201,7 +202,7 @@ def test_budget_bars_compare_with_the_declared_total() -> None:
 def test_without_a_total_there_is_no_bar() -> None:
     plan = a_plan(policy=a_policy(budget={}))
 
-    assert bars(state(plan, "r", private=True).budget)[0].share is None
+    assert bars(state(plan, "r", released=(), private=True).budget)[0].share is None
 
 
 @pytest.mark.parametrize("steps", [0, 2, 3, 7])

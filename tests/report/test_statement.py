@@ -12,27 +12,31 @@ import pytest
 from cloakwork.accounting.charge import Charge
 from cloakwork.budget import Cost
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.plan.model import Exposure, Treated, Unproven
+from cloakwork.plan.claims import PolicyReason
+from cloakwork.plan.columns import exposure
+from cloakwork.plan.model import Treated, Unproven
+from cloakwork.plan.sentences import column_in_words
 from cloakwork.report.dsse import read_json
 from cloakwork.report.schema import schema_text
 from cloakwork.report.statement import (
     NOT_PRIVATE,
     PrivacyStatement,
-    in_plain_words,
     payload,
     predicate_digest,
     state,
 )
 from report.conftest import a_plan, a_policy
 
-SCHEMA = Path(__file__).parents[2] / "schemas" / "privacy-statement-v1.json"
+SCHEMA = Path(__file__).parents[2] / "schemas" / "privacy-statement-v2.json"
 
 
 def test_the_statement_is_an_in_toto_statement_with_sorted_subjects() -> None:
-    statement = json.loads(payload(state(a_plan(), "r1", private=True), {"plan.json": "b" * 64, "log.xes": "a" * 64}))
+    statement = json.loads(
+        payload(state(a_plan(), "r1", released=(), private=True), {"plan.json": "b" * 64, "log.xes": "a" * 64})
+    )
 
     assert statement["_type"] == "https://in-toto.io/Statement/v1"
-    assert statement["predicateType"] == "urn:cloakwork:privacy-statement:v1"
+    assert statement["predicateType"] == "urn:cloakwork:privacy-statement:v2"
     assert statement["subject"] == [
         {"name": "log.xes", "digest": {"sha256": "a" * 64}},
         {"name": "plan.json", "digest": {"sha256": "b" * 64}},
@@ -40,13 +44,13 @@ def test_the_statement_is_an_in_toto_statement_with_sorted_subjects() -> None:
 
 
 def test_it_names_policy_guarantees_exposures_and_budget() -> None:
-    stated = state(a_plan(), "r1", private=True)
+    stated = state(a_plan(), "r1", released=(), private=True)
 
     assert stated.policy.legal_basis == "GDPR Art. 9(2)(j)"
     assert stated.policy.dataset == "hospital-2014"
     assert [claim.guarantee.kind for claim in stated.guarantees] == ["k-anonymity", "metric-privacy"]
-    assert stated.guarantees[1].neighbours == "two logs that differ in one value of one event, by at most 1h"
-    assert stated.exposed[0].says == in_plain_words("metadata")
+    assert stated.guarantees[1].neighbours == "two logs that differ in one time of one event, by at most 1h"
+    assert stated.exposed[0].says == column_in_words("metadata")
     assert stated.budget[0].total is not None
     assert (stated.budget[0].cost.epsilon, stated.budget[0].total.epsilon) == (1.0, 4.0)
     assert stated.mark is None
@@ -59,7 +63,7 @@ def test_the_first_thing_it_says_is_what_is_unproven_then_what_is_exposed() -> N
 def test_separate_totals_go_before_the_general_one() -> None:
     policy = a_policy(budget={"total": {"epsilon": 4.0, "metric": {"epsilon": 2.0}}})
 
-    stated = state(a_plan().model_copy(update={"policy": policy}), "r1", private=True)
+    stated = state(a_plan().model_copy(update={"policy": policy}), "r1", released=(), private=True)
 
     assert stated.budget[0].total is not None and stated.budget[0].total.epsilon == 2.0
 
@@ -67,7 +71,7 @@ def test_separate_totals_go_before_the_general_one() -> None:
 def test_a_cost_without_bound_is_null() -> None:
     plan = a_plan(charges=(Charge(currency="unit", cost=Cost(epsilon=math.inf)),))
 
-    stated = read_json(payload(state(plan, "r1", private=True), {"log.xes": "a" * 64}))
+    stated = read_json(payload(state(plan, "r1", released=(), private=True), {"log.xes": "a" * 64}))
 
     assert isinstance(stated, dict)
     assert stated["predicate"]["budget"][0]["cost"] == {"epsilon": None, "delta": 0.0}  # type: ignore[index, call-overload]
@@ -82,14 +86,14 @@ def test_a_cost_without_bound_is_null() -> None:
     ],
 )
 def test_what_an_exposed_column_tells_depends_on_its_treatment(treatment: Any, says: str) -> None:
-    treated = Treated(attribute="case:age", column="case:age", treatment=treatment, why="the policy says so")
-    plan = a_plan(attributes=(treated,), exposed=(Exposure(column="case:age", reason="cohorts"),))
+    treated = Treated(attribute="case:age", column="case:age", treatment=treatment, why="policy")
+    plan = a_plan(attributes=(treated,), exposed=(exposure("case:age", PolicyReason(reason="cohorts")),))
 
-    assert state(plan, "r1", private=True).exposed[0].says == says
+    assert state(plan, "r1", released=(), private=True).exposed[0].says == says
 
 
 def test_a_reproducible_release_is_marked() -> None:
-    assert state(a_plan(), "r1", private=False).mark == NOT_PRIVATE
+    assert state(a_plan(), "r1", released=(), private=False).mark == NOT_PRIVATE
 
 
 def test_what_is_unproven_is_said_with_the_published_claim_and_the_derived_cost() -> None:
@@ -98,7 +102,7 @@ def test_what_is_unproven_is_said_with_the_published_claim_and_the_derived_cost(
         guarantee=goal, mechanism="variants/x-published", published="is 1-DP", currency="unit", cost=None, why=("no",)
     )
 
-    said = state(a_plan(unproven=(item,)), "r1", private=True).unproven[0]
+    said = state(a_plan(unproven=(item,)), "r1", released=(), private=True).unproven[0]
 
     assert (said.mechanism, said.published, said.cost.epsilon, said.why) == (item.mechanism, "is 1-DP", None, ("no",))
     assert "NOT guaranteed" in said.sentence
@@ -112,13 +116,13 @@ def test_differential_privacy_names_its_neighbours(neighbours: str, word: str) -
     )
     claim = a_plan().claims[1].model_copy(update={"guarantee": guarantee})
 
-    stated = state(a_plan(claims=(claim,)), "r1", private=True).guarantees[0].neighbours
+    stated = state(a_plan(claims=(claim,)), "r1", released=(), private=True).guarantees[0].neighbours
 
     assert stated is not None and stated.endswith(f"({word})")
 
 
 def test_the_digest_depends_on_every_part_of_the_predicate() -> None:
-    stated = state(a_plan(), "r1", private=True)
+    stated = state(a_plan(), "r1", released=(), private=True)
     others = [
         stated.model_copy(update={"release": "r2"}),
         stated.model_copy(update={"issued": stated.issued + timedelta(seconds=1)}),
@@ -134,7 +138,7 @@ def test_the_shipped_schema_is_the_models() -> None:
 
 
 def test_a_statement_fits_the_shipped_schema() -> None:
-    stated = json.loads(payload(state(a_plan(), "r1", private=False), {"log.xes": "a" * 64}))["predicate"]
+    stated = json.loads(payload(state(a_plan(), "r1", released=(), private=False), {"log.xes": "a" * 64}))["predicate"]
 
     jsonschema.Draft202012Validator.check_schema(json.loads(SCHEMA.read_text()))
     jsonschema.validate(stated, json.loads(SCHEMA.read_text()))

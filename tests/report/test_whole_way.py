@@ -1,5 +1,6 @@
 """From policy to verified release with the real planner, engine and proof; and what forged plans meet there."""
 
+import base64
 import json
 import random
 from collections.abc import Callable, Iterator
@@ -13,9 +14,11 @@ from cloakwork.errors import VerificationFailed
 from cloakwork.execute import execute
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
+from cloakwork.records import stated
 from cloakwork.report import verify as verifying
 from cloakwork.report.keys import SigningKey
 from cloakwork.report.publish import publish
+from cloakwork.report.statement import Statement
 from cloakwork.report.verify import verify
 from report.conftest import REAL_PROOF, VARIANTS, a_log, a_policy, envelope_of, resign
 
@@ -98,14 +101,17 @@ def test_statements_of_junk_fail_without_a_traceback(made: Path, key: SigningKey
     for _ in range(300):
         (made / "statement.json").write_text(json.dumps(original))
         resign(made, key, spoil)
-        _fails_or_is_the_same(made, original["payload"], envelope_of(made)["payload"])
+        _fails_or_is_the_same(made, original["payload"], envelope_of(made)["payload"], _said)
 
 
-def _meaning(text: str) -> Plan:
-    """A plan without the words that only explain it: the signer answers for them, nothing follows from them."""
-    plan = Plan.model_validate_json(text)
-    steps = tuple(step.model_copy(update={"why": ""}) for step in plan.steps)
-    return plan.model_copy(update={"steps": steps, "considered": (), "warnings": ()})
+def _meaning(text: str) -> object:
+    """A plan without the words that only explain it: nothing follows from them, and nobody is shown them."""
+    return stated(Plan.model_validate_json(text))
+
+
+def _said(payload: str) -> object:
+    """A statement without the words that only explain it."""
+    return stated(Statement.model_validate_json(base64.b64decode(payload)))
 
 
 def _fails_or_is_the_same(folder: Path, before: str, after: str, meaning: Callable[[str], object] = str) -> None:

@@ -98,8 +98,8 @@ def test_a_fixed_seed_is_not_private(hospital: EventLog, tmp_path: Path, ledger:
         cloakwork.verify(tmp_path / "out")
 
 
-def test_hidden_times_are_refused(hospital: EventLog, ledger: str) -> None:
-    """Under a claim over timestamps a kept attribute that holds times stops the run before anything is charged."""
+def test_what_looks_like_times_is_a_hint_and_the_claim_names_it(hospital: EventLog, ledger: str) -> None:
+    """Looks decide nothing: the claim takes every kept attribute as known; the hint stays in the internal notes."""
     document = KANON_TIME.read_text("utf-8").replace(
         "  attributes:\n",
         '  expose: {"case:admitted": for a test}\n  attributes:\n    "case:admitted": {treatment: keep}\n',
@@ -110,9 +110,10 @@ def test_hidden_times_are_refused(hospital: EventLog, ledger: str) -> None:
         hospital.cases.with_columns(pl.lit("2024-01-05").alias("case:admitted")),
         hospital.offsets,
     )
-    with pytest.raises(MechanismError, match="case:admitted"):
-        cloakwork.apply(cloakwork.make_plan(policy), dated, ledger=ledger)
-    assert cloakwork.Ledger(ledger).history() == ()
+    release = cloakwork.apply(cloakwork.make_plan(policy), dated, ledger=ledger)
+    (claim,) = [claim for claim in release.plan.claims if claim.given is not None]
+    assert claim.given is not None and "case:admitted" in claim.given.columns
+    assert any("'case:admitted' looks like times" in note for note in release.internal.notes)
 
 
 def test_a_release_is_not_overwritten(kanon_time: Path, hospital: EventLog, tmp_path: Path, ledger: str) -> None:

@@ -76,7 +76,7 @@ def delta_at(event: PrivacyEvent, epsilon: float) -> float:
     fine, coarse = _by_size(parts)
     if coarse:
         return min(best, _least_delta(parts, epsilon))
-    return min(best, 1.0, max(0.0, float(distribution_of(fine).get_delta_for_epsilon(epsilon))))
+    return min(best, distribution_of(fine).delta_at(epsilon))
 
 
 @lru_cache(maxsize=4096)
@@ -139,7 +139,7 @@ def _accounted(parts: Parts, delta: float) -> float:
 
 
 def _epsilon_of_pld(parts: Parts, delta: float) -> float:
-    return float(distribution_of(parts).get_epsilon_for_delta(delta)) if delta > 0 else math.inf
+    return distribution_of(parts).epsilon_at(delta) if delta > 0 else math.inf
 
 
 def _by_size(parts: Parts) -> tuple[Parts, Parts]:

@@ -202,7 +202,7 @@ def _one_more(name: str, rest: Sequence[Course], added: Course) -> Pair:
         taken = sum(step in steps for course in courses for step in pairwise(course))
         return np.array([[sum(course == added for course in courses), taken, len(courses)]], np.float64)
 
-    names = ("cases that take the added case's course", "steps that the added case takes", "cases released")
+    names = ("cases that take the added case's variant", "steps that the added case takes", "cases released")
     return Pair(name, _log([*rest, added]), _log(rest), tuple(map(Figure, names)), observe)
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from cloakwork.audit.discovery import Discovery, mined_apart
+from cloakwork.audit.times import Times
 from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import ACTIVITY, EventLog
 from cloakwork.log.variants import variants_of
@@ -46,7 +47,7 @@ class Utility(Frozen):
 
     source_cases: int | None = _figure("Cases in the source", "Cases with at least one named event.")
     released_cases: int | None = _figure("Cases released", "The closer to the source the better.")
-    source_variants: int | None = _figure("Variants in the source", "Different courses of events.")
+    source_variants: int | None = _figure("Variants in the source", "Distinct activity sequences.")
     true_variants: int | None = _figure("True variants", "Released variants that occur in the source.")
     fake_variants: int | None = _figure("Fake variants", "Released variants that do not occur in the source.")
     variant_precision: float | None = _figure("Variant precision", "Share of the released variants that are true.")
@@ -73,6 +74,7 @@ class Utility(Frozen):
         "The same when only the list of counts matters, and not which step has which; as the literature prints it.",
     )
     discovery: Discovery | None = None
+    times: Times | None = None
     notes: tuple[str, ...] = ()
 
 

@@ -15,6 +15,7 @@ from cloakwork.cli.options import (
     progress,
     require_log,
 )
+from cloakwork.plan.sentences import caveat_in_words, unproven_cost, unproven_sentence
 from cloakwork.progress import silent
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def apply(
 
     heard = silent if quiet else progress
     for warning in plan.warnings:
-        heard(f"warning: {warning}")
+        heard(f"warning: {caveat_in_words(warning)}")
     watch = Stopwatch()
     release = api.apply(plan, log, ledger=book, reporter=heard, stopwatch=watch, columns=mapping or None, mine=mine)
     published = api.publish(release, out, signing_key=key, reporter=heard)
@@ -103,7 +104,7 @@ def _summary(release: "Release", published: "Published") -> dict[str, Any]:
         "guarantees": [claim.model_dump(mode="json") for claim in release.plan.claims],
         "exposed": [item.model_dump(mode="json") for item in release.plan.exposed],
         "charges": [charge.model_dump(mode="json") for charge in release.plan.charges],
-        "warnings": list(release.plan.warnings),
+        "warnings": [caveat_in_words(warning) for warning in release.plan.warnings],
         "statement": published.statement_digest,
         "signed_by": published.keyid,
     }
@@ -113,8 +114,8 @@ def _show(release: "Release", published: "Published") -> None:
     """What is unproven first, then exposed columns, then what holds, then where it lies."""
     plan = release.plan
     for goal in plan.unproven:
-        click.echo(f"UNPROVEN: {goal.sentence()}")
-        click.echo(f"  {goal.derived()}: {'; '.join(goal.why)}")
+        click.echo(f"UNPROVEN: {unproven_sentence(goal)}")
+        click.echo(f"  {unproven_cost(goal)}: {'; '.join(goal.why)}")
     click.echo(
         f"Released {release.log.cases.height:,} cases, {release.log.events.height:,} events to {published.folder}"
     )

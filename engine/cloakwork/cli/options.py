@@ -10,7 +10,7 @@ from cloakwork.errors import CloakworkError, LogError, PlanMoved, PlanUnsound
 from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
-from cloakwork.plan.prove import prove
+from cloakwork.plan.prove import plan_again
 from cloakwork.policy.library import resolve_policy
 from cloakwork.policy.load import load_policy
 
@@ -84,12 +84,11 @@ def read_plan(path: Path) -> Plan:
         raise CloakworkError(f"{path}: is not a plan of this version: {where}: {first['msg']}; plan again") from error
     _still_the_same(path, made_from, plan)
     try:
-        prove(plan)
+        return plan_again(plan)
     except PlanUnsound as error:
         raise PlanMoved(
             f"{path}: states what does not follow from its policy ({_short(str(error))}); plan again"
         ) from error
-    return plan
 
 
 def read_profile(path: Path) -> Profile:

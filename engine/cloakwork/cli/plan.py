@@ -23,6 +23,14 @@ from cloakwork.cli.options import (
 )
 from cloakwork.errors import OutputError
 from cloakwork.plan.model import Claim, Plan, Step, Unproven
+from cloakwork.plan.sentences import (
+    assuming,
+    because,
+    caveat_in_words,
+    treatment_in_words,
+    unproven_cost,
+    unproven_sentence,
+)
 from cloakwork.progress import silent
 from cloakwork.quantities import format_duration
 
@@ -94,7 +102,7 @@ def _write(out: Path, document: dict[str, Any]) -> None:
 
 
 def show(made: Plan, foreseen: "Sequence[StepRecord]" = ()) -> None:
-    """Print a plan for people: what is unproven, what leaves uncovered, then guarantees, steps, cost, and what was refused.
+    """Print a plan for people: what is unproven or unprotected, then guarantees, steps, cost, and what was refused.
 
     ``foreseen``: figures of the raw log, printed last and marked so.
     """
@@ -128,12 +136,15 @@ def _sections(made: Plan) -> Iterator[tuple[str, Lines]]:
             [_unproven(item) for item in made.unproven],
         )
     exposed = [[f"{escape(item.column)}: {escape(item.reason)}"] for item in made.exposed]
-    yield "[bold]Exposed[/] (leaves the house under no guarantee)", exposed or [["nothing"]]
+    yield "[bold]Exposed[/] (released without protection)", exposed or [["nothing"]]
     yield "[bold]Guarantees[/]", [_claim(claim) for claim in made.claims] or [["none"]]
     yield "[bold]Steps[/]", [_step(step) for step in made.steps]
     yield (
         "[bold]Attributes[/]",
-        [[f"{escape(item.attribute)}: {item.treatment} ({item.why})"] for item in made.attributes],
+        [
+            [f"{escape(item.attribute)}: {item.treatment} ({treatment_in_words(item.why, item.mechanism)})"]
+            for item in made.attributes
+        ],
     )
     yield "[bold]Budget[/]", [[_charge(charge)] for charge in made.charges] or [[_UNBOUNDED]]
     if made.profile is not None:
@@ -148,7 +159,7 @@ def _sections(made: Plan) -> Iterator[tuple[str, Lines]]:
         others = [f"{', '.join(names)} for {goal}: {reason}" for (goal, reason), names in said.items()]
         yield "[bold]Considered and not chosen[/]", [[escape(line)] for line in others]
     if made.warnings:
-        yield "[bold yellow]Warnings[/]", [[escape(line)] for line in made.warnings]
+        yield "[bold yellow]Warnings[/]", [[escape(caveat_in_words(caveat))] for caveat in made.warnings]
 
 
 _UNBOUNDED = "no differential privacy is claimed: recorded in the ledger as a release without bound"
@@ -170,17 +181,17 @@ def _foreseen(steps: "Sequence[StepRecord]") -> Iterator[tuple[str, Lines]]:
 
 def _unproven(item: Unproven) -> list[str]:
     return [
-        f"[red]{escape(item.sentence())}[/]",
+        f"[red]{escape(unproven_sentence(item))}[/]",
         f"published: {escape(item.published)}",
-        item.derived(),
+        unproven_cost(item),
         *(f"because {escape(line)}" for line in item.why),
     ]
 
 
 def _claim(claim: Claim) -> list[str]:
     lines = [f"[green]{claim.guarantee.kind}[/]: {escape(claim.sentence)}"]
-    lines += [f"because {escape(line)}" for line in claim.derivation]
-    lines += [f"assuming {escape(line)}" for line in claim.assumptions]
+    lines += [f"because {escape(line)}" for line in because(claim)]
+    lines += [f"assuming {escape(line)}" for line in assuming(claim)]
     if claim.cost is not None and claim.naive is not None:
         lines.append(f"accountant: {_cost(claim.cost)}; plain sum: {_cost(claim.naive)}")
     return lines

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 
 def groups_at(values: pl.Series, hierarchy: Mapping[str, JsonValue], level: int) -> pl.Series:
-    """Each value's ancestor at depth ``level`` of a generalisation tree: String; what the tree lacks becomes null."""
+    """Each value's group at depth ``level`` of a generalisation tree: String; what the tree lacks becomes null."""
     groups = ancestors(hierarchy, level)
     text = values.cast(pl.String)
     raised = text.replace_strict(list(groups), list(groups.values()), default=None, return_dtype=pl.String)
@@ -26,16 +26,16 @@ def intervals(values: pl.Series, edges: tuple[float, ...]) -> pl.Series:
 
 
 def ancestors(hierarchy: Mapping[str, JsonValue], level: int) -> dict[str, str]:
-    """For each value (leaf) of a generalisation tree, its ancestor at depth ``level`` (0: the root, named ``*``).
+    """For each value (leaf) of a generalisation tree, its group at depth ``level`` (0: the root, named ``*``).
 
-    A value that lies above that depth stands for itself.
+    A value that lies at that depth or above it stands under its lowest group: no value is released as if it were one.
     """
     from anytree import Node, PreOrderIter
 
     root = Node("*")
     _grow(root, hierarchy)
     leaves = [node for node in PreOrderIter(root) if node.is_leaf]
-    return {leaf.name: leaf.path[min(level, leaf.depth)].name for leaf in leaves}
+    return {leaf.name: leaf.path[min(level, leaf.depth - 1)].name for leaf in leaves if leaf.depth}
 
 
 def _grow(parent: object, children: JsonValue | Mapping[str, JsonValue]) -> None:

@@ -10,6 +10,7 @@ from cloakwork.budget import NOTHING, Cost, Currency
 from cloakwork.errors import Cause
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, LocalDP, MetricPrivacy
 from cloakwork.mechanisms.profile import Profile
+from cloakwork.plan.claims import Caveat, NoProfileGiven, NoTotal
 from cloakwork.plan.derive import goal_name
 from cloakwork.plan.draft import Draft
 from cloakwork.policy.model import Budget, Limit
@@ -43,9 +44,9 @@ def _unfit(draft: Draft) -> Iterator[Cause]:
             )
 
 
-def _without_profile(draft: Draft) -> Iterator[str]:
+def _without_profile(draft: Draft) -> Iterator[Caveat]:
     if draft.profile is None and draft.policy.spec.profile is not None:
-        yield "the policy buys a DP profile, and none was given: only declared facts are used, and its share goes unspent"
+        yield NoProfileGiven()
 
 
 def _bears_profile(goal: Guarantee) -> bool:
@@ -76,11 +77,8 @@ def charge_budget(draft: Draft) -> Draft:
     causes = [cause for name in CURRENCIES for cause in _over_budget(total_of(charges, name), name, budget)]
     if budget.composition == "tight":
         causes.append(Cause("budget.composition: tight", "this version adds releases up by basic composition only"))
-    warnings = () if budget.total or not charges else (_NO_TOTAL,)
+    warnings = () if budget.total or not charges else (NoTotal(),)
     return replace(draft, charges=charges, causes=(*draft.causes, *causes), warnings=(*draft.warnings, *warnings))
-
-
-_NO_TOTAL: Final = "the policy sets no budget.total: nothing limits how much all releases of the dataset spend together"
 
 
 def _charge(goal: Guarantee) -> Charge | None:

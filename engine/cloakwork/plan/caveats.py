@@ -1,11 +1,23 @@
-"""What the guarantees leave open, said aloud."""
+"""What the guarantees leave open."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cloakwork.guarantees import ConfidenceBound, KAnonymity
-from cloakwork.lineage import METADATA, TIMESTAMPS
+from cloakwork.guarantees import ConfidenceBound, DifferentialPrivacy, Guarantee, KAnonymity, MetricPrivacy
+from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.log.eventlog import CASE_PREFIX
+from cloakwork.plan.claims import (
+    Caveat,
+    CountsCases,
+    FrequenciesKept,
+    Homogeneity,
+    InsertedEventsLack,
+    InsertedEventsShow,
+    Intersection,
+    MayTellTimes,
+    RunsUnproven,
+    SingleTimesOnly,
+)
 from cloakwork.plan.draft import Draft
 from cloakwork.plan.model import RELEASED
 from cloakwork.policy.model import Policy
@@ -16,40 +28,50 @@ def warn(draft: Draft) -> Draft:
     return replace(draft, warnings=(*draft.warnings, *_warnings(draft)))
 
 
-def _warnings(draft: Draft) -> Iterator[str]:
+def _warnings(draft: Draft) -> Iterator[Caveat]:
     goals, policy = draft.goals, draft.policy
     for step in draft.steps:
         if step.proof != "proved":
-            yield f"UNPROVEN: {step.mechanism} is only published; this release is for comparison and must not be published"
+            yield RunsUnproven(mechanism=step.mechanism)
     kanon = [goal for goal in goals if isinstance(goal, KAnonymity)]
     on_values = [goal for goal in goals if goal.kind in ("t-closeness", "l-diversity", "confidence-bound")]
     bounded = frozenset(column for goal in on_values for column in goal.over)
-    sensitive = [
+    sensitive = tuple(
         i.attribute
         for i in draft.attributes
         if i.treatment in RELEASED and _role(policy, i.attribute) == "sensitive" and i.column not in bounded
-    ]
+    )
     if kanon and sensitive:
-        yield (
-            f"k-anonymity says nothing about values: a group of indistinguishable cases may share one value of "
-            f"{', '.join(sensitive)} (homogeneity); add t-closeness or l-diversity, or drop it"
-        )
+        yield Homogeneity(attributes=sensitive)
     if kanon:
-        yield "two k-anonymous releases of one dataset can be intersected; the ledger counts them"
+        yield Intersection(of="k-anonymity")
     if any(isinstance(goal, ConfidenceBound) for goal in goals):
-        yield "two releases of one dataset with a confidence bound can be intersected; the ledger counts them"
+        yield Intersection(of="confidence-bound")
     if kanon and any(item.column != METADATA for item in draft.exposed):
-        yield "events that k-anonymisation inserts have no attributes and no raw time: exposed columns show which those are"
+        yield InsertedEventsShow()
     if kanon and (lacking := sorted(_columns_with_gaps(draft))):
-        yield (
-            f"events that k-anonymisation inserts have no value of {', '.join(lacking)}, which shows which those are; "
-            f"'missing: fill' under mechanisms.parameters gives them one"
-        )
+        yield InsertedEventsLack(columns=tuple(lacking))
     if any(goal.count == "cases" for goal in kanon) and draft.facts.unit.attribute is not None:
-        yield f"k counts cases, while one unit ({draft.facts.unit.attribute}) may own several: use count: units"
+        yield CountsCases(attribute=draft.facts.unit.attribute)
     for item in draft.attributes:
         if item.treatment == "pseudonymise":
-            yield f"pseudonyms of '{item.attribute}' keep their frequencies: a value known to be common can be recognised"
+            yield FrequenciesKept(attribute=item.attribute)
+    if clocks := tuple(sorted(_kept_beside_times(draft))):
+        yield MayTellTimes(columns=clocks)
+    if any(isinstance(goal, MetricPrivacy) and TIMESTAMPS in goal.over for goal in goals):
+        yield SingleTimesOnly()
+
+
+def _kept_beside_times(draft: Draft) -> Iterator[str]:
+    """The released attributes that a claim over timestamps can only take as known."""
+    if any(_is_conditional(goal) for goal in draft.goals):
+        yield from draft.released - {CONTROL_FLOW, TIMESTAMPS, METADATA}
+
+
+def _is_conditional(goal: Guarantee) -> bool:
+    """Whether a guarantee rests on noise over times alone, so that it takes everything else that is released as known."""
+    bounded = isinstance(goal, DifferentialPrivacy) and goal.neighbours == "bounded"
+    return bounded or isinstance(goal, MetricPrivacy)
 
 
 def _columns_with_gaps(draft: Draft) -> Iterator[str]:
@@ -58,7 +80,7 @@ def _columns_with_gaps(draft: Draft) -> Iterator[str]:
         column = str(step.params.get("column", ""))
         of_events = column in step.lineage.writes - {TIMESTAMPS} and not column.startswith(CASE_PREFIX)
         if of_events and step.params.get("missing") == "keep":
-            yield f"'{column}'"
+            yield column
 
 
 def _role(policy: Policy, attribute: str) -> str | None:

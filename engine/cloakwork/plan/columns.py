@@ -1,4 +1,4 @@
-"""What happens to each column: who covers it, what leaves the house uncovered, how attributes are treated."""
+"""What happens to each column: who covers it, what is released without protection, how attributes are treated."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -11,9 +11,11 @@ from cloakwork.log.eventlog import CASE_ID
 from cloakwork.mechanisms.attributes.redact import RedactParams, Treatment
 from cloakwork.mechanisms.kanon.generalise import MOST_COMBINATIONS, GeneraliseParams, QuasiIdentifier
 from cloakwork.plan.choose import step_of
+from cloakwork.plan.claims import ExposureReason, FormOfRelease, OnlyPublished, PolicyReason
 from cloakwork.plan.derive import goal_name
 from cloakwork.plan.draft import Draft
 from cloakwork.plan.model import RELEASED, Exposure, Step, Treated
+from cloakwork.plan.sentences import exposure_in_words
 from cloakwork.policy.globs import clashes, is_glob
 from cloakwork.policy.model import AttributeRule, Policy, Role
 
@@ -37,16 +39,14 @@ def _treated(
 ) -> Treated:
     """The fate of one attribute: some guarantee covers the columns in ``covered``, k-anonymity those in ``coarsened``."""
     if name == CASE_ID:
-        return Treated(attribute=name, column=METADATA, treatment="replace", why="releases carry fresh random case ids")
+        return Treated(attribute=name, column=METADATA, treatment="replace", why="fresh-ids")
     if column in covered and rule.treatment in (None, "keep", *(["generalise"] if column in coarsened else [])):
-        return Treated(attribute=name, column=column, treatment="protect", why="a guarantee covers it")
+        return Treated(attribute=name, column=column, treatment="protect", why="covered")
     if rule.treatment is not None:
-        return Treated(attribute=name, column=column, treatment=rule.treatment, why="the policy says so")
+        return Treated(attribute=name, column=column, treatment=rule.treatment, why="policy")
     if column == CONTROL_FLOW:
-        return Treated(attribute=name, column=column, treatment="keep", why="a log without activities is none")
-    return Treated(
-        attribute=name, column=column, treatment="drop", why="no guarantee covers it and the policy names no treatment"
-    )
+        return Treated(attribute=name, column=column, treatment="keep", why="activities")
+    return Treated(attribute=name, column=column, treatment="drop", why="undeclared")
 
 
 def _exposures(draft: Draft, covered: frozenset[str]) -> tuple[tuple[Exposure, ...], list[Cause]]:
@@ -65,11 +65,11 @@ def _exposures(draft: Draft, covered: frozenset[str]) -> tuple[tuple[Exposure, .
             causes.append(
                 Cause(
                     f"release of {said}",
-                    "it would leave the house under no guarantee; cover it, drop it, or name it under expose with a reason",
+                    "it would be released without protection; cover it, drop it, or name it under expose with a reason",
                 )
             )
         else:
-            exposed.append(Exposure(column=column, reason=reason))
+            exposed.append(exposure(column, PolicyReason(reason=reason)))
     return tuple(exposed), causes
 
 
@@ -143,19 +143,17 @@ _ROLE: Final[Mapping[str, Role]] = {CONTROL_FLOW: "control-flow", TIMESTAMPS: "t
 
 
 def expose_unproven(draft: Draft) -> Draft:
-    """A column that only a published claim covers leaves the house under no guarantee, and is shown so."""
+    """A column that only a published claim covers is released without protection, and is shown so."""
     by = {index: step.mechanism for step in draft.steps for index in step.goals if step.proof != "proved"}
     if not by:
         return draft
     bare = {column: name for index, name in by.items() for column in (*draft.goals[index].over, METADATA)}
     shown = {item.column for item in draft.exposed}
     exposed = tuple(
-        Exposure(column=column, reason=f"UNPROVEN: accepted by the policy (accept_unproven); {name} is only published")
-        for column, name in bare.items()
-        if column not in shown
+        exposure(column, OnlyPublished(mechanism=name)) for column, name in bare.items() if column not in shown
     )
     attributes = tuple(
-        item.model_copy(update={"why": f"UNPROVEN: only the published claim of {bare[item.column]} covers it"})
+        item.model_copy(update={"why": "unproven", "mechanism": bare[item.column]})
         if item.column in bare and item.treatment == "protect"
         else item
         for item in draft.attributes
@@ -168,12 +166,14 @@ def expose_metadata(draft: Draft) -> Draft:
     covered = any(isinstance(goal, DifferentialPrivacy) and goal.neighbours == "unbounded" for goal in draft.goals)
     if covered or METADATA in {item.column for item in draft.exposed}:
         return draft
-    what = "how many cases there are, and which values are missing, show as in the source after bounding"
     changing = dict.fromkeys(step.mechanism for step in draft.steps if METADATA in step.lineage.writes)
-    but = f", but for what {' and '.join(changing)} change{'s' * (len(changing) == 1)}" if changing else ""
-    return replace(
-        draft, exposed=(*draft.exposed, Exposure(column=METADATA, reason=f"released with the log: {what}{but}"))
-    )
+    why = FormOfRelease(changed_by=tuple(changing))
+    return replace(draft, exposed=(*draft.exposed, exposure(METADATA, why)))
+
+
+def exposure(column: str, why: ExposureReason) -> Exposure:
+    """A column that is released without protection."""
+    return Exposure(column=column, why=why, reason=exposure_in_words(why))
 
 
 def generalise_quasi_identifiers(draft: Draft) -> Draft:
@@ -204,7 +204,7 @@ def _generalisation(index: int, goal: KAnonymity, draft: Draft) -> Step | Cause:
         return Cause(
             name, f"{count} combinations of levels; {MOST_COMBINATIONS:,} can be compared", mechanism.name
         )
-    why = f"makes {', '.join(others)} coarser where fewer than {goal.k} share a value within a course of events"
+    why = f"makes {', '.join(others)} coarser where fewer than {goal.k} share a value within a variant"
     return step_of(mechanism, params, draft.facts, why=why, goals=(index,))
 
 

@@ -50,8 +50,8 @@ def derive(
 ) -> Derivation:
     """Derive each goal, or say why it does not follow.
 
-    ``goals``: guarantees over columns (not attribute names). ``released``: the columns that leave the house, besides
-    ``control-flow`` and ``metadata``, which always do. ``accept_unproven``: a goal whose step is only published becomes an
+    ``goals``: guarantees over columns (not attribute names). ``released``: the columns that are released, besides
+    ``control-flow`` and ``metadata``, which always are. ``accept_unproven``: a goal whose step is only published becomes an
     entry under ``unproven`` instead of a cause; it is never a claim. ``profile``: what some of the facts were measured
     by; it is published with the plan, so its noise is part of what a claim of differential privacy costs.
     """

@@ -5,9 +5,25 @@ from collections.abc import Iterator, Sequence
 from cloakwork.facts import Facts
 from cloakwork.guarantees import ConfidenceBound, Guarantee, KAnonymity, LDiversity, TCloseness
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.plan.claims import (
+    Assumption,
+    FollowsFromNoise,
+    KnowsActivitySequence,
+    KnowsAtMost,
+    LeavesOutEvents,
+    MakesAlike,
+    MeasuredOnRelease,
+    MovesWholeCases,
+    NobodyKnows,
+    Reason,
+    ReleasedAsItIs,
+    StartsAtEpoch,
+    TimesSinceFirstEvent,
+    ValuesDeclared,
+    WritesValuesLast,
+)
 from cloakwork.plan.model import Claim
-from cloakwork.plan.premises import Premises, joined, unit_assumptions
-from cloakwork.quantities import format_duration
+from cloakwork.plan.premises import Premises, unit_assumptions
 
 
 def k_anonymity(index: int, goal: KAnonymity, premises: Premises) -> Claim | list[str]:
@@ -16,19 +32,19 @@ def k_anonymity(index: int, goal: KAnonymity, premises: Premises) -> Claim | lis
     if reasons:
         return reasons
     writer = premises.steps[premises.writer_of(CONTROL_FLOW)]
-    also = [
-        f"{premises.names_of({premises.writer_of(column)})} makes groups of one course of events alike in {column}"
+    also = (
+        MakesAlike(mechanism=premises.steps[premises.writer_of(column)].mechanism, column=column)
         for column in goal.over
         if column != CONTROL_FLOW
-    ]
+    )
     return Claim(
         guarantee=goal,
         sentence=goal.sentence(),
         basis="derived and measured",
         derivation=(
-            f"{writer.mechanism} is the last step to write the control flow, and moves whole cases of the source log only",
+            MovesWholeCases(mechanism=writer.mechanism),
             *also,
-            "an independent check counts the groups on the released log; a smaller one stops the release",
+            MeasuredOnRelease(what="groups"),
         ),
         assumptions=unit_assumptions(premises.facts) if goal.count == "units" else (),
     )
@@ -50,29 +66,27 @@ def confidence_bound(index: int, goal: ConfidenceBound, premises: Premises) -> C
         sentence=goal.sentence(),
         basis="derived and measured",
         derivation=(
-            f"{writer.mechanism} is the last step to write {joined(known)}, and takes events out of cases of the source log only",
+            LeavesOutEvents(mechanism=writer.mechanism, columns=tuple(known)),
             *_told(goal, premises.facts),
-            "an independent check counts who fits all such knowledge on the released log; a violation stops the release",
+            MeasuredOnRelease(what="knowledge"),
         ),
         assumptions=(*_known_at_most(goal, premises), *unit_assumptions(premises.facts)),
     )
 
 
-def _told(goal: ConfidenceBound, facts: Facts) -> Iterator[str]:
+def _told(goal: ConfidenceBound, facts: Facts) -> Iterator[Reason]:
     """What is released of the columns beside the control flow."""
     if goal.precision is not None:
-        rounded = f"rounded down to {format_duration(goal.precision)} and counted from {facts.epoch:%Y-%m-%d}"
-        yield f"released times are those since the first event of each premises, {rounded}"
+        yield TimesSinceFirstEvent(precision=goal.precision, epoch=facts.epoch)
     if goal.attribute is not None:
-        yield f"{goal.attribute} is released as it is"
+        yield ReleasedAsItIs(column=goal.attribute)
 
 
-def _known_at_most(goal: ConfidenceBound, premises: Premises) -> Iterator[str]:
+def _known_at_most(goal: ConfidenceBound, premises: Premises) -> Iterator[Assumption]:
     """What an attacker is taken to know."""
-    events = "one event" if goal.L == 1 else f"{goal.L} events"
-    yield f"nobody knows more than {events} of a premises, and of these no more than {goal.known()}"
+    yield KnowsAtMost(events=goal.L, background=goal.background, precision=goal.precision)
     if others := sorted(premises.released - {CONTROL_FLOW, METADATA} - (set(goal.over) - {goal.attribute})):
-        yield f"nobody knows the {joined(others)} of a case beforehand"
+        yield NobodyKnows(columns=tuple(others))
 
 
 def _not_served(index: int, goal: Guarantee, premises: Premises, columns: Sequence[str] | None = None) -> Iterator[str]:
@@ -103,28 +117,20 @@ def values_in_classes(index: int, goal: TCloseness | LDiversity, premises: Premi
             f"{premises.steps[courses].mechanism} changes which cases form a class after {premises.steps[writer].mechanism}"
         ]
     by, promised = premises.steps[writer].mechanism, isinstance(goal, TCloseness) and goal.distance == "stochastic"
-    what = "cycle times" if goal.attribute == TIMESTAMPS else f"'{goal.attribute}'"
-    checked = (
-        f"it follows from the noise with which {by} replaces each value, and cannot be seen on one release"
-        if promised
-        else "an independent check measures every class on the released log; one that fails stops the release"
-    )
+    checked = FollowsFromNoise(mechanism=by) if promised else MeasuredOnRelease(what="classes")
     return Claim(
         guarantee=goal,
         sentence=goal.sentence(),
         basis="derived" if promised else "derived and measured",
-        derivation=(
-            f"{by} is the last step to write {what}, and no step changes the control flow after it",
-            checked,
-        ),
+        derivation=(WritesValuesLast(mechanism=by, column=goal.attribute), checked),
         assumptions=tuple(_of_classes(goal, premises)),
     )
 
 
-def _of_classes(goal: TCloseness | LDiversity, premises: Premises) -> Iterator[str]:
+def _of_classes(goal: TCloseness | LDiversity, premises: Premises) -> Iterator[Assumption]:
     """What a claim about classes rests on."""
-    yield "whoever reads the release knows which course of events somebody took, and none of the values"
+    yield KnowsActivitySequence()
     if goal.attribute == TIMESTAMPS:
-        yield f"every case starts at {premises.facts.epoch:%Y-%m-%d}, so when cases took place is not released"
+        yield StartsAtEpoch(epoch=premises.facts.epoch)
     elif isinstance(goal, TCloseness) and goal.distance == "stochastic":
-        yield f"the values that '{goal.attribute}' may have are declared, not taken from the log"
+        yield ValuesDeclared(attribute=goal.attribute)

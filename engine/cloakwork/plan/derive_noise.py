@@ -1,16 +1,31 @@
 """The rules for guarantees that rest on noise: differential privacy and metric privacy."""
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Iterator
 
 from cloakwork.accounting.events import cost, naive
 from cloakwork.budget import Currency
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy, MetricPrivacy
-from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.lineage import TIMESTAMPS
+from cloakwork.plan.claims import (
+    Assumption,
+    GapsAtMost,
+    Given,
+    IndependentPresence,
+    NoiseCosts,
+    NothingElseObservable,
+    OthersReadNoTimes,
+    ProfileIsCharged,
+    ProtectsOneTime,
+    Reason,
+    StartsWithin,
+    TimesOnlyThroughNoise,
+    TimesRounded,
+    ValuesOnlyThroughNoise,
+)
 from cloakwork.plan.model import Claim
 from cloakwork.plan.premises import Premises, bounds, joined, unit_assumptions
-from cloakwork.quantities import format_duration
+from cloakwork.plan.sentences import claim_sentence
 
 
 def unconditional(goal: DifferentialPrivacy, premises: Premises) -> Claim | list[str]:
@@ -30,24 +45,23 @@ def unconditional(goal: DifferentialPrivacy, premises: Premises) -> Claim | list
     reasons += _unproved(used, premises) + _overspent(goal.epsilon, goal.delta, "unit", premises)
     if reasons:
         return reasons
-    profiled = ("the noisy figures of the DP profile are published with the plan, and part of the cost",)
+    profiled = (ProfileIsCharged(),) if premises.profile is not None else ()
     claim = _priced(
         goal,
         goal.delta,
         "unit",
         premises,
         derivation=(
-            *(profiled if premises.profile is not None else ()),
-            f"no raw value reaches a released column except through the noise of {premises.names_of(used)}",
-            "ids are fresh and random, cases come in random order, and no step stops because of what the log holds",
+            *profiled,
+            ValuesOnlyThroughNoise(mechanisms=premises.names_of(used)),
+            NothingElseObservable(),
         ),
     )
-    independent = "a guess is bounded where one unit's presence does not depend on everybody else's data"
-    return claim.model_copy(update={"assumptions": (*claim.assumptions, independent)})
+    return claim.model_copy(update={"assumptions": (*claim.assumptions, IndependentPresence())})
 
 
 def conditional(goal: DifferentialPrivacy | MetricPrivacy, premises: Premises) -> Claim | list[str]:
-    """Raw times reach nothing but through charged noise; the control flow is taken as given (rule 4)."""
+    """Raw times reach nothing but through charged noise; whatever else is released is taken as known (rule 4)."""
     columns, reasons = premises.flow.columns, []
     if goal.over != (TIMESTAMPS,):
         return [f"this version derives {goal.kind} over timestamps only"]
@@ -66,35 +80,38 @@ def conditional(goal: DifferentialPrivacy | MetricPrivacy, premises: Premises) -
     reasons += _unproved(state.measured, premises) + _overspent(goal.epsilon, delta, currency, premises)
     if reasons:
         return reasons
-    given = tuple(sorted(state.raw))
     claim = _priced(
         goal,
         delta,
         currency,
         premises,
-        derivation=(
-            f"raw times reach the release only through the noise of {premises.names_of(state.measured)}",
-            f"everything else that is released depends on {joined(given) or 'noise'} and on the order of events, not on times",
-        ),
+        derivation=(TimesOnlyThroughNoise(mechanisms=premises.names_of(state.measured)), OthersReadNoTimes()),
+        given=_given(currency, premises),
     )
-    others = sorted(premises.released - {TIMESTAMPS, CONTROL_FLOW, METADATA})
-    claim = _given(claim, given, premises.facts)
-    if not others:
-        return claim
-    timeless = f"the values of {joined(others)} tell no times (what looks like one stops the run)"
-    return claim.model_copy(update={"assumptions": (*claim.assumptions, timeless)})
+    return claim.model_copy(update={"assumptions": (*claim.assumptions, *_of_times(currency, premises.facts))})
 
 
-def _given(claim: Claim, given: tuple[str, ...], facts: Facts) -> Claim:
-    """The claim with what it is conditional on, in its assumptions too."""
-    declared = [f"times are rounded to {format_duration(facts.grid)} and counted from {facts.epoch:%Y-%m-%d}"]
-    if facts.window is not None and claim.currency == "unit":
-        declared.append(
-            f"cases start between {facts.window.start:%Y-%m-%d} and {facts.window.end:%Y-%m-%d} (others are moved)"
-        )
-    if facts.longest_gap is not None and claim.currency == "unit":
-        declared.append(f"gaps are at most {format_duration(facts.longest_gap)} (longer ones are cut)")
-    return claim.model_copy(update={"given": given, "assumptions": (*claim.assumptions, *declared)})
+def _given(currency: Currency, premises: Premises) -> Given:
+    """All that is released beside the times, unless it is made of noised times alone.
+
+    What a column looks like decides nothing: a counter, a day or a pseudonym of a clock may tell every time.
+    """
+    columns, noised = premises.flow.columns, premises.flow.columns[TIMESTAMPS].measured
+    known = (
+        column
+        for column in premises.released - {TIMESTAMPS}
+        if column not in columns or columns[column].raw or not columns[column].measured <= noised
+    )
+    return Given(columns=tuple(sorted(known)), window=premises.facts.window if currency == "unit" else None)
+
+
+def _of_times(currency: Currency, facts: Facts) -> Iterator[Assumption]:
+    """What the noise is scaled to."""
+    yield TimesRounded(grid=facts.grid, epoch=facts.epoch)
+    if facts.window is not None and currency == "unit":
+        yield StartsWithin(window=facts.window)
+    if facts.longest_gap is not None and currency == "unit":
+        yield GapsAtMost(longest=facts.longest_gap)
 
 
 def _priced(
@@ -103,26 +120,26 @@ def _priced(
     currency: Currency,
     premises: Premises,
     *,
-    derivation: tuple[str, ...],
+    derivation: tuple[Reason, ...],
+    given: Given | None = None,
 ) -> Claim:
     events = premises.events(currency)
     spent = cost(events, delta)
     return Claim(
         guarantee=goal,
-        sentence=goal.sentence(),
+        sentence=claim_sentence(goal, given),
         basis="derived",
         currency=currency,
         cost=spent,
         naive=naive(events),
-        derivation=(
-            *derivation,
-            f"the noise actually drawn costs epsilon {spent.epsilon:.6g}, delta {spent.delta:.3g}",
-        ),
-        assumptions=_VALUE + bounds(premises.facts) if currency == "metric" else unit_assumptions(premises.facts),
+        given=given,
+        derivation=(*derivation, NoiseCosts(cost=spent)),
+        assumptions=_of_one_time(premises.facts) if currency == "metric" else unit_assumptions(premises.facts),
     )
 
 
-_VALUE: Final = ("protected is one time of one event: not a premises, and not a person",)
+def _of_one_time(facts: Facts) -> tuple[Assumption, ...]:
+    return (ProtectsOneTime(), *bounds(facts))
 
 
 def _unproved(used: Iterable[int], premises: Premises) -> list[str]:

@@ -9,6 +9,7 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
 from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.choose import Catalogue
+from cloakwork.plan.claims import Caveat
 from cloakwork.plan.model import RELEASED, Considered, Exposure, Step, Treated
 from cloakwork.policy.model import Policy
 
@@ -27,12 +28,12 @@ class Draft:
     charges: tuple[Charge, ...] = ()
     considered: tuple[Considered, ...] = ()
     causes: tuple[Cause, ...] = ()
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Caveat, ...] = ()
     profile: Profile | None = None
 
     @property
     def released(self) -> frozenset[str]:
-        """The columns that leave the house."""
+        """The columns that are released."""
         return frozenset(item.column for item in self.attributes if item.treatment in RELEASED)
 
 

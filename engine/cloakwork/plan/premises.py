@@ -1,11 +1,23 @@
 """What every rule of derivation reads: the steps, the flow of columns, the declared facts, and how to cite them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from cloakwork.budget import Currency
-from cloakwork.facts import Facts
+from cloakwork.facts import Facts, Unit
+from cloakwork.log.limits import Limits
 from cloakwork.mechanisms.profile import Profile
+from cloakwork.plan.claims import (
+    Assumption,
+    CasesCut,
+    KnownActivities,
+    ProtectsEachCase,
+    ProtectsEachUnit,
+    Source,
+    UnitsAtMost,
+    WellFormed,
+    WithinLimits,
+)
 from cloakwork.plan.flow import Flow
 from cloakwork.plan.model import Step
 from cloakwork.privacy_event import Composed, PrivacyEvent
@@ -13,7 +25,7 @@ from cloakwork.privacy_event import Composed, PrivacyEvent
 
 @dataclass(frozen=True, slots=True)
 class Premises:
-    """``flow``: of the columns through ``steps``. ``released``: the columns that leave the house. ``profile``: what some facts
+    """``flow``: of the columns through ``steps``. ``released``: the columns that are released. ``profile``: what some facts
     were measured by, with noise that is part of the cost."""
 
     steps: tuple[Step, ...]
@@ -33,36 +45,47 @@ class Premises:
         assert writer is not None  # noqa: S101 - see above
         return writer
 
-    def names_of(self, indexes: Iterable[int]) -> str:
-        """The mechanisms of the steps ``indexes``, as people list them."""
-        return joined(self.steps[index].mechanism for index in sorted(indexes))
+    def names_of(self, indexes: Iterable[int]) -> tuple[str, ...]:
+        """The mechanisms of the steps ``indexes``, in alphabetical order."""
+        return tuple(sorted({self.steps[index].mechanism for index in indexes}))
 
 
-def unit_assumptions(facts: Facts) -> tuple[str, ...]:
+def unit_assumptions(facts: Facts) -> tuple[Assumption, ...]:
     """Who is protected, and the declared bounds on what one unit contributes."""
-    unit = facts.unit
+    return (_protected(facts.unit), *_units(facts), *bounds(facts))
+
+
+def _protected(unit: Unit) -> Assumption:
     if unit.attribute is None:
-        stated = ["the protected unit is one case; a person with several cases is protected case by case"]
-    else:
-        stated = [f"the protected unit is {unit}; a case without '{unit.attribute}' is a unit of its own"]
-        stated.append(f"that the log's cases have '{unit.attribute}' at all is taken as known")
+        return ProtectsEachCase()
+    return ProtectsEachUnit(attribute=unit.attribute, max_cases=unit.max_cases)
+
+
+def _units(facts: Facts) -> Iterator[Assumption]:
     if facts.units_at_most is not None:
-        source = "by the DP profile, with a margin" if "units_at_most" in facts.measured else "declared"
-        stated.append(f"the log holds at most {facts.units_at_most:,} units ({source})")
-    return (*stated, *bounds(facts))
+        source: Source = "profile" if "units_at_most" in facts.measured else "declared"
+        yield UnitsAtMost(units=facts.units_at_most, source=source)
 
 
-def bounds(facts: Facts) -> tuple[str, ...]:
+def bounds(facts: Facts) -> Iterator[Assumption]:
     """What is taken as known of the log's form."""
-    stated = [
-        "the file is a well-formed log, every value of its declared type; one that is not is refused, whoever is in it"
-    ]
+    yield WellFormed()
+    yield _limits_of_files()
     if facts.alphabet is not None:
-        known = "were selected by the DP profile" if "alphabet" in facts.measured else "are public"
-        stated.append(f"{len(facts.alphabet)} activities {known}; events of any other are dropped")
+        source: Source = "profile" if "alphabet" in facts.measured else "declared"
+        yield KnownActivities(count=len(facts.alphabet), source=source)
     if facts.longest_case is not None:
-        stated.append(f"cases are cut after {facts.longest_case} events")
-    return tuple(stated)
+        yield CasesCut(events=facts.longest_case)
+
+
+def _limits_of_files() -> WithinLimits:
+    """The reader's limits on whole files, unless somebody raises them."""
+    limits = Limits()
+    return WithinLimits(
+        unpacked_size=limits.unpacked_size,
+        unpack_ratio=limits.unpack_ratio,
+        attributes=limits.attributes,
+    )
 
 
 def joined(names: Iterable[str]) -> str:

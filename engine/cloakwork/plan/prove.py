@@ -1,10 +1,11 @@
 """Prove a plan again from scratch: whatever it states must be what its policy implies."""
 
-from cloakwork.errors import PlanImpossible, PlanMoved, PlanUnsound
+from cloakwork.errors import CloakworkError, PlanImpossible, PlanMoved, PlanUnsound
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.plan.choose import Catalogue
 from cloakwork.plan.model import Claim, Plan
 from cloakwork.plan.planner import make_plan
+from cloakwork.records import stated, without_prose
 
 _OF_THE_MAKER = ("engine",)
 """What a plan says about the program that made it, and nothing follows from."""
@@ -13,10 +14,19 @@ _OF_THE_MAKER = ("engine",)
 def prove(plan: Plan, catalogue: Catalogue | None = None) -> tuple[Claim, ...]:
     """The claims that follow from the plan's policy, recomputed.
 
+    Raises PlanMoved and PlanUnsound as ``plan_again`` does.
+    """
+    return plan_again(plan, catalogue).claims
+
+
+def plan_again(plan: Plan, catalogue: Catalogue | None = None) -> Plan:
+    """The plan that follows from ``plan``'s policy: the same in all that it states, and worded as this engine words it.
+
     A plan is a function of its policy and of the DP profile in it, if any, so nothing that it states is trusted: facts,
     attributes, exposures, every step with its order, parameters, cost and lineage, charges, claims, what is unproven,
-    warnings and what was considered are planned anew and must be the same. Raises PlanMoved where a step is
-    unknown here, PlanUnsound where anything differs.
+    warnings and what was considered are planned anew and must be the same. Prose is not compared: it proves nothing, and
+    whoever shows a plan shows the one returned here. Raises PlanMoved where a step is unknown here, PlanUnsound where
+    anything differs.
     """
     catalogue = all_mechanisms() if catalogue is None else catalogue
     for step in plan.steps:
@@ -27,6 +37,17 @@ def prove(plan: Plan, catalogue: Catalogue | None = None) -> tuple[Claim, ...]:
     except PlanImpossible as error:
         raise PlanUnsound(str(error)) from error
     for name in Plan.model_fields.keys() - set(_OF_THE_MAKER):
-        if getattr(plan, name) != getattr(implied, name):
+        if stated(getattr(plan, name)) != stated(getattr(implied, name)):
             raise PlanUnsound(f"what the plan states about {name} is not what its policy implies")
-    return implied.claims
+    return implied
+
+
+def in_own_words(plan: Plan) -> Plan:
+    """The plan as this engine words it; without any prose where it cannot be planned again here.
+
+    For showing a plan that somebody else made: nothing of it is printed that does not follow from its records.
+    """
+    try:
+        return plan_again(plan)
+    except (CloakworkError, PlanUnsound, ValueError, TypeError, LookupError):  # parameters that no planner wrote
+        return without_prose(plan)

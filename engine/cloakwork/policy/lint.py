@@ -1,11 +1,13 @@
 """Advice on a valid policy: what a careful reader would ask its author."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from pydantic import JsonValue
+
 from cloakwork.budget import guessing_advantage
-from cloakwork.guarantees import DifferentialPrivacy, KAnonymity, LocalDP, MetricPrivacy
+from cloakwork.guarantees import DifferentialPrivacy, Guarantee, KAnonymity, LocalDP, MetricPrivacy
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.policy.explain import covered_columns, is_released
 from cloakwork.policy.model import Policy
@@ -169,11 +171,59 @@ def undeclared_attributes(policy: Policy) -> Iterator[Advice]:
         yield Advice(("spec", "attributes"), message)
 
 
+def clocks_beside_noised_times(policy: Policy) -> Iterator[Advice]:
+    """A claim over timestamps takes whatever else is released as known; only the author can tell what a column tells."""
+    if not any(_rests_on_noised_times(goal) for goal in policy.spec.guarantees):
+        return
+    for name, rule in policy.spec.attributes.items():
+        if is_released(policy, name) and rule.role not in ("control-flow", "timestamp") and name != CASE_ID:
+            message = (
+                f"can anybody read times off '{name}' (a date, a day, a counter, a pseudonym of one)? The guarantee over "
+                "timestamps takes it as known, so whoever can learns the times; drop it unless the answer is no"
+            )
+            yield Advice(("spec", "attributes", name), message)
+
+
+def _rests_on_noised_times(goal: Guarantee) -> bool:
+    bounded = isinstance(goal, DifferentialPrivacy) and goal.neighbours == "bounded"
+    return bounded or isinstance(goal, MetricPrivacy)
+
+
 def unproven(policy: Policy) -> Iterator[Advice]:
     """Unproven mechanisms have no place in a release."""
     if policy.spec.mechanisms.accept_unproven:
         message = "accept_unproven is for comparison; do not publish what such a run writes"
         yield Advice(("spec", "mechanisms", "accept_unproven"), message)
+
+
+def shallow_branches(policy: Policy) -> Iterator[Advice]:
+    """Values that have no group at the level asked for stand under a coarser one."""
+    for name, rule in policy.spec.attributes.items():
+        if rule.hierarchy is None or rule.treatment != "generalise" or rule.level == 0:
+            continue
+        higher = [value for value, depth in _depths(rule.hierarchy, 1) if depth <= rule.level]
+        if higher:
+            more = f" and {len(higher) - 1} more" if len(higher) > 1 else ""
+            message = (
+                f"in the hierarchy of '{name}' the value {higher[0]!r}{more} has no group at depth {rule.level}, and is "
+                "released as the lowest group above it; move it below a group of that depth, or lower the level"
+            )
+            yield Advice(("spec", "attributes", name, "hierarchy"), message)
+
+
+def _depths(tree: JsonValue | Mapping[str, JsonValue], depth: int) -> Iterator[tuple[str, int]]:
+    """The values of a generalisation tree, each with its depth; those directly in ``tree`` lie at ``depth``."""
+    if isinstance(tree, Mapping):
+        for name, below in tree.items():
+            if below is None or (isinstance(below, list | Mapping) and not below):
+                yield str(name), depth
+            else:
+                yield from _depths(below, depth + 1)
+    elif isinstance(tree, list):
+        for item in tree:
+            yield from _depths(item if isinstance(item, Mapping) else {str(item): None}, depth)
+    elif tree is not None:
+        yield str(tree), depth
 
 
 RULES: Final[tuple[Callable[[Policy], Iterator[Advice]], ...]] = (
@@ -189,7 +239,9 @@ RULES: Final[tuple[Callable[[Policy], Iterator[Advice]], ...]] = (
     no_total,
     short_reasons,
     idle_exposures,
+    shallow_branches,
     unwritten_columns,
     undeclared_attributes,
+    clocks_beside_noised_times,
     unproven,
 )

@@ -113,7 +113,14 @@ class AttributeRule(Frozen):
     hierarchy: Annotated[
         dict[str, Value] | None, Field(description="Generalisation tree: {group: {subgroup: [value, ...]}}")
     ] = None
-    level: Annotated[Whole, Field(ge=0, le=40, description="Depth of the hierarchy to release; 0 is its root")] = 1
+    level: Annotated[
+        Whole,
+        Field(
+            ge=0,
+            le=40,
+            description="Depth of the groups to release; 0 is the root, values that lie higher take their lowest group",
+        ),
+    ] = 1
     bins: Annotated[
         tuple[Figure, ...] | None,
         Field(min_length=2, description="Edges of intervals, ascending; values outside are dropped"),

@@ -37,6 +37,8 @@ _OPERATIONS: Final = (
 """Our mechanisms in the extension's words; adding noise counts as *addition* there. The first glob that fits wins."""
 _TREATMENTS: Final = {"generalise": "generalization", "pseudonymise": "cryptography", "drop": "suppression"}
 _ALL: Final = "*"
+_PROSE: Final = frozenset(f"cloakwork:{name}" for name in ("sentence", "tells", "published", "because"))
+"""Keys of the stamp whose values are sentences, for readers alone."""
 
 
 def stamp(plan: Plan, statement: PrivacyStatement) -> tuple[Attribute, ...]:
@@ -58,7 +60,13 @@ def stamp(plan: Plan, statement: PrivacyStatement) -> tuple[Attribute, ...]:
         Attribute(
             f"cloakwork:exposed{number}",
             None,
-            (_said("column", column.column), _said("tells", column.says), _said("reason", column.reason)),
+            (
+                _said("column", column.column),
+                *((_said("names", ", ".join(column.names)),) if column.names else ()),
+                _said("why", column.why.kind),
+                _said("tells", column.says),
+                _said("reason" if column.why.kind == "policy" else "because", column.reason),
+            ),
         )
         for number, column in enumerate(statement.exposed, start=1)
     ]
@@ -113,15 +121,22 @@ def flat(attributes: Iterable[Attribute], above: str = "") -> dict[str, str]:
 
 
 def differences(expected: dict[str, str], found: dict[str, str]) -> tuple[str, ...]:
-    """How a stamp that was read differs from the one that belongs there, one line each; empty when they are the same."""
-    missing = [f"{place} is missing" for place in expected if place not in found]
+    """How a stamp that was read differs from the one that belongs there, one line each; empty when they state the same.
+
+    Sentences are not compared: they follow from the parameters beside them.
+    """
+    missing = [f"{place} is missing" for place in expected if place not in found and not _is_prose(place)]
     unknown = [f"{place!a} does not belong there" for place in found if place not in expected]
     changed = [
         f"{place} says {found[place]!a}, the statement {text!a}"
         for place, text in expected.items()
-        if found.get(place, text) != text
+        if found.get(place, text) != text and not _is_prose(place)
     ]
     return (*missing, *unknown, *changed)
+
+
+def _is_prose(place: str) -> bool:
+    return place.rpartition("/")[2] in _PROSE
 
 
 def _operations(step: Step, plan: Plan) -> dict[str, list[str]]:
@@ -147,7 +162,7 @@ def _operation(step: Step, word: str, targets: Sequence[str]) -> tuple[Attribute
 def _parameters(claim: Guaranteed, statement: PrivacyStatement) -> tuple[Attribute, ...]:
     """The guarantee's parameters, figures as figures, columns in one line; then what it takes as known."""
     values = claim.guarantee.model_dump(mode="json", exclude={"kind"}, exclude_none=True)
-    values |= {"given": claim.given} if claim.given else {}
+    values |= {"given": claim.given.columns} if claim.given is not None else {}
     written = [
         _said(name, ", ".join(value) if isinstance(value, list | tuple) else value) for name, value in values.items()
     ]
@@ -158,7 +173,7 @@ def _parameters(claim: Guaranteed, statement: PrivacyStatement) -> tuple[Attribu
 def _not_given(item: UnprovenGoal) -> tuple[Attribute, ...]:
     derived = "no bound" if item.cost.epsilon is None else f"epsilon {item.cost.epsilon!r}, delta {item.cost.delta!r}"
     said = {"mechanism": item.mechanism, "sentence": item.sentence, "published": item.published, "derived": derived}
-    return tuple(_said(name, text) for name, text in (said | {"why": "; ".join(item.why)}).items())
+    return tuple(_said(name, text) for name, text in (said | {"because": "; ".join(item.why)}).items())
 
 
 def _origin(statement: PrivacyStatement) -> tuple[Attribute, ...]:

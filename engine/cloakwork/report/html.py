@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import JsonValue
 
 from cloakwork.audit.utility import Utility
+from cloakwork.plan.sentences import caveat_in_words, treatment_in_words
 from cloakwork.report.model import InternalReport, PublicReport, PublicStep, public_steps
 from cloakwork.report.statement import Price, Spent
 
@@ -93,8 +94,9 @@ def internal_html(report: InternalReport) -> str:
 
 
 def lines(utility: Utility | None) -> tuple[Line, ...]:
-    """The figures of utility that there are, those of process discovery last."""
-    models = [model for model in (utility, utility.discovery if utility else None) if model is not None]
+    """The figures of utility that there are, then those of times and of process discovery."""
+    parts = (utility, utility.times, utility.discovery) if utility else ()
+    models = [model for model in parts if model is not None]
     return tuple(
         Line(field.title, figure(getattr(model, name)), field.description or "")
         for model in models
@@ -113,7 +115,7 @@ def pipeline(steps: Sequence[PublicStep]) -> Pipeline:
     stations = [
         ("Event log", "stays inside", "end"),
         *((step.mechanism, _writes(step), step.proof) for step in steps),
-        ("Release", "leaves the house", "end"),
+        ("Release", "is passed on", "end"),
     ]
     boxes = tuple(_place(index, *station) for index, station in enumerate(stations))
     arrows = tuple(_arrow(start, end) for start, end in pairwise(boxes))
@@ -194,4 +196,5 @@ def _environment() -> "Environment":
         lstrip_blocks=True,
     )
     environment.filters |= {"price": price, "figure": figure, "moment": moment}
+    environment.filters |= {"caveat": caveat_in_words, "treatment": treatment_in_words}
     return environment

@@ -6,6 +6,7 @@ from pydantic import JsonValue
 
 from cloakwork.audit.utility import Utility
 from cloakwork.plan.model import Plan
+from cloakwork.plan.sentences import caveat_in_words
 from cloakwork.quantities import Frozen
 from cloakwork.release import Release
 from cloakwork.report.statement import PrivacyStatement, Statement
@@ -93,7 +94,7 @@ def public_report(statement: Statement, plan: Plan, keyids: tuple[str, ...]) -> 
         files=statement.digests(),
         keyids=keyids,
         steps=public_steps(plan),
-        warnings=plan.warnings,
+        warnings=tuple(caveat_in_words(caveat) for caveat in plan.warnings),
     )
 
 

@@ -22,6 +22,7 @@ from cloakwork.report.html import internal_html
 from cloakwork.report.keys import SigningKey
 from cloakwork.report.keys import signing_key as find_signing_key
 from cloakwork.report.model import INTERNAL_BANNER, InternalReport, internal_report
+from cloakwork.report.released import released_columns
 from cloakwork.report.statement import FAMILY, PrivacyStatement, digest_of, payload, state
 
 PLAN_FILE: Final = "plan.json"
@@ -87,7 +88,13 @@ def publish(
     target = _target(out)
     with _output_errors(out), _draft(target) as draft:
         reporter("writing the log")
-        statement = state(release.plan, release.release_id, private=release.private, ledger_entry=release.ledger_entry)
+        statement = state(
+            release.plan,
+            release.release_id,
+            released=released_columns(release.log, release.plan),
+            private=release.private,
+            ledger_entry=release.ledger_entry,
+        )
         begun = perf_counter()
         log = _write_log(release, statement, draft)
         writing = perf_counter() - begun

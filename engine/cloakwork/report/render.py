@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from cloakwork.errors import OutputError, VerificationFailed
 from cloakwork.plan.model import Plan
+from cloakwork.plan.prove import in_own_words
 from cloakwork.quantities import Frozen
 from cloakwork.report.dsse import is_signed_by, read_envelope
 from cloakwork.report.html import internal_html, public_html
@@ -15,6 +16,7 @@ from cloakwork.report.keys import public_key as read_key
 from cloakwork.report.model import Audience, Format, InternalReport, public_report
 from cloakwork.report.publish import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE
 from cloakwork.report.statement import Statement, digest_of
+from cloakwork.report.statement import in_own_words as reworded
 from cloakwork.report.verify import read_statement
 
 M = TypeVar("M", bound=Frozen)
@@ -46,7 +48,9 @@ def render(
                 [f"{INTERNAL_FOLDER}/report.json: speaks of another statement than the signed one"]
             )
         return internal_html(internal) if format == "html" else _json(internal)
-    public = public_report(statement, _read(folder / PLAN_FILE, Plan), keyids)
+    plan = in_own_words(_read(folder / PLAN_FILE, Plan))
+    statement = statement.model_copy(update={"predicate": reworded(statement.predicate, plan)})
+    public = public_report(statement, plan, keyids)
     return public_html(public) if format == "html" else _json(public)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from cloakwork.policy.library import shipped
 from cloakwork.report.statement import PREDICATE_TYPE, PrivacyStatement
 
-FILE: Final = "privacy-statement-v1.json"
+FILE: Final = "privacy-statement-v2.json"
 _BOUNDS: Final = {"gt": "exclusiveMinimum", "ge": "minimum", "lt": "exclusiveMaximum", "le": "maximum"}
 
 
@@ -19,7 +19,7 @@ def statement_schema() -> dict[str, Any]:
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": PREDICATE_TYPE,
-        "title": "Cloakwork privacy statement, version 1",
+        "title": "Cloakwork privacy statement, version 2",
     }
     generated = PrivacyStatement.model_json_schema(by_alias=True, mode="serialization")
     return head | {key: _with_bounds(value) for key, value in generated.items() if key not in head}

@@ -6,6 +6,9 @@ predicate: the log's stamp holds the SHA-256 of the canonical JSON of the *predi
 log; the statement, made afterwards, holds the predicate and the digest of the stamped log.
 
 Nothing here comes from the raw log: no figure, no file name, and no digest of it (a plain digest confirms a guess).
+
+What is claimed are records. The sentences beside them (``Prose``) are for readers of the JSON alone: they are not compared,
+and whoever shows a statement shows ``in_own_words`` of it.
 """
 
 import hashlib
@@ -18,16 +21,27 @@ from pydantic import AwareDatetime, Field, JsonValue
 from cloakwork.accounting.charge import Charge
 from cloakwork.budget import Cost, Currency
 from cloakwork.facts import Unit
-from cloakwork.guarantees import DifferentialPrivacy, Guarantee, LocalDP, MetricPrivacy
-from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.guarantees import Guarantee
 from cloakwork.plan.budget import totals
+from cloakwork.plan.claims import Assumption, Caveat, ExposureReason, Given, Reason
 from cloakwork.plan.model import Claim, Exposure, Plan, Unproven
+from cloakwork.plan.sentences import (
+    assumption_in_words,
+    claim_sentence,
+    column_in_words,
+    exposure_in_words,
+    neighbours_in_words,
+    reason_in_words,
+    unproven_sentence,
+)
 from cloakwork.policy.model import Policy
-from cloakwork.quantities import Duration, Frozen, format_duration
+from cloakwork.quantities import Duration, Frozen
+from cloakwork.records import PROSE, Prose, without_prose
 from cloakwork.report.dsse import canonical, read_json
+from cloakwork.report.released import ReleasedColumn, given_by_name, names_of
 
 STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
-PREDICATE_TYPE: Final = "urn:cloakwork:privacy-statement:v1"
+PREDICATE_TYPE: Final = "urn:cloakwork:privacy-statement:v2"
 NOT_PRIVATE: Final = "reproducible: NOT PRIVATE"
 FAMILY: Final[dict[str, Literal["xes", "csv", "parquet"]]] = {
     "xes": "xes",
@@ -43,11 +57,14 @@ Stamp = Literal["xes", "parquet", "none"]
 
 
 class ExposedColumn(Frozen):
-    """A column that leaves the house under no guarantee, in plain words, with the policy's reason."""
+    """A column that is released without protection, and why."""
 
-    column: str
-    says: Annotated[str, Field(description="What a reader of the log learns from it")]
-    reason: str
+    column: Annotated[str, Field(description="control-flow, timestamps, metadata, or the policy's name or pattern")]
+    names: Annotated[tuple[str, ...], Field(description="The actual attributes that it stands for")] = ()
+    treatment: Annotated[str, Field(description="What was done to the values")]
+    why: ExposureReason
+    says: Annotated[Prose, Field(description="What a reader of the log learns from it")]
+    reason: Annotated[Prose, Field(description="Why it is released without protection, in words")]
 
 
 class Price(Frozen):
@@ -66,15 +83,17 @@ class Guaranteed(Frozen):
     """One guarantee that the release carries, how it is known and what it rests on."""
 
     guarantee: Guarantee
-    sentence: Annotated[str, Field(description="The guarantee in one plain sentence")]
+    sentence: Annotated[Prose, Field(description="The guarantee in plain words")]
     basis: Literal["derived", "derived and measured"]
-    given: Annotated[tuple[str, ...], Field(description="Columns that the claim takes as known")] = ()
-    neighbours: Annotated[str | None, Field(description="Which two logs must be hard to tell apart")] = None
+    given: Annotated[Given | None, Field(description="What the claim takes as known, by actual names")] = None
+    neighbours: Annotated[str | None, PROSE, Field(description="Which two logs must be hard to tell apart")] = None
     currency: Currency | None = None
     cost: Annotated[Price | None, Field(description="The accountant's figure")] = None
     naive: Annotated[Price | None, Field(description="The plain sum of all its events")] = None
-    derivation: Annotated[tuple[str, ...], Field(description="Why it holds, one sentence each")]
-    assumptions: Annotated[tuple[str, ...], Field(description="Public facts and circumstances that it rests on")] = ()
+    derivation: Annotated[tuple[Reason, ...], Field(description="Why it holds")]
+    because: Annotated[tuple[str, ...], PROSE, Field(description="Why it holds, in words")]
+    assumptions: Annotated[tuple[Assumption, ...], Field(description="Public facts that it rests on")] = ()
+    assuming: Annotated[tuple[str, ...], PROSE, Field(description="What it rests on, in words")] = ()
 
 
 class UnprovenGoal(Frozen):
@@ -82,10 +101,10 @@ class UnprovenGoal(Frozen):
 
     guarantee: Guarantee
     mechanism: str
-    sentence: Annotated[str, Field(description="What is not guaranteed, in one plain sentence")]
-    published: Annotated[str, Field(description="What the literature claims for the mechanism")]
+    sentence: Annotated[Prose, Field(description="What is not guaranteed, in one plain sentence")]
+    published: Annotated[Prose, Field(description="What the literature claims for the mechanism")]
     cost: Annotated[Price, Field(description="What can be derived for it; epsilon null where nothing bounds it")]
-    why: Annotated[tuple[str, ...], Field(description="Why the published claim is not derived, one sentence each")]
+    why: Annotated[tuple[str, ...], PROSE, Field(description="Why the published claim is not derived, in words")]
 
 
 class Spent(Frozen):
@@ -113,13 +132,15 @@ class PolicyReference(Frozen):
 
 
 class PrivacyStatement(Frozen):
-    """What a release claims about itself: the predicate of the signed statement, version 1."""
+    """What a release claims about itself: the predicate of the signed statement, version 2."""
 
     unproven: Annotated[
         tuple[UnprovenGoal, ...], Field(description="UNPROVEN: guarantees asked for and not given, before all else")
     ] = ()
     exposed: Annotated[tuple[ExposedColumn, ...], Field(description="Columns under no guarantee, first")]
     guarantees: tuple[Guaranteed, ...]
+    caveats: Annotated[tuple[Caveat, ...], Field(description="What the guarantees leave open")] = ()
+    released: Annotated[tuple[ReleasedColumn, ...], Field(description="What the log holds, by actual names")]
     unit: Annotated[Unit, Field(description="Whom the guarantees protect")]
     budget: tuple[Spent, ...]
     policy: PolicyReference
@@ -156,7 +177,7 @@ class Statement(Frozen):
 
     type_: Annotated[Literal["https://in-toto.io/Statement/v1"], Field(alias="_type")] = STATEMENT_TYPE
     subject: Annotated[tuple[Subject, ...], Field(min_length=1)]
-    predicate_type: Annotated[Literal["urn:cloakwork:privacy-statement:v1"], Field(alias="predicateType")] = (
+    predicate_type: Annotated[Literal["urn:cloakwork:privacy-statement:v2"], Field(alias="predicateType")] = (
         PREDICATE_TYPE
     )
     predicate: PrivacyStatement
@@ -167,13 +188,21 @@ class Statement(Frozen):
 
 
 def state(
-    plan: Plan, release_id: str, *, private: bool, ledger_entry: str | None = None, issued: datetime | None = None
+    plan: Plan,
+    release_id: str,
+    *,
+    released: tuple[ReleasedColumn, ...],
+    private: bool,
+    ledger_entry: str | None = None,
+    issued: datetime | None = None,
 ) -> PrivacyStatement:
-    """What a release of ``plan`` claims; ``issued`` is now unless given."""
+    """What a release of ``plan`` claims that holds the attributes ``released``; ``issued`` is now unless given."""
     return PrivacyStatement(
         unproven=tuple(_not_given(item) for item in plan.unproven),
-        exposed=tuple(_exposed(exposure, plan) for exposure in plan.exposed),
-        guarantees=tuple(_guaranteed(claim) for claim in plan.claims),
+        exposed=tuple(_exposed(exposure, plan, released) for exposure in plan.exposed),
+        guarantees=tuple(_guaranteed(claim, plan, released) for claim in plan.claims),
+        caveats=plan.warnings,
+        released=released,
         unit=plan.facts.unit,
         budget=tuple(_spent(charge, plan.policy) for charge in plan.charges),
         policy=_reference(plan),
@@ -183,6 +212,23 @@ def state(
         issued=issued or datetime.now(UTC).replace(microsecond=0),
         stamp=_stamp_of(FAMILY[plan.policy.spec.output.format]),
         mark=None if private else NOT_PRIVATE,
+    )
+
+
+def in_own_words(predicate: PrivacyStatement, plan: Plan) -> PrivacyStatement:
+    """The same records, every sentence written anew from them: what may be shown of a statement that somebody else made.
+
+    ``plan``: the statement's, in this engine's words too (``plan.prove.in_own_words``); it words what is unproven.
+    """
+    unproven = {(item.mechanism, item.guarantee): _not_given(item) for item in plan.unproven}
+    return predicate.model_copy(
+        update={
+            "unproven": tuple(
+                unproven.get((item.mechanism, item.guarantee)) or without_prose(item) for item in predicate.unproven
+            ),
+            "exposed": tuple(_reworded_exposure(item) for item in predicate.exposed),
+            "guarantees": tuple(_reworded(item) for item in predicate.guarantees),
+        }
     )
 
 
@@ -208,20 +254,6 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def in_plain_words(column: str, treatment: str = "keep") -> str:
-    """What a column that was treated so tells whoever reads the released log."""
-    standard = {
-        CONTROL_FLOW: "which activities happened in each case, in which order, and how often each course of events occurs",
-        TIMESTAMPS: "when each event happened",
-        METADATA: "how many cases and events there are, which values are missing, and which rows belong together",
-    }
-    treated = {
-        "generalise": f"which of the policy's groups each value of '{column}' falls into",
-        "pseudonymise": f"which rows share a value of '{column}' and how often each occurs, under another name",
-    }
-    return standard.get(column) or treated.get(treatment, f"the true values of '{column}'")
-
-
 def _stamp_of(family: Literal["xes", "csv", "parquet"]) -> Stamp:
     return "none" if family == "csv" else family
 
@@ -230,50 +262,62 @@ def _as_json(model: Frozen) -> JsonValue:
     return read_json(model.model_dump_json(by_alias=True).encode())
 
 
-def _exposed(exposure: Exposure, plan: Plan) -> ExposedColumn:
+def _exposed(exposure: Exposure, plan: Plan, released: tuple[ReleasedColumn, ...]) -> ExposedColumn:
     treatments = (item.treatment for item in plan.attributes if exposure.column in (item.column, item.attribute))
-    says = in_plain_words(exposure.column, next(treatments, "keep"))
-    return ExposedColumn(column=exposure.column, says=says, reason=exposure.reason)
+    return _reworded_exposure(
+        ExposedColumn(
+            column=exposure.column,
+            names=names_of(exposure.column, plan, released),
+            treatment=next(treatments, "keep"),
+            why=exposure.why,
+            says="",
+            reason="",
+        )
+    )
+
+
+def _reworded_exposure(item: ExposedColumn) -> ExposedColumn:
+    says = column_in_words(item.column, item.treatment, item.names)
+    return item.model_copy(update={"says": says, "reason": exposure_in_words(item.why)})
 
 
 def _not_given(item: Unproven) -> UnprovenGoal:
     return UnprovenGoal(
         guarantee=item.guarantee,
         mechanism=item.mechanism,
-        sentence=item.sentence(),
+        sentence=unproven_sentence(item),
         published=item.published,
         cost=Price(epsilon=None) if item.cost is None else Price.of(item.cost),
         why=item.why,
     )
 
 
-def _guaranteed(claim: Claim) -> Guaranteed:
-    return Guaranteed(
-        guarantee=claim.guarantee,
-        sentence=claim.sentence,
-        basis=claim.basis,
-        given=claim.given,
-        neighbours=_neighbours(claim.guarantee),
-        currency=claim.currency,
-        cost=claim.cost and Price.of(claim.cost),
-        naive=claim.naive and Price.of(claim.naive),
-        derivation=claim.derivation,
-        assumptions=claim.assumptions,
+def _guaranteed(claim: Claim, plan: Plan, released: tuple[ReleasedColumn, ...]) -> Guaranteed:
+    return _reworded(
+        Guaranteed(
+            guarantee=claim.guarantee,
+            sentence="",
+            basis=claim.basis,
+            given=given_by_name(claim.given, plan, released),
+            currency=claim.currency,
+            cost=claim.cost and Price.of(claim.cost),
+            naive=claim.naive and Price.of(claim.naive),
+            derivation=claim.derivation,
+            because=(),
+            assumptions=claim.assumptions,
+        )
     )
 
 
-def _neighbours(guarantee: Guarantee) -> str | None:
-    """Which two logs an attacker can hardly tell apart; None where the guarantee does not compare logs."""
-    match guarantee:
-        case DifferentialPrivacy(neighbours="unbounded"):
-            return "two logs that differ by everything one protected unit contributes (unbounded)"
-        case DifferentialPrivacy():
-            return "two logs with the same order of events that differ in the times of one protected unit (bounded)"
-        case MetricPrivacy(shift=shift):
-            return f"two logs that differ in one value of one event, by at most {format_duration(shift)}"
-        case LocalDP(per=per):
-            return f"two logs that differ in the contribution of one {per}"
-    return None
+def _reworded(item: Guaranteed) -> Guaranteed:
+    return item.model_copy(
+        update={
+            "sentence": claim_sentence(item.guarantee, item.given),
+            "neighbours": neighbours_in_words(item.guarantee),
+            "because": tuple(reason_in_words(reason) for reason in item.derivation),
+            "assuming": tuple(assumption_in_words(assumption) for assumption in item.assumptions),
+        }
+    )
 
 
 def _spent(charge: Charge, policy: Policy) -> Spent:

@@ -18,11 +18,22 @@ from cloakwork.errors import CloakworkError, GuaranteeBroken, LogError, OutputEr
 from cloakwork.guarantees import brief
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.plan.model import Claim, Plan
+from cloakwork.plan.prove import in_own_words as plan_in_own_words
+from cloakwork.records import stated
 from cloakwork.report.annotate import differences, flat, read_stamp, stamp
 from cloakwork.report.dsse import Envelope, is_signed_by, read_envelope, read_json
 from cloakwork.report.keys import keyid_of, public_key, trusted_key
 from cloakwork.report.publish import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE
-from cloakwork.report.statement import PREDICATE_TYPE, PrivacyStatement, Statement, digest_of, in_canonical_form, state
+from cloakwork.report.released import faults
+from cloakwork.report.statement import (
+    PREDICATE_TYPE,
+    PrivacyStatement,
+    Statement,
+    digest_of,
+    in_canonical_form,
+    in_own_words,
+    state,
+)
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -77,7 +88,14 @@ def verify(folder: Path, *, public_key: Path | None = None) -> Verification:
     if failed := [check.says for check in checks if not check.holds]:
         raise VerificationFailed(failed)
     assert key is not None  # noqa: S101 - without a key the signature check has failed
-    return Verification(folder, keyid_of(key), statement.predicate, tuple(check.says for check in checks))
+    said = tuple(check.says for check in checks)
+    return Verification(folder, keyid_of(key), _reworded(folder, statement.predicate), said)
+
+
+def _reworded(folder: Path, predicate: PrivacyStatement) -> PrivacyStatement:
+    """A verified statement as it may be shown: its records, in this engine's words."""
+    plan = Plan.model_validate_json((folder / PLAN_FILE).read_bytes())
+    return in_own_words(predicate, plan_in_own_words(plan))
 
 
 def read_statement(envelope: Envelope) -> Statement:
@@ -192,7 +210,7 @@ def _inside(folder: Path, statement: Statement) -> Iterator[Check]:
     yield from _plan(plan, statement.predicate)
     yield from _proof(plan)
     yield from _stamp(log, plan, statement.predicate)
-    yield from _measured(log, plan)
+    yield from _contents(log, plan, statement.predicate)
 
 
 def _format(log: Path, plan: Plan) -> Check:
@@ -207,11 +225,16 @@ def _plan(plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
     again = state(
         plan,
         predicate.release,
+        released=predicate.released,
         private=predicate.mark is None,
         ledger_entry=predicate.ledger_entry,
         issued=predicate.issued,
     )
-    different = [name for name in PrivacyStatement.model_fields if getattr(again, name) != getattr(predicate, name)]
+    different = [
+        name
+        for name in PrivacyStatement.model_fields
+        if stated(getattr(again, name)) != stated(getattr(predicate, name))
+    ]
     for name in different:
         yield Check(False, f"{STATEMENT_FILE}: '{name}' is not what {PLAN_FILE} says")
     if not different:
@@ -233,12 +256,8 @@ def _proof(plan: Plan) -> Iterator[Check]:
             False, f"{PLAN_FILE}: its claims cannot be derived again: {_first_line(error)}{_other_engine(plan)}"
         )
         return
-    stated = tuple((claim.guarantee, claim.currency, claim.cost, claim.given) for claim in plan.claims)
-    derived = tuple((claim.guarantee, claim.currency, claim.cost, claim.given) for claim in proved)
-    if stated == derived:
-        yield Check(
-            True, f"{PLAN_FILE}: " + (_DERIVED if derived else "it claims no guarantee; that was derived again")
-        )
+    if stated(plan.claims) == stated(proved):
+        yield Check(True, f"{PLAN_FILE}: " + (_DERIVED if proved else "it claims no guarantee; that was derived again"))
     else:
         yield Check(False, f"{PLAN_FILE}: claims other than can be derived from its steps")
 
@@ -247,7 +266,7 @@ _DERIVED: Final = "every claim and cost was derived again from the steps"
 
 
 def _other_engine(plan: Plan) -> str:
-    """What to try where another version made the plan: claims are worded, and costs computed, by the engine's version."""
+    """What to try where another version made the plan: costs are computed by the engine's version."""
     here = version("cloakwork")
     return (
         "" if plan.engine == here else f" (made by Cloakwork {plan.engine}, this is {here}: verify with that version)"
@@ -269,21 +288,29 @@ def _stamp(log: Path, plan: Plan, predicate: PrivacyStatement) -> Iterator[Check
         yield Check(True, f"{log.name}: its stamp carries this statement's digest and guarantees")
 
 
-def _measured(log: Path, plan: Plan) -> Iterator[Check]:
-    """Measure on the released log alone whatever can be measured there."""
+def _contents(log: Path, plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
+    """Whether the log holds the attributes that the statement lists, and whatever can be measured on it alone."""
     from cloakwork.checks.measure import CHECKERS
     from cloakwork.log.io import read_log
 
     measurable = [claim.guarantee for claim in plan.claims if claim.guarantee.kind in CHECKERS]
-    if not measurable:
-        return
     try:
         released = read_log(log, timeless=TIMESTAMPS not in plan.released)
     except LogError as error:
         yield Check(False, f"{log.name}: cannot be read as an event log: {_first_line(error)}")
         return
+    yield from _columns(log, released, plan, predicate)
     for guarantee in measurable:
         yield from _measured_again(released, guarantee)
+
+
+def _columns(log: Path, released: "EventLog", plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
+    """Whether the log's attributes are exactly those that the statement lists, each under a rule of the plan."""
+    found = tuple(faults(released, plan, predicate.released))
+    for fault in found:
+        yield Check(False, f"{log.name}: {fault}")
+    if not found:
+        yield Check(True, f"{log.name}: its {len(predicate.released)} attributes are those that the statement lists")
 
 
 def _measured_again(released: "EventLog", guarantee: "Guarantee") -> Iterator[Check]:

@@ -16,6 +16,7 @@ from cloakwork.log.io.parquet import read_parquet, write_parquet
 from cloakwork.log.io.source import Format, format_of
 from cloakwork.log.io.xes import read_xes
 from cloakwork.log.io.xes_write import write_xes
+from cloakwork.log.limits import Limits, OnExcess, current_limits
 
 __all__ = ["Attribute", "Extension", "Format", "read_annotations", "read_log", "write_log"]
 
@@ -27,6 +28,8 @@ def read_log(
     keep: Callable[[str], bool] | None = None,
     text: Collection[str] = (),
     timeless: bool = False,
+    limits: Limits | None = None,
+    on_excess: OnExcess = "refuse",
 ) -> EventLog:
     """Read an event log: XES, CSV (both packed by gzip or not) or Parquet.
 
@@ -34,17 +37,19 @@ def read_log(
     file calls them. ``keep`` says, by full name (case attributes with ``case:`` in front), which other attributes are
     wanted; the three standard ones always are. Attributes in ``text`` are read as text whatever their values look like.
     ``timeless``: a table without a column ``time:timestamp`` has no times, and its events are in file order; otherwise such
-    a table is refused, since its order would be a guess.
-    Raises ``LogError`` when the file is not a log.
+    a table is refused, since its order would be a guess. ``limits``: what the file may hold; by default
+    ``log.limits.current_limits()``. ``on_excess``: a value larger than ``limits.value_size`` refuses the file or, with
+    ``drop``, is missing; every other limit refuses it.
+    Raises ``LogError`` when the file is not a log or over a limit.
     """
-    file = Path(path)
+    file, limits = Path(path), limits or current_limits()
     match format_of(file):
         case "xes":
-            return read_xes(file, keep, text)
+            return read_xes(file, keep, text, limits=limits, on_excess=on_excess)
         case "csv":
-            return read_csv(file, columns, keep, text, timeless=timeless)
+            return read_csv(file, columns, keep, text, timeless=timeless, limits=limits, on_excess=on_excess)
         case "parquet":
-            return read_parquet(file, columns, keep, text, timeless=timeless)
+            return read_parquet(file, columns, keep, text, timeless=timeless, limits=limits, on_excess=on_excess)
 
 
 def write_log(

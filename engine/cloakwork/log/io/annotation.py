@@ -8,6 +8,7 @@ from xml.parsers import expat
 
 from cloakwork.errors import LogError
 from cloakwork.log.io.source import LogStream, shown
+from cloakwork.log.io.xml_feed import Feeder
 
 Value = str | int | float | bool | datetime | None
 _CHUNK: Final = 1 << 16
@@ -58,10 +59,11 @@ def read_annotations(path: str | Path) -> tuple[Attribute, ...]:
     file = Path(path)
     header = _Header(file)
     with LogStream(file) as stream:
+        feeder = Feeder(file, header.parser, stream.limits)
         try:
             while data := stream.read(_CHUNK):
-                header.parser.Parse(data, False)
-            header.parser.Parse(b"", True)
+                feeder.feed(data)
+            feeder.feed(b"", last=True)
         except _Reached:
             pass
         except (LookupError, UnicodeError) as error:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final, Literal
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.io.source import shown
 from cloakwork.log.io.times import parse_times
+from cloakwork.log.limits import Limits, OnExcess, current_limits
 
 Kind = Literal["text", "int", "float", "boolean", "date"]
 Scope = Literal["trace", "event"]
@@ -18,6 +20,7 @@ Scope = Literal["trace", "event"]
 NO_ACTIVITY: Final = "events without an activity"
 NO_TIME: Final = "events without a timestamp"
 NO_ZONE: Final = "timestamps without a zone (taken as UTC)"
+OVERSIZED: Final = "values over the size limit, left out"
 KIND_OF: Final[dict[str, Kind]] = {
     "string": "text",
     "id": "text",
@@ -28,6 +31,8 @@ KIND_OF: Final[dict[str, Kind]] = {
 }
 _FIXED: Final[dict[str, Kind]] = {CASE_ID: "text", ACTIVITY: "text", TIMESTAMP: "date"}
 _TRUTH: Final = {"true": True, "1": True, "false": False, "0": False}
+_SMALL: Final = 1 << 22  # cells: at 16 bytes each, 64 MiB
+_LARGE: Final = 1 << 26
 _BLANKS: Final = " \t\r\n"
 
 
@@ -58,6 +63,10 @@ class BadValue(Exception):
         super().__init__(f"'{value}' is no {kind}")
 
 
+class TooManyKeys(Exception):
+    """The file has more attributes than the limit."""
+
+
 class MixedKinds(Exception):
     """Attributes came in more than one type; read the file again with each as ``kinds`` says."""
 
@@ -77,6 +86,7 @@ class Irregularities:
     reserved: int = 0
     zoneless: int = 0
     repeated: int = 0
+    oversized: int = 0
 
 
 @dataclass
@@ -86,15 +96,74 @@ class _Column:
     values: list[pl.Series] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How values become a column: ``height`` rows, ``order`` (None: the file's) says which row of the file each is.
+
+    A value that has at least ``apart`` rows to itself is cheaper alone: a column of such values is a chain of pieces, and
+    its stretches of nulls are slices of one piece, which take no memory of their own. So a file with many attributes, few
+    values each, takes memory by its values, not by attributes times rows.
+    """
+
+    height: int
+    order: NDArray[np.int64] | None
+    apart: float
+    nulls: dict[pl.DataType, pl.Series] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of_rows(cls, height: int, columns: int, order: NDArray[np.int64] | None = None) -> "Layout":
+        """The layout for a table; a small one has no sparse columns, which are slower to read."""
+        cells = height * columns
+        return cls(height, order, inf if cells < _SMALL else 256 if cells < _LARGE else 32)
+
+    def spread(self, values: pl.Series, rows: NDArray[np.int64]) -> pl.Series:
+        """``values`` at ``rows`` of the file (ascending, none twice), null elsewhere, in the log's order."""
+        if len(rows) * self.apart < self.height:
+            return self._chain(values, rows)
+        source = np.full(self.height, len(values), np.int64)
+        source[rows] = np.arange(len(rows))
+        if self.order is not None:
+            source = source[self.order]
+        return pl.concat([values, pl.Series([None], dtype=values.dtype)], rechunk=True).gather(source)
+
+    def _chain(self, values: pl.Series, rows: NDArray[np.int64]) -> pl.Series:
+        if self.order is not None:
+            place = np.empty(self.height, np.int64)
+            place[self.order] = np.arange(self.height)
+            sequence = np.argsort(place[rows])
+            values, rows = values.gather(sequence), place[rows][sequence]
+        nulls = self._nulls(values.dtype)
+        gaps = np.diff(rows, prepend=-1, append=self.height) - 1
+        pieces = [nulls.slice(0, int(gaps[0]))]
+        for row, gap in enumerate(gaps[1:].tolist()):
+            pieces += [values.slice(row, 1), nulls.slice(0, gap)]
+        return pl.concat(pieces, rechunk=False)
+
+    def _nulls(self, dtype: pl.DataType) -> pl.Series:
+        if dtype not in self.nulls:
+            self.nulls[dtype] = pl.Series([None], dtype=dtype).new_from_index(0, self.height)
+        return self.nulls[dtype]
+
+
 class ColumnBuilder:
     """Collects runs of attribute values and, at the end, lays them out as an ``EventLog``.
 
     ``keep`` says which attributes are wanted, by full name; ``kinds`` names those that are read as one kind whatever type
-    the file declares.
+    the file declares. ``limits`` bounds how many attributes there are and how large a value is; values over it are
+    refused, or left out where ``on_excess`` says ``drop``.
     """
 
-    def __init__(self, keep: Callable[[str], bool] | None, kinds: Mapping[str, Kind]) -> None:
+    def __init__(
+        self,
+        keep: Callable[[str], bool] | None,
+        kinds: Mapping[str, Kind],
+        *,
+        limits: Limits | None = None,
+        on_excess: OnExcess = "refuse",
+    ) -> None:
         self.irregular = Irregularities()
+        self.limits = limits or current_limits()
+        self.on_excess = on_excess
         self._keep = keep
         self._kinds = kinds
         self._columns: dict[str, _Column] = {}
@@ -130,12 +199,17 @@ class ColumnBuilder:
         self._case_of.append(case_of)
 
     def add(self, run: Run) -> None:
-        """Take in one run of a wanted attribute. ``BadValue`` when a value is not of its declared type."""
+        """Take in one run of a wanted attribute.
+
+        ``BadValue`` when a value is not of its declared type, ``TooManyKeys`` at the first attribute over the limit.
+        """
         name = self.name_of(run.scope, run.key)
         if name is None or not len(run.rows):
             return
         kind = self.kind_of(name, run.kind)
         column = self._columns.setdefault(name, _Column())
+        if len(self._columns) > self.limits.attributes:
+            raise TooManyKeys(name)
         column.kinds.add(kind)
         column.rows.append(run.rows)
         column.values.append(self._typed(run, kind))
@@ -147,10 +221,26 @@ class ColumnBuilder:
             raise MixedKinds({name: "float" if kinds == {"int", "float"} else "text" for name, kinds in mixed.items()})
         of_cases = {name: column for name, column in self._columns.items() if name.startswith(CASE_PREFIX)}
         of_events = {name: column for name, column in self._columns.items() if name not in of_cases}
-        cases = self._frame(of_cases, self._traces, {CASE_ID: pl.String()})
-        events = self._frame(of_events, self._events, {ACTIVITY: pl.String(), TIMESTAMP: TIME_TYPE})
+        cases = self._frame(of_cases, Layout.of_rows(self._traces, len(of_cases)), {CASE_ID: pl.String()})
+        order, offsets = self._order(of_events.get(TIMESTAMP), cases)
+        layout = Layout.of_rows(self._events, len(of_events), order)
+        events = self._frame(of_events, layout, {ACTIVITY: pl.String(), TIMESTAMP: TIME_TYPE})
+        return EventLog(events, cases, offsets, tuple(self._notes(cases, events)))
+
+    def _order(
+        self, times: "_Column | None", cases: pl.DataFrame
+    ) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
+        """The order of the log's events, None for the file's, and the log's offsets: found before columns are laid out."""
         case_of = np.concatenate([np.zeros(0, np.int64), *self._case_of])
-        return EventLog.build(events, cases, case_of, notes=tuple(self._notes(cases, events)))
+        columns = [pl.Series("row", np.arange(self._events))]
+        if times is not None:
+            repeated = self.irregular.repeated
+            columns.append(self._laid_out(times, Layout.of_rows(self._events, 1)).alias(TIMESTAMP))
+            self.irregular.repeated = repeated  # counted when the column itself is laid out
+            times.values, times.rows = [columns[1]], [np.arange(self._events)]
+        ordered = EventLog.build(pl.DataFrame(columns), cases, case_of)
+        order = ordered.events["row"].to_numpy()
+        return (None if (np.diff(order) == 1).all() else order), ordered.offsets
 
     def _typed(self, run: Run, kind: Kind) -> pl.Series:
         if kind == "text":
@@ -175,29 +265,28 @@ class ColumnBuilder:
         self.irregular.zoneless += times.zoneless
         return times.values
 
-    def _frame(self, columns: dict[str, _Column], height: int, first: dict[str, pl.DataType]) -> pl.DataFrame:
+    def _frame(self, columns: dict[str, _Column], layout: "Layout", first: dict[str, pl.DataType]) -> pl.DataFrame:
         """One table, the standard columns first, then the others as they first appear in the file."""
         names = [*first, *(name for name in columns if name not in first)]
         return pl.DataFrame(
             [
-                self._laid_out(columns[name], height).alias(name)
+                self._laid_out(columns[name], layout).alias(name)
                 if name in columns
-                else pl.Series(name, [None] * height, dtype=first[name])
+                else pl.Series(name, [None] * layout.height, dtype=first[name])
                 for name in names
             ]
         )
 
-    def _laid_out(self, column: _Column, height: int) -> pl.Series:
+    def _laid_out(self, column: _Column, layout: "Layout") -> pl.Series:
         """One value a row, null where the file gave none; of several for one row, the last."""
         values = pl.concat(column.values, rechunk=True)
         rows = np.concatenate(column.rows)
         column.values.clear()
-        if len(rows) == height and (np.diff(rows) == 1).all():
-            return values
-        source = np.full(height, len(values), np.int64)
-        source[rows] = np.arange(len(rows))
-        self.irregular.repeated += len(rows) - int((source != len(values)).sum())
-        return pl.concat([values, pl.Series([None], dtype=values.dtype)], rechunk=True).gather(source)
+        if len(rows) == layout.height and (np.diff(rows) == 1).all():
+            return values if layout.order is None else values.gather(layout.order)
+        last = np.append(np.diff(rows) != 0, True)  # rows ascend, as the file does
+        self.irregular.repeated += len(rows) - int(last.sum())
+        return layout.spread(values.filter(last), rows[last])
 
     def _notes(self, cases: pl.DataFrame, events: pl.DataFrame) -> Iterator[str]:
         ids = cases[CASE_ID].drop_nulls()
@@ -213,6 +302,7 @@ class ColumnBuilder:
             (counts.lists, "lists and containers, left out"),
             (counts.foreign, "elements that XES does not know, left out"),
             (counts.reserved, f"event attributes whose name starts with '{CASE_PREFIX}', left out"),
+            (counts.oversized, OVERSIZED),
             (counts.repeated, "values that the same case or event states again (the last one counts)"),
         )
         yield from (f"{what}: {count}" for count, what in told if count)

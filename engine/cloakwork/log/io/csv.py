@@ -1,28 +1,31 @@
 """Reading and writing CSV: everything is text first; a column becomes numbers or truth values only if all of it does."""
 
-import csv
-import io
-import itertools
+import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.io.flat import flat_table, standard_names
+from cloakwork.log.io.csv_grammar import CsvFault, Records, fields, line_at, records
+from cloakwork.log.io.flat import flat_table, standard_names, within_value_size
 from cloakwork.log.io.output import open_output
-from cloakwork.log.io.source import LogStream, empty_file, shown
+from cloakwork.log.io.source import LogStream, empty_file, first_line, shown
 from cloakwork.log.io.times import parse_times
+from cloakwork.log.limits import Limits, OnExcess, current_limits, raising
 from cloakwork.log.naming import values_of
 
 _SEPARATORS: Final = ",;\t"
-_BOM: Final = "\ufeff"
+_BOM: Final = b"\xef\xbb\xbf"
+_IN_QUOTES: Final = re.compile(rb'"[^"]*"')
 _WRITTEN: Final = "%Y-%m-%dT%H:%M:%S%.6f+00:00"
 _ZONED: Final = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?[+-]\d{2}:\d{2}$"
-_CODE: Final = r"^[+-]?(0\d|\d{16})"  # more digits than a decimal number keeps, or zeros in front: no number
+_TRUTHS: Final = (("true", "false"), ("True", "False"), ("TRUE", "FALSE"))
 _PROBED: Final = 32
 _MEND: Final = "mend that line, or export the file again"
 
@@ -34,31 +37,52 @@ def read_csv(
     text: Collection[str] = (),
     *,
     timeless: bool = False,
+    limits: Limits | None = None,
+    on_excess: OnExcess = "refuse",
 ) -> EventLog:
-    """Read a CSV file, packed by gzip or not: one header line, one row an event; ``,``, ``;`` or tab between fields.
+    """Read a CSV file, packed by gzip or not: one header, one record an event; ``,``, ``;`` or tab between fields.
 
-    Only the empty field is missing; ``NA`` and the like are values. Attributes in ``text`` stay text. ``timeless``: as in
-    ``read_log``. ``LogError`` with its line for a file that is no such table.
+    ``csv_grammar`` says what a record is. Only the empty field is missing; ``NA`` and the like are values. Attributes in
+    ``text`` stay text. ``timeless``, ``limits``, ``on_excess``: as in ``read_log``. ``LogError`` with its line for a file
+    that is no such table.
     """
-    with LogStream(path) as stream:
-        data = stream.read()
+    limits = limits or current_limits()
+    with LogStream(path, limits) as stream:
+        data = stream.read_all().removeprefix(_BOM)
     if not data.strip():
         raise empty_file(path)
     _refuse_other_encodings(path, data)
-    separator, header = _header(path, data)
+    separator = _separator(data)
+    try:
+        found = records(data, separator)
+    except CsvFault as fault:
+        raise LogError(path, f"the table cannot be read ({fault})", line=fault.line, hint=_MEND) from None
+    header = _header(path, found, separator, limits)
     named = [name for name in header if name.strip()]
     names = standard_names(path, named, columns, keep, timeless=timeless)
-    table = _table(path, data, separator, header)[list(names.kept)]
-    typed = table.with_columns(
+    table, rows = _table(path, found, separator, header)
+
+    def line_of(row: int) -> int:
+        return found.line(int(rows[row]))
+
+    kept = table[list(names.kept)]
+    whole, oversized = within_value_size(path, kept, limits, on_excess, line_of)
+    typed = whole.with_columns(
         [
-            _inferred(values_of(table, name)).alias(name)
+            _inferred(values_of(whole, name)).alias(name)
             for name, full in names.kept.items()
             if full not in names.standard and full not in text
         ]
     )
-    unnamed = len(header) - len(named)
-    notes = (f"columns without a name, left out: {unnamed}",) if unnamed else ()
-    return names.build(path, typed, line_of=lambda row: _line_of(data, separator, row), notes=notes)
+    notes = _counted(
+        (len(header) - len(named), "columns without a name, left out"),
+        (int(found.blank.sum()) if len(header) > 1 else 0, "blank lines, left out"),
+    )
+    return names.build(path, typed, line_of=line_of, notes=(*notes, *oversized))
+
+
+def _counted(*told: tuple[int, str]) -> tuple[str, ...]:
+    return tuple(f"{what}: {count}" for count, what in told if count)
 
 
 def _refuse_other_encodings(path: Path, data: bytes) -> None:
@@ -66,95 +90,83 @@ def _refuse_other_encodings(path: Path, data: bytes) -> None:
         if not data.isascii():
             data.decode()
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise LogError(path, "the file is not in UTF-8", line=line, hint="save it as UTF-8") from None
+        raise LogError(
+            path, "the file is not in UTF-8", line=line_at(data, error.start), hint="save it as UTF-8"
+        ) from None
 
 
-def _header(path: Path, data: bytes) -> tuple[str, list[str]]:
-    """The separator, and the column names in file order."""
-    line = data.split(b"\n", 1)[0].decode().removeprefix(_BOM)
-    seen = Counter(line)
-    separator = max(_SEPARATORS, key=lambda char: seen[char])
-    try:
-        _, header = next(_rows(data, separator), (1, []))
-    except _BrokenQuotes as broken:
-        raise LogError(path, f"the header cannot be read ({broken})", line=1, hint=_MEND) from None
-    if not header:
+def _separator(data: bytes) -> str:
+    """The separator that the first line holds most often outside quotes."""
+    end = data.find(b"\n")
+    line = _IN_QUOTES.sub(b"", data[: end if end >= 0 else len(data)])
+    return max(_SEPARATORS, key=lambda char: line.count(char.encode()))
+
+
+def _header(path: Path, found: Records, separator: str, limits: Limits) -> list[str]:
+    """The column names in file order."""
+    if found.blank[0]:
         raise LogError(path, "the first line is empty", line=1, hint="name the columns there")
+    width = int(found.separators[0]) + 1
+    if width > limits.attributes:
+        raise LogError(
+            path,
+            f"the file has {width:,} columns, the limit is {limits.attributes:,}",
+            line=1,
+            hint=raising("attributes", width),
+        )
+    header = [name.decode() for name in fields(found.data[: found.ends[0]], separator)]
     repeated = [name for name, count in Counter(header).items() if count > 1 and name.strip()]
     if repeated:
         raise LogError(
             path, f"two columns are called '{shown(repeated[0])}'", line=1, hint="give each column a name of its own"
         )
-    return separator, header
+    return header
 
 
-class _BrokenQuotes(Exception):
-    def __init__(self, line: int, message: str) -> None:
-        self.line = line
-        super().__init__(message)
+def _table(path: Path, found: Records, separator: str, header: list[str]) -> tuple[pl.DataFrame, NDArray[np.int64]]:
+    """All fields as text, null where empty, columns called as in ``header``; and the record that each row is.
 
-
-def _rows(data: bytes, separator: str) -> Iterator[tuple[int, list[str]]]:
-    """The rows as Python reads them, each with the line it starts on: slow, for the header and for finding a fault."""
-    text = io.TextIOWrapper(io.BytesIO(data), "utf-8-sig", newline="")
-    reader = csv.reader(text, delimiter=separator, strict=True)
-    line = 1
+    polars reads the fields. It sees only files that the grammar has settled, and must find as many rows as that did.
+    """
+    width = len(header)
+    blank = found.blank if width > 1 else np.zeros(len(found.starts), np.bool_)
+    broken = np.flatnonzero((found.separators != width - 1) & ~blank)
+    if len(broken):
+        said = f"the row has {found.separators[broken[0]] + 1} fields, the header {width}"
+        raise LogError(path, said, line=found.line(int(broken[0])), hint=_MEND)
+    columns = [name if name.strip() else f"\0{place}" for place, name in enumerate(header)]
+    rows = np.flatnonzero(~blank)[1:]
+    if not len(rows):
+        return pl.DataFrame(schema=dict.fromkeys(columns, pl.String)), rows
+    body, skipped = _body(found, blank)
     try:
-        for row in reader:
-            yield line, row
-            line = reader.line_num + 1
-    except csv.Error as error:
-        raise _BrokenQuotes(line, str(error)) from None
+        table = pl.read_csv(
+            body,
+            separator=separator,
+            has_header=False,
+            schema={str(place): pl.String for place in range(width)},
+            skip_lines=skipped,
+        )
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise LogError(path, f"the table cannot be read ({first_line(error)})", hint=_MEND) from None
+    if table.shape != (len(rows), width):
+        said = f"the file has {len(rows):,} rows, and {table.height:,} can be read"
+        raise LogError(path, said, hint=_MEND)
+    table.columns = columns
+    return table.with_columns(pl.when(pl.all() != "").then(pl.all())) if b'""' in body else table, rows
 
 
-def _table(path: Path, data: bytes, separator: str, header: list[str]) -> pl.DataFrame:
-    """All fields as text, null where empty; columns called as in ``header``."""
-    try:
-        table = pl.read_csv(data, separator=separator, infer_schema=False)
-    except pl.exceptions.NoDataError:
-        raise empty_file(path) from None
-    except pl.exceptions.PolarsError as error:
-        raise _broken_row(path, data, separator, len(header)) or LogError(
-            path, f"the table cannot be read ({str(error).partition(chr(10))[0]})", hint=_MEND
-        ) from None
-    if table.width != len(header):
-        raise LogError(path, "the header cannot be read", line=1, hint=_MEND)
-    if _may_be_broken(data, separator, table) and (broken := _broken_row(path, data, separator, len(header))):
-        raise broken
-    table.columns = [name if name.strip() else f"\0{place}" for place, name in enumerate(header)]
-    return table.with_columns(pl.when(pl.all() != "").then(pl.all())) if b'""' in data else table
-
-
-def _may_be_broken(data: bytes, separator: str, table: pl.DataFrame) -> bool:
-    """Whether some row may have too few fields, which polars fills with nulls, or a quote that nothing closes."""
-    if data.count(b'"') % 2:
-        return True
-    if table.width == 1 or not table[:, -1].null_count():
-        return False
-    blank = table.filter(pl.all_horizontal(pl.all().is_null())).height
-    separators = data.count(separator.encode())
-    return blank > 0 or b'"' in data or separators != (table.height + 1) * (table.width - 1)
-
-
-def _broken_row(path: Path, data: bytes, separator: str, width: int) -> LogError | None:
-    """The first row that has too few or too many fields or whose quotes do not fit; None when all rows are whole."""
-    try:
-        for line, row in _rows(data, separator):
-            if row and len(row) != width:
-                said = f"the row has {len(row)} fields, the header {width}"
-                return LogError(path, said, line=line, hint=_MEND)
-    except _BrokenQuotes as broken:
-        return LogError(path, f"the quotes do not fit ({broken})", line=broken.line, hint=_MEND)
-    return None
-
-
-def _line_of(data: bytes, separator: str, row: int) -> int:
-    """The line on which data row ``row`` (from 0) starts."""
-    try:
-        return next(itertools.islice(_rows(data, separator), row + 1, None))[0]
-    except _BrokenQuotes as broken:  # polars is more lenient about quotes: the fault lies there
-        return broken.line
+def _body(found: Records, blank: NDArray[np.bool_]) -> tuple[bytes, int]:
+    """The file without blank lines, and how many lines of it the header takes."""
+    header_lines = found.data.count(b"\n", 0, found.ends[0]) + 1
+    if not blank.any():
+        return found.data, header_lines
+    gone = np.zeros(len(found.data) + 1, np.int8)
+    nexts = np.append(found.starts[1:], len(found.data))
+    np.add.at(gone, found.starts[blank], 1)
+    np.add.at(gone, nexts[blank], -1)
+    kept = np.cumsum(gone[:-1], dtype=np.int8) == 0
+    return np.frombuffer(found.data, np.uint8)[kept].tobytes(), header_lines
 
 
 def _inferred(text: pl.Series) -> pl.Series:
@@ -175,14 +187,18 @@ def _integers(text: pl.Series) -> pl.Series | None:
 
 
 def _decimals(text: pl.Series) -> pl.Series | None:
+    """Numbers only where each is written as the number would be: ``1E5``, ``+4917``, ``401.90`` are codes."""
     values = text.cast(pl.Float64, strict=False)
     numbers = values.null_count() == text.null_count() and values.is_finite().all()
-    return values if numbers and not text.str.contains(_CODE).any() else None
+    return values if numbers and (values.cast(pl.String) == text).all() else None
 
 
 def _truths(text: pl.Series) -> pl.Series | None:
-    lowered = text.str.to_lowercase()
-    return lowered == "true" if lowered.is_in(["true", "false"]).all() else None
+    """Truth values only in one spelling: where ``TRUE`` stands beside ``true``, both stay what they are."""
+    for true, false in _TRUTHS:
+        if text.is_in([true, false]).all():
+            return text == true
+    return None
 
 
 def _times(text: pl.Series) -> pl.Series | None:

@@ -10,11 +10,13 @@ import polars as pl
 
 from cloakwork.errors import LogError, OutputError
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
-from cloakwork.log.io.columns import NO_ACTIVITY, NO_TIME, NO_ZONE
-from cloakwork.log.io.source import shown
-from cloakwork.log.io.times import TIME_HINT, parse_times
+from cloakwork.log.io.columns import NO_ACTIVITY, NO_TIME, NO_ZONE, OVERSIZED
+from cloakwork.log.io.source import shown, too_long
+from cloakwork.log.io.times import TIME_HINT, outside_calendar, parse_times
+from cloakwork.log.limits import Limits, OnExcess
 from cloakwork.log.naming import values_of
 
+_EXACT_DIGITS: Final = 15  # what a floating-point number keeps of a decimal one
 _OTHER_CASE_PREFIX: Final = "CASE_"
 _COMMON: Final = {
     CASE_ID: (CASE_ID, "case_id", "caseid", "case id", "case", "case_concept_name", "trace_id"),
@@ -61,7 +63,7 @@ class Names:
         Rows without a case id are left out and noted. ``LogError`` when a text in the time column is no time;
         ``line_of`` gives the line of a row (from 0), where rows have lines. ``notes`` are added to the log's.
         """
-        renamed, left_out = _plain(frame.rename(self.kept))
+        renamed, left_out = _plain(path, frame.rename(self.kept))
         timed, zoneless = _timed(path, renamed, line_of) if TIMESTAMP in renamed.columns else (_timeless(renamed), 0)
         log = EventLog.from_polars(timed.with_columns(pl.col(CASE_ID, ACTIVITY).cast(pl.String)))
         told = (
@@ -74,9 +76,13 @@ class Names:
         return EventLog(log.events, log.cases, log.offsets, (*self.notes, *notes, *left_out, *log.notes, *counted))
 
 
-def _plain(frame: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
+def _plain(path: Path, frame: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
     """The same table in the few types that a log has, and notes on columns that have none and were left out."""
-    plain = {name: _plain_column(frame, name) for name in frame.columns}
+    plain = {name: _plain_column(path, frame, name) for name in frame.columns}
+    missing = [name for name in (CASE_ID, ACTIVITY) if name in plain and plain[name] is None]
+    if missing:
+        said = f"the column for the {_MEANING[missing[0]]} holds {frame.schema[missing[0]]}"
+        raise LogError(path, said, hint="convert it to text, or name another column")
     notes = tuple(
         f"column '{shown(name)}' holds {frame.schema[name]}, left out"
         for name, column in plain.items()
@@ -85,24 +91,44 @@ def _plain(frame: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
     return pl.DataFrame({name: column for name, column in plain.items() if column is not None}), notes
 
 
-def _plain_column(frame: pl.DataFrame, name: str) -> pl.Series | None:
+def _plain_column(path: Path, frame: pl.DataFrame, name: str) -> pl.Series | None:
     """A column as String, Int64, Float64, Boolean or UTC time; None when it is none of these."""
     column = values_of(frame, name)
     dtype = column.dtype
     if dtype in (pl.String, pl.Boolean, pl.Null) or name == TIMESTAMP:
         return column
+    if name in (CASE_ID, ACTIVITY):  # what has no obvious spelling is no label
+        spelt = not (dtype.is_nested() or dtype.is_temporal() or dtype in (pl.Binary, pl.Object))
+        return column.cast(pl.String) if spelt else None
     if dtype.is_integer():
         fits = column.cast(pl.Int64, strict=False)
         return fits if fits.null_count() == column.null_count() else column.cast(pl.String)
+    if isinstance(dtype, pl.Decimal):
+        decimal = column.cast(pl.Float64)
+        same = (decimal.cast(dtype, strict=False) == column).all() and _digits(column) <= _EXACT_DIGITS
+        return decimal if same else column.cast(pl.String)
     if dtype.is_numeric():
         return column.cast(pl.Float64)
     if dtype in (pl.Date, pl.Datetime):
-        return _as_utc(column)
+        return _as_utc(path, name, column)
     return column.cast(pl.String) if dtype in (pl.Categorical, pl.Enum, pl.Time) else None
 
 
-def _as_utc(times: pl.Series) -> pl.Series:
-    """Days and times as UTC microseconds; those without a zone are taken as UTC."""
+def _digits(decimals: pl.Series) -> int:
+    """The most digits that one of the numbers is written with."""
+    return int(decimals.cast(pl.String).str.count_matches(r"\d").max() or 0)  # type: ignore[arg-type]  # a number
+
+
+def _as_utc(path: Path, name: str, times: pl.Series) -> pl.Series:
+    """Days and times as UTC microseconds; those without a zone are taken as UTC.
+
+    ``LogError`` for a time outside the years 1 to 9999, which no writer and no Python can say.
+    """
+    outside = outside_calendar(times)
+    if outside.any():
+        row = int(outside.fill_null(False).arg_max() or 0) + 1
+        said = f"'{shown(name)}' holds a time outside the years 1 to 9999 in row {row:,}"
+        raise LogError(path, said, hint=TIME_HINT)
     times = times.cast(pl.Datetime("us")) if times.dtype == pl.Date else times
     zoned = (
         times if isinstance(times.dtype, pl.Datetime) and times.dtype.time_zone else times.dt.replace_time_zone("UTC")
@@ -137,7 +163,7 @@ def _timed(path: Path, frame: pl.DataFrame, line_of: Callable[[int], int] | None
         times, zoneless = read.values, read.zoneless
     elif times.dtype in (pl.Date, pl.Datetime):
         zoned = isinstance(times.dtype, pl.Datetime) and times.dtype.time_zone
-        times, zoneless = _as_utc(times), 0 if zoned else len(times) - times.null_count()
+        times, zoneless = _as_utc(path, TIMESTAMP, times), 0 if zoned else len(times) - times.null_count()
     elif times.dtype != pl.Null:
         raise LogError(
             path,
@@ -221,6 +247,31 @@ def _refuse_collisions(path: Path, kept: Mapping[str, str]) -> None:
                 hint="remove or rename one of them",
             )
         by_name[full] = name
+
+
+def within_value_size(
+    path: Path,
+    frame: pl.DataFrame,
+    limits: Limits,
+    on_excess: OnExcess,
+    line_of: Callable[[int], int] | None = None,
+) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """The same table, texts over the limit missing, and a note on how many were; ``LogError`` where they are refused."""
+    within: dict[str, pl.Series] = {}
+    count = 0
+    for name, dtype in frame.schema.items():
+        within[name] = values = values_of(frame, name)
+        if dtype not in (pl.String, pl.Categorical, pl.Enum):
+            continue
+        over = values.cast(pl.String).str.len_bytes() > limits.value_size
+        if not over.any():
+            continue
+        if on_excess == "refuse":
+            row = int(over.fill_null(False).arg_max() or 0)
+            raise too_long(path, name, limits, line_of(row) if line_of else None)
+        within[name] = values.set(over.fill_null(False), None)
+        count += int(over.sum())
+    return pl.DataFrame(within), (f"{OVERSIZED}: {count}",) if count else ()
 
 
 def flat_table(log: EventLog, path: Path) -> pl.DataFrame:

@@ -1,15 +1,23 @@
 """Reading and writing Parquet: one row an event, case attributes repeated."""
 
-from collections.abc import Callable, Collection, Mapping
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import polars as pl
 
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.io.flat import flat_table, standard_names
-from cloakwork.log.io.source import LogStream, empty_file
+from cloakwork.log.io.flat import flat_table, standard_names, within_value_size
+from cloakwork.log.io.source import LogStream, empty_file, first_line
+from cloakwork.log.limits import RATIO_FROM, Limits, OnExcess, current_limits, raising, size_text
 from cloakwork.log.naming import values_of
+
+_ANY_ZONE: Final = "POLARS_IGNORE_TIMEZONE_PARSE_ERROR"
+_VALUE_BYTES: Final = 16
+"""What a value takes in memory, at least and about, whatever the file packs it into."""
 
 
 def read_parquet(
@@ -19,23 +27,82 @@ def read_parquet(
     text: Collection[str] = (),
     *,
     timeless: bool = False,
+    limits: Limits | None = None,
+    on_excess: OnExcess = "refuse",
 ) -> EventLog:
-    """Read a Parquet file; attributes in ``text`` become text. ``timeless``: as in ``read_log``.
+    """Read a Parquet file; attributes in ``text`` become text. ``timeless``, ``limits``, ``on_excess``: as in ``read_log``.
 
-    ``LogError`` when it is damaged or a standard column is missing.
+    ``LogError`` when it is damaged, a standard column is missing or the file is over a limit.
     """
+    limits = limits or current_limits()
     with LogStream(path) as stream:
         if not stream.read(1):
             raise empty_file(path)
     try:
-        header = pl.read_parquet_schema(path)
-        names = standard_names(path, list(header), columns, keep, timeless=timeless)
-        frame = pl.read_parquet(path, columns=[place for place, name in enumerate(header) if name in names.kept])
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-        first_line = str(error).partition("\n")[0]
-        raise LogError(path, f"this is no readable Parquet file ({first_line})", hint="export the log again") from None
-    as_text = [values_of(frame, name).cast(pl.String).alias(name) for name, full in names.kept.items() if full in text]
-    return names.build(path, frame.with_columns(as_text))
+        with _any_zone():
+            header = list(pl.read_parquet_schema(path))
+            _refuse_width(path, len(header), limits)
+            named = [name for name in header if name.strip()]
+            names = standard_names(path, named, columns, keep, timeless=timeless)
+            _refuse_size(path, len(names.kept), limits)
+            frame = pl.read_parquet(path, columns=[place for place, name in enumerate(header) if name in names.kept])
+            frame = pl.DataFrame({name: _zone_known(values_of(frame, name)) for name in frame.columns})
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, OverflowError) as error:
+        raise LogError(
+            path, f"this is no readable Parquet file ({first_line(error)})", hint="export the log again"
+        ) from None
+    as_text = [
+        values_of(frame, name).cast(pl.String).alias(name)
+        for name, full in names.kept.items()
+        if full in text and _spelt(frame.schema[name])
+    ]
+    whole, oversized = within_value_size(path, frame.with_columns(as_text), limits, on_excess)
+    unnamed = len(header) - len(named)
+    notes = (f"columns without a name, left out: {unnamed}",) if unnamed else ()
+    return names.build(path, whole, notes=(*notes, *oversized))
+
+
+@contextmanager
+def _any_zone() -> Iterator[None]:
+    """Let polars read times of zones that it does not know, such as ``+05:30``: the times themselves are in UTC."""
+    before = os.environ.get(_ANY_ZONE)
+    os.environ[_ANY_ZONE] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_ANY_ZONE]
+        else:
+            os.environ[_ANY_ZONE] = before
+
+
+def _zone_known(column: pl.Series) -> pl.Series:
+    """The same column; times with a zone as times in UTC, which is how Parquet keeps them."""
+    if isinstance(column.dtype, pl.Datetime) and column.dtype.time_zone is not None:
+        return column.to_physical().cast(pl.Datetime(column.dtype.time_unit)).dt.replace_time_zone("UTC")
+    return column
+
+
+def _spelt(dtype: pl.DataType) -> bool:
+    """Whether values of the type have one obvious spelling."""
+    return not (dtype.is_nested() or dtype in (pl.Binary, pl.Duration, pl.Object))
+
+
+def _refuse_width(path: Path, width: int, limits: Limits) -> None:
+    if width > limits.attributes:
+        said = f"the file has {width:,} columns, the limit is {limits.attributes:,}"
+        raise LogError(path, said, hint=raising("attributes", width))
+
+
+def _refuse_size(path: Path, width: int, limits: Limits) -> None:
+    """A few bytes of Parquet can stand for any number of rows."""
+    size = pl.scan_parquet(path).select(pl.len()).collect().item() * width * _VALUE_BYTES
+    if size > limits.unpacked_size:
+        said = f"the table takes more than {size_text(limits.unpacked_size)}, the limit"
+        raise LogError(path, said, hint=raising("unpacked-size", size))
+    if size > max(RATIO_FROM, limits.unpack_ratio * path.stat().st_size):
+        said = f"the table takes more than {limits.unpack_ratio} times the file's size, the limit"
+        raise LogError(path, said, hint=raising("unpack-ratio", size // max(1, path.stat().st_size) + 1))
 
 
 def write_parquet(log: EventLog, path: Path, metadata: Mapping[str, str]) -> None:

@@ -9,31 +9,54 @@ from types import TracebackType
 from typing import IO, Final, Literal, Self
 
 from cloakwork.errors import LogError
+from cloakwork.log.limits import RATIO_FROM, Limits, current_limits, raising, size_text
 
 Format = Literal["xes", "csv", "parquet"]
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
 SUFFIXES: Final[dict[str, Format]] = {".xes": "xes", ".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 SUPPORTED: Final = "XES (.xes, .xes.gz), CSV (.csv, .csv.gz) and Parquet (.parquet, .pq)"
+_BLOCK: Final = 16 << 20  # bytes
 _XML_STARTS: Final = (b"<", b"\xef\xbb\xbf<", b"\xff\xfe<", b"\xfe\xff\x00<")
 
 
 class LogStream:
-    """The unpacked bytes of one file, read forwards; a damaged or unreadable file raises ``LogError``."""
+    """The unpacked bytes of one file, read forwards; ``LogError`` for a damaged file or one over ``limits``."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, limits: Limits | None = None) -> None:
         """Open ``path``; gzip is recognised by its first bytes, whatever the file is called."""
         self.path = path
+        self.limits = limits or current_limits()
+        self._unpacked = 0
         with _told_as_log_error(path):
             self._raw: IO[bytes] = path.open("rb")
             packed = self._raw.read(2) == GZIP_MAGIC
             self._raw.seek(0)
         self._bytes: IO[bytes] | gzip.GzipFile = gzip.GzipFile(fileobj=self._raw) if packed else self._raw
 
-    def read(self, size: int = -1) -> bytes:
-        """The next ``size`` bytes (all that are left when negative); fewer only at the end."""
+    def read(self, size: int) -> bytes:
+        """The next ``size`` bytes; fewer only at the end."""
         with _told_as_log_error(self.path):
-            return self._bytes.read(size)
+            data = self._bytes.read(size)
+            self._unpacked += len(data)
+            taken = self._raw.tell()
+        if self._unpacked > self.limits.unpacked_size:
+            raise LogError(
+                self.path,
+                f"the file holds more than {size_text(self.limits.unpacked_size)}, the limit",
+                hint=raising("unpacked-size", 2 * self.limits.unpacked_size),
+            )
+        if self._unpacked > max(RATIO_FROM, self.limits.unpack_ratio * taken):
+            raise LogError(
+                self.path,
+                f"the gzip file unpacks to more than {self.limits.unpack_ratio} times its size, the limit",
+                hint=raising("unpack-ratio", 1100),
+            )
+        return data
+
+    def read_all(self) -> bytes:
+        """All bytes that are left."""
+        return b"".join(iter(lambda: self.read(_BLOCK), b""))
 
     def __enter__(self) -> Self:
         return self
@@ -93,6 +116,22 @@ def shown(name: str) -> str:
     """A name from a file, fit for one line of a message: blanks collapsed, control characters out, cut at 60."""
     plain = "".join(char for char in " ".join(name.split()) if char.isprintable())
     return plain if len(plain) <= 60 else plain[:57] + "..."
+
+
+def too_long(path: Path, name: str, limits: Limits, line: int | None) -> LogError:
+    """The refusal of a value over the limit."""
+    return LogError(
+        path,
+        f"a value of '{shown(name)}' is larger than {size_text(limits.value_size)}, the limit",
+        line=line,
+        hint=raising("value-size", 4 * limits.value_size),
+    )
+
+
+def first_line(error: BaseException) -> str:
+    """What a library says of its failure, fit for one line of a message."""
+    said = " ".join(str(error).partition("\n")[0].split())
+    return "".join(char for char in said if char.isprintable())[:200] or type(error).__name__
 
 
 def empty_file(path: Path) -> LogError:

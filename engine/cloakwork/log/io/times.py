@@ -64,6 +64,23 @@ def _canonical(parts: pl.DataFrame) -> pl.Series:
     return parts.select(pl.concat_str(day, pl.lit("T"), pl.col("minute").fill_null("00:00"), second, zone)).to_series()
 
 
+_PER_SECOND: Final = {"ms": 10**3, "us": 10**6, "ns": 10**9}
+_DAY: Final = 86_400
+
+
+def outside_calendar(times: pl.Series) -> pl.Series:
+    """Which of the days or times (Date or Datetime of any unit) lie outside the years 1 to 9999; null where null."""
+    count = times.to_physical()
+    first, last = _EARLIEST // 10**6, _LATEST // 10**6
+    if isinstance(times.dtype, pl.Datetime):
+        unit = _PER_SECOND[times.dtype.time_unit]
+        last = min(last * unit + unit - 1, 2**63 - 1)
+        first = max(first * unit, -(2**63))
+    else:
+        first, last = first // _DAY, last // _DAY
+    return (count < first) | (count > last)
+
+
 def _within_calendar(times: pl.Series) -> pl.Series:
     """The same times, null outside the years 1 to 9999."""
     microseconds = times.to_physical()

@@ -5,34 +5,48 @@ from pathlib import Path
 from types import MappingProxyType
 
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.io.columns import Kind, MixedKinds
+from cloakwork.log.io.columns import ColumnBuilder, Kind, MixedKinds
 from cloakwork.log.io.source import LogStream
 from cloakwork.log.io.xes_fast import Declined, read_fast
 from cloakwork.log.io.xes_full import read_full
+from cloakwork.log.limits import Limits, OnExcess
 
 
-def read_xes(path: Path, keep: Callable[[str], bool] | None = None, text: Collection[str] = ()) -> EventLog:
+def read_xes(
+    path: Path,
+    keep: Callable[[str], bool] | None = None,
+    text: Collection[str] = (),
+    *,
+    limits: Limits | None = None,
+    on_excess: OnExcess = "refuse",
+) -> EventLog:
     """Read a XES file, packed by gzip or not; attributes in ``text`` as text whatever type they state.
 
-    ``LogError`` when it is not a well-formed log.
+    ``limits``, ``on_excess``: as in ``read_log``. ``LogError`` when it is not a well-formed log.
     """
     kinds: Mapping[str, Kind] = dict.fromkeys(text, "text")
     try:
-        return with_kinds_settled(read_fast, path, keep, kinds)
+        return with_kinds_settled(read_fast, path, keep, kinds, limits=limits, on_excess=on_excess)
     except Declined:
-        return with_kinds_settled(read_full, path, keep, kinds)
+        return with_kinds_settled(read_full, path, keep, kinds, limits=limits, on_excess=on_excess)
 
 
 def with_kinds_settled(
-    read: Callable[[LogStream, Callable[[str], bool] | None, Mapping[str, Kind]], EventLog],
+    read: Callable[[LogStream, ColumnBuilder], EventLog],
     path: Path,
     keep: Callable[[str], bool] | None,
     kinds: Mapping[str, Kind] = MappingProxyType({}),
+    *,
+    limits: Limits | None = None,
+    on_excess: OnExcess = "refuse",
 ) -> EventLog:
     """Read with ``read``; once more when attributes turn out to hold several types, each then as the kind that fits all."""
+
+    def once(kinds: Mapping[str, Kind]) -> EventLog:
+        with LogStream(path, limits) as stream:
+            return read(stream, ColumnBuilder(keep, kinds, limits=stream.limits, on_excess=on_excess))
+
     try:
-        with LogStream(path) as stream:
-            return read(stream, keep, kinds)
+        return once(kinds)
     except MixedKinds as mixed:
-        with LogStream(path) as stream:
-            return read(stream, keep, {**mixed.kinds, **kinds})
+        return once({**mixed.kinds, **kinds})

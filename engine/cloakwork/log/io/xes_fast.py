@@ -11,7 +11,7 @@ markup, and only well-formed UTF-8. Anything else raises ``Declined``, and the f
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 from xml.parsers import expat
@@ -21,7 +21,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.io.columns import KIND_OF, BadValue, ColumnBuilder, Kind, Run, Scope
+from cloakwork.log.io.columns import KIND_OF, BadValue, ColumnBuilder, Kind, Run, Scope, TooManyKeys
 from cloakwork.log.io.source import LogStream
 from cloakwork.log.io.xes_full import LogXml
 
@@ -167,19 +167,20 @@ def _referred(reference: re.Match[str]) -> str:
     raise Declined("a reference to no character")
 
 
-def read_fast(stream: LogStream, keep: Callable[[str], bool] | None, kinds: Mapping[str, Kind]) -> EventLog:
-    """Read a plain log from its first byte.
+def read_fast(stream: LogStream, builder: ColumnBuilder) -> EventLog:
+    """Read a plain log from its first byte, by way of ``builder``.
 
     Raises ``Declined`` for a file that is not plain (well-formed or not), ``MixedKinds`` as ``ColumnBuilder.finish``
     does, ``LogError`` when the bytes cannot be read.
     """
-    builder = ColumnBuilder(keep, kinds)
     reader = _FastReader(builder)
     try:
         for chunk in _quote_cycles(stream, _body(stream)):
             reader.take(chunk)
     except BadValue as bad:
         raise Declined("a value that is not of its type") from bad
+    except TooManyKeys as many:
+        raise Declined("more attributes than the limit") from many
     if not reader.ended:
         raise Declined("a log without its end")
     return builder.finish()
@@ -244,6 +245,9 @@ class _FastReader:
         data, last = chunk
         self._refuse_non_characters(data)
         parts = _pieces(data)
+        most = self._builder.limits.value_size
+        if len(data) > most and (parts.str.len_bytes() > most).any():
+            raise Declined("a value over the limit")
         cycles = len(parts) // 4
         if len(parts) != 4 * cycles + last:
             raise Declined("quotes that do not come in fours")

@@ -5,7 +5,6 @@ and containers are left out; ``global`` declarations are not applied, for a defa
 nobody observed; attributes of the log itself are never read.
 """
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
@@ -16,9 +15,11 @@ import polars as pl
 
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import CASE_PREFIX, TIMESTAMP, EventLog
-from cloakwork.log.io.columns import KIND_OF, BadValue, ColumnBuilder, Irregularities, Kind, Run, Scope
-from cloakwork.log.io.source import LogStream, empty_file, shown
+from cloakwork.log.io.columns import KIND_OF, BadValue, ColumnBuilder, Irregularities, Kind, Run, Scope, TooManyKeys
+from cloakwork.log.io.source import LogStream, empty_file, shown, too_long
 from cloakwork.log.io.times import TIME_HINT
+from cloakwork.log.io.xml_feed import Feeder
+from cloakwork.log.limits import current_limits, raising
 
 _CHUNK: Final = 1 << 20  # bytes
 _PLAIN_ENCODINGS: Final = {None, "UTF-8", "UTF8"}
@@ -71,10 +72,14 @@ class LogXml:
         self._parser.EndElementHandler = self._end
         self._parser.StartDoctypeDeclHandler = self._refuse_doctype
         self._parser.XmlDeclHandler = self._declared
+        self._limits = builder.limits if builder else current_limits()
+        self._most = self._limits.value_size
+        self._drop = builder is not None and builder.on_excess == "drop"
+        self._feeder = Feeder(path, self._parser, None if self._drop else self._limits)
 
     def feed(self, data: bytes, *, last: bool = False) -> None:
         """Parse the next bytes. ``LogError`` at the first fault; ``ExpatError`` never leaves ``read_full``."""
-        self._parser.Parse(data, last)
+        self._feeder.feed(data, last=last)
         self._flush()
 
     @property
@@ -160,10 +165,18 @@ class LogXml:
         settled = self._kind_of(scope, key, kind)
         if settled is None:
             return
+        if 4 * len(value) > self._most and len(value.encode()) > self._most:  # 4 bytes a character at most
+            self._oversized(key)
+            return
         values = self._values.setdefault((scope, key, settled), _Values())
         values.rows.append(self.events - 1 if scope == "event" else self.traces - 1)
         values.values.append(value)
         values.lines.append(self._parser.CurrentLineNumber)
+
+    def _oversized(self, key: str) -> None:
+        if not self._drop:
+            raise too_long(self._path, key, self._limits, self.line)
+        self.irregular.oversized += 1
 
     def _kind_of(self, scope: Scope, key: str, declared: Kind) -> Kind | None:
         """The kind that an attribute is read as; None for one that is not wanted."""
@@ -189,13 +202,12 @@ class LogXml:
             self._builder.add(Run(scope, key, kind, np.array(values.rows, np.int64), text, values.lines))
 
 
-def read_full(stream: LogStream, keep: Callable[[str], bool] | None, kinds: Mapping[str, Kind]) -> EventLog:
-    """Read any XES log from its first byte.
+def read_full(stream: LogStream, builder: ColumnBuilder) -> EventLog:
+    """Read any XES log from its first byte, by way of ``builder``.
 
     Raises ``LogError`` for a file that is not a well-formed log (with its line), ``MixedKinds`` as
     ``ColumnBuilder.finish`` does.
     """
-    builder = ColumnBuilder(keep, kinds)
     xml = LogXml(stream.path, builder)
     started = False
     try:
@@ -213,6 +225,11 @@ def read_full(stream: LogStream, keep: Callable[[str], bool] | None, kinds: Mapp
             f"the value of attribute '{shown(bad.key)}' is no {bad.kind}",
             line=bad.line,
             hint=TIME_HINT if bad.key == TIMESTAMP else f"write a valid {bad.kind}, or declare it as <string>",
+        ) from None
+    except TooManyKeys:
+        most = builder.limits.attributes
+        raise LogError(
+            stream.path, f"the file has more than {most:,} attributes, the limit", hint=raising("attributes", 4 * most)
         ) from None
     except (LookupError, UnicodeError, ValueError) as error:
         raise LogError(

@@ -51,7 +51,7 @@ class BestFirst(Anonymiser[BestFirstParams]):
     """
 
     name: ClassVar[str] = "kanon/best-first"
-    summary: ClassVar[str] = "Merges rare courses of events, the cheapest merger first, then improves what it found."
+    summary: ClassVar[str] = "Merges rare variants, the cheapest merger first, then improves what it found."
     theorem: ClassVar[Theorem] = Theorem(
         statement=K_ANONYMOUS,
         source=f"{PAPER} (BF-PRETSA); termination and k proved in this class's docstring",

@@ -95,7 +95,7 @@ class Closeness(Undecided):
         if not isinstance(goal, TCloseness | LDiversity):
             return Refusal("never", "it bounds what a class of cases reveals about values, nothing else")
         if goal.attribute in (CONTROL_FLOW, METADATA, CASE_ID):
-            return Refusal("never", "it protects values that events or cases have beside their course of events")
+            return Refusal("never", "it protects values that events or cases have beside their activity sequence")
         if own := sorted(set(options) - set(_OPTIONS)):
             return Refusal("misconfigured", f"unknown option {', '.join(own)}; it knows {', '.join(_OPTIONS)}")
         aim, bound = (goal.distance, goal.t) if isinstance(goal, TCloseness) else (goal.variety, goal.l)

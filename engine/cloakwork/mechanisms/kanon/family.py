@@ -36,16 +36,16 @@ from cloakwork.noise import Noise
 from cloakwork.quantities import Frozen
 
 OTHER_KINDS: Final = {
-    "t-closeness": "it bounds how many cases share a course of events, not what their attribute values reveal",
-    "l-diversity": "it bounds how many cases share a course of events, not how varied their attribute values are",
-    "confidence-bound": "it bounds groups of complete courses of events, not what partial background knowledge implies",
+    "t-closeness": "it bounds how many cases share an activity sequence, not what their attribute values reveal",
+    "l-diversity": "it bounds how many cases share an activity sequence, not how varied their attribute values are",
+    "confidence-bound": "it bounds groups of complete activity sequences, not what partial background knowledge implies",
     "differential-privacy": "k-anonymity bounds group sizes; it cannot give differential privacy",
     "metric-privacy": "k-anonymity bounds group sizes; it leaves the values of kept events as they are",
     "local-dp": "k-anonymity bounds group sizes; it randomises no value",
 }
 
 K_ANONYMOUS: Final = (
-    "Every released variant (or every prefix of one) is a variant seen in the log and carried by at least k released "
+    "Every released variant (or every prefix of one) is a variant seen in the log and shared by at least k released "
     "cases, each made from a different case of the log (or by cases of at least k units); moved cases count like those "
     "that stayed."
 )
@@ -103,9 +103,9 @@ class Anonymiser(Costless, ABC, Generic[P]):
             params = self.Params.model_validate({**options, "k": goal.k, "scope": _scope(goal), "unit": unit})
         except ValidationError as error:
             return Refusal("misconfigured", _option_fault(error, self.Params))
-        what = "course of events" if params.scope == "variants" else "beginning of a course of events"
+        what = "activity sequence" if params.scope == "variants" else "beginning of an activity sequence"
         whom = "of them" if unit is None else f"different values of '{unit}'"
-        return Offer(params, f"moves cases until every {what} is carried by at least {goal.k} {whom}{self.how(params)}")
+        return Offer(params, f"moves cases until every {what} is shared by at least {goal.k} {whom}{self.how(params)}")
 
     def how(self, params: P) -> str:
         """How the algorithm goes about it, as the end of a sentence."""

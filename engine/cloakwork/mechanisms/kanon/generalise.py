@@ -110,11 +110,11 @@ class Generalise(Costless):
     """
 
     name: ClassVar[str] = "kanon/generalise"
-    summary: ClassVar[str] = "Makes quasi-identifiers coarser until each combination is carried by k cases."
+    summary: ClassVar[str] = "Makes quasi-identifiers coarser until each combination is shared by k cases."
     proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(
-        "Where every course of events is carried by at least k cases (or units), every released combination of one with "
-        "the released quasi-identifiers is carried by at least k of them.",
+        "Where every activity sequence is shared by at least k cases (or units), every released combination of one with "
+        "the released quasi-identifiers is shared by at least k of them.",
         "full-domain generalisation in a lattice (Samarati 2001; LeFevre, DeWitt and Ramakrishnan, Incognito, SIGMOD "
         "2005), taken variant by variant; proved in this class's docstring",
     )

@@ -34,7 +34,7 @@ class Pretsa(Anonymiser[PretsaParams]):
     """
 
     name: ClassVar[str] = "kanon/pretsa"
-    summary: ClassVar[str] = "Moves cases with a rare course of events to the most similar frequent one."
+    summary: ClassVar[str] = "Moves cases with a rare variant to the most similar frequent one."
     theorem: ClassVar[Theorem] = Theorem(
         statement=K_ANONYMOUS,
         source="Fahrenkrog-Petersen, van der Aa and Weidlich, PRETSA: Event Log Sanitization for Privacy-aware Process "

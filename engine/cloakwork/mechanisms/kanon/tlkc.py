@@ -39,7 +39,7 @@ KEPT: Final = "kept"
 NAME: Final = "kanon/tlkc"
 
 OTHER_KINDS: Final = {
-    "k-anonymity": "it bounds what a few known events tell; complete courses of events may stay unique",
+    "k-anonymity": "it bounds what a few known events tell; complete activity sequences may stay unique",
     "t-closeness": "it bounds the confidence in single values, not the distance between distributions",
     "l-diversity": "it bounds the confidence in single values, not how many there are",
     "differential-privacy": "it suppresses events and draws no noise; it cannot give differential privacy",
@@ -375,7 +375,7 @@ def _cut(log: EventLog, table: pl.DataFrame, params: TlkcParams) -> EventLog:
     )
     row = met.select("row", "case").explode("case").drop_nulls("case").sort("case")["row"]
     if row.null_count():
-        raise MechanismError(NAME, "the log holds a course that was not decided on")
+        raise MechanismError(NAME, "the log holds a variant that was not decided on")
     kept = table[KEPT].gather(row).explode().drop_nulls().to_numpy()
     if params.precision is not None:
         steps = cases[STEPS].filter(cases[STEPS].list.len() > 0).explode()

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cloakwork.facts import UNIX_EPOCH, Window
 from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog
-from cloakwork.mechanisms.timestamps.isotonic import project
+from cloakwork.mechanisms.timestamps.isotonic import project, spread
 from cloakwork.noise import Noise
 
 Steps = NDArray[np.int64]
@@ -118,8 +118,28 @@ def times_of(log: EventLog, noised: Courses, bounds: Bounds, noise: Noise) -> St
     gaps = np.clip(noised.gaps, -limit, limit)
     starts = _starts(log, noised, bounds, noise)
     since_start = _since_start(log, noised, gaps, noise)
-    ordered = np.floor(project(since_start.astype(np.float64), log.offsets) + 0.5).astype(np.int64)
-    return np.asarray(np.clip(np.repeat(starts, lengths) + ordered, *bounds.released), np.int64)
+    projected = project(since_start.astype(np.float64), log.offsets)
+    spacing = _typical_gaps(log, since_start)
+    ordered = np.floor(spread(projected, log.offsets, spacing) + 0.5).astype(np.int64)
+    while len(fallen := _falls(ordered, log.offsets)):  # far from zero rounding may cost a step
+        ordered[fallen] = ordered[fallen - 1]
+    return _inside(np.repeat(starts, lengths) + ordered, log.offsets, bounds.released)
+
+
+def _falls(times: Steps, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The events that lie before the one before them in their case."""
+    falls = np.diff(times, prepend=times[:1]) < 0
+    falls[offsets[:-1][np.diff(offsets) > 0]] = False
+    return np.flatnonzero(falls)
+
+
+def _inside(times: Steps, offsets: NDArray[np.int64], edges: tuple[int, int]) -> Steps:
+    """Move each case that reaches over an edge back inside as a whole; what is then still outside lies at the edge."""
+    having = np.flatnonzero(np.diff(offsets))
+    lengths = np.diff(offsets)[having]
+    first, last = times[offsets[having]], times[offsets[having + 1] - 1]
+    moved = np.maximum(edges[0] - first, np.minimum(edges[1] - last, 0))
+    return np.asarray(np.clip(times + np.repeat(moved, lengths), *edges), np.int64)
 
 
 def _starts(log: EventLog, noised: Courses, bounds: Bounds, noise: Noise) -> Steps:
@@ -166,12 +186,38 @@ def _anchors(known: NDArray[np.bool_], offsets: NDArray[np.int64]) -> NDArray[np
     return np.where(earlier >= first, earlier, np.where(later <= last_case_row, later, first))
 
 
+def _typical_gaps(log: EventLog, since_start: Steps) -> NDArray[np.float64]:
+    """For each event a gap that is usual for its directly-follows pair, from noised gaps before order is restored.
+
+    It is a lower confidence bound of the pair's median (the order statistic 1/sqrt(n) below the middle, about two
+    standard errors, whatever the distribution): where the noise tells nothing about a pair, its events are drawn apart
+    by one step only. At least 1; the first event of a case gets 1.
+    """
+    activity = _activity_codes(log)
+    pair = np.zeros(len(activity), np.int64)
+    pair[1:] = 1 + activity[:-1] * (int(activity.max(initial=0)) + 1) + activity[1:]
+    pair[log.offsets[:-1][np.diff(log.offsets) > 0]] = 0
+    gaps = np.diff(since_start, prepend=0)
+    order = np.lexsort((gaps, pair))
+    _, first, back, size = np.unique(pair[order], return_index=True, return_inverse=True, return_counts=True)
+    rank = np.floor(size / 2 - np.sqrt(size)).astype(np.int64)
+    usual = np.where(rank >= 0, gaps[order][first + np.maximum(rank, 0)], 1)
+    usual[pair[order][first] == 0] = 1
+    typical = np.empty(len(gaps), np.float64)
+    typical[order] = usual[back]
+    return np.maximum(typical, 1.0)
+
+
+def _activity_codes(log: EventLog) -> NDArray[np.int64]:
+    labels = log.events[ACTIVITY].cast(pl.String)
+    codes = labels.cast(pl.Enum(labels.drop_nulls().unique().sort())).to_physical().fill_null(0)
+    return np.asarray(codes.to_numpy(), np.int64)
+
+
 def _gaps_of_activity(
     log: EventLog, gap_rows: NDArray[np.int64], gaps: Steps, wanted: NDArray[np.int64], noise: Noise
 ) -> Steps:
-    labels = log.events[ACTIVITY].cast(pl.String)
-    codes = labels.cast(pl.Enum(labels.drop_nulls().unique().sort())).to_physical().fill_null(0)
-    activity = codes.to_numpy().astype(np.int64)
+    activity = _activity_codes(log)
     return _between_two(gaps, activity[gap_rows], activity[wanted], noise, 0)
 
 

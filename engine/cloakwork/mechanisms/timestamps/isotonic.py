@@ -1,7 +1,12 @@
 """Restore the order of times that noise has disturbed, for all cases at once."""
 
+from typing import Final
+
 import numpy as np
 from numpy.typing import NDArray
+
+_NEAREST: Final = 0.45
+"""How much of the way to a neighbour a run may take: below a half, so that two runs never meet."""
 
 
 def project(values: NDArray[np.float64], offsets: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -30,6 +35,31 @@ def project(values: NDArray[np.float64], offsets: NDArray[np.int64]) -> NDArray[
         weight = np.add.reduceat(weight[open_blocks], first)
     _settle(result, row, mean, weight, np.ones(len(row), bool))
     return result
+
+
+def spread(
+    values: NDArray[np.float64], offsets: NDArray[np.int64], spacing: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Draw apart what ``project`` pooled, around its value.
+
+    ``values``: float64, not decreasing inside a case; case ``i`` is ``values[offsets[i]:offsets[i + 1]]``. ``spacing``:
+    how far each event should lie behind the one before it, positive. A run of equal values keeps its mean; where its
+    spacings would reach further than ``_NEAREST`` of the way to a neighbour, all of them shrink, so that order is kept.
+    """
+    if len(values) == 0:
+        return values
+    case = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    begins = np.concatenate([[True], (case[1:] != case[:-1]) | (values[1:] != values[:-1])])
+    first = np.flatnonzero(begins)
+    size = np.diff(first, append=len(values))
+    way = np.cumsum(np.where(begins, 0.0, spacing))
+    way -= np.repeat(way[first], size)
+    way -= np.repeat(np.add.reduceat(way, first) / size, size)
+    between = np.where(case[first][1:] == case[first][:-1], np.diff(values[first]), np.inf)
+    below, above = (_NEAREST * np.concatenate(sides) for sides in ([[np.inf], between], [between, [np.inf]]))
+    low, high = -way[first], way[first + size - 1]
+    share = np.minimum(1.0, np.minimum(below / np.maximum(low, 1e-300), above / np.maximum(high, 1e-300)))
+    return np.asarray(values + way * np.repeat(share, size), np.float64)
 
 
 def _settle(

@@ -1,4 +1,4 @@
-"""Noise on when cases start and how long the steps between their events take, given the control flow."""
+"""Noise on the times of events, or on when cases start and how long their steps take, given the control flow."""
 
 import math
 from collections.abc import Mapping
@@ -97,24 +97,24 @@ class LaplaceParams(Frozen):
 
 
 class TimestampLaplace:
-    """Discrete Laplace noise on case starts and gaps; the order inside a case is restored by isotonic projection.
+    """Discrete Laplace noise on times; the order inside a case is restored by isotonic projection.
 
-    Raw times are rounded to the grid, relative to the declared epoch. A case is then its start (its first raw time) and
-    the gaps between *consecutive events that have a raw time*; each gets noise of its own.
+    Raw times are rounded to the grid, relative to the declared epoch.
 
     **Scope event** (metric privacy of each raw time). Let one raw time move by at most ``shift``, the order of events
     being the same. Rounding is monotone and commutes with shifts by whole steps, so the rounded time moves by at most
-    s = ceil(shift / grid) steps: round first, then take differences. The rounded time of an event enters the start, if
-    it is the first, or else the gap before it; and the gap behind it, if it is not the last. So at most two released
-    values move, each by at most s steps, and noise of scale 2 s / epsilon gives epsilon. Where k-anonymisation deleted
-    events between two kept ones, or inserted some, the gap spans from one raw time to the next all the same: which
-    events are kept follows from the control flow, so a deleted event's time enters nothing, a kept one's at most two values.
+    s = ceil(shift / grid) steps: round first, then add noise or take differences. Each rounded time gets noise of its
+    own: one raw time moves one noised value by at most s steps, and scale s / epsilon gives epsilon. Who knows how the
+    steps of a case follow each other can average its n noised times, and finds out when the case as a whole took place
+    the better the longer it is; the claim is about single times.
 
-    With option ``noised: times`` each rounded time gets noise itself, before differences are taken. One raw time then
-    moves one noised value, so that half the noise, s / epsilon, gives the same epsilon, and errors do not add up along
-    a case. It is not the default, for the claim is about single times: who knows how the steps of a case follow each
-    other can average its n noised times, and finds out when the case as a whole took place the better the longer it is;
-    with gaps, one value (the start) tells that, and keeps its whole noise. Not offered for scope case, where a time is
+    With option ``noised: gaps`` a case is its start (its first raw time) and the gaps between *consecutive events that
+    have a raw time*, and each of these gets noise. The rounded time of an event enters the start, if it is the first, or
+    else the gap before it; and the gap behind it, if it is not the last. So at most two noised values move, each by at
+    most s steps, and noise of scale 2 s / epsilon gives epsilon. Errors add up along a case; in return when a case as a
+    whole took place is told by one value only. Where k-anonymisation deleted events between two kept ones, or inserted
+    some, the gap spans from one raw time to the next all the same: which events are kept follows from the control flow,
+    so a deleted event's time enters nothing, a kept one's at most two values. Scope case knows gaps alone, for a time is
     bounded far more loosely than a gap.
 
     **Scope case** (bounded differential privacy of all times of a unit, given the control flow). The start is clamped to
@@ -126,7 +126,8 @@ class TimestampLaplace:
     **What follows is free post-processing** of the noised values, the control flow, declared facts and fresh
     randomness: an event without a raw time (inserted, or missing in the source) takes a gap drawn between two noised
     gaps of its activity (else of any; else none), a case without any a start drawn between two noised starts; times are
-    projected to non-decreasing order and clamped to a public range. No released time is null, so a missing
+    projected to non-decreasing order, what that pools is drawn apart by what the noised gaps say of each directly-follows
+    pair (docs/decisions/0022), and cases are moved into a public range. No released time is null, so a missing
     raw time leaves no null behind; every time lies on the grid.
 
     **Edge cases.** Empty log, cases without events: unchanged. A log without a time column has no times to release: it
@@ -135,7 +136,9 @@ class TimestampLaplace:
     """
 
     name: ClassVar[str] = "timestamps/laplace"
-    summary: ClassVar[str] = "Adds noise to when cases start and to the time between their events."
+    summary: ClassVar[str] = (
+        "Adds noise to the time of each event, or to when cases start and how long their steps take."
+    )
     proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(
         statement="Given the control flow, the released times are epsilon-DP in each raw time moved by at most `shift` (scope "
@@ -211,7 +214,7 @@ def _offer_event_scope(
 ) -> Offer[LaplaceParams] | Refusal:
     if unknown := sorted(set(options) - {NOISED}):
         return Refusal("misconfigured", f"unknown option {', '.join(unknown)}; for metric privacy it knows {NOISED}")
-    noised = options.get(NOISED, "gaps")
+    noised = options.get(NOISED, "times")
     if noised not in ("gaps", "times"):
         return Refusal("misconfigured", f"{NOISED} must be gaps or times")
     if goal.shift <= timedelta(0):

@@ -94,7 +94,7 @@ class VariantAmun(VariantRelease[AmunParams]):
             why = f"adds noise to the counts of the {len(declared)} variants that the policy declares public"
             return Offer(params, f"{why}; a guess who is in the log gains at most {advantage:.3g}")
         if goal.delta == 0:
-            wanted = "it needs its option 'variants' (public courses of events), or a delta above 0 to select some"
+            wanted = "it needs its option 'variants' (a public list), or a delta above 0 to select some"
             return Refusal("needs", wanted, ("guarantees[].delta",))
         if goal.epsilon / cases < -math.log1p(-goal.delta):
             return Refusal("misconfigured", "epsilon is smaller than delta allows: needs epsilon/m >= -ln(1 - delta)")

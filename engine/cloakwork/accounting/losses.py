@@ -1,0 +1,243 @@
+"""Privacy loss distributions as arrays, composed so that every figure is proved to err upwards.
+
+A fast Fourier transform (FFT) errs by about 1e-16 of the *whole* mass in every cell, which swamps a tail of 1e-12. Here
+
+- every leaf is raised by more than its own rounding can have lowered it (``raised``);
+- parts are convolved under an exponential tilt, which moves the tail that is asked for into the middle, and the bound of
+  the transform's error is added to every cell before the tilt is taken back: there it is a small share of the tail;
+- of several tilts each cell keeps the least bound.
+
+All masses are upper bounds, and delta at epsilon is a sum of masses with weights that are not negative, so it is an upper
+bound, too. The derivation of each constant is in docs/decisions/0022.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+_U: Final = 2.0**-53
+"""Unit round-off of IEEE double precision."""
+
+_PER_LEVEL: Final = 16 * _U
+"""By how much one level of a radix-2 transform errs at most, relative to the masses that enter it."""
+
+_CUT: Final = 1e-30
+"""Mass above the window, which is charged as a certain loss, and below it, which is moved up to its lowest cell."""
+
+_TAILS: Final = (1.0, 1e-7, 1e-17)
+"""Tail masses on which the tilts aim; 1 is no tilt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """Cell i holds a mass of at least that of the losses ``(lowest + i) * step``; ``infinite``: mass without any bound."""
+
+    step: float
+    lowest: int
+    masses: "Floats"
+    infinite: float
+
+    @property
+    def losses(self) -> "Floats":
+        """The loss of each cell, in nats."""
+        import numpy as np
+
+        return np.asarray((self.lowest + np.arange(len(self.masses))) * self.step, np.float64)
+
+    def raised(self, share: float, cells: int) -> "Losses":
+        """Add ``share`` of the masses a second time, ``cells`` further up.
+
+        Delta at any epsilon rises by at least ``share * (1 - exp(-cells * step))`` of the mass above epsilon: enough to
+        cover an error that is bounded relative to that mass.
+        """
+        import numpy as np
+
+        masses = np.concatenate([self.masses, np.zeros(cells)])
+        masses[cells:] += share * self.masses
+        return Losses(self.step, self.lowest, masses * (1 + 8 * _U), self.infinite)
+
+    def delta_at(self, epsilon: float) -> float:
+        """An upper bound of the hockey-stick divergence at ``epsilon >= 0``."""
+        import numpy as np
+
+        above = self.losses > epsilon
+        share = -np.expm1(np.minimum(epsilon - self.losses[above], 0.0)) * self.masses[above]
+        return min(1.0, (self.infinite + float(share.sum())) * (1 + 1e-12))
+
+    def epsilon_at(self, delta: float) -> float:
+        """The least epsilon >= 0 at which delta is proved to be at most ``delta``; infinite when there is none."""
+        import numpy as np
+
+        if self.infinite > delta:
+            return math.inf
+        first = max(0, 1 - self.lowest)
+        losses, masses = self.losses[first:], self.masses[first:]
+        # Sums from above, each rounded to the safe side.
+        slack = (len(masses) + 8) * _U
+        upper = (np.cumsum(masses[::-1])[::-1] * (1 + slack)) + self.infinite
+        lower = np.cumsum((masses * np.exp(-losses))[::-1])[::-1] * (1 - slack)
+        if not len(masses) or upper[0] - lower[0] <= delta:
+            return 0.0
+        # Delta just below a cell's loss counts that cell and all above it.
+        over = upper - np.exp(np.minimum(losses, 700.0)) * lower > delta
+        last = int(np.flatnonzero(over)[-1]) if over.any() else -1
+        if last + 1 >= len(masses):
+            return float(losses[-1])
+        edge = float(losses[last + 1])
+        if lower[last + 1] <= 0 or upper[last + 1] <= delta:
+            return edge
+        found = math.log((upper[last + 1] - delta) / lower[last + 1])
+        return max(0.0, min(edge, found * (1 + 8 * _U) + 8 * _U))
+
+
+def composed(parts: Sequence[tuple[Losses, int]]) -> Losses:
+    """The losses of all ``parts``, each run so many times, on their common step."""
+    if len(parts) == 1 and parts[0][1] == 1:
+        return parts[0][0]
+    step = parts[0][0].step
+    without = sum(times * math.log1p(-min(part.infinite, 1 - _U)) for part, times in parts)
+    infinite = min(1.0, -math.expm1(without) * (1 + 1e-12))
+    orders, above, below = _moments(parts)
+    window = _Window.of(parts, orders, above, below)
+    aims = {0.0} | {float(orders[_aim(orders, above, tail)]) for tail in _TAILS if tail < 1}
+    masses = _least([_tilted(parts, window, tilt) for tilt in sorted(aims)])
+    masses[0] += window.cut_below
+    return Losses(step, window.lowest, masses, min(1.0, infinite + window.cut_above))
+
+
+def _least(bounds: Sequence["Floats"]) -> "Floats":
+    import numpy as np
+
+    return np.asarray(np.minimum.reduce(bounds), np.float64)
+
+
+def _moments(parts: Sequence[tuple[Losses, int]]) -> tuple["Floats", "Floats", "Floats"]:
+    """Orders s > 0, and the logarithms of the moments E[exp(s loss)] and E[exp(-s loss)] of the composition."""
+    import numpy as np
+
+    variance = sum(times * _variance(part) for part, times in parts)
+    orders = np.geomspace(0.03, 50, 30) / max(math.sqrt(variance), parts[0][0].step)
+    above, below = np.zeros(len(orders)), np.zeros(len(orders))
+    for part, times in parts:
+        present = part.masses > 0
+        losses, masses = part.losses[present], part.masses[present]
+        above += times * np.array([_log_moment(losses, masses, order) for order in orders])
+        below += times * np.array([_log_moment(losses, masses, -order) for order in orders])
+    return orders, above, below
+
+
+def _variance(part: Losses) -> float:
+    total = float(part.masses.sum())
+    if total <= 0:
+        return 0.0
+    mean = float((part.losses * part.masses).sum()) / total
+    return float(((part.losses - mean) ** 2 * part.masses).sum()) / total
+
+
+def _log_moment(losses: "Floats", masses: "Floats", order: float) -> float:
+    """The logarithm of ``E[exp(order * loss)]`` over the finite losses, an upper bound."""
+    import numpy as np
+
+    if not len(losses):
+        return -math.inf
+    exponents = order * losses
+    largest = float(exponents.max())
+    total = float((np.exp(exponents - largest) * masses).sum())
+    if total <= 0:
+        return -math.inf
+    error = (len(masses) + 8 + 4 * float(np.abs(exponents).max())) * _U
+    return largest + math.log(total) + error
+
+
+def _aim(orders: "Floats", above: "Floats", tail: float) -> int:
+    """Where Chernoff's bound reaches down to a mass of ``tail`` first."""
+    import numpy as np
+
+    return int(np.argmin((above - math.log(tail)) / orders))
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """The cells ``lowest .. lowest + size - 1`` of a composition, and bounds of the masses outside (Chernoff)."""
+
+    lowest: int
+    size: int
+    cut_above: float
+    cut_below: float
+
+    @classmethod
+    def of(cls, parts: Sequence[tuple[Losses, int]], orders: "Floats", above: "Floats", below: "Floats") -> "_Window":
+        import numpy as np
+
+        step = parts[0][0].step
+        least = sum(times * part.lowest for part, times in parts)
+        most = sum(times * (part.lowest + len(part.masses) - 1) for part, times in parts)
+        high = min(most, math.ceil(float(((above - math.log(_CUT)) / orders).min()) / step) + 1)
+        low = max(least, math.floor(-float(((below - math.log(_CUT)) / orders).min()) / step) - 1)
+        low = min(low, high)
+        size = 1 << max(1, (high - low).bit_length())
+        over = float(np.exp(np.minimum(above - orders * ((low + size) * step), 0.0)).min()) * (1 + 1e-6)
+        under = float(np.exp(np.minimum(below + orders * ((low - 1) * step), 0.0)).min()) * (1 + 1e-6)
+        return cls(low, size, 0.0 if low + size > most else over, 0.0 if low <= least else under)
+
+
+def _tilted(parts: Sequence[tuple[Losses, int]], window: _Window, tilt: float) -> "Floats":
+    """An upper bound of every cell of the composition, from one circular convolution of tilted masses.
+
+    What lies outside the window comes round into it, which only adds.
+    """
+    import numpy as np
+
+    power = np.ones(window.size // 2 + 1, np.complex128)
+    bound, relative = np.zeros(len(power)), np.zeros(len(power))
+    shift, offset, certain, runs = 0.0, 0, 0.0, 0
+    forward = _PER_LEVEL * (window.size.bit_length() + 1)
+    for part, times in parts:
+        weights, height = _weights(part, tilt)
+        wrapped = np.bincount(np.arange(len(weights)) % window.size, weights, window.size)
+        spectrum = np.fft.rfft(wrapped)
+        reach = np.minimum(np.abs(spectrum) * (1 + 4 * _U) + forward, 1.0)
+        bound += times * np.log(reach)
+        relative += times * (forward + 8 * _U) / reach
+        power *= _to_the(spectrum, times)
+        shift, offset = shift + times * height, offset + times * part.lowest
+        certain, runs = certain + times * abs(height), runs + times
+    errors = np.exp(np.minimum(bound, 0.0)) * (relative + 8 * _U * len(parts)) * 1.05
+    error = 2 * float((errors + forward * np.abs(power)).sum()) / window.size * 1.01
+    circle = np.roll(np.fft.irfft(power, window.size), offset - window.lowest)
+    cells = np.maximum(circle, 0.0) + error
+    back = shift - tilt * (window.lowest + np.arange(window.size)) * parts[0][0].step
+    slack = 8 * _U * (certain + np.abs(back) + 2 * abs(shift) + 4)
+    return np.asarray(cells * np.exp(np.minimum(back + slack, 700.0)), np.float64)
+
+
+def _weights(part: Losses, tilt: float) -> tuple["Floats", float]:
+    """The masses times ``exp(tilt * loss - height)``, rounded up, with a ``height`` at which they add up to at most 1."""
+    import numpy as np
+
+    exponents = tilt * part.losses
+    height = _log_moment(part.losses, part.masses, tilt)
+    if height == -math.inf:
+        return np.zeros(len(part.masses)), 0.0
+    height += 64 * _U * (len(part.masses) + float(np.abs(exponents).max()) + abs(height) + 8)
+    slack = 4 * _U * (np.abs(exponents) + abs(height) + 4)
+    return part.masses * np.exp(exponents - height) * (1 + slack), height
+
+
+def _to_the(spectrum: "NDArray[np.complex128]", times: int) -> "NDArray[np.complex128]":
+    """Powers by squaring: each of ``times - 1`` products errs by at most 4 units relatively, however they are nested."""
+    result, square = None, spectrum
+    while times:
+        if times & 1:
+            result = square if result is None else result * square
+        times >>= 1
+        if times:
+            square = square * square
+    return spectrum[:0] if result is None else result

@@ -1,0 +1,207 @@
+"""Where the records of a CSV file lie: one grammar for the header and the body.
+
+RFC 4180, with what it leaves open settled:
+
+- A record ends at LF or CRLF, or at the end of the file; a CR that no LF follows may stand only inside quotes.
+- A field is quoted if and only if its first byte is a double quote. Inside it, two quotes are one; after the closing one
+  comes a separator or the end of the record.
+- In any other field a quote is a character like others: ``5" pipe``.
+- A line without a byte is no record (except in a table of one column, where it is an empty field).
+
+``records`` checks every byte of a file against it, in columns. Where quotes stand only as RFC 4180 has them, a byte is inside
+quotes if and only if an odd number of quotes comes before it, which is one cumulative sum. Where they do not, fields that
+hold a quote without being quoted are first rewritten as quoted ones (``5"" pipe`` in quotes), which changes no line.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+_BLOCK: Final = 16 << 20  # bytes at a time
+_QUOTE, _CR, _LF = 34, 13, 10
+_LONE_RETURN: Final = "a carriage return stands alone; end lines by LF or CRLF"
+_QUOTED: Final = re.compile(rb'"[^"]*+(?:""[^"]*+)*+"')
+
+
+class CsvFault(Exception):
+    """A place where the file breaks the grammar: its line (from 1), and what is wrong."""
+
+    def __init__(self, data: bytes, at: int, message: str) -> None:
+        self.line = line_at(data, at)
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The records of one file.
+
+    - ``data``: the file, fields that hold a quote without being quoted rewritten as quoted ones; a byte of it is on
+      the same line as in the file.
+    - ``starts``, ``ends``: int64, shape (records,): each record is ``data[start:end]``, without its line's end.
+    - ``separators``: int64, shape (records,): how many stand in each record, outside quotes.
+    """
+
+    data: bytes
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    separators: NDArray[np.int64]
+
+    @property
+    def blank(self) -> NDArray[np.bool_]:
+        """Which records are lines without a byte."""
+        return self.starts == self.ends
+
+    def line(self, record: int) -> int:
+        """The line, from 1, on which ``record`` starts."""
+        return line_at(self.data, int(self.starts[record]))
+
+
+def line_at(data: bytes, place: int) -> int:
+    """The line, from 1, of the byte at ``place``."""
+    return data.count(b"\n", 0, place) + 1
+
+
+def records(data: bytes, separator: str) -> Records:
+    """The records of ``data``, which starts without a byte-order mark. ``CsvFault`` where it breaks the grammar."""
+    if b'"' in data and not _quotes_are_plain(data, separator):
+        data = _with_quotes_doubled(data, separator)
+    return _scanned(data, separator)
+
+
+def fields(record: bytes, separator: str) -> list[bytes]:
+    """The fields of one record of ``Records.data``, without their quotes."""
+    found, place = [], 0
+    split = separator.encode()
+    while True:
+        if quoted := _QUOTED.match(record, place):
+            found.append(quoted[0][1:-1].replace(b'""', b'"'))
+            end = quoted.end()
+        else:
+            end = record.find(split, place)
+            end = len(record) if end < 0 else end
+            found.append(record[place:end])
+        if end >= len(record):
+            return found
+        place = end + 1
+
+
+def _in_blocks(data: bytes, take: Callable[[NDArray[np.uint8], int, int], int | None]) -> int | None:
+    """Call ``take(bytes, their place, quotes before them modulo 2)`` block by block.
+
+    ``take`` returns the parity after its block, or None to stop; returned is the last.
+    """
+    raw = np.frombuffer(data, np.uint8)
+    parity: int | None = 0
+    for start in range(0, len(raw), _BLOCK):
+        parity = take(raw[start : start + _BLOCK], start, parity or 0)
+        if parity is None:
+            return None
+    return parity
+
+
+def _quotes_are_plain(data: bytes, separator: str) -> bool:
+    """Whether counting quotes tells what is quoted.
+
+    Then every opening quote (the first, third, ...) starts a field or follows a closing one, as in a doubled quote, every
+    closing one ends a field or is followed by an opening one, and none is left open.
+    """
+    before = np.zeros(256, np.bool_)
+    before[[ord(separator), _LF, _QUOTE]] = True
+    after = before.copy()
+    after[_CR] = True
+    raw = np.frombuffer(data, np.uint8)
+
+    def take(block: NDArray[np.uint8], start: int, parity: int) -> int | None:
+        quotes = np.flatnonzero(block == _QUOTE) + start
+        opening, closing = quotes[parity::2], quotes[1 - parity :: 2]
+        fits = before[raw[opening[opening > 0] - 1]].all()
+        fits &= after[raw[closing[closing < len(raw) - 1] + 1]].all()
+        return (parity + len(quotes)) % 2 if fits else None
+
+    return _in_blocks(data, take) == 0
+
+
+def _with_quotes_doubled(data: bytes, separator: str) -> bytes:
+    """The same table, every field that holds a quote without being quoted written as a quoted one.
+
+    One step a quoted field or such a field. ``CsvFault`` for a quote that nothing closes, and text behind a closing one.
+    """
+    split = separator.encode()
+    starts, ends = split + b"\n", split + b"\r\n"
+    field_end = re.compile(rb"[%b\r\n]" % re.escape(split))
+    parts: list[bytes] = []
+    done = written = 0
+    while (quote := data.find(b'"', done)) >= 0:
+        if quote == 0 or data[quote - 1] in starts:
+            quoted = _QUOTED.match(data, quote)
+            if quoted is None:
+                raise CsvFault(data, quote, "a quote opens a field and nothing closes it")
+            done = quoted.end()
+            if done < len(data) and data[done] not in ends:
+                raise CsvFault(data, done, "text stands behind a closing quote; inside quotes, write a quote twice")
+            continue
+        line = data.rfind(b"\n", done, quote) + 1
+        start = max(done, line, data.rfind(split, max(done, line), quote) + 1)
+        found = field_end.search(data, quote)
+        done = found.start() if found else len(data)
+        if (alone := data.find(b"\r", start, quote)) >= 0:
+            raise CsvFault(data, alone, _LONE_RETURN)
+        parts += [data[written:start], b'"', data[start:done].replace(b'"', b'""'), b'"']
+        written = done
+    return b"".join((*parts, data[written:]))
+
+
+def _scanned(data: bytes, separator: str) -> Records:
+    """The records of a file in which counting quotes tells what is quoted."""
+    raw = np.frombuffer(data, np.uint8)
+    line_ends: list[NDArray[np.int64]] = []
+    splits_before: list[NDArray[np.int64]] = []
+    splits = 0
+
+    def take(block: NDArray[np.uint8], start: int, parity: int) -> int | None:
+        nonlocal splits
+        quote = block == _QUOTE
+        outside: NDArray[np.bool_] | None = None
+        if quote.any():
+            inside = np.cumsum(quote, dtype=np.uint8)
+            outside = ((inside + parity) & 1) == 0
+        elif parity:
+            return parity
+        _refuse_lone_returns(data, block, start, outside)
+        split = np.flatnonzero(block == ord(separator))
+        ends = np.flatnonzero(block == _LF)
+        if outside is not None:
+            split, ends = split[outside[split]], ends[outside[ends]]
+        line_ends.append(ends + start)
+        splits_before.append(np.searchsorted(split, ends) + splits)
+        splits += len(split)
+        return parity if outside is None else int(not outside[-1])
+
+    _in_blocks(data, take)
+    if not data.endswith(b"\n") and data:
+        line_ends.append(np.array([len(data)]))
+        splits_before.append(np.array([splits]))
+    ends = np.concatenate([np.zeros(0, np.int64), *line_ends])
+    starts = np.concatenate([[0], ends[:-1] + 1]).astype(np.int64)[: len(ends)]
+    before = np.concatenate([np.zeros(0, np.int64), *splits_before])
+    returned = (ends > starts) & (ends < len(raw))
+    returned[returned] = raw[ends[returned] - 1] == _CR
+    return Records(data, starts, ends - returned, np.diff(before, prepend=0))
+
+
+def _refuse_lone_returns(data: bytes, block: NDArray[np.uint8], start: int, outside: NDArray[np.bool_] | None) -> None:
+    """Readers differ on whether a CR alone ends a line."""
+    returns = np.flatnonzero(block == _CR)
+    if not len(returns):
+        return
+    if outside is not None:
+        returns = returns[outside[returns]]
+    raw = np.frombuffer(data, np.uint8)
+    following = np.append(raw[start + 1 : start + len(block) + 1], 0)
+    alone = returns[following[returns] != _LF]
+    if len(alone):
+        raise CsvFault(data, start + int(alone[0]), _LONE_RETURN)

@@ -1,0 +1,108 @@
+"""Limits on what a log file may ask of its reader, and where they are raised.
+
+A file is written by somebody else: a few kilobytes of it may unpack to gigabytes. Each limit is far above what event logs
+hold; each refusal names the limit and how to raise it.
+"""
+
+import os
+import re
+from dataclasses import dataclass, fields, replace
+from typing import Final, Literal
+
+from cloakwork.errors import LogError
+
+ENVIRONMENT: Final = "CLOAKWORK_LIMITS"
+
+OnExcess = Literal["refuse", "drop"]
+"""What becomes of a value over ``value_size``: the file is refused, or the value is missing."""
+
+_SIZES: Final = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+_SIZE: Final = re.compile(r"\s*([0-9]{1,18})\s*(KiB|MiB|GiB)?\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one log file may hold. All but ``value_size`` concern the file as a whole and always refuse it.
+
+    - ``value_size``: bytes of one attribute value (16 MiB).
+    - ``attributes``: columns of a table, or distinct attribute keys of a XES file that are read (10,000).
+    - ``unpacked_size``: bytes of the file without gzip; of Parquet, 16 bytes for each value of each column read (8 GiB).
+    - ``unpack_ratio``: bytes unpacked from one byte of the file, once ``RATIO_FROM`` bytes came out (100; the real logs
+      that we know need at most 53).
+    """
+
+    value_size: int = 16 << 20
+    attributes: int = 10_000
+    unpacked_size: int = 8 << 30
+    unpack_ratio: int = 100
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if getattr(self, field.name) < 1:
+                raise ValueError(f"{field.name} must be at least 1")
+
+
+RATIO_FROM: Final = 64 << 20
+"""Small files may unpack as they like: a log of 10,000 equal events has a high ratio and harms nobody."""
+
+
+def current_limits() -> Limits:
+    """The default limits, with those that the environment variable ``CLOAKWORK_LIMITS`` names set as it says.
+
+    ``CLOAKWORK_LIMITS="value-size=64MiB, attributes=20000"``. ``LogError`` where it cannot be read.
+    """
+    text = os.environ.get(ENVIRONMENT, "")
+    try:
+        return parse_limits(text)
+    except ValueError as error:
+        raise LogError(ENVIRONMENT, str(error), hint="write it as value-size=64MiB, attributes=20000") from None
+
+
+def parse_limits(text: str) -> Limits:
+    """Limits from ``name=number`` pairs, separated by commas; sizes may end in KiB, MiB or GiB.
+
+    Raises ``ValueError``.
+
+    >>> parse_limits("value-size=64MiB").value_size
+    67108864
+    """
+    names = {field.name.replace("_", "-"): field.name for field in fields(Limits)}
+    changed: dict[str, int] = {}
+    for pair in filter(str.strip, text.split(",")):
+        name, _, size = pair.partition("=")
+        if name.strip() not in names:
+            known = ", ".join(names)
+            raise ValueError(f"'{_short(name.strip())}' is no limit; there are {known}")
+        found = _SIZE.fullmatch(size)
+        if not found or not int(found[1]):
+            raise ValueError(f"'{_short(pair.strip())}' is not NAME=NUMBER, with a number of at least 1")
+        changed[names[name.strip()]] = int(found[1]) * _SIZES[found[2] or ""]
+    return replace(Limits(), **changed)
+
+
+def raising(limit: str, least: int) -> str:
+    """The remedy that refusals name: ``limit`` as users write it, and a value that may do."""
+    return f"if you trust the file, set {ENVIRONMENT}={limit}={_spelt(least)}"
+
+
+def _spelt(size: int) -> str:
+    """A number as ``parse_limits`` reads it."""
+    text = size_text(size)
+    return str(size) if text.endswith("bytes") else text.replace(" ", "")
+
+
+def size_text(size: int) -> str:
+    """A size as people read it, in the largest unit that divides it.
+
+    >>> size_text(16 << 20)
+    '16 MiB'
+    """
+    for unit in ("GiB", "MiB", "KiB"):
+        if size % _SIZES[unit] == 0:
+            return f"{size // _SIZES[unit]} {unit}"
+    return f"{size:,} bytes"
+
+
+def _short(text: str) -> str:
+    plain = "".join(char for char in text if char.isprintable())
+    return plain if len(plain) <= 40 else plain[:37] + "..."

@@ -1,0 +1,109 @@
+"""What a release holds, by the actual names of its attributes, and the rule of the plan that each of them follows."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated, Final, Literal
+
+import polars as pl
+from pydantic import Field
+
+from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
+from cloakwork.log.naming import values_of
+from cloakwork.plan.claims import Given
+from cloakwork.plan.model import RELEASED, Plan, Treated
+from cloakwork.quantities import Frozen
+
+Family = Literal["xes", "csv", "parquet"]
+Treatment = Literal["keep", "pseudonymise", "generalise", "protect", "replace"]
+
+_ROLES: Final = {ACTIVITY: CONTROL_FLOW, TIMESTAMP: TIMESTAMPS, CASE_ID: METADATA}
+"""The columns that a released log names by their role, whatever the source called them."""
+
+
+class ReleasedColumn(Frozen):
+    """One attribute of the released log, and the rule of the policy that released it."""
+
+    name: Annotated[str, Field(description="As the released log names it; case attributes begin with case:")]
+    scope: Annotated[Literal["case", "event"], Field(description="Whether cases or events have it")]
+    treatment: Annotated[Treatment, Field(description="What was done to its values")]
+    rule: Annotated[str | None, Field(description="The policy's name or pattern that it follows; null for case ids")]
+
+
+def released_columns(log: EventLog, plan: Plan) -> tuple[ReleasedColumn, ...]:
+    """Every attribute that the released ``log`` holds, case attributes first, each part in alphabetical order.
+
+    Raises ValueError where an attribute follows no rule of ``plan`` that releases it.
+    """
+    return tuple(_following(scope, name, plan) for scope, name in names_in(log, plan))
+
+
+def names_in(log: EventLog, plan: Plan) -> Iterator[tuple[Literal["case", "event"], str]]:
+    """The attributes that a file with ``log`` holds: XES writes none that has no value, tables name them all."""
+    tables = plan.policy.spec.output.format.startswith(("csv", "parquet"))
+    for scope, table in (("case", log.cases), ("event", log.events)):
+        for name in sorted(table.columns):
+            unreleased_time = name == TIMESTAMP and TIMESTAMPS not in plan.released
+            if _has_value(values_of(table, name)) or (tables and not unreleased_time):
+                yield ("case" if scope == "case" else "event"), name
+
+
+def _has_value(values: pl.Series) -> bool:
+    if values.dtype == pl.String:
+        return bool((values.fill_null("") != "").any())
+    return values.null_count() < len(values)
+
+
+def _following(scope: Literal["case", "event"], name: str, plan: Plan) -> ReleasedColumn:
+    """The entry for an attribute under the rule that it follows."""
+    if name == CASE_ID:
+        own = next((item.attribute for item in plan.attributes if item.attribute == CASE_ID), None)
+        return ReleasedColumn(name=name, scope=scope, treatment="replace", rule=own)
+    rule = _rule(name, plan)
+    if rule is None or rule.treatment not in RELEASED:
+        raise ValueError(f"no rule of the plan releases '{name}'")
+    return ReleasedColumn.model_validate(
+        {"name": name, "scope": scope, "treatment": rule.treatment, "rule": rule.attribute}
+    )
+
+
+def _rule(name: str, plan: Plan) -> Treated | None:
+    """The rule that decides about a released attribute: by its role, else by its name."""
+    if name in _ROLES:
+        return next((item for item in plan.attributes if item.column == _ROLES[name]), None)
+    return plan.treated(name)
+
+
+def faults(log: EventLog, plan: Plan, listed: Sequence[ReleasedColumn]) -> Iterator[str]:
+    """Why the attributes of a released log are not those that its statement lists, or do not follow from the plan."""
+    found = set()
+    for scope, name in names_in(log, plan):
+        try:
+            found.add(_following(scope, name, plan))
+        except ValueError as error:
+            yield f"it holds '{name}', and {error}"
+    for column in sorted(found - set(listed), key=_place):
+        yield f"it holds '{column.name}' ({column.treatment}), which the statement does not list so"
+    for column in sorted(set(listed) - found, key=_place):
+        yield f"the statement lists '{column.name}' ({column.treatment}), which it does not hold so"
+
+
+def _place(column: ReleasedColumn) -> tuple[str, str]:
+    return column.scope, column.name
+
+
+def names_of(column: str, plan: Plan, released: Iterable[ReleasedColumn]) -> tuple[str, ...]:
+    """The actual attributes that a column of the plan stands for, be it a name or a pattern."""
+    rules = {item.attribute for item in plan.attributes if item.column == column}
+    return tuple(item.name for item in released if item.rule in rules and item.name not in _ROLES)
+
+
+def given_by_name(given: Given | None, plan: Plan, released: Sequence[ReleasedColumn]) -> Given | None:
+    """What a claim takes as known, with the actual attributes in place of the policy's names and patterns."""
+    if given is None:
+        return None
+    columns = dict.fromkeys(
+        name
+        for column in given.columns
+        for name in ((column,) if column in (CONTROL_FLOW, METADATA) else names_of(column, plan, released))
+    )
+    return given.model_copy(update={"columns": tuple(columns)})

@@ -1,0 +1,189 @@
+"""Every sentence that a plan, a statement or a report can print about what is claimed, made from the records themselves.
+
+``python tests/golden/sentences.py`` writes ``sentences.txt`` anew; somebody reads the difference.
+A new kind of record is found by itself: the members of the unions are listed here by their fields.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import product
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+from cloakwork.budget import Cost
+from cloakwork.facts import Window
+from cloakwork.guarantees import Guarantee, brief
+from cloakwork.plan.claims import Assumption, Caveat, ExposureReason, Given, Reason, TreatmentReason
+from cloakwork.plan.model import Unproven
+from cloakwork.plan.sentences import (
+    assumption_in_words,
+    caveat_in_words,
+    claim_sentence,
+    column_in_words,
+    exposure_in_words,
+    neighbours_in_words,
+    reason_in_words,
+    treatment_in_words,
+    unproven_cost,
+    unproven_sentence,
+)
+
+FILE: Final = Path(__file__).with_name("sentences.txt")
+DAY: Final = datetime(2024, 1, 1, tzinfo=UTC)
+WINDOW: Final = Window(start=DAY, end=datetime(2025, 1, 1, tzinfo=UTC))
+
+SAMPLES: Final[dict[str, tuple[Any, ...]]] = {
+    "attribute": ("case:age",),
+    "attributes": (("case:age",), ("Age", "case:age")),
+    "background": ("set", "multiset", "sequence", "relative"),
+    "changed_by": ((), ("kanon/pretsa",), ("kanon/pretsa", "kanon/closeness")),
+    "column": ("case:age",),
+    "columns": (("case:age",), ("Age", "case:age")),
+    "cost": (Cost(epsilon=1.0, delta=1e-6),),
+    "count": (12, "cases", "units"),
+    "delta": (0.0, 1e-6),
+    "epoch": (DAY,),
+    "epsilon": (1.0,),
+    "events": (1, 3),
+    "grid": (timedelta(seconds=1),),
+    "longest": (timedelta(days=30),),
+    "max_cases": (1, 5),
+    "mechanism": ("kanon/pretsa",),
+    "mechanisms": (("variants/threshold",), ("timestamps/laplace", "variants/markov")),
+    "over": (("control-flow",),),
+    "precision": (None, timedelta(hours=1)),
+    "reason": ("the partner needs it",),
+    "shift": (timedelta(hours=1),),
+    "t": (0.2, 2.0),
+    "units": (10_000,),
+    "window": (WINDOW,),
+    "C": (0.5,),
+    "K": (10,),
+    "L": (1, 2),
+    "k": (10,),
+    "l": (3.0,),
+}
+"""Values to fill a field with, by its name; a field that chooses among words takes all of them."""
+
+OWN: Final[dict[tuple[str, str], tuple[Any, ...]]] = {
+    ("TCloseness", "attribute"): ("case:age", "Age", "timestamps"),
+    ("LDiversity", "attribute"): ("case:age", "Age", "timestamps"),
+    ("ConfidenceBound", "attribute"): (None, "case:age"),
+    ("KAnonymity", "over"): (("control-flow",), ("control-flow", "case:age")),
+    ("DifferentialPrivacy", "over"): (("control-flow",), ("timestamps",)),
+    ("MetricPrivacy", "over"): (("timestamps",),),
+    ("LocalDP", "over"): (("case:age",),),
+    ("LeavesOutEvents", "columns"): (("control-flow",), ("control-flow", "timestamps")),
+    ("NobodyKnows", "columns"): (("case:age",), ("Age", "timestamps")),
+    ("WritesValuesLast", "column"): ("case:age", "timestamps"),
+    ("WithinLimits", "unpacked_size"): (8 << 30,),
+    ("WithinLimits", "unpack_ratio"): (100,),
+    ("WithinLimits", "attributes"): (10_000,),
+}
+"""The same for single fields of single models."""
+
+
+def is_possible(record: Any) -> bool:
+    """Whether a policy or a plan could hold the record, beyond what its model checks."""
+    if record.kind == "t-closeness":
+        return bool((record.t > 1) == (record.distance == "stochastic"))
+    if record.kind in ("confidence-bound", "knows-at-most"):
+        return bool((record.background == "relative") == (record.precision is not None))
+    return True
+
+
+def members(union: Any) -> Iterator[type[BaseModel]]:
+    """The models of a union, through any annotation."""
+    if isinstance(union, type) and issubclass(union, BaseModel):
+        yield union
+    elif get_origin(union) in (Annotated, Union, UnionType):
+        for part in get_args(union):
+            yield from members(part)
+
+
+def filled(model: type[BaseModel]) -> Iterator[Any]:
+    """The model with every combination of values for its fields that it accepts."""
+    fields = [name for name in model.model_fields if name != "kind"]
+    kind = {"kind": get_args(model.model_fields["kind"].annotation)[0]} if "kind" in model.model_fields else {}
+    seen = set()
+    for values in product(*(_values(model, name) for name in fields)):
+        try:
+            made = model.model_validate(kind | dict(zip(fields, values, strict=True)))
+        except ValidationError:
+            continue  # a combination that no policy and no plan can hold
+        if is_possible(made) and made not in seen:
+            seen.add(made)
+            yield made
+
+
+def _values(model: type[BaseModel], name: str) -> tuple[Any, ...]:
+    annotation = model.model_fields[name].annotation
+    if get_origin(annotation) is Literal:
+        return get_args(annotation)
+    return OWN.get((model.__name__, name), SAMPLES.get(name, ()))
+
+
+def guarantees() -> Iterator[Any]:
+    """Each kind of guarantee with each combination of options."""
+    for model in members(Guarantee):
+        yield from filled(model)
+
+
+def sections() -> Iterator[tuple[str, Iterator[str]]]:
+    """Titles, each with its lines."""
+    yield "Guarantees", (f"{brief(each)}\n    {each.sentence()}" for each in guarantees())
+    yield "Claims that take other columns as known", _conditional()
+    yield "Neighbours", iter(sorted({said for each in guarantees() if (said := neighbours_in_words(each))}))
+    yield "Unproven", _unproven()
+    for title, union, words in (
+        ("Why a claim holds", Reason, reason_in_words),
+        ("What a claim rests on", Assumption, assumption_in_words),
+        ("Why a column is released without protection", ExposureReason, exposure_in_words),
+        ("What the guarantees leave open", Caveat, caveat_in_words),
+    ):
+        yield title, (f"{each.kind}\n    {words(each)}" for model in members(union) for each in filled(model))
+    yield "What a released column tells", _columns()
+    yield (
+        "Why an attribute is treated so",
+        (treatment_in_words(why, "variants/libra-published") for why in get_args(TreatmentReason)),
+    )
+
+
+def _conditional() -> Iterator[str]:
+    goal = next(each for each in guarantees() if each.kind == "metric-privacy")
+    form = ("control-flow", "metadata")
+    for columns, window in product((form, ("case:day", *form), ("*", "case:day", *form)), (None, WINDOW)):
+        yield claim_sentence(goal, Given(columns=columns, window=window))
+
+
+def _unproven() -> Iterator[str]:
+    goal = next(each for each in guarantees() if each.kind == "differential-privacy")
+    for cost in (None, Cost(epsilon=2.5, delta=1e-6)):
+        item = Unproven(
+            guarantee=goal,
+            mechanism="variants/libra-published",
+            published="its own words",
+            currency="unit",
+            cost=cost,
+            why=("its own words",),
+        )
+        yield f"{unproven_sentence(item)}\n    {unproven_cost(item)}"
+
+
+def _columns() -> Iterator[str]:
+    for column in ("control-flow", "timestamps", "metadata"):
+        yield f"{column}: {column_in_words(column)}"
+    for treatment, names in product(("keep", "generalise", "pseudonymise"), ((), ("Age", "Ward"))):
+        yield column_in_words("case:age", treatment, names)
+
+
+def text() -> str:
+    """The whole file."""
+    return "\n".join(f"# {title}\n\n" + "\n".join(lines) + "\n" for title, lines in sections())
+
+
+if __name__ == "__main__":
+    FILE.write_text(text(), "utf-8")

@@ -1,0 +1,31 @@
+"""A sentence changes only when somebody has read the change."""
+
+import re
+
+from cloakwork.guarantees import Guarantee
+from cloakwork.plan.claims import Assumption, Caveat, ExposureReason, Reason
+from golden.sentences import FILE, filled, members, text
+
+BANNED = r"course of events|carried by|leaves? the house|premises|wanted|tells no time|out of the house"
+
+
+def test_every_sentence_is_the_one_that_was_read() -> None:
+    """After reading the difference: python tests/golden/sentences.py (with engine/ on PYTHONPATH)."""
+    assert FILE.read_text("utf-8") == text(), "sentences changed; read them, then run: python tests/golden/sentences.py"
+
+
+def test_they_are_plain_words() -> None:
+    """No metaphors of our own, no leftovers of a rename."""
+    assert not re.findall(BANNED, text())
+
+
+def test_no_sentence_holds_a_record() -> None:
+    """A record that reaches a text by accident shows by its brackets."""
+    assert not re.findall(r"kind=|\w+\(\w+=|None|<\w+ object", text())
+
+
+def test_every_kind_of_record_has_a_sentence() -> None:
+    """A field that ``SAMPLES`` does not know would leave its record out."""
+    for union in (Guarantee, Reason, Assumption, ExposureReason, Caveat):
+        for model in members(union):
+            assert any(True for _ in filled(model)), f"{model.__name__}: add its fields to SAMPLES or OWN"
