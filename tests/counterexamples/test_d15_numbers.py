@@ -105,7 +105,12 @@ TIMES: Final = ("0s", "0.1ms", "1ms", "1s", "7d", "366d", "367d", "36525d", "365
 DATES: Final = ("0001-01-01T00:00:00Z", "1900-01-01T00:00:00Z", "2199-12-31T23:59:59Z", "9999-12-31T23:59:59Z")
 
 COUNTED: Final[dict[str, Any]] = {"kind": "k-anonymity", "k": 10}
-HIDING: Final[dict[str, Any]] = {"kind": "differential-privacy", "epsilon": 1.0, "delta": 1e-7, "over": ["control-flow"]}
+HIDING: Final[dict[str, Any]] = {
+    "kind": "differential-privacy",
+    "epsilon": 1.0,
+    "delta": 1e-7,
+    "over": ["control-flow"],
+}
 GOALS: Final[tuple[dict[str, Any], ...]] = (
     HIDING,
     {"kind": "differential-privacy", "epsilon": 1.0, "over": ["timestamps"], "neighbours": "bounded"},
@@ -154,9 +159,9 @@ def numbers_in(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ..
     if isinstance(value, dict | list):
         for step, below in value.items() if isinstance(value, dict) else enumerate(value):
             yield from numbers_in(below, (*path, step))
-    elif path[-1] in ("longest_gap", "grid", "shift", "precision", "start", "end", "epoch"):
-        yield path
-    elif isinstance(value, int | float) and not isinstance(value, bool):
+        return
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if number or path[-1] in ("longest_gap", "grid", "shift", "precision", "start", "end", "epoch"):
         yield path
 
 
@@ -164,14 +169,18 @@ def options_of(name: str) -> list[str]:
     """The options of a mechanism that may be numbers: all names of fields of the models beside it."""
     models = vars(sys.modules[type(catalogue()[name]).__module__]).values()
     fields = [model.model_fields for model in models if isinstance(model, type) and hasattr(model, "model_fields")]
-    return sorted({key for each in fields for key, field in each.items() if "int" in str(field) or "float" in str(field)})
+    return sorted(
+        {key for each in fields for key, field in each.items() if "int" in str(field) or "float" in str(field)}
+    )
 
 
 def changed(source: random.Random) -> dict[str, Any]:
     """A policy with one to three numbers changed, or with an odd option of a mechanism."""
     read = document(source.choice(GOALS))
     for path in source.sample(list(numbers_in(read)), source.choice((1, 1, 2, 3))):
-        kinds = DATES if path[-1] in ("start", "end", "epoch") else TIMES if isinstance(_at(read, path), str) else NUMBERS
+        kinds = (
+            DATES if path[-1] in ("start", "end", "epoch") else TIMES if isinstance(_at(read, path), str) else NUMBERS
+        )
         _at(read, path[:-1])[path[-1]] = source.choice(kinds)
     if source.random() < 0.4:
         name = source.choice([each for each in catalogue() if "/" in each])
@@ -209,7 +218,7 @@ def test_fifteen_thousand_attributes_are_planned_in_linear_time() -> None:
     def seconds(count: int) -> float:
         read = yaml.safe_load(HEAD)
         names = [f"attribute{i}" for i in range(count)]
-        read["spec"]["attributes"] |= dict.fromkeys(names, {"treatment": "keep"})
+        read["spec"]["attributes"] |= {name: {"treatment": "keep"} for name in names}
         read["spec"] |= {"guarantees": [COUNTED], "expose": dict.fromkeys(names, "everybody may know this")}
         policy = Policy.model_validate(read)
         begun = perf_counter()
@@ -237,7 +246,9 @@ def test_k_above_the_number_of_cases_is_exit_code_3_and_costs_nothing(tmp_path: 
 """
     plan = make_plan(parse_policy(HEAD + spec))
     cases = [str(i) for i in range(20)]
-    frame = pl.DataFrame({"case:concept:name": cases, "concept:name": ["a"] * 20, "time:timestamp": ["2024-01-01"] * 20})
+    frame = pl.DataFrame(
+        {"case:concept:name": cases, "concept:name": ["a"] * 20, "time:timestamp": ["2024-01-01"] * 20}
+    )
     log = cloakwork.EventLog.from_polars(frame)
     with pytest.raises(CloakworkError) as caught:
         cloakwork.apply(plan, log, ledger=ledger)

@@ -48,7 +48,11 @@ def error_in(said: Said) -> dict[str, Any]:
 def test_a_faulty_policy_names_its_places(cloakwork: Run, tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"
     path.write_text(POLICY.replace("k: 2", "k: 1"))
-    for command in (["plan", path, EXAMPLES / "hospital.csv.gz"], ["policy", "explain", path], ["policy", "lint", path]):
+    for command in (
+        ["plan", path, EXAMPLES / "hospital.csv.gz"],
+        ["policy", "explain", path],
+        ["policy", "lint", path],
+    ):
         error = error_in(cloakwork(*command, "--json"))
         assert (error["kind"], error["exit_code"]) == ("PolicyError", 3)
         (problem,) = error["problems"]

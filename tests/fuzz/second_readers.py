@@ -7,7 +7,7 @@ import io
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -56,7 +56,7 @@ def moment(text: str) -> int | None:
         parts = zone[1:].replace(":", "")
         offset = sign * timedelta(hours=int(parts[:2]), minutes=int(parts[2:] or 0))
     try:
-        local = datetime(year, month, day, hour, minute, second, int(digits), tzinfo=timezone.utc)
+        local = datetime(year, month, day, hour, minute, second, int(digits), tzinfo=UTC)
         utc = local - offset
     except (ValueError, OverflowError):
         return None

@@ -19,7 +19,6 @@ from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io import read_annotations, read_log
 from fuzz.mutations import mutated
 
-
 DEEP = 900
 
 
