@@ -134,7 +134,7 @@ def test_the_command_says_what_it_saw() -> None:
     [
         (["variants/nothing"], 2, "there is no mechanism"),
         (["variants/threshold", "--runs", "5"], 2, "5 is not in the range"),
-        (["variants/threshold", "--epsilon", "nan"], 2, "epsilon must be above 0"),
+        (["variants/threshold", "--epsilon", "nan"], 2, "epsilon must be between 1e-05 and 100"),
         (["variants/threshold", "--delta", "0"], 1, "needs a delta above 0"),
         (["variants/threshold", "--option", "noise"], 2, "is not NAME=VALUE"),
         (["variants/threshold", "--option", "noise=pink"], 1, "option noise"),

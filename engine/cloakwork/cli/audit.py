@@ -1,7 +1,6 @@
 """``cloakwork audit``: does a mechanism keep its claim, as far as runs can tell?"""
 
 import json
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +8,7 @@ import click
 
 from cloakwork.cli.options import json_option, progress
 from cloakwork.errors import OutputError
+from cloakwork.quantities import LEAST_DELTA, LEAST_EPSILON, MOST_EPSILON
 
 if TYPE_CHECKING:
     from cloakwork.audit.pairs import PairAudit
@@ -67,8 +67,10 @@ def dp(
 
     if mechanism not in catalogue():
         raise click.UsageError(f"there is no mechanism '{mechanism}'; to audit there are {', '.join(auditable())}")
-    if not (0 < epsilon < math.inf and 0 <= delta < 1):
-        raise click.UsageError("epsilon must be above 0 and finite, delta at least 0 and below 1")
+    if not (LEAST_EPSILON <= epsilon <= MOST_EPSILON and (delta == 0 or LEAST_DELTA <= delta < 1)):
+        raise click.UsageError(
+            f"epsilon must be between {LEAST_EPSILON:g} and {MOST_EPSILON:g}, delta 0, or at least {LEAST_DELTA:g} and below 1"
+        )
     chosen = _options(options)
     with heard_by(silent if quiet else progress):
         found = audit_mechanism(mechanism, epsilon=epsilon, delta=delta, runs=runs, options=chosen)

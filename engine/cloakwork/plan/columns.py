@@ -229,13 +229,13 @@ def _generalisation(index: int, goal: KAnonymity, draft: Draft) -> Step | Cause:
     unit = draft.facts.unit.attribute if goal.count == "units" else None
     params = GeneraliseParams(k=goal.k, unit=unit, attributes=tuple(_ladder(column, policy) for column in others))
     if params.combinations > MOST_COMBINATIONS:
-        return Cause(
-            name,
-            f"{params.combinations:,} combinations of levels; {MOST_COMBINATIONS:,} can be compared",
-            mechanism.name,
-        )
+        count = f"{params.combinations:,}" if params.combinations < _COUNTLESS else f"more than {_COUNTLESS:,}"
+        return Cause(name, f"{count} combinations of levels; {MOST_COMBINATIONS:,} can be compared", mechanism.name)
     why = f"makes {', '.join(others)} coarser where fewer than {goal.k} share a value within a variant"
     return step_of(mechanism, params, draft.facts, why=why, goals=(index,))
+
+
+_COUNTLESS: Final = 10**12
 
 
 def _ladder(column: str, policy: Policy) -> QuasiIdentifier:

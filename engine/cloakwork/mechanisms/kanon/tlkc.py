@@ -258,7 +258,7 @@ def _fault(goal: ConfidenceBound) -> str | None:
         return "background: relative needs a precision, such as 1d: how precisely the attacker knows times"
     if goal.background != "relative" and goal.precision is not None:
         return f"background: {goal.background} says nothing about times; precision belongs to background: relative"
-    return "precision must be longer than nothing" if goal.precision is not None and not goal.precision else None
+    return None
 
 
 def _events(grouped: pl.DataFrame, params: TlkcParams) -> pl.DataFrame:
