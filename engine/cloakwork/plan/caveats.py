@@ -55,11 +55,7 @@ def _warnings(draft: Draft) -> Iterator[Caveat]:
         yield Intersection(of="k-anonymity")
     if any(isinstance(goal, ConfidenceBound) for goal in goals):
         yield Intersection(of="confidence-bound")
-    if copied := {column for step in draft.steps if step.lineage.fills for column in step.lineage.writes} - {METADATA}:
-        yield InsertedEventsCopy(columns=tuple(sorted(copied)))
-    for goal in goals:
-        if isinstance(goal, TCloseness) and goal.distance == "emd":
-            yield from _weak_closeness(goal)
+    yield from _about_values(draft)
     if any(goal.count == "cases" for goal in kanon) and draft.facts.unit.attribute is not None:
         yield CountsCases(attribute=draft.facts.unit.attribute)
     for item in draft.attributes:
@@ -81,6 +77,15 @@ def _is_conditional(goal: Guarantee) -> bool:
     """Whether a guarantee rests on noise over times alone, so that it takes everything else that is released as known."""
     bounded = isinstance(goal, DifferentialPrivacy) and goal.neighbours == "bounded"
     return bounded or isinstance(goal, MetricPrivacy)
+
+
+def _about_values(draft: Draft) -> Iterator[Caveat]:
+    """What copied and compared values leave open."""
+    if copied := {column for step in draft.steps if step.lineage.fills for column in step.lineage.writes} - {METADATA}:
+        yield InsertedEventsCopy(columns=tuple(sorted(copied)))
+    for goal in draft.goals:
+        if isinstance(goal, TCloseness) and goal.distance == "emd":
+            yield from _weak_closeness(goal)
 
 
 def _weak_closeness(goal: TCloseness) -> Iterator[Caveat]:
