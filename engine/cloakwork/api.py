@@ -128,7 +128,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _utility(
-    plan: Plan, source: EventLog, released: EventLog, reporter: Reporter, mine: float, times: "Times | None"
+    plan: Plan, source: EventLog, released: EventLog, reporter: Reporter, mine: float, times: "Times | None" = None
 ) -> Mapping[str, JsonValue]:
     """How much of the control flow, and of ``times``, is left, for the internal report if there will be one.
 
@@ -221,13 +221,17 @@ def publish(
     return publish_release(release, Path(out), signing_key=key, reporter=reporter)
 
 
-def verify(folder: str | Path, *, public_key: str | Path | None = None) -> Verification:
-    """Check a release folder against its signed statement, and measure again what can be measured.
+def verify(
+    path: str | Path, *, public_key: str | Path | None = None, expect: Mapping[str, str] | None = None
+) -> Verification:
+    """Check a release, a folder or the file that ``pack`` made, and measure again what can be measured.
 
-    ``public_key``: the signer's (PEM); by default a key that signed here before. Raises VerificationFailed with every
-    mismatch.
+    ``public_key``: the signer's (PEM); by default your own key and those that were trusted here. ``expect``: what the
+    release must be, by ``policy`` (NAME@VERSION), ``dataset`` and ``release``. Raises VerificationFailed with every
+    mismatch; also where a guarantee was found void since, or another release was expected.
     """
-    return verify_release(Path(folder), public_key=None if public_key is None else Path(public_key))
+    key = None if public_key is None else Path(public_key)
+    return verify_release(Path(path), public_key=key, expect=tuple((expect or {}).items()))
 
 
 __all__ = ["apply", "check_destination", "load_policy", "make_plan", "publish", "read_log", "verify"]

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from fractions import Fraction
+from importlib.metadata import version as version_of
 from string import ascii_lowercase
 from typing import Final, Literal
 
@@ -125,6 +126,7 @@ class Ledger:
             "version": version,
             "policy_digest": policy_digest,
             "note": note,
+            "engine": version_of("cloakwork"),
             "charges": [charge_fields(charge) for charge in charges],
             "totals": {currency: total_fields(total) for currency, total in declared.items()},
         }

@@ -3,12 +3,16 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from cloakwork.accounting._journal import Entry
+from cloakwork.accounting.affected import recharged
 from cloakwork.accounting.charge import Charge
 from cloakwork.budget import Cost, Currency
 from cloakwork.errors import LedgerError
+
+FIRST_VERSION: Final = "0.1.0"
+"""The version whose entries do not say which one made them."""
 
 State = Literal["reserved", "committed", "failed"]
 
@@ -23,7 +27,10 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One release as the ledger knows it; times are aware UTC, digests hex, ``note`` a sentence about its guarantees."""
+    """One release as the ledger knows it; times are aware UTC, digests hex, ``note`` a sentence about its guarantees.
+
+    ``engine``: the version of Cloakwork that made the entry.
+    """
 
     id: str
     dataset: str
@@ -38,6 +45,7 @@ class Record:
     committed_at: datetime | None = None
     statement_digest: str | None = None
     failure: str | None = None
+    engine: str = FIRST_VERSION
 
     @property
     def without_dp(self) -> bool:
@@ -55,7 +63,7 @@ def records_of(url: str, entries: Iterable[Entry], dataset: str | None) -> tuple
             records[entry.release] = _told(records.get(entry.release), entry)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise LedgerError(url, f"entry {entry.seq} cannot be read") from None
-    return tuple(records.values())
+    return tuple(recharged(record) for record in records.values())
 
 
 def _told(record: Record | None, entry: Entry) -> Record:
@@ -87,6 +95,7 @@ def _opened(entry: Entry, fields: Mapping[str, Any]) -> Record:
         note=fields["note"],
         state="reserved",
         created_at=_time(entry),
+        engine=fields.get("engine", FIRST_VERSION),
     )
 
 

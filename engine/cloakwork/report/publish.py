@@ -18,6 +18,7 @@ from cloakwork.plan.model import Plan
 from cloakwork.release import Release
 from cloakwork.report.annotate import EXTENSIONS, stamp
 from cloakwork.report.dsse import seal
+from cloakwork.report.folder import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE
 from cloakwork.report.html import internal_html
 from cloakwork.report.keys import SigningKey
 from cloakwork.report.keys import signing_key as find_signing_key
@@ -25,9 +26,6 @@ from cloakwork.report.model import INTERNAL_BANNER, InternalReport, internal_rep
 from cloakwork.report.released import released_columns
 from cloakwork.report.statement import FAMILY, PrivacyStatement, digest_of, payload, state
 
-PLAN_FILE: Final = "plan.json"
-STATEMENT_FILE: Final = "statement.json"
-INTERNAL_FOLDER: Final = "internal"
 _DRAFT: Final = ".cloakwork-draft"
 
 Reporter = Callable[[str], None]
@@ -83,6 +81,8 @@ def publish(
     where ``keys.signing_key`` finds it. Raises OutputError when ``out`` cannot receive the release or the key is none;
     then nothing is left behind. Leftovers of killed processes on this host are removed.
     """
+    from cloakwork.report.verify import verify_written
+
     check_destination(out)
     key = signing_key if isinstance(signing_key, SigningKey) else find_signing_key(signing_key)
     target = _target(out)
@@ -101,6 +101,8 @@ def publish(
         _write(draft / PLAN_FILE, plan_bytes(release.plan))
         digests = {path.name: digest_of(path) for path in (log, draft / PLAN_FILE)}
         _write(draft / STATEMENT_FILE, seal(payload(statement, digests), key))
+        reporter("checking what was written")
+        verify_written(draft, key)
         reporter("writing the internal report")
         _write_internal(internal_report(release, statement, writing), draft / INTERNAL_FOLDER)
         _bring_to_disk(draft)

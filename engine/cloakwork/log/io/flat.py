@@ -104,9 +104,7 @@ def _plain_column(path: Path, frame: pl.DataFrame, name: str) -> pl.Series | Non
         fits = column.cast(pl.Int64, strict=False)
         return fits if fits.null_count() == column.null_count() else column.cast(pl.String)
     if isinstance(dtype, pl.Decimal):
-        decimal = column.cast(pl.Float64)
-        same = (decimal.cast(dtype, strict=False) == column).all() and _digits(column) <= _EXACT_DIGITS
-        return decimal if same else column.cast(pl.String)
+        return column.cast(pl.Float64 if _digits(column) <= _EXACT_DIGITS else pl.String)
     if dtype.is_numeric():
         return column.cast(pl.Float64)
     if dtype in (pl.Date, pl.Datetime):

@@ -40,23 +40,35 @@ def read_parquet(
             raise empty_file(path)
     try:
         with _any_zone():
-            header = list(pl.read_parquet_schema(path))
-            _refuse_width(path, len(header), limits)
-            named = [name for name in header if name.strip()]
-            names = standard_names(path, named, columns, keep, timeless=timeless)
-            _refuse_size(path, len(names.kept), limits)
-            frame = pl.read_parquet(path, columns=[place for place, name in enumerate(header) if name in names.kept])
-            frame = pl.DataFrame({name: _zone_known(values_of(frame, name)) for name in frame.columns})
+            return _read(path, columns, keep, text, timeless, limits, on_excess)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, OverflowError) as error:
         raise LogError(
             path, f"this is no readable Parquet file ({first_line(error)})", hint="export the log again"
         ) from None
-    as_text = [
-        values_of(frame, name).cast(pl.String).alias(name)
-        for name, full in names.kept.items()
-        if full in text and _spelt(frame.schema[name])
-    ]
-    whole, oversized = within_value_size(path, frame.with_columns(as_text), limits, on_excess)
+
+
+def _read(
+    path: Path,
+    columns: Mapping[str, str] | None,
+    keep: Callable[[str], bool] | None,
+    text: Collection[str],
+    timeless: bool,
+    limits: Limits,
+    on_excess: OnExcess,
+) -> EventLog:
+    """As ``read_parquet``, with polars' own errors."""
+    header = list(pl.read_parquet_schema(path))
+    _refuse_width(path, len(header), limits)
+    named = [name for name in header if name.strip()]
+    names = standard_names(path, named, columns, keep, timeless=timeless)
+    _refuse_size(path, len(names.kept), limits)
+    frame = pl.read_parquet(path, columns=[place for place, name in enumerate(header) if name in names.kept])
+    read = {name: _zone_known(values_of(frame, name)) for name in frame.columns}
+    spelt = {
+        name: values.cast(pl.String) if names.kept[name] in text and _spelt(values.dtype) else values
+        for name, values in read.items()
+    }
+    whole, oversized = within_value_size(path, pl.DataFrame(spelt), limits, on_excess)
     unnamed = len(header) - len(named)
     notes = (f"columns without a name, left out: {unnamed}",) if unnamed else ()
     return names.build(path, whole, notes=(*notes, *oversized))
