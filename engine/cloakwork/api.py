@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.errors import CloakworkError, LogError, PolicyError, Problem
-from cloakwork.execute import Stopwatch, execute, foreseeable, measure, told_apart, wanted
+from cloakwork.execute import Stopwatch, execute, foreseeable, measure, wanted
 from cloakwork.execute import foresee as foresee_on
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
@@ -98,8 +98,7 @@ def profile(
         activity, timestamp = policy.attribute_with("control-flow"), policy.attribute_with("timestamp")
         unit = policy.spec.unit.attribute
         needed = {CASE_ID, ACTIVITY, TIMESTAMP, activity, timestamp, unit}
-        text = frozenset(name for name in (unit, activity or ACTIVITY) if name is not None)
-        log = read_log(log, columns=columns, keep=needed.__contains__, text=text, on_excess="drop")
+        log = read_log(log, columns=columns, keep=needed.__contains__, on_excess="drop")
     reporter("measuring the profile")
     return measure(policy, log, book)
 
@@ -196,7 +195,7 @@ def _read(path: str | Path, plan: Plan, columns: dict[str, str] | None) -> Event
         left.add(attribute.removeprefix(CASE_PREFIX))
         return False
 
-    log = read_log(path, columns=columns, keep=keep, text=told_apart(plan), on_excess=_on_excess(plan))
+    log = read_log(path, columns=columns, keep=keep, on_excess=_on_excess(plan))
     names = sorted(left - {ACTIVITY, TIMESTAMP})
     return replace(log, notes=(*log.notes, f"attributes that were not read: {', '.join(names) or 'none'}"))
 

@@ -47,7 +47,9 @@ class RedactParams(Frozen):
 
     def of(self, attribute: str) -> Treatment | None:
         """The treatment for one attribute: its own name first, then the smallest glob that it fits."""
-        return decisive(self, self.treatments, lambda: {rule.attribute: rule for rule in self.treatments}).rule(attribute)
+        return decisive(self, self.treatments, lambda: {rule.attribute: rule for rule in self.treatments}).rule(
+            attribute
+        )
 
 
 class Redact(Undecided):
