@@ -67,3 +67,13 @@ def test_missing_values_need_an_attribute_of_cases(attribute: str | None) -> Non
     assert answer.kind == "misconfigured"
     with pytest.raises(MechanismError, match="missing: sensitive"):
         raise MechanismError(Tlkc.name, answer.reason)
+
+
+def test_values_are_equal_by_what_they_are() -> None:
+    """-0.0 and 0.0 are one value with two spellings: counted as two, each is held by half of all."""
+    log = with_values(log_of([["a"]] * 4), "case:hiv", [0.0, -0.0, 0.0, -0.0])
+    found = confidence_bound.extremes(log, bound())
+    assert found is not None
+    assert found.confidence == 1
+    with pytest.raises(MechanismError, match="hold one value"):
+        run_mechanism("kanon/tlkc", log, L=1, K=2, C=0.6, attribute="case:hiv")

@@ -159,7 +159,11 @@ def _held(log: EventLog, attribute: str | None, members: pl.DataFrame, *, none_c
     table, case = (log.cases, np.arange(log.cases.height)) if of_case else (log.events, log.case_of)
     if attribute is None or attribute not in table.columns:
         return pl.DataFrame(schema={**members.schema, "value": pl.String})
-    rows = pl.DataFrame({"case": case, "value": values_of(table, attribute).cast(pl.String)}).drop_nulls().unique()
+    values = values_of(table, attribute)
+    if values.dtype.is_float():
+        zero = pl.Series(np.zeros(len(values)), dtype=values.dtype)
+        values = zero.zip_with((values == 0).fill_null(False), values)
+    rows = pl.DataFrame({"case": case, "value": values.cast(pl.String)}).drop_nulls().unique()
     if none_counts:
         without_any = np.setdiff1d(np.arange(log.cases.height), rows["case"].to_numpy())
         rows = pl.concat([rows, pl.DataFrame({"case": without_any}).with_columns(value=pl.lit(None, pl.String))])

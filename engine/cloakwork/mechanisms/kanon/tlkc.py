@@ -130,7 +130,10 @@ def _values(log: EventLog, attribute: str) -> pl.Series:
             what = "case" if _of_case(attribute) else "event"
             raise MechanismError(NAME, f"no {what} has '{attribute}', of which the guarantee speaks")
         return pl.Series([], dtype=pl.List(pl.String))
-    held = pl.DataFrame({"case": case, VALUES: values_of(table, attribute).cast(pl.String)})
+    values = values_of(table, attribute)
+    if values.dtype.is_float():  # -0.0 and 0.0 are one value with two spellings
+        values = values.zip_with(values.fill_null(1) != 0, pl.zeros(len(values), values.dtype, eager=True))
+    held = pl.DataFrame({"case": case, VALUES: values.cast(pl.String)})
     lists = held.group_by("case", maintain_order=True).agg(pl.col(VALUES).drop_nulls().unique().sort())
     every = pl.DataFrame({"case": np.arange(log.cases.height)})
     return every.join(lists, on="case", how="left", maintain_order="left")[VALUES].fill_null([])
