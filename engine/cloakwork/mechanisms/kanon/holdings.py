@@ -155,7 +155,7 @@ def holdings_of(
     kept = np.ones(len(rows), np.bool_) if of_cases else log.kept[rows]
     if missing and (codes < 0).any():
         codes = np.where(codes < 0, len(distinct), codes)
-        distinct = pl.concat([distinct, distinct.clear(1)])
+        distinct = pl.concat([distinct, pl.Series(distinct.name, [None], dtype=distinct.dtype)])
     held = Holdings(distinct, codes, rows.astype(np.int64), cells, topic, kept, above)
     return held.only(codes >= 0)
 
