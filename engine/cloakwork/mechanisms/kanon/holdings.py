@@ -167,7 +167,7 @@ def with_values(log: EventLog, column: str, held: Holdings, values: pl.Series, t
     table = log.cases if column.startswith(CASE_PREFIX) else log.events
     place = np.full(table.height, len(values), np.int64)
     place[held.rows] = np.arange(len(values))
-    laid_out = pl.concat([values, values.clear(1)]).gather(place).alias(column)
+    laid_out = pl.concat([values, pl.Series([None], dtype=values.dtype)]).gather(place).alias(column)
     if column.startswith(CASE_PREFIX):
         return replace(log, cases=log.cases.with_columns(laid_out))
     return replace(log, events=log.events.with_columns(laid_out))
