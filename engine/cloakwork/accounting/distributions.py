@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,10 +25,11 @@ _STEP_BETWEEN_DOTS, _STEP_OF_BUCKETS, _STEPS_PER_EVENT, _MOST_CELLS = 1e-3, 1e-4
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """The privacy losses of a composition when a unit is removed, and when one is added."""
+    """The privacy losses of a composition when a unit is removed, and when one is added; ``alike``: they are the same."""
 
     remove: Losses
     add: Losses
+    alike: bool = False
 
     def delta_at(self, epsilon: float) -> float:
         """An upper bound of delta at ``epsilon``, in both directions."""
@@ -45,8 +46,8 @@ def distribution_of(parts: Parts, interval: float | None = None) -> Distribution
     step = interval or _interval(parts)
     leaves = [(_distribution_of_leaf(event, step), times) for event, times in parts]
     remove = composed([(leaf.remove, times) for leaf, times in leaves])
-    if all(leaf.remove is leaf.add for leaf, _ in leaves):
-        return Distribution(remove, remove)
+    if all(leaf.alike for leaf, _ in leaves):
+        return Distribution(remove, remove, alike=True)
     return Distribution(remove, composed([(leaf.add, times) for leaf, times in leaves]))
 
 
@@ -60,7 +61,9 @@ def _distribution_of_leaf(event: PrivacyEvent, step: float) -> Distribution:
 
     match leaf:
         case DiscreteLaplace(scale=scale, sensitivity=sensitivity) if sensitivity <= LARGEST_SHIFT:
-            return _read(pld.from_discrete_laplace_mechanism(1 / scale, sensitivity, **sampling), step, 1)
+            found = _read(pld.from_discrete_laplace_mechanism(1 / scale, sensitivity, **sampling), step, 1)
+            # Its losses are bounded: a mass at infinity is rounding alone, and what rounding took is made up for.
+            return replace(found, remove=replace(found.remove, infinite=0.0), add=replace(found.add, infinite=0.0))
         case DiscreteGaussian(sigma=sigma, sensitivity=sensitivity):
             # Wide enough that what is cut off, and charged as a catastrophe, has a mass below 1e-30 after the move too.
             reach = math.ceil(11.6 * sigma) + sensitivity
@@ -83,7 +86,7 @@ def _read(found: Any, step: float, summands: int, certain: float = 0.0) -> Distr
     """
     remove = _raised(found._pmf_remove, step, summands, certain)
     same = found._pmf_add is found._pmf_remove
-    return Distribution(remove, remove if same else _raised(found._pmf_add, step, summands, certain))
+    return Distribution(remove, remove if same else _raised(found._pmf_add, step, summands, certain), same)
 
 
 def _raised(pmf: Any, step: float, summands: int, certain: float) -> Losses:

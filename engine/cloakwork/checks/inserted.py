@@ -25,5 +25,5 @@ def without_their_values(log: EventLog, attribute: str | None) -> EventLog:
     if attribute is None or attribute.startswith(CASE_PREFIX) or attribute not in log.events.columns:
         return log
     values = values_of(log.events, attribute)
-    alone = values.zip_with(pl.Series(log.kept), values.clear(len(values)))
+    alone = values.zip_with(pl.Series(log.kept), pl.Series(values.name, [None] * len(values), dtype=values.dtype))
     return replace(log, events=log.events.with_columns(alone.alias(attribute)))

@@ -155,7 +155,7 @@ def holdings_of(
     kept = np.ones(len(rows), np.bool_) if of_cases else log.kept[rows]
     if missing and (codes < 0).any():
         codes = np.where(codes < 0, len(distinct), codes)
-        distinct = pl.concat([distinct, distinct.clear(1)])
+        distinct = pl.concat([distinct, pl.Series(distinct.name, [None], dtype=distinct.dtype)])
     held = Holdings(distinct, codes, rows.astype(np.int64), cells, topic, kept, above)
     return held.only(codes >= 0)
 
@@ -167,7 +167,7 @@ def with_values(log: EventLog, column: str, held: Holdings, values: pl.Series, t
     table = log.cases if column.startswith(CASE_PREFIX) else log.events
     place = np.full(table.height, len(values), np.int64)
     place[held.rows] = np.arange(len(values))
-    laid_out = pl.concat([values, values.clear(1)]).gather(place).alias(column)
+    laid_out = pl.concat([values, pl.Series([None], dtype=values.dtype)]).gather(place).alias(column)
     if column.startswith(CASE_PREFIX):
         return replace(log, cases=log.cases.with_columns(laid_out))
     return replace(log, events=log.events.with_columns(laid_out))

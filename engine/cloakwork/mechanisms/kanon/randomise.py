@@ -74,14 +74,14 @@ def randomiser_of(
 def _response(distinct: pl.Series, domain: pl.Series) -> Randomiser:
     """k-ary randomised response (Warner 1965; Kairouz, Oh and Viswanath 2014): keep the value with probability q, else
     draw any of the k members. P(x) / P(y) = 1 + k q / (1 - q), so q = (e^epsilon - 1) / (e^epsilon - 1 + k)."""
-    or_missing = pl.concat([domain, domain.clear(1)])
+    or_missing = pl.concat([domain, pl.Series(domain.name, [None], dtype=domain.dtype)])
     member = {value: place for place, value in enumerate(or_missing.to_list())}
     place_of = np.array([member.get(value, -1) for value in distinct.to_list()], np.int64)
 
     def randomise(codes: Ints, epsilon: float, noise: Noise) -> pl.Series:
         lacks = place_of[codes] == len(domain)
         if lacks.all():
-            return domain.clear(len(codes))
+            return pl.Series(domain.name, [None] * len(codes), dtype=domain.dtype)
         size = len(domain) + bool(lacks.any())
         kept = _DRAWS if math.isinf(epsilon) else _kept_of(_DRAWS, epsilon, size)
         stays = noise.uniform(np.full(len(codes), _DRAWS, np.int64)) < kept
@@ -143,6 +143,6 @@ def _laplace(distinct: pl.Series, low: Fraction, steps: int, width: Fraction) ->
         shared = low.denominator * width.denominator
         values = (int(low * shared) + places * int(width * shared)) / shared
         told = pl.Series(values).cast(pl.Int64 if whole else pl.Float64)
-        return told.zip_with(pl.Series(~lacks), told.clear(len(told)))
+        return told.zip_with(pl.Series(~lacks), pl.Series(told.name, [None] * len(told), dtype=told.dtype))
 
     return randomise
