@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from cloakwork.accounting.ledger import Ledger, Outlook
 from cloakwork.errors import CloakworkError, LogError, PolicyError, Problem
-from cloakwork.execute import Stopwatch, execute, foreseeable, measure, told_apart, wanted
+from cloakwork.execute import Stopwatch, execute, foreseeable, measure, wanted
 from cloakwork.execute import foresee as foresee_on
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
@@ -159,8 +159,7 @@ def profile(
         activity, timestamp = policy.attribute_with("control-flow"), policy.attribute_with("timestamp")
         unit = policy.spec.unit.attribute
         needed = {CASE_ID, ACTIVITY, TIMESTAMP, activity, timestamp, unit}
-        text = frozenset(name for name in (unit, activity or ACTIVITY) if name is not None)
-        log = read_log(log, columns=columns, keep=needed.__contains__, text=text, on_excess="drop")
+        log = read_log(log, columns=columns, keep=needed.__contains__, on_excess="drop")
     reporter("measuring the profile")
     return measure(policy, log, book)
 
@@ -189,7 +188,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _utility(
-    plan: Plan, source: EventLog, released: EventLog, reporter: Reporter, mine: float, times: "Times | None"
+    plan: Plan, source: EventLog, released: EventLog, reporter: Reporter, mine: float, times: "Times | None" = None
 ) -> Mapping[str, JsonValue]:
     """How much of the control flow, and of ``times``, is left, for the internal report if there will be one.
 
@@ -257,7 +256,7 @@ def _read(path: str | Path, plan: Plan, columns: dict[str, str] | None) -> Event
         left.add(attribute.removeprefix(CASE_PREFIX))
         return False
 
-    log = read_log(path, columns=columns, keep=keep, text=told_apart(plan), on_excess=_on_excess(plan))
+    log = read_log(path, columns=columns, keep=keep, on_excess=_on_excess(plan))
     names = sorted(left - {ACTIVITY, TIMESTAMP})
     return replace(log, notes=(*log.notes, f"attributes that were not read: {', '.join(names) or 'none'}"))
 
@@ -282,13 +281,17 @@ def publish(
     return publish_release(release, Path(out), signing_key=key, reporter=reporter)
 
 
-def verify(folder: str | Path, *, public_key: str | Path | None = None) -> Verification:
-    """Check a release folder against its signed statement, and measure again what can be measured.
+def verify(
+    path: str | Path, *, public_key: str | Path | None = None, expect: Mapping[str, str] | None = None
+) -> Verification:
+    """Check a release, a folder or the file that ``pack`` made, and measure again what can be measured.
 
-    ``public_key``: the signer's (PEM); by default a key that signed here before. Raises VerificationFailed with every
-    mismatch.
+    ``public_key``: the signer's (PEM); by default your own key and those that were trusted here. ``expect``: what the
+    release must be, by ``policy`` (NAME@VERSION), ``dataset`` and ``release``. Raises VerificationFailed with every
+    mismatch; also where a guarantee was found void since, or another release was expected.
     """
-    return verify_release(Path(folder), public_key=None if public_key is None else Path(public_key))
+    key = None if public_key is None else Path(public_key)
+    return verify_release(Path(path), public_key=key, expect=tuple((expect or {}).items()))
 
 
 __all__ = [

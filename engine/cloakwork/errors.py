@@ -146,12 +146,16 @@ class GuaranteeBroken(CloakworkError):
 
 
 class VerificationFailed(CloakworkError):
-    """A release folder does not match its own statement; ``mismatches`` lists every difference."""
+    """A release does not match its own statement; ``mismatches`` lists every difference.
+
+    ``found``: what was verified all the same, where the release is authentic but a guarantee of it is void, or it is
+    not the release that was expected; None otherwise.
+    """
 
     exit_code = 5
 
-    def __init__(self, mismatches: Sequence[str]) -> None:
-        self.mismatches = tuple(mismatches)
+    def __init__(self, mismatches: Sequence[str], *, found: object | None = None) -> None:
+        self.mismatches, self.found = tuple(mismatches), found
         super().__init__(in_lines([f"verification failed: {mismatch}" for mismatch in self.mismatches]))
 
 

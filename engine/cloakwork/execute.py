@@ -20,8 +20,9 @@ from cloakwork.engines.embedded import Embedded, Engine
 from cloakwork.errors import GuaranteeBroken, Infeasible, LedgerError, MechanismError, OutputError
 from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import ConfidenceBound, KAnonymity, brief
-from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.log.io.reread import as_read, with_one_zero
 from cloakwork.log.naming import named, values_of, without
 from cloakwork.mechanisms.base import Decision
 from cloakwork.mechanisms.bound import Bound, BoundParams
@@ -69,13 +70,6 @@ def wanted(plan: Plan) -> Callable[[str], bool]:
     return lambda attribute: attribute in needed or plan.releases(attribute)
 
 
-def told_apart(plan: Plan) -> frozenset[str]:
-    """Attributes that tell units and activities apart: read as text, since a type that fits all values of a log would
-    let one unit's value change how everybody's are spelt."""
-    named = {plan.facts.unit.attribute, plan.policy.attribute_with("control-flow") or ACTIVITY}
-    return frozenset(name for name in named if name is not None)
-
-
 def execute(
     plan: Plan,
     log: EventLog,
@@ -119,7 +113,7 @@ def execute(
             if observe is not None:
                 observe(step, before, result)
         with watch.stage("finish"):
-            result = fresh(result, noise)
+            result = as_read(fresh(result, noise), plan.policy.spec.output.format)
         with watch.stage("checks"):
             verdicts = tuple(_verdict(claim, result, plan) for claim in plan.claims)
     except BaseException as error:
@@ -156,9 +150,9 @@ def measure(policy: Policy, log: EventLog, ledger: Ledger, *, noise: Noise | Non
     ``execute`` does, and LedgerError for a ``noise`` source with a fixed seed.
     """
     noise, params, facts = noise or secret(), bought(policy), policy.facts()
-    needs = {CASE_ID, facts.unit.attribute}
-    _require_unit(log, facts.unit)
-    prepared = _ordered(log, _renamed(log, policy, needs.__contains__), policy, needs.__contains__)
+    needs = {CASE_ID, facts.unit.attribute}.__contains__
+    log = _whole_units(log, facts.unit)
+    prepared = _ordered(log, _renamed(log, policy, needs), policy, needs, facts.unit)
     reservation = ledger.reserve(
         policy.metadata.dataset,
         policy=policy.metadata.name,
@@ -167,7 +161,6 @@ def measure(policy: Policy, log: EventLog, ledger: Ledger, *, noise: Noise | Non
         charges=(unit_charge(Cost(epsilon=params.epsilon, delta=params.delta), facts.unit),),
         terms=terms(policy),
         note="DP profile: noisy figures of the log, for planning",
-        details={"engine": version("cloakwork")},
         makes="profile",
         private=noise.private,
     )
@@ -278,7 +271,6 @@ def _reserve(plan: Plan, ledger: Ledger | None, folder: Path | None) -> Reservat
             ]
         ),
         details={
-            "engine": version("cloakwork"),
             "mechanisms": [step.mechanism for step in plan.steps],
             "guarantees": [claim.guarantee.model_dump(mode="json") for claim in plan.claims],
             "unproven": [item.guarantee.model_dump(mode="json") for item in plan.unproven],
@@ -298,16 +290,31 @@ def _take(
         summary = engine.summarise(log, mechanism.summarise(params))
         decision = mechanism.decide(params, summary, noise)
         after = engine.rewrite(log, mechanism.rewrite(params, decision, noise))
+    _require_marks(step, log, after)
     return after, StepRecord(step.mechanism, perf_counter() - begun, dict(decision.internal))
+
+
+def _require_marks(step: Step, before: EventLog, after: EventLog) -> None:
+    """Refuse a step that inserts events without marking them, or forgets which ones are inserted: what is checked on
+    the kept events alone would count inserted ones for real."""
+    expected = step.lineage.inserts or (before.inserted is not None and not step.lineage.generates)
+    if expected and after.inserted is None:
+        raise MechanismError(
+            step.mechanism,
+            "it does not say which events are inserted (EventLog.inserted); change a log by dataclasses.replace, "
+            "keep_cases or keep_events",
+        )
 
 
 def _prepared(log: EventLog, plan: Plan) -> EventLog:
     """The log under its standard names, without the columns that the plan does not need."""
-    needs = wanted(plan)
+    needs, unit = wanted(plan), plan.facts.unit
+    log = _whole_units(log, unit)
     events = _renamed(log, plan.policy, needs)
-    _require_unit(log, plan.facts.unit)
-    _require(events, plan)
-    ordered = _ordered(log, events, plan.policy, needs)
+    if log.events.height:
+        _require(events, plan)
+        _require_quasi_identifiers(log, plan)
+    ordered = _ordered(log, events, plan.policy, needs, unit)
     return ordered if TIMESTAMPS in plan.released else replace(ordered, events=ordered.events.drop(TIMESTAMP))
 
 
@@ -315,39 +322,69 @@ def _renamed(log: EventLog, policy: Policy, needs: Callable[[str], bool]) -> pl.
     """The events under standard names, without the columns that nobody needs."""
     activity = policy.attribute_with("control-flow") or ACTIVITY
     names = {activity: ACTIVITY, _timestamp_of(policy): TIMESTAMP}
-    return log.events.select(
-        values_of(log.events, name).alias(names.get(name, name))
-        for name in log.events.columns
-        if name in names or (needs(name) and name not in (ACTIVITY, TIMESTAMP))
+    return pl.DataFrame(
+        {
+            names.get(name, name): _as_text(log, name) if name == activity else values_of(log.events, name)
+            for name in log.events.columns
+            if name in names or (needs(name) and name not in (ACTIVITY, TIMESTAMP))
+        }
     )
+
+
+def _as_text(log: EventLog, attribute: str) -> pl.Series:
+    """The characters of an attribute that tells activities or units apart (``privacy.md`` 1: text is identity)."""
+    text = log.text_of(attribute)
+    if text is None:
+        table = log.cases if attribute.startswith(CASE_PREFIX) else log.events
+        raise MechanismError(
+            "input",
+            f"'{attribute}' tells activities or units apart and holds {table.schema[attribute]}, whose spelling one "
+            f"more value can change; give it as text (read_log(path, text=['{attribute}']), or a column of strings)",
+        )
+    return text
 
 
 def _timestamp_of(policy: Policy) -> str:
     return policy.attribute_with("timestamp") or TIMESTAMP
 
 
-def _ordered(log: EventLog, events: pl.DataFrame, policy: Policy, needs: Callable[[str], bool]) -> EventLog:
+def _ordered(log: EventLog, events: pl.DataFrame, policy: Policy, needs: Callable[[str], bool], unit: Unit) -> EventLog:
     """``events`` and the needed attributes of the cases as a log, in the order of the policy's times."""
     timestamp = _timestamp_of(policy)
-    events = _complete(events)
+    events = _complete(events, log.events.height)
     if not (events[TIMESTAMP].dtype.is_temporal() or events[TIMESTAMP].dtype == pl.Null):
         raise MechanismError(
             "input", f"'{timestamp}' has the role timestamp and does not hold times; mend the policy or the log"
         )
     cases = log.cases.select(named(*(name for name in log.cases.columns if name == CASE_ID or needs(name))))
-    return (
-        EventLog.build(events, cases, log.case_of)
-        if timestamp != TIMESTAMP
-        else replace(log, events=events, cases=cases)
-    )
+    events, cases = with_one_zero(events), with_one_zero(cases)
+    if unit.attribute in cases.columns:
+        cases = cases.with_columns(_as_text(log, unit.attribute).alias(unit.attribute))
+    if timestamp != TIMESTAMP:
+        return EventLog.build(events, cases, log.case_of)
+    return EventLog(events, cases, log.offsets, log.notes)
 
 
-def _require_unit(log: EventLog, unit: Unit) -> None:
-    """Refuse a log where no case names its unit: persons with several cases would go unprotected."""
-    if log.events.height and unit.attribute is not None and unit.attribute not in log.cases.columns:
+def _whole_units(log: EventLog, unit: Unit) -> EventLog:
+    """The log with one unit a case at most; refuses one where no case names its unit, or one case names two."""
+    name = unit.attribute
+    if name is None:
+        return log
+    if name not in log.cases.columns:
+        if not log.events.height:
+            return log
+        # Persons with several cases would go unprotected.
         raise MechanismError(
-            "bound", f"no case has '{unit.attribute}', the policy's unit of privacy; it must be a case attribute"
+            "bound", f"no case has '{name}', the policy's unit of privacy; it must be a case attribute"
         )
+    _as_text(log, name)
+    stated_by_rows = name in log.source.rows
+    if unit.on_conflict == "split" and stated_by_rows:
+        return log.split_by(name)
+    if place := log.source.conflicts.get(name):
+        remedy = "mend the file, or say on_conflict: split under unit" if stated_by_rows else "mend the file"
+        raise MechanismError("input", f"{place}: a case names two values of '{name}', the unit of privacy; {remedy}")
+    return log
 
 
 def _require(events: pl.DataFrame, plan: Plan) -> None:
@@ -356,19 +393,42 @@ def _require(events: pl.DataFrame, plan: Plan) -> None:
     Under differential privacy over the control flow a log without activities is a log without cases, and gives an empty
     release.
     """
-    names = {CONTROL_FLOW: ACTIVITY, TIMESTAMPS: TIMESTAMP}
-    if events.height == 0 or plan.bounded:
+    standard = {CONTROL_FLOW: ACTIVITY, TIMESTAMPS: TIMESTAMP}
+    given = {
+        CONTROL_FLOW: plan.policy.attribute_with("control-flow"),
+        TIMESTAMPS: plan.policy.attribute_with("timestamp"),
+    }
+    if plan.bounded:
         return
-    for column in {column for claim in plan.claims for column in claim.guarantee.over} & names.keys():
-        if names[column] not in events.columns:
-            raise MechanismError("input", f"no event has {column}; say where with --column {names[column]}=COLUMN")
+    for column in sorted({column for claim in plan.claims for column in claim.guarantee.over} & standard.keys()):
+        name = standard[column]
+        if name in events.columns:
+            continue
+        if given[column] in (None, name):
+            raise MechanismError("input", f"no event has {column}; say where with --column {name}=COLUMN")
+        raise MechanismError(
+            "input", f"no event has '{given[column]}', to which the policy gives {column}; mend the policy or the log"
+        )
 
 
-def _complete(events: pl.DataFrame) -> pl.DataFrame:
-    """The events with an activity and a time column, all missing where the log has none."""
+def _require_quasi_identifiers(log: EventLog, plan: Plan) -> None:
+    """Refuse a log that has no attribute of a name that k-anonymity is over: most likely it is spelt otherwise there."""
+    over = (name for claim in plan.claims if claim.guarantee.kind == "k-anonymity" for name in claim.guarantee.over)
+    for name in over:
+        if name not in (CONTROL_FLOW, TIMESTAMPS, METADATA, *log.columns):
+            what = "case" if name.startswith(CASE_PREFIX) else "event"
+            raise MechanismError(
+                "input", f"no {what} has '{name}', which a guarantee is over; mend the policy or the log"
+            )
+
+
+def _complete(events: pl.DataFrame, height: int) -> pl.DataFrame:
+    """The ``height`` events with an activity and a time column, all missing where the log has none."""
     missing: dict[str, pl.DataType] = {ACTIVITY: pl.String(), TIMESTAMP: TIME_TYPE}
     return events.with_columns(
-        pl.lit(None, kind).alias(name) for name, kind in missing.items() if name not in events.columns
+        pl.Series(name, [None], dtype=kind).new_from_index(0, height)
+        for name, kind in missing.items()
+        if name not in events.columns
     ).with_columns(pl.col(ACTIVITY).cast(pl.String))
 
 
@@ -407,7 +467,7 @@ def _most_that_stay(log: EventLog, facts: Facts) -> tuple[int, int]:
     staying = log.cases.filter(pl.Series(np.bincount(log.case_of[known.to_numpy()], minlength=log.cases.height) > 0))
     if facts.unit.attribute is None or facts.unit.attribute not in staying.columns:
         return staying.height, staying.height
-    owners = staying[facts.unit.attribute].drop_nulls()
+    owners = values_of(staying, facts.unit.attribute).drop_nulls()
     alone = staying.height - len(owners)
     sizes = owners.value_counts(name="cases")["cases"].to_numpy()
     return int(np.minimum(sizes, facts.unit.max_cases).sum()) + alone, len(sizes) + alone
@@ -449,7 +509,7 @@ def fresh(log: EventLog, noise: Noise) -> EventLog:
     """The same cases under fresh random ids, in random order: nothing tells where they stood."""
     shuffled = log.keep_cases(noise.permutation(log.cases.height))
     ids = pl.Series(CASE_ID, list(noise.names(shuffled.cases.height)), pl.String)
-    return EventLog(shuffled.events, shuffled.cases.with_columns(ids), shuffled.offsets)
+    return replace(shuffled, cases=shuffled.cases.with_columns(ids), notes=())
 
 
 def _without_hidden(log: EventLog, plan: Plan) -> EventLog:
@@ -458,7 +518,8 @@ def _without_hidden(log: EventLog, plan: Plan) -> EventLog:
     hidden += [
         name for name in log.cases.columns if name == plan.facts.unit.attribute != CASE_ID and not plan.releases(name)
     ]
-    return replace(log, events=without(log.events, *hidden), cases=without(log.cases, *hidden))
+    events, cases = without(log.events, *hidden), without(log.cases, *hidden)
+    return replace(log, events=events, cases=cases, inserted=None)
 
 
 def _verdict(claim: Claim, log: EventLog, plan: Plan) -> Verdict:

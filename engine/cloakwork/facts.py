@@ -1,9 +1,16 @@
 """What planning may know: public facts that the policy declares. Never anything counted on the log."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
-from pydantic import AwareDatetime, Field, JsonValue, model_validator
+from pydantic import (
+    AwareDatetime,
+    Field,
+    JsonValue,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from cloakwork.quantities import Duration, Frozen
 
@@ -19,10 +26,25 @@ class Unit(Frozen):
     """Whom the guarantee protects: one case, or everybody who shares a value of ``attribute``.
 
     ``max_cases`` bounds how many cases one such unit keeps; a case without the attribute is a unit of its own.
+    ``on_conflict``: what becomes of a case whose rows name two units. ``refuse``: the log is refused. ``split``: every case
+    is split by unit, conflicting or not; its rows without the attribute become a case of their own.
     """
 
     attribute: str | None = None
     max_cases: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    on_conflict: Literal["refuse", "split"] = "refuse"
+
+    @model_validator(mode="after")
+    def _conflicts_of_units(self) -> "Unit":
+        if self.attribute is None and self.on_conflict == "split":
+            raise ValueError("on_conflict: split belongs to a unit with an attribute")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, plain: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+        """Without what says nothing new: digests of policies that were written before stay what they were."""
+        found: dict[str, JsonValue] = plain(self)
+        return {key: value for key, value in found.items() if (key, value) != ("on_conflict", "refuse")}
 
     def __str__(self) -> str:
         if self.attribute is None:

@@ -2,7 +2,7 @@
 
 import math
 from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -107,13 +107,19 @@ def _values(attribute: str, classes: str) -> tuple[str, str]:
     return f"the {what} {where}", "those at all released events of that activity"
 
 
+VACUOUS_T: Final = 0.5
+"""How far a class of continuous values lies from all values at most, about, where they are compared by rank."""
+
+
 class TCloseness(Frozen):
     """Within each class the attribute's distribution is within t of its distribution over the whole release.
 
-    For an attribute of events both are taken over events of one activity. ``emd``: the earth mover's distance; numbers lie
-    ``|x - y| / range`` apart, ``range`` over the whole release; any two different other values lie 1 apart; so t is in
-    (0, 1]. ``stochastic``: of the two probabilities of any outcome, given the class and given the whole, neither is more
-    than t times the other, t > 1.
+    For an attribute of events both are taken over events of one activity; a missing value is a value. ``emd``: the earth
+    mover's distance; any two different values that are no numbers lie 1 apart, and a missing one 1 from every other; so t
+    is in (0, 1]. Numbers lie ``|F(x) - F(y)|`` apart (``scale: rank``), F being the share of the released values of the
+    activity that are smaller, and half of those that are equal; or ``|x - y| / range`` (``scale: range``), ``range`` over
+    the whole release: one outlier then brings all other numbers together. ``stochastic``: of the two probabilities of any
+    outcome, given the class and given the whole, neither is more than t times the other, t > 1; it has no scale.
     """
 
     kind: Literal["t-closeness"]
@@ -122,7 +128,17 @@ class TCloseness(Frozen):
     distance: Annotated[
         Literal["emd", "stochastic"], Field(description="How distance is measured; emd is the earth mover's distance")
     ] = "emd"
+    scale: Annotated[
+        Literal["rank", "range"],
+        Field(description="How far numbers lie apart for emd: by their ranks, or as a share of the attribute's range"),
+    ] = "rank"
     classes: Annotated[Literal["variants", "prefixes"], Field(description="Which cases form a class")] = "variants"
+
+    @model_validator(mode="after")
+    def _scale_is_about_distance(self) -> "TCloseness":
+        if self.distance == "stochastic" and self.scale != "rank":
+            raise ValueError("distance: stochastic is about probabilities and has no scale")
+        return self
 
     @property
     def over(self) -> tuple[str, ...]:
@@ -138,7 +154,12 @@ class TCloseness(Frozen):
                 f"1/{self.t:g} times as likely, as among {whole}"
             )
         else:
-            means = f"{part} are distributed nearly like {whole}: the earth mover's distance is at most {self.t:g}"
+            apart = "by their ranks" if self.scale == "rank" else "as a share of their range"
+            missing = "" if self.attribute == TIMESTAMPS else ", missing ones included,"
+            means = (
+                f"{part}{missing} are distributed nearly like {whole}: the earth mover's distance is at most "
+                f"{self.t:g}, numbers being compared {apart}"
+            )
         return f"Among released cases that {_classes(self.classes)}, {means} ({self.distance} t-closeness over {self.classes})."
 
 
@@ -179,7 +200,11 @@ case's first event each took place."""
 
 
 class ConfidenceBound(Frozen):
-    """TLKC: background knowledge of size L matches at least K units and implies no sensitive value beyond C."""
+    """TLKC: background knowledge of size L matches at least K units and implies no sensitive value beyond C.
+
+    Cases without a value count among those that match. ``missing: sensitive`` bounds by C what share of them they are,
+    too: where a value is recorded only if something is the case, its absence tells as much.
+    """
 
     kind: Literal["confidence-bound"]
     L: Annotated[int, Field(ge=1, le=1000, strict=True, description="How many events an attacker may know")]
@@ -200,6 +225,10 @@ class ConfidenceBound(Frozen):
         ),
     ] = None
     attribute: Annotated[str | None, Field(description="Sensitive attribute that C speaks of")] = None
+    missing: Annotated[
+        Literal["neutral", "sensitive"],
+        Field(description="Whether having no value of the attribute is itself something that C bounds"),
+    ] = "neutral"
 
     @property
     def over(self) -> tuple[str, ...]:
@@ -213,6 +242,8 @@ class ConfidenceBound(Frozen):
         tells = (
             f"; at most {100 * self.C:g}% of these hold the same value of '{self.attribute}'" if self.attribute else ""
         )
+        if self.missing == "sensitive":
+            tells += f", and at most {100 * self.C:g}% hold none"
         return (
             f"Somebody who knows {events} of a case ({self.known()}) finds no released case that fits, or fitting cases of "
             f"at least {self.K} different units{tells}. Events were left out for it: a released activity sequence may be "

@@ -1,6 +1,7 @@
 """The user's folders for configuration and for data, and secrets that are made once."""
 
 import os
+import stat
 import sys
 import tempfile
 from collections.abc import Callable
@@ -47,6 +48,20 @@ def secret_made_once(path: Path, make: Callable[[], bytes]) -> bytes:
                 pass
             finally:
                 Path(draft).unlink()
-        return path.read_bytes()
     except OSError as error:
         raise OutputError(f"{path}: the secret cannot be kept there ({error.strerror}); set CLOAKWORK_HOME") from error
+    return private_secret(path)
+
+
+def private_secret(path: Path) -> bytes:
+    """The content of a secret that is yours alone; raises OutputError where others may read or change it."""
+    try:
+        with path.open("rb") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+                raise OutputError(
+                    f"{path}: others may read or change this secret (mode {mode:o}); run: chmod 600 {path}"
+                )
+            return file.read()
+    except OSError as error:
+        raise OutputError(f"{path}: the secret cannot be read ({error.strerror}); set CLOAKWORK_HOME") from error

@@ -26,6 +26,9 @@ class Lineage(Frozen):
     - ``measures``: columns it looks at only through the noise that its privacy event charges for.
     - ``writes``: columns whose released values come from this step.
     - ``generates``: the step makes new cases from its decision alone; every column it does not write is gone.
+    - ``inserts``: the step inserts events and marks them (``EventLog.inserted``).
+    - ``fills``: the step copies values between rows, each inside its column. Which rows follows from the control flow
+      and fresh randomness, so a column that it writes depends on that column and the control flow alone.
     - ``stability``: by how many cases (for timestamps: timestamps) the output can change when one case of the input
       changes; None where one change can ripple without bound, as in k-anonymisation.
     """
@@ -34,4 +37,6 @@ class Lineage(Frozen):
     measures: Columns = frozenset()
     writes: Columns = frozenset()
     generates: bool = False
+    inserts: bool = False
+    fills: bool = False
     stability: int | None = 1

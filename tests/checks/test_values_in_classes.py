@@ -2,14 +2,17 @@
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ot import emd2
 from scipy.stats import wasserstein_distance
 
 from cloakwork.checks import l_diversity, t_closeness
@@ -32,8 +35,6 @@ def plain_groups(log: EventLog, attribute: str, classes: str) -> Groups:
     for row, course in enumerate(courses_of(log)):
         if attribute.startswith("case:"):
             value = log.cases[attribute][row]
-            if value is None:
-                continue
             whole[None].append(value)
             ends = [len(course)] if classes == "variants" else range(1, len(course) + 1)
             for end in ends:
@@ -41,18 +42,45 @@ def plain_groups(log: EventLog, attribute: str, classes: str) -> Groups:
             continue
         for step, activity in enumerate(course):
             value = log.events[attribute][int(log.offsets[row]) + step]
-            if value is not None:
-                whole[activity].append(value)
-                members[course if classes == "variants" else course[: step + 1], activity].append(value)
+            whole[activity].append(value)
+            members[course if classes == "variants" else course[: step + 1], activity].append(value)
     return [(values, whole[activity]) for (_, activity), values in members.items()]
 
 
-def plain_distance(part: list[Any], whole: list[Any], width: float) -> float:
-    """The earth mover's distance of two lists of values, by scipy or by the definition of total variation."""
-    if isinstance(part[0], int | float) and not isinstance(part[0], bool):
-        return float(wasserstein_distance(part, whole)) / width if width else 0.0
-    one, other = Counter(part), Counter(whole)
-    return sum(abs(one[value] / len(part) - other[value] / len(whole)) for value in {*one, *other}) / 2
+Places = Callable[[Any, list[Any]], float]
+"""Where a number lies, given all values of its activity."""
+
+
+def by_rank(value: Any, whole: list[Any]) -> float:
+    """The share of the numbers that are smaller, and half of those that are equal."""
+    numbers = [other for other in whole if other is not None]
+    return (sum(other < value for other in numbers) + sum(other == value for other in numbers) / 2) / len(numbers)
+
+
+def plain_distance(part: list[Any], whole: list[Any], place: Places) -> tuple[float, float]:
+    """The earth mover's distance of two lists of values, None being one, and the bound that is measured.
+
+    The first by a linear program over all pairs of different values; the second by moving the difference in what is
+    missing, and the other values in proportion.
+    """
+    values = list(dict.fromkeys([*whole, *part]))
+    one, other = ([Counter(side)[value] / len(side) for value in values] for side in (part, whole))
+    numeric = all(
+        isinstance(value, int | float) and not isinstance(value, bool) for value in values if value is not None
+    )
+
+    def apart(x: Any, y: Any) -> float:
+        if x is None or y is None or not numeric:
+            return float(x != y)
+        return abs(place(x, whole) - place(y, whole))
+
+    exact = float(emd2(one, other, np.array([[apart(x, y) for y in values] for x in values])))
+    if not numeric:
+        return exact, exact
+    sides = [[place(value, whole) for value in side if value is not None] for side in (part, whole)]
+    shares = [len(there) / len(side) for there, side in zip(sides, (part, whole), strict=True)]
+    between = float(wasserstein_distance(*sides)) if all(sides) else 0.0
+    return exact, abs(shares[0] - shares[1]) + min(shares) * between
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -65,19 +93,30 @@ def test_both_measures_are_those_of_the_definitions(
     """Distances by scipy, variety by counting."""
     log = data.draw(logs_with_values(kind, attribute))
     groups = plain_groups(log, attribute, classes)
-    far = t_closeness.farthest_group(log, TCloseness(kind="t-closeness", t=1, attribute=attribute, classes=classes))
+    scale: Any = data.draw(st.sampled_from(["rank", "range"]))
+    closeness = TCloseness(kind="t-closeness", t=1, attribute=attribute, classes=classes, scale=scale)
+    far = t_closeness.farthest_group(log, closeness)
     varied = {
         variety: l_diversity.least_variety(
             log, LDiversity(kind="l-diversity", l=2, attribute=attribute, variety=variety, classes=classes)
         )
         for variety in ("distinct", "entropy")
     }
-    if not groups:
+    every = [value for _, whole in groups for value in whole if value is not None]
+    if not every:
         assert (far, varied) == (None, {"distinct": None, "entropy": None})
         return
-    every = [value for _, whole in groups for value in whole]
-    width = max(every) - min(every) if kind in ("whole", "decimal") else 0
-    assert far == pytest.approx(max(plain_distance(part, whole, width) for part, whole in groups), abs=1e-9)
+    width = (max(every) - min(every) if kind in ("whole", "decimal") else 0) or 1
+    place = by_rank if scale == "rank" else lambda value, _: value / width
+    distances = [plain_distance(part, whole, place) for part, whole in groups]
+    assert all(exact <= bound + 1e-9 for exact, bound in distances)
+    assert far == pytest.approx(max(bound for _, bound in distances), abs=1e-9)
+    if None not in {value for _, whole in groups for value in whole}:
+        assert far == pytest.approx(max(exact for exact, _ in distances), abs=1e-9)
+    groups = [(there, []) for part, _ in groups if (there := [value for value in part if value is not None])]
+    if not groups:
+        assert varied == {"distinct": None, "entropy": None}
+        return
     assert varied["distinct"] == min(len(set(part)) for part, _ in groups)
     shares = [[count / len(part) for count in Counter(part).values()] for part, _ in groups]
     entropies = [math.exp(-sum(share * math.log(share) for share in part)) for part in shares]
@@ -102,7 +141,10 @@ def test_cycle_times_are_times_since_the_event_before() -> None:
     whole = EventLog(moved, CYCLES.cases, CYCLES.offsets)
     assert l_diversity.least_variety(whole, goal) == 1
     # b: {1, 3} against {1, 3, 5}: (1/6 + 1/3) x 2 hours; {5} against it: 2 hours; the range is 4 hours (1 to 5, c takes 4).
-    closeness = TCloseness(kind="t-closeness", t=0.5, attribute="timestamps")
+    closeness = TCloseness(kind="t-closeness", t=0.5, attribute="timestamps", scale="range")
+    # By rank, 1, 3 and 5 lie at 1/6, 1/2 and 5/6: {5} is 1/3 from them on average.
+    ranked = TCloseness(kind="t-closeness", t=0.5, attribute="timestamps")
+    assert t_closeness.farthest_group(whole, ranked) == pytest.approx(1 / 3)
     assert t_closeness.farthest_group(whole, closeness) == pytest.approx(0.5)
     t_closeness.check(whole, closeness)
     with pytest.raises(GuaranteeBroken, match=r"0\.5 from all values"):

@@ -209,7 +209,7 @@ SENSITIVE = {
 
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("claim", SENSITIVE)
-@pytest.mark.parametrize("name", ["^time:timestamp$", "^.*$", "case:^.*$", "case", "variant", "values"])
+@pytest.mark.parametrize("name", ["^time:timestamp$", "^.+$", "case:^.+$", "case", "variant", "values"])
 def test_a_sensitive_attribute_is_that_attribute(name: str, claim: str, kind: str, tmp_path: Path) -> None:
     """Three values, each held by two of the six cases: what is promised of them holds, and is measured on them."""
     values = [value for value in "xyzxyz" for _ in "ab"]

@@ -4,10 +4,11 @@ import csv
 import decimal
 import gzip
 import io
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -56,7 +57,7 @@ def moment(text: str) -> int | None:
         parts = zone[1:].replace(":", "")
         offset = sign * timedelta(hours=int(parts[:2]), minutes=int(parts[2:] or 0))
     try:
-        local = datetime(year, month, day, hour, minute, second, int(digits), tzinfo=timezone.utc)
+        local = datetime(year, month, day, hour, minute, second, int(digits), tzinfo=UTC)
         utc = local - offset
     except (ValueError, OverflowError):
         return None
@@ -74,7 +75,9 @@ FIXED = {CASE: "text", ACTIVITY: "text", TIME: "date"}
 
 def xes(content: bytes) -> list[Case]:
     """The cases of a XES file."""
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True, remove_comments=True, remove_pis=True)
+    parser = etree.XMLParser(
+        resolve_entities=False, no_network=True, huge_tree=True, remove_comments=True, remove_pis=True
+    )
     root = etree.fromstring(unpacked(content), parser)
     space = etree.QName(root).namespace
     cases, kinds = [], dict[str, set[str]]()
@@ -145,7 +148,9 @@ def csv_rows(content: bytes) -> tuple[list[str], list[list[str | None]]]:
     return rows[0], [[field or None for field in row] for row in rows[1:] if row]
 
 
-def cases_of(header: list[str], rows: list[list[Any]], standard: dict[str, str], times: Callable[[Any], Any]) -> list[Case]:
+def cases_of(
+    header: list[str], rows: list[list[Any]], standard: dict[str, str], times: Callable[[Any], Any]
+) -> list[Case]:
     """The cases of a flat table; ``standard`` says which columns are the standard ones."""
     names = {column: full for full, column in standard.items()}
     full = [names.get(name) or ("case:" + name[5:] if name.startswith("CASE_") else name) for name in header]
@@ -156,7 +161,7 @@ def cases_of(header: list[str], rows: list[list[Any]], standard: dict[str, str],
             continue
         if TIME in values:
             values[TIME] = times(values[TIME])
-        case = cases.setdefault(values[CASE], Case({CASE: values[CASE]}))
+        case = cases.setdefault(str(values[CASE]), Case({CASE: values[CASE]}))  # NaN is not itself
         for name, value in values.items():
             if name.startswith("case:"):
                 case.values.setdefault(name, value)
@@ -194,13 +199,13 @@ def same(ours: Any, theirs: Any, *, spelt: bool) -> bool:
         ours = (ours - EPOCH) // timedelta(microseconds=1)
         return ours == (moment(theirs) if isinstance(theirs, str) else theirs)
     if not spelt:
-        if isinstance(theirs, float) and theirs != theirs:
-            return isinstance(ours, float) and ours != ours
+        if isinstance(theirs, float) and math.isnan(theirs):
+            return str(ours).lower() == "nan"
         if isinstance(theirs, decimal.Decimal):
             return decimal.Decimal(str(ours)) == theirs
         if isinstance(theirs, time):
             return str(ours).rstrip("0").rstrip(".") == str(theirs).rstrip("0").rstrip(".") or ours == str(theirs)
-        return ours == theirs or str(ours) == str(theirs)
+        return ours == theirs or str(ours).lower() == str(theirs).lower()
     if isinstance(ours, bool):
         return theirs in (str(ours), str(ours).lower(), str(ours).upper())
     if isinstance(ours, int):
@@ -210,4 +215,16 @@ def same(ours: Any, theirs: Any, *, spelt: bool) -> bool:
     return bool(ours == theirs)
 
 
-__all__ = ["ACTIVITY", "CASE", "TIME", "Case", "Unlike", "cases_of", "csv_rows", "moment", "parquet_rows", "same", "xes"]
+__all__ = [
+    "ACTIVITY",
+    "CASE",
+    "TIME",
+    "Case",
+    "Unlike",
+    "cases_of",
+    "csv_rows",
+    "moment",
+    "parquet_rows",
+    "same",
+    "xes",
+]

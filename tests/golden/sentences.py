@@ -91,6 +91,8 @@ def is_possible(record: Any) -> bool:
     """Whether a policy or a plan could hold the record, beyond what its model checks."""
     if record.kind == "t-closeness":
         return bool((record.t > 1) == (record.distance == "stochastic"))
+    if record.kind == "confidence-bound" and record.missing == "sensitive" and record.attribute is None:
+        return False
     if record.kind in ("confidence-bound", "knows-at-most"):
         return bool((record.background == "relative") == (record.precision is not None))
     return True

@@ -1,6 +1,8 @@
 """kanon/closeness on logs small enough to see through: what moves, what is refused, what it makes of times."""
 
+from collections import Counter
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -33,10 +35,25 @@ def ages(log: EventLog) -> dict[tuple[str, ...], list[int]]:
     return {course: sorted(values) for course, values in found.items()}
 
 
+def ages_or_none(log: EventLog) -> dict[tuple[str, ...], list[int | None]]:
+    """The ages of the cases of each course."""
+    found: dict[tuple[str, ...], list[int | None]] = {}
+    for course, age in zip(courses_of(log), log.cases["case:Age"].to_list(), strict=True):
+        found.setdefault(course, []).append(age)
+    return found
+
+
+def values_of_cases(log: EventLog, attribute: str) -> list[list[Any]]:
+    """The values of each case's events, in order."""
+    values = log.events[attribute].to_list()
+    return [values[begin:end] for begin, end in pairwise(log.offsets.tolist())]
+
+
 def test_no_more_values_move_than_closeness_takes() -> None:
-    """Two classes of opposite values, each half a unit from the whole: with t = 0.4 a fifth of each class is pooled, and
-    half of that comes back."""
-    released = ages(run_mechanism("kanon/closeness", OLD_AND_YOUNG, t=0.4, attribute="case:Age"))
+    """Two classes of opposite values, whose mid-ranks are .25 and .75, so that each lies .25 from the whole: with t = 0.2 a
+    fifth of each class is pooled, and half of that comes back. By their range, it is twice as far."""
+    released = ages(run_mechanism("kanon/closeness", OLD_AND_YOUNG, t=0.2, attribute="case:Age"))
+    assert released == ages(run_mechanism("kanon/closeness", OLD_AND_YOUNG, t=0.4, attribute="case:Age", scale="range"))
     assert released == {("a",): [20] * 45 + [80] * 5, ("a", "b"): [20] * 5 + [80] * 45}
 
 
@@ -58,18 +75,18 @@ def test_beginnings_of_cases_lie_inside_one_another() -> None:
     """All begin alike, so the first beginning is the whole; the two longer ones hold one value each, until some move."""
     log = with_values(log_of([["a", "b"]] * 4 + [["a", "c"]] * 4), "case:Age", [20] * 4 + [80] * 4)
     goal = TCloseness(kind="t-closeness", t=0.1, attribute="case:Age", classes="prefixes")
-    assert t_closeness.farthest_group(log, goal) == pytest.approx(0.5)
+    assert t_closeness.farthest_group(log, goal) == pytest.approx(0.25)
     released = run_mechanism("kanon/closeness", log, t=0.1, attribute="case:Age", classes="prefixes")
     assert t_closeness.farthest_group(released, goal) == pytest.approx(0)
     assert set(map(tuple, ages(released).values())) == {(20, 20, 80, 80)}
 
 
 def test_the_refusal_names_the_least_t() -> None:
-    """One case is at best 4/9 or 5/9 away from nine; rounded up to four digits, and reached where it is asked for."""
+    """One case is at best half of 4/9 or 5/9 away from nine; rounded up to four digits, and reached where it is asked for."""
     log = with_values(log_of([["a"]] * 8 + [["b"]]), "case:Age", [20] * 5 + [80] * 4)
-    with pytest.raises(MechanismError, match=r"the least t that the exchange reaches is 0\.4445, since"):
-        run_mechanism("kanon/closeness", log, t=0.2, attribute="case:Age")
-    assert ages(run_mechanism("kanon/closeness", log, t=0.4445, attribute="case:Age"))[("b",)] == [20]
+    with pytest.raises(MechanismError, match=r"the least t that the exchange reaches is 0\.2223, since"):
+        run_mechanism("kanon/closeness", log, t=0.1, attribute="case:Age")
+    assert ages(run_mechanism("kanon/closeness", log, t=0.2223, attribute="case:Age"))[("b",)] == [20]
 
 
 @pytest.mark.parametrize("sizes", [[5] * 40, [10] * 100, [5, 7, 9, 11] * 15 + [1000]])
@@ -90,7 +107,7 @@ def test_exchange_moves_values_no_farther_than_needed() -> None:
     places = np.linspace(0, 1, 1000)
     aim, groups = Near(0.05, places), Groups.of_cells(cells)
     assert aim.measure(codes, groups).max() > 0.05
-    moved = exchange(codes, cells, groups, aim, reproducible(1))
+    moved = exchange(codes, cells, [groups], aim, reproducible(1))
     assert aim.measure(moved, groups).max() <= 0.05
     anywhere = codes[reproducible(2).permutation(1000)]
     assert np.abs(places[moved] - places[codes]).mean() < 0.1 * np.abs(places[anywhere] - places[codes]).mean()
@@ -108,12 +125,37 @@ def test_infeasible_classes_are_refused_or_suppressed() -> None:
     assert ages(suppressed)[("a",)] == [1, 2, 3, 4]
 
 
-def test_missing_values_are_filled_from_the_same_activity() -> None:
-    """Where an activity has none at all, there is nothing to fill in."""
-    log = with_values(log_of([["a", "b"]] * 20), "x", [value for row in range(20) for value in (row % 3 or None, None)])
-    filled = run_mechanism("kanon/closeness", log, t=0.9, attribute="x", missing="fill").events["x"].to_list()
-    assert set(filled[::2]) == {1, 2}
-    assert set(filled[1::2]) == {None}
+def test_missing_values_change_places_like_all_others() -> None:
+    """All of one class lack a value, none of the other does: half of each does afterwards. Of an activity that never has
+    a value none gets one."""
+    log = with_values(log_of([["a", "b"]] * 20 + [["a"]] * 20), "x", [7, None] * 20 + [None] * 20)
+    released = run_mechanism("kanon/closeness", log, t=0.01, attribute="x")
+    assert Counter(released.to_polars().select("concept:name", "x").rows()) == Counter(
+        {("a", 7): 20, ("a", None): 20, ("b", None): 20}
+    )
+    of_a = Counter(
+        value
+        for course, values in zip(courses_of(released), values_of_cases(released, "x"), strict=True)
+        for value in values[:1]
+        if course == ("a",)
+    )
+    assert of_a == {7: 10, None: 10}
+
+
+def test_for_diversity_a_missing_value_is_none() -> None:
+    """A class whose other values are all missing holds one value; missing ones stay where they are."""
+    log = with_values(log_of([["a"]] * 4 + [["a", "b"]] * 4), "case:Age", [1, None, 1, None, 2, 2, 3, 3])
+    released = run_mechanism("kanon/closeness", log, l=2, attribute="case:Age")
+    for course, values in ages_or_none(released).items():
+        assert len({*values} - {None}) >= 2, course
+        assert values.count(None) == (2 if course == ("a",) else 0)
+
+
+def test_t_is_met_by_leaving_out_an_activity_as_a_whole() -> None:
+    """One class without values would be as far from the others as can be."""
+    log = with_values(log_of([["a"]] * 8 + [["b"]]), "case:Age", [20] * 5 + [80] * 4)
+    released = run_mechanism("kanon/closeness", log, t=0.1, attribute="case:Age", infeasible="suppress")
+    assert released.cases["case:Age"].null_count() == 9
 
 
 def test_times_are_added_up_from_the_gaps() -> None:

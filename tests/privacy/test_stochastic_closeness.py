@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 
 from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import TIMESTAMP
-from cloakwork.mechanisms.kanon.randomise import _DRAWS, _kept_of, epsilon_for, least_t, randomiser_of
+from cloakwork.mechanisms.kanon.randomise import _DRAWS, _kept_of, _told_truly, epsilon_for, least_t, randomiser_of
 from cloakwork.noise import drawn_scale, reproducible
 from cloakwork.testing import run_mechanism
 from contracts.sample_logs import courses_of, log_of
@@ -40,7 +40,24 @@ def laplace(epsilon: float, steps: int = STEPS) -> Distribution:
     return np.array(rows)
 
 
-RANDOMISERS = {"response": response, "laplace": laplace}
+def response_or_missing(epsilon: float) -> Distribution:
+    """Where some values are missing, that is one member more."""
+    return response(epsilon, len(VALUES) + 1)
+
+
+def laplace_or_missing(epsilon: float) -> Distribution:
+    """The last row and column are missing: half of epsilon tells whether a value is, half which it is."""
+    truly, numbers = _told_truly(_DRAWS, epsilon / 2) / _DRAWS, laplace(epsilon / 2)
+    present = np.hstack([truly * numbers, np.full((len(numbers), 1), 1 - truly)])
+    return np.vstack([present, np.append((1 - truly) * numbers.mean(axis=0), truly)])
+
+
+RANDOMISERS = {
+    "response": response,
+    "laplace": laplace,
+    "response or missing": response_or_missing,
+    "laplace or missing": laplace_or_missing,
+}
 
 
 def largest_ratio(of: Distribution, sizes: list[int]) -> float:
@@ -68,7 +85,7 @@ def published(t: float, whole: int, size: int) -> float:
     return math.log((t * whole - size) / (whole - size - 1))
 
 
-@pytest.mark.parametrize("name", RANDOMISERS)
+@pytest.mark.parametrize("name", ["response", "laplace"])
 def test_the_published_formula_is_caught(name: str) -> None:
     """N = 10, |E| = 5, t = 1.5: its epsilon .916 lets an outcome be up to 1.75 times as likely; ours is .693."""
     of: Callable[[float], Distribution] = RANDOMISERS[name]
@@ -95,6 +112,32 @@ def test_what_is_drawn_follows_these_distributions(domain: bool) -> None:
     drawn = randomise(np.zeros(size, np.int64), epsilon, reproducible(7)).to_list()
     assert set(drawn) <= set(outcomes)
     assert chisquare([drawn.count(outcome) for outcome in outcomes], expected * size).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("domain", [True, False], ids=["response", "laplace"])
+@pytest.mark.parametrize("missing", [True, False])
+def test_what_is_missing_is_drawn_as_well(domain: bool, missing: bool) -> None:
+    """20,000 draws from one value beside as many from none, with a fixed seed."""
+    size, epsilon = 20_000, 1.2
+    if domain:
+        distinct, rows = pl.Series("x", ["v", None]), response_or_missing(epsilon)
+        outcomes: list[object] = [*VALUES, None]
+        randomise, expected = randomiser_of(distinct, VALUES, None, 1.0), rows[-1 if missing else 1]
+    else:
+        distinct, rows = pl.Series("x", [13, None]), laplace_or_missing(epsilon)
+        outcomes = [*range(10, 10 + STEPS + 1), None]
+        randomise, expected = randomiser_of(distinct, None, (10.0, 10.0 + STEPS), 1.0), rows[-1 if missing else 3]
+    drawn = randomise(np.repeat([0, 1], size), epsilon, reproducible(8)).to_list()
+    drawn = drawn[size:] if missing else drawn[:size]
+    assert chisquare([drawn.count(outcome) for outcome in outcomes], expected * size).pvalue > 1e-3
+
+
+def test_where_none_or_all_are_missing_nothing_changes() -> None:
+    """No class can stand out by it."""
+    distinct = pl.Series("x", [13, None])
+    for randomise in (randomiser_of(distinct, None, (10.0, 30.0), 1.0), randomiser_of(distinct, (13, 14), None, 1.0)):
+        assert randomise(np.zeros(500, np.int64), 0.1, reproducible(1)).null_count() == 0
+        assert randomise(np.ones(500, np.int64), 0.1, reproducible(1)).null_count() == 500
 
 
 def test_what_was_not_declared_tells_nothing_apart() -> None:
@@ -128,12 +171,11 @@ def test_noise_for_the_least_t_can_be_drawn() -> None:
 
 @pytest.mark.parametrize(("kind", "whole"), [("text", False), ("number", True), ("decimal", False)])
 def test_a_release_holds_declared_values_only(kind: str, whole: bool) -> None:
-    """Values, their type and what is missing, end to end."""
+    """Values and their type, end to end; which of them are missing is random, since some are."""
     values = {"text": ["u", None, "v", "u"], "number": [1, None, 5, 9], "decimal": [0.5, None, 2.25, 7.0]}[kind]
     facts = {"domains": {"case:x": VALUES}} if kind == "text" else {"ranges": {"case:x": (0, 9)}}
     log = with_values(log_of([["a"], ["a"], ["b"], ["b"]]), "case:x", values)
     released = run_mechanism("kanon/closeness", log, t=1.5, distance="stochastic", attribute="case:x", **facts)
-    assert released.cases["case:x"].null_count() == 1
     assert set(released.cases["case:x"].drop_nulls()) <= (set(VALUES) if kind == "text" else set(range(10)))
     assert (released.cases["case:x"].dtype == pl.Int64) == whole
 

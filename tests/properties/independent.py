@@ -72,8 +72,8 @@ def _of_rows(rows: Any) -> list[Case]:
     return list(cases.values())
 
 
-def _xes(stream: Any) -> list[Case]:
-    root = ElementTree.parse(stream).getroot()
+def _xes(content: bytes) -> list[Case]:
+    root = ElementTree.fromstring(content)
     cases = []
     for trace in root.iter():
         if _tag(trace) != "trace":

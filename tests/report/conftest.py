@@ -36,7 +36,7 @@ from cloakwork.privacy_event import FREE, DiscreteLaplace
 from cloakwork.release_model import Internal, Release, StepRecord, Verdict
 from cloakwork.report import verify as verifying
 from cloakwork.report.dsse import canonical, seal
-from cloakwork.report.keys import SigningKey, signing_key
+from cloakwork.report.keys import SigningKey, signing_key, trust
 from cloakwork.report.publish import Published, publish
 from cloakwork.report.statement import digest_of
 
@@ -229,16 +229,22 @@ def resign(folder: Path, key: SigningKey, change: Callable[[dict[str, Any]], Non
 @pytest.fixture
 def another_key(tmp_path_factory: pytest.TempPathFactory) -> SigningKey:
     """A second key that is trusted here."""
-    return signing_key(_new_key_file(tmp_path_factory))
+    key = signing_key(_new_key_file(tmp_path_factory))
+    trust(public_file(key, tmp_path_factory.mktemp("public")), "another")
+    return key
+
+
+def public_file(key: SigningKey, folder: Path) -> Path:
+    """The public half of a key as its owner hands it on."""
+    path = folder / f"{key.keyid[:8]}.pub.pem"
+    path.write_text(key.public_pem)
+    return path
 
 
 @pytest.fixture
-def stranger(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> SigningKey:
-    """A key that is not trusted here."""
-    path = _new_key_file(tmp_path_factory)
-    with monkeypatch.context() as elsewhere:
-        elsewhere.setenv("CLOAKWORK_HOME", str(path.parent))
-        return signing_key(path)
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> SigningKey:
+    """A key that is not trusted here, though it signs here."""
+    return signing_key(_new_key_file(tmp_path_factory))
 
 
 def _new_key_file(folders: pytest.TempPathFactory) -> Path:

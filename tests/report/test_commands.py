@@ -18,12 +18,28 @@ def typed(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str,
     return code, said.out, said.err
 
 
-def test_verify_says_what_was_checked(published: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_says_what_was_verified(published: Path, key: SigningKey, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = typed(capsys, "verify", published)
 
     assert (code, err) == (0, "")
-    assert "ok  signature: made over this statement by key" in out
-    assert out.splitlines()[-1].startswith(f"{published}: verified")
+    assert len(out.splitlines()) <= 25
+    assert out.startswith(f"{published}: verified")
+    for said in (
+        "hospital-process-discovery 1.0.0; dataset hospital-2014; protected: each case",
+        f"key {key.keyid[:16]}, your own",
+        "epsilon 1 per 1h",
+        "metadata: how many cases",
+        "the smallest group holds 3 released cases",
+        "derived again",
+        "that this plan ran on that dataset, with fresh noise",
+        "5f0c2a, made ",
+        "internal folder: never pass it on",
+    ):
+        assert said in " ".join(out.split()), said
+
+
+def test_verify_all_lists_every_check(published: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "ok  signature: made over this statement by key" in typed(capsys, "verify", published, "--all")[1]
 
 
 def test_verify_as_json_prints_one_document(published: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,11 +13,23 @@ from cryptography.hazmat.primitives.serialization import (
     KeySerializationEncryption,
     NoEncryption,
     PrivateFormat,
+    PublicFormat,
 )
 
 from cloakwork.errors import OutputError
 from cloakwork.home import home
-from cloakwork.report.keys import keyid_of, public_key, signing_key, trusted_key
+from cloakwork.report.keys import (
+    KnownKeys,
+    TrustedKey,
+    keyid_of,
+    known_keys,
+    public_key,
+    signing_key,
+    trust,
+    trusted_key,
+    untrust,
+    why_trusted,
+)
 
 
 def a_pem(encryption: KeySerializationEncryption | None = None) -> str:
@@ -38,12 +50,13 @@ def test_the_own_key_is_for_its_owner_alone() -> None:
     assert stat.S_IMODE((home() / "signing-key.pem").stat().st_mode) == 0o600
 
 
-def test_the_public_half_lies_beside_it_and_among_the_trusted() -> None:
+def test_the_public_half_lies_beside_it(tmp_path: Path) -> None:
     key = signing_key()
 
-    for path in (home() / "signing-key.pub.pem", home() / "trusted" / f"{key.keyid}.pem"):
-        assert keyid_of(public_key(path)) == key.keyid
-        assert path.read_text() == key.public_pem
+    assert key.public_file == home() / "signing-key.pub.pem"
+    assert keyid_of(public_key(home() / "signing-key.pub.pem")) == key.keyid
+    assert why_trusted(key.keyid) == "your own"
+    assert not (home() / "trusted").exists()
 
 
 def test_a_given_key_goes_before_the_variable_and_the_own_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,19 +77,97 @@ def test_the_variable_holds_a_path_or_the_key(tmp_path: Path, monkeypatch: pytes
     assert signing_key().keyid == signing_key(path).keyid
 
 
-def test_every_key_used_is_trusted_here_afterwards(tmp_path: Path) -> None:
+def test_a_key_that_signs_here_is_not_trusted_for_that(tmp_path: Path) -> None:
     path = tmp_path / "given.pem"
     path.write_text(a_pem())
     key = signing_key(path)
 
-    found = trusted_key(key.keyid)
+    assert key.public_file is None
+    assert trusted_key(key.keyid) is None
+    assert known_keys() == KnownKeys(None, (), ())
 
-    assert found is not None and keyid_of(found) == key.keyid
+
+def test_a_trusted_key_counts_under_its_name_until_it_is_untrusted(tmp_path: Path) -> None:
+    path, keyid = a_public_file(tmp_path)
+    record = trust(path, "the hospital")
+
+    found = trusted_key(keyid)
+    assert found is not None and keyid_of(found) == keyid
+    assert why_trusted(keyid) == f"trusted on {record.since:%Y-%m-%d} under the name the hospital"
+
+    untrust("the hospital")
+    assert trusted_key(keyid) is None and why_trusted(keyid) == "not trusted here"
 
 
-def test_a_key_under_another_name_is_not_trusted() -> None:
-    key = signing_key()
-    key.public_file.rename(key.public_file.with_name(f"{'0' * 64}.pem"))
+def test_a_key_is_untrusted_by_the_first_digits_of_its_id(tmp_path: Path) -> None:
+    path, keyid = a_public_file(tmp_path)
+    trust(path, "a")
+
+    with pytest.raises(OutputError, match="no such key"):
+        untrust(keyid[:7])
+    removed = untrust(keyid[:8])
+    assert isinstance(removed, TrustedKey) and removed.keyid == keyid
+
+
+def test_two_keys_cannot_share_a_name(tmp_path: Path) -> None:
+    trust(a_public_file(tmp_path)[0], "a")
+
+    with pytest.raises(OutputError, match="under the name 'a'"):
+        trust(a_public_file(tmp_path)[0], "a")
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "\x1b[31mred", "x" * 101])
+def test_what_cannot_be_a_name_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(OutputError, match="cannot be a name"):
+        trust(a_public_file(tmp_path)[0], name)
+
+
+def test_the_own_key_needs_no_trust_and_cannot_lose_it(tmp_path: Path) -> None:
+    own = signing_key()
+    assert own.public_file is not None
+
+    with pytest.raises(OutputError, match="your own key"):
+        trust(own.public_file, "me")
+    with pytest.raises(OutputError, match="your own key"):
+        untrust(own.keyid)
+
+
+def test_what_version_0_1_0_filed_does_not_count_until_it_is_trusted_again(tmp_path: Path) -> None:
+    path, keyid = a_public_file(tmp_path)
+    (home() / "trusted").mkdir(parents=True)
+    old = home() / "trusted" / f"{keyid}.pem"
+    old.write_bytes(path.read_bytes())
+
+    assert trusted_key(keyid) is None
+    assert known_keys().unconfirmed == (old,)
+    trust(old, "the partner")
+    assert trusted_key(keyid) is not None and known_keys().unconfirmed == ()
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o622, 0o601])
+def test_an_own_key_that_others_may_read_or_change_is_refused(mode: int) -> None:
+    signing_key()
+    path = home() / "signing-key.pem"
+    path.chmod(mode)
+
+    with pytest.raises(OutputError, match=f"chmod 600 {path}") as refused:
+        signing_key()
+    assert "\n" not in str(refused.value)
+
+
+def a_public_file(folder: Path) -> tuple[Path, str]:
+    """A new public key in PEM, and its id."""
+    public = Ed25519PrivateKey.generate().public_key()
+    path = folder / f"{keyid_of(public)[:8]}.pub.pem"
+    path.write_bytes(public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    return path, keyid_of(public)
+
+
+def test_a_key_under_another_name_is_not_trusted(tmp_path: Path) -> None:
+    path, keyid = a_public_file(tmp_path)
+    trust(path, "a")
+    filed = home() / "trusted" / f"{keyid}.json"
+    filed.rename(filed.with_name(f"{'0' * 64}.json"))
 
     with pytest.raises(OutputError, match="not the key that its name says"):
         trusted_key("0" * 64)
@@ -132,4 +223,4 @@ def test_thirty_processes_at_once_get_one_key() -> None:
 
     assert len({keyid for keyid, _ in answers}) == 1
     assert sum(new for _, new in answers) == 1
-    assert sorted(path.name for path in (home() / "trusted").iterdir()) == [f"{answers[0][0]}.pem"]
+    assert known_keys().own == answers[0][0]

@@ -16,6 +16,7 @@ from cloakwork.errors import OutputError
 from cloakwork.locks import lock_folder
 from cloakwork.plan.model import Plan
 from cloakwork.report import publish as publishing
+from cloakwork.report import verify as verifying
 from cloakwork.report.keys import SigningKey
 from cloakwork.report.model import INTERNAL_BANNER, InternalReport
 from cloakwork.report.publish import Published, check_destination, publish
@@ -204,6 +205,7 @@ def test_leftovers_of_dead_processes_go_and_others_stay(tmp_path: Path, key: Sig
 
 
 def _publish_into(out: str) -> str:
+    verifying.prove_again = lambda plan: plan.claims  # in a process of its own; the plan is made by hand
     try:
         return publish(a_release(), Path(out)).keyid
     except OutputError as error:

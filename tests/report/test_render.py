@@ -184,7 +184,7 @@ def test_a_damaged_file_is_one_line(published: Path, audience: Audience, damaged
 def test_a_plan_that_the_statement_does_not_sign_is_not_shown(published: Path) -> None:
     (published / "plan.json").write_bytes(plan_bytes(a_plan(warnings=())))
 
-    with pytest.raises(VerificationFailed, match="plan.json: is not the file that was signed"):
+    with pytest.raises(VerificationFailed, match=r"plan\.json: is not the file that was signed"):
         render(published, "public")
 
 

@@ -11,13 +11,14 @@ import pytest
 
 from cloakwork.errors import OutputError, PlanMoved, PlanUnsound, VerificationFailed
 from cloakwork.home import home
+from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io import Attribute, write_log
 from cloakwork.report import verify as verifying
 from cloakwork.report.annotate import EXTENSIONS, stamp
 from cloakwork.report.keys import SigningKey
 from cloakwork.report.publish import Published, plan_bytes
 from cloakwork.report.verify import verify
-from report.conftest import VARIANTS, a_log, a_plan, a_policy, envelope_of, resign
+from report.conftest import VARIANTS, a_log, a_plan, a_policy, envelope_of, public_file, resign
 
 
 def mismatches(folder: Path, **how: Any) -> tuple[str, ...]:
@@ -55,8 +56,8 @@ def test_it_holds_elsewhere_with_the_signers_public_key(
     assert "not trusted here" in mismatches(published)[0] and "--public-key" in mismatches(published)[0]
 
 
-def test_another_key_does_not_vouch(published: Path, another_key: SigningKey) -> None:
-    assert "not by the given key" in mismatches(published, public_key=another_key.public_file)[0]
+def test_another_key_does_not_vouch(published: Path, another_key: SigningKey, tmp_path: Path) -> None:
+    assert "not by the given key" in mismatches(published, public_key=public_file(another_key, tmp_path))[0]
 
 
 def test_a_statement_signed_by_a_stranger_fails(published: Path, stranger: SigningKey) -> None:
@@ -82,7 +83,9 @@ def test_what_is_no_public_key_is_an_error(published: Path) -> None:
 
 
 def test_a_trusted_file_that_is_another_key_fails(published: Path, key: SigningKey, another_key: SigningKey) -> None:
-    shutil.copy(another_key.public_file, home() / "trusted" / f"{key.keyid}.pem")
+    resign(published, another_key)
+    filed = home() / "trusted" / f"{another_key.keyid}.json"
+    filed.write_text(json.dumps(json.loads(filed.read_text()) | {"public_key": key.public_pem}))
 
     assert "not the key that its name says" in mismatches(published)[0]
 
@@ -224,8 +227,8 @@ def test_a_log_that_says_more_than_its_stamp_fails(
     assert mismatches(done.folder) == (f"{done.log.name}: stamp: 'meta:source' does not belong there",)
 
 
-def test_a_log_that_is_less_anonymous_than_claimed_fails(publish_as: Callable[..., Published]) -> None:
-    folder = publish_as(log=a_log([*VARIANTS, ["register", "escape"]])).folder
+def test_a_log_that_is_less_anonymous_than_claimed_fails(publish_as: Callable[..., Published], key: SigningKey) -> None:
+    folder = swap_log(publish_as(), a_log([*VARIANTS, ["register", "escape"]]), key)
 
     assert mismatches(folder) == (
         "measured again: k-anonymity over control-flow (k 3, scope variants, count cases): "
@@ -292,11 +295,20 @@ def test_claims_that_the_steps_do_not_give_fail(published: Path, monkeypatch: py
     assert mismatches(published) == ("plan.json: claims other than can be derived from its steps",)
 
 
-def test_units_are_measured_by_cases(publish_as: Callable[..., Published]) -> None:
+def swap_log(done: Published, log: EventLog, key: SigningKey) -> Path:
+    """The release with another log in it, stamped and signed as if it were the right one."""
+    write_log(log, done.log, "xes", annotations=stamp(a_plan(), done.statement), extensions=EXTENSIONS)
+    resign(done.folder, key)
+    return done.folder
+
+
+def test_units_are_measured_by_cases(publish_as: Callable[..., Published], monkeypatch: pytest.MonkeyPatch) -> None:
     """A unit owns at least one case; the released log has no units to count."""
     policy = a_policy(guarantees=[{"kind": "k-anonymity", "k": 4, "over": ["control-flow"], "count": "units"}])
     claim = a_plan().claims[0].model_copy(update={"guarantee": policy.spec.guarantees[0]})
-    folder = publish_as(plan=a_plan(claims=(claim,))).folder
+    with monkeypatch.context() as unchecked:
+        unchecked.setattr(verifying, "verify_written", lambda *_: None)
+        folder = publish_as(plan=a_plan(claims=(claim,))).folder
 
     assert "the smallest group holds 3 released cases" in mismatches(folder)[0]
 

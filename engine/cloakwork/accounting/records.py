@@ -7,10 +7,14 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
 from cloakwork.accounting._journal import Entry
+from cloakwork.accounting.affected import recharged
 from cloakwork.accounting.books import Book, Total
 from cloakwork.accounting.charge import Charge
 from cloakwork.budget import Cost
 from cloakwork.errors import LedgerError
+
+FIRST_VERSION: Final = "0.1.0"
+"""The version whose entries do not say which one made them."""
 
 State = Literal["reserved", "publishing", "committed", "failed"]
 """``reserved``: paid for. ``publishing``: written, and about to be renamed to its folder. ``committed``: it stands there.
@@ -36,10 +40,10 @@ class Place:
 class Record:
     """One release as the ledger knows it; times are aware UTC, digests hex, ``note`` a few words about its guarantees.
 
-    ``unit``: the protected unit of its policy by name, None where an entry of version 0.1.0 does not say.
-    ``cases_per_unit``: what its policy declares about it. ``place``: where the release was to stand. ``makes``: a
-    release, or a DP profile, which is no folder. ``details``: what else is known as data (engine, mechanisms,
-    guarantees).
+    ``engine``: the version of Cloakwork that made the entry. ``unit``: the protected unit of its policy by name, None
+    where an entry of version 0.1.0 does not say. ``cases_per_unit``: what its policy declares about it. ``place``: where
+    the release was to stand. ``makes``: a release, or a DP profile, which is no folder. ``details``: what else is known
+    as data (mechanisms, guarantees).
     """
 
     id: str
@@ -61,6 +65,7 @@ class Record:
     committed_at: datetime | None = None
     statement_digest: str | None = None
     failure: str | None = None
+    engine: str = FIRST_VERSION
 
     @property
     def without_dp(self) -> bool:
@@ -85,7 +90,7 @@ def records_of(url: str, entries: Iterable[Entry], dataset: str | None) -> tuple
             records[entry.release] = _told(records.get(entry.release), entry)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise LedgerError(url, f"entry {entry.seq} cannot be read") from None
-    return told_by_policy(tuple(records.values()))
+    return tuple(recharged(record) for record in told_by_policy(tuple(records.values())))
 
 
 def told_by_policy(
@@ -149,6 +154,7 @@ def _opened(entry: Entry, fields: Mapping[str, Any]) -> Record:
         state="reserved",
         created_at=_time(entry),
         digest=entry.digest,
+        engine=fields.get("engine", FIRST_VERSION),
         unit=fields.get("unit"),
         cases_per_unit=fields.get("cases_per_unit", {}),
         makes=fields.get("makes", "profile" if profile else "release"),

@@ -50,7 +50,9 @@ class Times(Frozen):
     error_mean: float | None = _figure("Error of a time, mean", "Hours by which a released time is off. 0 is best.")
     error_median: float | None = _figure("Error of a time, median", "Half of the released times are off by less.")
     duration_source_mean: float | None = _figure("Case duration in the source, mean", "Hours from first to last event.")
-    duration_released_mean: float | None = _figure("Case duration released, mean", "The closer to the source the better.")
+    duration_released_mean: float | None = _figure(
+        "Case duration released, mean", "The closer to the source the better."
+    )
     duration_source_median: float | None = _figure("Case duration in the source, median", "Hours.")
     duration_released_median: float | None = _figure("Case duration released, median", "Hours.")
     duration_distance: float | None = _figure(

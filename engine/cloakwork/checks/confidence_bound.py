@@ -57,7 +57,7 @@ def extremes(log: EventLog, guarantee: ConfidenceBound, unit: Unit = _CASE) -> E
         return None
     courses, course_of_case = _courses(log, guarantee)
     members = pl.DataFrame({"course": course_of_case, "owner": _owners(log, guarantee, unit)})
-    held = _held(log, guarantee.attribute, members)
+    held = _held(log, guarantee.attribute, members, none_counts=guarantee.missing == "sensitive")
     smallest, confidence = log.cases.height, 0.0
     try:
         for known, by in _knowledge(courses, members, guarantee.L):
@@ -150,13 +150,19 @@ def _owners(log: EventLog, guarantee: ConfidenceBound, unit: Unit) -> pl.Series:
     return pl.select(pl.coalesce(-shared, own)).to_series()
 
 
-def _held(log: EventLog, attribute: str | None, members: pl.DataFrame) -> pl.DataFrame:
-    """Which cases hold which values: ``course``, ``owner``, ``value``, one row for each value of each case."""
+def _held(log: EventLog, attribute: str | None, members: pl.DataFrame, *, none_counts: bool) -> pl.DataFrame:
+    """Which cases hold which values: ``course``, ``owner``, ``value``, one row for each value of each case.
+
+    ``none_counts``: a case without any has one row, whose value is null.
+    """
     of_case = attribute is not None and attribute.startswith(CASE_PREFIX)
     table, case = (log.cases, np.arange(log.cases.height)) if of_case else (log.events, log.case_of)
     if attribute is None or attribute not in table.columns:
         return pl.DataFrame(schema={**members.schema, "value": pl.String})
     rows = pl.DataFrame({"case": case, "value": values_of(table, attribute).cast(pl.String)}).drop_nulls().unique()
+    if none_counts:
+        without_any = np.setdiff1d(np.arange(log.cases.height), rows["case"].to_numpy())
+        rows = pl.concat([rows, pl.DataFrame({"case": without_any}).with_columns(value=pl.lit(None, pl.String))])
     return pl.concat([members[rows["case"]], rows.select("value")], how="horizontal")
 
 

@@ -8,7 +8,7 @@ What it cannot see: whether the cases of the log are distinct real ones, which t
 events of equal time have the order of the file (a reader who sorts them otherwise sees other variants).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import polars as pl
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from cloakwork.errors import GuaranteeBroken
 from cloakwork.facts import Unit
 from cloakwork.guarantees import KAnonymity
-from cloakwork.lineage import CONTROL_FLOW
+from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, EventLog
 from cloakwork.log.naming import named, values_of
 
@@ -28,7 +28,8 @@ def smallest_group(log: EventLog, guarantee: KAnonymity, unit: Unit = _CASE) -> 
     """Size of the smallest class of ``log`` in the sense of ``guarantee``; None for a log without cases.
 
     Classes are told apart by the columns ``guarantee.over``: activities in order, event attributes event by event, and
-    case attributes (``case:...``); a missing value is a value of its own. Sizes count cases, or distinct ``unit``s for
+    case attributes (``case:...``); a missing value is a value of its own, and so
+    is an attribute that the log lacks. Sizes count cases, or distinct ``unit``s for
     ``count: units``. Raises ``GuaranteeBroken`` when the log lacks a column that is needed to count.
     """
     if log.cases.height == 0:
@@ -52,8 +53,9 @@ def check(log: EventLog, guarantee: KAnonymity, unit: Unit = _CASE) -> None:
 def _refine(log: EventLog, guarantee: KAnonymity) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], bool]]:
     """Yield (cases, the class of each, whether only cases that end here are meant), for each number of events seen."""
     lengths = np.diff(log.offsets)
-    symbol = _symbols(log.events, [_event_column(name) for name in guarantee.over if not _of_case(name)], guarantee)
-    members = _symbols(log.cases, [name for name in guarantee.over if _of_case(name)], guarantee)
+    of_events = [_event_column(name) for name in guarantee.over if not _of_case(name)]
+    symbol = _symbols(log.events, _present(log.events, of_events), guarantee)
+    members = _symbols(log.cases, _present(log.cases, filter(_of_case, guarantee.over)), guarantee)
     cases = np.arange(log.cases.height)
     for seen in range(int(lengths.max()) + 1):
         ends = lengths[cases] == seen
@@ -89,6 +91,12 @@ def _symbols(frame: pl.DataFrame, columns: list[str], guarantee: KAnonymity) -> 
     distinct = rows.unique(maintain_order=True).with_row_index("symbol")
     joined = rows.join(distinct, on=named(*rows.columns), how="left", nulls_equal=True, maintain_order="left")
     return joined["symbol"].to_numpy().astype(np.int64)
+
+
+def _present(frame: pl.DataFrame, columns: Iterable[str]) -> list[str]:
+    """Without attributes that the log does not have: missing everywhere, they tell no cases apart."""
+    required = (ACTIVITY, TIMESTAMPS, METADATA)
+    return [name for name in columns if name in frame.columns or name in required]
 
 
 def _of_case(column: str) -> bool:

@@ -15,8 +15,12 @@ _TOLERANCE = 1e-9
 
 
 def least_variety(log: EventLog, guarantee: LDiversity) -> float | None:
-    """The least variety of values in any group; None where no group has a value."""
+    """The least variety of values in any group; None where no group has a value. A missing value is none.
+
+    Only the values of events that are not inserted count where the log says which are.
+    """
     found = grouped(log, guarantee.attribute, guarantee.classes)
+    found = found.only(found.present & found.kept)
     if len(found.member) == 0:
         return None
     value = found.values.rank("dense").to_numpy().astype(np.int64)[found.member]

@@ -1,12 +1,18 @@
-"""Measure a guarantee on a log alone, by the checker of its kind; shares nothing with the mechanisms."""
+"""Measure a guarantee on a log alone, by the checker of its kind; shares nothing with the mechanisms.
+
+Inside a run it is known which events were inserted. A guarantee then has to hold twice: on the log as everybody will
+read it, and for somebody who recognises inserted events. A file does not say which they are, so whoever verifies a
+release measures the first alone.
+"""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from cloakwork.checks import confidence_bound, k_anonymity, l_diversity, t_closeness
+from cloakwork.checks.inserted import stripped, without_their_values
 from cloakwork.facts import Unit
-from cloakwork.guarantees import Guarantee
+from cloakwork.guarantees import ConfidenceBound, Guarantee, KAnonymity, TCloseness
 from cloakwork.log.eventlog import EventLog
 
 
@@ -39,10 +45,10 @@ def _confidence_bound(log: EventLog, guarantee: Any, unit: Unit) -> Observation:
     return Observation(holds, f"knowledge of up to {guarantee.L} events fits at least {found.smallest} {counted}{told}")
 
 
-def _t_closeness(log: EventLog, guarantee: Any, unit: Unit) -> Observation | None:
+def _t_closeness(log: EventLog, guarantee: Any, unit: Unit, *, missing_is_value: bool = True) -> Observation | None:
     if guarantee.distance != "emd":
         return None
-    far = t_closeness.farthest_group(log, guarantee)
+    far = t_closeness.farthest_group(log, guarantee, missing_is_value=missing_is_value)
     if far is None:
         return Observation(True, f"the log holds no value of '{guarantee.attribute}'")
     seen = f"the farthest group lies {t_closeness.rounded_up(far):g} from all values"
@@ -67,10 +73,32 @@ CHECKERS: Final[Mapping[str, Checker]] = {
 release."""
 
 
-def measure(log: EventLog, guarantee: Guarantee, unit: Unit) -> Observation | None:
+def measure(log: EventLog, guarantee: Guarantee, unit: Unit, *, missing_is_value: bool = True) -> Observation | None:
     """What an independent check of ``guarantee`` sees on ``log``; None where nothing can be measured.
 
-    Raises ``GuaranteeBroken`` when the log lacks a column that is needed.
+    ``missing_is_value``: for t-closeness; False is what version 0.1.0 measured. Raises ``GuaranteeBroken`` when the log
+    lacks a column that is needed.
     """
     checker = CHECKERS.get(guarantee.kind)
-    return None if checker is None else checker(log, guarantee, unit)
+    if checker is None:
+        return None
+    if isinstance(guarantee, TCloseness) and not missing_is_value:
+        return _t_closeness(replace(log, inserted=None), guarantee, unit, missing_is_value=False)
+    seen = checker(replace(log, inserted=None), guarantee, unit)
+    if seen is None or not seen.holds or log.inserted is None or not log.inserted.any():
+        return seen
+    alone = checker(_recognised(log, guarantee), guarantee, unit)
+    if alone is None or alone.holds:
+        return seen
+    return Observation(False, f"{alone.seen}, once inserted events are recognised")
+
+
+def _recognised(log: EventLog, guarantee: Guarantee) -> EventLog:
+    """What remains of ``log``, of what ``guarantee`` speaks of, for somebody who recognises inserted events.
+
+    Whoever counts cases takes away the inserted events that show. Whoever looks at values leaves out all that inserted
+    events hold; the checks of t-closeness and l-diversity read the marks themselves.
+    """
+    if isinstance(guarantee, KAnonymity):
+        return stripped(log)
+    return without_their_values(log, guarantee.attribute) if isinstance(guarantee, ConfidenceBound) else log

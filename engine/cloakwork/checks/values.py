@@ -6,7 +6,7 @@ A class is all cases of one complete course of events (``variants``), or all cas
 attribute of events, the values of a class are taken activity by activity; with ``prefixes``, at the last event of the
 beginning. For an attribute of cases (``case:...``), a class has one value a case. The attribute of times,
 ``timestamps``, stands for cycle times: the time since the case's previous event, which its first event does not have.
-Events and cases without a value do not count; a log without the column has no values.
+A log without the column has no values.
 """
 
 from dataclasses import dataclass
@@ -27,21 +27,40 @@ Ints = NDArray[np.int64]
 class Grouped:
     """All values of an attribute, and the groups of them.
 
-    - ``values``: n values, none null: numbers (Float64), or anything else as String. ``numeric`` says which.
+    - ``values``: n values, null where there is none: numbers as the log has them (times as their number), or anything
+      else as String. ``numeric`` says which.
     - ``topic``: int64, shape (n,); the activity each belongs to; 0 for all values of a case attribute.
+    - ``kept``: bool, shape (n,); not of an inserted event.
     - ``member``, ``group``: int64, shape (m,); the values ``member`` stand in the groups ``group``. Each value stands in
       one group, apart from values of cases under ``prefixes``, which stand in one for every beginning of the case.
     """
 
     values: pl.Series
     topic: Ints
+    kept: NDArray[np.bool_]
     member: Ints
     group: Ints
 
     @property
     def numeric(self) -> bool:
         """Whether values are numbers, between which there are distances."""
-        return self.values.dtype == pl.Float64
+        return self.values.dtype.is_numeric()
+
+    @property
+    def present(self) -> NDArray[np.bool_]:
+        """Which values are not missing: bool, shape (n,)."""
+        return self.values.is_not_null().to_numpy()
+
+    def only(self, chosen: NDArray[np.bool_]) -> "Grouped":
+        """The values that are ``chosen`` (bool, shape (n,)), in the groups in which they stand."""
+        place, among = np.cumsum(chosen) - 1, chosen[self.member]
+        return Grouped(
+            self.values.filter(pl.Series(chosen)),
+            self.topic[chosen],
+            self.kept[chosen],
+            place[self.member[among]],
+            self.group[among],
+        )
 
 
 def grouped(log: EventLog, attribute: str, classes: Literal["variants", "prefixes"]) -> Grouped:
@@ -50,25 +69,28 @@ def grouped(log: EventLog, attribute: str, classes: Literal["variants", "prefixe
     if attribute.startswith(CASE_PREFIX):
         return _of_cases(log, _column(log, attribute), prefix, classes)
     values = _column(log, attribute)
-    having = np.flatnonzero(values.is_not_null().to_numpy())
     activity = _numbered(log.events[ACTIVITY])
     if classes == "variants":
         course = last_of_case(log, prefix)[log.case_of]
         group = course * (activity.max(initial=0) + 1) + activity
     else:
         group = prefix
-    return Grouped(_plain(values.drop_nulls()), activity[having], np.arange(len(having)), group[having])
+    found = Grouped(_plain(values), activity, log.kept, np.arange(log.events.height), group)
+    return found if attribute != TIMESTAMPS else found.only(_follows(log))
+
+
+def _follows(log: EventLog) -> NDArray[np.bool_]:
+    """The events that are not the first of their case: bool, shape (events,)."""
+    case = log.case_of
+    return np.concatenate([[False], case[1:] == case[:-1]])[: len(case)]
 
 
 def _of_cases(log: EventLog, values: pl.Series, prefix: Ints, classes: str) -> Grouped:
-    having = values.is_not_null().to_numpy()
-    place = np.cumsum(having) - 1
-    of_values = _plain(values.drop_nulls())
+    every = np.ones(log.cases.height, np.bool_)
     case, group = (
         (np.arange(log.cases.height), last_of_case(log, prefix)) if classes == "variants" else (log.case_of, prefix)
     )
-    known = having[case]
-    return Grouped(of_values, np.zeros(len(of_values), np.int64), place[case[known]], group[known])
+    return Grouped(_plain(values), np.zeros(log.cases.height, np.int64), every, case, group)
 
 
 def prefixes(log: EventLog) -> Ints:
@@ -117,10 +139,10 @@ def _cycle_times(log: EventLog) -> pl.Series:
 
 
 def _plain(values: pl.Series) -> pl.Series:
-    """Numbers and times as Float64, everything else (truth values, too) as String."""
+    """Numbers as they are, times as their number, everything else (truth values, too) as String."""
     if values.dtype.is_numeric():
-        return values.cast(pl.Float64)
-    return values.to_physical().cast(pl.Float64) if values.dtype.is_temporal() else values.cast(pl.String)
+        return values
+    return values.to_physical() if values.dtype.is_temporal() else values.cast(pl.String)
 
 
 def _numbered(labels: pl.Series) -> Ints:

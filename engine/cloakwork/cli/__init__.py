@@ -31,8 +31,10 @@ COMMANDS: Final[Mapping[str, Home]] = {
     "plan": Home("cloakwork.cli.plan:plan", "Say what would be done to a log, what it gives and what it costs."),
     "apply": Home("cloakwork.cli.apply:apply", "Do it: write a release folder, or nothing."),
     "verify": Home("cloakwork.cli.verify:verify", "Check that a release is what its statement says."),
+    "pack": Home("cloakwork.cli.pack:pack", "Put the public parts of a release into one file to send."),
     "report": Home("cloakwork.cli.report:report", "Show the audit report of a release."),
     "ledger": Home("cloakwork.cli.ledger:ledger", "Show, verify and reconcile the budget that releases have spent."),
+    "keys": Home("cloakwork.cli.keys:keys", "Show and say whose signatures count."),
     "audit": Home("cloakwork.cli.audit:audit", "Test whether a mechanism keeps its claim, by running it many times."),
     "mechanisms": Home("cloakwork.cli.mechanisms:mechanisms", "List what can be applied, and how far each is proved."),
 }

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cloakwork.accounting.charge import Charge
     from cloakwork.accounting.ledger import Ledger, Summary
     from cloakwork.accounting.records import Record
+    from cloakwork.advisories import Finding
     from cloakwork.budget import Cost
     from cloakwork.report.reconcile import Reconciliation
 
@@ -203,6 +204,32 @@ def _print_summary(summary: "Summary") -> None:
         _console().print(table.title, markup=False)
     _print_books(summary)
     _print_warnings(summary)
+    _print_affected(summary)
+
+
+def _print_affected(summary: "Summary") -> None:
+    """Entries whose claims were found false since: which, by which advisory, and how to settle it."""
+    from cloakwork.accounting.affected import findings_of
+
+    told = ((record, findings_of(record)) for record in summary.records)
+    listed = [(record, [each for each in found if each.status in _SHORTLY]) for record, found in told]
+    concerned = [(record, found) for record, found in listed if found]
+    if not concerned:
+        return
+    click.echo(f"{len(concerned)} concerned by what was found since; 'cloakwork verify DIR' settles what it can:")
+    for record, found in concerned:
+        said = [f"{says} {_ids(found, status)}" for status, says in _SHORTLY.items() if _ids(found, status)]
+        click.echo(f"  {_date(record.created_at)}  {record.id}  {record.policy} {record.version}: {'; '.join(said)}")
+    titles = {each.advisory.id: each.advisory.title for _, found in concerned for each in found}
+    for number, title in sorted(titles.items()):
+        click.echo(f"  {number}  {title}")
+
+
+def _ids(found: "list[Finding]", status: str) -> str:
+    return ", ".join(sorted({each.advisory.id for each in found if each.status == status}))
+
+
+_SHORTLY = {"void": "void", "open": "may be void", "weakened": "weakened"}
 
 
 def _print_books(summary: "Summary") -> None:
@@ -318,7 +345,17 @@ def _summary_json(summary: "Summary") -> dict[str, Any]:
         "releases": len(summary.records),
         "budgets": [_balance_json(balance) for balance in summary.balances],
         "without_dp": [record.id for record in summary.without_dp],
+        "concerned": _concerned(summary),
     }
+
+
+def _concerned(summary: "Summary") -> list[dict[str, Any]]:
+    from cloakwork.accounting.affected import findings_of
+
+    found = ((record, finding) for record in summary.records for finding in findings_of(record))
+    return [
+        {"release": record.id, "advisory": finding.advisory.id, "status": finding.status} for record, finding in found
+    ]
 
 
 def _balance_json(balance: "Balance") -> dict[str, Any]:
@@ -336,6 +373,9 @@ def _balance_json(balance: "Balance") -> dict[str, Any]:
 
 
 def _record_json(record: "Record") -> dict[str, Any]:
+    from cloakwork.accounting.affected import findings_of
+
+    found = findings_of(record)
     return {
         "id": record.id,
         "dataset": record.dataset,
@@ -352,6 +392,8 @@ def _record_json(record: "Record") -> dict[str, Any]:
         "committed_at": record.committed_at.isoformat() if record.committed_at else None,
         "statement_digest": record.statement_digest,
         "guarantees": record.note,
+        "engine": record.engine,
+        "advisories": [{"id": each.advisory.id, "status": each.status, "title": each.advisory.title} for each in found],
         "charges": [
             {
                 "currency": charge.currency,

@@ -1,38 +1,246 @@
 """``cloakwork verify``: is a release what it says?"""
 
 import json
+import textwrap
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from cloakwork.errors import VerificationFailed
 
+if TYPE_CHECKING:
+    from cloakwork.advisories import Finding
+    from cloakwork.report.verify import Verification
 
-@click.command()
-@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option(
+_WIDTH: Final = 108
+_LABEL: Final = 14
+_SHOWN: Final = 4
+"""How many exposed columns the first screen names."""
+_STATUS: Final = {
+    "void": "VOID",
+    "open": "may be void",
+    "weakened": "weakened",
+    "corrected": "wording only",
+    "cleared": "not so here",
+}
+
+
+def release_argument(context: click.Context, _: click.Parameter, path: Path) -> Path:
+    """A folder, or a file that ``cloakwork pack`` made."""
+    if path.is_file() and path.suffix.lower() != ".zip":
+        raise click.BadParameter(f"'{path}' is neither a release folder nor a .zip file of 'cloakwork pack'", context)
+    return path
+
+
+def expectations(context: click.Context, _: click.Parameter, given: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """``WHAT=VALUE`` as pairs."""
+    from cloakwork.report.verify import EXPECTABLE
+
+    pairs = [text.partition("=") for text in given]
+    for name, sign, value in pairs:
+        if name not in EXPECTABLE or not sign or not value:
+            raise click.BadParameter(
+                f"'{name}{sign}{value}' is not policy=NAME@VERSION, dataset=D or release=ID", context
+            )
+        if name == "policy" and not all(value.rpartition("@")[::2]):
+            raise click.BadParameter(f"'{value}' names no version; write policy=NAME@VERSION", context)
+    return tuple((name, value) for name, _, value in pairs)
+
+
+public_key_option = click.option(
     "--public-key",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The signer's public key (PEM). Without it: the keys that this house trusts.",
+    help="The signer's public key (PEM). Without it: your own, and those of 'cloakwork keys list'.",
 )
+
+
+@click.command()
+@click.argument("path", metavar="DIR_OR_ZIP", type=click.Path(exists=True, path_type=Path), callback=release_argument)
+@public_key_option
+@click.option(
+    "--expect",
+    multiple=True,
+    metavar="WHAT=VALUE",
+    callback=expectations,
+    help="policy=NAME@VERSION, dataset=D or release=ID: exit 5 unless the release is that one. May be repeated.",
+)
+@click.option("--all", "--why", "everything", is_flag=True, help="Every check, every column, every advisory in full.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
-def verify(folder: Path, public_key: Path | None, as_json: bool) -> None:
-    """Check signature, digests and stamps of the release in DIR, and measure again what can be measured."""
+def verify(
+    path: Path, public_key: Path | None, expect: tuple[tuple[str, str], ...], everything: bool, as_json: bool
+) -> None:
+    """Check signature, digests and stamp of a release, and measure again what can be measured.
+
+    DIR_OR_ZIP is a release folder or a file that 'cloakwork pack' made. Exit code 5: it is not what it says, it is not
+    the one expected, or a guarantee of it was found void since (an advisory).
+    """
+    from cloakwork.report.verify import Verification
     from cloakwork.report.verify import verify as verify_release
 
     try:
-        verified = verify_release(folder, public_key=public_key)
+        verified = verify_release(path, public_key=public_key, expect=expect)
     except VerificationFailed as failure:
-        failure.beside = {"verified": False, "mismatches": failure.mismatches}
+        found = failure.found if isinstance(failure.found, Verification) else None
+        more = {} if found is None else _as_json(found)
+        failure.beside = {"verified": False, "mismatches": failure.mismatches} | more
+        if found is not None and not as_json:
+            click.echo("\n".join(_screen(found, everything, _refusal(found))))
         raise
     if as_json:
-        unproven = {"unproven": verified.unproven} if verified.unproven else {}
-        said = {"verified": True, "keyid": verified.keyid, "checks": verified.checks}
-        click.echo(json.dumps(unproven | said, indent=2))
-        return
+        click.echo(json.dumps({"verified": True} | _as_json(verified), indent=2))
+    else:
+        click.echo("\n".join(_screen(verified, everything, _verdict(verified))))
+
+
+def _verdict(verified: "Verification") -> str:
+    nothing = "" if verified.guarantees else "; it is what it says, and it guarantees nothing"
+    return f"verified, {len(verified.checks)} checks{nothing}"
+
+
+def _refusal(found: "Verification") -> str:
+    """What is wrong with a release that is authentic."""
+    if found.void:
+        count = len({finding.number for finding in found.void})
+        return f"authentic, but {count} of its guarantees {'is' if count == 1 else 'are'} VOID: see Advisories"
+    return "authentic, but not the release that was expected"
+
+
+def _screen(verified: "Verification", everything: bool, verdict: str) -> Iterator[str]:
+    """What was verified, in plain words: what it is, what it gives, what it does not, and how each is known."""
+    said = verified.statement
     for line in verified.unproven:
-        click.echo(f"UNPROVEN  {line}")
-    for check in verified.checks:
-        click.echo(f"ok  {check}")
-    nothing = "" if verified.statement.guarantees else "; it is what it says, and it guarantees nothing"
-    click.echo(f"{folder}: verified, {len(verified.checks)} checks{nothing}")
+        yield from _block("UNPROVEN", [line])
+    yield f"{_printable(str(verified.path))}: {verdict}"
+    yield from _block("Release", [f"{said.release}, made {said.issued:%Y-%m-%d %H:%M} UTC by Cloakwork {said.engine}"])
+    policy = said.policy
+    yield from _block(
+        "Policy", [f"{policy.name} {policy.version}; dataset {policy.dataset}; protected: each {said.unit}"]
+    )
+    yield from _block("Signed by", [f"key {verified.keyid if everything else verified.keyid[:16]}, {verified.trusted}"])
+    void = {finding.number for finding in verified.void}
+    marked = [
+        ("VOID: " if number in void else "") + sentence for number, (_, sentence) in enumerate(verified.guarantees)
+    ]
+    yield from _block("Guarantees", marked or ["none"])
+    yield from _block("Cost", _costs(verified))
+    yield from _block("Not protected", _exposed(verified, everything))
+    yield from _block("Measured", [_short(check.says) for check in verified.measured])
+    checked = "Compared" if verified.is_earlier else "Derived again"
+    yield from _block(checked, [_short(check.says) for check in verified.derived])
+    yield from _block("Signer's word", [*verified.signers_word, _entry(verified, everything)])
+    yield from _block("Advisories", _advisories(verified.advisories, everything))
+    if verified.internal:
+        yield from _block("Note", ["it came with the internal folder: never pass it on (cloakwork pack leaves it out)"])
+    if everything:
+        yield from (f"ok  {_printable(line)}" for line in verified.checks)
+
+
+def _entry(verified: "Verification", everything: bool) -> str:
+    entry = verified.statement.ledger_entry or ""
+    return f"that this release is in the ledger, as entry {entry if everything else entry[:16]}"
+
+
+def _block(label: str, lines: Iterable[str]) -> Iterator[str]:
+    """A label and its lines, wrapped; nothing where there is no line."""
+    for number, line in enumerate(lines):
+        first = f"{'' if number else label:<{_LABEL}}"
+        yield from textwrap.wrap(
+            _printable(line), _WIDTH, initial_indent=first, subsequent_indent=" " * _LABEL, break_on_hyphens=False
+        )
+
+
+def _costs(verified: "Verification") -> list[str]:
+    lines = []
+    for spent in verified.statement.budget:
+        epsilon = "no bound" if spent.cost.epsilon is None else f"epsilon {spent.cost.epsilon:g}"
+        delta = f", delta {spent.cost.delta:g}" if spent.cost.delta else ""
+        shift = f" per {_duration(spent.shift)}" if spent.shift else ""
+        lines.append(f"{_CURRENCIES.get(spent.currency, spent.currency)}: {epsilon}{delta}{shift}")
+    return lines
+
+
+_CURRENCIES: Final = {
+    "unit": "differential privacy of a unit",
+    "metric": "metric privacy of a value",
+    "local": "local privacy of a value",
+    "none": "no bound by differential privacy",
+}
+
+
+def _duration(shift: Any) -> str:
+    from cloakwork.quantities import format_duration
+
+    return shift if isinstance(shift, str) else format_duration(shift)
+
+
+def _exposed(verified: "Verification", everything: bool) -> list[str]:
+    lines = [f"{column}: {says}" for column, says in verified.exposed]
+    if everything or len(lines) <= _SHOWN:
+        return lines
+    return [*lines[:_SHOWN], f"and {len(lines) - _SHOWN} more columns (--all)"]
+
+
+def _advisories(findings: "tuple[Finding, ...]", everything: bool) -> list[str]:
+    """The findings; what they say and what to do for each that matters, or for all."""
+    lines = []
+    for finding in findings:
+        advisory = finding.advisory
+        if finding.status == "cleared" and not everything:
+            continue
+        lines.append(f"{_STATUS[finding.status]}  {finding}")
+        if everything:
+            depends = f" It depends on {advisory.depends}." if advisory.depends else ""
+            lines.append(f"  {advisory.says}{depends}")
+        if everything or finding.status == "void":
+            lines.append(f"  {advisory.remedy}")
+    return lines or ["none concern this release"]
+
+
+def _short(line: str) -> str:
+    return line.removeprefix("measured again: ")
+
+
+def _printable(text: str) -> str:
+    """Text of a file that somebody sent, without what a terminal would obey."""
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
+
+
+def _as_json(verified: "Verification") -> dict[str, Any]:
+    said = verified.statement
+    unproven = {"unproven": list(verified.unproven)} if verified.unproven else {}
+    return unproven | {
+        "release": said.release,
+        "issued": said.issued.isoformat(),
+        "engine": said.engine,
+        "ledger_entry": said.ledger_entry,
+        "policy": {"name": said.policy.name, "version": said.policy.version, "dataset": said.policy.dataset},
+        "unit": str(said.unit),
+        "guarantees": [{"kind": kind, "sentence": sentence} for kind, sentence in verified.guarantees],
+        "budget": [each.model_dump(mode="json") for each in said.budget],
+        "exposed": [{"column": column, "tells": says} for column, says in verified.exposed],
+        "keyid": verified.keyid,
+        "trusted": verified.trusted,
+        "checks": list(verified.checks),
+        "measured": [check.says for check in verified.measured],
+        "derived_again": [] if verified.is_earlier else [check.says for check in verified.derived],
+        "compared": [check.says for check in verified.derived] if verified.is_earlier else [],
+        "signers_word": list(verified.signers_word),
+        "advisories": [_finding_json(finding) for finding in verified.advisories],
+        "internal_folder": verified.internal,
+    }
+
+
+def _finding_json(finding: "Finding") -> dict[str, Any]:
+    advisory = finding.advisory
+    return {
+        "id": advisory.id,
+        "title": advisory.title,
+        "status": finding.status,
+        "concerns": finding.kind,
+        "seen": finding.seen or None,
+        "says": advisory.says,
+        "depends": advisory.depends,
+        "remedy": advisory.remedy,
+    }

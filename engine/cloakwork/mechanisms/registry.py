@@ -19,6 +19,7 @@ OURS: Final[Mapping[str, str]] = {
     "kanon/a-star": "cloakwork.mechanisms.kanon.a_star:AStar",
     "kanon/pretsa": "cloakwork.mechanisms.kanon.pretsa:Pretsa",
     "kanon/generalise": "cloakwork.mechanisms.kanon.generalise:Generalise",
+    "kanon/fill": "cloakwork.mechanisms.kanon.fill:Fill",
     "kanon/tlkc": "cloakwork.mechanisms.kanon.tlkc:Tlkc",
     "kanon/closeness": "cloakwork.mechanisms.kanon.closeness:Closeness",
     "variants/adaptive": "cloakwork.mechanisms.variants.adaptive:VariantAdaptive",

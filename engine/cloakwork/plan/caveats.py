@@ -3,18 +3,26 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cloakwork.guarantees import ConfidenceBound, DifferentialPrivacy, Guarantee, KAnonymity, MetricPrivacy
+from cloakwork.guarantees import (
+    VACUOUS_T,
+    ConfidenceBound,
+    DifferentialPrivacy,
+    Guarantee,
+    KAnonymity,
+    MetricPrivacy,
+    TCloseness,
+)
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.log.eventlog import CASE_PREFIX
 from cloakwork.plan.claims import (
     Caveat,
     CountsCases,
     FrequenciesKept,
     Homogeneity,
-    InsertedEventsLack,
-    InsertedEventsShow,
+    InsertedEventsCopy,
     Intersection,
+    LargeT,
     MayTellTimes,
+    RangeScale,
     RunsUnproven,
     SingleTimesOnly,
 )
@@ -29,37 +37,48 @@ def warn(draft: Draft) -> Draft:
 
 
 def _warnings(draft: Draft) -> Iterator[Caveat]:
-    goals, policy = draft.goals, draft.policy
     for step in draft.steps:
         if step.proof != "proved":
             yield RunsUnproven(mechanism=step.mechanism)
-    kanon = [goal for goal in goals if isinstance(goal, KAnonymity)]
-    on_values = [goal for goal in goals if goal.kind in ("t-closeness", "l-diversity", "confidence-bound")]
-    bounded = frozenset(column for goal in on_values for column in goal.over)
-    sensitive = tuple(
-        i.attribute
-        for i in draft.attributes
-        if i.treatment in RELEASED and _role(policy, i.attribute) == "sensitive" and i.column not in bounded
-    )
-    if kanon and sensitive:
-        yield Homogeneity(attributes=sensitive)
-    if kanon:
-        yield Intersection(of="k-anonymity")
-    if any(isinstance(goal, ConfidenceBound) for goal in goals):
-        yield Intersection(of="confidence-bound")
-    if kanon and any(item.column != METADATA for item in draft.exposed):
-        yield InsertedEventsShow()
-    if kanon and (lacking := sorted(_columns_with_gaps(draft))):
-        yield InsertedEventsLack(columns=tuple(lacking))
-    if any(goal.count == "cases" for goal in kanon) and draft.facts.unit.attribute is not None:
-        yield CountsCases(attribute=draft.facts.unit.attribute)
+    yield from _about_counted_groups(draft)
+    if copied := {column for step in draft.steps if step.lineage.fills for column in step.lineage.writes} - {METADATA}:
+        yield InsertedEventsCopy(columns=tuple(sorted(copied)))
+    for goal in draft.goals:
+        if isinstance(goal, TCloseness) and goal.distance == "emd":
+            yield from _weak_closeness(goal)
     for item in draft.attributes:
         if item.treatment == "pseudonymise":
             yield FrequenciesKept(attribute=item.attribute)
     if clocks := tuple(sorted(_kept_beside_times(draft))):
         yield MayTellTimes(columns=clocks)
-    if any(isinstance(goal, MetricPrivacy) and TIMESTAMPS in goal.over for goal in goals):
+    if any(isinstance(goal, MetricPrivacy) and TIMESTAMPS in goal.over for goal in draft.goals):
         yield SingleTimesOnly()
+
+
+def _about_counted_groups(draft: Draft) -> Iterator[Caveat]:
+    """What k-anonymity and confidence bounds leave open."""
+    kanon = [goal for goal in draft.goals if isinstance(goal, KAnonymity)]
+    if kanon and (sensitive := _released_sensitive(draft)):
+        yield Homogeneity(attributes=sensitive)
+    if kanon:
+        yield Intersection(of="k-anonymity")
+    if any(isinstance(goal, ConfidenceBound) for goal in draft.goals):
+        yield Intersection(of="confidence-bound")
+    if any(goal.count == "cases" for goal in kanon) and draft.facts.unit.attribute is not None:
+        yield CountsCases(attribute=draft.facts.unit.attribute)
+
+
+def _released_sensitive(draft: Draft) -> tuple[str, ...]:
+    """Sensitive attributes that are released and that no guarantee about values covers."""
+    on_values = ("t-closeness", "l-diversity", "confidence-bound")
+    bounded = frozenset(column for goal in draft.goals if goal.kind in on_values for column in goal.over)
+    return tuple(
+        item.attribute
+        for item in draft.attributes
+        if item.treatment in RELEASED
+        and _role(draft.policy, item.attribute) == "sensitive"
+        and item.column not in bounded
+    )
 
 
 def _kept_beside_times(draft: Draft) -> Iterator[str]:
@@ -74,13 +93,12 @@ def _is_conditional(goal: Guarantee) -> bool:
     return bounded or isinstance(goal, MetricPrivacy)
 
 
-def _columns_with_gaps(draft: Draft) -> Iterator[str]:
-    """The attributes of events whose values are protected and not filled in."""
-    for step in draft.steps:
-        column = str(step.params.get("column", ""))
-        of_events = column in step.lineage.writes - {TIMESTAMPS} and not column.startswith(CASE_PREFIX)
-        if of_events and step.params.get("missing") == "keep":
-            yield column
+def _weak_closeness(goal: TCloseness) -> Iterator[Caveat]:
+    """What t-closeness of numbers does not rule out."""
+    if goal.scale == "range":
+        yield RangeScale(attribute=goal.attribute)
+    elif goal.t >= VACUOUS_T:
+        yield LargeT(attribute=goal.attribute, t=goal.t)
 
 
 def _role(policy: Policy, attribute: str) -> str | None:

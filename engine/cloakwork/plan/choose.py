@@ -24,7 +24,7 @@ PLANNED: Final[Mapping[str, str]] = {
 """Guarantees that the language knows and this version cannot give yet, with the mechanisms that will."""
 
 
-TREATMENTS: Final = ("bound", "kanon/generalise", "attributes/redact")
+TREATMENTS: Final = ("bound", "kanon/generalise", "kanon/fill", "attributes/redact")
 """Steps that the planner adds itself: alone they meet no goal, so they are no candidates for one."""
 
 

@@ -130,6 +130,13 @@ class MeasuredOnRelease(Frozen):
     what: Literal["groups", "knowledge", "classes"]
 
 
+class MeasuredWithoutInserted(Frozen):
+    """Inside the run the check is repeated for somebody who recognises inserted events; a file does not tell them."""
+
+    kind: Literal["measured-without-inserted"] = "measured-without-inserted"
+    what: Literal["groups", "classes"]
+
+
 Reason = Annotated[
     ProfileIsCharged
     | ValuesOnlyThroughNoise
@@ -144,7 +151,8 @@ Reason = Annotated[
     | ReleasedAsItIs
     | WritesValuesLast
     | FollowsFromNoise
-    | MeasuredOnRelease,
+    | MeasuredOnRelease
+    | MeasuredWithoutInserted,
     Field(discriminator="kind"),
 ]
 
@@ -369,17 +377,26 @@ class Intersection(Frozen):
     of: Literal["k-anonymity", "confidence-bound"]
 
 
-class InsertedEventsShow(Frozen):
-    """Inserted events have no value of the exposed columns."""
+class InsertedEventsCopy(Frozen):
+    """Inserted events copy ``columns`` from others: where a value identifies an event, that shows."""
 
-    kind: Literal["inserted-events-show"] = "inserted-events-show"
-
-
-class InsertedEventsLack(Frozen):
-    """Inserted events have no value of protected ``columns``."""
-
-    kind: Literal["inserted-events-lack"] = "inserted-events-lack"
+    kind: Literal["inserted-events-copy"] = "inserted-events-copy"
     columns: Names
+
+
+class RangeScale(Frozen):
+    """t-closeness compares the numbers of ``attribute`` as a share of their range."""
+
+    kind: Literal["range-scale"] = "range-scale"
+    attribute: str
+
+
+class LargeT(Frozen):
+    """``t`` is no less than what numbers compared by rank can be apart."""
+
+    kind: Literal["large-t"] = "large-t"
+    attribute: str
+    t: float
 
 
 class CountsCases(Frozen):
@@ -416,8 +433,9 @@ Caveat = Annotated[
     | RunsUnproven
     | Homogeneity
     | Intersection
-    | InsertedEventsShow
-    | InsertedEventsLack
+    | InsertedEventsCopy
+    | RangeScale
+    | LargeT
     | CountsCases
     | FrequenciesKept
     | MayTellTimes

@@ -7,8 +7,9 @@ from typing import Final
 from cloakwork.errors import Cause
 from cloakwork.guarantees import ConfidenceBound, DifferentialPrivacy, Guarantee, KAnonymity, LocalDP
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.log.eventlog import CASE_ID
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP
 from cloakwork.mechanisms.attributes.redact import RedactParams, Treatment
+from cloakwork.mechanisms.kanon.fill import FillParams
 from cloakwork.mechanisms.kanon.generalise import MOST_COMBINATIONS, GeneraliseParams, QuasiIdentifier
 from cloakwork.plan.choose import step_of
 from cloakwork.plan.claims import ExposureReason, FormOfRelease, OnlyPublished, PolicyReason
@@ -137,6 +138,34 @@ def _unusable(draft: Draft, covered: frozenset[str]) -> Iterator[Cause]:
             yield Cause(f"guarantee over {column}", f"no attribute has the role {_ROLE[column]}")
         elif column not in released:
             yield Cause(f"guarantee over {column}", "the policy drops it, so there is nothing to cover")
+    yield from _names_taken(draft, covered)
+    yield from _parts_counted(draft)
+
+
+def _names_taken(draft: Draft, covered: frozenset[str]) -> Iterator[Cause]:
+    """The release calls its activity and its time by their standard names: no other attribute can have these."""
+    for column, standard in ((CONTROL_FLOW, ACTIVITY), (TIMESTAMPS, TIMESTAMP)):
+        given = draft.policy.attribute_with(_ROLE[column])
+        if given in (None, standard):
+            continue
+        item = next((item for item in draft.attributes if item.attribute == standard), None)
+        if (item is not None and item.treatment in RELEASED) or standard in covered:
+            yield Cause(
+                f"release of '{standard}'",
+                f"'{given}' has the role {_ROLE[column]} and is released under that name; drop '{standard}', or rename "
+                "it in the log",
+            )
+
+
+def _parts_counted(draft: Draft) -> Iterator[Cause]:
+    """What is counted in cases must not count the parts of one (``privacy.md`` 1)."""
+    if draft.policy.spec.unit.on_conflict != "split":
+        return
+    counted = ("k-anonymity", "t-closeness", "l-diversity", "confidence-bound")
+    for goal in draft.goals:
+        if goal.kind in counted:
+            why = "it would count the parts of a case that on_conflict: split makes; use on_conflict: refuse"
+            yield Cause(goal_name(goal), why)
 
 
 _ROLE: Final[Mapping[str, Role]] = {CONTROL_FLOW: "control-flow", TIMESTAMPS: "timestamp"}
@@ -234,6 +263,27 @@ def treat_attributes(draft: Draft) -> Draft:
     return replace(
         draft, steps=(*draft.steps, step_of(mechanism, RedactParams(treatments=treatments), draft.facts, why=why))
     )
+
+
+def fill_inserted_events(draft: Draft) -> Draft:
+    """Where a step inserts events, add one that gives these the attributes of kept events."""
+    if not any(step.lineage.inserts for step in draft.steps):
+        return draft
+    attributes = draft.released - {CONTROL_FLOW, TIMESTAMPS, METADATA}
+    columns = {column for column in attributes if not column.startswith(CASE_PREFIX)}
+    written = any(TIMESTAMPS in step.lineage.writes for step in draft.steps)
+    raw_times = TIMESTAMPS in draft.released and not written
+    if not columns and not raw_times:
+        return draft
+    known = any(isinstance(goal, KAnonymity) and columns & set(goal.over) for goal in draft.goals)
+    params = FillParams(
+        columns=tuple(sorted(columns | ({TIMESTAMPS} if raw_times else set()))),
+        times=raw_times,
+        donors="variant" if known else "activity",
+    )
+    why = "gives inserted events attributes of other events of the same activity, so that none shows by what it lacks"
+    step = step_of(draft.catalogue["kanon/fill"], params, draft.facts, why=why)
+    return replace(draft, steps=(*draft.steps, step))
 
 
 def _counts_units(goal: Guarantee) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from cloakwork.facts import Facts
 from cloakwork.guarantees import ConfidenceBound, Guarantee, KAnonymity, LDiversity, TCloseness
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.log.eventlog import CASE_PREFIX
 from cloakwork.plan.claims import (
     Assumption,
     FollowsFromNoise,
@@ -13,6 +14,7 @@ from cloakwork.plan.claims import (
     LeavesOutEvents,
     MakesAlike,
     MeasuredOnRelease,
+    MeasuredWithoutInserted,
     MovesWholeCases,
     NobodyKnows,
     Reason,
@@ -45,6 +47,7 @@ def k_anonymity(index: int, goal: KAnonymity, premises: Premises) -> Claim | lis
             MovesWholeCases(mechanism=writer.mechanism),
             *also,
             MeasuredOnRelease(what="groups"),
+            *([MeasuredWithoutInserted(what="groups")] if premises.inserts else []),
         ),
         assumptions=unit_assumptions(premises.facts) if goal.count == "units" else (),
     )
@@ -118,11 +121,16 @@ def values_in_classes(index: int, goal: TCloseness | LDiversity, premises: Premi
         ]
     by, promised = premises.steps[writer].mechanism, isinstance(goal, TCloseness) and goal.distance == "stochastic"
     checked = FollowsFromNoise(mechanism=by) if promised else MeasuredOnRelease(what="classes")
+    dilutes = premises.inserts and not promised and not goal.attribute.startswith(CASE_PREFIX)
     return Claim(
         guarantee=goal,
         sentence=goal.sentence(),
         basis="derived" if promised else "derived and measured",
-        derivation=(WritesValuesLast(mechanism=by, column=goal.attribute), checked),
+        derivation=(
+            WritesValuesLast(mechanism=by, column=goal.attribute),
+            checked,
+            *([MeasuredWithoutInserted(what="classes")] if dilutes else []),
+        ),
         assumptions=tuple(_of_classes(goal, premises)),
     )
 

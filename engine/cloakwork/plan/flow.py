@@ -1,7 +1,7 @@
 """Follow the columns of a log through the steps of a plan: what raw value reaches where, and through whose noise."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cloakwork.lineage import CONTROL_FLOW, METADATA
 from cloakwork.plan.model import Step
@@ -41,6 +41,8 @@ def trace(steps: Sequence[Step], columns: Iterable[str]) -> Flow:
 
 def _after(flow: Flow, index: int, step: Step, steps: Sequence[Step]) -> Flow:
     lineage, before = step.lineage, flow.columns
+    if _moves_inside_columns(step):
+        return Flow({**before, **_filled(before, index, step)}, flow.void)
     measured = [_state(before, column) for column in sorted(lineage.measures)]
     read = [_state(before, column) for column in sorted(lineage.reads)]
     looked_at = read + measured
@@ -61,6 +63,32 @@ def _after(flow: Flow, index: int, step: Step, steps: Sequence[Step]) -> Flow:
             )
     kept = {} if lineage.generates else dict(before)
     return Flow({**kept, **dict.fromkeys(lineage.writes, written)}, void)
+
+
+def _moves_inside_columns(step: Step) -> bool:
+    """Whether a step only fills; one that declares more besides, or is not proved, is followed like any other."""
+    lineage = step.lineage
+    alone = lineage.reads <= lineage.writes | {CONTROL_FLOW} and CONTROL_FLOW not in lineage.writes
+    return lineage.fills and alone and not lineage.measures and not lineage.generates and step.proof == "proved"
+
+
+def _filled(before: Mapping[str, ColumnState], index: int, step: Step) -> dict[str, ColumnState]:
+    """The columns that a step fills: each keeps its own history, and depends on the control flow besides.
+
+    Values move inside a column; where to follows from the control flow and fresh randomness. So the last step that made
+    a column's values what a guarantee says stays its writer; that the guarantee still holds is for the checks to see.
+    """
+    order = _state(before, CONTROL_FLOW)
+    filled = {}
+    for column in step.lineage.writes:
+        state = _state(before, column)
+        filled[column] = replace(
+            state,
+            raw=state.raw | order.raw,
+            measured=state.measured | order.measured,
+            unstable=index,
+        )
+    return filled
 
 
 def _state(columns: Mapping[str, ColumnState], column: str) -> ColumnState:

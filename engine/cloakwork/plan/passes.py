@@ -12,6 +12,7 @@ from cloakwork.plan.columns import (
     classify_columns,
     expose_metadata,
     expose_unproven,
+    fill_inserted_events,
     generalise_quasi_identifiers,
     refuse_open_globs,
     treat_attributes,
@@ -49,8 +50,9 @@ def choose_mechanisms(draft: Draft) -> Draft:
 
 
 def order_steps(draft: Draft) -> Draft:
-    """Run a step that makes new cases before those that change cases, and a writer of a column before its readers; what
-    protects an attribute's values comes last, after the policy's treatment of them."""
+    """Run a step that makes new cases before those that change cases, and a writer of a column before its readers; then
+    inserted events are completed; what protects an attribute's values comes last, after the policy's treatment of
+    them, and sees every event that is released."""
     return replace(draft, steps=tuple(sorted(draft.steps, key=_rank)))
 
 
@@ -61,8 +63,10 @@ def _rank(step: Step) -> int:
         return 1
     if CONTROL_FLOW in step.lineage.writes:
         return 2
+    if step.lineage.fills:
+        return 4
     protects = step.goals and step.lineage.writes - {TIMESTAMPS, METADATA}
-    return 4 if protects else 3
+    return 5 if protects else 3
 
 
 PASSES: Final[tuple[Pass, ...]] = (
@@ -74,6 +78,7 @@ PASSES: Final[tuple[Pass, ...]] = (
     expose_unproven,
     generalise_quasi_identifiers,
     treat_attributes,
+    fill_inserted_events,
     order_steps,
     expose_metadata,
     charge_budget,

@@ -39,6 +39,11 @@ class Premises:
         before = [self.profile.params.event()] if self.profile is not None and currency == "unit" else []
         return Composed(events=(*before, *(step.event for step in self.steps if step.currency == currency)))
 
+    @property
+    def inserts(self) -> bool:
+        """Whether a step inserts events."""
+        return any(step.lineage.inserts for step in self.steps)
+
     def writer_of(self, column: str) -> int:
         """The index of the step that wrote ``column`` last; asked only of columns that a step wrote."""
         writer = self.flow.columns[column].writer

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from cloakwork.guarantees import (
+    VACUOUS_T,
     DifferentialPrivacy,
     Guarantee,
     LocalDP,
@@ -99,7 +100,8 @@ def _counted_reason(
     | claims.ReleasedAsItIs
     | claims.WritesValuesLast
     | claims.FollowsFromNoise
-    | claims.MeasuredOnRelease,
+    | claims.MeasuredOnRelease
+    | claims.MeasuredWithoutInserted,
 ) -> str:
     """Why a claim holds that is counted on the release, as one clause."""
     match reason:
@@ -130,6 +132,13 @@ def _counted_reason(
                 "violation stops the release",
                 "classes": "an independent check measures every class on the released log; one that fails stops the "
                 "release",
+            }[what]
+        case claims.MeasuredWithoutInserted(what=what):
+            return {
+                "groups": "the check was repeated before the release without the inserted events that show by what they "
+                "lack; a file does not tell which those are",
+                "classes": "the check was repeated before the release without what inserted events hold; a file does not "
+                "tell which those are",
             }[what]
         case _:
             assert_never(reason)
@@ -297,19 +306,24 @@ def caveat_in_words(caveat: Caveat) -> str:
 
 
 def _caveat_of_rows(
-    caveat: claims.InsertedEventsShow | claims.InsertedEventsLack | claims.CountsCases | claims.FrequenciesKept,
+    caveat: claims.InsertedEventsCopy | claims.RangeScale | claims.LargeT | claims.CountsCases | claims.FrequenciesKept,
 ) -> str:
     """What single events, cases or values of the release still show."""
     match caveat:
-        case claims.InsertedEventsShow():
+        case claims.InsertedEventsCopy(columns=names):
             return (
-                "events that k-anonymisation inserts have no attributes and no raw time: exposed columns show which "
-                "those are"
+                f"events that k-anonymisation inserts copy {_all(_quoted(names))} from other events: a value that numbers or "
+                "identifies events, or is the same throughout a case, shows which those are; drop such a column"
             )
-        case claims.InsertedEventsLack(columns=names):
+        case claims.RangeScale(attribute=name):
             return (
-                f"events that k-anonymisation inserts have no value of {_all(_quoted(names))}, which shows which those are; "
-                "'missing: fill' under mechanisms.parameters gives them one"
+                f"t-closeness compares numbers in '{name}' as a share of their range: one outlier widens the range and makes "
+                "the guarantee vacuous; scale: rank does not"
+            )
+        case claims.LargeT(attribute=name, t=t):
+            return (
+                f"t = {t:g} asks nothing of numbers in '{name}': by rank, a class lies at most about {VACUOUS_T:g} from the "
+                "whole; choose t well below"
             )
         case claims.CountsCases(attribute=name):
             return f"k counts cases, while one unit ('{name}') may own several: use count: units"

@@ -7,7 +7,15 @@ from typing import Final
 from pydantic import JsonValue
 
 from cloakwork.budget import guessing_advantage
-from cloakwork.guarantees import DifferentialPrivacy, Guarantee, KAnonymity, LocalDP, MetricPrivacy
+from cloakwork.guarantees import (
+    VACUOUS_T,
+    DifferentialPrivacy,
+    Guarantee,
+    KAnonymity,
+    LocalDP,
+    MetricPrivacy,
+    TCloseness,
+)
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.policy.explain import covered_columns, is_released
 from cloakwork.policy.model import Policy
@@ -53,6 +61,32 @@ def small_groups(policy: Policy) -> Iterator[Advice]:
     for index, goal in enumerate(policy.spec.guarantees):
         if isinstance(goal, KAnonymity) and goal.k < SMALL_K:
             yield Advice(("spec", "guarantees", index, "k"), f"k = {goal.k} is small; 10 is usual for partners")
+
+
+def weak_closeness(policy: Policy) -> Iterator[Advice]:
+    """t-closeness that one outlier, or a large t, makes vacuous for numbers."""
+    for index, goal in enumerate(policy.spec.guarantees):
+        if not isinstance(goal, TCloseness) or goal.distance != "emd":
+            continue
+        if goal.scale == "range":
+            message = "scale: range is vacuous once one outlier widens the range of the values; use scale: rank"
+            yield Advice(("spec", "guarantees", index, "scale"), message)
+        elif goal.t >= VACUOUS_T:
+            message = f"t = {goal.t:g} asks nothing of numbers: by rank, no class lies much farther than {VACUOUS_T:g}"
+            yield Advice(("spec", "guarantees", index, "t"), message)
+
+
+def inserted_events(policy: Policy) -> Iterator[Advice]:
+    """A column that identifies events shows which of them k-anonymisation inserted."""
+    if not any(isinstance(goal, KAnonymity) for goal in policy.spec.guarantees):
+        return
+    for name, rule in policy.spec.attributes.items():
+        if not name.startswith("case:") and rule.role == "identifier" and is_released(policy, name):
+            message = (
+                f"events that k-anonymisation inserts copy '{name}' from other events: if it numbers or identifies events, "
+                "its repeated values show which those are; drop it"
+            )
+            yield Advice(("spec", "attributes", name), message)
 
 
 def pseudonyms(policy: Policy) -> Iterator[Advice]:
@@ -229,6 +263,8 @@ def _depths(tree: JsonValue | Mapping[str, JsonValue], depth: int) -> Iterator[t
 RULES: Final[tuple[Callable[[Policy], Iterator[Advice]], ...]] = (
     values_in_groups,
     small_groups,
+    weak_closeness,
+    inserted_events,
     pseudonyms,
     quasi_identifiers,
     persons,

@@ -481,7 +481,7 @@ KNOWN_MECHANISMS: Final = frozenset(
         *(f"variants/{name}" for name in ("travag", "ddpm", "markov")),
         *(f"variants/{name}-published" for name in ("prefix-tree", "sacofa", "amun", "libra")),
         *(f"kanon/{name}" for name in ("pretsa", "best-first", "a-star", "optimal", "auto", "generalise")),
-        *(f"kanon/{name}" for name in ("tlkc", "closeness")),
+        *(f"kanon/{name}" for name in ("tlkc", "closeness", "fill")),
         *(f"timestamps/{name}" for name in ("laplace", "histogram")),
         *(f"attributes/{name}" for name in ("redact", "drop", "generalise", "pseudonymise")),
         *(f"attributes/{name}" for name in ("randomised-response", "bounded-laplace", "histogram")),

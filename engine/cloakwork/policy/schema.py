@@ -17,6 +17,7 @@ _BOUNDS: Final = {"gt": "exclusiveMinimum", "ge": "minimum", "lt": "exclusiveMax
 _BORROWED: Final = {
     ("Unit", "attribute"): "Case attribute that tells persons apart; each case is its own unit unless given",
     ("Unit", "max_cases"): "Most cases that one person keeps; the others are left out at random",
+    ("Unit", "on_conflict"): "Where rows of a case name two units: refuse the log, or split every case by unit",
     ("Window", "start"): "First instant, with its time zone, such as 2014-01-01T00:00:00Z",
     ("Window", "end"): "Last instant, with its time zone",
 }

@@ -79,12 +79,12 @@ class Line:
 
 def public_html(report: PublicReport) -> str:
     """The public report as a page."""
-    return _page("public.html", report=report, bars=bars(report.statement.budget), pipeline=pipeline(report.steps))
+    return page("public.html", report=report, bars=bars(report.statement.budget), pipeline=pipeline(report.steps))
 
 
 def internal_html(report: InternalReport) -> str:
     """The internal report as a page; its first line says that it must not be published."""
-    return _page(
+    return page(
         "internal.html",
         report=report,
         bars=bars(report.statement.budget),
@@ -184,7 +184,8 @@ def moment(time: datetime) -> str:
     return f"{time:%d %B %Y, %H:%M} UTC"
 
 
-def _page(template: str, **content: object) -> str:
+def page(template: str, **content: object) -> str:
+    """A page from one of the templates."""
     return _environment().get_template(template).render(**content)
 
 

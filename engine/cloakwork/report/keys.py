@@ -1,33 +1,66 @@
-"""Ed25519 keys: the one that signs a release, and the public halves that this house trusts."""
+"""Ed25519 keys: the one that signs a release, and the public halves of others whose signatures count here.
+
+Your own key counts because it is yours. Any other counts only once somebody said so (``trust``), under a
+name: that a key was used for signing here says nothing about whose it is. Files that version 0.1.0 left
+under ``trusted/`` (it filed every key that ever signed) do not count until they are trusted again.
+"""
 
 import hashlib
 import os
 import tempfile
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
+
+from pydantic import AwareDatetime, Field, ValidationError
 
 from cloakwork.errors import OutputError
-from cloakwork.home import home, secret_made_once
+from cloakwork.home import home, private_secret, secret_made_once
+from cloakwork.quantities import Frozen
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 KEY_VARIABLE: Final = "CLOAKWORK_SIGNING_KEY"
 _PEM_HEADER: Final = "-----BEGIN"
+_SHORTEST_ID: Final = 8
+
+
+class TrustedKey(Frozen):
+    """A public key (PEM) that was trusted here, under a name, since a day (UTC)."""
+
+    keyid: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    name: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$")]
+    since: AwareDatetime
+    public_key: str
+
+
+@dataclass(frozen=True, slots=True)
+class KnownKeys:
+    """Whose signatures count here.
+
+    ``own``: keyid of the key that was made here, if one was. ``trusted``: the others, by name.
+    ``unconfirmed``: files of version 0.1.0 that do not count.
+    """
+
+    own: str | None
+    trusted: tuple[TrustedKey, ...]
+    unconfirmed: tuple[Path, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SigningKey:
     """A private key that signs releases.
 
-    ``origin``: where it came from, in words for a person. ``new``: it was made by this call, so its public half should be
-    shown. ``public_file``: where the public half is kept for whoever verifies.
+    ``origin``: where it came from, in words for a person. ``new``: it was made by this call, so its public
+    half should be shown. ``public_file``: where the public half is kept for whoever verifies; None where
+    the key is not your own.
     """
 
     private: "Ed25519PrivateKey" = field(repr=False)
     origin: str
-    public_file: Path
+    public_file: Path | None = None
     new: bool = False
 
     @property
@@ -38,7 +71,7 @@ class SigningKey:
     @property
     def public_pem(self) -> str:
         """The public half as PEM text, to be given to whoever verifies."""
-        return _public_pem(self.private.public_key())
+        return _pem_of(self.private.public_key())
 
     def sign(self, message: bytes) -> bytes:
         """The Ed25519 signature of ``message`` (RFC 8032): 64 bytes."""
@@ -48,43 +81,118 @@ class SigningKey:
 def signing_key(path: str | Path | None = None) -> SigningKey:
     """The key to sign with: ``path``, else ``$CLOAKWORK_SIGNING_KEY`` (a path or PEM text), else one made once in ``home()``.
 
-    Files the public half under ``home()/trusted/<keyid>.pem``, where ``verify`` looks for it. Safe when many processes
-    ask at once. Raises OutputError when the key cannot be read, is encrypted, is not PEM or not Ed25519.
+    Nothing becomes trusted by it. Safe when many processes ask at once. Raises OutputError when the key cannot be
+    read, is encrypted, is not PEM or not Ed25519, and when others may read your own.
     """
     content, origin, new = _private_pem(str(path) if path else os.environ.get(KEY_VARIABLE) or None)
     private = _load_private(content, origin)
-    public = private.public_key()
-    trusted = _trusted_file(keyid_of(public))
-    _keep(trusted, _public_pem(public))
-    if origin == str(_own_key()):
-        _keep(_own_key().with_suffix(".pub.pem"), _public_pem(public))
-    return SigningKey(private=private, origin=origin, public_file=trusted, new=new)
+    if origin != str(_own_key()):
+        return SigningKey(private=private, origin=origin)
+    _keep(_own_public(), _pem_of(private.public_key()))
+    return SigningKey(private=private, origin=origin, public_file=_own_public(), new=new)
 
 
 def trusted_key(keyid: str) -> "Ed25519PublicKey | None":
-    """The public key filed under ``keyid`` in ``home()/trusted``; None when there is none.
+    """The public key of that id: your own, or one that was trusted here; None when it is neither.
 
-    Raises OutputError when the file is no Ed25519 public key, or is another key than its name says.
+    Raises OutputError when a file holds no Ed25519 public key, or another one than its name says.
     """
+    own = _own()
+    if own is not None and keyid_of(own) == keyid:
+        return own
+    path = _trusted_file(keyid)
+    return _loaded(_read_trusted(path).public_key.encode(), path) if path.exists() else None
+
+
+def why_trusted(keyid: str) -> str:
+    """Why signatures of the key ``keyid`` count, as the end of a sentence; "not trusted here" where they do not."""
+    own = _own()
+    if own is not None and keyid_of(own) == keyid:
+        return "your own"
     path = _trusted_file(keyid)
     if not path.exists():
-        return None
+        return "not trusted here"
+    record = _read_trusted(path)
+    return f"trusted on {record.since:%Y-%m-%d} under the name {record.name}"
+
+
+def known_keys() -> KnownKeys:
+    """Every key that counts here, and what version 0.1.0 left."""
+    own = _own()
+    keyid = None if own is None else keyid_of(own)
+    folder = home() / "trusted"
+    try:
+        names = sorted(path for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be looked into ({error.strerror})") from error
+    trusted = [_read_trusted(path) for path in names if path.suffix == ".json"]
+    confirmed = {keyid, *(each.keyid for each in trusted)}
+    old = [path for path in names if path.suffix == ".pem" and path.stem not in confirmed]
+    return KnownKeys(keyid, tuple(sorted(trusted, key=lambda each: each.name)), tuple(old))
+
+
+def trust(path: Path, name: str) -> TrustedKey:
+    """Let signatures of the public key in ``path`` (PEM) count from now on, under ``name``.
+
+    Raises OutputError when ``path`` holds no such key, or the name is taken by another key or cannot be one.
+    """
     public = public_key(path)
-    if keyid_of(public) != keyid:
-        raise OutputError(f"{path}: is not the key that its name says; remove it")
-    return public
+    keyid = keyid_of(public)
+    known = known_keys()
+    if keyid == known.own:
+        raise OutputError(f"{path}: is your own key, whose signatures count anyway")
+    if any(each.name == name and each.keyid != keyid for each in known.trusted):
+        raise OutputError(f"another key is trusted under the name {name!a}; choose another name, or untrust that one")
+    try:
+        record = TrustedKey(
+            keyid=keyid, name=name, since=datetime.now(UTC).replace(microsecond=0), public_key=_pem_of(public)
+        )
+    except ValidationError as error:
+        raise OutputError(f"{name!a} cannot be a name: one line of at most 100 characters") from error
+    _keep(_trusted_file(keyid), record.model_dump_json(indent=2) + "\n")
+    return record
+
+
+def untrust(which: str) -> TrustedKey | Path:
+    """No longer let signatures of a key count: by name, or by the first 8 or more digits of its id.
+
+    Returns what was removed. Raises OutputError when no such key is trusted, or several are.
+    """
+    known = known_keys()
+    if known.own is not None and len(which) >= _SHORTEST_ID and known.own.startswith(which):
+        raise OutputError(f"{which}: is your own key; it counts as long as it is in {_own_key().parent}")
+    named = [each for each in known.trusted if each.name == which]
+    meant: list[TrustedKey | Path] = [*named]
+    if not named and len(which) >= _SHORTEST_ID:
+        meant = [each for each in known.trusted if each.keyid.startswith(which)]
+        meant += [path for path in known.unconfirmed if path.stem.startswith(which)]
+    if len(meant) != 1:
+        what = "several keys fit; give more digits" if meant else "no such key is trusted here"
+        raise OutputError(f"{which!a}: {what}; see: cloakwork keys list")
+    path = meant[0] if isinstance(meant[0], Path) else _trusted_file(meant[0].keyid)
+    try:
+        path.unlink()
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be removed ({error.strerror})") from error
+    return meant[0]
 
 
 def public_key(path: Path) -> "Ed25519PublicKey":
     """Read an Ed25519 public key in PEM (SubjectPublicKeyInfo); raises OutputError when ``path`` holds none."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise OutputError(f"{path}: the public key cannot be read ({error.strerror})") from error
+    return _loaded(content, path)
+
+
+def _loaded(content: bytes, path: Path) -> "Ed25519PublicKey":
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
     try:
-        public = load_pem_public_key(path.read_bytes())
-    except OSError as error:
-        raise OutputError(f"{path}: the public key cannot be read ({error.strerror})") from error
+        public = load_pem_public_key(content)
     except (ValueError, UnsupportedAlgorithm) as error:
         raise OutputError(f"{path}: is not a public key in PEM form") from error
     if not isinstance(public, Ed25519PublicKey):
@@ -101,8 +209,32 @@ def _own_key() -> Path:
     return home() / "signing-key.pem"
 
 
+def _own_public() -> Path:
+    return _own_key().with_suffix(".pub.pem")
+
+
+def _own() -> "Ed25519PublicKey | None":
+    """The public half of the key that was made here: from the private one, since a public file proves nothing."""
+    if not _own_key().exists():
+        return None
+    return _load_private(private_secret(_own_key()), str(_own_key())).public_key()
+
+
 def _trusted_file(keyid: str) -> Path:
-    return home() / "trusted" / f"{keyid}.pem"
+    return home() / "trusted" / f"{keyid}.json"
+
+
+def _read_trusted(path: Path) -> TrustedKey:
+    """A file under ``trusted/``; raises OutputError when it is none, or holds another key than its name says."""
+    try:
+        record = TrustedKey.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be read ({error.strerror})") from error
+    except ValidationError as error:
+        raise OutputError(f"{path}: is no trusted key as this version writes them; remove it") from error
+    if keyid_of(_loaded(record.public_key.encode(), path)) != path.stem or record.keyid != path.stem:
+        raise OutputError(f"{path}: is not the key that its name says; remove it")
+    return record
 
 
 def _private_pem(chosen: str | None) -> tuple[bytes, str, bool]:
@@ -151,7 +283,7 @@ def _load_private(content: bytes, origin: str) -> "Ed25519PrivateKey":
     return private
 
 
-def _public_pem(public: "Ed25519PublicKey") -> str:
+def _pem_of(public: "Ed25519PublicKey") -> str:
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     return public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()

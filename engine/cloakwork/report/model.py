@@ -4,6 +4,7 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
+from cloakwork.advisories import Traits, advisories_for
 from cloakwork.audit.utility import Utility
 from cloakwork.plan.model import Plan
 from cloakwork.plan.sentences import caveat_in_words
@@ -64,6 +65,18 @@ class PublicReport(Frozen):
     keyids: tuple[str, ...]
     steps: tuple[PublicStep, ...]
     warnings: tuple[str, ...]
+    advisories: tuple[str, ...] = ()
+
+
+def traits_of(plan: Plan) -> Traits:
+    """What advisories go by, of a plan of this version's format."""
+    return Traits(
+        engine=plan.engine,
+        guarantees=tuple(claim.guarantee.model_dump(mode="json") for claim in plan.claims),
+        mechanisms=tuple(step.mechanism for step in plan.steps),
+        rules={item.attribute: item.treatment for item in plan.attributes},
+        unit=plan.facts.unit.attribute or "",
+    )
 
 
 def internal_report(release: Release, statement: PrivacyStatement, writing: float = 0.0) -> InternalReport:
@@ -95,6 +108,7 @@ def public_report(statement: Statement, plan: Plan, keyids: tuple[str, ...]) -> 
         keyids=keyids,
         steps=public_steps(plan),
         warnings=tuple(caveat_in_words(caveat) for caveat in plan.warnings),
+        advisories=tuple(f"{finding}: {finding.advisory.says}" for finding in advisories_for(traits_of(plan))),
     )
 
 

@@ -20,6 +20,7 @@ from cloakwork.plan.model import Plan
 from cloakwork.release_model import Release
 from cloakwork.report.annotate import EXTENSIONS, stamp
 from cloakwork.report.dsse import seal
+from cloakwork.report.folder import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE
 from cloakwork.report.html import internal_html
 from cloakwork.report.keys import SigningKey
 from cloakwork.report.keys import signing_key as find_signing_key
@@ -27,9 +28,6 @@ from cloakwork.report.model import INTERNAL_BANNER, InternalReport, internal_rep
 from cloakwork.report.released import released_columns
 from cloakwork.report.statement import FAMILY, PrivacyStatement, digest_of, payload, state
 
-PLAN_FILE: Final = "plan.json"
-STATEMENT_FILE: Final = "statement.json"
-INTERNAL_FOLDER: Final = "internal"
 _DRAFT: Final = ".cloakwork-draft"
 
 Reporter = Callable[[str], None]
@@ -104,6 +102,8 @@ def publish(
 
 def _published(release: Release, out: Path, key: SigningKey, reporter: Reporter) -> Published:
     """The folder, complete and in its place; the ledger knows the intent."""
+    from cloakwork.report.verify import verify_written
+
     target = _target(out)
     with _draft(target) as draft:
         reporter("writing the log")
@@ -120,9 +120,10 @@ def _published(release: Release, out: Path, key: SigningKey, reporter: Reporter)
         _write(draft / PLAN_FILE, plan_bytes(release.plan))
         digests = {path.name: digest_of(path) for path in (log, draft / PLAN_FILE)}
         _write(draft / STATEMENT_FILE, seal(payload(statement, digests), key))
+        reporter("checking what was written")
+        verify_written(draft, key)
         reporter("writing the internal report")
         _write_internal(internal_report(release, statement, writing), draft / INTERNAL_FOLDER)
-        # What must hold of the files as they are written is checked here, before anybody can see them.
         _bring_to_disk(draft)
         digest = digest_of(draft / STATEMENT_FILE)
         if release.reservation is not None:

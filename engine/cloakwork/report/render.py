@@ -10,11 +10,12 @@ from cloakwork.plan.model import Plan
 from cloakwork.plan.prove import in_own_words
 from cloakwork.quantities import Frozen
 from cloakwork.report.dsse import is_signed_by, read_envelope
+from cloakwork.report.earlier_report import earlier_report, is_earlier_release
+from cloakwork.report.folder import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE
 from cloakwork.report.html import internal_html, public_html
 from cloakwork.report.keys import keyid_of, trusted_key
 from cloakwork.report.keys import public_key as read_key
 from cloakwork.report.model import Audience, Format, InternalReport, public_report
-from cloakwork.report.publish import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE
 from cloakwork.report.statement import Statement, digest_of
 from cloakwork.report.statement import in_own_words as reworded
 from cloakwork.report.verify import read_statement
@@ -39,6 +40,8 @@ def render(
     """
     if format == "pdf":
         raise OutputError("a PDF is not made here: write the report as html, open it in a browser and print it to PDF")
+    if is_earlier_release(folder):
+        return earlier_report(folder, audience, format, public_key)
     statement, keyids = _authentic(folder, public_key)
     if audience == "internal":
         path = folder / INTERNAL_FOLDER / "report.json"

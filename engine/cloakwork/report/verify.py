@@ -1,29 +1,37 @@
-"""Verification: is a release folder what its signed statement says, and does it still hold what can be measured?
+"""Verification: is a release what its signed statement says, and does it still hold what can be measured?
 
 Nothing is trusted before it is authentic. First the envelope's signature, then the digests of the files; only a plan
 and a log that the statement signs are parsed and examined further. The internal folder is never looked at: a release is
-passed on without it.
+passed on without it. What is found is told in three groups (``privacy.md`` 10): what was *measured* on the file, what was
+*derived again* from the plan, and what remains the *signer's word*. Advisories then say which claims of the version
+that made the release were found false since.
 """
 
-import re
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from pydantic import ValidationError
 
+from cloakwork.advisories import Advisory, Finding, Parameters, advisories_for
 from cloakwork.errors import CloakworkError, GuaranteeBroken, LogError, OutputError, PlanUnsound, VerificationFailed
+from cloakwork.facts import Unit
 from cloakwork.guarantees import brief
-from cloakwork.lineage import TIMESTAMPS
+from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP
 from cloakwork.plan.model import Claim, Plan
 from cloakwork.plan.prove import in_own_words as plan_in_own_words
 from cloakwork.records import stated
+from cloakwork.report import earlier
 from cloakwork.report.annotate import differences, flat, read_stamp, stamp
+from cloakwork.report.archive import LOG_NAME, unpacked
 from cloakwork.report.dsse import Envelope, is_signed_by, read_envelope, read_json
-from cloakwork.report.keys import keyid_of, public_key, trusted_key
-from cloakwork.report.publish import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE
+from cloakwork.report.folder import PLAN_FILE, STATEMENT_FILE, Check, check_entries, holds_internal, read_document
+from cloakwork.report.keys import SigningKey, keyid_of, public_key, trusted_key, why_trusted
+from cloakwork.report.model import traits_of
 from cloakwork.report.released import faults
 from cloakwork.report.statement import (
     PREDICATE_TYPE,
@@ -43,59 +51,196 @@ if TYPE_CHECKING:
 
 _UNPROVABLE: Final = (PlanUnsound, CloakworkError, ValueError, TypeError, LookupError)
 """What a plan that nobody could have made meets while it is proved: unknown steps, parameters, goals."""
-_LOG: Final = re.compile(r"log\.(?:xes|csv|parquet|xes\.gz|csv\.gz)")
+
+EXPECTABLE: Final = ("policy", "dataset", "release")
+"""What a caller may expect of a release."""
+
+
+class _Signed(Protocol):
+    """A statement of any format: which files it signs."""
+
+    def digests(self) -> dict[str, str]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """A release folder that holds what it says: whose key signed it, and what was checked, one line each."""
+    """A release that is what its statement says: who signed it, and what was looked at, in groups.
 
-    folder: Path
+    ``path``: the folder or file that was named. ``trusted``: why the key counts. ``internal``: the internal folder came
+    along. ``advisories``: what was found false since in the version that made it, as far as it concerns this release.
+    """
+
+    path: Path
     keyid: str
-    statement: PrivacyStatement
-    checks: tuple[str, ...]
+    trusted: str
+    statement: PrivacyStatement | earlier.EarlierStatement
+    authentic: tuple[Check, ...]
+    derived: tuple[Check, ...]
+    measured: tuple[Check, ...]
+    internal: bool
+    advisories: tuple[Finding, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        """The folder or file that was named."""
+        return self.path
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        """Everything looked at, one line each."""
+        return tuple(check.says for check in (*self.authentic, *self.derived, *self.measured))
+
+    @property
+    def is_earlier(self) -> bool:
+        """Whether the release is in the format of version 0.1.0, so that its claims were not derived again."""
+        return isinstance(self.statement, earlier.EarlierStatement)
+
+    @property
+    def signers_word(self) -> tuple[str, ...]:
+        """What no check can show, one line each."""
+        return (
+            "that this plan ran on that dataset, with fresh noise, and that its public facts are true",
+            *([earlier.NOTE] if self.is_earlier else []),
+        )
+
+    @property
+    def guarantees(self) -> tuple[tuple[str, str], ...]:
+        """Kind and sentence of each guarantee."""
+        if isinstance(self.statement, earlier.EarlierStatement):
+            signers = "in the signer's words:"
+            return tuple(
+                (each.kind, f"{each.brief()}; {signers} {each.sentence}") for each in self.statement.guarantees
+            )
+        return tuple((each.guarantee.kind, each.sentence) for each in self.statement.guarantees)
+
+    @property
+    def exposed(self) -> tuple[tuple[str, str], ...]:
+        """Each column under no guarantee, and what it tells."""
+        return tuple((each.column, each.says) for each in self.statement.exposed)
 
     @property
     def unproven(self) -> tuple[str, ...]:
         """What the release does not guarantee although its policy asked for it, one line each."""
         return tuple(f"{item.sentence} Why: {'; '.join(item.why)}" for item in self.statement.unproven)
 
+    @property
+    def void(self) -> tuple[Finding, ...]:
+        """The guarantees that an advisory voids."""
+        return tuple(finding for finding in self.advisories if finding.status == "void")
+
 
 @dataclass(frozen=True, slots=True)
-class Check:
-    """One thing looked at: in words, and whether it holds."""
+class _Inside:
+    """What plan and log say, both being authentic."""
 
-    holds: bool
-    says: str
+    derived: tuple[Check, ...] = ()
+    measured: tuple[Check, ...] = ()
+    advisories: tuple[Finding, ...] = ()
+    plan: Plan | None = None
 
 
-def verify(folder: Path, *, public_key: Path | None = None) -> Verification:
-    """Check a published release and measure again what can be measured.
+def verify(path: Path, *, public_key: Path | None = None, expect: Sequence[tuple[str, str]] = ()) -> Verification:
+    """Check a published release, a folder or the file that ``pack`` made, and measure again what can be measured.
 
-    The signature is checked with the key in the file ``public_key``, else with the one that ``home()/trusted`` holds
-    under the statement's keyid; a key that travels with the release would prove nothing. Raises VerificationFailed with
-    every mismatch found, and OutputError when ``public_key`` is no key.
+    The signature is checked with the key in the file ``public_key``, else with one that is trusted here; a key that
+    travels with the release would prove nothing. ``expect``: pairs of ``policy`` (NAME@VERSION), ``dataset`` or
+    ``release`` and the value that the statement must have.
+
+    Raises VerificationFailed with every mismatch found; also where an advisory voids a guarantee, and where the release
+    is not the one expected (``found`` then holds what was verified). OutputError when ``public_key`` is no key.
     """
-    envelope = read_envelope(_content(folder / STATEMENT_FILE))
-    key = _signer(envelope, public_key)
-    signed = [_signature(envelope, key)]
+    if path.is_file():
+        with unpacked(path) as folder:
+            found = _examined(path, folder, public_key)
+    else:
+        found = _examined(path, path, public_key)
+    failed = [*_unexpected(found.statement, expect), *(f"void: {finding}" for finding in found.void)]
+    if failed:
+        raise VerificationFailed(failed, found=found)
+    return found
+
+
+def verify_written(folder: Path, key: SigningKey) -> None:
+    """Check a release that was just written by ``key`` and not published yet, by the code of ``verify``.
+
+    Raises VerificationFailed, in one line, unless the files are what the statement signs and the claims hold on them.
+    """
+    envelope = read_envelope(read_document(folder / STATEMENT_FILE))
+    public = key.private.public_key()
+    signed = _signature(envelope, public)
     statement = read_statement(envelope)
-    files = [*_files(folder, statement), *_no_strangers(folder, statement)]
-    mark = [_private(statement.predicate)]
-    authentic = key is not None and all(check.holds for check in (*signed, *files))
-    inside = [*_inside(folder, statement)] if authentic else []
-    checks = [*signed, *files, *mark, *inside]
+    plan, files = _files(folder, statement)
+    checks = [signed, *files]
+    if all(check.holds for check in checks):
+        inside = _inside(folder, plan, statement)
+        checks += [*inside.derived, *inside.measured]
+    if failed := [check.says for check in checks if not check.holds]:
+        more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
+        raise VerificationFailed([f"no release, since what was written is not what it states: {failed[0]}{more}"])
+
+
+def _examined(path: Path, folder: Path, given: Path | None) -> Verification:
+    """Verify the folder; raises VerificationFailed with every mismatch. Advisories and expectations are left to the caller."""
+    envelope = read_envelope(read_document(folder / STATEMENT_FILE))
+    key = _signer(envelope, given)
+    signed = _signature(envelope, key)
+    statement = _any_statement(envelope)
+    plan, files = _files(folder, statement if isinstance(statement, Statement) else statement.envelope)
+    known = statement if isinstance(statement, Statement) else statement.envelope
+    files += check_entries(folder, known.digests())
+    mark = _private(known.predicate)
+    inside = _Inside()
+    if signed.holds and all(check.holds for check in files):
+        inside = (
+            _inside(folder, plan, statement) if isinstance(statement, Statement) else _earlier(folder, plan, statement)
+        )
+    checks = [signed, *files, mark, *inside.derived, *inside.measured]
     if failed := [check.says for check in checks if not check.holds]:
         raise VerificationFailed(failed)
     assert key is not None  # noqa: S101 - without a key the signature check has failed
-    said = tuple(check.says for check in checks)
-    return Verification(folder, keyid_of(key), _reworded(folder, statement.predicate), said)
+    said = known.predicate
+    if isinstance(said, PrivacyStatement) and inside.plan is not None:
+        said = in_own_words(said, plan_in_own_words(inside.plan))
+    keyid = keyid_of(key)
+    trusted = why_trusted(keyid) if given is None else f"given by --public-key {given.name}"
+    return Verification(
+        path=path,
+        keyid=keyid,
+        trusted=trusted,
+        statement=said,
+        authentic=(signed, *files, mark),
+        derived=inside.derived,
+        measured=inside.measured,
+        internal=holds_internal(folder),
+        advisories=inside.advisories,
+    )
 
 
-def _reworded(folder: Path, predicate: PrivacyStatement) -> PrivacyStatement:
-    """A verified statement as it may be shown: its records, in this engine's words."""
-    plan = Plan.model_validate_json((folder / PLAN_FILE).read_bytes())
-    return in_own_words(predicate, plan_in_own_words(plan))
+def _unexpected(
+    statement: PrivacyStatement | earlier.EarlierStatement, expect: Sequence[tuple[str, str]]
+) -> Iterator[str]:
+    """What the caller expected and the authentic statement does not say."""
+    says = {
+        "policy": f"{statement.policy.name}@{statement.policy.version}",
+        "dataset": statement.policy.dataset,
+        "release": statement.release,
+    }
+    for name, value in expect:
+        if name not in says:
+            yield f"nothing can be expected of {name!a}; what can: {', '.join(EXPECTABLE)}"
+        elif says[name] != value:
+            when = f"{statement.issued:%Y-%m-%d %H:%M} UTC"
+            yield f"expected {name} {value!a}, this release is of {name} {says[name]!a}, made {when}"
+
+
+def _any_statement(envelope: Envelope) -> Statement | earlier.Earlier:
+    """A statement of this version, or one of version 0.1.0."""
+    content = envelope.content()
+    try:
+        value = read_json(content)
+    except ValueError as error:
+        raise VerificationFailed([f"{STATEMENT_FILE}: its payload is not JSON"]) from error
+    return earlier.read_earlier(value, content) if earlier.is_earlier(value) else read_statement(envelope)
 
 
 def read_statement(envelope: Envelope) -> Statement:
@@ -114,15 +259,6 @@ def read_statement(envelope: Envelope) -> Statement:
         raise VerificationFailed([f"{STATEMENT_FILE}: {fault}"]) from error
     except ValueError as error:
         raise VerificationFailed([f"{STATEMENT_FILE}: its payload is not JSON"]) from error
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise VerificationFailed([f"{path.name}: is missing, this is not a release folder"]) from None
-    except OSError as error:
-        raise VerificationFailed([f"{path.name}: cannot be read ({error.strerror})"]) from error
 
 
 def _signer(envelope: Envelope, given: Path | None) -> "Ed25519PublicKey | None":
@@ -152,19 +288,27 @@ def _signature(envelope: Envelope, key: "Ed25519PublicKey | None") -> Check:
     return Check(True, f"signature: made over this statement by key {keyid}")
 
 
-def _files(folder: Path, statement: Statement) -> Iterator[Check]:
-    """The files that the statement signs: which they are, and their digests."""
+def _files(folder: Path, statement: _Signed) -> tuple[bytes, list[Check]]:
+    """The plan's bytes, and the files that the statement signs: which they are, and their digests."""
     digests = statement.digests()
-    logs = [name for name in digests if _LOG.fullmatch(name)]
-    if len(logs) != 1 or set(digests) != {PLAN_FILE, *logs} or len(statement.subject) != 2:
-        yield Check(False, f"{STATEMENT_FILE}: must sign one log and {PLAN_FILE}")
-        return
-    for name, digest in digests.items():
-        yield _file(folder / name, digest)
+    logs = [name for name in digests if LOG_NAME.fullmatch(name)]
+    if len(logs) != 1 or set(digests) != {PLAN_FILE, *logs}:
+        return b"", [Check(False, f"{STATEMENT_FILE}: must sign one log and {PLAN_FILE}")]
+    plan, of_plan = _plan_file(folder / PLAN_FILE, digests[PLAN_FILE])
+    return plan, [_file(folder / logs[0], digests[logs[0]]), of_plan]
+
+
+def _plan_file(path: Path, digest: str) -> tuple[bytes, Check]:
+    """Read once, so that what is examined is what was signed."""
+    try:
+        content = read_document(path)
+    except VerificationFailed as error:
+        return b"", Check(False, error.mismatches[0])
+    return content, _is_signed(path.name, hashlib.sha256(content).hexdigest() == digest)
 
 
 def _file(path: Path, digest: str) -> Check:
-    if not path.exists():
+    if not path.exists() and not path.is_symlink():
         return Check(False, f"{path.name}: is missing")
     if path.is_symlink() or not path.is_file():
         return Check(False, f"{path.name}: is not a plain file")
@@ -172,25 +316,14 @@ def _file(path: Path, digest: str) -> Check:
         same = digest_of(path) == digest
     except OSError as error:
         return Check(False, f"{path.name}: cannot be read ({error.strerror})")
-    return Check(
-        same, f"{path.name}: " + ("is the file that was signed" if same else "is not the file that was signed")
-    )
+    return _is_signed(path.name, same)
 
 
-def _no_strangers(folder: Path, statement: Statement) -> Iterator[Check]:
-    """Files that nobody signed would be passed on as if they belonged to the release."""
-    known = {STATEMENT_FILE, INTERNAL_FOLDER, *statement.digests()}
-    try:
-        names = sorted(path.name for path in folder.iterdir())
-    except OSError as error:
-        yield Check(False, f"the folder cannot be listed ({error.strerror})")
-        return
-    for name in names:
-        if name not in known:
-            yield Check(False, f"{name!a}: does not belong to the release; remove it")
+def _is_signed(name: str, same: bool) -> Check:
+    return Check(same, f"{name}: " + ("is the file that was signed" if same else "is not the file that was signed"))
 
 
-def _private(predicate: PrivacyStatement) -> Check:
+def _private(predicate: PrivacyStatement | earlier.EarlierStatement) -> Check:
     if predicate.mark is not None:
         return Check(False, f"the release is marked '{predicate.mark}': it protects nobody")
     if predicate.ledger_entry is None:
@@ -198,19 +331,50 @@ def _private(predicate: PrivacyStatement) -> Check:
     return Check(True, "randomness: stated to be secret, and the cost charged to a ledger")
 
 
-def _inside(folder: Path, statement: Statement) -> Iterator[Check]:
+def _inside(folder: Path, content: bytes, statement: Statement) -> _Inside:
     """What plan and log say, both being authentic."""
     try:
-        plan = Plan.model_validate_json((folder / PLAN_FILE).read_bytes())
+        plan = Plan.model_validate_json(content)
     except ValidationError as error:
-        yield Check(False, f"{PLAN_FILE}: is not a plan as this version knows it ({error.error_count()} faults)")
-        return
-    log = next(folder / name for name in statement.digests() if name != PLAN_FILE)
-    yield _format(log, plan)
-    yield from _plan(plan, statement.predicate)
-    yield from _proof(plan)
-    yield from _stamp(log, plan, statement.predicate)
-    yield from _contents(log, plan, statement.predicate)
+        fault = f"{PLAN_FILE}: is not a plan as this version knows it ({error.error_count()} faults)"
+        return _Inside(derived=(Check(False, fault),))
+    log = folder / next(name for name in statement.digests() if name != PLAN_FILE)
+    derived = (_format(log, plan), *_plan(plan, statement.predicate), *_proof(plan))
+    measured = (*_stamp(log, plan, statement.predicate), *_contents(log, plan, statement.predicate))
+    return _Inside(derived, measured, advisories_for(traits_of(plan)), plan)
+
+
+def _earlier(folder: Path, content: bytes, statement: earlier.Earlier) -> _Inside:
+    """What a release of version 0.1.0 says, measured by the meaning that its claims had then."""
+    from cloakwork.log.io import read_log
+    from cloakwork.report.earlier_checks import MEASURABLE, measured_then, settled
+
+    predicate = statement.envelope.predicate
+    plan = earlier.read_earlier_plan(content)
+    log = folder / next(name for name in statement.envelope.digests() if name != PLAN_FILE)
+    asked_format = log.name == f"log.{plan.policy.spec.output.format}"
+    derived = [Check(asked_format, f"{log.name}: is {'' if asked_format else 'not '}in the format of the plan")]
+    derived += earlier.same_claims(predicate, plan)
+    measured = list(earlier.same_stamp(log, statement))
+    try:
+        released = read_log(log, timeless=TIMESTAMPS not in plan.released)
+    except LogError as error:
+        unread = Check(False, f"{log.name}: cannot be read as an event log: {_first_line(error)}")
+        return _Inside(tuple(derived), (*measured, unread))
+    for each in predicate.guarantees:
+        seen = measured_then(released, each.guarantee) if each.kind in MEASURABLE else None
+        if seen is not None:
+            measured.append(Check(seen.holds, f"measured again: {each.brief()}: {seen.seen}"))
+    standard = (CASE_ID, ACTIVITY, TIMESTAMP)
+    strangers = [name for name in released.columns if name not in standard and not plan.releases(name)]
+
+    def settle(advisory: Advisory, guarantee: Parameters | None) -> tuple[bool, str] | None:
+        if advisory.measure == "columns":
+            return (True, f"the log holds {strangers[0]!a}, which the plan drops") if strangers else None
+        return settled(released, advisory, guarantee)
+
+    findings = advisories_for(earlier.traits_of(predicate, plan), settle)
+    return _Inside(tuple(derived), tuple(measured), findings)
 
 
 def _format(log: Path, plan: Plan) -> Check:
@@ -289,19 +453,34 @@ def _stamp(log: Path, plan: Plan, predicate: PrivacyStatement) -> Iterator[Check
 
 
 def _contents(log: Path, plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
-    """Whether the log holds the attributes that the statement lists, and whatever can be measured on it alone."""
+    """Whether the log holds the attributes that the statement lists, and whatever can be measured on it alone.
+
+    What k counts as quasi-identifiers is read as it is written, since that is how k tells values apart.
+    """
     from cloakwork.checks.measure import CHECKERS
     from cloakwork.log.io import read_log
 
+    timeless = TIMESTAMPS not in plan.released
     measurable = [claim.guarantee for claim in plan.claims if claim.guarantee.kind in CHECKERS]
+    spelled = {name for guarantee in measurable for name in _quasi_identifiers(guarantee)}
+    by_value = {name for guarantee in measurable for name in set(guarantee.over) - set(_quasi_identifiers(guarantee))}
+    both = spelled & by_value
     try:
-        released = read_log(log, timeless=TIMESTAMPS not in plan.released)
+        released = read_log(log, timeless=timeless, text=spelled - both)
+        as_written = read_log(log, timeless=timeless, text=spelled, keep=spelled.__contains__) if both else released
     except LogError as error:
         yield Check(False, f"{log.name}: cannot be read as an event log: {_first_line(error)}")
         return
     yield from _columns(log, released, plan, predicate)
     for guarantee in measurable:
-        yield from _measured_again(released, guarantee)
+        yield from _measured_again(as_written if _quasi_identifiers(guarantee) else released, guarantee, plan)
+
+
+def _quasi_identifiers(guarantee: "Guarantee") -> tuple[str, ...]:
+    """The attributes that k-anonymity counts by."""
+    if guarantee.kind != "k-anonymity":
+        return ()
+    return tuple(name for name in guarantee.over if name not in (CONTROL_FLOW, TIMESTAMPS))
 
 
 def _columns(log: Path, released: "EventLog", plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
@@ -313,18 +492,32 @@ def _columns(log: Path, released: "EventLog", plan: Plan, predicate: PrivacyStat
         yield Check(True, f"{log.name}: its {len(predicate.released)} attributes are those that the statement lists")
 
 
-def _measured_again(released: "EventLog", guarantee: "Guarantee") -> Iterator[Check]:
-    """Units are counted as cases: a unit owns at least one, so fewer than k cases are fewer than k units."""
+def _measured_again(released: "EventLog", guarantee: "Guarantee", plan: Plan) -> Iterator[Check]:
+    """Where the file does not tell units, cases count: a unit owns at least one, so fewer than k cases are fewer than k."""
     from cloakwork.checks.measure import measure
-    from cloakwork.facts import Unit
 
+    unit = plan.facts.unit
+    kept = any(item.attribute == unit.attribute and item.treatment in _TELLING for item in plan.attributes)
+    visible = kept and unit.attribute in released.cases.columns
     try:
-        found = measure(released, guarantee, Unit())
+        found = measure(released, guarantee, unit if visible else Unit())
     except GuaranteeBroken as error:
         yield Check(False, f"measured again: {brief(guarantee)}: {error.observed}")
         return
-    if found is not None:
-        yield Check(found.holds, f"measured again: {brief(guarantee)}: {found.seen}")
+    if found is None:
+        return
+    note = _BLIND if _counts_units(guarantee, unit) and not visible else ""
+    yield Check(found.holds, f"measured again: {brief(guarantee)}: {found.seen}{note}")
+
+
+_TELLING: Final = ("keep", "pseudonymise")
+_BLIND: Final = "; units are not in the file, so that the cases belong to different ones is the signer's word"
+
+
+def _counts_units(guarantee: "Guarantee", unit: Unit) -> bool:
+    if unit.attribute is None:
+        return False
+    return guarantee.kind == "confidence-bound" or (guarantee.kind == "k-anonymity" and guarantee.count == "units")
 
 
 def _first_line(error: BaseException) -> str:

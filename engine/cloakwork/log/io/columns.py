@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog, Source
 from cloakwork.log.io.source import shown
 from cloakwork.log.io.times import parse_times
 from cloakwork.log.limits import Limits, OnExcess, current_limits
@@ -63,6 +63,10 @@ class BadValue(Exception):
         super().__init__(f"'{value}' is no {kind}")
 
 
+class Conflicting(Exception):
+    """A trace states an attribute twice, differently, and the reader cannot say on which line."""
+
+
 class TooManyKeys(Exception):
     """The file has more attributes than the limit."""
 
@@ -94,6 +98,18 @@ class _Column:
     kinds: set[Kind] = field(default_factory=set)
     rows: list[NDArray[np.int64]] = field(default_factory=list)
     values: list[pl.Series] = field(default_factory=list)
+    texts: list[pl.Series | None] = field(default_factory=list)
+    """What the file says, where the values do not give it back."""
+    lines: list[Sequence[int] | None] = field(default_factory=list)
+
+
+def spelt_alike(text: pl.Series, typed: pl.Series) -> bool:
+    """Whether ``typed``, cast to text, gives back every character of ``text``: nothing is lost then."""
+    if typed.dtype == pl.String:
+        return True
+    if typed.dtype.is_temporal():
+        return False
+    return bool((typed.cast(pl.String) == text).all())
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +228,11 @@ class ColumnBuilder:
             raise TooManyKeys(name)
         column.kinds.add(kind)
         column.rows.append(run.rows)
-        column.values.append(self._typed(run, kind))
+        values = self._typed(run, kind)
+        column.values.append(values)
+        lost = name != TIMESTAMP and not spelt_alike(run.values, values)
+        column.texts.append(run.values + "" if lost else None)
+        column.lines.append(run.lines)
 
     def finish(self) -> EventLog:
         """The log, with notes. ``MixedKinds`` when an attribute came in more than one type."""
@@ -221,11 +241,14 @@ class ColumnBuilder:
             raise MixedKinds({name: "float" if kinds == {"int", "float"} else "text" for name, kinds in mixed.items()})
         of_cases = {name: column for name, column in self._columns.items() if name.startswith(CASE_PREFIX)}
         of_events = {name: column for name, column in self._columns.items() if name not in of_cases}
-        cases = self._frame(of_cases, Layout.of_rows(self._traces, len(of_cases)), {CASE_ID: pl.String()})
+        layout = Layout.of_rows(self._traces, len(of_cases))
+        of_traces = self._source(of_cases, layout)
+        cases = self._frame(of_cases, layout, {CASE_ID: pl.String()})
         order, offsets = self._order(of_events.get(TIMESTAMP), cases)
         layout = Layout.of_rows(self._events, len(of_events), order)
+        source = of_traces.beside(self._source(of_events, layout))
         events = self._frame(of_events, layout, {ACTIVITY: pl.String(), TIMESTAMP: TIME_TYPE})
-        return EventLog(events, cases, offsets, tuple(self._notes(cases, events)))
+        return EventLog(events, cases, offsets, tuple(self._notes(cases, events)), source=source)
 
     def _order(
         self, times: "_Column | None", cases: pl.DataFrame
@@ -241,6 +264,25 @@ class ColumnBuilder:
         ordered = EventLog.build(pl.DataFrame(columns), cases, case_of)
         order = ordered.events["row"].to_numpy()
         return (None if (np.diff(order) == 1).all() else order), ordered.offsets
+
+    def _source(self, columns: dict[str, _Column], layout: "Layout") -> Source:
+        """What the typed columns of one table will no longer say."""
+        exact, texts, conflicts = set[str](), dict[str, pl.Series](), dict[str, str]()
+        for name, column in columns.items():
+            if name == TIMESTAMP:
+                continue
+            spelt = [
+                values.cast(pl.String) if text is None else text
+                for values, text in zip(column.values, column.texts, strict=True)
+            ]
+            if all(text is None for text in column.texts):
+                exact.add(name)
+            else:
+                rows = np.concatenate(column.rows)
+                texts[name] = _placed(pl.concat(spelt, rechunk=True), rows, layout)
+            if name.startswith(CASE_PREFIX) and (place := _conflict(column, spelt)):
+                conflicts[name] = place
+        return Source(frozenset(exact), texts, conflicts=conflicts)
 
     def _typed(self, run: Run, kind: Kind) -> pl.Series:
         if kind == "text":
@@ -282,11 +324,8 @@ class ColumnBuilder:
         values = pl.concat(column.values, rechunk=True)
         rows = np.concatenate(column.rows)
         column.values.clear()
-        if len(rows) == layout.height and (np.diff(rows) == 1).all():
-            return values if layout.order is None else values.gather(layout.order)
-        last = np.append(np.diff(rows) != 0, True)  # rows ascend, as the file does
-        self.irregular.repeated += len(rows) - int(last.sum())
-        return layout.spread(values.filter(last), rows[last])
+        self.irregular.repeated += int((np.diff(rows) == 0).sum())
+        return _placed(values, rows, layout)
 
     def _notes(self, cases: pl.DataFrame, events: pl.DataFrame) -> Iterator[str]:
         ids = cases[CASE_ID].drop_nulls()
@@ -308,3 +347,29 @@ class ColumnBuilder:
         yield from (f"{what}: {count}" for count, what in told if count)
         for name, kind in sorted(self._kinds.items()):
             yield f"attribute '{shown(name)}' is read as {kind}, whatever type its values state"
+
+
+def _placed(values: pl.Series, rows: NDArray[np.int64], layout: Layout) -> pl.Series:
+    """``values`` at ``rows`` (ascending, as the file does), null elsewhere; of several for one row, the last."""
+    if len(rows) == layout.height and (np.diff(rows) == 1).all():
+        return values if layout.order is None else values.gather(layout.order)
+    last = np.append(np.diff(rows) != 0, True)
+    return layout.spread(values.filter(last), rows[last])
+
+
+def _conflict(column: _Column, spelt: Sequence[pl.Series]) -> str | None:
+    """Where a trace first states another value than before; None where none does.
+
+    ``Conflicting`` where the reader does not know its lines.
+    """
+    rows = np.concatenate(column.rows)
+    if (np.diff(rows) > 0).all():
+        return None
+    stated = pl.DataFrame({"row": rows, "value": pl.concat(spelt, rechunk=True)}).with_row_index("place")
+    differs = stated.filter(pl.col("value") != pl.col("value").first().over("row"))
+    if not differs.height:
+        return None
+    if any(lines is None for lines in column.lines):
+        raise Conflicting
+    lines = [line for some in column.lines for line in some or ()]
+    return f"line {lines[differs['place'][0]]}"

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import EventLog
+from cloakwork.log.io.columns import spelt_alike
 from cloakwork.log.io.csv_grammar import CsvFault, Records, fields, line_at, records
 from cloakwork.log.io.flat import flat_table, standard_names, within_value_size
 from cloakwork.log.io.output import open_output
@@ -67,18 +68,15 @@ def read_csv(
 
     kept = table[list(names.kept)]
     whole, oversized = within_value_size(path, kept, limits, on_excess, line_of)
-    typed = whole.with_columns(
-        [
-            _inferred(values_of(whole, name)).alias(name)
-            for name, full in names.kept.items()
-            if full not in names.standard and full not in text
-        ]
-    )
+    free = [name for name, full in names.kept.items() if full not in names.standard and full not in text]
+    typed = whole.with_columns([inferred(values_of(whole, name)).alias(name) for name in free])
+    exact = {name for name in free if spelt_alike(values_of(whole, name), values_of(typed, name))}
+    texts = {name: values_of(whole, name) for name in free if name not in exact}
     notes = _counted(
         (len(header) - len(named), "columns without a name, left out"),
         (int(found.blank.sum()) if len(header) > 1 else 0, "blank lines, left out"),
     )
-    return names.build(path, typed, line_of=line_of, notes=(*notes, *oversized))
+    return names.build(path, typed, line_of=line_of, notes=(*notes, *oversized), texts=texts, exact=exact)
 
 
 def _counted(*told: tuple[int, str]) -> tuple[str, ...]:
@@ -169,7 +167,7 @@ def _body(found: Records, blank: NDArray[np.bool_]) -> tuple[bytes, int]:
     return np.frombuffer(found.data, np.uint8)[kept].tobytes(), header_lines
 
 
-def _inferred(text: pl.Series) -> pl.Series:
+def inferred(text: pl.Series) -> pl.Series:
     """A column as numbers, truth values or times, if every value reads as one; otherwise as it is."""
     if text.null_count() == len(text):
         return text
@@ -208,13 +206,18 @@ def _times(text: pl.Series) -> pl.Series | None:
     return values if values.null_count() == text.null_count() else None
 
 
+def written(values: pl.Series) -> pl.Series:
+    """The fields that a column is written as: String."""
+    return values.dt.strftime(_WRITTEN) if isinstance(values.dtype, pl.Datetime) else values.cast(pl.String)
+
+
 def write_csv(log: EventLog, path: Path) -> None:
     """Write ``log`` as CSV (RFC 4180), packed by gzip when ``path`` ends in ``.gz``; times in UTC with their offset.
 
     ``OSError`` when it cannot be written.
     """
     table = flat_table(log, path)
-    times = [name for name, dtype in table.schema.items() if isinstance(dtype, pl.Datetime)]
-    table = table.with_columns([values_of(table, name).dt.strftime(_WRITTEN).alias(name) for name in times])
+    typed = [name for name, kind in table.schema.items() if kind != pl.String]
+    table = table.with_columns([written(values_of(table, name)).alias(name) for name in typed])
     with open_output(path) as out:
         table.write_csv(out, line_terminator="\r\n")

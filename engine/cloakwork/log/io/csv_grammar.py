@@ -53,7 +53,8 @@ class Records:
     @property
     def blank(self) -> NDArray[np.bool_]:
         """Which records are lines without a byte."""
-        return self.starts == self.ends
+        blank: NDArray[np.bool_] = self.starts == self.ends
+        return blank
 
     def line(self, record: int) -> int:
         """The line, from 1, on which ``record`` starts."""

@@ -1,15 +1,16 @@
 """Flat tables, one row an event: which column is which, and how a table becomes a log and back."""
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import polars as pl
 
 from cloakwork.errors import LogError, OutputError
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog, of_table
 from cloakwork.log.io.columns import NO_ACTIVITY, NO_TIME, NO_ZONE, OVERSIZED
 from cloakwork.log.io.source import shown, too_long
 from cloakwork.log.io.times import TIME_HINT, outside_calendar, parse_times
@@ -57,15 +58,19 @@ class Names:
         *,
         line_of: Callable[[int], int] | None = None,
         notes: tuple[str, ...] = (),
+        texts: Mapping[str, pl.Series] = MappingProxyType({}),
+        exact: Collection[str] = (),
     ) -> EventLog:
         """The log that ``frame`` (columns as the file names them) holds.
 
         Rows without a case id are left out and noted. ``LogError`` when a text in the time column is no time;
-        ``line_of`` gives the line of a row (from 0), where rows have lines. ``notes`` are added to the log's.
+        ``line_of`` gives the line of a row (from 0), where rows have lines. ``notes`` are added to the log's;
+        ``texts`` and ``exact``, by the file's names: what the file says where ``frame`` holds no text (``Source``).
         """
         renamed, left_out = _plain(path, frame.rename(self.kept))
         timed, zoneless = _timed(path, renamed, line_of) if TIMESTAMP in renamed.columns else (_timeless(renamed), 0)
-        log = EventLog.from_polars(timed.with_columns(pl.col(CASE_ID, ACTIVITY).cast(pl.String)))
+        full = {self.kept[name]: text for name, text in texts.items()}
+        log = of_table(timed, full, frozenset(self.kept[name] for name in exact))
         told = (
             (log.events[ACTIVITY].null_count(), NO_ACTIVITY),
             (log.events[TIMESTAMP].null_count(), NO_TIME),
@@ -73,40 +78,39 @@ class Names:
         )
         counted = tuple(f"{what}: {count}" for count, what in told if count)
         log = _standard_first(log)
-        return EventLog(log.events, log.cases, log.offsets, (*self.notes, *notes, *left_out, *log.notes, *counted))
+        return replace(log, notes=(*self.notes, *notes, *left_out, *log.notes, *counted))
 
 
 def _plain(path: Path, frame: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
     """The same table in the few types that a log has, and notes on columns that have none and were left out."""
-    plain = {name: _plain_column(path, frame, name) for name in frame.columns}
-    missing = [name for name in (CASE_ID, ACTIVITY) if name in plain and plain[name] is None]
+    columns = {name: plain(path, name, values_of(frame, name)) for name in frame.columns}
+    missing = [name for name in (CASE_ID, ACTIVITY) if name in columns and columns[name] is None]
     if missing:
         said = f"the column for the {_MEANING[missing[0]]} holds {frame.schema[missing[0]]}"
         raise LogError(path, said, hint="convert it to text, or name another column")
     notes = tuple(
         f"column '{shown(name)}' holds {frame.schema[name]}, left out"
-        for name, column in plain.items()
+        for name, column in columns.items()
         if column is None
     )
-    return pl.DataFrame({name: column for name, column in plain.items() if column is not None}), notes
+    return pl.DataFrame({name: column for name, column in columns.items() if column is not None}), notes
 
 
-def _plain_column(path: Path, frame: pl.DataFrame, name: str) -> pl.Series | None:
-    """A column as String, Int64, Float64, Boolean or UTC time; None when it is none of these."""
-    column = values_of(frame, name)
+def plain(path: Path, name: str, column: pl.Series) -> pl.Series | None:
+    """The values of a column as String, Int64, Float64, Boolean or UTC time; None when they are none of these."""
     dtype = column.dtype
-    if dtype in (pl.String, pl.Boolean, pl.Null) or name == TIMESTAMP:
+    if dtype in (pl.String, pl.Null) or name == TIMESTAMP:
         return column
-    if name in (CASE_ID, ACTIVITY):  # what has no obvious spelling is no label
-        spelt = not (dtype.is_nested() or dtype.is_temporal() or dtype in (pl.Binary, pl.Object))
+    if name in (CASE_ID, ACTIVITY):  # one value more can change how any other type spells the others
+        spelt = dtype.is_integer() or dtype in (pl.Categorical, pl.Enum)
         return column.cast(pl.String) if spelt else None
+    if dtype == pl.Boolean:
+        return column
     if dtype.is_integer():
         fits = column.cast(pl.Int64, strict=False)
         return fits if fits.null_count() == column.null_count() else column.cast(pl.String)
     if isinstance(dtype, pl.Decimal):
-        decimal = column.cast(pl.Float64)
-        same = (decimal.cast(dtype, strict=False) == column).all() and _digits(column) <= _EXACT_DIGITS
-        return decimal if same else column.cast(pl.String)
+        return column.cast(pl.Float64 if _digits(column) <= _EXACT_DIGITS else pl.String)
     if dtype.is_numeric():
         return column.cast(pl.Float64)
     if dtype in (pl.Date, pl.Datetime):
@@ -138,7 +142,7 @@ def _as_utc(path: Path, name: str, times: pl.Series) -> pl.Series:
 
 def _standard_first(log: EventLog) -> EventLog:
     events = log.events.select(ACTIVITY, TIMESTAMP, pl.exclude(ACTIVITY, TIMESTAMP))
-    return EventLog(events, log.cases, log.offsets, log.notes)
+    return replace(log, events=events)
 
 
 def _timeless(frame: pl.DataFrame) -> pl.DataFrame:

@@ -9,10 +9,13 @@ from cloakwork.log.eventlog import TIME_TYPE
 
 TIME_HINT: Final = "write timestamps as 2024-05-31T13:45:00+02:00"
 _ISO: Final = "%Y-%m-%dT%H:%M:%S%.f%:z"
+_STRICT: Final = (  # what polars reads as _ISO is more: blanks and signs among the digits
+    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?[+-][0-9]{2}:?[0-9]{2}$"
+)
 _LOOSE: Final = (
-    r"^\s*(?<year>\d{4})[-/](?<month>\d{2})[-/](?<day>\d{2})"
-    r"(?:[T ](?<minute>\d{2}:\d{2})(?<second>:\d{2}(?:[.,]\d+)?)?)?"
-    r"\s*(?<zone>[Zz]|[+-]\d{2}(?::?\d{2})?)?\s*$"
+    r"^\s*(?<year>[0-9]{4})[-/](?<month>[0-9]{2})[-/](?<day>[0-9]{2})"
+    r"(?:[T ](?<minute>[0-9]{2}:[0-9]{2})(?<second>:[0-9]{2}(?:[.,][0-9]+)?)?)?"
+    r"\s*(?<zone>[Zz]|[+-][0-9]{2}(?::?[0-9]{2})?)?\s*$"
 )
 _EARLIEST: Final = -62_135_596_800_000_000  # 0001-01-01, what Python and XML Schema can say
 _LATEST: Final = 253_402_300_799_999_999  # 9999-12-31
@@ -38,6 +41,9 @@ def parse_times(text: pl.Series) -> Times:
     number of decimals (digits beyond microseconds are cut off).
     """
     values = _within_calendar(text.str.to_datetime(_ISO, strict=False, time_unit="us").cast(TIME_TYPE))
+    plain = text.str.contains(_STRICT)
+    if not plain.all():  # nulls count as plain
+        values = values.set(~plain.fill_null(True), None)
     left = values.is_null() & text.is_not_null()
     if not left.any():
         return Times(values, 0)

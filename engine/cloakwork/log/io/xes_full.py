@@ -5,6 +5,7 @@ and containers are left out; ``global`` declarations are not applied, for a defa
 nobody observed; attributes of the log itself are never read.
 """
 
+import codecs
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
@@ -57,6 +58,7 @@ class LogXml:
         self.traces = self.events = 0
         self.trace_at = -1
         self.plain = True
+        self._marked = False  # whether the file begins with the byte-order mark of UTF-8
         self._path = path
         self.irregular = builder.irregular if builder else Irregularities()
         self._builder = builder
@@ -79,6 +81,7 @@ class LogXml:
 
     def feed(self, data: bytes, *, last: bool = False) -> None:
         """Parse the next bytes. ``LogError`` at the first fault; ``ExpatError`` never leaves ``read_full``."""
+        self._marked = self._marked or (self._feeder.at_start and data.startswith(codecs.BOM_UTF8))
         self._feeder.feed(data, last=last)
         self._flush()
 
@@ -92,8 +95,15 @@ class LogXml:
             "the file declares a document type, which may hide entities", "remove the <!DOCTYPE ...> declaration"
         )
 
-    def _declared(self, _version: str, encoding: str | None, _standalone: int) -> None:
+    def _declared(self, version: str, encoding: str | None, _standalone: int) -> None:
+        if not version.startswith("1."):
+            raise self._fault(f"the XML version is '{shown(version)}'", 'begin the file with <?xml version="1.0"?>')
         self.plain = (encoding.upper() if encoding else None) in _PLAIN_ENCODINGS
+        if self._marked and not self.plain:
+            raise self._fault(
+                f"the file begins with the mark of UTF-8 and declares {shown(encoding or '')}",
+                "save it in the encoding that its first line names",
+            )
 
     def _fault(self, message: str, hint: str) -> LogError:
         return LogError(self._path, message, line=self.line, hint=hint)

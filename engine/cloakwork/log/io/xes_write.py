@@ -131,6 +131,11 @@ def _elements(table: pl.DataFrame, start: str, depth: int, end: str, prefix: str
     return pl.DataFrame(attributes).select(joined).to_series() if attributes else pl.Series([], dtype=pl.String)
 
 
+def expressible(text: pl.Series) -> pl.Series:
+    """Text with U+FFFD in place of what XML cannot express."""
+    return text.str.replace_all(_FORBIDDEN, "\ufffd")
+
+
 def _attribute_text(values: pl.Series, key: str, depth: int) -> pl.Series:
     """The attribute elements of one column; the empty text where the value is null."""
     element, text = _column_text(values)

@@ -26,6 +26,11 @@ class Feeder:
         if hasattr(parser, "SetReparseDeferralEnabled"):
             parser.SetReparseDeferralEnabled(False)  # what is fed is to be parsed at once
 
+    @property
+    def at_start(self) -> bool:
+        """Whether nothing was fed yet."""
+        return not (self._fed or self._waiting)
+
     def feed(self, data: bytes, *, last: bool = False) -> None:
         """Take the next bytes; they may wait for more."""
         self._waiting.append(data)

@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import polars as pl
@@ -46,7 +47,9 @@ class RedactParams(Frozen):
 
     def of(self, attribute: str) -> Treatment | None:
         """The treatment for one attribute: its own name first, then the smallest glob that it fits."""
-        return decisive(self, self.treatments, lambda: {rule.attribute: rule for rule in self.treatments}).rule(attribute)
+        return decisive(self, self.treatments, lambda: {rule.attribute: rule for rule in self.treatments}).rule(
+            attribute
+        )
 
 
 class Redact(Undecided):
@@ -79,12 +82,9 @@ class Redact(Undecided):
         """Treat case attributes, then event attributes."""
 
         def treat(log: EventLog) -> EventLog:
-            return EventLog(
-                log.events.select(_treated(log.events, params, noise)),
-                log.cases.select(_treated(log.cases, params, noise)),
-                log.offsets,
-                log.notes,
-            )
+            events = log.events.select(_treated(log.events, params, noise))
+            cases = log.cases.select(_treated(log.cases, params, noise))
+            return replace(log, events=events, cases=cases)
 
         return MapCases(treat)
 

@@ -1,7 +1,7 @@
 """t-closeness and l-diversity of an attribute: values move between classes, the courses of events stay as they are."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, ClassVar, Final, Literal
@@ -27,30 +27,29 @@ from cloakwork.quantities import Duration, Frozen
 Ints = NDArray[np.int64]
 
 NAME: Final = "kanon/closeness"
-_OPTIONS: Final = ("infeasible", "missing", "step")
+_OPTIONS: Final = ("infeasible", "step")
 
 
 class ClosenessParams(Frozen):
     """What the guarantee asks for, and how.
 
     ``column``: the attribute (``timestamps``: cycle times); ``classes``: complete courses, or their beginnings; ``aim`` and
-    ``bound``: within ``bound`` = t by ``emd`` or ``stochastic``, or at least ``bound`` = l values, ``distinct`` or by
-    ``entropy``. ``infeasible``: what happens to classes that cannot be brought there. ``missing``: whether events without a
-    value, at activities that have some, keep none or are given one. ``domain``, ``range``, ``step``: for ``stochastic``, all
-    values that there may be, or the least and largest number and what they are rounded to. ``epoch``, ``grid``: for
-    cycle times, when every case starts, and what they are rounded to.
+    ``bound``: within ``bound`` = t by ``emd`` (``scale``: how far numbers lie apart) or ``stochastic``, or at least
+    ``bound`` = l values, ``distinct`` or by ``entropy``. ``infeasible``: what happens where that cannot be had: for l the
+    values of such classes are left out, for t those of the whole activity. ``domain``, ``range``, ``step``: for
+    ``stochastic``, all values that there may be, or the least and largest number and what they are rounded to.
+    ``epoch``, ``grid``: for cycle times, when every case starts, and what they are rounded to.
     """
 
     column: str
     classes: Literal["variants", "prefixes"]
     aim: Literal["emd", "stochastic", "distinct", "entropy"]
     bound: Annotated[float, Field(gt=0)]
+    scale: Literal["rank", "range"] = "rank"
     infeasible: Annotated[
-        Literal["refuse", "suppress"], Field(description="refuse the log, or leave out the values of such classes")
+        Literal["refuse", "suppress"],
+        Field(description="refuse the log, or leave out values: of such classes for l, of such activities for t"),
     ] = "refuse"
-    missing: Annotated[
-        Literal["keep", "fill"], Field(description="keep missing values missing, or fill in some of the same activity")
-    ] = "keep"
     domain: tuple[JsonValue, ...] | None = None
     range: tuple[float, float] | None = None
     step: Annotated[float, Field(gt=0)] = 1.0
@@ -68,6 +67,11 @@ class Closeness(Undecided):
     Values of cases move between complete courses, and the beginnings of courses, which lie inside one another, are judged;
     dealing evenly to courses deals evenly to what they begin with. For ``stochastic``, the smallest class is then sought
     among complete courses: no beginning has fewer cases than each of the courses that begin so.
+
+    **Inserted events** hold copies of kept events' values (``kanon/fill``) and take part in the exchange. Each class must
+    meet the aim with them, and without them, so that they dilute nothing. **Missing values** count as values for t, and
+    are exchanged as well; for l they are none, and stay. As values only change places, the ranks by which numbers are
+    compared stay what they were.
 
     **Cycle times** are the times between neighbouring events. An event without a time (inserted by a k-anonymiser) is
     given one of its activity's; then times are added up again, every case starting at the declared epoch. So when
@@ -100,6 +104,8 @@ class Closeness(Undecided):
             return Refusal("misconfigured", f"unknown option {', '.join(own)}; it knows {', '.join(_OPTIONS)}")
         aim, bound = (goal.distance, goal.t) if isinstance(goal, TCloseness) else (goal.variety, goal.l)
         given = {**options, "column": goal.attribute, "classes": goal.classes, "aim": aim, "bound": bound}
+        if isinstance(goal, TCloseness):
+            given["scale"] = goal.scale
         try:
             params = ClosenessParams.model_validate({**given, "epoch": facts.epoch, "grid": facts.grid})
         except ValidationError as error:
@@ -121,9 +127,10 @@ class Closeness(Undecided):
     def lineage(self, params: ClosenessParams) -> Lineage:
         """Reads the course of events and the attribute; one case can change which values any number of others get.
 
-        Where values are left out or filled in, it writes which of them are missing, too.
+        For t, which values are missing changes like the values themselves; for l, where values are left out.
         """
-        presence = {METADATA} if params.infeasible == "suppress" or params.missing == "fill" else set()
+        stays = params.aim in ("distinct", "entropy") and params.infeasible == "refuse"
+        presence = set() if stays or params.column == TIMESTAMPS else {METADATA}
         return Lineage(
             reads=frozenset({CONTROL_FLOW, params.column}), writes=frozenset({params.column, *presence}), stability=None
         )
@@ -170,7 +177,8 @@ def _offer_stochastic(params: ClosenessParams, facts: Facts) -> Offer[ClosenessP
 def _protected(log: EventLog, params: ClosenessParams, noise: Noise) -> EventLog:
     """The log with the values of ``params.column`` that every class may show."""
     times = Times(params.epoch, params.grid) if params.column == TIMESTAMPS else None
-    held = holdings_of(log, params.column, params.classes, times, fill=params.missing == "fill", noise=noise)
+    close = params.aim in ("emd", "stochastic")
+    held = holdings_of(log, params.column, params.classes, times, missing=close, noise=noise)
     if held is None:
         return log
     randomiser = _randomiser(params, held)
@@ -189,12 +197,14 @@ def _randomiser(params: ClosenessParams, held: Holdings) -> Randomiser | None:
 
 
 def _randomised(held: Holdings, t: float, randomiser: Randomiser, noise: Noise) -> pl.Series:
-    """Each value randomised, activity by activity, with the epsilon that its smallest class asks for."""
+    """Each value randomised, activity by activity, with the epsilon that its smallest class asks for, counted with
+    inserted events and without."""
     none = np.zeros(0, np.int64)
     parts = [randomiser(none, math.inf, noise)]
     for rows in held.topics:
-        sizes = np.unique(held.cells[rows], return_counts=True)[1]
-        parts.append(randomiser(held.codes[rows], epsilon_for(t, sizes), noise))
+        cells, kept = held.cells[rows], held.kept[rows]
+        sizes = [np.unique(part, return_counts=True)[1] for part in (cells, cells[kept])]
+        parts.append(randomiser(held.codes[rows], min(epsilon_for(t, size) for size in sizes), noise))
     order = np.argsort(np.concatenate([none, *held.topics]), kind="stable")
     return pl.concat(parts).gather(order)
 
@@ -224,7 +234,7 @@ def _exchanged(held: Holdings, params: ClosenessParams, noise: Noise) -> tuple[N
 
 def _aim(params: ClosenessParams, held: Holdings) -> Aim:
     if params.aim == "emd":
-        return Near(params.bound, held.places())
+        return Near(params.bound, held.places(), params.scale == "rank", held.missing)
     return Varied(params.bound, "distinct" if params.aim == "distinct" else "entropy")
 
 
@@ -240,31 +250,42 @@ class _Outcome:
 
 def _exchanged_in(held: Holdings, rows: Ints, aim: Aim, noise: Noise) -> _Outcome:
     """The values of one activity exchanged."""
-    return _moved(held, rows, aim, lambda codes, cells, groups, aim: exchange(codes, cells, groups, aim, noise))
+    return _moved(held, rows, aim, lambda codes, cells, judged, aim: exchange(codes, cells, judged, aim, noise))
 
 
 def _beyond_help(held: Holdings, rows: Ints, aim: Aim) -> NDArray[np.bool_]:
-    """Which of ``rows`` stand in groups that miss the aim even where everything is dealt anew, without those before."""
+    """Which of ``rows`` stand in groups that miss the aim even where everything is dealt anew, without those before.
+
+    For t it is all of them: a class without values would be as far from the others as can be.
+    """
+    if isinstance(aim, Near):
+        return np.ones(len(rows), np.bool_)
     left = np.ones(len(rows), np.bool_)
     while left.any():
-        outcome = _moved(held, rows[left], aim, lambda codes, cells, groups, aim: aim.dealt_anew(codes, cells))
+        outcome = _moved(held, rows[left], aim, lambda codes, cells, judged, aim: aim.dealt_anew(codes, cells))
         if not len(outcome.figures):
             break
         left[np.flatnonzero(left)[outcome.misses]] = False
     return ~left
 
 
-def _moved(held: Holdings, rows: Ints, aim: Aim, move: Callable[[Ints, Ints, Groups, Aim], Ints]) -> _Outcome:
+Move = Callable[[Ints, Ints, Sequence[Groups], Aim], Ints]
+
+
+def _moved(held: Holdings, rows: Ints, aim: Aim, move: Move) -> _Outcome:
     """The values at ``rows``, all of one activity, after ``move``; it sees codes and cells made dense for them."""
-    distinct, codes = np.unique(held.codes[rows], return_inverse=True)
-    cells, groups = held.groups(rows)
-    narrowed = aim.among(distinct)
-    moved = move(codes.astype(np.int64), cells, groups, narrowed)
-    figures = narrowed.measure(moved, groups)
-    missing = narrowed.lacking(figures) > 0
-    misses = np.zeros(len(rows), np.bool_)
-    misses[groups.member[missing[groups.group]]] = True
-    return _Outcome(distinct[moved], misses, figures[missing])
+    distinct, codes, count = np.unique(held.codes[rows], return_inverse=True, return_counts=True)
+    cells, judged = held.judged(rows)
+    narrowed = aim.among(distinct, count)
+    moved = move(codes.astype(np.int64), cells, judged, narrowed)
+    misses, figures = np.zeros(len(rows), np.bool_), [np.zeros(0)]
+    for groups in judged:
+        reached = narrowed.measure(moved, groups)
+        short = narrowed.lacking(reached) > 0
+        misses[groups.member[short[groups.group]]] = True
+        figures.append(reached[short])
+    whole_class = np.isin(held.cells[rows], held.cells[rows[misses]])
+    return _Outcome(distinct[moved], whole_class, np.concatenate(figures))
 
 
 def _infeasible(params: ClosenessParams, figures: NDArray[np.float64]) -> str:
@@ -278,5 +299,5 @@ def _infeasible(params: ClosenessParams, figures: NDArray[np.float64]) -> str:
     asked = f"{'t' if params.aim == 'emd' else 'l'} = {params.bound:g} is not reached over {params.classes}"
     remedies = ["a larger k"]
     if params.column != TIMESTAMPS:
-        remedies += [f"{name} under mechanisms.parameters" for name in ("missing: fill", "infeasible: suppress")]
+        remedies.append("infeasible: suppress under mechanisms.parameters")
     return f"{asked}: {said} is {figure:g}, since some classes hold too few values; remedies are {', '.join(remedies)}"

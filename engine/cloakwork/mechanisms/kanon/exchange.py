@@ -6,6 +6,7 @@ values that it had; only who has them changes.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -33,10 +34,18 @@ class Groups:
     """What is judged: the cells, or groups of cells that lie inside one another, like the beginnings of courses.
 
     ``member``, ``group``: int64, shape (m,); row ``member[i]`` stands in group ``group[i]``; groups are dense, from 0.
+    ``whole``: the rows that they are compared with; None: all.
     """
 
     member: Ints
     group: Ints
+    whole: Ints | None = None
+
+    def among(self, rows: Bools) -> "Groups":
+        """What stands in them of ``rows`` (bool, shape (n,)), compared with these alone."""
+        stays = rows[self.member]
+        group = np.unique(self.group[stays], return_inverse=True)[1].astype(np.int64)
+        return Groups(self.member[stays], group, np.flatnonzero(rows))
 
     @classmethod
     def of_cells(cls, cells: Ints) -> "Groups":
@@ -65,8 +74,8 @@ class Aim(ABC):
     def lacking(self, figures: Floats) -> Floats:
         """For each group by which share of its values it misses the aim: in [0, 1], 0 if and only if it holds."""
 
-    def among(self, distinct: Ints) -> "Aim":
-        """The same aim where only the codes ``distinct`` (ascending) occur, renumbered from 0."""
+    def among(self, distinct: Ints, count: Ints) -> "Aim":
+        """The same aim where only the codes ``distinct`` (ascending) occur, ``count`` times each, renumbered from 0."""
         return self
 
     def dealt_anew(self, codes: Ints, cells: Ints) -> Ints:
@@ -78,23 +87,45 @@ class Aim(ABC):
 class Near(Aim):
     """Every group is within ``t`` of all values, by the earth mover's distance.
 
-    ``places``: float64, shape (codes,), ascending; where each value lies, in units of the attribute's range. None: any two
-    values lie 1 apart.
+    ``places``: float64, shape (codes,), ascending; where each value lies, from 0 to 1. ``ranked``: they are found by rank
+    among the values of each activity, so that only their order counts before ``among``. None: any two values lie 1 apart.
+    ``missing``: the last code stands for values that are missing, 1 from all others; None: there is no such code.
     """
 
     t: float
     places: Floats | None
+    ranked: bool = False
+    missing: int | None = None
 
-    def among(self, distinct: Ints) -> "Near":
-        """The places of these codes only."""
-        return self if self.places is None else Near(self.t, self.places[distinct])
+    def among(self, distinct: Ints, count: Ints) -> "Near":
+        """The places of these codes only. Values move and stay what they are, so the exchange does not change ranks."""
+        missing = len(distinct) - 1 if len(distinct) and distinct[-1] == self.missing else None
+        if self.places is None:
+            return Near(self.t, None, missing=missing)
+        number = slice(missing)
+        places = self.places[distinct[number]]
+        if self.ranked:
+            places = (np.cumsum(count[number]) - count[number] / 2) / max(count[number].sum(), 1)
+        return Near(self.t, places, missing=missing)
 
     def measure(self, codes: Ints, groups: Groups) -> Floats:
-        """Each group's distance from all values."""
-        part = codes[groups.member]
+        """Each group's distance from the whole."""
+        part, whole = codes[groups.member], codes if groups.whole is None else codes[groups.whole]
         if self.places is None:
-            return total_variation(codes, part, groups.group)
-        return moved_earth(codes, part, groups.group, self.places)
+            return total_variation(whole, part, groups.group)
+        if self.missing is None:
+            return moved_earth(whole, part, groups.group, self.places)
+        return self._beside_missing(whole, part, groups.group, self.places)
+
+    def _beside_missing(self, whole: Ints, part: Ints, group: Ints, places: Floats) -> Floats:
+        """Where a group lacks more values (or fewer) than the whole, the difference moves by 1, the others in proportion."""
+        there = part != self.missing
+        share, of_all = np.bincount(group, there) / np.bincount(group), float((whole != self.missing).mean())
+        moved = np.zeros(len(share))
+        if there.any():
+            known, dense = np.unique(group[there], return_inverse=True)
+            moved[known] = moved_earth(whole[whole != self.missing], part[there], dense.astype(np.int64), places)
+        return np.asarray(np.abs(share - of_all) + np.minimum(share, of_all) * moved, np.float64)
 
     def lacking(self, figures: Floats) -> Floats:
         """A group that keeps a share ``t / distance`` and gets the rest from the whole is within ``t``: EMD is convex."""
@@ -130,29 +161,38 @@ class Varied(Aim):
         return _apart(codes, cells)
 
 
-def exchange(codes: Ints, cells: Ints, groups: Groups, aim: Aim, noise: Noise) -> Ints:
-    """``codes`` in other cells, so that every group meets ``aim`` if that can be reached: int64, shape (n,).
+def exchange(codes: Ints, cells: Ints, judged: Sequence[Groups], aim: Aim, noise: Noise) -> Ints:
+    """``codes`` in other cells, so that all groups ``judged`` meet ``aim`` if that can be reached: int64, shape (n,).
 
     ``cells``: int64, shape (n,), dense from 0. Each cell gives up the share that it (or the worst of its groups) lacks.
     While some group misses the aim, its cells keep half as much of their own as before, and all others give a little to
     the pool, so that it becomes more like the whole. What a cell gives up is spread over its values, from a random start.
     Where even dealing everything anew does not reach the aim, that is what comes back: the best that this knows.
     """
-    lacking = aim.lacking(aim.measure(codes, groups))
+    lacking = _lacking(codes, judged, aim)
     if not lacking.any():
         return codes
     share = np.zeros(int(cells.max()) + 1)
-    np.maximum.at(share, cells[groups.member], lacking[groups.group])
+    np.maximum.at(share, cells, lacking)
     shuffled = noise.permutation(len(codes))
     for least in SHARES:
         share = np.maximum(share, least)
         moved = deal(codes, cells, _given_up(codes, cells, share, shuffled, noise))
-        misses = aim.lacking(aim.measure(moved, groups)) > 0
+        misses = _lacking(moved, judged, aim) > 0
         if not misses.any():
             return _settled(codes, moved, cells)
-        failing = np.unique(cells[groups.member[misses[groups.group]]])
+        failing = np.unique(cells[misses])
         share[failing] = (1 + share[failing]) / 2
     return _settled(codes, aim.dealt_anew(codes, cells), cells)
+
+
+def _lacking(codes: Ints, judged: Sequence[Groups], aim: Aim) -> Floats:
+    """For each row by which share of its values the worst of its groups misses ``aim``: float64, shape (n,)."""
+    worst = np.zeros(len(codes))
+    for groups in judged:
+        lacking = aim.lacking(aim.measure(codes, groups))
+        np.maximum.at(worst, groups.member, lacking[groups.group])
+    return worst
 
 
 def deal(codes: Ints, cells: Ints, given: Bools) -> Ints:

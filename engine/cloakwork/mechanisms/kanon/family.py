@@ -112,10 +112,13 @@ class Anonymiser(Costless, ABC, Generic[P]):
         return ""
 
     def lineage(self, params: P) -> Lineage:
-        """Reads and writes the control flow; where inserted events lack values, the presence of values changes too."""
+        """Reads and writes the control flow; events that it inserts change which values are present."""
         owner = {params.unit} if params.unit else set()
         return Lineage(
-            reads=frozenset({CONTROL_FLOW, *owner}), writes=frozenset({CONTROL_FLOW, METADATA}), stability=None
+            reads=frozenset({CONTROL_FLOW, *owner}),
+            writes=frozenset({CONTROL_FLOW, METADATA}),
+            inserts=True,
+            stability=None,
         )
 
     def summarise(self, params: P) -> Aggregate:

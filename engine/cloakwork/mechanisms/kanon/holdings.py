@@ -1,7 +1,7 @@
 """The values of one attribute as the exchange sees them: which there are, and in which class and activity each stands.
 
 A *topic* is what values are compared within: an activity, or everything for an attribute of cases. A *cell* is what one
-class holds of one topic. Cells never overlap.
+class holds of one topic. Cells never overlap. A value that is missing may count as one: it is then the last code.
 """
 
 from dataclasses import dataclass, replace
@@ -43,9 +43,10 @@ class Times:
 class Holdings:
     """n values of one attribute.
 
-    - ``distinct``: the different values, ascending; of cycle times, their grid steps (Int64).
+    - ``distinct``: the different values, ascending, then null where missing values count; of cycle times, their grid
+      steps (Int64).
     - ``codes``: int64, shape (n,); which of them each is. ``rows``: its event, or case.
-    - ``cells``, ``topic``: int64, shape (n,); where each stands.
+    - ``cells``, ``topic``: int64, shape (n,); where each stands. ``kept``: bool, shape (n,); not of an inserted event.
     - ``above``: where classes are not the cells, but groups of them: cells, and the classes that they belong to; int64,
       one entry for each pair.
     """
@@ -55,6 +56,7 @@ class Holdings:
     rows: Ints
     cells: Ints
     topic: Ints
+    kept: NDArray[np.bool_]
     above: tuple[Ints, Ints] | None = None
 
     @property
@@ -67,11 +69,30 @@ class Holdings:
     def only(self, kept: NDArray[np.bool_]) -> "Holdings":
         """The values where ``kept``."""
         return replace(
-            self, codes=self.codes[kept], rows=self.rows[kept], cells=self.cells[kept], topic=self.topic[kept]
+            self,
+            codes=self.codes[kept],
+            rows=self.rows[kept],
+            cells=self.cells[kept],
+            topic=self.topic[kept],
+            kept=self.kept[kept],
         )
 
-    def groups(self, indexes: Ints) -> tuple[Ints, Groups]:
-        """The cells of some of the values, renumbered from 0, and the groups that are judged."""
+    @property
+    def missing(self) -> int | None:
+        """The code of missing values, where they count."""
+        return len(self.distinct) - 1 if self.distinct.null_count() else None
+
+    def judged(self, indexes: Ints) -> tuple[Ints, tuple[Groups, ...]]:
+        """The cells of some of the values, renumbered from 0, and the groups that are judged: where events are inserted,
+        those of all events and those of the kept ones alone, which have cells of their own."""
+        cells, groups = self._groups(indexes)
+        kept = self.kept[indexes]
+        if kept.all():
+            return cells, (groups,)
+        apart = np.unique(2 * cells + kept, return_inverse=True)[1].astype(np.int64)
+        return apart, (groups, groups.among(kept)) if kept.any() else (groups,)
+
+    def _groups(self, indexes: Ints) -> tuple[Ints, Groups]:
         known, cells = np.unique(self.cells[indexes], return_inverse=True)
         cells = cells.astype(np.int64)
         if self.above is None:
@@ -82,13 +103,16 @@ class Holdings:
 
     def places(self) -> Floats | None:
         """Where each distinct value lies, in units of the range of the values held: float64; None where they are no numbers.
+        A missing value lies nowhere: there is no place for its code.
 
         Raises ``MechanismError`` for numbers that are not finite.
         """
         if not (self.distinct.dtype.is_numeric() or self.distinct.dtype.is_temporal()) or not len(self.codes):
             return None
-        numbers = self.distinct.alias("").to_physical().cast(pl.Float64).to_numpy()
-        held = numbers[self.codes]
+        numbers = self.distinct.alias("").drop_nulls().to_physical().cast(pl.Float64).to_numpy()
+        held = numbers[self.codes[self.codes < len(numbers)]]
+        if not len(held):
+            return None
         if not np.isfinite(held).all():
             raise MechanismError(
                 NAME, f"'{self.distinct.name}' holds numbers that are not finite; no distance is defined"
@@ -103,14 +127,14 @@ def holdings_of(
     classes: Literal["variants", "prefixes"],
     times: Times | None,
     *,
-    fill: bool,
+    missing: bool,
     noise: Noise,
 ) -> Holdings | None:
     """The values of ``column`` in ``log``; None where nobody can have any, the log being empty.
 
-    ``fill``: rows without a value, at topics that have some, get one of the topic's at random. Cycle times are always
-    filled, from all others where the topic has none, and with 0 where there are none at all. Raises ``MechanismError``
-    when the log lacks the column.
+    ``missing``: whether a missing value counts as one, or is none. Cycle times that are missing are filled with one of
+    the topic's at random, from all others where the topic has none, and with 0 where there are none at all. Raises
+    ``MechanismError`` when the log lacks the column.
     """
     of_cases = column.startswith(CASE_PREFIX)
     table = log.cases if of_cases else log.events
@@ -126,9 +150,13 @@ def holdings_of(
     codes, cells, topic = codes[rows], cells[rows], topic[rows]
     if times is not None and not (codes >= 0).any():
         distinct, codes = pl.Series(TIMESTAMPS, [0], dtype=pl.Int64), np.zeros(len(rows), np.int64)
-    if fill or times is not None:
-        codes = _filled(codes, topic, noise, anywhere=times is not None)
-    held = Holdings(distinct, codes, rows.astype(np.int64), cells, topic, above)
+    if times is not None:
+        codes = _filled(codes, topic, noise)
+    kept = np.ones(len(rows), np.bool_) if of_cases else log.kept[rows]
+    if missing and (codes < 0).any():
+        codes = np.where(codes < 0, len(distinct), codes)
+        distinct = pl.concat([distinct, distinct.clear(1)])
+    held = Holdings(distinct, codes, rows.astype(np.int64), cells, topic, kept, above)
     return held.only(codes >= 0)
 
 
@@ -139,7 +167,7 @@ def with_values(log: EventLog, column: str, held: Holdings, values: pl.Series, t
     table = log.cases if column.startswith(CASE_PREFIX) else log.events
     place = np.full(table.height, len(values), np.int64)
     place[held.rows] = np.arange(len(values))
-    laid_out = pl.concat([values, pl.Series([None], dtype=values.dtype)]).gather(place).alias(column)
+    laid_out = pl.concat([values, values.clear(1)]).gather(place).alias(column)
     if column.startswith(CASE_PREFIX):
         return replace(log, cases=log.cases.with_columns(laid_out))
     return replace(log, events=log.events.with_columns(laid_out))
@@ -154,16 +182,13 @@ def _coded(values: pl.Series) -> tuple[pl.Series, Ints]:
     return distinct, found["code"].cast(pl.Int64).fill_null(-1).to_numpy().astype(np.int64)
 
 
-def _filled(codes: Ints, topic: Ints, noise: Noise, *, anywhere: bool) -> Ints:
-    """Codes where those that are missing (-1) are drawn from those of the same topic; ``anywhere``: else from all."""
+def _filled(codes: Ints, topic: Ints, noise: Noise) -> Ints:
+    """Codes where those that are missing (-1) are drawn from those of the same topic, else from all."""
     missing, known = np.flatnonzero(codes < 0), np.flatnonzero(codes >= 0)
     known = known[np.argsort(topic[known], kind="stable")]
     first, end = (np.searchsorted(topic[known], topic[missing], side=side) for side in ("left", "right"))
     empty = first == end
-    if anywhere:
-        first, end = np.where(empty, 0, first), np.where(empty, len(known), end)
-    else:
-        missing, first, end = missing[~empty], first[~empty], end[~empty]
+    first, end = np.where(empty, 0, first), np.where(empty, len(known), end)
     filled = codes.copy()
     if len(missing):
         filled[missing] = codes[known[first + noise.uniform((end - first).astype(np.int64))]]

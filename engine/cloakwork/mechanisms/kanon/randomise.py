@@ -2,7 +2,9 @@
 
 A randomiser M has epsilon when no outcome is more than e^epsilon times as likely from one value as from another of the
 declared ones. Each randomiser here takes any value: one that was not declared is clamped to the range, or becomes a
-uniformly random member of the domain, which keeps M's epsilon.
+uniformly random member of the domain, which keeps M's epsilon. Where some values of an activity are missing, missing is
+one more value that there may be, and whether a value is missing is randomised as well; where none is (or all are), no
+class can stand out by it, and nothing becomes missing.
 """
 
 import math
@@ -72,16 +74,20 @@ def randomiser_of(
 def _response(distinct: pl.Series, domain: pl.Series) -> Randomiser:
     """k-ary randomised response (Warner 1965; Kairouz, Oh and Viswanath 2014): keep the value with probability q, else
     draw any of the k members. P(x) / P(y) = 1 + k q / (1 - q), so q = (e^epsilon - 1) / (e^epsilon - 1 + k)."""
-    size = len(domain)
-    member = {value: place for place, value in enumerate(domain.to_list())}
+    or_missing = pl.concat([domain, domain.clear(1)])
+    member = {value: place for place, value in enumerate(or_missing.to_list())}
     place_of = np.array([member.get(value, -1) for value in distinct.to_list()], np.int64)
 
     def randomise(codes: Ints, epsilon: float, noise: Noise) -> pl.Series:
+        lacks = place_of[codes] == len(domain)
+        if lacks.all():
+            return domain.clear(len(codes))
+        size = len(domain) + bool(lacks.any())
         kept = _DRAWS if math.isinf(epsilon) else _kept_of(_DRAWS, epsilon, size)
         stays = noise.uniform(np.full(len(codes), _DRAWS, np.int64)) < kept
         drawn = noise.uniform(np.full(len(codes), size, np.int64))
         true = place_of[codes]
-        return domain.gather(np.where(stays & (true >= 0), true, drawn))
+        return or_missing.gather(np.where(stays & (true >= 0), true, drawn))
 
     return randomise
 
@@ -90,6 +96,11 @@ def _kept_of(draws: int, epsilon: float, size: int) -> int:
     """In how many of ``draws`` equally likely cases a value stays: rounded down, which only adds noise."""
     odds = math.expm1(min(epsilon, 700.0)) / size
     return math.floor(draws * (odds / (1 + odds)) * _SAFE)
+
+
+def _told_truly(draws: int, epsilon: float) -> int:
+    """In how many of ``draws`` equally likely cases a truth is told: with odds e^epsilon, rounded down, at least half."""
+    return max(draws // 2, math.floor(draws / (1 + math.exp(-epsilon)) * _SAFE))
 
 
 def _members(distinct: pl.Series, domain: tuple[JsonValue, ...]) -> pl.Series:
@@ -106,20 +117,32 @@ def _members(distinct: pl.Series, domain: tuple[JsonValue, ...]) -> pl.Series:
 
 def _laplace(distinct: pl.Series, low: Fraction, steps: int, width: Fraction) -> Randomiser:
     """Discrete Laplace noise of scale ``steps / epsilon`` on the grid ``low + i * width``, clamped to it before and after
-    (Ghosh, Roughgarden and Sundararajan 2009): two values lie at most ``steps`` apart."""
+    (Ghosh, Roughgarden and Sundararajan 2009): two values lie at most ``steps`` apart.
+
+    Where some values are missing, half of epsilon goes to whether a value is: that is told truly with odds e^(epsilon/2).
+    A missing value that is to be told as present is a random place of the grid, and passes the noise as all others do. So
+    the two answers have odds of at most e^(epsilon/2) for any two inputs, and so has a number, given that one is told.
+    """
     if len(distinct) and not distinct.dtype.is_numeric():
         raise MechanismError(NAME, f"'{distinct.name}' has a range, and its values are no numbers; declare a domain")
-    numbers = distinct.alias("").cast(pl.Float64).fill_nan(float(low)).to_numpy()
+    numbers = distinct.alias("").cast(pl.Float64).fill_nan(float(low)).fill_null(float(low)).to_numpy()
     place_of = np.clip(np.rint((numbers - float(low)) / float(width)), 0, steps).astype(np.int64)
+    is_missing = distinct.is_null().to_numpy()
     whole = low.denominator == width.denominator == 1 and distinct.dtype.is_integer()
 
     def randomise(codes: Ints, epsilon: float, noise: Noise) -> pl.Series:
-        places = place_of[codes]
+        places, lacks = place_of[codes], is_missing[codes]
+        if lacks.any() and not lacks.all() and not math.isinf(epsilon):
+            epsilon /= 2
+            lies = noise.uniform(np.full(len(codes), _DRAWS, np.int64)) >= _told_truly(_DRAWS, epsilon)
+            anywhere = noise.uniform(np.full(len(codes), steps + 1, np.int64))
+            places, lacks = np.where(lacks, anywhere, places), lacks ^ lies
         if not math.isinf(epsilon) and len(codes):
             scale = math.nextafter(steps / epsilon * (1 + 1e-12), math.inf)
             places = np.clip(places + noise.laplace_values(scale, len(codes)), 0, steps)
         shared = low.denominator * width.denominator
         values = (int(low * shared) + places * int(width * shared)) / shared
-        return pl.Series(values).cast(pl.Int64 if whole else pl.Float64)
+        told = pl.Series(values).cast(pl.Int64 if whole else pl.Float64)
+        return told.zip_with(pl.Series(~lacks), told.clear(len(told)))
 
     return randomise

@@ -6,8 +6,9 @@ A claim about timestamps that is conditional on the control flow therefore survi
 
 An event whose activity is substituted counts as one event deleted and one inserted: its time and its attributes were
 observed for another activity and would be false statements about the new one, and keeping them would let the raw
-time of an event stand for an event that never happened. Inserted events hold their activity and null in every other
-column; null in ``time:timestamp`` says "no raw time", and a timestamp mechanism fills it from released values.
+time of an event stand for an event that never happened. Inserted events are marked (``EventLog.inserted``) and hold
+their activity alone: the step ``kanon/fill`` gives them the attributes of kept events, and a timestamp mechanism, where
+there is one, times from values that it released.
 """
 
 from collections import defaultdict
@@ -124,4 +125,7 @@ def _apply(log: EventLog, templates: _Templates, pair_of_case: NDArray[np.int64]
     kept_row = row.to_frame().select(pl.when(pl.col("row") != INSERTED).then(pl.col("row"))).to_series()
     activity = templates.activity.gather(pl.Series(step)).cast(log.events.schema[ACTIVITY])
     events = log.events.select(pl.all().gather(kept_row)).with_columns(activity.alias(ACTIVITY))
-    return EventLog(events, log.cases, offsets, log.notes)
+    inserted = origin == INSERTED
+    if log.inserted is not None:
+        inserted[~inserted] = log.inserted[row.to_numpy()[~inserted]]
+    return EventLog(events, log.cases, offsets, log.notes, inserted)

@@ -1,10 +1,10 @@
 """TLKC: whoever knows a few events of a case finds many cases that match, and learns no sensitive value for sure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from time import monotonic
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, ClassVar, Final, Literal
 
 import numpy as np
 import polars as pl
@@ -51,7 +51,7 @@ OTHER_KINDS: Final = {
 class TlkcParams(Frozen):
     """What the policy's guarantee says, and two declared facts; there are no options.
 
-    ``L``, ``K``, ``C``, ``background``, ``precision``, ``attribute``: as in ``ConfidenceBound``. ``unit``: the case
+    ``L``, ``K``, ``C``, ``background``, ``precision``, ``attribute``, ``missing``: as in ``ConfidenceBound``. ``unit``: the case
     attribute whose distinct values K counts (None: cases). ``epoch``: when every released case begins, for background
     ``relative``.
     """
@@ -62,6 +62,7 @@ class TlkcParams(Frozen):
     background: Background
     precision: Duration | None
     attribute: str | None
+    missing: Literal["neutral", "sensitive"] = "neutral"
     unit: str | None
     epoch: AwareDatetime
 
@@ -89,7 +90,8 @@ class CourseCounts:
         if (unit := self.params.unit) is not None:
             rows = rows.with_columns(_case_column(batch, unit).alias(UNIT))
         if (attribute := self.params.attribute) is not None:
-            rows = rows.with_columns(_values(batch, attribute).alias(VALUES))
+            values = _values(batch, attribute)
+            rows = rows.with_columns((values if self.params.missing == "neutral" else _or_none(values)).alias(VALUES))
         return self.merge(rows.with_columns(pl.lit(1, pl.Int64).alias(CASES)))
 
     def merge(self, parts: pl.DataFrame) -> pl.DataFrame:
@@ -132,6 +134,13 @@ def _values(log: EventLog, attribute: str) -> pl.Series:
     lists = held.group_by("case", maintain_order=True).agg(pl.col(VALUES).drop_nulls().unique().sort())
     every = pl.DataFrame({"case": np.arange(log.cases.height)})
     return every.join(lists, on="case", how="left", maintain_order="left")[VALUES].fill_null([])
+
+
+def _or_none(values: pl.Series) -> pl.Series:
+    """``values`` where having none is one more value: told apart from every text by what stands before these."""
+    told = values.list.eval(pl.lit("=") + pl.element())
+    none = pl.Series([[""]], dtype=pl.List(pl.String)).new_from_index(0, len(values))
+    return told.zip_with(values.list.len() > 0, none)
 
 
 def _of_case(attribute: str) -> bool:
@@ -239,6 +248,10 @@ def _fault(goal: ConfidenceBound) -> str | None:
         return f"'{goal.attribute}' is what background knowledge is about, not a sensitive attribute"
     if goal.attribute is None and goal.C < 1:
         return f"C = {goal.C:g} says nothing without the sensitive attribute that it speaks of; name it, or leave C out"
+    if goal.attribute is None and goal.missing == "sensitive":
+        return "missing: sensitive says nothing without the attribute whose values may be missing; name it"
+    if goal.attribute is not None and goal.missing == "sensitive" and not _of_case(goal.attribute):
+        return f"missing: sensitive needs an attribute of cases: leaving events out takes values of '{goal.attribute}' away"
     if goal.attribute is not None and goal.C == 1:
         return f"C = 1 bounds no confidence in '{goal.attribute}'; choose C below 1"
     if goal.background == "relative" and goal.precision is None:
@@ -379,9 +392,7 @@ def _cut(log: EventLog, table: pl.DataFrame, params: TlkcParams) -> EventLog:
     kept = table[KEPT].gather(row).explode().drop_nulls().to_numpy()
     if params.precision is not None:
         steps = cases[STEPS].filter(cases[STEPS].list.len() > 0).explode()
-        log = EventLog(
-            log.events.with_columns(_times(steps, params.precision, params.epoch)), log.cases, log.offsets, log.notes
-        )
+        log = replace(log, events=log.events.with_columns(_times(steps, params.precision, params.epoch)))
     rest = log.keep_events(kept)
     return rest.keep_cases(np.flatnonzero(np.diff(rest.offsets) > 0))
 

@@ -1,0 +1,37 @@
+"""Which entries of a ledger concern claims that were found false since, and what that makes of their charges."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from cloakwork.accounting.charge import Charge
+from cloakwork.advisories import Advisory, Finding, Traits, advisories_for, guarantees_in
+
+if TYPE_CHECKING:
+    from cloakwork.accounting.records import Record
+
+_CURRENCY: Final = {"differential-privacy": "unit", "metric-privacy": "metric", "local-dp": "local"}
+"""In which currency a guarantee is charged."""
+
+
+def findings_of(record: "Record", advisories: Iterable[Advisory] | None = None) -> tuple[Finding, ...]:
+    """The advisories that concern an entry, by what it notes: kinds of guarantee and version, no steps and no columns.
+
+    What only the release shows is left open; ``cloakwork verify`` settles it there. ``advisories``: those to go by,
+    else the shipped ones.
+    """
+    stated = record.details.get("guarantees")  # as data; version 0.1.0 noted sentences only
+    guarantees = guarantees_in(record.note) if stated is None else tuple(stated)
+    told = Traits(engine=record.engine, guarantees=guarantees, entry=True)
+    return advisories_for(told, advisories=advisories)
+
+
+def recharged(record: "Record", advisories: Iterable[Advisory] | None = None) -> "Record":
+    """The record with a charge without bound added where a claim that it pays for is void.
+
+    What was charged stays spent: budget is never handed back.
+    """
+    void = {_CURRENCY.get(finding.kind) for finding in findings_of(record, advisories) if finding.status == "void"}
+    if record.without_dp or not any(charge.currency in void for charge in record.charges):
+        return record
+    return replace(record, charges=(*record.charges, Charge(currency="none")))

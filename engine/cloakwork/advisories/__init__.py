@@ -1,0 +1,248 @@
+"""Advisories: claims of earlier versions that were found false, as data, and which releases they concern.
+
+``advisories.yaml`` beside this file holds them. An advisory names the versions concerned, a condition
+on what a release says of itself, what the finding does to the claim, and the remedy. Matching reads
+what it is given and nothing else: a statement with its plan, or an entry of the ledger, which tells
+less. What the release cannot show is never decided against it or for it: the finding is *open*.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field, JsonValue
+
+from cloakwork.quantities import Frozen
+
+Effect = Literal["voids", "weakens", "corrects"]
+Status = Literal["void", "open", "weakened", "corrected", "cleared"]
+"""``open``: void if something is so that the release does not show. ``cleared``: measured, and not so here."""
+
+Measure = Literal["k without empty events", "closeness by ranks", "closeness with missing values", "columns"]
+Parameters = Mapping[str, JsonValue]
+
+RELEASED: Final = ("keep", "pseudonymise", "generalise", "protect")
+CASE_PREFIX: Final = "case:"
+_FILE: Final = Path(__file__).with_name("advisories.yaml")
+
+
+class Condition(Frozen):
+    """Which releases an advisory concerns: everything that is given must hold."""
+
+    guarantees: Annotated[tuple[str, ...], Field(description="Kinds of guarantee; empty: the release as a whole")] = ()
+    parameters: Annotated[
+        dict[str, tuple[JsonValue, ...]], Field(description="Values that the guarantee's parameters have, any of each")
+    ] = {}
+    over: Annotated[tuple[str, ...], Field(description="Columns, any of which the guarantee covers")] = ()
+    beyond: Annotated[tuple[str, ...], Field(description="The guarantee covers some column besides these")] = ()
+    delta_below: Annotated[float | None, Field(description="The guarantee's delta is above 0 and below this")] = None
+    mechanisms: Annotated[tuple[str, ...], Field(description="Mechanisms (globs), any of which is a step")] = ()
+    not_mechanisms: Annotated[tuple[str, ...], Field(description="Mechanisms that do not count as such")] = ()
+    released: Annotated[
+        Literal["event attributes", "attributes", "by pattern"] | None,
+        Field(description="What is released beside activities and times, under no DP claim"),
+    ] = None
+    unit: Annotated[Literal["declared"] | None, Field(description="The unit is an attribute, not the case")] = None
+    hierarchy: Annotated[Literal["shallow"] | None, Field(description="A released hierarchy has a short branch")] = None
+    words: Annotated[str | None, Field(description="Text that the statement holds")] = None
+    entry: Annotated[bool, Field(description="It concerns the ledger's entry, not the release")] = False
+
+
+class Advisory(Frozen):
+    """One finding: what was claimed, in which versions, what becomes of it and what to do."""
+
+    id: Annotated[str, Field(pattern=r"^CW-[0-9]{4}-[0-9]{2}$")]
+    title: str
+    versions: Annotated[tuple[str, ...], Field(min_length=1, description="Versions of Cloakwork (globs)")]
+    applies: Condition
+    effect: Effect
+    depends: Annotated[str | None, Field(description="What it depends on that a release does not show")] = None
+    measure: Annotated[Measure | None, Field(description="What settles it on the released file")] = None
+    says: Annotated[str, Field(description="What is void, or how the claim must be read")]
+    remedy: str
+
+
+class _Advisories(Frozen):
+    format: Literal["cloakwork/advisories/v1"]
+    advisories: tuple[Advisory, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What a release, or a ledger's entry, says of itself; None where it does not tell.
+
+    ``guarantees``: kind and parameters of each. ``rules``: attribute or glob to treatment, released
+    ones and dropped ones. ``unit``: the attribute, or "" for the case. ``words``: all texts together.
+    """
+
+    engine: str
+    guarantees: tuple[Parameters, ...]
+    mechanisms: tuple[str, ...] | None = None
+    rules: Mapping[str, str] | None = None
+    unit: str | None = None
+    shallow: tuple[str, ...] | None = None
+    words: str | None = None
+    entry: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """An advisory that concerns a release, which of its guarantees (None: the whole), and what that comes to.
+
+    ``number``: the guarantee's place among those of the release, from 0.
+    """
+
+    advisory: Advisory
+    guarantee: Parameters | None
+    number: int | None
+    status: Status
+    seen: str = ""
+
+    @property
+    def kind(self) -> str:
+        """What is concerned, in a word."""
+        return "the release" if self.guarantee is None else str(self.guarantee["kind"])
+
+    def __str__(self) -> str:
+        seen = f" ({self.seen})" if self.seen else ""
+        return f"{self.advisory.id}: {self.kind}: {self.advisory.title}{seen}"
+
+
+Settle = Callable[[Advisory, Parameters | None], tuple[bool, str] | None]
+"""Measures on the file: whether the finding is so there, and what was seen; None where it cannot tell."""
+
+
+@cache
+def shipped_advisories() -> tuple[Advisory, ...]:
+    """The advisories that this version ships, checked against their model."""
+    import yaml
+
+    return _Advisories.model_validate(yaml.safe_load(_FILE.read_text("utf-8"))).advisories
+
+
+def advisories_for(
+    traits: Traits, settle: Settle | None = None, advisories: Iterable[Advisory] | None = None
+) -> tuple[Finding, ...]:
+    """The findings that concern a release with ``traits``, the gravest first; ``settle`` measures on its file."""
+    known = shipped_advisories() if advisories is None else advisories
+    found = [finding for advisory in known for finding in _findings(advisory, traits, settle)]
+    return tuple(sorted(found, key=lambda finding: _ORDER.index(finding.status)))
+
+
+_ORDER: Final = ("void", "open", "weakened", "corrected", "cleared")
+
+
+def _findings(advisory: Advisory, traits: Traits, settle: Settle | None) -> Iterable[Finding]:
+    condition = advisory.applies
+    if traits.entry < condition.entry or not _named(traits.engine, advisory.versions):
+        return
+    if traits.entry and not condition.entry and not condition.guarantees:
+        return  # an entry tells nothing of what this is about
+    certain = _of_release(condition, traits)
+    if certain is False:
+        return
+    concerned: list[tuple[int | None, Parameters | None]] = [(None, None)]
+    if condition.guarantees:
+        numbered = enumerate(traits.guarantees)
+        concerned = [(number, each) for number, each in numbered if _of_guarantee(condition, each)]
+    for number, guarantee in concerned:
+        finding = Finding(advisory, guarantee, number, _status(advisory, certain is True))
+        seen = settle(advisory, guarantee) if settle is not None and advisory.measure is not None else None
+        yield finding if seen is None else replace(finding, status=_settled(advisory, seen[0]), seen=seen[1])
+
+
+def _status(advisory: Advisory, certain: bool) -> Status:
+    if advisory.effect == "voids":
+        return "void" if certain and advisory.depends is None and advisory.measure is None else "open"
+    return "weakened" if advisory.effect == "weakens" else "corrected"
+
+
+def _settled(advisory: Advisory, is_so: bool) -> Status:
+    if not is_so:
+        return "cleared"
+    return {"voids": "void", "weakens": "weakened", "corrects": "corrected"}[advisory.effect]  # type: ignore[return-value]
+
+
+def _of_guarantee(condition: Condition, guarantee: Parameters) -> bool:
+    """Whether one guarantee is of the kinds and parameters meant; a parameter that is not told counts as meant."""
+    if guarantee["kind"] not in condition.guarantees:
+        return False
+    if any(guarantee.get(name, values[0]) not in values for name, values in condition.parameters.items()):
+        return False
+    over = guarantee.get("over")
+    if isinstance(over, list | tuple):
+        if condition.over and not set(condition.over) & set(over):
+            return False
+        if condition.beyond and not set(over) - set(condition.beyond):
+            return False
+    delta = guarantee.get("delta")
+    tiny = condition.delta_below
+    return tiny is None or not isinstance(delta, int | float) or 0 < delta < tiny
+
+
+def _of_release(condition: Condition, traits: Traits) -> bool | None:
+    """Whether the conditions on the whole release hold; None where the release does not tell."""
+    answers: list[bool | None] = []
+    if condition.mechanisms:
+        steps = traits.mechanisms
+        counted = [step for step in steps or () if not _named(step, condition.not_mechanisms)]
+        answers.append(None if steps is None else any(_named(step, condition.mechanisms) for step in counted))
+    if condition.released is not None:
+        answers.append(None if traits.rules is None else bool(_released(traits.rules, condition.released)))
+    if condition.unit is not None:
+        answers.append(None if traits.unit is None else traits.unit != "")
+    if condition.hierarchy is not None:
+        answers.append(None if traits.shallow is None else bool(traits.shallow))
+    if condition.words is not None:
+        answers.append(None if traits.words is None else condition.words in traits.words)
+    if False in answers:
+        return False
+    return None if None in answers else True
+
+
+def _released(rules: Mapping[str, str], which: str) -> tuple[str, ...]:
+    """The attributes of that sort that the rules release, beside activities and times."""
+    names = [name for name, treatment in rules.items() if treatment in RELEASED and name not in _STANDARD]
+    if which == "by pattern":
+        return tuple(name for name in names if set(name) & set("*?["))
+    events_only = which == "event attributes"
+    return tuple(name for name in names if not (events_only and name.startswith(CASE_PREFIX)))
+
+
+_STANDARD: Final = ("concept:name", "time:timestamp", "case:concept:name")
+
+
+def _named(name: str, globs: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, glob) for glob in globs)
+
+
+def guarantees_in(note: str) -> tuple[Parameters, ...]:
+    """The guarantees that a ledger entry of version 0.1.0 notes: its sentences ended alike for each kind."""
+    found: list[Parameters] = []
+    apart = re.search(r"\(apart from probability ([0-9]+(?:\.[0-9]+)?(?:e-?[0-9]+)?)\)", note)
+    delta = {"delta": float(apart[1]) if apart else 0.0}
+    for pattern, kind, extra in _IN_A_NOTE:
+        more = delta if kind == "differential-privacy" else {}
+        found += [{"kind": kind, **extra, **more} for _ in re.finditer(pattern, note)]
+    return tuple(found)
+
+
+_IN_A_NOTE: Final[tuple[tuple[str, str, dict[str, Any]], ...]] = (
+    (r"\([0-9]+-anonymity over ", "k-anonymity", {}),
+    (r"\(emd t-closeness over ", "t-closeness", {"distance": "emd"}),
+    (r"\(stochastic t-closeness over ", "t-closeness", {"distance": "stochastic"}),
+    (r" l-diversity over ", "l-diversity", {}),
+    (r"\(TLKC confidence bound", "confidence-bound", {}),
+    (r"\(differential privacy over ", "differential-privacy", {"neighbours": "unbounded"}),
+    (
+        r": differential privacy over timestamps, given",
+        "differential-privacy",
+        {"neighbours": "bounded", "over": ["timestamps"]},
+    ),
+    (r"\(metric privacy over ", "metric-privacy", {"over": ["timestamps"]}),
+    (r"contribution to .* was randomised", "local-dp", {}),
+)

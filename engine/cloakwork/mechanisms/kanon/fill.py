@@ -1,0 +1,192 @@
+"""Give inserted events the attributes of real ones, so that nobody can tell by what an event lacks that it was inserted."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar, Final, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from pydantic import JsonValue
+
+from cloakwork.facts import Facts
+from cloakwork.guarantees import Guarantee
+from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
+from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.log.variants import variants_of
+from cloakwork.mechanisms.base import Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem, Undecided
+from cloakwork.noise import Noise
+from cloakwork.quantities import Frozen
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+_UNITS: Final = (86_400_000_000, 3_600_000_000, 60_000_000, 1_000_000, 1_000)
+"""Microseconds of a day, hour, minute, second and millisecond."""
+_NOBODY: Final = -1
+_LONGEST_SUM: Final = 2**60
+"""Microseconds; gaps are cut so that a case's sum of them stays below, far inside int64."""
+
+
+class FillParams(Frozen):
+    """What is filled in, and from whom.
+
+    ``columns``: what the policy releases of events beside the control flow: what lineage follows. ``times``: whether
+    times are released as they are, so that inserted events get one, too. ``donors``: whose attributes an inserted event
+    takes: those of an event of its ``activity`` or, beside quasi-identifiers, of the same place of its ``variant``.
+    """
+
+    columns: tuple[str, ...] = ()
+    times: bool = False
+    donors: Literal["activity", "variant"] = "activity"
+
+
+class Fill(Undecided):
+    """Each inserted event copies the attributes of one kept event of its activity, missing ones included.
+
+    Which event follows from the control flow and chance alone. Where times are released as they are, an inserted event
+    lies at a random time between the kept events around it, rounded as the times of the log are; at either end of a
+    case, a gap of its activity lies between. Where a mechanism releases times, it has given all events theirs before.
+
+    Beside quasi-identifiers an event is copied from the same place of a case that follows the same variant, so that what
+    a class shares stays shared; if no event is kept there, from the activity in that variant, then in the whole log.
+
+    **Why it gives nothing away.** It copies what is released as it stands, inside each column. A guarantee over values is
+    brought about after it, over all events and over the kept ones alone, and is measured both ways.
+
+    **Edge cases.** Nothing inserted: unchanged. No kept event of an activity: its inserted events stay without
+    attributes, and the check of k-anonymity takes them away before it counts once more.
+    """
+
+    name: ClassVar[str] = "kanon/fill"
+    summary: ClassVar[str] = "Gives inserted events the attributes of kept events of the same activity."
+    proof: ClassVar[Proof] = "proved"
+    theorem: ClassVar[Theorem] = Theorem(
+        "Every inserted event has exactly the attribute values of a kept event of its activity, if there is any.",
+        "by construction",
+    )
+    Params = FillParams
+
+    def offer(self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]) -> Offer[FillParams] | Refusal:
+        """The planner adds it behind a step that inserts events; alone it meets no goal."""
+        return Refusal("never", "it completes events that another mechanism has inserted")
+
+    def lineage(self, params: FillParams) -> Lineage:
+        """Copies values inside each column; who copies whom follows from the control flow."""
+        columns = frozenset(params.columns)
+        return Lineage(reads=columns | {CONTROL_FLOW}, writes=columns | {METADATA}, fills=True, stability=None)
+
+    def rewrite(self, params: FillParams, decision: Decision, noise: Noise) -> Rewrite:
+        """Fill in the inserted events; needs all cases at once."""
+        return MapCases(lambda log: _completed(log, params, noise))
+
+
+def _completed(log: EventLog, params: FillParams, noise: Noise) -> EventLog:
+    """The log with every inserted event complete."""
+    if log.inserted is None or not log.inserted.any():
+        return log
+    activity = _numbered(log.events[ACTIVITY])
+    keys = [*_places(log, activity), activity] if params.donors == "variant" else [activity]
+    source = np.arange(log.events.height)
+    source[log.inserted] = _drawn_rows(keys, log.inserted, noise)
+    attributes = log.events.drop(ACTIVITY, TIMESTAMP, strict=False)
+    events = log.events.with_columns(attributes.select(pl.all().gather(_or_null(source))))
+    if params.times and TIMESTAMP in log.events.columns:
+        events = events.with_columns(_times(log, activity, source, noise))
+    return replace(log, events=events)
+
+
+def _places(log: EventLog, activity: Ints) -> list[Ints]:
+    """For each event its place in its variant, and its variant together with its activity."""
+    variants = variants_of(log)
+    step = np.arange(log.events.height) - np.repeat(log.offsets[:-1], np.diff(log.offsets))
+    of_event = variants.of_case[log.case_of]
+    return [variants.offsets[of_event] + step, of_event * (activity.max(initial=0) + 1) + activity]
+
+
+def _drawn_rows(keys: list[Ints], inserted: Flags, noise: Noise) -> Ints:
+    """For each inserted event a random kept one that shares the first of ``keys`` for which there is any."""
+    kept, lost = np.flatnonzero(~inserted), np.flatnonzero(inserted)
+    rows = np.full(len(lost), _NOBODY, np.int64)
+    for key in keys:
+        open_ = np.flatnonzero(rows == _NOBODY)
+        rows[open_] = drawn(kept, key[kept], key[lost[open_]], noise)
+    return rows
+
+
+def drawn(pool: Ints, key: Ints, asked: Ints, noise: Noise) -> Ints:
+    """For each key of ``asked`` a random entry of ``pool`` (int64, with its ``key``) that has it; -1 where none has."""
+    order = np.argsort(key, kind="stable")
+    first = np.searchsorted(key[order], asked, side="left")
+    size = np.searchsorted(key[order], asked, side="right") - first
+    found = np.full(len(asked), _NOBODY, np.int64)
+    some = np.flatnonzero(size > 0)
+    if len(some):
+        found[some] = pool[order[first[some] + noise.uniform(size[some].astype(np.int64))]]
+    return found
+
+
+def _numbered(labels: pl.Series) -> Ints:
+    """A number for each label: int64, dense."""
+    return labels.cast(pl.String).fill_null("").rank("dense").to_numpy().astype(np.int64) - 1
+
+
+def _or_null(rows: Ints) -> pl.Series:
+    """Rows to gather, null where there is nobody."""
+    return pl.Series("row", rows).to_frame().select(pl.when(pl.col("row") != _NOBODY).then("row")).to_series()
+
+
+def _times(log: EventLog, activity: Ints, source: Ints, noise: Noise) -> pl.Series:
+    """The times of all events, with one for each inserted event whose source has one: between its neighbours, or a gap
+    drawn from its activity behind or before the only neighbour."""
+    assert log.inserted is not None  # noqa: S101 - asked only where events are inserted
+    stamps = log.events[TIMESTAMP].cast(TIME_TYPE).to_physical()
+    known = stamps.is_not_null().to_numpy() & ~log.inserted
+    if not known.any():
+        return log.events[TIMESTAMP]
+    time = np.where(known, stamps.fill_null(0).to_numpy(), 0)
+    earlier, later = _neighbours(known, log.offsets)
+    first, last = earlier != _NOBODY, later != _NOBODY
+    total = np.cumsum(_gaps(log, time, known, activity, noise))
+    start = np.repeat(log.offsets[:-1], np.diff(log.offsets))
+    after = time[earlier] + total - total[earlier]
+    before = time[later] - (total[later] - total)
+    alone = drawn(time[known], np.zeros(int(known.sum()), np.int64), np.zeros(log.cases.height, np.int64), noise)
+    neither = alone[log.case_of] + total - total[start]
+    filled = np.select([known, first & last, first, last], [time, time[earlier], after, before], neither)
+    between = np.flatnonzero(~known & first & last)
+    filled[between] = _spread(time[earlier[between]], time[later[between]], earlier[between], time[known], noise)
+    filled = np.clip(filled, time[known].min(), time[known].max())
+    lacks = ~known & ~(log.inserted & (source != _NOBODY) & known[np.maximum(source, 0)])
+    whole = pl.Series(TIMESTAMP, filled).cast(TIME_TYPE).cast(log.events.schema[TIMESTAMP])
+    return pl.select(pl.when(pl.Series(~lacks)).then(whole).alias(TIMESTAMP)).to_series()
+
+
+def _neighbours(known: Flags, offsets: Ints) -> tuple[Ints, Ints]:
+    """For each event the row of the last known one up to it in its case, and of the first from it on; -1 for none."""
+    rows = np.arange(len(known))
+    first, end = (np.repeat(edge, np.diff(offsets)) for edge in (offsets[:-1], offsets[1:]))
+    earlier = np.maximum.accumulate(np.where(known, rows, _NOBODY))
+    later = np.minimum.accumulate(np.where(known, rows, len(known))[::-1])[::-1]
+    return np.where(earlier >= first, earlier, _NOBODY), np.where(later < end, later, _NOBODY)
+
+
+def _gaps(log: EventLog, time: Ints, known: Flags, activity: Ints, noise: Noise) -> Ints:
+    """For each event a gap by which a kept event of its activity follows the one before; else of any; else 0."""
+    rows = np.flatnonzero(known)
+    case = log.case_of[rows]
+    follows = np.flatnonzero(case[1:] == case[:-1]) + 1
+    most = _LONGEST_SUM // (int(np.diff(log.offsets).max()) + 1)
+    gap = np.clip(time[rows[follows]] - time[rows[follows - 1]], 0, most)
+    if not len(gap):
+        return np.zeros(len(time), np.int64)
+    found = drawn(np.arange(len(gap)), activity[rows[follows]], activity, noise)
+    anywhere = noise.uniform(np.full(len(time), len(gap), np.int64))
+    return np.asarray(gap[np.where(found == _NOBODY, anywhere, found)], np.int64)
+
+
+def _spread(low: Ints, high: Ints, run: Ints, known: Ints, noise: Noise) -> Ints:
+    """Random times from ``low`` to ``high``, ascending inside each ``run``, in the unit that all ``known`` times have."""
+    unit = next((unit for unit in _UNITS if not (known % unit).any()), 1)
+    at = low + noise.uniform(np.maximum(high - low, 0) // unit + 1) * unit
+    return at[np.lexsort((at, run))]

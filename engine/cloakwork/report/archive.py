@@ -1,0 +1,138 @@
+"""One file to send: the public parts of a release in a ZIP file, and how such a file is taken apart.
+
+A packed release is *stored*, not compressed, so what comes out is no larger than what came in; the
+log may be compressed itself (``xes.gz``). Its bytes depend on its parts alone. A file is accepted
+only where it is, byte for byte, what ``pack`` makes of its parts: that leaves no room for a second
+entry of a name, a path, a link, an extra field, or anything hidden between entries.
+"""
+
+import re
+import shutil
+import stat
+import struct
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from cloakwork.errors import OutputError, VerificationFailed
+from cloakwork.report.folder import PLAN_FILE, STATEMENT_FILE
+
+LOG_NAME: Final = re.compile(r"log\.(?:xes|csv|parquet|xes\.gz|csv\.gz)")
+
+_END_RECORD: Final = struct.Struct("<4s4H2LH")
+"""The last record of a ZIP file: signature, disks, entries, size and place of the list, comment."""
+_LIST_AT_MOST: Final = 4096
+"""Bytes that the list of three entries with short names stays below."""
+_EPOCH: Final = (1980, 1, 1, 0, 0, 0)
+_PIECE: Final = 1 << 20
+
+
+def pack_folder(folder: Path, out: Path) -> None:
+    """Write the public parts of the release in ``folder`` to the ZIP file ``out``; the same parts give the same bytes.
+
+    Raises VerificationFailed where a part is missing or is no plain file, OutputError where ``out`` cannot be written.
+    """
+    plain = [path.name for path in folder.iterdir() if path.is_file() and not path.is_symlink()]
+    names = _parts([name for name in plain if _is_part(name)])
+    try:
+        with zipfile.ZipFile(out, "x", zipfile.ZIP_STORED) as archive:
+            for name in names:
+                _add(archive, folder / name)
+    except FileExistsError:
+        raise OutputError(f"{out}: exists already, and nothing is overwritten; name a new file") from None
+    except OSError as error:
+        raise OutputError(f"{out}: cannot be written ({error.strerror or error})") from error
+
+
+@contextmanager
+def unpacked(file: Path) -> Iterator[Path]:
+    """The parts of a packed release in a temporary folder; raises VerificationFailed unless ``pack`` made the file.
+
+    Only names and sizes are looked at: whether the parts are authentic is found out afterwards.
+    """
+    with tempfile.TemporaryDirectory(prefix="cloakwork-verify-") as name:
+        folder = Path(name, "release")
+        folder.mkdir()
+        try:
+            _take_apart(file, folder)
+            again = Path(name, "again.zip")
+            pack_folder(folder, again)
+            same = _same_bytes(file, again)
+            again.unlink()
+        except (zipfile.BadZipFile, NotImplementedError, struct.error, EOFError, ValueError) as error:
+            raise VerificationFailed([_not_ours(file, "it is not a ZIP file that can be read")]) from error
+        except OSError as error:
+            raise VerificationFailed([f"{file.name}: cannot be unpacked ({error.strerror or error})"]) from error
+        if not same:
+            raise VerificationFailed([_not_ours(file, "it holds more than the parts of a release")])
+        yield folder
+
+
+def _take_apart(file: Path, folder: Path) -> None:
+    with file.open("rb") as source:
+        _check_end(file, source)
+        with zipfile.ZipFile(source) as archive:
+            members = archive.infolist()
+            _parts([member.filename for member in members])
+            for member in members:
+                if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
+                    raise VerificationFailed([_not_ours(file, "its parts are compressed")])
+                if stat.S_IFMT(member.external_attr >> 16) != stat.S_IFREG or member.flag_bits & 1:
+                    raise VerificationFailed([_not_ours(file, "it holds what is not a plain file")])
+            for member in members:
+                with archive.open(member) as part, (folder / member.filename).open("xb") as copy:
+                    shutil.copyfileobj(part, copy, _PIECE)
+
+
+def _check_end(file: Path, source: BinaryIO) -> None:
+    """Refuse a list of millions of entries before anything reads it."""
+    size = source.seek(0, 2)
+    if size < _END_RECORD.size:
+        raise VerificationFailed([_not_ours(file, "it is not a ZIP file")])
+    source.seek(size - _END_RECORD.size)
+    signature, *_, entries, listed, _, comment = _END_RECORD.unpack(source.read(_END_RECORD.size))
+    if signature != b"PK\x05\x06" or comment:
+        raise VerificationFailed([_not_ours(file, "it is not a ZIP file, or has a comment")])
+    source.seek(max(0, size - _END_RECORD.size - 20))
+    large = source.read(4) == b"PK\x06\x07"  # sizes then stand in a record of their own
+    if entries != 3 or listed > _LIST_AT_MOST or (large and size < 0xFFFFFFFF - _LIST_AT_MOST):
+        raise VerificationFailed([_not_ours(file, "it does not hold three files")])
+    source.seek(0)
+
+
+def _is_part(name: str) -> bool:
+    return name in (PLAN_FILE, STATEMENT_FILE) or LOG_NAME.fullmatch(name) is not None
+
+
+def _parts(names: list[str]) -> list[str]:
+    """``names``, sorted; raises VerificationFailed unless they are a release's public parts, each once."""
+    logs = [name for name in names if LOG_NAME.fullmatch(name)]
+    if len(logs) != 1 or sorted(names) != sorted([PLAN_FILE, STATEMENT_FILE, *logs]):
+        raise VerificationFailed([f"a release is one log, {PLAN_FILE} and {STATEMENT_FILE}, and nothing else"])
+    return sorted(names)
+
+
+def _add(archive: zipfile.ZipFile, path: Path) -> None:
+    entry = zipfile.ZipInfo(path.name, _EPOCH)
+    entry.create_system = 3
+    entry.external_attr = (stat.S_IFREG | 0o644) << 16
+    entry.file_size = path.stat().st_size
+    with path.open("rb") as part, archive.open(entry, "w") as copy:
+        shutil.copyfileobj(part, copy, _PIECE)
+
+
+def _same_bytes(one: Path, other: Path) -> bool:
+    if one.stat().st_size != other.stat().st_size:
+        return False
+    with one.open("rb") as left, other.open("rb") as right:
+        while piece := left.read(_PIECE):
+            if piece != right.read(_PIECE):
+                return False
+    return True
+
+
+def _not_ours(file: Path, why: str) -> str:
+    return f"{file.name}: is not a file that 'cloakwork pack' made: {why}"

@@ -1,0 +1,76 @@
+"""A release folder that somebody sent: which entries it may hold, and how a file in it is read.
+
+Nothing here trusts the folder. Links, pipes and devices are no part of a release, whatever they
+are called; a file is opened without following links and without waiting for a writer.
+"""
+
+import os
+import stat
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from cloakwork.errors import VerificationFailed
+
+PLAN_FILE: Final = "plan.json"
+STATEMENT_FILE: Final = "statement.json"
+INTERNAL_FOLDER: Final = "internal"
+
+LARGEST_DOCUMENT: Final = 64 * 2**20
+"""Bytes that statement or plan may have: plans of 15,000 attributes stay far below."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing looked at: in words, and whether it holds."""
+
+    holds: bool
+    says: str
+
+
+def read_document(path: Path) -> bytes:
+    """The bytes of a plan or statement; raises VerificationFailed unless it is a plain file of a sane size."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        hint = ", this is not a release folder" if path.name == STATEMENT_FILE else ""
+        raise VerificationFailed([f"{path.name}: is missing{hint}"]) from None
+    except OSError as error:
+        if path.is_symlink():
+            raise VerificationFailed([f"{path.name}: is a link; a release holds plain files only"]) from None
+        raise VerificationFailed([f"{path.name}: cannot be read ({error.strerror})"]) from error
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise VerificationFailed([f"{path.name}: cannot be read (it is not a plain file)"])
+    with os.fdopen(handle, "rb") as file:
+        content = file.read(LARGEST_DOCUMENT + 1)
+    if len(content) > LARGEST_DOCUMENT:
+        raise VerificationFailed([f"{path.name}: is larger than {LARGEST_DOCUMENT >> 20} MiB"])
+    return content
+
+
+def check_entries(folder: Path, signed: Collection[str]) -> Iterator[Check]:
+    """What stands in the folder beside the files ``signed``: strangers, links, and things that are no files.
+
+    Files that nobody signed would be passed on as if they belonged to the release.
+    """
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+    except OSError as error:
+        yield Check(False, f"the folder cannot be listed ({error.strerror})")
+        return
+    for entry in found:
+        if entry.name == INTERNAL_FOLDER:
+            if entry.is_symlink() or not entry.is_dir(follow_symlinks=False):
+                yield Check(False, f"{INTERNAL_FOLDER}: is not a folder; remove it")
+        elif entry.name not in {STATEMENT_FILE, *signed}:
+            yield Check(False, f"{entry.name!a}: does not belong to the release; remove it")
+        elif entry.name == STATEMENT_FILE and not entry.is_file(follow_symlinks=False):
+            yield Check(False, f"{STATEMENT_FILE}: is not a plain file")
+
+
+def holds_internal(folder: Path) -> bool:
+    """Whether the internal folder came along."""
+    return (folder / INTERNAL_FOLDER).is_dir()

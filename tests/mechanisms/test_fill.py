@@ -1,0 +1,247 @@
+"""Inserted events: marked from the step that inserts them to the last check, complete before, and in no file."""
+
+from collections import defaultdict
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cloakwork.checks.inserted import stripped
+from cloakwork.checks.measure import measure
+from cloakwork.errors import MechanismError
+from cloakwork.facts import Facts, Unit
+from cloakwork.guarantees import ConfidenceBound, KAnonymity, LDiversity, TCloseness
+from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
+from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
+from cloakwork.mechanisms.base import Decision, MapCases
+from cloakwork.mechanisms.kanon.closeness import Closeness
+from cloakwork.mechanisms.kanon.fill import Fill, FillParams
+from cloakwork.mechanisms.registry import catalogue
+from cloakwork.noise import reproducible, secret
+from cloakwork.testing import run_mechanism
+from contracts.sample_logs import BEGIN, courses_of, log_of
+from contracts.value_logs import with_values
+
+NONE = Decision(pl.DataFrame())
+K = KAnonymity(kind="k-anonymity", k=3)
+
+
+def filled(log: EventLog, **params: Any) -> EventLog:
+    """One run of the step."""
+    action = Fill().rewrite(FillParams(**params), NONE, secret())
+    assert isinstance(action, MapCases)
+    return action.apply(log)
+
+
+@st.composite
+def marked_logs(draw: st.DrawFn) -> EventLog:
+    """A log with two attributes, of which some values are missing, and inserted events, which have none."""
+    courses = draw(st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=12))
+    log = log_of([[*course] for course in courses])
+    size = log.events.height
+    inserted = np.array(draw(st.lists(st.booleans(), min_size=size, max_size=size)))
+    for name in ("x", "^y.*$"):
+        values = draw(st.lists(st.none() | st.integers(0, 3), min_size=size, max_size=size))
+        log = with_values(log, name, pl.Series(values, dtype=pl.Int64).to_list() if any(values) else [1] * size)
+    null = {name: pl.Series(name, [None] * size, dtype=kind) for name, kind in log.events.schema.items()}
+    empty = pl.DataFrame({**null, ACTIVITY: log.events[ACTIVITY]})
+    rows = pl.concat([log.events, empty])[np.where(inserted, size, 0) + np.arange(size)]
+    return replace(log, events=rows, inserted=inserted)
+
+
+@given(log=marked_logs(), times=st.booleans(), donors=st.sampled_from(["activity", "variant"]))
+def test_every_inserted_event_is_a_copy(log: EventLog, times: bool, donors: Any) -> None:
+    """Of one kept event of its activity, missing values included; kept events stay as they are."""
+    result = filled(log, times=times, donors=donors)
+    assert result.inserted is log.inserted
+    assert courses_of(result) == courses_of(log)
+    kept, lost = pl.Series(log.kept), pl.Series(~log.kept)
+    assert result.events.filter(kept).equals(log.events.filter(kept))
+    attributes = [name for name in log.events.columns if name != TIMESTAMP]
+    known = set(log.events.filter(kept).select(pl.nth(*(log.events.columns.index(name) for name in attributes))).rows())
+    without = {activity for activity in log.events[ACTIVITY] if activity not in {row[0] for row in known}}
+    for row in result.events.filter(lost).drop(TIMESTAMP).rows():
+        assert row in known or (row[0] in without and set(row[1:]) == {None})
+    stamps = result.events[TIMESTAMP]
+    if not times:
+        assert stamps.equals(log.events[TIMESTAMP])
+        return
+    lacking = {row[0] for row in result.events.filter(stamps.is_null()).rows()}
+    assert lacking <= without
+    steps = pl.DataFrame({"case": result.case_of, "time": stamps}).drop_nulls()
+    assert (steps.select(pl.col("time").diff().over("case")).to_series().drop_nulls() >= timedelta(0)).all()
+
+
+@given(log=marked_logs())
+def test_stripping_finds_what_shows(log: EventLog) -> None:
+    """Against the definition, event by event."""
+    columns = [name for name in log.events.columns if name != ACTIVITY]
+    patterns: dict[str, set[tuple[bool, ...]]] = defaultdict(set)
+    rows = [(row[ACTIVITY], tuple(row[name] is None for name in columns)) for row in log.events.iter_rows(named=True)]
+    for (activity, pattern), kept in zip(rows, log.kept, strict=True):
+        if kept:
+            patterns[activity].add(pattern)
+    stays = [
+        bool(kept) or pattern in patterns[activity] for (activity, pattern), kept in zip(rows, log.kept, strict=True)
+    ]
+    assert stripped(log).events[ACTIVITY].to_list() == [row[0] for row, stay in zip(rows, stays, strict=True) if stay]
+    full = filled(log, times=True)
+    left = {activity for (activity, _), kept in zip(rows, log.kept, strict=True) if kept}
+    shown = [activity for activity in full.events[ACTIVITY] if activity in left]
+    assert stripped(full).events[ACTIVITY].to_list() == shown
+
+
+@given(log=marked_logs(), data=st.data())
+def test_values_hold_with_inserted_events_and_without(log: EventLog, data: st.DataObject) -> None:
+    """What inserted events hold dilutes nothing: the mechanism meets both, or refuses; missing values included."""
+    classes: Any = data.draw(st.sampled_from(["variants", "prefixes"]))
+    goal: TCloseness | LDiversity = data.draw(
+        st.sampled_from(
+            [
+                TCloseness(kind="t-closeness", t=0.3, attribute="x", classes=classes),
+                TCloseness(kind="t-closeness", t=0.3, attribute="x", classes=classes, scale="range"),
+                TCloseness(kind="t-closeness", t=0.4, attribute="timestamps", classes=classes),
+                LDiversity(kind="l-diversity", l=2, attribute="x", classes=classes),
+                LDiversity(kind="l-diversity", l=1.5, attribute="x", variety="entropy", classes=classes),
+            ]
+        )
+    )
+    offer: Any = Closeness().offer(goal, Facts(), {})
+    action = Closeness().rewrite(offer.params, NONE, secret())
+    assert isinstance(action, MapCases)
+    try:
+        result = action.apply(filled(log))
+    except MechanismError:
+        return
+    for part in (result, replace(result, inserted=None)):
+        found = measure(part, goal, Unit())
+        assert found is not None
+        assert found.holds, found.seen
+
+
+def test_fillers_that_dilute_are_found() -> None:
+    """Ten events of one class, of which five are inserted, hold half of each value; the kept ones hold one."""
+    log = with_values(log_of([["a"]] * 10 + [["a", "b"]] * 10), "x", [1] * 5 + [2] * 5 + [1, 1] * 5 + [2, 2] * 5)
+    inserted = np.isin(np.arange(30), np.arange(5, 10))
+    goals = (
+        TCloseness(kind="t-closeness", t=0.1, attribute="x"),
+        LDiversity(kind="l-diversity", l=2, attribute="x"),
+    )
+    for goal in goals:
+        for marks, holds in ((None, True), (inserted, False)):
+            found = measure(replace(log, inserted=marks), goal, Unit())
+            assert found is not None
+            assert found.holds == holds, found.seen
+
+
+def test_fillers_that_dilute_confidence_are_found() -> None:
+    """What inserted events hold does not count as a value that somebody has."""
+    log = with_values(log_of([["a", "a"]] * 4), "x", [1, 2] * 4)
+    goal = ConfidenceBound(kind="confidence-bound", L=1, K=2, C=0.5, attribute="x")
+    marks = np.array([False, True] * 4)
+    whole = measure(log, goal.model_copy(update={"C": 1.0}), Unit())
+    alone = measure(replace(log, inserted=marks), goal, Unit())
+    assert whole is not None
+    assert whole.holds
+    assert alone is not None
+    assert not alone.holds
+
+
+def test_an_activity_that_nobody_kept_is_taken_away_and_counted_again() -> None:
+    """Nothing can be copied: k has to hold without these events, or the release stops."""
+    log = log_of([["a", "b"]] * 2 + [["a", "b"]] * 2)
+    marks = np.array([False, True] * 2 + [False, True] * 2)
+    full = filled(replace(log, inserted=marks))
+    assert stripped(full).events[ACTIVITY].to_list() == ["a"] * 4
+    found = measure(full, K, Unit())
+    assert found is not None
+    assert found.holds
+    mixed = replace(log_of([["a", "b", "b"]] * 3), inserted=np.array([False, True, False] + [False, False, True] * 2))
+    bare = mixed.events.with_columns(pl.when(pl.Series(mixed.kept)).then(pl.col("org:resource")))
+    found = measure(replace(mixed, events=bare), K, Unit())
+    assert found is not None
+    assert found.holds  # ("a", "b") three times
+    apart = replace(log_of([["a", "b"]] * 3), inserted=np.array([False, True] + [False, False] * 2))
+    bare = apart.events.with_columns(pl.when(pl.Series(apart.kept)).then(pl.col("org:resource")))
+    found = measure(replace(apart, events=bare), K, Unit())
+    assert found is not None
+    assert not found.holds
+    assert found.seen == "the smallest group holds 1 released cases, once inserted events are recognised"
+
+
+def test_times_lie_between_neighbours_or_a_gap_away() -> None:
+    """In the unit of the log; inside the span of its times."""
+    hours = [[0, 1, 2], [0, 1, 2], [0, 1, 2], [5, None, 9], [None, 1, 2], [0, 1, None]]
+    times = [[None if hour is None else BEGIN + timedelta(hours=hour) for hour in case] for case in hours]
+    log = log_of([["a", "b", "c"]] * 6, times)
+    marks = log.events[TIMESTAMP].is_null().to_numpy()
+    result = filled(replace(log, inserted=marks), times=True).events[TIMESTAMP].to_list()
+    assert result[10] in [BEGIN + timedelta(hours=hour) for hour in range(5, 10)]
+    assert result[12] == BEGIN
+    assert result[17] in [BEGIN + timedelta(hours=hour) for hour in (2, 5, 6, 7, 8)]
+
+
+def test_nothing_inserted_changes_nothing() -> None:
+    """Nor does an empty log."""
+    log = log_of([["a"]] * 3)
+    for each in (log, replace(log, inserted=np.zeros(3, np.bool_)), EventLog.empty()):
+        assert filled(each, times=True) is each
+
+
+class Forgetful(Fill):
+    """A step that makes its log anew."""
+
+    name = "test/forgetful"
+
+    def lineage(self, params: FillParams) -> Lineage:
+        """Like any step that treats attributes."""
+        return Lineage()
+
+    def rewrite(self, params: FillParams, decision: Decision, noise: Any) -> MapCases:
+        """Without the marks."""
+        return MapCases(lambda log: EventLog(log.events, log.cases, log.offsets))
+
+
+def test_a_step_that_forgets_the_marks_is_refused() -> None:
+    """In silence, inserted events would count for real."""
+    from cloakwork.engines.embedded import Embedded
+    from cloakwork.execute import Stopwatch, _take
+    from cloakwork.plan.choose import step_of
+
+    mechanism = Forgetful()
+    step = step_of(mechanism, FillParams(), Facts(), why="")
+    log = replace(log_of([["a"]] * 3), inserted=np.zeros(3, np.bool_))
+    more = catalogue().with_mechanism(mechanism)
+    with pytest.raises(MechanismError, match="which events are inserted"):
+        _take(step, log, Embedded(), reproducible(1), more, Stopwatch())
+
+
+def test_marks_are_one_for_each_event() -> None:
+    """A log whose rows changed under the marks does not exist."""
+    log = replace(log_of([["a", "b"]] * 3), inserted=np.zeros(6, np.bool_))
+    with pytest.raises(ValueError, match="one for each event"):
+        replace(log, events=log.events[:3])
+    assert log.keep_cases(np.array([2])).inserted is not None
+    assert log.keep_events(np.arange(6) > 3).kept.tolist() == [True] * 2
+
+
+def test_a_k_anonymiser_marks_what_it_inserts() -> None:
+    """Three cases of one variant take in a fourth, which lacks an event."""
+    log = log_of([["a", "b"]] * 3 + [["a"]])
+    result = run_mechanism("kanon/optimal", log, k=4)
+    assert result.inserted is not None
+    assert result.inserted.sum() == 1
+    assert result.events.filter(pl.Series(result.inserted))[ACTIVITY].to_list() == ["b"]
+
+
+def test_what_the_step_declares() -> None:
+    """It stays inside columns."""
+    lineage = Fill().lineage(FillParams(columns=("x",)))
+    assert lineage.fills
+    assert lineage.reads == {"x", CONTROL_FLOW}
+    assert lineage.writes == {"x", METADATA}
