@@ -161,7 +161,6 @@ def measure(policy: Policy, log: EventLog, ledger: Ledger, *, noise: Noise | Non
         charges=(unit_charge(Cost(epsilon=params.epsilon, delta=params.delta), facts.unit),),
         terms=terms(policy),
         note="DP profile: noisy figures of the log, for planning",
-        details={"engine": version("cloakwork")},
         makes="profile",
         private=noise.private,
     )
@@ -272,7 +271,6 @@ def _reserve(plan: Plan, ledger: Ledger | None, folder: Path | None) -> Reservat
             ]
         ),
         details={
-            "engine": version("cloakwork"),
             "mechanisms": [step.mechanism for step in plan.steps],
             "guarantees": [claim.guarantee.model_dump(mode="json") for claim in plan.claims],
             "unproven": [item.guarantee.model_dump(mode="json") for item in plan.unproven],

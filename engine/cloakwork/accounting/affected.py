@@ -20,8 +20,8 @@ def findings_of(record: "Record", advisories: Iterable[Advisory] | None = None) 
     What only the release shows is left open; ``cloakwork verify`` settles it there. ``advisories``: those to go by,
     else the shipped ones.
     """
-    noted = record.details.get("guarantees")
-    guarantees = guarantees_in(record.note) if noted is None else tuple(noted)
+    stated = record.details.get("guarantees")  # as data; version 0.1.0 noted sentences only
+    guarantees = guarantees_in(record.note) if stated is None else tuple(stated)
     told = Traits(engine=record.engine, guarantees=guarantees, entry=True)
     return advisories_for(told, advisories=advisories)
 

@@ -17,6 +17,7 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
+from importlib.metadata import version as version_of
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Any, Final, Literal
@@ -146,6 +147,7 @@ class Ledger:
             "makes": makes,
             "unit": terms.unit,
             "cases_per_unit": dict(terms.cases_per_unit),
+            "engine": version_of("cloakwork"),
             "charges": [charge_fields(charge) for charge in charges],
             "details": dict(details or {}),
         }

@@ -40,10 +40,10 @@ class Place:
 class Record:
     """One release as the ledger knows it; times are aware UTC, digests hex, ``note`` a few words about its guarantees.
 
-    ``unit``: the protected unit of its policy by name, None where an entry of version 0.1.0 does not say.
-    ``cases_per_unit``: what its policy declares about it. ``place``: where the release was to stand. ``makes``: a
-    release, or a DP profile, which is no folder. ``details``: what else is known as data (engine, mechanisms,
-    guarantees).
+    ``engine``: the version of Cloakwork that made the entry. ``unit``: the protected unit of its policy by name, None
+    where an entry of version 0.1.0 does not say. ``cases_per_unit``: what its policy declares about it. ``place``: where
+    the release was to stand. ``makes``: a release, or a DP profile, which is no folder. ``details``: what else is known
+    as data (mechanisms, guarantees).
     """
 
     id: str
@@ -65,11 +65,7 @@ class Record:
     committed_at: datetime | None = None
     statement_digest: str | None = None
     failure: str | None = None
-
-    @property
-    def engine(self) -> str:
-        """The version of Cloakwork that made the entry."""
-        return str(self.details.get("engine", FIRST_VERSION))
+    engine: str = FIRST_VERSION
 
     @property
     def without_dp(self) -> bool:
@@ -158,6 +154,7 @@ def _opened(entry: Entry, fields: Mapping[str, Any]) -> Record:
         state="reserved",
         created_at=_time(entry),
         digest=entry.digest,
+        engine=fields.get("engine", FIRST_VERSION),
         unit=fields.get("unit"),
         cases_per_unit=fields.get("cases_per_unit", {}),
         makes=fields.get("makes", "profile" if profile else "release"),
