@@ -29,7 +29,7 @@ COMPLETE = {"internal", "plan.json", "statement.json", "log.csv"}
 def plan(tmp_path: Path) -> Path:
     """A plan with budget for all that the tests try: planning once leaves the part that is killed."""
     made = tmp_path / "plan.json"
-    policy = small_policy(tmp_path, total=100_000.0)
+    policy = small_policy(tmp_path, total=10_000.0)
     assert main(["plan", str(policy), str(small_log(tmp_path)), "--out", str(made), "--quiet"]) == 0
     return made
 
@@ -117,7 +117,7 @@ class Server:
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     """The process that forks the runs."""
-    policy, log = small_policy(tmp_path, total=100_000.0), small_log(tmp_path)
+    policy, log = small_policy(tmp_path, total=10_000.0), small_log(tmp_path)
     found = Server(tmp_path, ["plan", str(policy), str(log), "--quiet", "--no-preview"])
     yield found
     found.close()

@@ -221,7 +221,7 @@ def test_nothing_to_protect(log: EventLog) -> None:
     ("goal", "options", "kind", "said"),
     [
         (KAnonymity(kind="k-anonymity", k=3), {}, "never", "reveals about values"),
-        (TCloseness(kind="t-closeness", t=0.1, attribute=CONTROL_FLOW), {}, "never", "beside their course"),
+        (TCloseness(kind="t-closeness", t=0.1, attribute=CONTROL_FLOW), {}, "never", "beside their activity sequence"),
         (
             TCloseness(kind="t-closeness", t=0.1, attribute="Age"),
             {"infeasible": "perhaps"},

@@ -34,7 +34,11 @@ FACTS = Facts(alphabet=("a", "b", "c"), longest_case=4)
 
 
 def goal(epsilon=1.0, delta=1e-3):
-    return DifferentialPrivacy(kind="differential-privacy", epsilon=epsilon, delta=delta, over=("control-flow",))
+    """Unchecked: ``PLENTY`` is more than a policy may ask for."""
+    kind = "differential-privacy"
+    return DifferentialPrivacy.model_construct(
+        kind=kind, epsilon=epsilon, delta=delta, over=("control-flow",), neighbours="unbounded"
+    )
 
 
 def offered(facts=FACTS, epsilon=1.0, delta=1e-3, **options) -> TreeParams:

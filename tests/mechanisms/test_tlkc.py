@@ -204,7 +204,7 @@ def test_what_is_missing_is_said() -> None:
     log = log_of(["a"] * 3)
     with pytest.raises(MechanismError, match="no timestamps"):
         run(replace(log, events=log.events.drop(TIMESTAMP)), offered(background="relative", precision="1d"))
-    with pytest.raises(MechanismError, match="a course that was not decided on"):
+    with pytest.raises(MechanismError, match="a variant that was not decided on"):
         tlkc._cut(log_of(["b"]), decided(log, offered()).table, offered())
 
 

@@ -13,6 +13,7 @@ from cloakwork.api import apply, publish, verify
 from cloakwork.errors import MechanismError, PlanImpossible, PlanUnsound, PolicyError, VerificationFailed
 from cloakwork.execute import execute
 from cloakwork.log.eventlog import EventLog
+from cloakwork.mechanisms.attributes.redact import Redact
 from cloakwork.noise import reproducible
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
@@ -167,12 +168,18 @@ def test_a_release_without_a_ledger_entry_does_not_verify(tmp_path: Path) -> Non
         verify(tmp_path / "out")
 
 
-def test_a_failed_run_stays_spent(ledger: str) -> None:
+def test_a_failed_run_stays_spent(ledger: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error after the reservation hands nothing back."""
+
+    def fails(*_: Any) -> None:
+        raise MechanismError("attributes/redact", "cannot")
+
     plan = make_plan(load_shipped("kanon-control-flow"))
-    few = EventLog.from_polars(pl.DataFrame({"case:concept:name": ["1"], "concept:name": ["a"]}))
+    cases = [str(number) for number in range(20)]
+    log = EventLog.from_polars(pl.DataFrame({"case:concept:name": cases, "concept:name": "a"}))
+    monkeypatch.setattr(Redact, "rewrite", fails)
     with pytest.raises(MechanismError):
-        apply(plan, few, ledger=ledger)
+        apply(plan, log, ledger=ledger)
     assert [record.state for record in Ledger(ledger).history()] == ["failed"]
 
 
