@@ -8,6 +8,7 @@ import csv
 import gzip
 import io
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?[+-]\d{2}:\d{2}")
 CASE, ACTIVITY, TIME = "case:concept:name", "concept:name", "time:timestamp"
 
 Value = tuple[str, Any]
@@ -41,7 +43,9 @@ def read(file: Path) -> list[Case]:
 
 
 def _told(text: str) -> Value:
-    """A cell of a table without types: a number where it reads as one."""
+    """A cell of a table without types: a number or an instant where it reads as one."""
+    if INSTANT.fullmatch(text):
+        return text, datetime.fromisoformat(text)
     if text.lower() in ("true", "false"):
         return text, text.lower()
     try:

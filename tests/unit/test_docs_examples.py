@@ -26,7 +26,7 @@ def test_python_page_runs(folder: Path) -> None:
     """All blocks in order, in one namespace."""
     pytest.importorskip("pm4py", reason="pm4py is not installed (extra: mining)")
     namespace: dict[str, object] = {}
-    assert len(blocks("python.md")) == 3
+    assert len(blocks("python.md")) == 4
     for block in blocks("python.md"):
         exec(block, namespace)  # what the page tells people to type
     assert namespace["dfg"]
