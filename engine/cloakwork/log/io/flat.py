@@ -229,7 +229,8 @@ def _missing(path: Path, standard: str, message: str, wanted: Sequence[str], hea
     if line and (separator := _separator_hint(header)):
         return LogError(path, "the separator of the columns is not recognised", line=line, hint=separator)
     listed = ", ".join(_listed(name) for name in header[:12]) + (", ..." if len(header) > 12 else "")
-    close = next(iter(_close(wanted, header)), None)
+    others = [name for name in header if name == standard or name not in _COMMON]
+    close = next(iter(_close(wanted, others)), None)
     how = f"did you mean {_in_quotes(close)}? then" if close else "name the column that holds it:"
     plain = close if close is not None and close.isprintable() and len(close) <= 60 else "COLUMN"
     return LogError(
