@@ -140,3 +140,15 @@ def test_a_column_that_the_plan_drops_fails(format_: str, tmp_path: Path, monkey
     with pytest.raises(VerificationFailed) as failed:
         cloakwork.verify(folder)
     assert any("no rule of the plan releases 'note'" in line for line in failed.value.mismatches)
+
+
+def test_an_attribute_that_the_log_lacks_is_not_stated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A misspelt name in the policy once stood in the signed statement as a column of the release."""
+    misspelt = POLICY.replace('    "note"', '    "diagnosiss": {treatment: keep}\n    "note"')
+    misspelt = misspelt.replace('expose: {"', 'expose: {"diagnosiss": "for a test of names", "')
+    monkeypatch.setattr(f"{__name__}.POLICY", misspelt)
+    folder = published(tmp_path, "csv", monkeypatch)
+    predicate = statement_of(folder)["predicate"]
+    assert "diagnosiss" not in {item["column"] for item in predicate["exposed"]}
+    assert "*" in {item["column"] for item in predicate["exposed"]}
+    cloakwork.verify(folder)

@@ -13,7 +13,9 @@ import pytest
 
 import cloakwork
 from cloakwork.accounting.ledger import Ledger
-from conftest import ROOT, Said
+from cloakwork.errors import MechanismError
+from cloakwork.mechanisms.attributes.redact import Redact
+from conftest import EXAMPLES, ROOT, Said
 from counterexamples.small import small_log, small_policy
 
 Cloakwork = Callable[..., Said]
@@ -190,3 +192,22 @@ def cloakwork_release() -> Any:
     import cloakwork.execute
 
     return cloakwork.release
+
+
+def test_what_came_to_nothing_is_no_release(
+    cloakwork: Cloakwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that failed stays spent, and cannot be held against a later release."""
+
+    def fails(*_: Any) -> None:
+        raise MechanismError("attributes/redact", "cannot")
+
+    book = str(tmp_path / "ledger.db")
+    log = EXAMPLES / "hospital.xes.gz"
+    with monkeypatch.context() as patched:
+        patched.setattr(Redact, "rewrite", fails)
+        said = cloakwork("apply", "kanon-control-flow", log, "--out", tmp_path / "r", "--ledger", book)
+    assert said.code == 1, said.err
+    shown = cloakwork("ledger", "show", "--ledger", book).out
+    assert "0 releases, and 1 failed" in shown
+    assert "without a DP guarantee" not in shown

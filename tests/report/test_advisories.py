@@ -222,10 +222,11 @@ def test_an_entry_whose_claim_is_void_counts_without_bound_and_what_it_charged_s
         version="1",
         policy_digest="",
         charges=(Charge(currency="unit", cost=Cost(epsilon=1.0)),),
-        totals={},
+        totals=(),
         note="Whether ... (differential privacy over control-flow).",
         state="committed",
         created_at=datetime(2026, 1, 1, tzinfo=UTC),
+        digest="0" * 64,
     )
 
     assert recharged(record, [void]).charges == (*record.charges, Charge(currency="none"))

@@ -17,6 +17,7 @@ from cloakwork.plan.columns import exposure
 from cloakwork.plan.model import Treated, Unproven
 from cloakwork.plan.sentences import column_in_words
 from cloakwork.report.dsse import read_json
+from cloakwork.report.released import ReleasedColumn
 from cloakwork.report.schema import schema_text
 from cloakwork.report.statement import (
     NOT_PRIVATE,
@@ -89,7 +90,9 @@ def test_what_an_exposed_column_tells_depends_on_its_treatment(treatment: Any, s
     treated = Treated(attribute="case:age", column="case:age", treatment=treatment, why="policy")
     plan = a_plan(attributes=(treated,), exposed=(exposure("case:age", PolicyReason(reason="cohorts")),))
 
-    assert state(plan, "r1", released=(), private=True).exposed[0].says == says
+    column = ReleasedColumn(name="case:age", scope="case", treatment=treatment, rule="case:age")
+
+    assert state(plan, "r1", released=(column,), private=True).exposed[0].says == says
 
 
 def test_a_reproducible_release_is_marked() -> None:

@@ -243,7 +243,7 @@ def outlook(records: Sequence[Record], charges: Sequence[Charge], totals: Sequen
         before=tuple(before.balance(book, shift) for book in books),
         cost=costs,
         after=tuple(after.balance(book, shift) for book in books),
-        earlier=len(records),
+        earlier=sum(not record.came_to_nothing for record in records),
         without_dp=sum(record.without_dp for record in records),
     )
 

@@ -70,7 +70,12 @@ class Record:
     @property
     def without_dp(self) -> bool:
         """Whether something was released that no DP budget bounds."""
-        return any(charge.currency == "none" for charge in self.charges)
+        return not self.came_to_nothing and any(charge.currency == "none" for charge in self.charges)
+
+    @property
+    def came_to_nothing(self) -> bool:
+        """Whether the run failed before a release was written whole; its cost stays spent all the same."""
+        return self.state == "failed" and self.statement_digest is None
 
     def identified(self, unit: str, charges: tuple[Charge, ...]) -> "Record":
         """The record of an older entry, told whom it protected."""

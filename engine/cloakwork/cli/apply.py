@@ -22,6 +22,7 @@ from cloakwork.progress import silent
 
 if TYPE_CHECKING:
     from cloakwork.accounting.charge import Charge
+    from cloakwork.plan.model import Plan
     from cloakwork.report.publish import Published
 
 
@@ -109,12 +110,21 @@ def _summary(published: "Published") -> dict[str, Any]:
     }
 
 
+def _why_empty(plan: "Plan") -> str:
+    """What may have left nothing; told from the policy alone, as the log may not be told of."""
+    if plan.facts.alphabet is not None:
+        return "no declared activity occurs in enough cases; check assume.alphabet, or spend a larger epsilon"
+    return "nothing occurs in enough cases for this guarantee; a larger epsilon or delta, or a smaller k, keeps more"
+
+
 def _book(charge: "Charge") -> str:
     return f"{charge.currency}, per {charge.unit}" if charge.currency == "unit" else charge.currency
 
 
 def _show(published: "Published") -> None:
     """What is unproven first, then exposed columns, then what holds, then where it lies."""
+    from cloakwork.report.released import absent_attributes
+
     release = published.release
     plan = release.plan
     for goal in plan.unproven:
@@ -123,8 +133,12 @@ def _show(published: "Published") -> None:
     click.echo(
         f"Released {release.log.cases.height:,} cases, {release.log.events.height:,} events to {published.folder}"
     )
-    for item in plan.exposed:
-        click.echo(f"  exposed: {item.column}: {item.reason}")
+    if not release.log.events.height:
+        click.echo(f"  the release is EMPTY: {_why_empty(plan)}")
+    for item in published.statement.exposed:
+        click.echo(f"  exposed: {', '.join(item.names) or item.column}: {item.reason}")
+    if absent := absent_attributes(plan, published.statement.released):
+        click.echo(f"  not in the log, so not released: {', '.join(absent)}; check how the policy spells them")
     for verdict in release.verdicts:
         click.echo(f"  holds: {verdict.claim.sentence}")
     if plan.unproven:

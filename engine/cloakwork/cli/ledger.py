@@ -191,8 +191,7 @@ def _nothing(book: "Ledger", dataset: str | None) -> str:
 def _print_summary(summary: "Summary") -> None:
     from rich.table import Table
 
-    count = len(summary.records)
-    table = Table(title=f"Dataset {summary.dataset}: {count} release{'' if count == 1 else 's'}", title_justify="left")
+    table = Table(title=f"Dataset {summary.dataset}: {_counted(summary)}", title_justify="left")
     for heading in ("budget", "spent", "left", "total"):
         table.add_column(heading, overflow="fold")
     for balance in summary.balances:
@@ -205,6 +204,14 @@ def _print_summary(summary: "Summary") -> None:
     _print_books(summary)
     _print_warnings(summary)
     _print_affected(summary)
+
+
+def _counted(summary: "Summary") -> str:
+    """How many releases there are, and how many runs ended before one was written."""
+    failed = sum(record.came_to_nothing for record in summary.records)
+    count = len(summary.records) - failed
+    said = f"{count} release{'' if count == 1 else 's'}"
+    return said + (f", and {failed} failed, whose cost stays spent" if failed else "")
 
 
 def _print_affected(summary: "Summary") -> None:
@@ -367,7 +374,8 @@ def _date(moment: datetime) -> str:
 def _summary_json(summary: "Summary") -> dict[str, Any]:
     return {
         "dataset": summary.dataset,
-        "releases": len(summary.records),
+        "releases": sum(not record.came_to_nothing for record in summary.records),
+        "failed": sum(record.came_to_nothing for record in summary.records),
         "budgets": [_balance_json(balance) for balance in summary.balances],
         "without_dp": [record.id for record in summary.without_dp],
         "concerned": _concerned(summary),

@@ -99,6 +99,8 @@ def plan(
 
 def _write(out: Path, document: dict[str, Any]) -> None:
     try:
+        if (out.parent / "statement.json").exists():
+            raise OutputError(f"{out}: lies in a release, whose files are signed; name another place")
         out.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", "utf-8")
     except OSError as error:
         raise OutputError(f"{out}: cannot be written: {error.strerror}") from error

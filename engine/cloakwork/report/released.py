@@ -11,6 +11,7 @@ from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.naming import values_of
 from cloakwork.plan.claims import Given
 from cloakwork.plan.model import RELEASED, Plan, Treated
+from cloakwork.policy.globs import is_glob
 from cloakwork.quantities import Frozen
 
 Family = Literal["xes", "csv", "parquet"]
@@ -95,6 +96,16 @@ def names_of(column: str, plan: Plan, released: Iterable[ReleasedColumn]) -> tup
     """The actual attributes that a column of the plan stands for, be it a name or a pattern."""
     rules = {item.attribute for item in plan.attributes if item.column == column}
     return tuple(item.name for item in released if item.rule in rules and item.name not in _ROLES)
+
+
+def absent_attributes(plan: Plan, released: Iterable[ReleasedColumn]) -> tuple[str, ...]:
+    """The attributes that the plan releases by name and the released log does not have."""
+    found = {item.rule for item in released} | {item.name for item in released}
+    return tuple(
+        item.attribute
+        for item in plan.attributes
+        if item.treatment in RELEASED and not is_glob(item.attribute) and item.attribute not in found
+    )
 
 
 def given_by_name(given: Given | None, plan: Plan, released: Sequence[ReleasedColumn]) -> Given | None:

@@ -12,6 +12,7 @@ and whoever shows a statement shows ``in_own_words`` of it.
 """
 
 import hashlib
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final, Literal
@@ -22,9 +23,10 @@ from cloakwork.accounting.charge import Charge
 from cloakwork.budget import Cost, Currency
 from cloakwork.facts import Unit
 from cloakwork.guarantees import Guarantee
+from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.plan.budget import terms
 from cloakwork.plan.claims import Assumption, Caveat, ExposureReason, Given, Reason
-from cloakwork.plan.model import Claim, Exposure, Plan, Unproven
+from cloakwork.plan.model import Claim, Plan, Unproven
 from cloakwork.plan.sentences import (
     assumption_in_words,
     claim_sentence,
@@ -210,7 +212,7 @@ def state(
     """What a release of ``plan`` claims that holds the attributes ``released``; ``issued`` is now unless given."""
     return PrivacyStatement(
         unproven=tuple(_not_given(item) for item in plan.unproven),
-        exposed=tuple(_exposed(exposure, plan, released) for exposure in plan.exposed),
+        exposed=tuple(_exposed(plan, released)),
         guarantees=tuple(_guaranteed(claim, plan, released) for claim in plan.claims),
         caveats=plan.warnings,
         released=released,
@@ -273,18 +275,22 @@ def _as_json(model: Frozen) -> JsonValue:
     return read_json(model.model_dump_json(by_alias=True).encode())
 
 
-def _exposed(exposure: Exposure, plan: Plan, released: tuple[ReleasedColumn, ...]) -> ExposedColumn:
-    treatments = (item.treatment for item in plan.attributes if exposure.column in (item.column, item.attribute))
-    return _reworded_exposure(
-        ExposedColumn(
-            column=exposure.column,
-            names=names_of(exposure.column, plan, released),
-            treatment=next(treatments, "keep"),
-            why=exposure.why,
-            says="",
-            reason="",
-        )
-    )
+def _exposed(plan: Plan, released: tuple[ReleasedColumn, ...]) -> Iterator[ExposedColumn]:
+    """The columns without protection; an attribute that the log lacks is not released, and not listed."""
+    treatments = {name: item.treatment for item in reversed(plan.attributes) for name in (item.column, item.attribute)}
+    for exposure in plan.exposed:
+        names = names_of(exposure.column, plan, released)
+        if names or exposure.column in (CONTROL_FLOW, TIMESTAMPS, METADATA):
+            yield _reworded_exposure(
+                ExposedColumn(
+                    column=exposure.column,
+                    names=names,
+                    treatment=treatments.get(exposure.column, "keep"),
+                    why=exposure.why,
+                    says="",
+                    reason="",
+                )
+            )
 
 
 def _reworded_exposure(item: ExposedColumn) -> ExposedColumn:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from pydantic import ValidationError
 
 from cloakwork.advisories import Advisory, Finding, Parameters, advisories_for
-from cloakwork.errors import CloakworkError, GuaranteeBroken, LogError, OutputError, PlanUnsound, VerificationFailed
+from cloakwork.errors import CloakworkError, GuaranteeBroken, LogError, PlanUnsound, VerificationFailed
 from cloakwork.facts import Unit
 from cloakwork.guarantees import brief
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
@@ -147,7 +147,8 @@ def verify(path: Path, *, public_key: Path | None = None, expect: Sequence[tuple
     ``release`` and the value that the statement must have.
 
     Raises VerificationFailed with every mismatch found; also where an advisory voids a guarantee, and where the release
-    is not the one expected (``found`` then holds what was verified). OutputError when ``public_key`` is no key.
+    is not the one expected (``found`` then holds what was verified). OutputError when ``public_key``, or a key
+    kept here, cannot be relied on: that says nothing of the release.
     """
     if path.is_file():
         with unpacked(path) as folder:
@@ -265,11 +266,8 @@ def _signer(envelope: Envelope, given: Path | None) -> "Ed25519PublicKey | None"
     """The key to check the signature with: the one given, else the first trusted one that the envelope names."""
     if given is not None:
         return public_key(given)
-    try:
-        keys = (trusted_key(signature.keyid) for signature in envelope.signatures)
-        return next((key for key in keys if key is not None), None)
-    except OutputError as error:
-        raise VerificationFailed([str(error)]) from error
+    keys = (trusted_key(signature.keyid) for signature in envelope.signatures)
+    return next((key for key in keys if key is not None), None)
 
 
 def _signature(envelope: Envelope, key: "Ed25519PublicKey | None") -> Check:
