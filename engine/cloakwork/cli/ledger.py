@@ -124,7 +124,7 @@ def reconcile(ctx: click.Context, url: str | None, as_json: bool, folders: tuple
 
     Commits entries whose folder stands there; closes, as spent, those that were aimed there and have neither a folder
     nor a running process; removes the drafts of dead processes. Exit 1 where a release is found that this ledger does
-    not know.
+    not know, or whose files are not those that its statement signs.
     """
     from cloakwork.report.reconcile import reconcile as bring_to_agreement
 
