@@ -197,3 +197,92 @@ def test_a_release_tells_an_older_entry_whom_it_protected(
     assert spent_per_case(cloakwork, old) == 2.0
     assert cloakwork("ledger", "reconcile", tmp_path / "one", "--ledger", old).code == 0
     assert spent_per_case(cloakwork, old) == 1.0
+
+
+BOUND = {"cases_per_unit": {PATIENT: 60}}
+OF_PERSONS = {"books": {PATIENT: {"epsilon": 2.0, "delta": 1e-4}}}
+
+
+def spent_by_cases(cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path) -> None:
+    """A release that costs epsilon 1 per case, under a policy that declares no total."""
+    by_case = policy(tmp_path, "by-case", budget={})
+    assert cloakwork("apply", by_case, log, "--out", tmp_path / "cases", "--ledger", ledger).code == 0
+
+
+def test_a_book_alone_is_apart_from_nothing(cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path) -> None:
+    """The only book said "2 left" of a patient who stands at 60: M is declared, so what cases spent is converted."""
+    spent_by_cases(cloakwork, tmp_path, ledger, log)
+    by_person = policy(tmp_path, "by-person", unit=PERSON, budget=OF_PERSONS, assume=BOUND)
+    assert cloakwork("plan", by_person, log, "--ledger", ledger).code == 4
+    said = cloakwork("apply", by_person, log, "--out", tmp_path / "out", "--ledger", ledger)
+    assert said.code == 4, said.out
+    assert "left are epsilon 0" in said.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_book_alone_without_a_bound_is_refused(cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path) -> None:
+    """Nothing converts, and the one book listed is apart from nothing: exit 3, and what to declare."""
+    spent_by_cases(cloakwork, tmp_path, ledger, log)
+    by_person = policy(tmp_path, "by-person", unit=PERSON, budget=OF_PERSONS)
+    said = cloakwork("apply", by_person, log, "--out", tmp_path / "out", "--ledger", ledger)
+    assert said.code == 3, said.out
+    assert "cases_per_unit" in said.err and "budget.books" in said.err
+
+
+def test_a_book_is_apart_from_what_is_listed_only(cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path) -> None:
+    """Books of patients and wards are apart from each other, and both count what cases spend."""
+    spent_by_cases(cloakwork, tmp_path, ledger, log)
+    total = {"epsilon": 2.0, "delta": 1e-4}
+    books = {"books": {PATIENT: total, "case:ward": total}}
+    by_person = policy(tmp_path, "by-person", unit=PERSON, budget=books, assume=BOUND)
+    assert cloakwork("apply", by_person, log, "--out", tmp_path / "out", "--ledger", ledger).code == 4
+
+
+def test_an_entry_of_an_unknown_unit_counts_in_a_book_apart(cloakwork: Cloakwork, tmp_path: Path, log: Path) -> None:
+    """Version 0.1.0 does not say for whom epsilon 1 was: at the costliest it is 120 for a patient of 60 cases."""
+    from cloakwork.accounting._journal import Journal
+
+    charge = {"currency": "unit", "epsilon": "1.0", "delta": "0.0"}
+    body = {"policy": "old", "version": "1", "policy_digest": "", "note": "", "charges": [charge], "totals": {}}
+    old = tmp_path / "old.db"
+    with Journal(str(old)).writing() as writing:
+        writing.append("reserve", "abc", "clinic", body)
+        writing.append("commit", "abc", "clinic", {})
+    total = {"epsilon": 100.0, "delta": 1e-2}
+    books = {"books": {"case": total, PATIENT: total}}
+    by_person = policy(tmp_path, "by-person", unit=PERSON, budget=books, assume=BOUND)
+    assert cloakwork("apply", by_person, log, "--out", tmp_path / "out", "--ledger", old).code == 4
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_a_book_is_apart_from_is_named(cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path) -> None:
+    """By the plan, the statement and ``ledger show``; a book alone is apart from nothing."""
+    total = {"epsilon": 2.0, "delta": 1e-4}
+    budgets: dict[str, Any] = {"listed": {"books": {"case": total, PATIENT: total}}, "alone": OF_PERSONS}
+    for name, names in (("listed", ["case"]), ("alone", [])):
+        book = str(tmp_path / f"{name}.db")
+        by_person = policy(tmp_path, name, unit=PERSON, budget=budgets[name])
+        planned = cloakwork("plan", by_person, log, "--ledger", book, "--json")
+        books = {each["book"]: each for each in json.loads(planned.out)["ledger"]["books"]}
+        assert books[PATIENT]["apart_from"] == names
+        assert (
+            "kept apart from what is charged per case" in cloakwork("plan", by_person, log, "--ledger", book).out
+        ) == bool(names)
+        assert cloakwork("apply", by_person, log, "--out", tmp_path / name, "--ledger", book).code == 0
+        public = json.loads(cloakwork("report", tmp_path / name, "--audience", "public", "--format", "json").out)
+        assert public["statement"]["budget"][0].get("apart_from", []) == names
+        shown = json.loads(cloakwork("ledger", "show", "--ledger", book, "--json").out)["datasets"][0]["budgets"]
+        assert {each["book"]: each["apart_from"] for each in shown}[PATIENT] == names
+
+
+def test_an_earlier_total_is_not_loosened_by_books_apart(
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path
+) -> None:
+    """The first statement promised 2 per patient by all releases: what cannot be converted into it is refused."""
+    by_person = policy(tmp_path, "by-person", unit=PERSON)
+    total = {"epsilon": 9.0, "delta": 1e-4}
+    by_case = policy(tmp_path, "by-case", budget={"books": {"case": total, PATIENT: total}})
+    assert cloakwork("apply", by_person, log, "--out", tmp_path / "one", "--ledger", ledger).code == 0
+    said = cloakwork("apply", by_case, log, "--out", tmp_path / "two", "--ledger", ledger)
+    assert said.code == 3, said.out
+    assert "an earlier release declared a total" in said.err and "cases_per_unit" in said.err

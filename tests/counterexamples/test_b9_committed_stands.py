@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -211,3 +212,40 @@ def test_what_came_to_nothing_is_no_release(
     shown = cloakwork("ledger", "show", "--ledger", book).out
     assert "0 releases, and 1 failed" in shown
     assert "without a DP guarantee" not in shown
+
+
+@pytest.mark.parametrize("crashed", [True, False], ids=["crashed", "committed"])
+def test_reconcile_does_not_call_a_wreck_whole(
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str, crashed: bool
+) -> None:
+    """The statement stands, so something was released; plan gone and log overwritten are named, and exit is 1."""
+    if crashed:
+        killed(tmp_path, ledger, "pathlib", "Path.rename", "after")
+    else:
+        policy, log = small_policy(tmp_path), small_log(tmp_path)
+        assert cloakwork("apply", policy, log, "--out", tmp_path / "releases" / "out", "--ledger", ledger).code == 0
+    out = tmp_path / "releases" / "out"
+    (out / "plan.json").unlink()
+    (out / "log.csv").write_text("tampered\n")
+    for _ in range(2):  # looking once does not settle it
+        done = cloakwork("ledger", "reconcile", out, "--ledger", ledger)
+        assert done.code == 1, done.out
+        said = " ".join(done.out.split())
+        assert "its statement stands, its files do not" in said and "stands whole" not in said
+        assert "plan.json: is missing" in said and "log.csv: is not the file that was signed" in said
+    (record,) = Ledger(ledger).history()
+    assert record.state == "committed"
+    assert Ledger(ledger).remaining("clinic")["case"].spent.epsilon == 1.0
+
+
+def test_reconcile_looks_at_the_files_of_version_010(cloakwork: Cloakwork, tmp_path: Path) -> None:
+    """Its releases agree with its ledger while their files are those that were signed."""
+    earlier = ROOT / "tests" / "releases" / "0.1.0"
+    shutil.copy(earlier / "ledger.db", tmp_path / "ledger.db")
+    out = tmp_path / "out"
+    shutil.copytree(earlier / "kanon-control-flow", out)
+    assert cloakwork("ledger", "reconcile", out, "--ledger", tmp_path / "ledger.db").code == 0
+    (out / "plan.json").write_text("{}")
+    done = cloakwork("ledger", "reconcile", out, "--ledger", tmp_path / "ledger.db")
+    assert done.code == 1
+    assert "plan.json: is not the file that was signed" in " ".join(done.out.split())

@@ -20,7 +20,8 @@ class Terms:
     """What a policy declares about its dataset's budget.
 
     ``unit``: its protected unit by name. ``totals``: by currency; that of ``unit`` is its own unit's. ``books``: totals
-    by unit that are kept apart. ``cases_per_unit``: by attribute, the most cases of the dataset that one unit owns.
+    by unit that are kept apart from each other. ``cases_per_unit``: by attribute, the most cases of the dataset that one
+    unit owns.
     """
 
     unit: str = CASE
@@ -28,10 +29,14 @@ class Terms:
     books: Mapping[str, Cost] = field(default_factory=dict)
     cases_per_unit: Mapping[str, int] = field(default_factory=dict)
 
+    def apart_from(self, unit: str | None) -> tuple[str, ...]:
+        """The units whose books are kept apart from that of ``unit``; none unless ``books`` lists it and others."""
+        return tuple(sorted(self.books.keys() - {unit})) if unit in self.books else ()
+
     def declared(self, charges: Sequence[Charge], records: Sequence[Record] = ()) -> tuple[Total, ...]:
         """The totals, each with its book; that of ``metric`` is meant per the largest shift which this release charges,
         or else that any release of the dataset charged."""
-        found = [Total(Book("unit", unit), cost, apart=True) for unit, cost in self.books.items()]
+        found = [Total(Book("unit", unit), cost, apart_from=self.apart_from(unit)) for unit, cost in self.books.items()]
         shift = _largest(charges) or _largest(charge for record in records for charge in record.charges)
         for currency, cost in self.totals.items():
             if cost is None or (currency == "unit" and self.unit in self.books):
@@ -51,8 +56,8 @@ class Balance:
     """One book of a dataset: ``spent`` rounded up, ``left`` rounded down; both per ``shift`` for metric privacy.
 
     ``total`` is the smallest that a policy ever declared, None where none did; ``left`` is then None too.
-    ``unconverted``: units whose charges cannot be converted, and are not in ``spent``. ``apart``: whether the book
-    counts its own unit's charges only.
+    ``unconverted``: units whose charges cannot be converted, and are not in ``spent``. ``apart_from``: units whose
+    charges the book does not count, as every total of it declares.
     """
 
     book: Book
@@ -61,7 +66,7 @@ class Balance:
     left: Cost | None
     shift: timedelta | None = None
     unconverted: tuple[str, ...] = ()
-    apart: bool = False
+    apart_from: tuple[str, ...] = ()
 
     @property
     def currency(self) -> Currency:
@@ -128,7 +133,7 @@ class Account:
         if book == METRIC:
             known = [bound.shift for bound in bounds if bound.shift is not None]
             over = shift or max([*known, *([found] if (found := _largest(self.charges)) else [])], default=None)
-        apart = bool(bounds) and all(bound.apart for bound in bounds)
+        apart = tuple(sorted(set.intersection(*(set(bound.apart_from) for bound in bounds)))) if bounds else ()
         measure = Total(book, Cost(epsilon=0.0), over, apart)
         used, missing = _sum(self.charges, measure, self.cases)
         total = left = None
@@ -206,27 +211,32 @@ def _unconvertible(
     kept = [book for book in account.books() if book != METRIC]
     pairs += [(own, book) for own in asked for book in kept if book.currency == own.currency]
     for charge, book in dict.fromkeys(pairs):
-        if counted_in(charge, book, after.cases) is not None or {charge.unit, book.unit} <= terms.books.keys():
+        if counted_in(charge, book, after.cases) is not None:
             continue
-        yield Cause(f"budget of dataset '{dataset}'", _why_not(charge, book))
+        apart = book.currency == "unit" and charge.unit in terms.apart_from(book.unit)
+        if apart and all(charge.unit in bound.apart_from for bound in after.bounds(book)):
+            continue
+        yield Cause(f"budget of dataset '{dataset}'", _why_not(charge, book, apart))
 
 
-def _why_not(charge: Charge, book: Book) -> str:
-    """Say what is missing, and what to declare."""
+def _why_not(charge: Charge, book: Book, apart: bool) -> str:
+    """Say what is missing, and what to declare. ``apart``: kept apart by this policy, and not by an earlier one."""
     charged = "for a unit that its entry does not name" if charge.unit is None else f"per '{charge.unit}'"
     opening = f"what was charged {charged} cannot be added up per '{book.unit}'"
     if book.currency == "local":
         return f"{opening}: how many values a case has is not declared"
+    if apart:
+        opening += f", and an earlier release declared a total per '{book.unit}' that counts it"
     ways = []
     if charge.unit in (CASE, None):
         ways.append(
             f'declare assume.cases_per_unit: {{"{book.unit}": M}}, M the most cases of the dataset that one of them owns'
         )
-    if charge.unit is not None:
+    if charge.unit is not None and not apart:
         ways.append(f'keep the two apart under budget.books, "{charge.unit}" and "{book.unit}" each with its own total')
-    else:
+    if charge.unit is None:
         ways.append("let 'cloakwork ledger reconcile DIR' read it from the release in DIR")
-    return f"{opening}; {', or '.join(ways)}"
+    return f"{opening}; {', or '.join(ways) or 'no later policy may loosen that total'}"
 
 
 def outlook(records: Sequence[Record], charges: Sequence[Charge], totals: Sequence[Total], terms: Terms) -> Outlook:
@@ -235,17 +245,22 @@ def outlook(records: Sequence[Record], charges: Sequence[Charge], totals: Sequen
     after = before.plus(charges, (), {})
     shift = _largest(charges)
     books = [book for book in after.books() if book.currency != "local" or _touched(book, charges)]
-    costs = tuple(
-        _sum(charges, Total(book, Cost(epsilon=0.0), shift or before.balance(book).shift), after.cases)[0].as_cost()
-        for book in books
-    )
+    balances = tuple(after.balance(book, shift) for book in books)
     return Outlook(
         before=tuple(before.balance(book, shift) for book in books),
-        cost=costs,
-        after=tuple(after.balance(book, shift) for book in books),
+        cost=tuple(
+            _sum(charges, _measure(balance, shift or before.balance(balance.book).shift), after.cases)[0].as_cost()
+            for balance in balances
+        ),
+        after=balances,
         earlier=sum(not record.came_to_nothing for record in records),
         without_dp=sum(record.without_dp for record in records),
     )
+
+
+def _measure(balance: Balance, shift: timedelta | None) -> Total:
+    """A total of nothing that counts what the book counts."""
+    return Total(balance.book, Cost(epsilon=0.0), shift, balance.apart_from)
 
 
 def _touched(book: Book, charges: Iterable[Charge]) -> bool:

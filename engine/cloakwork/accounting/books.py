@@ -51,13 +51,14 @@ METRIC: Final = Book("metric")
 class Total:
     """The most that all releases together may cost in one book; for ``metric``, over ``shift``.
 
-    ``apart``: declared under ``budget.books``; it counts what was charged for its own unit, and converts nothing.
+    ``apart_from``: the other units that its policy lists under ``budget.books``; it counts nothing that was charged for
+    these. Whatever else was charged is converted.
     """
 
     book: Book
     cost: Cost
     shift: timedelta | None = None
-    apart: bool = False
+    apart_from: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +162,8 @@ def counted(charge: Charge, total: Total, cases: Mapping[str, int]) -> Amount | 
 
     ``cases``: by unit, the most cases of the dataset that one such unit owns, as declared.
     """
-    if total.apart:
-        own = charge.currency == total.book.currency and charge.unit in (total.book.unit, None)
-        return Amount.of(charge.cost) if own else NOTHING
+    if total.book.currency == charge.currency == "unit" and charge.unit in total.apart_from:
+        return NOTHING
     return counted_in(charge, total.book, cases, total.shift)
 
 

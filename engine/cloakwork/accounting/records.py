@@ -187,7 +187,7 @@ def charge_fields(charge: Charge) -> dict[str, Any]:
 
 def total_fields(total: Total) -> dict[str, Any]:
     """A declared total as an entry's body holds it."""
-    book = {"currency": total.book.currency, "unit": total.book.unit, "apart": total.apart}
+    book = {"currency": total.book.currency, "unit": total.book.unit, "apart": bool(total.apart_from)}
     return {**book, **_cost_fields(total.cost), **_shift_fields(total.shift)}
 
 
@@ -217,6 +217,14 @@ def _totals(fields: Any) -> tuple[Total, ...]:
         return tuple(
             Total(Book(currency, whom.get(currency)), _cost(item), _shift(item)) for currency, item in fields.items()
         )
+    # One entry holds all books of its policy, so that each is apart from the others.
+    apart = {item["unit"] for item in fields if item["apart"]}
     return tuple(
-        Total(Book(item["currency"], item["unit"]), _cost(item), _shift(item), bool(item["apart"])) for item in fields
+        Total(
+            Book(item["currency"], item["unit"]),
+            _cost(item),
+            _shift(item),
+            tuple(sorted(apart - {item["unit"]})) if item["apart"] else (),
+        )
+        for item in fields
     )

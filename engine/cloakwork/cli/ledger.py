@@ -124,7 +124,7 @@ def reconcile(ctx: click.Context, url: str | None, as_json: bool, folders: tuple
 
     Commits entries whose folder stands there; closes, as spent, those that were aimed there and have neither a folder
     nor a running process; removes the drafts of dead processes. Exit 1 where a release is found that this ledger does
-    not know.
+    not know, or whose files are not those that its statement signs.
     """
     from cloakwork.report.reconcile import reconcile as bring_to_agreement
 
@@ -241,10 +241,9 @@ _SHORTLY = {"void": "void", "open": "may be void", "weakened": "weakened"}
 
 def _print_books(summary: "Summary") -> None:
     """What the figures of the books leave out, and what they rest on."""
-    apart = [balance.book.name for balance in summary.balances if balance.apart]
-    if apart:
-        click.echo(f"The books per {', '.join(apart)} are kept apart: they do not add up to one person's risk.")
     for balance in summary.balances:
+        if balance.apart_from:
+            click.echo(f"The book per {balance.book.name} is {kept_apart(balance)}.")
         if balance.unconverted:
             missing = ", ".join(balance.unconverted)
             click.echo(
@@ -347,6 +346,12 @@ def book_in_words(balance: "Balance") -> str:
     return CURRENCY_NAMES[balance.currency] + (f", per {format_duration(balance.shift)}" if balance.shift else "")
 
 
+def kept_apart(balance: "Balance") -> str:
+    """From which units' books a book is kept apart, and what that means."""
+    names = ", ".join(balance.apart_from)
+    return f"kept apart from what is charged per {names}: they do not add up to one person's risk"
+
+
 def _cost(cost: "Cost | None", absent: str = "") -> str:
     if cost is None:
         return absent
@@ -396,7 +401,7 @@ def _balance_json(balance: "Balance") -> dict[str, Any]:
         "currency": balance.currency,
         "book": balance.book.name,
         "unit": balance.book.unit,
-        "apart": balance.apart,
+        "apart_from": list(balance.apart_from),
         "unconverted": list(balance.unconverted),
         "shift": _shift_json(balance.shift),
         "spent": cost_json(balance.spent),

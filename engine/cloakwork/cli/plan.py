@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from cloakwork.accounting.charge import Charge
 from cloakwork.budget import Cost
-from cloakwork.cli.ledger import book_in_words, cost_json
+from cloakwork.cli.ledger import book_in_words, cost_json, kept_apart
 from cloakwork.cli.options import (
     column_mapping,
     column_option,
@@ -179,7 +179,10 @@ def _outlook(outlook: "Outlook", made: Plan) -> Iterator[str]:
                 f"{book}: {_cost(before.left)} left, this release {_cost(cost)}, then {_cost(after.left)} left"
             )
         if after.unconverted:
-            yield escape(f"{book}: charges per {', '.join(after.unconverted)} are kept apart, and not added up with it")
+            missing = ", ".join(after.unconverted)
+            yield escape(f"{book}: lacks what was charged per {missing}, which cannot be converted")
+        if after.apart_from:
+            yield escape(f"{book}: {kept_apart(after)}")
     if outlook.without_dp:
         one = outlook.without_dp == 1
         many = f"{outlook.without_dp} earlier release{'' if one else 's'}"
@@ -201,6 +204,7 @@ def _outlook_json(outlook: "Outlook") -> dict[str, Any]:
                 "after": cost_json(after.left),
                 "spent": cost_json(before.spent),
                 "total": cost_json(before.total),
+                "apart_from": list(after.apart_from),
             }
             for before, cost, after in books
         ],

@@ -237,8 +237,8 @@ class Budget(Frozen):
     books: Annotated[
         dict[Name, Limit],
         Field(
-            description="Totals by protected unit (case, or an attribute) that are kept apart: none counts what releases "
-            "that protect another unit cost, and they do not add up to one person's risk",
+            description="Totals by protected unit (case, or an attribute) that are kept apart from each other: none counts "
+            "what releases that protect another unit listed here cost, and they do not add up to one person's risk",
             exclude_if=_is_empty,
         ),
     ] = {}

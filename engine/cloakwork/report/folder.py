@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from cloakwork.errors import VerificationFailed
+from cloakwork.report.statement import digest_of
 
 PLAN_FILE: Final = "plan.json"
 STATEMENT_FILE: Final = "statement.json"
@@ -48,6 +49,24 @@ def read_document(path: Path) -> bytes:
     if len(content) > LARGEST_DOCUMENT:
         raise VerificationFailed([f"{path.name}: is larger than {LARGEST_DOCUMENT >> 20} MiB"])
     return content
+
+
+def check_file(path: Path, digest: str) -> Check:
+    """Whether the file is a plain one with this SHA-256 (hex)."""
+    if not path.exists() and not path.is_symlink():
+        return Check(False, f"{path.name}: is missing")
+    if path.is_symlink() or not path.is_file():
+        return Check(False, f"{path.name}: is not a plain file")
+    try:
+        same = digest_of(path) == digest
+    except OSError as error:
+        return Check(False, f"{path.name}: cannot be read ({error.strerror})")
+    return is_signed(path.name, same)
+
+
+def is_signed(name: str, same: bool) -> Check:
+    """What to say of a file by whether its digest is the signed one."""
+    return Check(same, f"{name}: " + ("is the file that was signed" if same else "is not the file that was signed"))
 
 
 def check_entries(folder: Path, signed: Collection[str]) -> Iterator[Check]:

@@ -1,10 +1,12 @@
 """Ledger and release folders brought to agreement after crashes.
 
-A folder whose statement the ledger recorded as an intent completes its entry; an entry that was aimed below the given
+A folder whose statement the ledger recorded as an intent completes its entry, and the files that it signs are compared
+with it; an entry that was aimed below the given
 folders and has neither a folder nor a living process is closed, as spent; drafts of dead processes are removed. What
 stands there and the ledger does not know is named.
 """
 
+import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,10 +19,10 @@ from cloakwork.accounting.records import Place, Record
 from cloakwork.errors import OutputError, VerificationFailed
 from cloakwork.facts import Unit, unit_name
 from cloakwork.lineage import TIMESTAMPS
+from cloakwork.report.archive import LOG_NAME
 from cloakwork.report.dsse import read_envelope, read_json
-from cloakwork.report.folder import STATEMENT_FILE
+from cloakwork.report.folder import PLAN_FILE, STATEMENT_FILE, check_file, read_document
 from cloakwork.report.publish import remove_leftovers
-from cloakwork.report.statement import digest_of
 
 Outcome = Literal["agrees", "completed", "closed", "unknown", "differs", "in progress", "elsewhere"]
 
@@ -58,7 +60,13 @@ class _Stated:
     release: str
     entry: str | None
     digest: str
+    files: dict[str, str]
     predicate: dict[str, Any]
+
+    def differences(self, folder: Path) -> tuple[str, ...]:
+        """Which of the files that it signs are not in ``folder`` as they were signed, one line each."""
+        checks = [check_file(folder / name, digest) for name, digest in sorted(self.files.items())]
+        return tuple(check.says for check in checks if not check.holds)
 
 
 def reconcile(ledger: Ledger, folders: Sequence[Path]) -> Reconciliation:
@@ -106,16 +114,28 @@ def _judged(ledger: Ledger, records: Mapping[str, Record], folder: Path) -> Find
     if record.statement_digest != stated.digest:
         return Finding("differs", record.id, str(folder), "its statement is not the one that the ledger recorded")
     _learn(ledger, record, stated)
+    if record.state != "committed":  # what stood was released, whatever became of its files since
+        ledger.complete(record.id, stated.digest)
+    if wrong := stated.differences(folder):
+        return Finding("differs", record.id, str(folder), _damaged(wrong))
     if record.state == "committed":
         return Finding("agrees", record.id, str(folder), "")
-    ledger.complete(record.id, stated.digest)
     return Finding("completed", record.id, str(folder), f"was {record.state}, and stands whole: committed")
+
+
+def _damaged(wrong: Sequence[str]) -> str:
+    return (
+        f"its statement stands, its files do not: {'; '.join(wrong)}; committed, and its cost stays spent: restore the "
+        "files from a copy, or withdraw the release"
+    )
 
 
 def _of_older_version(ledger: Ledger, record: Record, stated: _Stated, folder: Path) -> Finding:
     """Version 0.1.0 committed before it wrote: its statement bears witness by the digest of the ledger's entry."""
     if record.state != "committed" or stated.entry != record.digest:
         return Finding("differs", record.id, str(folder), "the ledger recorded no statement for this release")
+    if wrong := stated.differences(folder):
+        return Finding("differs", record.id, str(folder), _damaged(wrong))
     says = "committed by an earlier version, which did not come to record the statement"
     return Finding("agrees", record.id, str(folder), says)
 
@@ -165,13 +185,14 @@ def _read(folder: Path) -> _Stated | str:
     """What the statement in ``folder`` says, or why nothing can be made of it."""
     file = folder / STATEMENT_FILE
     try:
-        document: Any = read_json(read_envelope(file.read_bytes()).content())
+        content = read_document(file)
+        document: Any = read_json(read_envelope(content).content())
         predicate = document["predicate"]
+        files = {subject["name"]: subject["digest"]["sha256"] for subject in document["subject"]}
+        whole = PLAN_FILE in files and all(name == PLAN_FILE or LOG_NAME.fullmatch(name) for name in files)
         release, entry = predicate["release"], predicate.get("ledger_entry", predicate.get("ledgerEntry"))
-        if isinstance(release, str):
-            return _Stated(release, entry, digest_of(file), predicate)
-    except OSError as error:
-        return f"its statement cannot be read ({error.strerror})"
+        if isinstance(release, str) and whole and len(files) > 1:
+            return _Stated(release, entry, hashlib.sha256(content).hexdigest(), files, predicate)
     except (VerificationFailed, ValueError, KeyError, TypeError, AttributeError):
         pass
     return "its statement cannot be read as one of Cloakwork"

@@ -349,7 +349,7 @@ def _spent(charge: Charge, policy: Policy) -> Spent:
         shift=charge.shift,
         total=None if total is None else Price.of(total),
         unit=charge.unit,
-        apart_from=tuple(sorted(declared.books.keys() - {charge.unit})) if own else (),
+        apart_from=declared.apart_from(charge.unit) if own else (),
         cases_per_unit=dict(declared.cases_per_unit) if own else {},
     )
 

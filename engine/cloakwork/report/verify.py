@@ -28,7 +28,16 @@ from cloakwork.report import earlier
 from cloakwork.report.annotate import differences, flat, read_stamp, stamp
 from cloakwork.report.archive import LOG_NAME, unpacked
 from cloakwork.report.dsse import Envelope, is_signed_by, read_envelope, read_json
-from cloakwork.report.folder import PLAN_FILE, STATEMENT_FILE, Check, check_entries, holds_internal, read_document
+from cloakwork.report.folder import (
+    PLAN_FILE,
+    STATEMENT_FILE,
+    Check,
+    check_entries,
+    check_file,
+    holds_internal,
+    is_signed,
+    read_document,
+)
 from cloakwork.report.keys import SigningKey, keyid_of, public_key, trusted_key, why_trusted
 from cloakwork.report.model import traits_of
 from cloakwork.report.released import faults
@@ -36,7 +45,6 @@ from cloakwork.report.statement import (
     PREDICATE_TYPE,
     PrivacyStatement,
     Statement,
-    digest_of,
     in_canonical_form,
     in_own_words,
     state,
@@ -292,7 +300,7 @@ def _files(folder: Path, statement: _Signed) -> tuple[bytes, list[Check]]:
     if len(logs) != 1 or set(digests) != {PLAN_FILE, *logs}:
         return b"", [Check(False, f"{STATEMENT_FILE}: must sign one log and {PLAN_FILE}")]
     plan, of_plan = _plan_file(folder / PLAN_FILE, digests[PLAN_FILE])
-    return plan, [_file(folder / logs[0], digests[logs[0]]), of_plan]
+    return plan, [check_file(folder / logs[0], digests[logs[0]]), of_plan]
 
 
 def _plan_file(path: Path, digest: str) -> tuple[bytes, Check]:
@@ -301,23 +309,7 @@ def _plan_file(path: Path, digest: str) -> tuple[bytes, Check]:
         content = read_document(path)
     except VerificationFailed as error:
         return b"", Check(False, error.mismatches[0])
-    return content, _is_signed(path.name, hashlib.sha256(content).hexdigest() == digest)
-
-
-def _file(path: Path, digest: str) -> Check:
-    if not path.exists() and not path.is_symlink():
-        return Check(False, f"{path.name}: is missing")
-    if path.is_symlink() or not path.is_file():
-        return Check(False, f"{path.name}: is not a plain file")
-    try:
-        same = digest_of(path) == digest
-    except OSError as error:
-        return Check(False, f"{path.name}: cannot be read ({error.strerror})")
-    return _is_signed(path.name, same)
-
-
-def _is_signed(name: str, same: bool) -> Check:
-    return Check(same, f"{name}: " + ("is the file that was signed" if same else "is not the file that was signed"))
+    return content, is_signed(path.name, hashlib.sha256(content).hexdigest() == digest)
 
 
 def _private(predicate: PrivacyStatement | earlier.EarlierStatement) -> Check:
