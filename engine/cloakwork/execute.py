@@ -374,9 +374,7 @@ def _whole_units(log: EventLog, unit: Unit) -> EventLog:
         if not log.events.height:
             return log
         # Persons with several cases would go unprotected.
-        raise MechanismError(
-            "bound", f"no case has '{name}', the policy's unit of privacy; it must be a case attribute"
-        )
+        raise Infeasible("bound", f"no case has '{name}', the policy's unit of privacy; it must be a case attribute")
     _as_text(log, name)
     stated_by_rows = name in log.source.rows
     if unit.on_conflict == "split" and stated_by_rows:
