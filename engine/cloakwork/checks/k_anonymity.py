@@ -33,7 +33,8 @@ def smallest_group(log: EventLog, guarantee: KAnonymity, unit: Unit = _CASE) -> 
     Classes are told apart by the columns ``guarantee.over``: activities in order, event attributes event by event, and
     case attributes (``case:...``); a missing value is a value of its own, and so
     is an attribute that the log lacks. Sizes count cases, or distinct ``unit``s for
-    ``count: units``: a case without one adds none. Raises ``GuaranteeBroken`` when the log lacks a column that is needed to count.
+    ``count: units``: a case without one adds none. Raises ``GuaranteeBroken`` when the log lacks a column that is
+    needed to count.
     """
     if log.cases.height == 0:
         return None
