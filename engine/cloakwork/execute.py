@@ -375,9 +375,7 @@ def _whole_units(log: EventLog, unit: Unit) -> EventLog:
         if not log.events.height:
             return log
         # Persons with several cases would go unprotected.
-        raise MechanismError(
-            "bound", f"no case has '{name}', the policy's unit of privacy; it must be a case attribute"
-        )
+        raise Infeasible("bound", f"no case has '{name}', the policy's unit of privacy; it must be a case attribute")
     _as_text(log, name)
     stated_by_rows = name in log.source.rows
     if unit.on_conflict == "split" and stated_by_rows:
@@ -451,27 +449,31 @@ def _require_enough_cases(log: EventLog, plan: Plan) -> None:
         else:
             continue
         held = units if of_units else cases
-        if 0 < held < least:
-            what = f"'{plan.facts.unit.attribute}'" if of_units and plan.facts.unit.attribute else "cases"
-            noun = f"different values of {what}" if what != "cases" else what
+        if cases and held < least:
+            unit = plan.facts.unit.attribute if of_units else None
+            noun = "cases" if unit is None else f"different values of '{unit}'"
+            advice = f": choose {symbol} of at most {held:,}" if held > 1 else ""
+            if unit is not None and held == 0:
+                advice = f": a case without '{unit}' counts as no unit"
             raise Infeasible(
                 goal_name(goal),
-                f"{symbol} = {least:,}, but the log holds {held:,} {noun}; no such release of it exists: "
-                f"choose {symbol} of at most {held:,}",
+                f"{symbol} = {least:,}, but the log holds {held:,} {noun}; no such release of it exists{advice}",
             )
 
 
 def _most_that_stay(log: EventLog, facts: Facts) -> tuple[int, int]:
-    """How many cases, and how many units of privacy, stay after bounding, or more."""
+    """How many cases, and how many units of privacy, stay after bounding, or more; a case without a unit is none."""
     labels = log.events[ACTIVITY]
     known = labels.is_not_null() if facts.alphabet is None else labels.is_in(list(facts.alphabet)).fill_null(False)
     staying = log.cases.filter(pl.Series(np.bincount(log.case_of[known.to_numpy()], minlength=log.cases.height) > 0))
-    if facts.unit.attribute is None or facts.unit.attribute not in staying.columns:
+    if facts.unit.attribute is None:
         return staying.height, staying.height
+    if facts.unit.attribute not in staying.columns:
+        return staying.height, 0
     owners = values_of(staying, facts.unit.attribute).drop_nulls()
     alone = staying.height - len(owners)
     sizes = owners.value_counts(name="cases")["cases"].to_numpy()
-    return int(np.minimum(sizes, facts.unit.max_cases).sum()) + alone, len(sizes) + alone
+    return int(np.minimum(sizes, facts.unit.max_cases).sum()) + alone, len(sizes)
 
 
 _DATE: Final = r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./]\d{1,2}[./]\d{2,4}|\d{1,2}:\d{2}"

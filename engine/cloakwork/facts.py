@@ -25,7 +25,8 @@ _CASE_ID: Final = "case:concept:name"
 class Unit(Frozen):
     """Whom the guarantee protects: one case, or everybody who shares a value of ``attribute``.
 
-    ``max_cases`` bounds how many cases one such unit keeps; a case without the attribute is a unit of its own.
+    ``max_cases`` bounds how many cases one such unit keeps; a case without the attribute is a unit of its
+    own under differential privacy, and none where units are counted.
     ``on_conflict``: what becomes of a case whose rows name two units. ``refuse``: the log is refused. ``split``: every case
     is split by unit, conflicting or not; its rows without the attribute become a case of their own.
     """

@@ -53,14 +53,18 @@ def plainly(log: EventLog, goal: ConfidenceBound, *, persons: bool) -> Extremes 
                 matching[knowledge].add(case)
     if not log.cases.height:
         return None
-    owner = [person or case for case, person in enumerate(log.cases[PERSON])] if persons else range(log.cases.height)
-    smallest = min(len({owner[case] for case in cases}) for cases in matching.values())
+    everybody = range(log.cases.height)
+    owner = [log.cases[PERSON][case] or case for case in everybody] if persons else everybody
+    named = {case for case in everybody if not persons or log.cases[PERSON][case]}
+    smallest = min(len({owner[case] for case in cases & named}) for cases in matching.values())
     confidence = 0.0
     for cases in matching.values():
         for value in set(log.cases[ILLNESS][list(cases)].drop_nulls()):
-            holders = [case for case in cases if log.cases[ILLNESS][case] == value]
-            of_persons = len({owner[case] for case in holders}) / len({owner[case] for case in cases})
-            confidence = max(confidence, len(holders) / len(cases), of_persons)
+            holders = {case for case in cases if log.cases[ILLNESS][case] == value}
+            confidence = max(confidence, len(holders) / len(cases))
+            for some in (set(everybody), named):
+                of, among = ({owner[case] for case in which & some} for which in (holders, cases))
+                confidence = max(confidence, len(of) / len(among) if among else 0)
     return Extremes(smallest, confidence if goal.attribute else None)
 
 

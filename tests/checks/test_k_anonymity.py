@@ -66,11 +66,11 @@ def test_attributes_tell_classes_apart() -> None:
 
 
 def test_counts_distinct_units() -> None:
-    """Three cases of one person are one unit; cases without the attribute are a unit each."""
+    """Three cases of one person are one unit; cases without the attribute are none."""
     log = log_of(["a"] * 5 + ["b"] * 2)
     owners = pl.Series("case:Person", ["p", "p", "p", "q", "q", None, None])
     log = EventLog(log.events, log.cases.with_columns(owners), log.offsets)
     units = KAnonymity(kind="k-anonymity", k=2, count="units")
-    assert smallest_group(log, units, Unit(attribute="case:Person", max_cases=3)) == 2
+    assert smallest_group(log, units, Unit(attribute="case:Person", max_cases=3)) == 0
     assert smallest_group(log, units) == 2
     assert smallest_group(log.keep_cases(pl.Series([0, 1, 2]).to_numpy()), units, Unit(attribute="case:Person")) == 1

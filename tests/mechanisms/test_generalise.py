@@ -79,10 +79,10 @@ def test_values_that_need_not_change_keep_their_type() -> None:
 
 
 def test_units_are_counted_not_cases() -> None:
-    """Three cases of one patient are one; a case without a patient is one of its own."""
-    patients = pl.Series(["p", "p", "p", None])
-    log = with_ages(["a"] * 4, [5, 5, 5, 6], **{"case:patient": patients})
-    assert ages(raised(log, 2, AGE, unit="case:patient")) == {"[0, 10)": 4}
+    """Three cases of one patient are one; cases without a patient are none."""
+    patients = pl.Series(["p", "p", "p", None, None, "q"])
+    log = with_ages(["a"] * 6, [5, 5, 5, 5, 6, 6], **{"case:patient": patients})
+    assert ages(raised(log, 2, AGE, unit="case:patient")) == {"[0, 10)": 6}
 
 
 def test_attributes_of_events_are_grouped_as_sequences() -> None:

@@ -35,7 +35,7 @@ class Extremes:
 
     ``confidence``: the largest share of those who match that holds one value of the attribute; None where the guarantee
     speaks of none. Of cases or, where units own several, of units with a case that matches and holds it, whichever is
-    more. A missing value is none.
+    more; there, cases without a unit are left out, or taken for one unit each, whichever is more. A missing value is none.
     """
 
     smallest: int
@@ -49,8 +49,8 @@ class _TooMuch(Exception):
 def extremes(log: EventLog, guarantee: ConfidenceBound, unit: Unit = _CASE) -> Extremes | None:
     """What the worst knowledge of at most ``guarantee.L`` events, none included, finds; None for a log without cases.
 
-    Counts distinct ``unit``s. Time goes with the pairs of knowledge and course, at most (distinct activities)^L for each
-    distinct course, times its length; memory with the pairs. Raises ``GuaranteeBroken`` when the log lacks a column, or
+    Counts distinct ``unit``s; a case without one adds none. Time goes with the pairs of knowledge and course, at most
+    (distinct activities)^L for each distinct course, times its length; memory with the pairs. Raises ``GuaranteeBroken`` when the log lacks a column, or
     when there are more than ``MOST_ROWS`` pairs: nothing is then known about the guarantee.
     """
     if log.cases.height == 0:
@@ -140,7 +140,8 @@ def _fits(known: pl.DataFrame, by: list[str], other: pl.DataFrame) -> pl.DataFra
 
 
 def _owners(log: EventLog, guarantee: ConfidenceBound, unit: Unit) -> pl.Series:
-    """A number for each case that the cases of one unit share; a case without the attribute is its own unit."""
+    """A number for each case that the cases of one unit share; one of its own, at least 0, for a case without the
+    attribute, while units have numbers below 0."""
     own = pl.Series(np.arange(log.cases.height))
     if unit.attribute is None:
         return own
@@ -181,10 +182,19 @@ def _by_case(known: pl.DataFrame, by: list[str], members: pl.DataFrame, held: pl
 
 def _by_owner(known: pl.DataFrame, by: list[str], members: pl.DataFrame, held: pl.DataFrame) -> tuple[int, float]:
     """The same for distinct units: those that match, and those of which a matching case holds the value."""
-    units = pl.col("owner").n_unique()
-    total = _fits(known, by, members.unique()).group_by(named(*by)).agg(units.alias("cases"))
-    most = _fits(known, by, held.unique()).group_by(named(*by, "value")).agg(units.alias("holders"))
-    return int(total["cases"].to_numpy().min()), _largest_share(most, by, total)
+    is_unit = pl.col("owner") < 0
+    counted = [pl.col("owner").filter(is_unit).n_unique().alias("units"), pl.col("owner").n_unique().alias("owners")]
+    total = _fits(known, by, members.unique()).group_by(named(*by)).agg(counted)
+    most = _fits(known, by, held.unique()).group_by(named(*by, "value")).agg(counted)
+    shares = [
+        _largest_share(
+            most.select(named(*by, "value"), pl.col(who).alias("holders")).filter(pl.col("holders") > 0),
+            by,
+            total.select(named(*by), pl.col(who).alias("cases")),
+        )
+        for who in ("units", "owners")
+    ]
+    return int(total["units"].to_numpy().min()), max(shares)
 
 
 def _largest_share(holders: pl.DataFrame, by: list[str], total: pl.DataFrame) -> float:

@@ -9,6 +9,7 @@ events of equal time have the order of the file (a reader who sorts them otherwi
 """
 
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -22,6 +23,8 @@ from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, EventLog
 from cloakwork.log.naming import named, values_of
 
 _CASE: Unit = Unit()
+_NOBODY: Final = -1
+"""Stands for the owner of a case without a unit; it counts nowhere."""
 
 
 def smallest_group(log: EventLog, guarantee: KAnonymity, unit: Unit = _CASE) -> int | None:
@@ -30,7 +33,8 @@ def smallest_group(log: EventLog, guarantee: KAnonymity, unit: Unit = _CASE) -> 
     Classes are told apart by the columns ``guarantee.over``: activities in order, event attributes event by event, and
     case attributes (``case:...``); a missing value is a value of its own, and so
     is an attribute that the log lacks. Sizes count cases, or distinct ``unit``s for
-    ``count: units``. Raises ``GuaranteeBroken`` when the log lacks a column that is needed to count.
+    ``count: units``: a case without one adds none. Raises ``GuaranteeBroken`` when the log lacks a column that is
+    needed to count.
     """
     if log.cases.height == 0:
         return None
@@ -67,18 +71,20 @@ def _refine(log: EventLog, guarantee: KAnonymity) -> Iterator[tuple[NDArray[np.i
 
 
 def _sizes(members: NDArray[np.int64], owner: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each class that occurs in ``members``, how many distinct owners it has."""
-    distinct = np.unique(members * (owner.max(initial=0) + 1) + owner)
-    return np.unique(distinct // (owner.max(initial=0) + 1), return_counts=True)[1]
+    """For each class that occurs in ``members``, how many distinct owners it has; 0 where no case has one."""
+    classes, members = np.unique(members, return_inverse=True)
+    owned = owner != _NOBODY
+    base = owner.max(initial=0) + 1
+    distinct = np.unique(members[owned] * base + owner[owned])
+    return np.bincount(distinct // base, minlength=len(classes))
 
 
 def _owners(log: EventLog, guarantee: KAnonymity, unit: Unit) -> NDArray[np.int64]:
-    """A number for each case that cases of one unit share; a case without the unit's attribute is its own unit."""
-    own = np.arange(log.cases.height)
+    """A number for each case that cases of one unit share; ``_NOBODY`` for a case without the unit's attribute."""
     if guarantee.count == "cases" or unit.attribute is None:
-        return own
+        return np.arange(log.cases.height)
     shared = _symbols(log.cases, [unit.attribute], guarantee)
-    return np.where(values_of(log.cases, unit.attribute).is_null().to_numpy(), own + len(own), shared)
+    return np.where(values_of(log.cases, unit.attribute).is_null().to_numpy(), _NOBODY, shared)
 
 
 def _symbols(frame: pl.DataFrame, columns: list[str], guarantee: KAnonymity) -> NDArray[np.int64]:

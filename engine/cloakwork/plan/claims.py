@@ -176,11 +176,15 @@ class ProtectsEachCase(Frozen):
 
 
 class ProtectsEachUnit(Frozen):
-    """The claim speaks of all kept cases that share a value of ``attribute``."""
+    """The claim speaks of all kept cases that share a value of ``attribute``.
+
+    ``cases_without`` the attribute: each is a unit of its own, or none where units are counted.
+    """
 
     kind: Literal["protects-each-unit"] = "protects-each-unit"
     attribute: str
     max_cases: Annotated[int, Field(ge=1)]
+    cases_without: Literal["own-unit", "no-unit"] = "own-unit"
 
 
 class UnitsAtMost(Frozen):

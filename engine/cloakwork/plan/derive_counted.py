@@ -49,7 +49,7 @@ def k_anonymity(index: int, goal: KAnonymity, premises: Premises) -> Claim | lis
             MeasuredOnRelease(what="groups"),
             *([MeasuredWithoutInserted(what="groups")] if premises.inserts else []),
         ),
-        assumptions=unit_assumptions(premises.facts) if goal.count == "units" else (),
+        assumptions=unit_assumptions(premises.facts, counted=True) if goal.count == "units" else (),
     )
 
 
@@ -73,7 +73,7 @@ def confidence_bound(index: int, goal: ConfidenceBound, premises: Premises) -> C
             *_told(goal, premises.facts),
             MeasuredOnRelease(what="knowledge"),
         ),
-        assumptions=(*_known_at_most(goal, premises), *unit_assumptions(premises.facts)),
+        assumptions=(*_known_at_most(goal, premises), *unit_assumptions(premises.facts, counted=True)),
     )
 
 

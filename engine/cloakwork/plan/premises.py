@@ -55,15 +55,22 @@ class Premises:
         return tuple(sorted({self.steps[index].mechanism for index in indexes}))
 
 
-def unit_assumptions(facts: Facts) -> tuple[Assumption, ...]:
-    """Who is protected, and the declared bounds on what one unit contributes."""
-    return (_protected(facts.unit), *_units(facts), *bounds(facts))
+def unit_assumptions(facts: Facts, *, counted: bool = False) -> tuple[Assumption, ...]:
+    """Who is protected, and the declared bounds on what one unit contributes.
+
+    ``counted``: the claim says how many units there are, and a case without one adds none.
+    """
+    return (_protected(facts.unit, counted=counted), *_units(facts), *bounds(facts))
 
 
-def _protected(unit: Unit) -> Assumption:
+def _protected(unit: Unit, *, counted: bool) -> Assumption:
     if unit.attribute is None:
         return ProtectsEachCase()
-    return ProtectsEachUnit(attribute=unit.attribute, max_cases=unit.max_cases)
+    return ProtectsEachUnit(
+        attribute=unit.attribute,
+        max_cases=unit.max_cases,
+        cases_without="no-unit" if counted else "own-unit",
+    )
 
 
 def _units(facts: Facts) -> Iterator[Assumption]:

@@ -151,10 +151,11 @@ def assumption_in_words(assumption: Assumption) -> str:
             return "what is protected is one time of one event, not a whole case and not a person"
         case claims.ProtectsEachCase():
             return "the protected unit is one case; a person with several cases is protected case by case"
-        case claims.ProtectsEachUnit(attribute=name, max_cases=most):
+        case claims.ProtectsEachUnit(attribute=name, max_cases=most, cases_without=without):
+            counts = {"own-unit": "is a unit of its own", "no-unit": "counts as no unit"}[without]
             return (
                 f"the protected unit is all cases that share a value of '{name}' (at most {most:,} of them kept); a "
-                f"case without '{name}' is a unit of its own; that cases have '{name}' at all is taken as known"
+                f"case without '{name}' {counts}; that cases have '{name}' at all is taken as known"
             )
         case claims.UnitsAtMost(units=units, source=source):
             by = {"declared": "declared", "profile": "by the DP profile, with a margin"}[source]

@@ -104,7 +104,8 @@ class Generalise(Costless):
 
     **Why it is k-anonymous.** At the top node no values are left, so the groups of a variant are the variant itself,
     which must hold k already (else the log is refused). The node taken was measured. Cases that agree in all their
-    activities and values agree in every beginning of them, so groups over prefixes hold at least as many.
+    activities and values agree in every beginning of them, so groups over prefixes hold at least as many. Where units
+    are counted, a case without one counts nowhere.
 
     **Edge cases.** Empty log: nothing to do. An attribute that the log does not have: nothing to raise.
     """
@@ -269,8 +270,7 @@ def _smallest(rows: pl.DataFrame, variant: NDArray[np.int64], codes: Sequence[ND
     size = pl.col(CASES).sum()
     if UNIT in rows.columns:
         frame = frame.with_columns(rows[UNIT])
-        alone = pl.when(pl.col(UNIT).is_null()).then(pl.col(CASES)).otherwise(0).sum()
-        size = alone + pl.col(UNIT).drop_nulls().n_unique()
+        size = pl.col(UNIT).drop_nulls().n_unique()
     least = frame.group_by(named(*keys)).agg(size.alias("size")).group_by("variant").agg(pl.col("size").min())
     return least.sort("variant")["size"].to_numpy().astype(np.int64)
 

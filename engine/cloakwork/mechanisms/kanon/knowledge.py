@@ -51,7 +51,8 @@ class Members:
 
     - ``offsets``: int64, shape (courses + 1,); the rows of each course.
     - ``cases``: int64, shape (rows,).
-    - ``unit``: int64, shape (rows,); None where each case is a unit of its own.
+    - ``unit``: int64, shape (rows,); None where cases are counted. Numbers from ``units`` on stand for cases without a
+      unit, each of which has its own row and number, and counts as no unit.
     - ``value_offsets``: int64, shape (rows + 1,), and ``value``: int64; the sensitive values that each row's cases hold.
     """
 
@@ -60,6 +61,7 @@ class Members:
     unit: Ints | None
     value_offsets: Ints
     value: Ints
+    units: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +165,8 @@ def tally(level: Level, members: Members) -> tuple[Ints, Floats]:
     """For each group of ``level`` its number of distinct units, and the largest confidence in one value.
 
     Confidence in a value is the share of the matching cases that hold it or, where units own several cases, the share
-    of the matching units of which a matching case holds it, whichever is more; 0 where no value is held.
+    of the matching units of which a matching case holds it, whichever is more; 0 where no value is held. In the share of
+    units, cases without one are left out, or taken for one unit each, whichever gives more.
     """
     groups = len(level.known)
     match, row = _spread(level.course, members.offsets)
@@ -175,11 +178,16 @@ def tally(level: Level, members: Members) -> tuple[Ints, Floats]:
     held, weight = told * values + value, members.cases[row][holds]
     if members.unit is None:
         return cases, _largest_share(held, weight, values, cases)
-    units = int(members.unit.max(initial=0)) + 1
-    size = np.bincount(np.unique(group * units + members.unit[row]) // units, minlength=groups)
-    by_unit = np.unique(held * units + members.unit[row][holds]) // units
-    of_units = _largest_share(by_unit, np.ones_like(by_unit), values, size)
-    return size, np.maximum(_largest_share(held, weight, values, cases), of_units)
+    owners = int(members.unit.max(initial=0)) + 1
+    matching = np.unique(group * owners + members.unit[row])
+    holding = np.unique(held * owners + members.unit[row][holds])
+    largest = _largest_share(held, weight, values, cases)
+    size = np.zeros(groups, np.int64)
+    for counted in (owners, members.units):
+        size = np.bincount(matching[matching % owners < counted] // owners, minlength=groups)
+        by_unit = holding[holding % owners < counted] // owners
+        largest = np.maximum(largest, _largest_share(by_unit, np.ones_like(by_unit), values, size))
+    return size, largest
 
 
 def _largest_share(held: Ints, weight: Ints, values: int, total: Ints) -> Floats:

@@ -129,7 +129,8 @@ def read_problem(summary: pl.DataFrame, k: int, scope: Scope, metric: Metric) ->
     """The problem that a variant histogram poses, and its variants as lists of labels, in the problem's order.
 
     ``summary``: rows as ``VariantCounts`` gives them. Where it names units, each unit counts once, in its rarest
-    variant: a class whose mass is k then has at least k distinct units, wherever their other cases go.
+    variant: a class whose mass is k then has at least k distinct units, wherever their other cases go. A case without a
+    unit counts nowhere; it goes where the others of its variant go.
     """
     counts = summary.group_by(VARIANT, maintain_order=True).agg(pl.col(CASES).sum())
     texts = encode(counts[VARIANT]).texts
@@ -142,19 +143,14 @@ def read_problem(summary: pl.DataFrame, k: int, scope: Scope, metric: Metric) ->
 
 
 _PLACE: Final = "place"
-_COUNTED: Final = "counted"
 
 
 def _units_counted_once(summary: pl.DataFrame, counts: pl.DataFrame) -> Ints:
-    """For each row of ``counts`` the units that count there; a case without a unit is a unit of its own."""
+    """For each row of ``counts`` how many units count there: int64, shape (variants,)."""
     placed = counts.with_row_index(_PLACE).rename({CASES: "of_variant"})
     rows = summary.join(placed, on=VARIANT, how="left", maintain_order="left")
     named = rows.filter(pl.col(UNIT).is_not_null()).sort("of_variant", _PLACE).unique(UNIT, keep="first")
-    alone = rows.filter(pl.col(UNIT).is_null()).select(_PLACE, pl.col(CASES).alias(_COUNTED))
-    once = pl.concat([alone, named.select(_PLACE, pl.lit(1, pl.Int64).alias(_COUNTED))])
-    mass = np.zeros(counts.height, np.int64)
-    np.add.at(mass, once[_PLACE].to_numpy(), once[_COUNTED].to_numpy())
-    return mass
+    return np.bincount(named[_PLACE].to_numpy(), minlength=counts.height).astype(np.int64)
 
 
 def as_table(assignment: Assignment, labels: pl.Series) -> pl.DataFrame:

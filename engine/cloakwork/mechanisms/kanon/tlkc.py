@@ -293,17 +293,19 @@ def _known_of(events: pl.DataFrame, background: Background) -> tuple[Courses, In
 
 
 def _members(grouped: pl.DataFrame, details: list[str]) -> Members:
-    """Who follows each course; cases without a unit are units of their own."""
+    """Who follows each course; cases without a unit have a row each."""
     width = grouped[CASES].list.len().to_numpy().astype(np.int64)
     rows = grouped.select(named(*details)).explode(named(*details))
     course = np.repeat(np.arange(len(width)), width)
     unit: Ints | None = None
+    units = 0
     if UNIT in rows.columns:
         alone = rows[UNIT].is_null().to_numpy()
         each = np.repeat(np.arange(rows.height), np.where(alone, rows[CASES].to_numpy(), 1))
         rows, course = rows[each], course[each]
-        known = rows[UNIT].rank("dense").fill_null(0).to_numpy().astype(np.int64)
-        unit = np.where(alone[each], len(known) + 1 + np.arange(len(known)), known)
+        known = rows[UNIT].rank("dense").fill_null(0).to_numpy().astype(np.int64) - 1
+        units = int(known.max(initial=-1)) + 1
+        unit = np.where(alone[each], units + np.arange(len(known)), known)
         rows = rows.with_columns(pl.when(pl.col(UNIT).is_null()).then(1).otherwise(pl.col(CASES)).alias(CASES))
     held = rows[VALUES] if VALUES in rows.columns else pl.Series([[]] * rows.height, dtype=pl.List(pl.String))
     value = held.explode().drop_nulls().rank("dense").to_numpy().astype(np.int64)
@@ -313,6 +315,7 @@ def _members(grouped: pl.DataFrame, details: list[str]) -> Members:
         unit=unit,
         value_offsets=np.concatenate([[0], np.cumsum(held.list.len().to_numpy())]).astype(np.int64),
         value=value,
+        units=units,
     )
 
 
