@@ -44,8 +44,9 @@ class Fill(Undecided):
     """Each inserted event copies the attributes of one kept event of its activity, missing ones included.
 
     Which event follows from the control flow and chance alone. Where times are released as they are, an inserted event
-    lies at a random time between the kept events around it, as precise as a kept event of its activity (``raw_times``);
-    at either end of a case, about a gap of its activity lies between. Where a mechanism releases times, it has given all events theirs before.
+    lies at a random time between the kept events around it, as precise as a kept event of its activity
+    (``raw_times``); at either end of a case, about a gap of its activity lies between. Where a mechanism releases
+    times, it has given all events theirs before.
 
     The event copied is one of the same number among the events of its activity in its case, where one is kept.
 
@@ -56,7 +57,8 @@ class Fill(Undecided):
     brought about after it, over all events and over the kept ones alone, and is measured both ways.
 
     **Edge cases.** Nothing inserted: unchanged. No kept event of an activity: its inserted events stay without
-    attributes, and the check of k-anonymity takes them away before it counts once more.
+    attributes, and the check of k-anonymity takes them away before it counts once more. So it does with a raw time whose
+    neighbours leave no room for one that is as precise as those of its activity.
     """
 
     name: ClassVar[str] = "kanon/fill"
@@ -113,7 +115,7 @@ def _repeats(log: EventLog, activity: Ints) -> Ints:
     start = np.flatnonzero(np.diff(pair[order], prepend=-1))
     before = np.empty(len(pair), np.int64)
     before[order] = np.arange(len(pair)) - np.repeat(start, np.diff(start, append=len(pair)))
-    return activity * (before.max(initial=0) + 1) + before
+    return np.asarray(activity * (before.max(initial=0) + 1) + before, np.int64)
 
 
 def _drawn_rows(keys: list[Ints], inserted: Flags, noise: Noise) -> Ints:
@@ -167,14 +169,15 @@ def _times(log: EventLog, activity: Ints, source: Ints, noise: Noise) -> pl.Seri
     neither = alone[log.case_of] + total - total[start]
     middle = time[earlier] + noise.uniform(np.maximum(time[later] - time[earlier], 0) + 1)
     aim = np.select([first & last, first, last], [middle, after, before], neither)
-    aim = np.clip(aim, time[known].min(), time[known].max())
+    span = (int(time[known].min()), int(time[known].max()))
+    aim = np.clip(aim, *span)
     donor = np.maximum(source, 0)
     rows = np.flatnonzero(log.inserted & (source != _NOBODY) & known[donor])
     case, behind = log.case_of[rows], earlier[rows]
     run = np.cumsum((np.diff(case, prepend=_NOBODY) != 0) | (np.diff(behind, prepend=_NOBODY) != 0))
     low = np.where(first, time[earlier], -FAR)[rows]
     high = np.maximum(np.where(last, time[later], FAR)[rows], low)
-    places = Places(run, low, high, aim[rows[np.lexsort((aim[rows], run))]], activity[rows], time[donor[rows]])
+    places = Places(run, low, high, aim[rows[np.lexsort((aim[rows], run))]], activity[rows], time[donor[rows]], span)
     filled = time.copy()
     filled[rows] = placed(places, Patterns.of(time[known], activity[known]))
     lacks = ~known

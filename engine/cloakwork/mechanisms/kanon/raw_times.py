@@ -1,62 +1,70 @@
 """Times for inserted events where times are released as they are: as precise as the times of kept events.
 
-What a time shows by its precision: a quarter of an hour shows its time of day (so the midnight of any zone shows, in
-summer and in winter); any other time shows the coarsest of minute, second, millisecond and microsecond of which it is a
-multiple. An inserted event shows what a kept event of its activity shows, wherever its place in the case allows.
+An activity is daily if all its kept times lie on quarters of an hour, at one or two times of day: midnight, in UTC or in
+any zone, in summer and in winter. An inserted event of it has such a time of day. Of any other activity, a time is as
+precise as a kept one: in hours, quarters of an hour, minutes, seconds, milliseconds or microseconds. An inserted event
+repeats what is left of the next coarser unit in a kept time, if its place in the case allows; it is never more precise
+than all kept ones.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cloakwork.noise import Noise
-
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 _DAY: Final = 86_400_000_000
-UNITS: Final = np.array([900_000_000, 60_000_000, 1_000_000, 1_000, 1], np.int64)
-"""Microseconds: a quarter of an hour, a minute, a second, a millisecond, a microsecond."""
-_ABOVE: Final = np.array([_DAY, *UNITS[:-1]], np.int64)
-"""For each unit the period after which its times repeat: the next coarser unit; for quarters of an hour, a day."""
+_HOUR: Final = 3_600_000_000
+_QUARTER: Final = 900_000_000
+UNITS: Final = np.array([_QUARTER, _HOUR, _QUARTER, 60_000_000, 1_000_000, 1_000, 1], np.int64)
+"""Microseconds: of the times of daily activities; then an hour, a quarter, a minute, down to a microsecond."""
+_ABOVE: Final = np.array([_DAY, _DAY, *UNITS[1:-1]], np.int64)
+"""For each unit the period after which its times repeat: a day, or the next coarser unit."""
 FAR: Final = 2**61
 """Microseconds; before and behind any time."""
 
 
 @dataclass(frozen=True)
 class Patterns:
-    """The precisions that kept events of each activity have: int64, sorted; (activity, unit, rest of the period)."""
+    """The precisions of kept events: ``codes``, int64, sorted, of (activity, unit, rest of the period); and for each
+    activity whether it is daily: bool."""
 
     codes: Ints
+    daily: Flags
 
     @classmethod
     def of(cls, time: Ints, activity: Ints) -> "Patterns":
         """Those of ``time`` (int64, microseconds, shape (n,)), by ``activity`` (int64, shape (n,))."""
-        unit = units_of(time)
-        return cls(np.unique((activity * len(UNITS) + unit) * _DAY + time % _ABOVE[unit]))
+        daily = _daily(time, activity)
+        unit = units_of(time, daily[activity])
+        return cls(np.unique((activity * len(UNITS) + unit) * _DAY + time % _ABOVE[unit]), daily)
 
     def points(self, at: Ints, activity: Ints) -> Iterator[tuple[Ints, Flags]]:
-        """Candidates near ``at``, of each precision of the activity, finest first: those of kept events, then any that
-        are as precise; each with whether there is one."""
+        """Candidates near ``at``, of each precision of the activity, finest first: what kept events repeat; then any time
+        just as precise; then any time no more precise. Each with whether there is one."""
         for unit in range(len(UNITS) - 1, -1, -1):
             key = activity * len(UNITS) + unit
             first, end = (np.searchsorted(self.codes, edge * _DAY) for edge in (key, key + 1))
             rest, period = at % _ABOVE[unit], _ABOVE[unit]
             there = end > first
             for side, wrap, step in (("left", first, 0), ("right", end - 1, 1)):
-                index = np.searchsorted(self.codes, key * _DAY + rest, side="left" if side == "left" else "right") - step
+                index = (
+                    np.searchsorted(self.codes, key * _DAY + rest, side="left" if side == "left" else "right") - step
+                )
                 over = np.where(index >= end, 1, np.where(index < first, -1, 0))
                 code = self.codes[np.clip(np.where(over == 0, index, wrap), 0, len(self.codes) - 1)]
                 yield at - rest + (code - key * _DAY) + over * period, there
-        for unit in range(len(UNITS) - 1, 0, -1):
+        for just, unit in product((True, False), range(len(UNITS) - 1, 0, -1)):
             key = activity * len(UNITS) + unit
-            first, end = (np.searchsorted(self.codes, edge * _DAY) for edge in (key, key + 1))
+            there = np.searchsorted(self.codes, (key + 1) * _DAY) > np.searchsorted(self.codes, key * _DAY)
             later, earlier = -(-at // UNITS[unit]) * UNITS[unit], at // UNITS[unit] * UNITS[unit]
-            yield later + UNITS[unit] * (later % _ABOVE[unit] == 0), end > first
-            yield earlier - UNITS[unit] * (earlier % _ABOVE[unit] == 0), end > first
+            yield later + UNITS[unit] * (just & (later % _ABOVE[unit] == 0)), there
+            yield earlier - UNITS[unit] * (just & (earlier % _ABOVE[unit] == 0)), there
 
     def latest(self, until: Ints, activity: Ints) -> Ints:
         """The last point of each activity up to ``until``; far before any time where there is none."""
@@ -66,9 +74,20 @@ class Patterns:
         return best
 
 
-def units_of(time: Ints) -> Ints:
-    """For each time the place of the coarsest of ``UNITS`` of which it is a multiple."""
-    return np.asarray(np.argmax(time[:, None] % UNITS == 0, axis=1), np.int64)
+def _daily(time: Ints, activity: Ints) -> Flags:
+    """For each activity whether its times are quarters at one or two times of day, and not by their small number."""
+    size = int(activity.max(initial=-1)) + 1
+    events, finer, late = (
+        np.bincount(activity[rows], minlength=size)
+        for rows in (np.ones(len(time), np.bool_), time % _QUARTER != 0, time % _DAY != 0)
+    )
+    distinct = np.bincount(np.unique(activity * _DAY + time % _DAY) // _DAY, minlength=size)
+    return np.asarray((finer == 0) & (distinct <= 2) & ((late == 0) | (events >= 3 * distinct)))
+
+
+def units_of(time: Ints, daily: Flags) -> Ints:
+    """For each time the place in ``UNITS`` of what it is a multiple of, coarsest first."""
+    return np.asarray(np.where(daily, 0, 1 + np.argmax(time[:, None] % UNITS[1:] == 0, axis=1)), np.int64)
 
 
 @dataclass(frozen=True)
@@ -77,6 +96,7 @@ class Places:
 
     ``run``: ascending; those between the same two known times. ``low``, ``high``: these times. ``aim``: near which time,
     ascending in each run. ``activity``. ``donor``: the time of a kept event of the activity.
+    ``span``: the first and the last time of the log, left only where no point lies between.
     """
 
     run: Ints
@@ -85,6 +105,7 @@ class Places:
     aim: Ints
     activity: Ints
     donor: Ints
+    span: tuple[int, int]
 
 
 def placed(places: Places, patterns: Patterns) -> Ints:
@@ -115,11 +136,20 @@ def _chosen(places: Places, patterns: Patterns, rows: Ints, low: Ints, high: Int
     that does; else ``low``."""
     aim = np.clip(places.aim[rows], low, np.maximum(low, high))
     donor = places.donor[rows]
-    period = _ABOVE[units_of(donor)]
+    period = _ABOVE[units_of(donor, patterns.daily[places.activity[rows]])]
     later = aim + (donor - aim) % period
-    chosen, open_ = low.copy(), np.ones(len(rows), np.bool_)
-    near = ((later, open_), (later - period, open_))
-    for point, there in (*near, *patterns.points(aim, places.activity[rows]), (high, high <= high)):
-        fits = open_ & there & (low <= point) & (point <= high)
-        chosen, open_ = np.where(fits, point, chosen), open_ & ~fits
+    chosen, open_ = low.copy(), np.arange(len(rows))
+    first, last = places.span
+    for least, most in ((np.maximum(low, first), np.minimum(high, last)), (low, high)):
+        for point in (later, later - period):
+            fits = (least[open_] <= point[open_]) & (point[open_] <= most[open_])
+            chosen[open_[fits]] = point[open_[fits]]
+            open_ = open_[~fits]
+        found = np.zeros(len(open_), np.bool_)
+        for point, there in patterns.points(aim[open_], places.activity[rows[open_]]) if len(open_) else ():
+            fits = ~found & there & (least[open_] <= point) & (point <= most[open_])
+            chosen[open_[fits]] = point[fits]
+            found |= fits
+        open_ = open_[~found]
+    chosen[open_] = high[open_]  # a point itself
     return chosen
