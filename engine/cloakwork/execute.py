@@ -527,7 +527,8 @@ def _without_hidden(log: EventLog, plan: Plan) -> EventLog:
 
 def _verdict(claim: Claim, log: EventLog, plan: Plan) -> Verdict:
     """Measure what can be measured; a guarantee that fails stops the release."""
-    found = measured_on(log, claim.guarantee, plan.facts.unit)
+    raw = any(step.lineage.fills and TIMESTAMPS in step.lineage.writes for step in plan.steps)
+    found = measured_on(log, claim.guarantee, plan.facts.unit, raw_times=raw)
     if found is None:
         return Verdict(
             claim, holds=True, observed="derived from lineage and privacy events; nothing to measure on one release"

@@ -1,19 +1,22 @@
 """Whoever takes away the events that lack attributes must not get back the variants that nobody else has."""
 
 from collections import Counter
-from datetime import timedelta
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import polars as pl
 import pytest
 import yaml
 
 from cloakwork.api import make_plan
+from cloakwork.errors import GuaranteeBroken
 from cloakwork.execute import execute
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.log.io import read_log
 from cloakwork.noise import reproducible
+from cloakwork.plan.sentences import caveat_in_words
 from cloakwork.policy.load import load_policy
 from conftest import EXAMPLES, ROOT, hurried
 from contracts.sample_logs import BEGIN, log_of
@@ -86,3 +89,55 @@ def test_raw_times(tmp_path: Path, log: EventLog) -> None:
     assert (times.dt.truncate("1h") == times).all()
     steps = pl.DataFrame({"case": release.case_of, "time": times}).select(pl.col("time").diff().over("case"))
     assert (steps.to_series().drop_nulls() >= timedelta(0)).all()
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Paris"])
+def test_raw_times_are_as_precise_as_those_of_their_activity(tmp_path: Path, zone: str) -> None:
+    """A laboratory reports days, everybody else seconds: an inserted report at 14:27:31 is known for what it is."""
+    courses = [["register", "report", "end"]] * 40 + [["register", "end"]] * 2 + [["register", "report"]] * 2
+    at = {"register": timedelta(hours=9, minutes=1, seconds=7), "report": timedelta(days=1)}
+    at["end"] = timedelta(days=2, hours=15, minutes=33, seconds=41)
+    first = datetime(2024, 3, 1, tzinfo=ZoneInfo(zone))
+    times = [
+        [(first + timedelta(days=3 * row) + at[each] + noise(row, each)).astimezone(UTC) for each in course]
+        for row, course in enumerate(courses)
+    ]
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(yaml.safe_dump(RAW_TIMES), "utf-8")
+    release = released(policy, log_of(courses, times))
+    local = release.events[TIMESTAMP].dt.convert_time_zone(zone)
+    known = release.events.select(ACTIVITY, midnight=local.dt.time() == time(0))
+    shows = known.select((pl.col(ACTIVITY) == "report") & ~pl.col("midnight")).to_series()
+    found = stripped_variants(release.keep_events(~shows.to_numpy()), [ACTIVITY])
+    assert min(found.values()) >= 5, f"{shows.sum()} reports show; smallest group {min(found.values())}"
+
+
+def noise(row: int, activity: str) -> timedelta:
+    """Some minutes and seconds, but for reports."""
+    return timedelta(seconds=0 if activity == "report" else 61 * row)
+
+
+def test_no_room_for_such_a_time_is_no_release(tmp_path: Path) -> None:
+    """Neighbours that lie in the same second have no midnight between them: one plain line instead of a release."""
+    courses = [["register", "report", "end"]] * 20 + [["register", "end"]] * 2
+    times = [[BEGIN + timedelta(days=3 * row + step, seconds=step % 2 - 1) for step in range(3)] for row in range(20)]
+    times = [
+        [first - timedelta(seconds=row), BEGIN + timedelta(days=3 * row + 1), last]
+        for row, (first, _, last) in enumerate(times)
+    ]
+    times += [[BEGIN + timedelta(days=90, hours=9, seconds=1), BEGIN + timedelta(days=90, hours=9, seconds=1.5)]] * 2
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(yaml.safe_dump(RAW_TIMES), "utf-8")
+    with pytest.raises(GuaranteeBroken, match="once inserted events are recognised"):
+        released(policy, log_of(courses, times))
+
+
+def test_the_warning_says_what_happens_to_raw_times(tmp_path: Path) -> None:
+    """They are not copied."""
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(yaml.safe_dump(RAW_TIMES), "utf-8")
+    told = [caveat_in_words(each) for each in make_plan(load_policy(policy)).warnings]
+    about = [line for line in told if "inserts" in line]
+    assert len(about) == 1
+    assert "copy" not in about[0]
+    assert "drawn between" in about[0]

@@ -77,6 +77,7 @@ OWN: Final[dict[tuple[str, str], tuple[Any, ...]]] = {
     ("DifferentialPrivacy", "over"): (("control-flow",), ("timestamps",)),
     ("MetricPrivacy", "over"): (("timestamps",),),
     ("LocalDP", "over"): (("case:age",),),
+    ("InsertedEventsCopy", "columns"): (("Age",), ("Age", "case:age"), ("timestamps",), ("Age", "timestamps")),
     ("LeavesOutEvents", "columns"): (("control-flow",), ("control-flow", "timestamps")),
     ("NobodyKnows", "columns"): (("case:age",), ("Age", "timestamps")),
     ("WritesValuesLast", "column"): ("case:age", "timestamps"),

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, time, timedelta
 from typing import Any
 
 import numpy as np
@@ -183,7 +183,74 @@ def test_times_lie_between_neighbours_or_a_gap_away() -> None:
     result = filled(replace(log, inserted=marks), times=True).events[TIMESTAMP].to_list()
     assert result[10] in [BEGIN + timedelta(hours=hour) for hour in range(5, 10)]
     assert result[12] == BEGIN
-    assert result[17] in [BEGIN + timedelta(hours=hour) for hour in (2, 5, 6, 7, 8)]
+    assert result[17] in [BEGIN + timedelta(hours=hour) for hour in (2, 5, 6, 7, 8, 9)]
+
+
+def test_copies_are_of_the_same_number_in_the_case() -> None:
+    """An attribute that only the first event of an activity has is not on an inserted second one."""
+    log = log_of([["a", "a"]] * 9)
+    log = replace(with_values(log, "x", [1, None] * 9), inserted=np.array([False] * 14 + [True] * 4))
+    bare = log.events.with_columns(pl.when(pl.Series(log.kept)).then("x"))
+    assert filled(replace(log, events=bare)).events["x"].to_list() == [1, None] * 9
+
+
+def at(*courses: list[str | None]) -> EventLog:
+    """A log of the activities a, b, c at these times; an event without one is inserted."""
+    times = [[None if each is None else datetime.fromisoformat(each + "+00:00") for each in case] for case in courses]
+    log = log_of([["a", "b", "c"][: len(case)] for case in courses], times)
+    return replace(log, inserted=log.events[TIMESTAMP].is_null().to_numpy())
+
+
+def test_midnights_of_another_zone_stay_midnights() -> None:
+    """Of Paris, in winter and in summer; at neither end of a case and not between is there any other time of day."""
+    midnights = ["2024-01-02T23:00:00", "2024-07-02T22:00:00"]
+    kept = [[f"{each[:8]}01T08:31:17.250", each, f"{each[:8]}09T17:01:02"] for each in midnights * 6]
+    lost = [[first, None, last] for first, _, last in kept] + [[first, None] for first, _, _ in kept]
+    log = at(*kept, *lost)  # type: ignore[arg-type]
+    full = filled(log, times=True)
+    times = full.events.filter(pl.Series(full.inserted))[TIMESTAMP]
+    assert set(times.dt.time()) <= {time(22), time(23)}
+    assert stripped(full, by_time=True).events.height == full.events.height
+
+
+def test_a_time_without_room_is_stripped() -> None:
+    """Between seconds there is no midnight, and no whole minute; where times are not raw, nobody looks."""
+    day, minute = "2024-01-0{}T00:00:00", "2024-01-0{}T10:07:00"
+    for shape in (day, minute):
+        kept = [[f"2024-01-0{row}T00:00:00", shape.format(row), f"2024-01-0{row}T23:59:59.5"] for row in range(1, 9)]
+        log = at(*kept, ["2024-01-09T10:00:00.100", None, "2024-01-09T10:00:00.900"])  # type: ignore[list-item]
+        full = filled(log, times=True)
+        assert stripped(full).events.height == full.events.height
+        assert stripped(full, by_time=True).events.height == full.events.height - 1
+
+
+@given(data=st.data())
+def test_times_keep_order_and_precision(data: st.DataObject) -> None:
+    """Ascending in each case, wherever events are inserted; never shown by precision where a whole unit lies between."""
+    units = data.draw(st.lists(st.sampled_from([60_000, 1_000, 1]), min_size=3, max_size=3))
+    size = data.draw(st.integers(1, 12))
+    courses, times = [], []
+    for row in range(size):
+        steps = data.draw(st.lists(st.integers(0, 2), min_size=1, max_size=6))
+        courses.append(["abc"[step] for step in steps])
+        spread = [BEGIN + timedelta(days=row, minutes=97 * place) for place in range(len(steps))]
+        off = [data.draw(st.integers(0, 59)) for _ in steps]
+        times.append(
+            [each + timedelta(milliseconds=units[step] * o) for each, step, o in zip(spread, steps, off, strict=True)]
+        )
+    log = log_of(courses, times)
+    marks = np.array(data.draw(st.lists(st.booleans(), min_size=log.events.height, max_size=log.events.height)))
+    log = replace(log, inserted=marks)
+    bare = log.events.with_columns(pl.when(pl.Series(~marks)).then(TIMESTAMP))
+    full = filled(replace(log, events=bare), times=True)
+    steps = pl.DataFrame({"case": full.case_of, "time": full.events[TIMESTAMP]}).drop_nulls()
+    assert (steps.select(pl.col("time").diff().over("case")).to_series().drop_nulls() >= timedelta(0)).all()
+    known = full.events.with_columns(kept=pl.Series(~marks), ms=pl.col(TIMESTAMP).dt.epoch("ms"))
+    finest = known.with_columns(
+        unit=pl.when(pl.col("ms") % 60_000 == 0).then(2).when(pl.col("ms") % 1_000 == 0).then(1).otherwise(0)
+    )
+    for part in finest.drop_nulls("ms").partition_by(ACTIVITY):
+        assert part.filter("kept")["unit"].min() <= part["unit"].min()  # type: ignore[operator]
 
 
 def test_nothing_inserted_changes_nothing() -> None:

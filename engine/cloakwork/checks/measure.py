@@ -73,10 +73,13 @@ CHECKERS: Final[Mapping[str, Checker]] = {
 release."""
 
 
-def measure(log: EventLog, guarantee: Guarantee, unit: Unit, *, missing_is_value: bool = True) -> Observation | None:
+def measure(
+    log: EventLog, guarantee: Guarantee, unit: Unit, *, missing_is_value: bool = True, raw_times: bool = False
+) -> Observation | None:
     """What an independent check of ``guarantee`` sees on ``log``; None where nothing can be measured.
 
-    ``missing_is_value``: for t-closeness; False is what version 0.1.0 measured. Raises ``GuaranteeBroken`` when the log
+    ``missing_is_value``: for t-closeness; False is what version 0.1.0 measured. ``raw_times``: times are
+    released as they are, so that inserted events may show by the precision of theirs. Raises ``GuaranteeBroken`` when the log
     lacks a column that is needed.
     """
     checker = CHECKERS.get(guarantee.kind)
@@ -87,18 +90,18 @@ def measure(log: EventLog, guarantee: Guarantee, unit: Unit, *, missing_is_value
     seen = checker(replace(log, inserted=None), guarantee, unit)
     if seen is None or not seen.holds or log.inserted is None or not log.inserted.any():
         return seen
-    alone = checker(_recognised(log, guarantee), guarantee, unit)
+    alone = checker(_recognised(log, guarantee, raw_times), guarantee, unit)
     if alone is None or alone.holds:
         return seen
     return Observation(False, f"{alone.seen}, once inserted events are recognised")
 
 
-def _recognised(log: EventLog, guarantee: Guarantee) -> EventLog:
+def _recognised(log: EventLog, guarantee: Guarantee, raw_times: bool) -> EventLog:
     """What remains of ``log``, of what ``guarantee`` speaks of, for somebody who recognises inserted events.
 
     Whoever counts cases takes away the inserted events that show. Whoever looks at values leaves out all that inserted
     events hold; the checks of t-closeness and l-diversity read the marks themselves.
     """
     if isinstance(guarantee, KAnonymity):
-        return stripped(log)
+        return stripped(log, by_time=raw_times)
     return without_their_values(log, guarantee.attribute) if isinstance(guarantee, ConfidenceBound) else log

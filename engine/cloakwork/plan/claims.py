@@ -382,7 +382,7 @@ class Intersection(Frozen):
 
 
 class InsertedEventsCopy(Frozen):
-    """Inserted events copy ``columns`` from others: where a value identifies an event, that shows."""
+    """Inserted events copy ``columns`` from others, and get times of their own where it names timestamps."""
 
     kind: Literal["inserted-events-copy"] = "inserted-events-copy"
     columns: Names

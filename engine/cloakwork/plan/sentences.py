@@ -136,7 +136,7 @@ def _counted_reason(
         case claims.MeasuredWithoutInserted(what=what):
             return {
                 "groups": "the check was repeated before the release without the inserted events that show by what they "
-                "lack; a file does not tell which those are",
+                "lack, or by the precision of times released as they are; a file does not tell which those are",
                 "classes": "the check was repeated before the release without what inserted events hold; a file does not "
                 "tell which those are",
             }[what]
@@ -306,16 +306,32 @@ def caveat_in_words(caveat: Caveat) -> str:
             return _caveat_of_rows(caveat)
 
 
+def _caveat_of_inserted(columns: tuple[str, ...]) -> str:
+    """What may show that an event was inserted."""
+    said = "events that k-anonymisation inserts"
+    copied = [name for name in columns if name != TIMESTAMPS]
+    parts = []
+    if copied:
+        parts.append(
+            f"{said} copy {_all(_quoted(copied))} from other events: a value that numbers or identifies events, is the "
+            "same throughout a case or is recorded only at some place of a case, say at the first event of an activity, "
+            "can show which those are; drop such a column"
+        )
+    if TIMESTAMPS in columns:
+        parts.append(
+            f"{'such events' if copied else said} get times drawn between those of their neighbours, as precise as other "
+            "events of the activity: durations or times that no such event has can show which those are"
+        )
+    return "; ".join(parts)
+
+
 def _caveat_of_rows(
     caveat: claims.InsertedEventsCopy | claims.RangeScale | claims.LargeT | claims.CountsCases | claims.FrequenciesKept,
 ) -> str:
     """What single events, cases or values of the release still show."""
     match caveat:
         case claims.InsertedEventsCopy(columns=names):
-            return (
-                f"events that k-anonymisation inserts copy {_all(_quoted(names))} from other events: a value that numbers or "
-                "identifies events, or is the same throughout a case, shows which those are; drop such a column"
-            )
+            return _caveat_of_inserted(names)
         case claims.RangeScale(attribute=name):
             return (
                 f"t-closeness compares numbers in '{name}' as a share of their range: one outlier widens the range and makes "

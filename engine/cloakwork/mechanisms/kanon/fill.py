@@ -15,14 +15,13 @@ from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.variants import variants_of
 from cloakwork.mechanisms.base import Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem, Undecided
+from cloakwork.mechanisms.kanon.raw_times import FAR, Patterns, Places, placed
 from cloakwork.noise import Noise
 from cloakwork.quantities import Frozen
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-_UNITS: Final = (86_400_000_000, 3_600_000_000, 60_000_000, 1_000_000, 1_000)
-"""Microseconds of a day, hour, minute, second and millisecond."""
 _NOBODY: Final = -1
 _LONGEST_SUM: Final = 2**60
 """Microseconds; gaps are cut so that a case's sum of them stays below, far inside int64."""
@@ -45,8 +44,11 @@ class Fill(Undecided):
     """Each inserted event copies the attributes of one kept event of its activity, missing ones included.
 
     Which event follows from the control flow and chance alone. Where times are released as they are, an inserted event
-    lies at a random time between the kept events around it, rounded as the times of the log are; at either end of a
-    case, a gap of its activity lies between. Where a mechanism releases times, it has given all events theirs before.
+    lies at a random time between the kept events around it, as precise as a kept event of its activity
+    (``raw_times``); at either end of a case, about a gap of its activity lies between. Where a mechanism releases
+    times, it has given all events theirs before.
+
+    The event copied is one of the same number among the events of its activity in its case, where one is kept.
 
     Beside quasi-identifiers an event is copied from the same place of a case that follows the same variant, so that what
     a class shares stays shared; if no event is kept there, from the activity in that variant, then in the whole log.
@@ -55,7 +57,8 @@ class Fill(Undecided):
     brought about after it, over all events and over the kept ones alone, and is measured both ways.
 
     **Edge cases.** Nothing inserted: unchanged. No kept event of an activity: its inserted events stay without
-    attributes, and the check of k-anonymity takes them away before it counts once more.
+    attributes, and the check of k-anonymity takes them away before it counts once more. So it does with a raw time whose
+    neighbours leave no room for one that is as precise as those of its activity.
     """
 
     name: ClassVar[str] = "kanon/fill"
@@ -86,7 +89,8 @@ def _completed(log: EventLog, params: FillParams, noise: Noise) -> EventLog:
     if log.inserted is None or not log.inserted.any():
         return log
     activity = _numbered(log.events[ACTIVITY])
-    keys = [*_places(log, activity), activity] if params.donors == "variant" else [activity]
+    first = _places(log, activity) if params.donors == "variant" else [_repeats(log, activity)]
+    keys = [*first, activity]
     source = np.arange(log.events.height)
     source[log.inserted] = _drawn_rows(keys, log.inserted, noise)
     attributes = log.events.drop(ACTIVITY, TIMESTAMP, strict=False)
@@ -102,6 +106,16 @@ def _places(log: EventLog, activity: Ints) -> list[Ints]:
     step = np.arange(log.events.height) - np.repeat(log.offsets[:-1], np.diff(log.offsets))
     of_event = variants.of_case[log.case_of]
     return [variants.offsets[of_event] + step, of_event * (activity.max(initial=0) + 1) + activity]
+
+
+def _repeats(log: EventLog, activity: Ints) -> Ints:
+    """A number for each event: of its activity together with how many events of it the case has before."""
+    pair = log.case_of * (activity.max(initial=0) + 1) + activity
+    order = np.argsort(pair, kind="stable")
+    start = np.flatnonzero(np.diff(pair[order], prepend=-1))
+    before = np.empty(len(pair), np.int64)
+    before[order] = np.arange(len(pair)) - np.repeat(start, np.diff(start, append=len(pair)))
+    return np.asarray(activity * (before.max(initial=0) + 1) + before, np.int64)
 
 
 def _drawn_rows(keys: list[Ints], inserted: Flags, noise: Noise) -> Ints:
@@ -153,11 +167,21 @@ def _times(log: EventLog, activity: Ints, source: Ints, noise: Noise) -> pl.Seri
     before = time[later] - (total[later] - total)
     alone = drawn(time[known], np.zeros(int(known.sum()), np.int64), np.zeros(log.cases.height, np.int64), noise)
     neither = alone[log.case_of] + total - total[start]
-    filled = np.select([known, first & last, first, last], [time, time[earlier], after, before], neither)
-    between = np.flatnonzero(~known & first & last)
-    filled[between] = _spread(time[earlier[between]], time[later[between]], earlier[between], time[known], noise)
-    filled = np.clip(filled, time[known].min(), time[known].max())
-    lacks = ~known & ~(log.inserted & (source != _NOBODY) & known[np.maximum(source, 0)])
+    middle = time[earlier] + noise.uniform(np.maximum(time[later] - time[earlier], 0) + 1)
+    aim = np.select([first & last, first, last], [middle, after, before], neither)
+    span = (int(time[known].min()), int(time[known].max()))
+    aim = np.clip(aim, *span)
+    donor = np.maximum(source, 0)
+    rows = np.flatnonzero(log.inserted & (source != _NOBODY) & known[donor])
+    case, behind = log.case_of[rows], earlier[rows]
+    run = np.cumsum((np.diff(case, prepend=_NOBODY) != 0) | (np.diff(behind, prepend=_NOBODY) != 0))
+    low = np.where(first, time[earlier], -FAR)[rows]
+    high = np.maximum(np.where(last, time[later], FAR)[rows], low)
+    places = Places(run, low, high, aim[rows[np.lexsort((aim[rows], run))]], activity[rows], time[donor[rows]], span)
+    filled = time.copy()
+    filled[rows] = placed(places, Patterns.of(time[known], activity[known]))
+    lacks = ~known
+    lacks[rows] = False
     whole = pl.Series(TIMESTAMP, filled).cast(TIME_TYPE).cast(log.events.schema[TIMESTAMP])
     return pl.select(pl.when(pl.Series(~lacks)).then(whole).alias(TIMESTAMP)).to_series()
 
@@ -183,10 +207,3 @@ def _gaps(log: EventLog, time: Ints, known: Flags, activity: Ints, noise: Noise)
     found = drawn(np.arange(len(gap)), activity[rows[follows]], activity, noise)
     anywhere = noise.uniform(np.full(len(time), len(gap), np.int64))
     return np.asarray(gap[np.where(found == _NOBODY, anywhere, found)], np.int64)
-
-
-def _spread(low: Ints, high: Ints, run: Ints, known: Ints, noise: Noise) -> Ints:
-    """Random times from ``low`` to ``high``, ascending inside each ``run``, in the unit that all ``known`` times have."""
-    unit = next((unit for unit in _UNITS if not (known % unit).any()), 1)
-    at = low + noise.uniform(np.maximum(high - low, 0) // unit + 1) * unit
-    return at[np.lexsort((at, run))]
