@@ -145,6 +145,11 @@ class GuaranteeBroken(CloakworkError):
         super().__init__(f"no release, since on the result {observed}; promised was: {guarantee}")
 
 
+def _one_line(text: str) -> str:
+    """What a message quotes may come from a hostile file: whatever is not printable is escaped."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
 class VerificationFailed(CloakworkError):
     """A release does not match its own statement; ``mismatches`` lists every difference.
 
@@ -155,7 +160,7 @@ class VerificationFailed(CloakworkError):
     exit_code = 5
 
     def __init__(self, mismatches: Sequence[str], *, found: object | None = None) -> None:
-        self.mismatches, self.found = tuple(mismatches), found
+        self.mismatches, self.found = tuple(_one_line(mismatch) for mismatch in mismatches), found
         super().__init__(in_lines([f"verification failed: {mismatch}" for mismatch in self.mismatches]))
 
 

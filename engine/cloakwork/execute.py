@@ -22,7 +22,7 @@ from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import ConfidenceBound, KAnonymity, brief
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
-from cloakwork.log.io.reread import as_read, with_one_zero
+from cloakwork.log.io.reread import as_read, as_steps_take_it
 from cloakwork.log.naming import named, values_of, without
 from cloakwork.mechanisms.base import Decision
 from cloakwork.mechanisms.bound import Bound, BoundParams
@@ -357,7 +357,8 @@ def _ordered(log: EventLog, events: pl.DataFrame, policy: Policy, needs: Callabl
             "input", f"'{timestamp}' has the role timestamp and does not hold times; mend the policy or the log"
         )
     cases = log.cases.select(named(*(name for name in log.cases.columns if name == CASE_ID or needs(name))))
-    events, cases = with_one_zero(events), with_one_zero(cases)
+    output = policy.spec.output.format
+    events, cases = as_steps_take_it(events, output), as_steps_take_it(cases, output)
     if unit.attribute in cases.columns:
         cases = cases.with_columns(_as_text(log, unit.attribute).alias(unit.attribute))
     if timestamp != TIMESTAMP:

@@ -100,6 +100,24 @@ def test_a_claim_of_0_1_0_that_the_file_shows_to_be_false_is_void(
 
 
 @pytest.mark.parametrize(
+    ("name", "advisory", "seen"),
+    [
+        ("kanon-raw-times", "CW-2026-04", "no attributes and no time, the smallest group holds 2 released cases"),
+        ("kanon-name-like-a-pattern", "CW-2026-02", "the log holds '^time:timestamp$', a name that was read as"),
+    ],
+)
+def test_raw_times_and_names_that_are_patterns_show_in_the_file(
+    cloakwork: Cloakwork, name: str, advisory: str, seen: str
+) -> None:
+    """Two inserted events without a time among ten cases; every raw time under a name that the plan keeps."""
+    said = cloakwork("verify", EARLIER / name, "--public-key", EARLIER / "public-key-of-the-small-ones.pem", "--json")
+
+    assert said.code == 5, said.out
+    found = {each["id"]: (each["status"], each["seen"]) for each in json.loads(said.out)["advisories"]}
+    assert found[advisory][0] == "void" and seen in found[advisory][1]
+
+
+@pytest.mark.parametrize(
     ("name", "status"),
     [
         ("dp-parquet", {"CW-2026-01": "open"}),

@@ -38,21 +38,34 @@ def read(file: Path) -> list[Case]:
     rows = list(csv.reader(io.StringIO(content.decode("utf-8"), newline="")))
     header = rows[0]
     assert all(len(row) == len(header) for row in rows[1:]), "a row has another number of fields than the header"
-    table = ({name: _told(cell) for name, cell in zip(header, row, strict=True) if cell != ""} for row in rows[1:])
-    return _of_rows(table)
+    columns = [_told([row[place] for row in rows[1:]]) for place in range(len(header))]
+    table = (dict(zip(header, row, strict=True)) for row in zip(*columns, strict=True))
+    return _of_rows({name: value for name, value in row.items() if value is not None} for row in table)
 
 
-def _told(text: str) -> Value:
-    """A cell of a table without types: a number or an instant where it reads as one."""
-    if INSTANT.fullmatch(text):
-        return text, datetime.fromisoformat(text)
-    if text.lower() in ("true", "false"):
-        return text, text.lower()
+def _told(cells: list[str]) -> list[Value | None]:
+    """A column of a table without types: numbers, truth values or instants where all of it reads so, else text."""
+    for meaning in (_instant, _truth, _number):
+        meant = [meaning(cell) for cell in cells]
+        if all(value is not None for cell, value in zip(cells, meant, strict=True) if cell != ""):
+            return [(cell, value) if cell != "" else None for cell, value in zip(cells, meant, strict=True)]
+    return [(cell, cell) if cell != "" else None for cell in cells]
+
+
+def _instant(text: str) -> datetime | None:
+    return datetime.fromisoformat(text) if INSTANT.fullmatch(text) else None
+
+
+def _truth(text: str) -> str | None:
+    return text.lower() if text.lower() in ("true", "false") else None
+
+
+def _number(text: str) -> float | None:
     try:
-        number = float(text) if text.strip() == text and "_" not in text else None
+        number = float(text) if text.strip() == text and "_" not in text else math.nan
     except ValueError:
-        number = None
-    return text, number if number is not None and math.isfinite(number) else text
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _parquet(file: Path) -> Iterator[Row]:

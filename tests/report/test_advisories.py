@@ -17,7 +17,8 @@ from cloakwork.accounting.ledger import Ledger
 from cloakwork.accounting.records import Record
 from cloakwork.advisories import Advisory, Traits, advisories_for, guarantees_in, shipped_advisories
 from cloakwork.budget import Cost
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, EventLog
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
+from cloakwork.report.earlier import EarlierPlan, read_as_pattern
 from cloakwork.report.earlier_checks import measured_then, settled
 
 EARLIER = Path(__file__).parents[1] / "releases" / "0.1.0"
@@ -68,6 +69,22 @@ def test_each_has_a_number_of_its_own_in_order() -> None:
         ({"guarantees": (METRIC,), "rules": {"day": "pseudonymise"}}, {"CW-2026-03": "weakened"}),
         ({"guarantees": (K,), "mechanisms": ("kanon/auto",), "rules": {"org": "keep"}}, {"CW-2026-04": "open"}),
         ({"guarantees": (K,), "mechanisms": ("kanon/auto",), "rules": {"case:age": "keep"}}, {}),
+        (
+            {"guarantees": (K,), "mechanisms": ("kanon/auto",), "rules": {"time:timestamp": "keep"}},
+            {"CW-2026-04": "open"},
+        ),
+        ({"guarantees": (K,), "mechanisms": ("kanon/auto",), "rules": {"time:timestamp": "drop"}}, {}),
+        ({"guarantees": (K,), "mechanisms": ("kanon/auto",), "rules": {"time:timestamp": "protect"}}, {}),
+        (
+            {
+                "guarantees": (K,),
+                "mechanisms": ("kanon/auto", "timestamps/laplace"),
+                "rules": {"time:timestamp": "keep"},
+            },
+            {},
+        ),
+        ({"guarantees": (K, METRIC), "mechanisms": ("kanon/auto",), "rules": {"time:timestamp": "keep"}}, {}),
+        ({"rules": {"^time:timestamp$": "keep", "*": "drop"}}, {"CW-2026-02": "open"}),
         ({"guarantees": (K,), "mechanisms": ("kanon/tlkc",), "rules": {"org": "keep"}}, {}),
         ({"guarantees": (T,)}, {"CW-2026-05": "open", "CW-2026-06": "open"}),
         ({"guarantees": (T | {"distance": "stochastic"},)}, {}),
@@ -96,6 +113,8 @@ def test_what_a_measurement_shows_settles_it() -> None:
     assert {each.status for each in advisories_for(traits, lambda *_: (True, "far"))} == {"void"}
     assert {each.status for each in advisories_for(traits, lambda *_: (False, "near"))} == {"cleared"}
     assert {each.status for each in advisories_for(traits, lambda *_: None)} == {"open"}
+    (finding, *_) = advisories_for(traits, lambda *_: (None, "near, perhaps"))
+    assert finding.status == "open" and "(near, perhaps)" in str(finding)
 
 
 def log_of(cases: list[list[tuple[str, Any]]], ages: list[Any] | None = None) -> EventLog:
@@ -113,20 +132,102 @@ def advisory(measure: str) -> Advisory:
 
 
 def test_events_without_attributes_are_left_out_where_their_activity_has_some() -> None:
-    """Three cases a, b; in one of them b was inserted. Where b never has a value, nothing tells."""
+    """Three cases a, b; in one of them b was inserted. Where b never has a value, the file cannot tell."""
     told = log_of([[("a", "x"), ("b", "y")], [("a", "x"), ("b", "y")], [("a", "x"), ("b", None)]])
     untold = log_of([[("a", "x"), ("b", None)]] * 3)
     measure = advisory("k without empty events")
 
     assert measured_then(told, K) is not None and measured_then(told, K).holds  # type: ignore[union-attr]
-    assert settled(told, measure, K) == (
+    assert settled(told, measure, K, raw_times=False) == (
         True,
         "without events that have no attributes, the smallest group holds 1 released cases",
     )
-    assert settled(untold, measure, K) == (
-        False,
+    assert settled(untold, measure, K, raw_times=False) == (
+        None,
         "without events that have no attributes, the smallest group holds 3 released cases",
     )
+
+
+def timed(cases: list[list[tuple[str, str | None, bool]]]) -> EventLog:
+    """Cases of events with an activity, a value, and whether they have a time."""
+    start = datetime(2024, 1, 1, tzinfo=UTC)
+    rows = [
+        {CASE_ID: str(number), ACTIVITY: activity, TIMESTAMP: start if has_time else None, "value": value}
+        for number, events in enumerate(cases)
+        for activity, value, has_time in events
+    ]
+    types = {"value": pl.String, TIMESTAMP: pl.Datetime("us", "UTC")}
+    return EventLog.from_polars(pl.DataFrame(rows, schema_overrides=types))
+
+
+A, B, INSERTED = ("a", "x", True), ("b", None, True), ("b", None, False)
+
+
+@pytest.mark.parametrize(
+    ("cases", "raw_times", "is_so"),
+    [
+        ([[A, B]] * 2 + [[A, INSERTED]], True, True),
+        ([[A, B]] * 3, True, False),
+        ([[A, INSERTED]] * 3, True, None),
+        ([[A, B]] * 3 + [[A, INSERTED]] * 3, True, None),
+        ([[A, A]] * 2 + [[A, ("a", None, True)]], True, False),
+        ([[A, A]] * 2 + [[A, ("a", None, True)]], False, True),
+        ([[INSERTED]] * 3, True, False),
+        ([[A, ("b", "y", False)]] * 3, False, None),
+    ],
+    ids=[
+        "inserted events have no time",
+        "every event has one",
+        "an activity that never has a time: it cannot tell",
+        "k holds without them: it cannot tell",
+        "an event with a raw time was not inserted",
+        "times that were written anew tell nothing",
+        "no event has anything",
+        "times that are missing though written anew",
+    ],
+)
+def test_a_raw_time_is_an_attribute_that_inserted_events_lack(
+    cases: list[list[tuple[str, str | None, bool]]], raw_times: bool, is_so: bool | None
+) -> None:
+    found = settled(timed(cases), advisory("k without empty events"), K, raw_times=raw_times)
+
+    assert found is not None and found[0] is is_so, found
+
+
+def released_by(rules: dict[str, tuple[str, str]]) -> EarlierPlan:
+    """A plan of version 0.1.0 with these attributes, each with its column and treatment."""
+    return EarlierPlan.model_validate(
+        {
+            "format": "cloakwork/plan/v1",
+            "engine": "0.1.0",
+            "policy": {"metadata": {}, "spec": {"attributes": {}, "output": {"format": "csv"}}},
+            "policy_digest": "",
+            "attributes": [
+                {"attribute": name, "column": column, "treatment": how} for name, (column, how) in rules.items()
+            ],
+            "steps": [],
+            "claims": [],
+            "exposed": [],
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("times", "column", "seen"),
+    [
+        ("drop", "value", "the log holds times, which the plan drops"),
+        ("keep", "value", None),
+        ("keep", "^value$", "the log holds '^value$', a name that was read as a pattern"),
+        ("keep", "*", "the log holds '*', a name that was read as a pattern"),
+        ("keep", "hidden\nname", "the log holds 'hidden\\nname', which the plan drops"),
+    ],
+)
+def test_what_a_log_holds_because_a_name_was_a_pattern(times: str, column: str, seen: str | None) -> None:
+    plan = released_by({"time:timestamp": ("timestamps", times), "*": ("*", "keep"), "hidden*": ("hidden*", "drop")})
+    log = timed([[A]])
+    renamed = EventLog(log.events.rename({"value": column}), log.cases, log.offsets)
+
+    assert read_as_pattern(renamed, plan) == seen
 
 
 def test_one_outlier_does_not_make_classes_close_by_ranks() -> None:
@@ -137,7 +238,7 @@ def test_one_outlier_does_not_make_classes_close_by_ranks() -> None:
 
     then = measured_then(log, T)
     assert then is not None and then.holds
-    so, seen = settled(log, advisory("closeness by ranks"), T) or (False, "")
+    so, seen = settled(log, advisory("closeness by ranks"), T, raw_times=False) or (False, "")
     assert so and re.search(r"lies 0\.25\d* away", seen), seen
 
 
@@ -147,7 +248,7 @@ def test_an_attribute_that_is_recorded_only_for_some_tells() -> None:
 
     then = measured_then(log, T)
     assert then is not None and then.holds
-    assert settled(log, advisory("closeness with missing values"), T) == (
+    assert settled(log, advisory("closeness with missing values"), T, raw_times=False) == (
         True,
         "by missing values some group lies at least 0.5 away, t is 0.2",
     )
@@ -222,10 +323,11 @@ def test_an_entry_whose_claim_is_void_counts_without_bound_and_what_it_charged_s
         version="1",
         policy_digest="",
         charges=(Charge(currency="unit", cost=Cost(epsilon=1.0)),),
-        totals={},
+        totals=(),
         note="Whether ... (differential privacy over control-flow).",
         state="committed",
         created_at=datetime(2026, 1, 1, tzinfo=UTC),
+        digest="0" * 64,
     )
 
     assert recharged(record, [void]).charges == (*record.charges, Charge(currency="none"))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from cloakwork.errors import OutputError, PlanMoved, PlanUnsound, VerificationFailed
@@ -17,6 +18,7 @@ from cloakwork.report import verify as verifying
 from cloakwork.report.annotate import EXTENSIONS, stamp
 from cloakwork.report.keys import SigningKey
 from cloakwork.report.publish import Published, plan_bytes
+from cloakwork.report.released import ReleasedColumn, faults, released_columns
 from cloakwork.report.verify import verify
 from report.conftest import VARIANTS, a_log, a_plan, a_policy, envelope_of, public_file, resign
 
@@ -369,3 +371,17 @@ def test_a_plan_of_another_version_says_which_version_to_verify_with(
     monkeypatch.setattr(verifying, "prove_again", fail)
 
     assert "made by Cloakwork 9.9.9" in mismatches(folder)[0]
+
+
+def test_a_name_with_a_line_break_stays_on_its_line() -> None:
+    """Names of attributes come from a file that somebody sent."""
+    hostile = "no\nte: \x1b[31mall is well\u202e"
+    log = a_log()
+    found = EventLog(log.events.with_columns(pl.lit(1).alias(hostile)), log.cases, log.offsets)
+    listed = ReleasedColumn(name=hostile + "2", scope="event", treatment="keep", rule="*")
+
+    said = list(faults(found, a_plan(), (*released_columns(log, a_plan()), listed)))
+
+    assert len(said) == 2 and all(line.isprintable() and "no\\nte" in line for line in said)
+    (line,) = VerificationFailed([f"it holds '{hostile}'"]).mismatches
+    assert line == "it holds 'no\\nte: \\x1b[31mall is well\\u202e'"

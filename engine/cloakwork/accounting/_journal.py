@@ -41,6 +41,9 @@ BEFORE_FIRST: Final = "0" * 64
 PATIENCE: Final = 120
 """Seconds to wait for other writers."""
 
+_DRIVER: Final = "psycopg"
+"""What speaks with Postgres where the address names no driver, whatever SQLAlchemy would take."""
+
 _POSTGRES_LOCK: Final = 0x636C6F616B  # "cloak"
 
 
@@ -311,7 +314,9 @@ class Journal:
         from sqlalchemy.pool import NullPool
 
         if self.file is None:
-            return create_engine(self.url, poolclass=NullPool)
+            bare = self.url.drivername == "postgresql"
+            url = self.url.set(drivername=f"postgresql+{_DRIVER}") if bare else self.url
+            return create_engine(url, poolclass=NullPool)
         return _sqlite_engine(self.file, mode)
 
     def _lock(self, connection: "Connection") -> None:
@@ -343,7 +348,11 @@ class Journal:
             yield
         except DBAPIError as error:
             raise LedgerError(self.name, _one_line(error.orig or error)) from error
-        except (SQLAlchemyError, sqlite3.Error, OSError, ImportError) as error:
+        except ImportError as error:
+            package = (error.name or _DRIVER).partition(".")[0]
+            remedy = f"pip install '{'psycopg[binary]' if package == _DRIVER else package}'"
+            raise LedgerError(self.name, f"needs the package {package}, which cannot be loaded; {remedy}") from error
+        except (SQLAlchemyError, sqlite3.Error, OSError) as error:
             raise LedgerError(self.name, _one_line(error)) from error
 
 

@@ -91,6 +91,7 @@ class Ledger:
         self._journal = Journal(named or str(data_home() / "ledger.db"), notice, make_folder=not named)
         self._usual = not named
         self._holds: dict[str, Hold] = {}
+        self._reserved: list[Reservation] = []
 
     @property
     def url(self) -> str:
@@ -100,6 +101,11 @@ class Ledger:
     def exists(self) -> bool:
         """Whether the ledger was made already."""
         return self._journal.exists()
+
+    @property
+    def reserved_here(self) -> tuple["Reservation", ...]:
+        """What was reserved through this object, whatever became of it."""
+        return tuple(self._reserved)
 
     def unused(self) -> Path | None:
         """A ledger of version 0.1.0 in the working folder that is passed over for the default one; None without one."""
@@ -167,7 +173,9 @@ class Ledger:
         except BaseException:
             self._let_go(release)
             raise
-        return Reservation(release, dataset, tuple(charges), entry.digest, self)
+        reservation = Reservation(release, dataset, tuple(charges), entry.digest, self)
+        self._reserved.append(reservation)
+        return reservation
 
     def check(
         self,

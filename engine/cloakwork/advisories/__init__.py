@@ -44,7 +44,7 @@ class Condition(Frozen):
     not_mechanisms: Annotated[tuple[str, ...], Field(description="Mechanisms that do not count as such")] = ()
     released: Annotated[
         Literal["event attributes", "attributes", "by pattern"] | None,
-        Field(description="What is released beside activities and times, under no DP claim"),
+        Field(description="What is released beside activities, under no DP claim; raw times are an event attribute"),
     ] = None
     unit: Annotated[Literal["declared"] | None, Field(description="The unit is an attribute, not the case")] = None
     hierarchy: Annotated[Literal["shallow"] | None, Field(description="A released hierarchy has a short branch")] = None
@@ -76,7 +76,8 @@ class Traits:
     """What a release, or a ledger's entry, says of itself; None where it does not tell.
 
     ``guarantees``: kind and parameters of each. ``rules``: attribute or glob to treatment, released
-    ones and dropped ones. ``unit``: the attribute, or "" for the case. ``words``: all texts together.
+    ones and dropped ones, times as ``time:timestamp`` whatever the source calls them. ``unit``: the
+    attribute, or "" for the case. ``words``: all texts together.
     """
 
     engine: str
@@ -112,8 +113,8 @@ class Finding:
         return f"{self.advisory.id}: {self.kind}: {self.advisory.title}{seen}"
 
 
-Settle = Callable[[Advisory, Parameters | None], tuple[bool, str] | None]
-"""Measures on the file: whether the finding is so there, and what was seen; None where it cannot tell."""
+Settle = Callable[[Advisory, Parameters | None], tuple[bool | None, str] | None]
+"""Measures on the file: whether the finding is so there (None: it cannot tell), and what was seen; None for nothing."""
 
 
 @cache
@@ -161,7 +162,9 @@ def _status(advisory: Advisory, certain: bool) -> Status:
     return "weakened" if advisory.effect == "weakens" else "corrected"
 
 
-def _settled(advisory: Advisory, is_so: bool) -> Status:
+def _settled(advisory: Advisory, is_so: bool | None) -> Status:
+    if is_so is None:
+        return _status(advisory, certain=False)
     if not is_so:
         return "cleared"
     return {"voids": "void", "weakens": "weakened", "corrects": "corrected"}[advisory.effect]  # type: ignore[return-value]
@@ -192,7 +195,7 @@ def _of_release(condition: Condition, traits: Traits) -> bool | None:
         counted = [step for step in steps or () if not _named(step, condition.not_mechanisms)]
         answers.append(None if steps is None else any(_named(step, condition.mechanisms) for step in counted))
     if condition.released is not None:
-        answers.append(None if traits.rules is None else bool(_released(traits.rules, condition.released)))
+        answers.append(None if traits.rules is None else bool(_released(traits, condition.released)))
     if condition.unit is not None:
         answers.append(None if traits.unit is None else traits.unit != "")
     if condition.hierarchy is not None:
@@ -204,16 +207,38 @@ def _of_release(condition: Condition, traits: Traits) -> bool | None:
     return None if None in answers else True
 
 
-def _released(rules: Mapping[str, str], which: str) -> tuple[str, ...]:
-    """The attributes of that sort that the rules release, beside activities and times."""
+def _released(traits: Traits, which: str) -> tuple[str, ...]:
+    """The attributes of that sort that the rules release, beside activities; raw times are an event attribute."""
+    rules = traits.rules or {}
     names = [name for name, treatment in rules.items() if treatment in RELEASED and name not in _STANDARD]
     if which == "by pattern":
-        return tuple(name for name in names if set(name) & set("*?["))
-    events_only = which == "event attributes"
-    return tuple(name for name in names if not (events_only and name.startswith(CASE_PREFIX)))
+        return tuple(name for name in names if set(name) & set("*?[") or is_pattern(name))
+    if which == "attributes":
+        return tuple(names)
+    raw = (TIME,) if has_raw_times(traits) else ()
+    return (*raw, *(name for name in names if not name.startswith(CASE_PREFIX)))
 
 
-_STANDARD: Final = ("concept:name", "time:timestamp", "case:concept:name")
+def has_raw_times(traits: Traits) -> bool:
+    """Whether times were released as they were: no guarantee covers them, and no step wrote them anew."""
+    treatment = (traits.rules or {}).get(TIME)
+    rewritten = any(_named(step, ("timestamps/*",)) for step in traits.mechanisms or ())
+    covered = any(_covers_times(guarantee) for guarantee in traits.guarantees)
+    return treatment in RELEASED and treatment != "protect" and not rewritten and not covered
+
+
+def _covers_times(guarantee: Parameters) -> bool:
+    over = guarantee.get("over")
+    return guarantee.get("attribute") == "timestamps" or (isinstance(over, list | tuple) and "timestamps" in over)
+
+
+def is_pattern(name: str) -> bool:
+    """Whether version 0.1.0 read the name of an attribute as a pattern: every column, or a regular expression."""
+    return name == "*" or (name.startswith("^") and name.endswith("$"))
+
+
+TIME: Final = "time:timestamp"
+_STANDARD: Final = ("concept:name", TIME, "case:concept:name")
 
 
 def _named(name: str, globs: Iterable[str]) -> bool:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import click
 
-from cloakwork.cli.failures import asks_for_json, error_document
+from cloakwork.cli.failures import aftermath, asks_for_json, error_document
 from cloakwork.errors import CloakworkError
 
 INTERRUPTED: Final = 130
@@ -137,7 +137,16 @@ def _failed(error: Exception, *, as_json: bool) -> int:
 
 
 def _told(error: Exception) -> tuple[str, int, str]:
-    """What kind of error it is, its exit code, and its message."""
+    """What kind of error it is, its exit code, and its message, what stays of the work included."""
+    kind, code, words = _told_alone(error)
+    return (
+        kind,
+        code,
+        words + aftermath(error.__cause__ if isinstance(error, click.Abort) and error.__cause__ else error),
+    )
+
+
+def _told_alone(error: Exception) -> tuple[str, int, str]:
     if isinstance(error, click.Abort):
         by_key = isinstance(error.__cause__, KeyboardInterrupt)
         return "Interrupted", *((INTERRUPTED, "cloakwork: interrupted") if by_key else (1, "cloakwork: aborted"))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cloakwork.cli.failures import saying_what_stays
 from cloakwork.cli.options import (
     column_mapping,
     column_option,
@@ -70,16 +71,18 @@ def apply(
     require_log(log)
     if mapping and log.name.endswith((".xes", ".xes.gz")):
         raise click.UsageError("--column is for CSV and Parquet; XES names its attributes itself")
-    published = api.release(
-        plan,
-        log,
-        out,
-        ledger=open_ledger(ledger),
-        signing_key=signing_key,
-        reporter=silent if quiet else progress,
-        columns=mapping or None,
-        mine=mine,
-    )
+    book = open_ledger(ledger)
+    with saying_what_stays(book, out):
+        published = api.release(
+            plan,
+            log,
+            out,
+            ledger=book,
+            signing_key=signing_key,
+            reporter=silent if quiet else progress,
+            columns=mapping or None,
+            mine=mine,
+        )
     if as_json:
         click.echo(json.dumps(_summary(published), indent=2, ensure_ascii=False))
         return

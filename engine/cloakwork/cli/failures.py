@@ -2,9 +2,12 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from cloakwork.errors import (
     MOST_LINES,
@@ -18,6 +21,38 @@ from cloakwork.errors import (
     PolicyError,
     VerificationFailed,
 )
+
+if TYPE_CHECKING:
+    from cloakwork.accounting.ledger import Ledger
+
+
+SPENT: Final = "its cost stays spent (cloakwork ledger show)"
+NOTHING: Final = "nothing was written"
+STANDS: Final = "the release stands complete in its folder"
+
+
+@contextmanager
+def saying_what_stays(ledger: "Ledger", out: Path) -> Iterator[None]:
+    """Note on whatever ends the work what stays of it: the budget, once reserved; after Ctrl-C also what was written.
+
+    ``out``: the folder or file that the command makes. The notes are for ``aftermath``.
+    """
+    there = os.path.lexists(out)
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            made = (out / "statement.json").exists() or (not there and out.is_file())
+            error.add_note(STANDS if made else NOTHING)
+        if any(charge.currency != "none" for made in ledger.reserved_here for charge in made.charges):
+            error.add_note(SPENT)
+        raise
+
+
+def aftermath(error: BaseException) -> str:
+    """What ``saying_what_stays`` noted, to be added to the error's message; empty without notes."""
+    notes = getattr(error, "__notes__", ())
+    return "".join(f"; {note}" for note in (NOTHING, STANDS, SPENT) if note in notes)
 
 
 def asks_for_json(arguments: Sequence[str]) -> bool:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, Final, ParamSpec
 
 import click
 
@@ -267,6 +267,31 @@ def _print_warnings(summary: "Summary") -> None:
             click.echo(f"  {_date(record.created_at)}  {record.id}  {record.policy} {record.version}".rstrip())
 
 
+_FAILURES: Final = {
+    "KeyboardInterrupt": "interrupted",
+    "SystemExit": "the process was ended",
+    "OutputError": "the release could not be written",
+    "OSError": "a file could not be read or written",
+    "MechanismError": "a step refused the log",
+    "Infeasible": "no release of this log gives what the policy asks for",
+    "GuaranteeBroken": "a guarantee did not hold on the result",
+    "VerificationFailed": "what was written did not pass verification",
+    "LogError": "the log could not be read",
+    "LedgerError": "the ledger could not be written",
+    "MissingExtra": "a package is not installed",
+    "MemoryError": "memory ran out",
+}
+
+
+def failure_in_words(recorded: str | None) -> str:
+    """Why a release came to nothing, in plain words; ``recorded``: the kind of error, or a sentence, from the ledger."""
+    if recorded is None:
+        return "the reason was not recorded"
+    if recorded.isidentifier():
+        return _FAILURES.get(recorded, f"an internal error, {recorded}")
+    return recorded
+
+
 def without_release(record: "Record") -> str | None:
     """Why the ledger knows of no release folder for an entry, in plain words; None where one stood, or none is made."""
     aim = "" if record.place is None else f"{record.place.folder} on {record.place.host}"
@@ -281,7 +306,7 @@ def without_release(record: "Record") -> str | None:
         case "publishing":
             return f"written for {aim}, and not confirmed to stand there; its cost is spent; {look}"
         case "failed":
-            return f"no release came of it ({record.failure}); its cost is spent"
+            return f"no release came of it ({failure_in_words(record.failure)}); its cost is spent"
         case "committed" if record.makes == "release" and record.statement_digest is None:
             return "committed before it was written, as version 0.1.0 did: a folder may never have stood"
     return None

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cloakwork.cli.failures import saying_what_stays
 from cloakwork.cli.options import (
     column_mapping,
     column_option,
@@ -49,7 +50,9 @@ def profile(
     if not out.parent.is_dir():
         raise OutputError(f"{out}: cannot be written, there is no folder {out.parent}")
     heard = silent if quiet else progress
-    made = api.profile(read, log, ledger=open_ledger(ledger), reporter=heard, columns=column_mapping(columns) or None)
+    book, mapping = open_ledger(ledger), column_mapping(columns) or None
+    with saying_what_stays(book, out):
+        made = api.profile(read, log, ledger=book, reporter=heard, columns=mapping)
     text = made.model_dump_json(indent=2)
     try:
         out.write_text(text + "\n", "utf-8")

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("folder", metavar="DIR", type=click.Path(exists=True, path_type=Path))
 @click.option(
     "--audience",
     type=click.Choice(["internal", "public"]),
@@ -32,4 +32,9 @@ def report(folder: Path, audience: "Audience", format_: "Format", public_key: Pa
     """
     from cloakwork.report.render import render
 
+    if not folder.is_dir():
+        raise click.BadParameter(
+            f"'{folder}' is a file, and a report is made of a release's folder; unpack the file first, then name the folder",
+            param_hint="DIR",
+        )
     click.echo(render(folder, audience, format_, public_key=public_key))

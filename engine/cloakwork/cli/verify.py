@@ -101,6 +101,8 @@ def _verdict(verified: "Verification") -> str:
 
 def _refusal(found: "Verification") -> str:
     """What is wrong with a release that is authentic."""
+    if any(finding.number is None for finding in found.void):
+        return "authentic, but VOID as a whole: see Advisories"
     if found.void:
         count = len({finding.number for finding in found.void})
         return f"authentic, but {count} of its guarantees {'is' if count == 1 else 'are'} VOID: see Advisories"
@@ -195,7 +197,8 @@ def _advisories(findings: "tuple[Finding, ...]", everything: bool) -> list[str]:
             lines.append(f"  {advisory.says}{depends}")
         if everything or finding.status == "void":
             lines.append(f"  {advisory.remedy}")
-    return lines or ["none concern this release"]
+    none = "none is so here (--all: what was measured)" if findings else "none concern this release"
+    return lines or [none]
 
 
 def _short(line: str) -> str:

@@ -16,8 +16,10 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator
 
-from cloakwork.advisories import Traits
+from cloakwork.advisories import TIME, Traits, is_pattern
 from cloakwork.errors import LogError, VerificationFailed
+from cloakwork.lineage import TIMESTAMPS
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.report.dsse import canonical
 from cloakwork.report.folder import PLAN_FILE, STATEMENT_FILE, Check
 
@@ -268,6 +270,10 @@ def read_earlier_plan(content: bytes) -> EarlierPlan:
         raise VerificationFailed([f"{PLAN_FILE}: is not a plan of version 0.1.0: {_first(error)}"]) from error
 
 
+_ROLES: Final = {TIMESTAMPS: TIME}
+"""The column that advisories know by its standard name."""
+
+
 def traits_of(statement: EarlierStatement, plan: EarlierPlan) -> Traits:
     """What advisories go by."""
     words = [text for each in statement.guarantees for text in (each.sentence, *each.assumptions)]
@@ -275,7 +281,7 @@ def traits_of(statement: EarlierStatement, plan: EarlierPlan) -> Traits:
         engine=EARLIER_ENGINE,
         guarantees=tuple(each.guarantee for each in statement.guarantees),
         mechanisms=tuple(step.mechanism for step in plan.steps),
-        rules={item.attribute: item.treatment for item in plan.attributes},
+        rules={_ROLES.get(item.column, item.attribute): item.treatment for item in plan.attributes},
         unit=statement.unit.attribute or "",
         shallow=tuple(
             name
@@ -284,6 +290,23 @@ def traits_of(statement: EarlierStatement, plan: EarlierPlan) -> Traits:
         ),
         words="\n".join(words),
     )
+
+
+def read_as_pattern(log: EventLog, plan: EarlierPlan) -> str | None:
+    """What the released ``log`` holds because a name was read as a pattern; None where it does not show.
+
+    An attribute whose own name is a pattern may hold the values of any other. Times that the plan drops, and attributes
+    that none of its rules releases, can have come in no other way.
+    """
+    names = log.columns
+    if pattern := next((name for name in names if is_pattern(name)), None):
+        return f"the log holds {pattern!a}, a name that was read as a pattern"
+    timed = TIMESTAMPS not in plan.released and TIMESTAMP in log.events.columns
+    if timed and log.events[TIMESTAMP].null_count() < log.events.height:
+        return "the log holds times, which the plan drops"
+    standard = (CASE_ID, ACTIVITY, TIMESTAMP)
+    stranger = next((name for name in names if name not in standard and not plan.releases(name)), None)
+    return None if stranger is None else f"the log holds {stranger!a}, which the plan drops"
 
 
 def same_claims(statement: EarlierStatement, plan: EarlierPlan) -> Iterator[Check]:

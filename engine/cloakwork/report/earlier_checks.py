@@ -55,14 +55,18 @@ def measured_then(log: EventLog, guarantee: Parameters) -> Seen | None:
     return None
 
 
-def settled(log: EventLog, advisory: Advisory, guarantee: Parameters | None) -> tuple[bool, str] | None:
-    """What the file shows of an advisory about ``guarantee``: whether it is so here, and what was seen."""
+def settled(
+    log: EventLog, advisory: Advisory, guarantee: Parameters | None, *, raw_times: bool
+) -> tuple[bool | None, str] | None:
+    """What the file shows of an advisory about ``guarantee``: whether it is so (None: it cannot tell), what was seen.
+
+    ``raw_times``: times were released as they were, so that inserted events have none.
+    """
     if guarantee is None:
         return None
     match advisory.measure:
         case "k without empty events":
-            seen = _by_todays_check(_without_empty_events(log), guarantee)
-            return not seen.holds, f"without events that have no attributes, {seen.seen}"
+            return _without_empty_events(log, guarantee, raw_times)
         case "closeness by ranks":
             far = _farthest(log, guarantee, by_ranks=True)
             t = _number(guarantee, "t")
@@ -84,17 +88,32 @@ def _by_todays_check(log: EventLog, guarantee: Parameters) -> Seen:
     return Seen(found is not None and found.holds, found.seen if found is not None else "nothing can be measured")
 
 
-def _without_empty_events(log: EventLog) -> EventLog:
-    """Leave out events that have no attribute though others of their activity have some."""
-    names = [name for name in log.events.columns if name not in (ACTIVITY, TIMESTAMP)]
-    if not names:
-        return log
+def _without_empty_events(log: EventLog, guarantee: Parameters, raw_times: bool) -> tuple[bool | None, str]:
+    """Whether k holds without the events that have no attribute though others of their activity have some.
+
+    Inserted events have none, and no raw time. Where no event is empty, or all are, none can be told apart. Otherwise
+    k without them proves nothing: some may have been empty in the source, and whoever knows which reads more.
+    """
+    standard = (ACTIVITY,) if raw_times else (ACTIVITY, TIMESTAMP)
     empty = np.ones(log.events.height, np.bool_)
-    for name in names:
-        empty &= values_of(log.events, name).is_null().to_numpy()
+    for name in log.events.columns:
+        if name not in standard:
+            empty &= values_of(log.events, name).is_null().to_numpy()
+    what = "attributes and no time" if raw_times else "attributes"
+    if empty.all() or not empty.any():
+        if not raw_times and _partly_timed(log):
+            return None, "some events have no time"
+        return False, f"{'no event' if empty.all() else 'every event'} has attributes{' or a time' * raw_times}"
     rows = pl.DataFrame({"activity": log.events[ACTIVITY].cast(pl.String), "empty": empty})
     told = rows.select(pl.col("empty") & ~pl.col("empty").all().over("activity")).to_series()
-    return log.keep_events(~told.to_numpy())
+    seen = _by_todays_check(log.keep_events(~told.to_numpy()), guarantee)
+    return None if seen.holds else True, f"without events that have no {what}, {seen.seen}"
+
+
+def _partly_timed(log: EventLog) -> bool:
+    """Whether some events have a time and others have none, which steps that write times anew do not leave."""
+    timed = TIMESTAMP in log.events.columns
+    return timed and 0 < log.events[TIMESTAMP].null_count() < log.events.height
 
 
 @dataclass(frozen=True, slots=True)

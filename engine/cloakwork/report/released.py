@@ -61,7 +61,7 @@ def _following(scope: Literal["case", "event"], name: str, plan: Plan) -> Releas
         return ReleasedColumn(name=name, scope=scope, treatment="replace", rule=own)
     rule = _rule(name, plan)
     if rule is None or rule.treatment not in RELEASED:
-        raise ValueError(f"no rule of the plan releases '{name}'")
+        raise ValueError(f"no rule of the plan releases {name!a}")
     return ReleasedColumn.model_validate(
         {"name": name, "scope": scope, "treatment": rule.treatment, "rule": rule.attribute}
     )
@@ -81,11 +81,11 @@ def faults(log: EventLog, plan: Plan, listed: Sequence[ReleasedColumn]) -> Itera
         try:
             found.add(_following(scope, name, plan))
         except ValueError as error:
-            yield f"it holds '{name}', and {error}"
+            yield f"it holds {name!a}, and {error}"
     for column in sorted(found - set(listed), key=_place):
-        yield f"it holds '{column.name}' ({column.treatment}), which the statement does not list so"
+        yield f"it holds {column.name!a} ({column.treatment}), which the statement does not list so"
     for column in sorted(set(listed) - found, key=_place):
-        yield f"the statement lists '{column.name}' ({column.treatment}), which it does not hold so"
+        yield f"the statement lists {column.name!a} ({column.treatment}), which it does not hold so"
 
 
 def _place(column: ReleasedColumn) -> tuple[str, str]:

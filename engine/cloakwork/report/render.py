@@ -45,6 +45,10 @@ def render(
     statement, keyids = _authentic(folder, public_key)
     if audience == "internal":
         path = folder / INTERNAL_FOLDER / "report.json"
+        if not path.parent.exists():
+            raise OutputError(
+                f"{folder}: holds no internal part: it stays with whoever made the release; use --audience public"
+            )
         internal = _read(path, InternalReport)
         if internal.statement != statement.predicate:
             raise VerificationFailed(

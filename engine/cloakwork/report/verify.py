@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from pydantic import ValidationError
 
-from cloakwork.advisories import Advisory, Finding, Parameters, advisories_for
+from cloakwork.advisories import Advisory, Finding, Parameters, advisories_for, has_raw_times
 from cloakwork.errors import CloakworkError, GuaranteeBroken, LogError, PlanUnsound, VerificationFailed
 from cloakwork.facts import Unit
 from cloakwork.guarantees import brief
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP
 from cloakwork.plan.model import Claim, Plan
 from cloakwork.plan.prove import in_own_words as plan_in_own_words
 from cloakwork.records import stated
@@ -363,15 +362,15 @@ def _earlier(folder: Path, content: bytes, statement: earlier.Earlier) -> _Insid
         seen = measured_then(released, each.guarantee) if each.kind in MEASURABLE else None
         if seen is not None:
             measured.append(Check(seen.holds, f"measured again: {each.brief()}: {seen.seen}"))
-    standard = (CASE_ID, ACTIVITY, TIMESTAMP)
-    strangers = [name for name in released.columns if name not in standard and not plan.releases(name)]
+    traits = earlier.traits_of(predicate, plan)
+    held, raw_times = earlier.read_as_pattern(released, plan), has_raw_times(traits)
 
-    def settle(advisory: Advisory, guarantee: Parameters | None) -> tuple[bool, str] | None:
+    def settle(advisory: Advisory, guarantee: Parameters | None) -> tuple[bool | None, str] | None:
         if advisory.measure == "columns":
-            return (True, f"the log holds {strangers[0]!a}, which the plan drops") if strangers else None
-        return settled(released, advisory, guarantee)
+            return None if held is None else (True, held)
+        return settled(released, advisory, guarantee, raw_times=raw_times)
 
-    findings = advisories_for(earlier.traits_of(predicate, plan), settle)
+    findings = advisories_for(traits, settle)
     return _Inside(tuple(derived), tuple(measured), findings)
 
 

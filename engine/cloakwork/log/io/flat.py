@@ -1,6 +1,7 @@
 """Flat tables, one row an event: which column is which, and how a table becomes a log and back."""
 
 import difflib
+import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -212,7 +213,7 @@ def _found(path: Path, standard: str, header: Sequence[str], columns: Mapping[st
     if wanted := columns.get(standard):
         if wanted in header:
             return wanted
-        raise _missing(path, standard, f"there is no column '{shown(wanted)}'", (wanted,), header)
+        raise _missing(path, standard, f"there is no column {_in_quotes(wanted)}", (wanted,), header)
     if standard in header:
         return standard
     taken = set(columns.values()) | {name for name in _COMMON if name in header}
@@ -224,15 +225,41 @@ def _found(path: Path, standard: str, header: Sequence[str], columns: Mapping[st
 
 
 def _missing(path: Path, standard: str, message: str, wanted: Sequence[str], header: Sequence[str]) -> LogError:
-    listed = ", ".join(shown(name) for name in header[:12]) + (", ..." if len(header) > 12 else "")
-    close = next(iter(_close(wanted, header)), None)
-    meant = f"did you mean '{shown(close)}'? " if close else ""
+    line = 1 if path.suffix.lower() in {".csv", ".gz"} else None
+    if line and (separator := _separator_hint(header)):
+        return LogError(path, "the separator of the columns is not recognised", line=line, hint=separator)
+    listed = ", ".join(_listed(name) for name in header[:12]) + (", ..." if len(header) > 12 else "")
+    others = [name for name in header if name == standard or name not in _COMMON]
+    close = next(iter(_close(wanted, others)), None)
+    how = f"did you mean {_in_quotes(close)}? then" if close else "name the column that holds it:"
+    plain = close if close is not None and close.isprintable() and len(close) <= 60 else "COLUMN"
     return LogError(
         path,
         f"{message}; the columns are {listed}",
-        line=1 if path.suffix.lower() in {".csv", ".gz"} else None,
-        hint=f"{meant}map '{standard}' to the column that holds it",
+        line=line,
+        hint=f"{how} --column {shlex.quote(f'{standard}={plain}')} (in Python: columns={ {standard: plain} })",
     )
+
+
+def _separator_hint(header: Sequence[str]) -> str | None:
+    """What to do about a CSV file whose columns were not told apart; None where nothing points to that."""
+    if header and header[0].lower().startswith("sep="):
+        return "remove the line 'sep=...'; columns are separated by , or ; or tab"
+    if len(header) == 1 and "|" in header[0]:
+        return "columns are separated by , or ; or tab, not by |; export the log again"
+    return None
+
+
+def _in_quotes(name: str) -> str:
+    """A column's name in quotes, blanks around it included."""
+    if name == name.strip():
+        return f"'{shown(name)}'"
+    return repr(name if len(name) <= 60 else name[:57] + "...")
+
+
+def _listed(name: str) -> str:
+    """A column's name in a list of names: in quotes only where blanks around it would not be seen."""
+    return shown(name) if name == name.strip() else _in_quotes(name)
 
 
 def _close(wanted: Sequence[str], header: Sequence[str]) -> Iterator[str]:

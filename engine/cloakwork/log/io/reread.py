@@ -45,10 +45,18 @@ def _columns(table: pl.DataFrame, through: Callable[[pl.Series], pl.Series | Non
             yield values.alias(name)
 
 
-def with_one_zero(table: pl.DataFrame) -> pl.DataFrame:
-    """The table with 0.0 in place of -0.0: equal values with two spellings, which steps would take for one."""
-    floats = [name for name, kind in table.schema.items() if kind.is_float()]
-    return table.with_columns(_one_zero(values_of(table, name)).alias(name) for name in floats)
+def as_steps_take_it(table: pl.DataFrame, output: str) -> pl.DataFrame:
+    """The table with one spelling for what the release will not tell apart.
+
+    0.0 stands for -0.0 as well; where the release is CSV, the empty text is missing. Each value is changed by itself.
+    """
+    through = _no_empty_text if output.removesuffix(".gz") == "csv" else lambda values: values
+    changed = {
+        name: through(values_of(table, name)) if kind == pl.String else _one_zero(values_of(table, name))
+        for name, kind in table.schema.items()
+        if name != CASE_ID and (kind == pl.String or kind.is_float())
+    }
+    return table.with_columns(values.alias(name) for name, values in changed.items())
 
 
 def _one_zero(values: pl.Series) -> pl.Series:
