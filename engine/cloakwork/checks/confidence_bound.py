@@ -50,8 +50,9 @@ def extremes(log: EventLog, guarantee: ConfidenceBound, unit: Unit = _CASE) -> E
     """What the worst knowledge of at most ``guarantee.L`` events, none included, finds; None for a log without cases.
 
     Counts distinct ``unit``s; a case without one adds none. Time goes with the pairs of knowledge and course, at most
-    (distinct activities)^L for each distinct course, times its length; memory with the pairs. Raises ``GuaranteeBroken`` when the log lacks a column, or
-    when there are more than ``MOST_ROWS`` pairs: nothing is then known about the guarantee.
+    (distinct activities)^L for each distinct course, times its length; memory with the pairs. Raises
+    ``GuaranteeBroken`` when the log lacks a column, or when there are more than ``MOST_ROWS`` pairs: nothing is then
+    known about the guarantee.
     """
     if log.cases.height == 0:
         return None
