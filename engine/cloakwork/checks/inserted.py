@@ -51,8 +51,8 @@ def _times_occur(log: EventLog) -> NDArray[np.bool_]:
     )
     midnight = (pl.col("days").list.len() == 1) & (pl.col("days").list.first() == 0)
     few = (pl.col("days").list.len() <= 2) & (pl.col("events") >= 3 * pl.col("days").list.len())
-    by_day = (midnight | few) & (pl.col("finest") <= 1)
-    kept = kept.with_columns(days=pl.when(by_day).then("days"))  # short lists, since each event gets its activity's
+    # Short lists remain, since each event gets that of its activity.
+    kept = kept.with_columns(days=pl.when((midnight | few) & (pl.col("finest") <= 1)).then("days"))
     found = rows.join(kept, "activity", how="left", maintain_order="left").select(
         pl.when(pl.col("days").is_not_null())
         .then(pl.col("days").list.contains(pl.col("day")))
