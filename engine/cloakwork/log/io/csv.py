@@ -136,6 +136,10 @@ def _table(path: Path, found: Records, separator: str, header: list[str]) -> tup
     rows = np.flatnonzero(~blank)[1:]
     if not len(rows):
         return pl.DataFrame(schema=dict.fromkeys(columns, pl.String)), rows
+    first = int(found.starts[rows[0]])
+    if found.data.startswith(_BOM, first):  # polars would take it for the beginning of a file, and leave it out
+        said = "a byte order mark stands at the beginning of a row"
+        raise LogError(path, said, line=found.line(int(rows[0])), hint="remove it; its place is before the header")
     body, skipped = _body(found, blank)
     try:
         table = pl.read_csv(
