@@ -12,6 +12,7 @@ from cloakwork.errors import LogError
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io.flat import flat_table, standard_names, within_value_size
 from cloakwork.log.io.source import LogStream, empty_file, first_line
+from cloakwork.log.io.trial import fault_of
 from cloakwork.log.limits import RATIO_FROM, Limits, OnExcess, current_limits, raising, size_text
 from cloakwork.log.naming import values_of
 
@@ -64,7 +65,10 @@ def _read(
     named = [name for name in header if name.strip()]
     names = standard_names(path, named, columns, keep, timeless=timeless)
     _refuse_size(path, len(names.kept), limits)
-    frame = pl.read_parquet(path, columns=[place for place, name in enumerate(header) if name in names.kept])
+    places = [place for place, name in enumerate(header) if name in names.kept]
+    if fault := fault_of(path, places):
+        raise ValueError(fault)
+    frame = pl.read_parquet(path, columns=places)
     read = {name: _zone_known(values_of(frame, name)) for name in frame.columns}
     spelt = {
         name: values.cast(pl.String) if names.kept[name] in text and _spelt(values.dtype) else values

@@ -1,0 +1,74 @@
+"""A Parquet file is read by a process apart first: some damage ends the process that meets it, and no error can be caught.
+
+polars takes the lengths that stand inside a page at their word; one of 2**61 ends in an allocation that fails, which ends
+the process. A process that was started for it is asked once for each file, and reads only; it ends with the one that
+started it.
+"""
+
+import atexit
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+_READER: Final = """
+import json, sys
+import polars
+for line in sys.stdin:
+    path, places = json.loads(line)
+    try:
+        polars.read_parquet(path, columns=places)
+        said = ""
+    except BaseException as error:
+        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    print(json.dumps(said), flush=True)
+"""
+_ASKING = Lock()
+_readers: dict[int, "subprocess.Popen[str]"] = {}
+"""By the id of the process that asks: a fork starts its own."""
+
+
+def fault_of(path: Path, places: Sequence[int]) -> str | None:
+    """What is wrong with the columns at ``places`` of a Parquet file, in a few words; None where they can be read."""
+    with _ASKING:
+        reader = _reader()
+        assert reader.stdin is not None  # noqa: S101 - both are pipes, see below
+        assert reader.stdout is not None  # noqa: S101
+        try:
+            reader.stdin.write(json.dumps([str(path.resolve()), list(places)]) + "\n")
+            reader.stdin.flush()
+            answer = reader.stdout.readline()
+        except BrokenPipeError:
+            answer = ""
+        if not answer:
+            _end()
+            return "it is damaged so badly that reading it ends the reader"
+    return json.loads(answer) or None
+
+
+def _reader() -> "subprocess.Popen[str]":
+    found = _readers.get(os.getpid())
+    if found is None or found.poll() is not None:
+        found = _readers[os.getpid()] = subprocess.Popen(  # noqa: S603 - our own interpreter, our own text
+            [sys.executable, "-c", _READER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # polars prints its panics
+            text=True,
+            encoding="utf-8",
+        )
+    return found
+
+
+def _end() -> None:
+    """End this process's reader, if there is one."""
+    if (reader := _readers.pop(os.getpid(), None)) is not None:
+        reader.kill()
+        reader.wait()
+
+
+atexit.register(_end)
