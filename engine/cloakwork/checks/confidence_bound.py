@@ -187,15 +187,17 @@ def _by_owner(known: pl.DataFrame, by: list[str], members: pl.DataFrame, held: p
     counted = [pl.col("owner").filter(is_unit).n_unique().alias("units"), pl.col("owner").n_unique().alias("owners")]
     total = _fits(known, by, members.unique()).group_by(named(*by)).agg(counted)
     most = _fits(known, by, held.unique()).group_by(named(*by, "value")).agg(counted)
-    shares = [
-        _largest_share(
-            most.select(named(*by, "value"), pl.col(who).alias("holders")).filter(pl.col("holders") > 0),
-            by,
-            total.select(named(*by), pl.col(who).alias("cases")),
-        )
-        for who in ("units", "owners")
-    ]
-    return int(total["units"].to_numpy().min()), max(shares)
+    of_units = _largest_share(
+        most.select(named(*by, "value"), pl.col("units").alias("holders")).filter(pl.col("holders") > 0),
+        by,
+        total.select(named(*by), pl.col("units").alias("cases")),
+    )
+    of_owners = _largest_share(
+        most.select(named(*by, "value"), pl.col("owners").alias("holders")),
+        by,
+        total.select(named(*by), pl.col("owners").alias("cases")),
+    )
+    return int(total["units"].to_numpy().min()), max(of_units, of_owners)
 
 
 def _largest_share(holders: pl.DataFrame, by: list[str], total: pl.DataFrame) -> float:
