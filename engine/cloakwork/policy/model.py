@@ -277,7 +277,7 @@ class Assume(Frozen):
     cases_per_unit: Annotated[
         dict[Name, Annotated[Whole, Field(ge=1, le=MOST_UNITS)]],
         Field(
-            description="By attribute, the most cases of the whole dataset that one unit told apart by it owns: "
+            description="By attribute, the most cases of the whole dataset that one value of it has: "
             "converts what releases that protect cases cost into what they cost one such unit",
             exclude_if=_is_empty,
         ),
