@@ -56,7 +56,7 @@ class Unit(Frozen):
 def unit_name(unit: Unit) -> str:
     """What the ledger's books call a unit: ``case``, or the attribute that tells units apart.
 
-    One case has one id, so a unit told apart by the case id is the case.
+    One case has one id, so a unit named by the case id is the case.
     """
     return CASE if unit.attribute in (None, _CASE_ID) else str(unit.attribute)
 

@@ -242,7 +242,7 @@ def _missing(path: Path, standard: str, message: str, wanted: Sequence[str], hea
 
 
 def _separator_hint(header: Sequence[str]) -> str | None:
-    """What to do about a CSV file whose columns were not told apart; None where nothing points to that."""
+    """What to do about a CSV file whose separator is not recognised; None where nothing points to that."""
     if header and header[0].lower().startswith("sep="):
         return "remove the line 'sep=...'; columns are separated by , or ; or tab"
     if len(header) == 1 and "|" in header[0]:
