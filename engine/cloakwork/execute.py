@@ -368,6 +368,7 @@ def _ordered(log: EventLog, events: pl.DataFrame, policy: Policy, needs: Callabl
 
 def _whole_units(log: EventLog, unit: Unit) -> EventLog:
     """The log with one unit a case at most; refuses one where no case names its unit, or one case names two."""
+    _require_own_ids(log)
     name = unit.attribute
     if name is None:
         return log
@@ -384,6 +385,20 @@ def _whole_units(log: EventLog, unit: Unit) -> EventLog:
         remedy = "mend the file, or say on_conflict: split under unit" if stated_by_rows else "mend the file"
         raise MechanismError("input", f"{place}: a case names two values of '{name}', the unit of privacy; {remedy}")
     return log
+
+
+def _require_own_ids(log: EventLog) -> None:
+    """Refuse a log in which two cases have one id: to count them as two, or to protect one of them alone, would be
+    false where they are one case of the source. Cases without an id are cases of their own.
+    """
+    ids = log.cases[CASE_ID].drop_nulls()
+    if ids.n_unique() == len(ids):
+        return
+    place = f"{log.source.repeated}: " if log.source.repeated else ""
+    raise MechanismError(
+        "input",
+        f"{place}a case has the id of an earlier case ('{CASE_ID}'); make one case of them, or give each an id of its own",
+    )
 
 
 def _require(events: pl.DataFrame, plan: Plan) -> None:

@@ -25,14 +25,14 @@ def planned(folder: Path, spec: dict[str, object]) -> Plan:
     return cloakwork.make_plan(policy, policy.facts())
 
 
-def counted(folder: Path, k: int, **unit: object) -> Plan:
-    """k-anonymity over activities, counted in persons."""
+def counted(folder: Path, k: int, *, count: str = "units", **unit: object) -> Plan:
+    """k-anonymity over activities, counted in persons (or in cases)."""
     attributes = {
         "case:concept:name": {"role": "identifier"},
         "concept:name": {"role": "control-flow"},
         UNIT: {"role": "identifier", "treatment": "drop"},
     }
-    goal = {"kind": "k-anonymity", "k": k, "over": ["control-flow"], "count": "units"}
+    goal = {"kind": "k-anonymity", "k": k, "over": ["control-flow"], "count": count}
     spec = {"unit": {"attribute": UNIT, "max_cases": 9, **unit}, "attributes": attributes, "guarantees": [goal]}
     return planned(folder, spec)
 
@@ -101,6 +101,37 @@ def test_a_trace_of_two_units_is_refused_with_its_line(more: dict[str, str], com
     plan = planned(tmp_path, dp_spec(split=True)) if more else counted(tmp_path, 2)
     with pytest.raises(CloakworkError, match=r"line 10.*'case:person'"):
         cloakwork.apply(plan, xes(tmp_path, comment=comment), ledger=f"sqlite:///{tmp_path / 'ledger.db'}")
+
+
+def traces_of_one_id(folder: Path, persons: str, *, comment: str = "") -> Path:
+    """Two traces with ids of their own, and one more called DUP for each person."""
+    named = {"1": "p", "2": "q"} | {f"DUP{'': >{place}}": person for place, person in enumerate(persons)}
+    traces = "".join(
+        f'<trace>\n<string key="concept:name" value="{case.strip()}"/>\n<string key="person" value="{person}"/>\n'
+        '<event><string key="concept:name" value="a"/></event></trace>\n'
+        for case, person in named.items()
+    )
+    file = folder / "log.xes"
+    file.write_text(f'<?xml version="1.0"?>\n<log>{comment}\n{traces}</log>', "utf-8")
+    return file
+
+
+@pytest.mark.parametrize("comment", ["", "<!-- for the thorough reader -->"])
+@pytest.mark.parametrize("goal", ["cases", "units", "dp"])
+def test_two_traces_of_one_id_are_refused_with_their_line(goal: str, comment: str, tmp_path: Path) -> None:
+    """Six traces of one id, even of six persons, passed as six cases and as six units."""
+    plan = planned(tmp_path, dp_spec(split=False)) if goal == "dp" else counted(tmp_path, 2, count=goal)
+    log = traces_of_one_id(tmp_path, "rstuvw", comment=comment)
+    with pytest.raises(CloakworkError, match=r"line 16: .*id of an earlier case"):
+        cloakwork.apply(plan, log, ledger=f"sqlite:///{tmp_path / 'ledger.db'}")
+
+
+def test_traces_without_an_id_are_cases_of_their_own(tmp_path: Path) -> None:
+    """Where nothing says that two traces are one case, they are two."""
+    file = traces_of_one_id(tmp_path, "rs")
+    file.write_text(file.read_text("utf-8").replace('<string key="concept:name" value="DUP"/>', ""), "utf-8")
+    plan = counted(tmp_path, 4)
+    assert cloakwork.apply(plan, file, ledger=f"sqlite:///{tmp_path / 'ledger.db'}").log.cases.height == 4
 
 
 def dp_spec(*, split: bool) -> dict[str, object]:

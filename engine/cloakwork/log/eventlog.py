@@ -37,12 +37,14 @@ class Source:
     - ``rows``: case attributes that differ between the rows of one case (to be missing differs):
       the characters, one a row of the events.
     - ``conflicts``: case attributes of which one case names two values, and where one first does.
+    - ``repeated``: where a second trace first states the case id of an earlier one; empty where none does.
     """
 
     exact: frozenset[str] = frozenset()
     texts: Mapping[str, pl.Series] = field(default_factory=dict)
     rows: Mapping[str, pl.Series] = field(default_factory=dict)
     conflicts: Mapping[str, str] = field(default_factory=dict)
+    repeated: str = ""
 
     def beside(self, other: "Source") -> "Source":
         """What two sources say of different attributes."""
@@ -51,6 +53,7 @@ class Source:
             {**self.texts, **other.texts},
             {**self.rows, **other.rows},
             {**self.conflicts, **other.conflicts},
+            self.repeated or other.repeated,
         )
 
     def gathered(self, *, events: Rows | None = None, cases: Rows | None = None) -> "Source":

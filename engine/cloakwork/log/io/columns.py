@@ -268,6 +268,7 @@ class ColumnBuilder:
     def _source(self, columns: dict[str, _Column], layout: "Layout") -> Source:
         """What the typed columns of one table will no longer say."""
         exact, texts, conflicts = set[str](), dict[str, pl.Series](), dict[str, str]()
+        repeated = ""
         for name, column in columns.items():
             if name == TIMESTAMP:
                 continue
@@ -282,7 +283,9 @@ class ColumnBuilder:
                 texts[name] = _placed(pl.concat(spelt, rechunk=True), rows, layout)
             if name.startswith(CASE_PREFIX) and (place := _conflict(column, spelt)):
                 conflicts[name] = place
-        return Source(frozenset(exact), texts, conflicts=conflicts)
+            if name == CASE_ID:
+                repeated = _repeated(column, spelt)
+        return Source(frozenset(exact), texts, conflicts=conflicts, repeated=repeated)
 
     def _typed(self, run: Run, kind: Kind) -> pl.Series:
         if kind == "text":
@@ -331,7 +334,7 @@ class ColumnBuilder:
         ids = cases[CASE_ID].drop_nulls()
         counts = self.irregular
         told = (
-            (len(ids) - ids.n_unique(), "cases with the id of an earlier case (each stays a case of its own)"),
+            (len(ids) - ids.n_unique(), "cases with the id of an earlier case (such a log is read, and not released)"),
             (cases[CASE_ID].null_count(), "cases without an id (each stays a case)"),
             (events[ACTIVITY].null_count(), NO_ACTIVITY),
             (events[TIMESTAMP].null_count(), NO_TIME),
@@ -369,7 +372,24 @@ def _conflict(column: _Column, spelt: Sequence[pl.Series]) -> str | None:
     differs = stated.filter(pl.col("value") != pl.col("value").first().over("row"))
     if not differs.height:
         return None
+    return _line(column, differs["place"][0])
+
+
+def _repeated(column: _Column, spelt: Sequence[pl.Series]) -> str:
+    """Where a trace first states the id of an earlier trace; empty where none does.
+
+    ``Conflicting`` where the reader does not know its lines.
+    """
+    rows = np.concatenate(column.rows)
+    stated = pl.DataFrame({"row": rows, "id": pl.concat(spelt, rechunk=True)}).with_row_index("place")
+    stated = stated.filter(np.append(np.diff(rows) != 0, True))  # the last id that a trace states is its id
+    again = stated.filter(~pl.col("id").is_first_distinct())
+    return _line(column, again["place"][0]) if again.height else ""
+
+
+def _line(column: _Column, place: int) -> str:
+    """The line of the column's value at ``place``. ``Conflicting`` where the reader does not know its lines."""
     if any(lines is None for lines in column.lines):
         raise Conflicting
     lines = [line for some in column.lines for line in some or ()]
-    return f"line {lines[differs['place'][0]]}"
+    return f"line {lines[place]}"

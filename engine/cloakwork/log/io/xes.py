@@ -5,7 +5,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.io.columns import ColumnBuilder, Conflicting, Kind, MixedKinds
+from cloakwork.log.io.columns import ColumnBuilder, Kind, MixedKinds
 from cloakwork.log.io.source import LogStream
 from cloakwork.log.io.xes_fast import Declined, read_fast
 from cloakwork.log.io.xes_full import read_full
@@ -27,7 +27,7 @@ def read_xes(
     kinds: Mapping[str, Kind] = dict.fromkeys(text, "text")
     try:
         return with_kinds_settled(read_fast, path, keep, kinds, limits=limits, on_excess=on_excess)
-    except (Declined, Conflicting):
+    except Declined:
         return with_kinds_settled(read_full, path, keep, kinds, limits=limits, on_excess=on_excess)
 
 
