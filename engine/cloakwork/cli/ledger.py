@@ -147,7 +147,7 @@ def _print_reconciliation(done: "Reconciliation") -> None:
     if done.drafts_removed:
         click.echo(f"removed {_number(done.drafts_removed, 'draft')} of processes that had ended")
     found = sum(finding.outcome in ("agrees", "completed") for finding in done.findings)
-    click.echo(f"{_number(found, 'release')} found that agree with the ledger")
+    click.echo(f"{_number(found, 'release')} found here {'agrees' if found == 1 else 'agree'} with the ledger")
 
 
 def _number(count: int, noun: str) -> str:

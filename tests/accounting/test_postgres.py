@@ -1,0 +1,121 @@
+"""A ledger on a Postgres server: made once, one writer at a time, held for as long as a process lives."""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from accounting.test_spending import ENDLESS, RACERS, reserve, started, total, unit
+from cloakwork.accounting.ledger import Ledger
+from cloakwork.budget import Cost
+from cloakwork.errors import BudgetExceeded, LedgerError
+from conftest import Said
+from counterexamples.small import small_log, small_policy
+from postgres import MISSING, programs, server
+
+pytestmark = pytest.mark.skipif(programs() is None, reason=MISSING)
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Where the one server of these tests listens."""
+    with tempfile.TemporaryDirectory(prefix="pg-", dir="/tmp") as folder, server(Path(folder)) as found:
+        yield found
+
+
+@pytest.fixture
+def database(address: str) -> str:
+    """The address of an empty database of the test's own."""
+    name = f"test_{uuid4().hex}"
+    engine = create_engine(f"postgresql+psycopg:///postgres?{address}", isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+    engine.dispose()
+    return f"postgresql:///{name}?{address}"
+
+
+def test_a_ledger_is_made_once_and_said(database: str) -> None:
+    """Reading makes none; the first entry does, and says so."""
+    said = list[str]()
+    assert Ledger(database).history() == ()
+    ledger = Ledger(database, notice=said.append)
+    reserve(ledger, unit(0.5), total(1.0)).commit()
+    reserve(ledger, unit(0.5), total(1.0))
+    assert [line.partition(":")[0] for line in said] == ["a new ledger was made"]
+    assert [record.state for record in Ledger(database).history()] == ["committed", "reserved"]
+    assert Ledger(database).verify() is None
+    with pytest.raises(BudgetExceeded):
+        reserve(ledger, unit(0.1), total(1.0))
+
+
+def test_a_database_of_something_else_is_refused(database: str) -> None:
+    """A mistyped name never begins a fresh budget."""
+    engine = create_engine(database.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE bookings (id int)"))
+    engine.dispose()
+    with pytest.raises(LedgerError, match="is a database, but not a ledger of Cloakwork"):
+        reserve(Ledger(database), unit(0.5), total(1.0))
+    with pytest.raises(LedgerError, match="does not exist"):
+        Ledger(database.replace("/test_", "/tost_")).history()
+
+
+def test_thirty_processes_race_for_a_budget_of_ten(database: str) -> None:
+    """On an empty database: exactly ten succeed, twenty are refused, none fails."""
+    out, err = started(RACERS, database).communicate(timeout=200)
+    assert out.split() == ["10"] * 10 + ["20"] * 20, out + err
+    assert Ledger(database).verify() is None
+    assert Ledger(database).remaining("claims")["case"].left == Cost(epsilon=0.0)
+
+
+def test_a_killed_process_leaves_what_it_reserved(database: str) -> None:
+    """SIGKILL while it writes: what was reported stands, and the chain is whole."""
+    process = started(ENDLESS, database)
+    assert process.stdout is not None
+    for _ in range(5):
+        process.stdout.readline()
+    process.kill()
+    rest, _ = process.communicate(timeout=60)
+    ledger = Ledger(database)
+    assert ledger.verify() is None
+    assert len(ledger.history()) >= 3 + rest.split().count("reserved")
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from cloakwork.accounting.charge import Charge
+from cloakwork.accounting.ledger import Ledger
+from cloakwork.budget import Cost
+charge = Charge(currency="unit", cost=Cost(epsilon=1.0))
+made = Ledger(sys.argv[1]).reserve("claims", policy="p", charges=[charge], folder=Path("out"))
+print(made.id, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_release_is_held_until_its_process_ends(database: str) -> None:
+    """By whatever signal: then, and only then, may its entry be closed."""
+    process = started(HOLDER, database)
+    assert process.stdout is not None
+    release = process.stdout.readline().strip()
+    journal = Ledger(database)._journal
+    assert journal.try_hold(release) is None
+    process.kill()
+    process.communicate(timeout=60)
+    hold = journal.try_hold(release)
+    assert hold is not None
+    hold.release()
+
+
+def test_apply_and_reconcile_with_a_server(database: str, tmp_path: Path, cloakwork: Callable[..., Said]) -> None:
+    """As a user types it."""
+    out = tmp_path / "out"
+    applied = cloakwork("apply", small_policy(tmp_path), small_log(tmp_path), "--out", out, "--ledger", database)
+    assert applied.code == 0, applied.err
+    said = cloakwork("ledger", "reconcile", tmp_path, "--ledger", database)
+    assert said.code == 0
+    assert "1 release found here agrees with the ledger" in said.out
