@@ -10,8 +10,6 @@ from pydantic import JsonValue
 
 from cloakwork.accounting.ledger import Ledger, Outlook
 from cloakwork.errors import CloakworkError, LogError, PolicyError, Problem
-from cloakwork.execute import Stopwatch, execute, foreseeable, measure, wanted
-from cloakwork.execute import foresee as foresee_on
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.io import read_log
@@ -25,13 +23,19 @@ from cloakwork.policy.library import resolve_policy
 from cloakwork.policy.load import load_policy as read_policy
 from cloakwork.policy.model import Policy, describe_version
 from cloakwork.progress import Reporter, silent
-from cloakwork.release_model import Release, StepRecord
-from cloakwork.report.keys import SigningKey
-from cloakwork.report.keys import signing_key as find_key
-from cloakwork.report.publish import Published, check_destination
-from cloakwork.report.publish import publish as publish_release
-from cloakwork.report.verify import Verification
-from cloakwork.report.verify import verify as verify_release
+from cloakwork.publishing.keys import SigningKey
+from cloakwork.publishing.keys import signing_key as find_key
+from cloakwork.publishing.publish import Published, check_destination
+from cloakwork.publishing.publish import publish as publish_release
+from cloakwork.publishing.verify import Verification
+from cloakwork.publishing.verify import verify as verify_release
+from cloakwork.report.internal import internal_files
+from cloakwork.run.execute import Stopwatch, execute
+from cloakwork.run.prepare import required_attributes
+from cloakwork.run.preview import preview as preview_on
+from cloakwork.run.preview import previewable
+from cloakwork.run.profile import measure
+from cloakwork.run.release import Release, StepRecord
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -207,7 +211,7 @@ def _utility(
     return figures.model_copy(update={"times": times}).model_dump(mode="json")
 
 
-def foresee(
+def preview(
     plan: Plan,
     log: EventLog | str | Path,
     *,
@@ -218,12 +222,12 @@ def foresee(
 
     Internal: never publish them. Empty, and the log is not read, where the plan's claims leave nothing to look at.
     """
-    if not foreseeable(plan):
+    if not previewable(plan):
         return ()
     if not isinstance(log, EventLog):
         reporter(f"reading {log}")
         log = _read(log, plan, columns)
-    return foresee_on(plan, log, reporter=reporter)
+    return preview_on(plan, log, reporter=reporter)
 
 
 def _opened(log: object, plan: Plan, columns: dict[str, str] | None, reporter: Reporter) -> EventLog:
@@ -248,7 +252,7 @@ def _read(path: str | Path, plan: Plan, columns: dict[str, str] | None) -> Event
 
     A reader may ask about a name both as a case's and as an event's attribute, so names are noted without the prefix.
     """
-    needed, left = wanted(plan), set[str]()
+    needed, left = required_attributes(plan), set[str]()
 
     def keep(attribute: str) -> bool:
         if needs := needed(attribute):
@@ -278,7 +282,9 @@ def publish(
     ``signing_key``: a key, or the path of one (PEM); by default ``CLOAKWORK_SIGNING_KEY``, else your own.
     """
     key = signing_key if isinstance(signing_key, SigningKey) else find_key(signing_key)
-    return publish_release(release, Path(out), signing_key=key, reporter=reporter)
+    return publish_release(
+        release, Path(out), signing_key=key, reporter=reporter, internal=internal_files
+    )
 
 
 def verify(

@@ -20,9 +20,8 @@ from cloakwork.audit.pairs import (
     least_released,
     metric_pairs,
 )
-from cloakwork.engines.embedded import Embedded
+from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import MechanismError
-from cloakwork.execute import fresh
 from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import (
     ConfidenceBound,
@@ -41,6 +40,7 @@ from cloakwork.mechanisms.registry import catalogue
 from cloakwork.mechanisms.variants.directly_follows import DirectlyFollows
 from cloakwork.noise import Noise, secret
 from cloakwork.plan.choose import TREATMENTS
+from cloakwork.run.execute import with_fresh_ids
 
 
 def run_mechanism(
@@ -74,7 +74,7 @@ class Prepared:
         """One run with fresh noise: bound, summarise, decide, rewrite, fresh ids."""
         source = noise or secret()
         bounded = _run(catalogue()["bound"], self.bounds, log, source)
-        return fresh(_run(self.mechanism, self.params, bounded, source), source)
+        return with_fresh_ids(_run(self.mechanism, self.params, bounded, source), source)
 
     def runner(self, log: EventLog, noise: Noise | None = None) -> Callable[[], EventLog]:
         """What runs the mechanism on ``log`` once, with fresh noise; ids and order are left as the mechanism made them.
@@ -83,7 +83,7 @@ class Prepared:
         """
         if self.bounds.attribute is not None:
             return lambda: self.run(log, noise)
-        engine, source = Embedded(), noise or secret()
+        engine, source = MemoryEngine(), noise or secret()
         bounded = _run(catalogue()["bound"], self.bounds, log, source)
         summary = engine.summarise(bounded, self.mechanism.summarise(self.params))
 
@@ -172,7 +172,7 @@ def _audited_times(
 
 
 def _run(mechanism: Mechanism[Any], params: Any, log: EventLog, noise: Noise) -> EventLog:
-    engine = Embedded()
+    engine = MemoryEngine()
     decision = mechanism.decide(params, engine.summarise(log, mechanism.summarise(params)), noise)
     return engine.rewrite(log, mechanism.rewrite(params, decision, noise))
 

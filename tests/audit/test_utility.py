@@ -26,14 +26,14 @@ from cloakwork.audit.utility import (
     true_variants,
 )
 from cloakwork.errors import MechanismError
-from cloakwork.execute import execute
 from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, EventLog
 from cloakwork.log.io import read_log
 from cloakwork.noise import reproducible
+from cloakwork.publishing.statement import state
 from cloakwork.report.html import internal_html
 from cloakwork.report.model import internal_report
-from cloakwork.report.statement import state
+from cloakwork.run.execute import execute
 from cloakwork.testing import run_mechanism
 from conftest import EXAMPLES, ROOT, SHARED, hurried
 

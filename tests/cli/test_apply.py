@@ -14,7 +14,7 @@ from cloakwork.accounting.ledger import Ledger
 from cloakwork.cli import main
 from cloakwork.log.eventlog import TIMESTAMP
 from cloakwork.log.io import read_log
-from cloakwork.report.dsse import read_envelope
+from cloakwork.publishing.dsse import read_envelope
 from conftest import EXAMPLES, PATTERNS_BY_CHANCE, ROOT, SHARED, Said, hurried
 
 HOSPITAL = EXAMPLES / "hospital.xes.gz"

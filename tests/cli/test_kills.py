@@ -16,8 +16,8 @@ import pytest
 
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.cli import main
-from cloakwork.report.reconcile import reconcile
-from cloakwork.report.verify import verify
+from cloakwork.publishing.reconcile import reconcile
+from cloakwork.publishing.verify import verify
 from conftest import ROOT, Said, runs
 from counterexamples.small import small_log, small_policy
 
@@ -49,7 +49,7 @@ def environment() -> dict[str, str]:
 SERVER = """
 import os, sys
 import polars, pydantic, sqlalchemy.dialects.sqlite, cryptography.hazmat.primitives.asymmetric.ed25519, opendp.measurements
-import cloakwork.api, cloakwork.cli.apply, cloakwork.report.publish, cloakwork.report.html, cloakwork.accounting.ledger
+import cloakwork.api, cloakwork.cli.apply, cloakwork.publishing.publish, cloakwork.report.html, cloakwork.accounting.ledger
 import cloakwork.mechanisms.registry, cloakwork.accounting.events
 from cloakwork.cli import main
 sys.stdout.flush()

@@ -10,7 +10,14 @@ import click
 import pytest
 
 from cloakwork import cli
-from cloakwork.errors import BudgetExceeded, CloakworkError, PlanUnsound, PolicyError, Problem, VerificationFailed
+from cloakwork.errors import (
+    BudgetExceeded,
+    CloakworkError,
+    PlanUnsound,
+    PolicyError,
+    Problem,
+    VerificationFailed,
+)
 
 Run = Callable[[Callable[[], object]], int]
 

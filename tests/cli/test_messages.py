@@ -10,7 +10,7 @@ from cloakwork import cli
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.errors import LedgerError, LogError, MechanismError, OutputError
 from cloakwork.log.io import read_log
-from cloakwork.report import publish
+from cloakwork.publishing import publish
 
 LOG = Path(__file__).parents[2] / "examples" / "logs" / "hospital.xes.gz"
 SPENT = "its cost stays spent (cloakwork ledger show)"
@@ -156,7 +156,7 @@ def test_the_ledger_tells_failures_in_plain_words(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("cloakwork.execute._take", fail)
+    monkeypatch.setattr("cloakwork.run.execute.take_step", fail)
     apply(told, tmp_path / "out")
     capsys.readouterr()
     assert cli.main(["ledger", "show"]) == 0

@@ -26,7 +26,14 @@ from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import MapCases, Mechanism, Offer, Refusal
 from cloakwork.noise import Noise, reproducible
-from cloakwork.privacy_event import FREE, Composed, NonPrivate, PoissonSampled, PrivacyEvent, Repeated
+from cloakwork.privacy_event import (
+    FREE,
+    Composed,
+    NonPrivate,
+    PoissonSampled,
+    PrivacyEvent,
+    Repeated,
+)
 from contracts.sample_logs import RESOURCE, log_of
 
 EVERY_GOAL: tuple[Guarantee, ...] = (

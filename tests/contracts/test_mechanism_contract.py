@@ -3,7 +3,13 @@
 from datetime import UTC, datetime, timedelta
 
 from cloakwork.facts import Facts, Unit, Window
-from cloakwork.guarantees import ConfidenceBound, DifferentialPrivacy, KAnonymity, MetricPrivacy, TCloseness
+from cloakwork.guarantees import (
+    ConfidenceBound,
+    DifferentialPrivacy,
+    KAnonymity,
+    MetricPrivacy,
+    TCloseness,
+)
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.mechanisms.kanon.a_star import AStar
 from cloakwork.mechanisms.kanon.auto import Auto

@@ -63,8 +63,8 @@ def statement_of(folder: Path) -> Any:
 
 
 def sign(folder: Path, statement: Any) -> None:
-    from cloakwork.report.dsse import seal
-    from cloakwork.report.keys import signing_key
+    from cloakwork.publishing.dsse import seal
+    from cloakwork.publishing.keys import signing_key
 
     canonical = json.dumps(statement, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
     (folder / "statement.json").write_bytes(seal(canonical, signing_key()))
@@ -124,7 +124,7 @@ def test_a_list_that_is_not_the_files_fails(
 def test_a_column_that_the_plan_drops_fails(format_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A log that holds what no rule releases is found, though the signer signs and lists it."""
     from cloakwork.log.io import read_log, write_log
-    from cloakwork.report.statement import digest_of
+    from cloakwork.publishing.statement import digest_of
 
     folder = published(tmp_path, format_, monkeypatch)
     path = folder / f"log.{format_}"

@@ -12,12 +12,12 @@ import yaml
 
 from cloakwork.api import make_plan
 from cloakwork.errors import GuaranteeBroken
-from cloakwork.execute import execute
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.log.io import read_log
 from cloakwork.noise import reproducible
 from cloakwork.plan.sentences import caveat_in_words
 from cloakwork.policy.load import load_policy
+from cloakwork.run.execute import execute
 from conftest import EXAMPLES, ROOT, hurried
 from contracts.sample_logs import BEGIN, log_of
 

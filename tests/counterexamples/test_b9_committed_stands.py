@@ -64,14 +64,14 @@ def killed(folder: Path, ledger: str, module: str, function: str, when: str) -> 
 
 def test_committed_means_that_a_folder_stood(tmp_path: Path, ledger: str) -> None:
     """Killed while the release is written: no folder stands, and the ledger does not say committed."""
-    killed(tmp_path, ledger, "cloakwork.report.publish", "seal", "before")
+    killed(tmp_path, ledger, "cloakwork.publishing.publish", "seal", "before")
     assert not (tmp_path / "releases" / "out").exists()
     assert [record.state for record in Ledger(ledger).history()] != ["committed"]
 
 
 def test_an_entry_without_a_release_is_explained(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
     """``show`` and ``history`` say in plain words what an entry stands for that has no folder."""
-    killed(tmp_path, ledger, "cloakwork.report.publish", "seal", "before")
+    killed(tmp_path, ledger, "cloakwork.publishing.publish", "seal", "before")
     for command in ("show", "history"):
         said = cloakwork("ledger", command, "--ledger", ledger)
         assert "its cost is spent" in " ".join(said.out.replace("│", " ").split()), said.out
@@ -79,7 +79,7 @@ def test_an_entry_without_a_release_is_explained(cloakwork: Cloakwork, tmp_path:
 
 def test_reconcile_closes_what_never_stood(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
     """The entry is closed as spent, and the draft, which holds figures of the raw log, is gone."""
-    killed(tmp_path, ledger, "cloakwork.report.publish", "seal", "before")
+    killed(tmp_path, ledger, "cloakwork.publishing.publish", "seal", "before")
     assert any(path.name.startswith(".cloakwork-draft") for path in (tmp_path / "releases").iterdir())
     done = cloakwork("ledger", "reconcile", tmp_path / "releases", "--ledger", ledger)
     assert done.code == 0, done.err
@@ -124,7 +124,7 @@ def test_a_release_that_the_ledger_does_not_know_is_named(cloakwork: Cloakwork, 
 def test_what_a_live_process_works_on_is_left_alone(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
     """An apply in progress holds its entry and its draft; reconcile says so and touches neither."""
     from cloakwork import api
-    from cloakwork.report.publish import publish
+    from cloakwork.api import publish
 
     seen = dict[str, Any]()
     plan, log = api.make_plan(api.load_policy(small_policy(tmp_path))), api.read_log(small_log(tmp_path))
@@ -190,7 +190,7 @@ def test_release_is_what_apply_does(tmp_path: Path, ledger: str) -> None:
 def cloakwork_release() -> Any:
     """The verb, whatever was imported before."""
     import cloakwork.api
-    import cloakwork.execute
+    import cloakwork.run.execute
 
     return cloakwork.release
 

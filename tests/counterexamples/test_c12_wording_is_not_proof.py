@@ -94,9 +94,9 @@ def test_nothing_signed_speaks_of_premises(released: Path) -> None:
 
 def test_words_put_into_a_plan_are_not_shown(released: Path) -> None:
     """A report words the records itself: a flattering sentence in a signed plan reaches no reader."""
-    from cloakwork.report.dsse import seal
-    from cloakwork.report.keys import signing_key
-    from cloakwork.report.statement import digest_of
+    from cloakwork.publishing.dsse import seal
+    from cloakwork.publishing.keys import signing_key
+    from cloakwork.publishing.statement import digest_of
 
     plan = json.loads((released / "plan.json").read_text("utf-8"))
     plan["steps"][1]["why"] = plan["claims"][0]["sentence"] = "FLATTERY"

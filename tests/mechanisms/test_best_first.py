@@ -14,7 +14,14 @@ from cloakwork.mechanisms.aggregates import CASES, VariantCounts
 from cloakwork.mechanisms.base import MapCases
 from cloakwork.mechanisms.kanon import whole
 from cloakwork.mechanisms.kanon.best_first import BestFirst, BestFirstParams, best_first
-from cloakwork.mechanisms.kanon.problem import Assignment, Problem, Scope, cost, read_problem, smallest_class
+from cloakwork.mechanisms.kanon.problem import (
+    Assignment,
+    Problem,
+    Scope,
+    cost,
+    read_problem,
+    smallest_class,
+)
 from cloakwork.mechanisms.kanon.whole import Ground, improved
 from cloakwork.noise import secret
 from contracts.sample_logs import courses_of, log_of

@@ -276,16 +276,16 @@ class Forgetful(Fill):
 
 def test_a_step_that_forgets_the_marks_is_refused() -> None:
     """In silence, inserted events would count for real."""
-    from cloakwork.engines.embedded import Embedded
-    from cloakwork.execute import Stopwatch, _take
+    from cloakwork.engines.memory import MemoryEngine
     from cloakwork.plan.choose import step_of
+    from cloakwork.run.execute import Stopwatch, take_step
 
     mechanism = Forgetful()
     step = step_of(mechanism, FillParams(), Facts(), why="")
     log = replace(log_of([["a"]] * 3), inserted=np.zeros(3, np.bool_))
     more = catalogue().with_mechanism(mechanism)
     with pytest.raises(MechanismError, match="which events are inserted"):
-        _take(step, log, Embedded(), reproducible(1), more, Stopwatch())
+        take_step(step, log, MemoryEngine(), reproducible(1), more, Stopwatch())
 
 
 def test_marks_are_one_for_each_event() -> None:

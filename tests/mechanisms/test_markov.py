@@ -15,7 +15,13 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.variants.chain import Chain, fitted, refined
 from cloakwork.mechanisms.variants.markov import MarkovParams, Selection, VariantMarkov, _selected
-from cloakwork.mechanisms.variants.transitions import MOST_CELLS, WHOLE, Courses, transitions, vector_noise
+from cloakwork.mechanisms.variants.transitions import (
+    MOST_CELLS,
+    WHOLE,
+    Courses,
+    transitions,
+    vector_noise,
+)
 from cloakwork.noise import reproducible, secret
 from cloakwork.privacy_event import DiscreteGaussian, Repeated
 from cloakwork.testing import run_mechanism

@@ -19,7 +19,14 @@ from cloakwork.mechanisms.base import MapCases, Offer, Refusal
 from cloakwork.mechanisms.kanon.local_search import improve, merged
 from cloakwork.mechanisms.kanon.lower_bound import Duties, ascend
 from cloakwork.mechanisms.kanon.optimal import Optimal, OptimalParams
-from cloakwork.mechanisms.kanon.problem import Problem, Scope, Solution, cost, read_problem, smallest_class
+from cloakwork.mechanisms.kanon.problem import (
+    Problem,
+    Scope,
+    Solution,
+    cost,
+    read_problem,
+    smallest_class,
+)
 from cloakwork.mechanisms.kanon.program import Classes, Program
 from cloakwork.noise import secret
 from cloakwork.progress import heard_by

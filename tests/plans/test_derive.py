@@ -4,7 +4,13 @@ import pytest
 
 from cloakwork.errors import PlanMoved, PlanUnsound
 from cloakwork.facts import Facts
-from cloakwork.guarantees import DifferentialPrivacy, KAnonymity, LDiversity, MetricPrivacy, TCloseness
+from cloakwork.guarantees import (
+    DifferentialPrivacy,
+    KAnonymity,
+    LDiversity,
+    MetricPrivacy,
+    TCloseness,
+)
 from cloakwork.lineage import Lineage
 from cloakwork.plan.claims import Given
 from cloakwork.plan.derive import derive

@@ -12,7 +12,6 @@ from cloakwork.accounting.events import cost
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.cli import main, program
 from cloakwork.errors import BudgetExceeded, LedgerError, PlanImpossible, PlanUnsound
-from cloakwork.execute import execute, measure
 from cloakwork.facts import Unit
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io import write_log
@@ -23,6 +22,8 @@ from cloakwork.plan.planner import make_plan
 from cloakwork.plan.prove import prove
 from cloakwork.plan.sentences import assuming, because, caveat_in_words
 from cloakwork.policy.model import Policy
+from cloakwork.run.execute import execute
+from cloakwork.run.profile import measure
 from contracts.sample_logs import log_of
 from plans.conftest import DP, policy_of
 

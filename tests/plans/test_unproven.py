@@ -12,7 +12,6 @@ from cloakwork.accounting.ledger import Ledger
 from cloakwork.budget import Cost
 from cloakwork.cli import program
 from cloakwork.errors import PlanImpossible, PlanUnsound
-from cloakwork.execute import execute, foreseeable
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.log.eventlog import EventLog
@@ -24,7 +23,9 @@ from cloakwork.plan.planner import make_plan
 from cloakwork.plan.prove import plan_again, prove
 from cloakwork.plan.sentences import caveat_in_words, unproven_sentence
 from cloakwork.privacy_event import DiscreteLaplace
-from cloakwork.release_model import Internal, Release
+from cloakwork.run.execute import execute
+from cloakwork.run.preview import previewable
+from cloakwork.run.release import Internal, Release
 from contracts.sample_logs import log_of
 from plans.conftest import DP, policy_of
 
@@ -115,7 +116,7 @@ def test_words_that_somebody_put_into_a_plan_are_not_believed() -> None:
 
 
 def test_nothing_of_the_log_is_previewed() -> None:
-    assert foreseeable(a_plan()) == ()
+    assert previewable(a_plan()) == ()
 
 
 def test_the_ledger_records_it_as_unbounded(tmp_path: Path) -> None:

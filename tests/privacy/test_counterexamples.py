@@ -10,8 +10,13 @@ import pytest
 
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.api import apply, publish, verify
-from cloakwork.errors import MechanismError, PlanImpossible, PlanUnsound, PolicyError, VerificationFailed
-from cloakwork.execute import execute
+from cloakwork.errors import (
+    MechanismError,
+    PlanImpossible,
+    PlanUnsound,
+    PolicyError,
+    VerificationFailed,
+)
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.attributes.redact import Redact
 from cloakwork.noise import reproducible
@@ -20,6 +25,7 @@ from cloakwork.plan.planner import make_plan
 from cloakwork.plan.prove import prove
 from cloakwork.policy.library import load_shipped
 from cloakwork.policy.load import parse_policy
+from cloakwork.run.execute import execute
 from conftest import EXAMPLES
 
 PERSON = """

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from cloakwork.accounting.calibrate import partition_threshold, threshold_delta
-from cloakwork.audit.dp_audit import HalfLine, OneOf, empirical_epsilon, half_lines, points, ratio_sets
+from cloakwork.audit.dp_audit import (
+    HalfLine,
+    OneOf,
+    empirical_epsilon,
+    half_lines,
+    points,
+    ratio_sets,
+)
 from cloakwork.noise import reproducible
 
 

@@ -20,7 +20,13 @@ from cloakwork.budget import Cost
 from cloakwork.facts import Facts
 from cloakwork.mechanisms.variants import markov, transitions
 from cloakwork.mechanisms.variants.markov import MarkovParams, VariantMarkov, calibrated
-from cloakwork.mechanisms.variants.transitions import MOST_CELLS, WHOLE, Cells, Courses, vector_noise
+from cloakwork.mechanisms.variants.transitions import (
+    MOST_CELLS,
+    WHOLE,
+    Cells,
+    Courses,
+    vector_noise,
+)
 from cloakwork.noise import Noise, reproducible
 
 RUNS = 10_000

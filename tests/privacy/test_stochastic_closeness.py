@@ -12,7 +12,14 @@ from scipy.stats import chisquare
 
 from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import TIMESTAMP
-from cloakwork.mechanisms.kanon.randomise import _DRAWS, _kept_of, _told_truly, epsilon_for, least_t, randomiser_of
+from cloakwork.mechanisms.kanon.randomise import (
+    _DRAWS,
+    _kept_of,
+    _told_truly,
+    epsilon_for,
+    least_t,
+    randomiser_of,
+)
 from cloakwork.noise import drawn_scale, reproducible
 from cloakwork.testing import run_mechanism
 from contracts.sample_logs import courses_of, log_of

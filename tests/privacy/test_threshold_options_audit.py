@@ -14,7 +14,13 @@ from cloakwork.accounting.calibrate import gaussian_threshold_delta
 from cloakwork.accounting.events import cost
 from cloakwork.accounting.exact import truncation_delta
 from cloakwork.audit.dp_audit import AuditResult, Event, HalfLine, empirical_epsilon
-from cloakwork.mechanisms.variants.threshold import Kind, ThresholdParams, calibrated, selected, threshold_event
+from cloakwork.mechanisms.variants.threshold import (
+    Kind,
+    ThresholdParams,
+    calibrated,
+    selected,
+    threshold_event,
+)
 from cloakwork.noise import Noise, reproducible
 
 RUNS = 24_000

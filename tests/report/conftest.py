@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from cloakwork.accounting.charge import Charge
+from cloakwork.api import publish
 from cloakwork.budget import Cost
 from cloakwork.guarantees import KAnonymity, MetricPrivacy
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
@@ -33,12 +34,12 @@ from cloakwork.plan.columns import exposure
 from cloakwork.plan.model import Claim, Considered, Plan, Step, Treated
 from cloakwork.policy.model import Policy
 from cloakwork.privacy_event import FREE, DiscreteLaplace
-from cloakwork.release_model import Internal, Release, StepRecord, Verdict
-from cloakwork.report import verify as verifying
-from cloakwork.report.dsse import canonical, seal
-from cloakwork.report.keys import SigningKey, signing_key, trust
-from cloakwork.report.publish import Published, publish
-from cloakwork.report.statement import digest_of
+from cloakwork.publishing import verify as verifying
+from cloakwork.publishing.dsse import canonical, seal
+from cloakwork.publishing.keys import SigningKey, signing_key, trust
+from cloakwork.publishing.publish import Published
+from cloakwork.publishing.statement import digest_of
+from cloakwork.run.release import Internal, Release, StepRecord, Verdict
 
 RAW_NAME = "ward7-export-of-patients.xes"
 RAW_FIGURES = (918273, 645546, 777111.5)

@@ -18,8 +18,8 @@ from cloakwork.accounting.records import Record
 from cloakwork.advisories import Advisory, Traits, advisories_for, guarantees_in, shipped_advisories
 from cloakwork.budget import Cost
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
-from cloakwork.report.earlier import EarlierPlan, read_as_pattern
-from cloakwork.report.earlier_checks import measured_then, settled
+from cloakwork.publishing.earlier import EarlierPlan, read_as_pattern
+from cloakwork.publishing.earlier_checks import measured_then, settled
 
 EARLIER = Path(__file__).parents[1] / "releases" / "0.1.0"
 

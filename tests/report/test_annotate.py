@@ -9,9 +9,9 @@ from cloakwork.lineage import Lineage
 from cloakwork.log.io import Attribute, read_annotations
 from cloakwork.plan.claims import PolicyReason
 from cloakwork.plan.model import Treated
-from cloakwork.report.annotate import differences, flat, read_stamp, stamp
-from cloakwork.report.publish import Published
-from cloakwork.report.statement import NOT_PRIVATE, predicate_digest, state
+from cloakwork.publishing.publish import Published
+from cloakwork.publishing.stamp import differences, flat, read_stamp, stamp
+from cloakwork.publishing.statement import NOT_PRIVATE, predicate_digest, state
 from report.conftest import a_plan
 
 PARTS = ("operation type", "level", "target")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cloakwork.cli import main
-from cloakwork.report.keys import SigningKey
+from cloakwork.publishing.keys import SigningKey
 from cloakwork.report.model import INTERNAL_BANNER
 
 

@@ -6,8 +6,15 @@ import json
 import pytest
 
 from cloakwork.errors import VerificationFailed
-from cloakwork.report.dsse import canonical, is_signed_by, pre_authentication_encoding, read_envelope, read_json, seal
-from cloakwork.report.keys import SigningKey
+from cloakwork.publishing.dsse import (
+    canonical,
+    is_signed_by,
+    pre_authentication_encoding,
+    read_envelope,
+    read_json,
+    seal,
+)
+from cloakwork.publishing.keys import SigningKey
 
 
 def test_the_encoding_is_the_specifications_example() -> None:

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from cloakwork.errors import OutputError
 from cloakwork.home import home
-from cloakwork.report.keys import (
+from cloakwork.publishing.keys import (
     KnownKeys,
     TrustedKey,
     keyid_of,

@@ -12,15 +12,16 @@ from typing import Any
 import pytest
 
 import cloakwork.log.io
+from cloakwork.api import publish
 from cloakwork.errors import OutputError
 from cloakwork.locks import lock_folder
 from cloakwork.plan.model import Plan
-from cloakwork.report import publish as publishing
-from cloakwork.report import verify as verifying
-from cloakwork.report.keys import SigningKey
+from cloakwork.publishing import publish as publishing
+from cloakwork.publishing import verify as verifying
+from cloakwork.publishing.keys import SigningKey
+from cloakwork.publishing.publish import Published, check_destination
+from cloakwork.publishing.verify import verify
 from cloakwork.report.model import INTERNAL_BANNER, InternalReport
-from cloakwork.report.publish import Published, check_destination, publish
-from cloakwork.report.verify import verify
 from report.conftest import RAW_FIGURES, RAW_NAME, a_plan, a_policy, a_release
 
 EVERY_FORMAT = ("xes", "xes.gz", "csv", "csv.gz", "parquet")
@@ -71,7 +72,7 @@ def test_nothing_of_the_raw_log_stands_outside_the_internal_folder(
 
 def readable(path: Path) -> bytes:
     """What a public file says, unpacked; of the statement what is signed, as a key's random digits may be any figure."""
-    from cloakwork.report.dsse import read_envelope
+    from cloakwork.publishing.dsse import read_envelope
 
     content = path.read_bytes()
     if path.name == "statement.json":

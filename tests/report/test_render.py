@@ -16,12 +16,12 @@ from cloakwork.budget import Cost
 from cloakwork.errors import OutputError, VerificationFailed
 from cloakwork.plan.model import Unproven
 from cloakwork.plan.sentences import because
+from cloakwork.publishing.keys import SigningKey
+from cloakwork.publishing.publish import Published, plan_bytes
+from cloakwork.publishing.statement import state
 from cloakwork.report.html import bars, figure, pipeline
-from cloakwork.report.keys import SigningKey
 from cloakwork.report.model import INTERNAL_BANNER, Audience, PublicStep
-from cloakwork.report.publish import Published, plan_bytes
 from cloakwork.report.render import render
-from cloakwork.report.statement import state
 from report.conftest import RAW_FIGURES, RAW_NAME, a_plan, a_policy
 
 BOTH: tuple[Audience, ...] = ("public", "internal")

@@ -16,10 +16,10 @@ from cloakwork.plan.claims import PolicyReason
 from cloakwork.plan.columns import exposure
 from cloakwork.plan.model import Treated, Unproven
 from cloakwork.plan.sentences import column_in_words
-from cloakwork.report.dsse import read_json
-from cloakwork.report.released import ReleasedColumn
-from cloakwork.report.schema import schema_text
-from cloakwork.report.statement import (
+from cloakwork.publishing.dsse import read_json
+from cloakwork.publishing.released import ReleasedColumn
+from cloakwork.publishing.schema import schema_text
+from cloakwork.publishing.statement import (
     NOT_PRIVATE,
     PrivacyStatement,
     payload,
@@ -136,7 +136,7 @@ def test_the_digest_depends_on_every_part_of_the_predicate() -> None:
 
 
 def test_the_shipped_schema_is_the_models() -> None:
-    """Written anew by ``python -m cloakwork.report.schema``."""
+    """Written anew by ``python -m cloakwork.publishing.schema``."""
     assert SCHEMA.read_text() == schema_text()
 
 

@@ -14,12 +14,12 @@ from cloakwork.errors import OutputError, PlanMoved, PlanUnsound, VerificationFa
 from cloakwork.home import home
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io import Attribute, write_log
-from cloakwork.report import verify as verifying
-from cloakwork.report.annotate import EXTENSIONS, stamp
-from cloakwork.report.keys import SigningKey
-from cloakwork.report.publish import Published, plan_bytes
-from cloakwork.report.released import ReleasedColumn, faults, released_columns
-from cloakwork.report.verify import verify
+from cloakwork.publishing import verify as verifying
+from cloakwork.publishing.keys import SigningKey
+from cloakwork.publishing.publish import Published, plan_bytes
+from cloakwork.publishing.released import ReleasedColumn, faults, released_columns
+from cloakwork.publishing.stamp import EXTENSIONS, stamp
+from cloakwork.publishing.verify import verify
 from report.conftest import VARIANTS, a_log, a_plan, a_policy, envelope_of, public_file, resign
 
 
@@ -169,7 +169,7 @@ def test_another_kind_of_statement_fails(published: Path, key: SigningKey, chang
 
 
 def test_a_payload_that_is_not_canonical_fails(published: Path, key: SigningKey) -> None:
-    from cloakwork.report.dsse import read_envelope, seal
+    from cloakwork.publishing.dsse import read_envelope, seal
 
     content = read_envelope((published / "statement.json").read_bytes()).content()
     (published / "statement.json").write_bytes(seal(json.dumps(json.loads(content), indent=1).encode(), key))

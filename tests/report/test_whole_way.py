@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from cloakwork.accounting.ledger import Ledger
+from cloakwork.api import publish
 from cloakwork.errors import VerificationFailed
-from cloakwork.execute import execute
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
+from cloakwork.publishing import verify as verifying
+from cloakwork.publishing.keys import SigningKey
+from cloakwork.publishing.statement import Statement
+from cloakwork.publishing.verify import verify
 from cloakwork.records import stated
-from cloakwork.report import verify as verifying
-from cloakwork.report.keys import SigningKey
-from cloakwork.report.publish import publish
-from cloakwork.report.statement import Statement
-from cloakwork.report.verify import verify
+from cloakwork.run.execute import execute
 from report.conftest import REAL_PROOF, VARIANTS, a_log, a_policy, envelope_of, resign
 
 JUNK: tuple[Any, ...] = (

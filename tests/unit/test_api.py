@@ -8,10 +8,10 @@ import yaml
 
 import cloakwork
 from cloakwork.errors import BudgetExceeded, MechanismError, OutputError
-from cloakwork.execute import NOT_PRIVATE, execute
 from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.noise import reproducible
 from cloakwork.policy.load import parse_policy
+from cloakwork.run.execute import NOT_PRIVATE, execute
 from cloakwork.testing import run_mechanism
 from conftest import EXAMPLES, ROOT, hurried
 

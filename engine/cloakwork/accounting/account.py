@@ -5,7 +5,16 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
 
-from cloakwork.accounting.books import METRIC, NOTHING, Amount, Book, Total, counted, counted_in, steps_over
+from cloakwork.accounting.books import (
+    METRIC,
+    NOTHING,
+    Amount,
+    Book,
+    Total,
+    counted,
+    counted_in,
+    steps_over,
+)
 from cloakwork.accounting.charge import Charge
 from cloakwork.accounting.records import Record, told_by_policy
 from cloakwork.budget import Cost, Currency

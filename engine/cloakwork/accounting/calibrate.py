@@ -9,7 +9,13 @@ from fractions import Fraction
 from typing import Final
 
 from cloakwork.accounting.events import cost, naive, roughly
-from cloakwork.accounting.exact import exactly, exp_minus, rounded_down, rounded_up, truncation_delta
+from cloakwork.accounting.exact import (
+    exactly,
+    exp_minus,
+    rounded_down,
+    rounded_up,
+    truncation_delta,
+)
 from cloakwork.budget import Cost
 from cloakwork.errors import MechanismError
 from cloakwork.noise import LARGEST_SCALE, drawn_scale, drawn_sigma

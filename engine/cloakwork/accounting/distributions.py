@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 from cloakwork.accounting.exact import rounded_up
 from cloakwork.accounting.losses import Losses, composed
 from cloakwork.accounting.parts import Parts, own_figures, parts_of
-from cloakwork.privacy_event import Composed, DiscreteGaussian, DiscreteLaplace, PoissonSampled, PrivacyEvent, Repeated
+from cloakwork.privacy_event import (
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    PoissonSampled,
+    PrivacyEvent,
+    Repeated,
+)
 
 if TYPE_CHECKING:
     from cloakwork.accounting.losses import Floats

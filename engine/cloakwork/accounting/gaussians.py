@@ -4,7 +4,13 @@ import math
 from typing import Final
 
 from cloakwork.accounting.parts import Parts, own_figures, parts_of
-from cloakwork.privacy_event import DiscreteGaussian, DiscreteLaplace, EpsilonDelta, PoissonSampled, PrivacyEvent
+from cloakwork.privacy_event import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    EpsilonDelta,
+    PoissonSampled,
+    PrivacyEvent,
+)
 
 LARGEST_SIGMA: Final = 1000.0
 """Discrete Gaussians up to this many grid steps are charged by their own PLD."""

@@ -23,11 +23,27 @@ from string import ascii_lowercase
 from typing import Any, Final, Literal
 
 from cloakwork.accounting._journal import Break, Hold, Journal, Writing, say
-from cloakwork.accounting.account import CURRENCIES, Account, Balance, Outlook, Terms, informed, outlook, require_fit
+from cloakwork.accounting.account import (
+    CURRENCIES,
+    Account,
+    Balance,
+    Outlook,
+    Terms,
+    informed,
+    outlook,
+    require_fit,
+)
 from cloakwork.accounting.books import METRIC
 from cloakwork.accounting.charge import Charge
 from cloakwork.accounting.fingerprint import Resemblance, fingerprint, resemblances
-from cloakwork.accounting.records import CLOSED, Place, Record, charge_fields, records_of, total_fields
+from cloakwork.accounting.records import (
+    CLOSED,
+    Place,
+    Record,
+    charge_fields,
+    records_of,
+    total_fields,
+)
 from cloakwork.budget import Cost, Currency
 from cloakwork.errors import LedgerError
 from cloakwork.facts import CASE

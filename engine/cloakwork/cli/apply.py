@@ -23,7 +23,7 @@ from cloakwork.progress import silent
 if TYPE_CHECKING:
     from cloakwork.accounting.charge import Charge
     from cloakwork.plan.model import Plan
-    from cloakwork.report.publish import Published
+    from cloakwork.publishing.publish import Published
 
 
 @click.command()
@@ -123,7 +123,7 @@ def _book(charge: "Charge") -> str:
 
 def _show(published: "Published") -> None:
     """What is unproven first, then exposed columns, then what holds, then where it lies."""
-    from cloakwork.report.released import absent_attributes
+    from cloakwork.publishing.released import absent_attributes
 
     release = published.release
     plan = release.plan

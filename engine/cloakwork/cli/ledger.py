@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cloakwork.accounting.records import Record
     from cloakwork.advisories import Finding
     from cloakwork.budget import Cost
-    from cloakwork.report.reconcile import Reconciliation
+    from cloakwork.publishing.reconcile import Reconciliation
 
 _P = ParamSpec("_P")
 
@@ -126,7 +126,7 @@ def reconcile(ctx: click.Context, url: str | None, as_json: bool, folders: tuple
     nor a running process; removes the drafts of dead processes. Exit 1 where a release is found that this ledger does
     not know, or whose files are not those that its statement signs.
     """
-    from cloakwork.report.reconcile import reconcile as bring_to_agreement
+    from cloakwork.publishing.reconcile import reconcile as bring_to_agreement
 
     book = _open(url)
     done = bring_to_agreement(book, folders)
@@ -167,7 +167,7 @@ def _reconciliation_json(done: "Reconciliation") -> dict[str, Any]:
 
 def _entry_of(folder: Path) -> str | None:
     """The ledger entry that a verified release's statement names."""
-    from cloakwork.report.verify import verify as verify_release
+    from cloakwork.publishing.verify import verify as verify_release
 
     return verify_release(folder).statement.ledger_entry
 

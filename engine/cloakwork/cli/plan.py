@@ -39,7 +39,7 @@ from cloakwork.quantities import format_duration
 
 if TYPE_CHECKING:
     from cloakwork.accounting.account import Outlook
-    from cloakwork.release_model import StepRecord
+    from cloakwork.run.release import StepRecord
 
 
 @click.command()
@@ -83,7 +83,7 @@ def plan(
     require_log(log)
     outlook = api.budget(made, ledger=open_ledger(ledger, tell_missing=not quiet))
     heard = silent if quiet else progress
-    foreseen = () if no_preview else api.foresee(made, log, reporter=heard, columns=column_mapping(columns) or None)
+    foreseen = () if no_preview else api.preview(made, log, reporter=heard, columns=column_mapping(columns) or None)
     document = made.model_dump(mode="json", by_alias=True)
     if out is not None:
         _write(out, document | {"made_from": os.path.relpath(path, out.parent)})

@@ -12,7 +12,7 @@ from cloakwork.errors import VerificationFailed
 
 if TYPE_CHECKING:
     from cloakwork.advisories import Finding
-    from cloakwork.report.verify import Verification
+    from cloakwork.publishing.verify import Verification
 
 _WIDTH: Final = 108
 _LABEL: Final = 14
@@ -36,7 +36,7 @@ def release_argument(context: click.Context, _: click.Parameter, path: Path) -> 
 
 def expectations(context: click.Context, _: click.Parameter, given: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     """``WHAT=VALUE`` as pairs."""
-    from cloakwork.report.verify import EXPECTABLE
+    from cloakwork.publishing.verify import EXPECTABLE
 
     pairs = [text.partition("=") for text in given]
     for name, sign, value in pairs:
@@ -76,8 +76,8 @@ def verify(
     DIR_OR_ZIP is a release folder or a file that 'cloakwork pack' made. Exit code 5: it is not what it says, it is not
     the one expected, or a guarantee of it was found void since (an advisory).
     """
-    from cloakwork.report.verify import Verification
-    from cloakwork.report.verify import verify as verify_release
+    from cloakwork.publishing.verify import Verification
+    from cloakwork.publishing.verify import verify as verify_release
 
     try:
         verified = verify_release(path, public_key=public_key, expect=expect)

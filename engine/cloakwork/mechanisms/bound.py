@@ -13,7 +13,16 @@ from cloakwork.guarantees import Guarantee
 from cloakwork.lineage import Lineage
 from cloakwork.log.eventlog import ACTIVITY, EventLog
 from cloakwork.log.naming import values_of
-from cloakwork.mechanisms.base import Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem, Undecided
+from cloakwork.mechanisms.base import (
+    Decision,
+    MapCases,
+    Offer,
+    Proof,
+    Refusal,
+    Rewrite,
+    Theorem,
+    Undecided,
+)
 from cloakwork.noise import Noise
 from cloakwork.quantities import Frozen
 

@@ -26,7 +26,12 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field
 
-from cloakwork.accounting.calibrate import largest_delta, partition_threshold, smallest_scale, threshold_delta
+from cloakwork.accounting.calibrate import (
+    largest_delta,
+    partition_threshold,
+    smallest_scale,
+    threshold_delta,
+)
 from cloakwork.accounting.exact import exactly, rounded_down, rounded_up
 from cloakwork.budget import Cost
 from cloakwork.errors import Cause, PlanImpossible

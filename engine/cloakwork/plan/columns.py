@@ -5,12 +5,22 @@ from dataclasses import replace
 from typing import Final
 
 from cloakwork.errors import Cause
-from cloakwork.guarantees import ConfidenceBound, DifferentialPrivacy, Guarantee, KAnonymity, LocalDP
+from cloakwork.guarantees import (
+    ConfidenceBound,
+    DifferentialPrivacy,
+    Guarantee,
+    KAnonymity,
+    LocalDP,
+)
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP
 from cloakwork.mechanisms.attributes.redact import RedactParams, Treatment
 from cloakwork.mechanisms.kanon.fill import FillParams
-from cloakwork.mechanisms.kanon.generalise import MOST_COMBINATIONS, GeneraliseParams, QuasiIdentifier
+from cloakwork.mechanisms.kanon.generalise import (
+    MOST_COMBINATIONS,
+    GeneraliseParams,
+    QuasiIdentifier,
+)
 from cloakwork.plan.choose import step_of
 from cloakwork.plan.claims import ExposureReason, FormOfRelease, OnlyPublished, PolicyReason
 from cloakwork.plan.derive import goal_name

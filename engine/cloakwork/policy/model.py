@@ -7,7 +7,14 @@ the sentence that an author reads in the editor.
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BeforeValidator,
+    Field,
+    field_validator,
+    model_validator,
+)
 
 from cloakwork.budget import Cost, epsilon_of_advantage
 from cloakwork.facts import CASE, UNIX_EPOCH, Facts, Unit, Window, unit_name

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Final
 
 from cloakwork.errors import OutputError, VerificationFailed
-from cloakwork.report.dsse import read_envelope, read_json
-from cloakwork.report.earlier import EarlierStatement, is_earlier
-from cloakwork.report.folder import STATEMENT_FILE, read_document
+from cloakwork.publishing.dsse import read_envelope, read_json
+from cloakwork.publishing.earlier import EarlierStatement, is_earlier
+from cloakwork.publishing.folder import STATEMENT_FILE, read_document
+from cloakwork.publishing.verify import Verification, verify
 from cloakwork.report.html import page
 from cloakwork.report.model import Audience, Format
-from cloakwork.report.verify import Verification, verify
 
 STATUSES: Final = {"void": "Void", "open": "May be void", "weakened": "Weakened", "corrected": "Wording only"}
 

@@ -11,8 +11,8 @@ from pydantic import JsonValue
 
 from cloakwork.audit.utility import Utility
 from cloakwork.plan.sentences import caveat_in_words, treatment_in_words
+from cloakwork.publishing.statement import Price, Spent
 from cloakwork.report.model import InternalReport, PublicReport, PublicStep, public_steps
-from cloakwork.report.statement import Price, Spent
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -4,13 +4,14 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from cloakwork.advisories import Traits, advisories_for
+from cloakwork.advisories import advisories_for
 from cloakwork.audit.utility import Utility
 from cloakwork.plan.model import Plan
 from cloakwork.plan.sentences import caveat_in_words
+from cloakwork.publishing.statement import PrivacyStatement, Statement
+from cloakwork.publishing.traits import traits_of
 from cloakwork.quantities import Frozen
-from cloakwork.release_model import Release
-from cloakwork.report.statement import PrivacyStatement, Statement
+from cloakwork.run.release import Release
 
 INTERNAL_BANNER: Final = "INTERNAL: holds figures from the raw log. Never publish."
 
@@ -66,17 +67,6 @@ class PublicReport(Frozen):
     steps: tuple[PublicStep, ...]
     warnings: tuple[str, ...]
     advisories: tuple[str, ...] = ()
-
-
-def traits_of(plan: Plan) -> Traits:
-    """What advisories go by, of a plan of this version's format."""
-    return Traits(
-        engine=plan.engine,
-        guarantees=tuple(claim.guarantee.model_dump(mode="json") for claim in plan.claims),
-        mechanisms=tuple(step.mechanism for step in plan.steps),
-        rules={item.attribute: item.treatment for item in plan.attributes},
-        unit=plan.facts.unit.attribute or "",
-    )
 
 
 def internal_report(release: Release, statement: PrivacyStatement, writing: float = 0.0) -> InternalReport:

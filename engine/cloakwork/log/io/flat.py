@@ -11,7 +11,15 @@ from typing import Final
 import polars as pl
 
 from cloakwork.errors import LogError, OutputError
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog, of_table
+from cloakwork.log.eventlog import (
+    ACTIVITY,
+    CASE_ID,
+    CASE_PREFIX,
+    TIME_TYPE,
+    TIMESTAMP,
+    EventLog,
+    of_table,
+)
 from cloakwork.log.io.columns import NO_ACTIVITY, NO_TIME, NO_ZONE, OVERSIZED
 from cloakwork.log.io.source import shown, too_long
 from cloakwork.log.io.times import TIME_HINT, outside_calendar, parse_times

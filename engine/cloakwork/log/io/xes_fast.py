@@ -21,7 +21,16 @@ import polars as pl
 from numpy.typing import NDArray
 
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.io.columns import KIND_OF, BadValue, ColumnBuilder, Conflicting, Kind, Run, Scope, TooManyKeys
+from cloakwork.log.io.columns import (
+    KIND_OF,
+    BadValue,
+    ColumnBuilder,
+    Conflicting,
+    Kind,
+    Run,
+    Scope,
+    TooManyKeys,
+)
 from cloakwork.log.io.source import LogStream
 from cloakwork.log.io.xes_full import LogXml
 

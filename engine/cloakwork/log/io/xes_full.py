@@ -16,7 +16,16 @@ import polars as pl
 
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import CASE_PREFIX, TIMESTAMP, EventLog
-from cloakwork.log.io.columns import KIND_OF, BadValue, ColumnBuilder, Irregularities, Kind, Run, Scope, TooManyKeys
+from cloakwork.log.io.columns import (
+    KIND_OF,
+    BadValue,
+    ColumnBuilder,
+    Irregularities,
+    Kind,
+    Run,
+    Scope,
+    TooManyKeys,
+)
 from cloakwork.log.io.source import LogStream, empty_file, shown, too_long
 from cloakwork.log.io.times import TIME_HINT
 from cloakwork.log.io.xml_feed import Feeder

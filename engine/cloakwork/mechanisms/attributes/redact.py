@@ -15,7 +15,16 @@ from cloakwork.home import home, secret_made_once
 from cloakwork.lineage import Lineage
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.naming import values_of
-from cloakwork.mechanisms.base import Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem, Undecided
+from cloakwork.mechanisms.base import (
+    Decision,
+    MapCases,
+    Offer,
+    Proof,
+    Refusal,
+    Rewrite,
+    Theorem,
+    Undecided,
+)
 from cloakwork.mechanisms.generalisation import groups_at, intervals
 from cloakwork.noise import Noise
 from cloakwork.policy.globs import decisive

@@ -16,7 +16,16 @@ from cloakwork.facts import UNIX_EPOCH, Facts
 from cloakwork.guarantees import Guarantee, LDiversity, TCloseness
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import CASE_ID, EventLog
-from cloakwork.mechanisms.base import Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem, Undecided
+from cloakwork.mechanisms.base import (
+    Decision,
+    MapCases,
+    Offer,
+    Proof,
+    Refusal,
+    Rewrite,
+    Theorem,
+    Undecided,
+)
 from cloakwork.mechanisms.kanon.exchange import ROUNDING, Aim, Groups, Near, Varied, exchange
 from cloakwork.mechanisms.kanon.holdings import Holdings, Times, holdings_of, with_values
 from cloakwork.mechanisms.kanon.randomise import Randomiser, epsilon_for, least_t, randomiser_of

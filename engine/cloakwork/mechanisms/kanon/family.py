@@ -18,7 +18,16 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee, KAnonymity
 from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.mechanisms.aggregates import VariantCounts
-from cloakwork.mechanisms.base import Aggregate, Costless, Decision, MapCases, Offer, Proof, Refusal, Rewrite
+from cloakwork.mechanisms.base import (
+    Aggregate,
+    Costless,
+    Decision,
+    MapCases,
+    Offer,
+    Proof,
+    Refusal,
+    Rewrite,
+)
 from cloakwork.mechanisms.kanon.problem import (
     Assignment,
     Problem,

@@ -19,7 +19,17 @@ from cloakwork.log.eventlog import CASE_PREFIX, EventLog
 from cloakwork.log.naming import named, values_of
 from cloakwork.log.variants import variants_of
 from cloakwork.mechanisms.aggregates import CASES, UNIT, VARIANT, VariantCounts
-from cloakwork.mechanisms.base import Aggregate, Costless, Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem
+from cloakwork.mechanisms.base import (
+    Aggregate,
+    Costless,
+    Decision,
+    MapCases,
+    Offer,
+    Proof,
+    Refusal,
+    Rewrite,
+    Theorem,
+)
 from cloakwork.mechanisms.generalisation import groups_at, height, intervals
 from cloakwork.noise import Noise
 from cloakwork.quantities import Frozen, Number

@@ -11,7 +11,14 @@ from typing import Final
 import numpy as np
 
 from cloakwork.mechanisms.kanon.lower_bound import Bound, Duties, ascend
-from cloakwork.mechanisms.kanon.problem import Assignment, Ints, Problem, Solution, cost, smallest_class
+from cloakwork.mechanisms.kanon.problem import (
+    Assignment,
+    Ints,
+    Problem,
+    Solution,
+    cost,
+    smallest_class,
+)
 from cloakwork.mechanisms.kanon.program import Classes, Program
 
 _NEVER: Final = np.iinfo(np.int64).max // 4

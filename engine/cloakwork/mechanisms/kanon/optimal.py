@@ -14,7 +14,15 @@ from cloakwork.mechanisms.kanon.best_first import best_first
 from cloakwork.mechanisms.kanon.family import K_ANONYMOUS, Anonymiser, FamilyParams
 from cloakwork.mechanisms.kanon.local_search import improve, merged
 from cloakwork.mechanisms.kanon.lower_bound import Bound, Duties, ascend
-from cloakwork.mechanisms.kanon.problem import Assignment, Ints, Problem, Solution, cost, gap, smallest_class
+from cloakwork.mechanisms.kanon.problem import (
+    Assignment,
+    Ints,
+    Problem,
+    Solution,
+    cost,
+    gap,
+    smallest_class,
+)
 from cloakwork.mechanisms.kanon.program import Classes, Program
 from cloakwork.mechanisms.kanon.whole import LARGEST, Ground, improved
 from cloakwork.progress import say

@@ -17,7 +17,16 @@ from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.naming import named, values_of
 from cloakwork.mechanisms.aggregates import CASES, UNIT, VARIANT
-from cloakwork.mechanisms.base import Costless, Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem
+from cloakwork.mechanisms.base import (
+    Costless,
+    Decision,
+    MapCases,
+    Offer,
+    Proof,
+    Refusal,
+    Rewrite,
+    Theorem,
+)
 from cloakwork.mechanisms.kanon.knowledge import (
     Courses,
     Floats,

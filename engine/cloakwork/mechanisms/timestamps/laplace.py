@@ -18,7 +18,15 @@ from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem
-from cloakwork.mechanisms.timestamps.courses import CALENDAR, READABLE, Bounds, Courses, Grid, measure, times_of
+from cloakwork.mechanisms.timestamps.courses import (
+    CALENDAR,
+    READABLE,
+    Bounds,
+    Courses,
+    Grid,
+    measure,
+    times_of,
+)
 from cloakwork.noise import Noise, drawn_scale
 from cloakwork.privacy_event import Composed, DiscreteLaplace, PrivacyEvent, Repeated
 from cloakwork.quantities import Duration, Frozen

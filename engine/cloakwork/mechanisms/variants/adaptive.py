@@ -19,10 +19,20 @@ from cloakwork.mechanisms.variants.accuracy import USUAL_CASES
 from cloakwork.mechanisms.variants.chain import MOST_CASES
 from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.mechanisms.variants.markov import MarkovParams, VariantMarkov
-from cloakwork.mechanisms.variants.threshold import ThresholdParams, VariantThreshold, threshold_event
+from cloakwork.mechanisms.variants.threshold import (
+    ThresholdParams,
+    VariantThreshold,
+    threshold_event,
+)
 from cloakwork.mechanisms.variants.transitions import WHOLE
 from cloakwork.noise import Noise
-from cloakwork.privacy_event import Composed, DiscreteLaplace, EpsilonDelta, NonPrivate, PrivacyEvent
+from cloakwork.privacy_event import (
+    Composed,
+    DiscreteLaplace,
+    EpsilonDelta,
+    NonPrivate,
+    PrivacyEvent,
+)
 from cloakwork.quantities import Frozen, Number
 
 SHARE: Final = 0.05

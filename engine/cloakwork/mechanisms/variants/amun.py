@@ -14,7 +14,12 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.aggregates import CASES, VARIANT
 from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
 from cloakwork.mechanisms.variants.family import VariantRelease, variant_table
-from cloakwork.mechanisms.variants.threshold import ThresholdParams, least_threshold, selected, threshold_event
+from cloakwork.mechanisms.variants.threshold import (
+    ThresholdParams,
+    least_threshold,
+    selected,
+    threshold_event,
+)
 from cloakwork.noise import Noise
 from cloakwork.privacy_event import DiscreteLaplace, PrivacyEvent
 from cloakwork.quantities import Frozen, Number

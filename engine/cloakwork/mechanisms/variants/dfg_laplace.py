@@ -17,10 +17,22 @@ from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
 from cloakwork.mechanisms.variants.chain import MOST_CASES, Chain, Context, Table, fitted
 from cloakwork.mechanisms.variants.directly_follows import MOST_LABELS, kept_steps, least_scale
 from cloakwork.mechanisms.variants.family import NOTHING, VariantRelease, cases_of, variant_table
-from cloakwork.mechanisms.variants.prefix_tree import FAKES, USUAL_LENGTH, alphabet_of, labels_of, most_cases_of
+from cloakwork.mechanisms.variants.prefix_tree import (
+    FAKES,
+    USUAL_LENGTH,
+    alphabet_of,
+    labels_of,
+    most_cases_of,
+)
 from cloakwork.mechanisms.variants.tree import MOST_EVENTS, least_reached, tail
 from cloakwork.noise import Noise
-from cloakwork.privacy_event import Composed, DiscreteLaplace, EpsilonDelta, NonPrivate, PrivacyEvent
+from cloakwork.privacy_event import (
+    Composed,
+    DiscreteLaplace,
+    EpsilonDelta,
+    NonPrivate,
+    PrivacyEvent,
+)
 from cloakwork.quantities import Frozen, Number
 
 USUAL_STEPS: Final = USUAL_LENGTH + 1

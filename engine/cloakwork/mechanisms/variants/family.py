@@ -15,7 +15,16 @@ from cloakwork.guarantees import DifferentialPrivacy, Guarantee
 from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, EventLog
 from cloakwork.mechanisms.aggregates import CASES, VARIANT, VARIANT_COUNTS_SCHEMA, VariantCounts
-from cloakwork.mechanisms.base import Aggregate, Decision, GenerateCases, Offer, Prediction, Proof, Refusal, Rewrite
+from cloakwork.mechanisms.base import (
+    Aggregate,
+    Decision,
+    GenerateCases,
+    Offer,
+    Prediction,
+    Proof,
+    Refusal,
+    Rewrite,
+)
 from cloakwork.mechanisms.variants.accuracy import predicted
 from cloakwork.noise import Noise
 

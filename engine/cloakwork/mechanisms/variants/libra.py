@@ -28,7 +28,13 @@ from cloakwork.mechanisms.variants.threshold import (
     threshold_event,
 )
 from cloakwork.noise import Noise, drawn_rate, drawn_scale
-from cloakwork.privacy_event import Composed, DiscreteLaplace, PoissonSampled, PrivacyEvent, Repeated
+from cloakwork.privacy_event import (
+    Composed,
+    DiscreteLaplace,
+    PoissonSampled,
+    PrivacyEvent,
+    Repeated,
+)
 from cloakwork.progress import say
 from cloakwork.quantities import Frozen, Number
 

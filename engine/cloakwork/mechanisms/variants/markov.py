@@ -15,7 +15,13 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
 from cloakwork.mechanisms.variants.chain import MOST_CASES, Chain, Context, Table, fitted, refined
 from cloakwork.mechanisms.variants.family import VariantRelease, variant_table
-from cloakwork.mechanisms.variants.transitions import MOST_CELLS, WHOLE, Courses, transitions, vector_noise
+from cloakwork.mechanisms.variants.transitions import (
+    MOST_CELLS,
+    WHOLE,
+    Courses,
+    transitions,
+    vector_noise,
+)
 from cloakwork.noise import Noise
 from cloakwork.privacy_event import Composed, EpsilonDelta, NonPrivate, PrivacyEvent
 from cloakwork.quantities import Frozen, Number

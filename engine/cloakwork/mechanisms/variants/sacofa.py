@@ -27,7 +27,14 @@ from cloakwork.mechanisms.variants.prefix_tree import (
     passing,
     shape_for,
 )
-from cloakwork.mechanisms.variants.rules import KnownSteps, Relation, Rule, RuleBook, steps_of, steps_taken
+from cloakwork.mechanisms.variants.rules import (
+    KnownSteps,
+    Relation,
+    Rule,
+    RuleBook,
+    steps_of,
+    steps_taken,
+)
 from cloakwork.mechanisms.variants.tree import (
     Candidates,
     Codes,

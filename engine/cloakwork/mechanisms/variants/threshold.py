@@ -128,7 +128,12 @@ def expected_error(params: ThresholdParams) -> float:
 
 def calibrated(epsilon: float, delta: float, max_cases: int, noise: Kind = "laplace") -> ThresholdParams:
     """The least noise and the least threshold that cost at most (epsilon, delta) for units of ``max_cases`` cases."""
-    from cloakwork.accounting.calibrate import gaussian_threshold, laplace_scale, partition_threshold, truncation_bound
+    from cloakwork.accounting.calibrate import (
+        gaussian_threshold,
+        laplace_scale,
+        partition_threshold,
+        truncation_bound,
+    )
 
     if noise == "gaussian":
         scale = _sigma(epsilon, delta, max_cases)

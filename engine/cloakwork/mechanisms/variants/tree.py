@@ -18,7 +18,13 @@ from pydantic import Field
 from cloakwork.mechanisms.aggregates import CASES, VARIANT
 from cloakwork.mechanisms.variants.family import NOTHING, variant_table
 from cloakwork.noise import Noise, drawn_scale, drawn_sigma
-from cloakwork.privacy_event import Composed, DiscreteGaussian, DiscreteLaplace, PrivacyEvent, Repeated
+from cloakwork.privacy_event import (
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    PrivacyEvent,
+    Repeated,
+)
 from cloakwork.progress import say
 from cloakwork.quantities import Frozen, Number
 

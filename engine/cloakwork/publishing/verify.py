@@ -17,18 +17,22 @@ from typing import TYPE_CHECKING, Final, Protocol
 from pydantic import ValidationError
 
 from cloakwork.advisories import Advisory, Finding, Parameters, advisories_for, has_raw_times
-from cloakwork.errors import CloakworkError, GuaranteeBroken, LogError, PlanUnsound, VerificationFailed
+from cloakwork.errors import (
+    CloakworkError,
+    GuaranteeBroken,
+    LogError,
+    PlanUnsound,
+    VerificationFailed,
+)
 from cloakwork.facts import Unit
 from cloakwork.guarantees import brief
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.plan.model import Claim, Plan
 from cloakwork.plan.prove import in_own_words as plan_in_own_words
-from cloakwork.records import stated
-from cloakwork.report import earlier
-from cloakwork.report.annotate import differences, flat, read_stamp, stamp
-from cloakwork.report.archive import LOG_NAME, unpacked
-from cloakwork.report.dsse import Envelope, is_signed_by, read_envelope, read_json
-from cloakwork.report.folder import (
+from cloakwork.publishing import earlier
+from cloakwork.publishing.archive import LOG_NAME, unpacked
+from cloakwork.publishing.dsse import Envelope, is_signed_by, read_envelope, read_json
+from cloakwork.publishing.folder import (
     PLAN_FILE,
     STATEMENT_FILE,
     Check,
@@ -38,10 +42,10 @@ from cloakwork.report.folder import (
     is_signed,
     read_document,
 )
-from cloakwork.report.keys import SigningKey, keyid_of, public_key, trusted_key, why_trusted
-from cloakwork.report.model import traits_of
-from cloakwork.report.released import faults
-from cloakwork.report.statement import (
+from cloakwork.publishing.keys import SigningKey, keyid_of, public_key, trusted_key, why_trusted
+from cloakwork.publishing.released import faults
+from cloakwork.publishing.stamp import differences, flat, read_stamp, stamp
+from cloakwork.publishing.statement import (
     PREDICATE_TYPE,
     PrivacyStatement,
     Statement,
@@ -49,6 +53,8 @@ from cloakwork.report.statement import (
     in_own_words,
     state,
 )
+from cloakwork.publishing.traits import traits_of
+from cloakwork.records import stated
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -336,7 +342,7 @@ def _inside(folder: Path, content: bytes, statement: Statement) -> _Inside:
 def _earlier(folder: Path, content: bytes, statement: earlier.Earlier) -> _Inside:
     """What a release of version 0.1.0 says, measured by the meaning that its claims had then."""
     from cloakwork.log.io import read_log
-    from cloakwork.report.earlier_checks import MEASURABLE, measured_then, settled
+    from cloakwork.publishing.earlier_checks import MEASURABLE, measured_then, settled
 
     predicate = statement.envelope.predicate
     plan = earlier.read_earlier_plan(content)

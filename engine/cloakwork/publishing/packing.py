@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from cloakwork.errors import OutputError, VerificationFailed
-from cloakwork.report.archive import pack_folder
-from cloakwork.report.folder import check_entries, holds_internal
-from cloakwork.report.verify import Verification, verify
+from cloakwork.publishing.archive import pack_folder
+from cloakwork.publishing.folder import check_entries, holds_internal
+from cloakwork.publishing.verify import Verification, verify
 
 
 def pack(folder: Path, out: Path, *, public_key: Path | None = None) -> Verification:

@@ -14,14 +14,22 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    field_validator,
+)
 
 from cloakwork.advisories import TIME, Traits, is_pattern
 from cloakwork.errors import LogError, VerificationFailed
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
-from cloakwork.report.dsse import canonical
-from cloakwork.report.folder import PLAN_FILE, STATEMENT_FILE, Check
+from cloakwork.publishing.dsse import canonical
+from cloakwork.publishing.folder import PLAN_FILE, STATEMENT_FILE, Check
 
 EARLIER_TYPE: Final = "urn:cloakwork:privacy-statement:v1"
 EARLIER_ENGINE: Final = "0.1.0"
@@ -335,7 +343,7 @@ def same_claims(statement: EarlierStatement, plan: EarlierPlan) -> Iterator[Chec
 
 def same_stamp(log: Path, earlier: Earlier) -> Iterator[Check]:
     """Whether the stamp in the log names this statement, and says of guarantees and exposed columns what it says."""
-    from cloakwork.report.annotate import read_stamp
+    from cloakwork.publishing.stamp import read_stamp
 
     statement = earlier.envelope.predicate
     if statement.stamp == "none":

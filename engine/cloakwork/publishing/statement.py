@@ -37,10 +37,10 @@ from cloakwork.plan.sentences import (
     unproven_sentence,
 )
 from cloakwork.policy.model import Policy
+from cloakwork.publishing.dsse import canonical, read_json
+from cloakwork.publishing.released import ReleasedColumn, given_by_name, names_of
 from cloakwork.quantities import Duration, Frozen
 from cloakwork.records import PROSE, Prose, without_prose
-from cloakwork.report.dsse import canonical, read_json
-from cloakwork.report.released import ReleasedColumn, given_by_name, names_of
 
 STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE: Final = "urn:cloakwork:privacy-statement:v2"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from cloakwork.errors import VerificationFailed
-from cloakwork.report.statement import digest_of
+from cloakwork.publishing.statement import digest_of
 
 PLAN_FILE: Final = "plan.json"
 STATEMENT_FILE: Final = "statement.json"

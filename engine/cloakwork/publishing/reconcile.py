@@ -19,10 +19,10 @@ from cloakwork.accounting.records import Place, Record
 from cloakwork.errors import OutputError, VerificationFailed
 from cloakwork.facts import Unit, unit_name
 from cloakwork.lineage import TIMESTAMPS
-from cloakwork.report.archive import LOG_NAME
-from cloakwork.report.dsse import read_envelope, read_json
-from cloakwork.report.folder import PLAN_FILE, STATEMENT_FILE, check_file, read_document
-from cloakwork.report.publish import remove_leftovers
+from cloakwork.publishing.archive import LOG_NAME
+from cloakwork.publishing.dsse import read_envelope, read_json
+from cloakwork.publishing.folder import PLAN_FILE, STATEMENT_FILE, check_file, read_document
+from cloakwork.publishing.publish import remove_leftovers
 
 Outcome = Literal["agrees", "completed", "closed", "unknown", "differs", "in progress", "elsewhere"]
 

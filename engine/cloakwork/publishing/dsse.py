@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import Field, JsonValue, ValidationError
 
 from cloakwork.errors import VerificationFailed
+from cloakwork.publishing.keys import SigningKey
 from cloakwork.quantities import Frozen
-from cloakwork.report.keys import SigningKey
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey

@@ -16,7 +16,12 @@ from cloakwork.errors import LogError
 from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.log.io import Attribute, Extension, read_annotations
 from cloakwork.plan.model import Plan, Step
-from cloakwork.report.statement import Guaranteed, PrivacyStatement, UnprovenGoal, predicate_digest
+from cloakwork.publishing.statement import (
+    Guaranteed,
+    PrivacyStatement,
+    UnprovenGoal,
+    predicate_digest,
+)
 
 PRIVACY: Final = Extension(name="Privacy", prefix="privacy", uri="http://www.xes-standard.org/privacy.xesext")
 CLOAKWORK: Final = Extension(name="Cloakwork", prefix="cloakwork", uri="urn:cloakwork:xes:v1")

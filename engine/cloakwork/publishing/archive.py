@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from cloakwork.errors import OutputError, VerificationFailed
-from cloakwork.report.folder import PLAN_FILE, STATEMENT_FILE
+from cloakwork.publishing.folder import PLAN_FILE, STATEMENT_FILE
 
 LOG_NAME: Final = re.compile(r"log\.(?:xes|csv|parquet|xes\.gz|csv\.gz)")
 

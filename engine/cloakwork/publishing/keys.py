@@ -20,7 +20,10 @@ from cloakwork.home import home, private_secret, secret_made_once
 from cloakwork.quantities import Frozen
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+        Ed25519PrivateKey,
+        Ed25519PublicKey,
+    )
 
 KEY_VARIABLE: Final = "CLOAKWORK_SIGNING_KEY"
 _PEM_HEADER: Final = "-----BEGIN"
