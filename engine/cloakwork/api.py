@@ -46,7 +46,9 @@ if TYPE_CHECKING:
 def load_policy(path_or_name: str | Path) -> Policy:
     """Read a policy file, or a shipped policy by its name; raises PolicyError with every fault found."""
     if not isinstance(path_or_name, str | Path):
-        raise PolicyError([Problem("policy", f"must be a path or a name (got {type(path_or_name).__name__})")])
+        raise PolicyError(
+            [Problem("policy", f"must be a path or a name (got {type(path_or_name).__name__})")]
+        )
     return read_policy(resolve_policy(path_or_name))
 
 
@@ -73,7 +75,9 @@ def apply(
     """
     if not isinstance(plan, Plan):
         what = type(plan).__name__
-        raise CloakworkError(f"apply: needs a plan (got {what}); make one: make_plan(load_policy(...))")
+        raise CloakworkError(
+            f"apply: needs a plan (got {what}); make one: make_plan(load_policy(...))"
+        )
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     watch = stopwatch or Stopwatch()
     if not isinstance(log, EventLog):
@@ -85,7 +89,16 @@ def apply(
     def compare(plan: Plan, source: EventLog, released: EventLog) -> Mapping[str, JsonValue]:
         return _utility(plan, source, released, reporter, mine, times.figures)
 
-    return execute(plan, log, book, reporter=reporter, stopwatch=watch, compare=compare, observe=times, folder=folder)
+    return execute(
+        plan,
+        log,
+        book,
+        reporter=reporter,
+        stopwatch=watch,
+        compare=compare,
+        observe=times,
+        folder=folder,
+    )
 
 
 def release(
@@ -108,7 +121,9 @@ def release(
     after the first look at the log is recorded as failed, and stays spent.
     """
     plan = (
-        policy if isinstance(policy, Plan) else make_plan(policy if isinstance(policy, Policy) else load_policy(policy))
+        policy
+        if isinstance(policy, Plan)
+        else make_plan(policy if isinstance(policy, Policy) else load_policy(policy))
     )
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     folder = Path(out)
@@ -160,7 +175,10 @@ def profile(
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     if not isinstance(log, EventLog):
         reporter(f"reading {log}")
-        activity, timestamp = policy.attribute_with("control-flow"), policy.attribute_with("timestamp")
+        activity, timestamp = (
+            policy.attribute_with("control-flow"),
+            policy.attribute_with("timestamp"),
+        )
         unit = policy.spec.unit.attribute
         needed = {CASE_ID, ACTIVITY, TIMESTAMP, activity, timestamp, unit}
         log = read_log(log, columns=columns, keep=needed.__contains__, on_excess="drop")
@@ -177,7 +195,11 @@ class _TimesSeen:
 
     def __call__(self, step: Step, before: EventLog, after: EventLog) -> None:
         """Whatever goes wrong is noted in the report: the release does not depend on it."""
-        if not self.wanted or TIMESTAMPS not in step.lineage.writes or CONTROL_FLOW in step.lineage.writes:
+        if (
+            not self.wanted
+            or TIMESTAMPS not in step.lineage.writes
+            or CONTROL_FLOW in step.lineage.writes
+        ):
             return
         from cloakwork.audit.times import Times, compared
 
@@ -192,7 +214,12 @@ def _first_line(error: Exception) -> str:
 
 
 def _utility(
-    plan: Plan, source: EventLog, released: EventLog, reporter: Reporter, mine: float, times: "Times | None" = None
+    plan: Plan,
+    source: EventLog,
+    released: EventLog,
+    reporter: Reporter,
+    mine: float,
+    times: "Times | None" = None,
 ) -> Mapping[str, JsonValue]:
     """How much of the control flow, and of ``times``, is left, for the internal report if there will be one.
 
@@ -230,12 +257,18 @@ def preview(
     return preview_on(plan, log, reporter=reporter)
 
 
-def _opened(log: object, plan: Plan, columns: dict[str, str] | None, reporter: Reporter) -> EventLog:
+def _opened(
+    log: object, plan: Plan, columns: dict[str, str] | None, reporter: Reporter
+) -> EventLog:
     """The log at a path or in a table; raises LogError for what is neither."""
     if isinstance(log, str | Path):
         reporter(f"reading {log}")
         return _read(log, plan, columns)
-    named = {parameter: columns[name] for name, parameter in _PARAMETERS.items() if columns and name in columns}
+    named = {
+        parameter: columns[name]
+        for name, parameter in _PARAMETERS.items()
+        if columns and name in columns
+    }
     if isinstance(log, pl.DataFrame):
         return EventLog.from_polars(log, **named)
     if type(log).__module__.partition(".")[0] == "pandas":
@@ -262,7 +295,9 @@ def _read(path: str | Path, plan: Plan, columns: dict[str, str] | None) -> Event
 
     log = read_log(path, columns=columns, keep=keep, on_excess=_on_excess(plan))
     names = sorted(left - {ACTIVITY, TIMESTAMP})
-    return replace(log, notes=(*log.notes, f"attributes that were not read: {', '.join(names) or 'none'}"))
+    return replace(
+        log, notes=(*log.notes, f"attributes that were not read: {', '.join(names) or 'none'}")
+    )
 
 
 def _on_excess(plan: Plan) -> OnExcess:
@@ -288,7 +323,10 @@ def publish(
 
 
 def verify(
-    path: str | Path, *, public_key: str | Path | None = None, expect: Mapping[str, str] | None = None
+    path: str | Path,
+    *,
+    public_key: str | Path | None = None,
+    expect: Mapping[str, str] | None = None,
 ) -> Verification:
     """Check a release, a folder or the file that ``pack`` made, and measure again what can be measured.
 

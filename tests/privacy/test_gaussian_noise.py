@@ -87,7 +87,9 @@ def test_a_biased_coin_is_noticed(monkeypatch):
     monkeypatch.setattr(
         sampler,
         "gaussian_thresholds",
-        lambda y, sigma, t: (right(y, sigma, t) * (1 - 0.05 * np.minimum(y / float(3 * sigma), 1))).astype(np.uint64),
+        lambda y, sigma, t: (
+            right(y, sigma, t) * (1 - 0.05 * np.minimum(y / float(3 * sigma), 1))
+        ).astype(np.uint64),
     )
     assert against_the_law(reproducible(1).gaussian_values(43.5, 2_000_000), 43.5) < 1e-6
 
@@ -95,7 +97,9 @@ def test_a_biased_coin_is_noticed(monkeypatch):
 def test_a_forgotten_correction_is_noticed(monkeypatch):
     """The comparison fails where candidates are centred on sigma instead of sigma^2 / t."""
     right = sampler.gaussian_thresholds
-    monkeypatch.setattr(sampler, "gaussian_thresholds", lambda y, sigma, t: right(y, sigma, float(sigma)))
+    monkeypatch.setattr(
+        sampler, "gaussian_thresholds", lambda y, sigma, t: right(y, sigma, float(sigma))
+    )
     assert against_the_law(reproducible(1).gaussian_values(7.5, 400_000), 7.5) < 1e-6
 
 
@@ -125,7 +129,9 @@ def test_thresholds_keep_their_proved_error(sigma):
 
 
 @pytest.mark.parametrize(("off", "heads"), [(-1, True), (1, False)])
-@pytest.mark.parametrize(("y", "sigma"), [(3, Fraction(7, 2)), (11, Fraction(3)), (1, Fraction(1, 2))])
+@pytest.mark.parametrize(
+    ("y", "sigma"), [(3, Fraction(7, 2)), (11, Fraction(3)), (1, Fraction(1, 2))]
+)
 def test_an_ambiguous_coin_takes_more_bits_of_the_same_uniform(y, sigma, off, heads):
     """A prefix equal to the threshold's is settled by the bits that follow it."""
     t = math.floor(sigma) + 1
@@ -183,7 +189,11 @@ def test_a_seed_repeats():
     first, again, other = reproducible(1), reproducible(1), reproducible(2)
     zeros = np.zeros(50, dtype=np.int64)
     drawn = [
-        (s.gaussian_values(50.0, 100).tolist(), s.gaussian_counts(zeros, 50.0).tolist(), s.coins(0.5, 200).tolist())
+        (
+            s.gaussian_values(50.0, 100).tolist(),
+            s.gaussian_counts(zeros, 50.0).tolist(),
+            s.coins(0.5, 200).tolist(),
+        )
         for s in (first, again, other)
     ]
     assert drawn[0] == drawn[1]
@@ -208,14 +218,18 @@ def test_a_coin_off_by_a_hundredth_is_noticed():
     assert binomtest(heads, 10_000_000, 0.05).pvalue < 1e-6
 
 
-@pytest.mark.parametrize("rate", [Fraction(1, 3), Fraction(2, 7), Fraction(0.05), Fraction(1, 2), Fraction(5, 2**70)])
+@pytest.mark.parametrize(
+    "rate", [Fraction(1, 3), Fraction(2, 7), Fraction(0.05), Fraction(1, 2), Fraction(5, 2**70)]
+)
 def test_a_coin_is_its_rate_bit_by_bit(rate):
     """A uniform just below the rate's 192 bits is heads, the one at or just above it tails."""
     bits = rate.numerator * 2**192 // rate.denominator
     at_rate = rate * 2**192 == bits
 
     def coin(uniform):
-        source = noise._Source(words=fed(*(uniform >> shift & (WORD - 1) for shift in (128, 64, 0))), private=False)
+        source = noise._Source(
+            words=fed(*(uniform >> shift & (WORD - 1) for shift in (128, 64, 0))), private=False
+        )
         return source.coins(rate, 1).tolist()
 
     assert coin(bits - 1) == [True]

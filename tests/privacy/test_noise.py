@@ -78,7 +78,9 @@ def test_a_biased_coin_is_noticed(monkeypatch):
     """The comparison fails on a threshold that is off by up to a twentieth."""
     right = sampler.coin_thresholds
     monkeypatch.setattr(
-        sampler, "coin_thresholds", lambda u, p: (right(u, p) * (1 - 0.05 * (u / p))).astype(np.uint64)
+        sampler,
+        "coin_thresholds",
+        lambda u, p: (right(u, p) * (1 - 0.05 * (u / p))).astype(np.uint64),
     )
     assert against_the_law(reproducible(1).laplace_values(7200.0, 2_000_000), 7200.0) < 1e-6
 
@@ -136,14 +138,21 @@ def test_the_geometric_goes_on_beyond_one_word():
 
 def test_the_fast_exponential_keeps_its_proved_error():
     """Within a relative 2**-50 of the truth, at random points and at the cells' ends."""
-    x = np.concatenate([np.random.default_rng(5).random(2_000), np.arange(256) / 256, np.arange(1, 257) / 256 - 2**-53])
+    x = np.concatenate(
+        [
+            np.random.default_rng(5).random(2_000),
+            np.arange(256) / 256,
+            np.arange(1, 257) / 256 - 2**-53,
+        ]
+    )
     for at, found in zip(x, sampler.exp_minus(x), strict=True):
         low, high = exp_bounds(Fraction(at), 120)
         assert abs(Fraction(found) * 2**120 - low) <= Fraction(high, 2**50) + (high - low)
 
 
 @pytest.mark.parametrize(
-    "x", [Fraction(0), Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(44), Fraction(1, 10**12)]
+    "x",
+    [Fraction(0), Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(44), Fraction(1, 10**12)],
 )
 def test_the_enclosure_holds_and_is_tight(x):
     """Against mpmath at twice the precision."""
@@ -210,7 +219,8 @@ def test_names_are_distinct_lower_case_letters():
     names = secret().names(20_000)
     assert len(set(names)) == 20_000
     assert all(
-        len(name) == noise.NAME_LENGTH and name.isalpha() and name.isascii() and name.islower() for name in names
+        len(name) == noise.NAME_LENGTH and name.isalpha() and name.isascii() and name.islower()
+        for name in names
     )
     observed = Counter("".join(names)).values()
     assert p_value(observed, 20_000 * noise.NAME_LENGTH, [1 / 26] * 26) > FALSE_ALARM

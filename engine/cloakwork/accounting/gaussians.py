@@ -112,5 +112,10 @@ def _epsilon_of_rho(rho: float, delta: float) -> float:
     second = (np.log1p(above) - math.log(1 / delta)) / above
     third = np.log(above) - np.log1p(above)
     # More than the terms can err by.
-    rounding = first + (np.log1p(above) + math.log(1 / delta)) / above + np.abs(np.log(above)) + np.log1p(above)
+    rounding = (
+        first
+        + (np.log1p(above) + math.log(1 / delta)) / above
+        + np.abs(np.log(above))
+        + np.log1p(above)
+    )
     return max(0.0, float((first - second + third + 1e-14 * rounding).min()))

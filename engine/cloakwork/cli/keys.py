@@ -23,12 +23,18 @@ def list_(as_json: bool) -> None:
     if as_json:
         document = {
             "own": known.own,
-            "trusted": [each.model_dump(mode="json", exclude={"public_key"}) for each in known.trusted],
+            "trusted": [
+                each.model_dump(mode="json", exclude={"public_key"}) for each in known.trusted
+            ],
             "unconfirmed": [path.stem for path in known.unconfirmed],
         }
         click.echo(json.dumps(document, indent=2))
         return
-    click.echo(f"{known.own}  your own" if known.own else "no key of your own: the first 'cloakwork apply' makes one")
+    click.echo(
+        f"{known.own}  your own"
+        if known.own
+        else "no key of your own: the first 'cloakwork apply' makes one"
+    )
     for each in known.trusted:
         click.echo(f"{each.keyid}  {each.name}, trusted on {each.since:%Y-%m-%d}")
     for path in known.unconfirmed:

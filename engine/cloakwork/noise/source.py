@@ -120,7 +120,9 @@ def drawn_rate(rate: Fraction | float) -> float:
 
 def _drawable(mechanism: str, what: str, size: float) -> float:
     if not (math.isfinite(size) and 0 < size <= LARGEST_SCALE):
-        raise MechanismError(mechanism, f"{what} of {size:g} grid steps cannot be drawn; it must be in (0, 2**53]")
+        raise MechanismError(
+            mechanism, f"{what} of {size:g} grid steps cannot be drawn; it must be in (0, 2**53]"
+        )
     return size
 
 
@@ -152,7 +154,9 @@ class _Keystream:
     _requests: "count[int]" = field(default_factory=count)
 
     def __call__(self, size: int) -> NDArray[np.uint64]:
-        stream = hashlib.shake_256(f"cloakwork test noise {self.seed} {next(self._requests)}".encode())
+        stream = hashlib.shake_256(
+            f"cloakwork test noise {self.seed} {next(self._requests)}".encode()
+        )
         return np.frombuffer(stream.digest(8 * size), dtype="<u8").astype(np.uint64)
 
 
@@ -220,7 +224,9 @@ def _letters(size: int, words: sampler.Words) -> NDArray[np.uint8]:
     return accepted[:size] % np.uint8(26) + np.uint8(ord("a"))
 
 
-def _by_opendp(kind: Literal["laplace", "gaussian"], counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+def _by_opendp(
+    kind: Literal["laplace", "gaussian"], counts: NDArray[np.int64], scale: float
+) -> NDArray[np.int64]:
     """``counts`` plus OpenDP's noise on integers; it takes ``scale`` as the float's exact value, and its sums saturate."""
     from opendp.domains import atom_domain, vector_domain
     from opendp.measurements import make_gaussian, make_laplace
@@ -228,7 +234,9 @@ def _by_opendp(kind: Literal["laplace", "gaussian"], counts: NDArray[np.int64], 
     from opendp.mod import enable_features
 
     enable_features("contrib")
-    make, distance = (make_laplace, l1_distance) if kind == "laplace" else (make_gaussian, l2_distance)
+    make, distance = (
+        (make_laplace, l1_distance) if kind == "laplace" else (make_gaussian, l2_distance)
+    )
     measurement = make(vector_domain(atom_domain(T="i64")), distance(T="i64"), scale)
     return np.array(measurement(counts), dtype=np.int64)
 

@@ -34,7 +34,9 @@ InternalFiles = Callable[[Release, PrivacyStatement, float], Mapping[str, bytes]
 """The internal report of a release, by file name; given the seconds that writing the log took."""
 
 
-def no_internal_files(release: Release, statement: PrivacyStatement, writing: float) -> dict[str, bytes]:
+def no_internal_files(
+    release: Release, statement: PrivacyStatement, writing: float
+) -> dict[str, bytes]:
     """A release without an internal report."""
     return {}
 
@@ -76,7 +78,9 @@ def check_destination(out: Path) -> None:
         with suppress(FileNotFoundError):  # somebody tidied up
             trial.rmdir()
     except OSError as error:
-        raise OutputError(f"{out}: cannot be made, nothing can be written in {ground} ({error.strerror})") from error
+        raise OutputError(
+            f"{out}: cannot be made, nothing can be written in {ground} ({error.strerror})"
+        ) from error
 
 
 def publish(
@@ -167,7 +171,9 @@ def plan_bytes(plan: Plan) -> bytes:
 def _check_empty(out: Path) -> None:
     try:
         if any(out.iterdir()):
-            raise OutputError(f"{out}: is not empty, and a release never overwrites; name a new folder")
+            raise OutputError(
+                f"{out}: is not empty, and a release never overwrites; name a new folder"
+            )
     except OSError as error:
         raise OutputError(f"{out}: cannot be looked into ({error.strerror})") from error
     if out.is_mount() or out.resolve() == Path.cwd():
@@ -186,14 +192,18 @@ def _output_errors(out: Path) -> Iterator[None]:
     try:
         yield
     except OutputError as error:  # names a file of the draft, which is gone
-        raise OutputError(f"{out}: the release cannot be written; nothing is left: {_shown(error)}") from error
+        raise OutputError(
+            f"{out}: the release cannot be written; nothing is left: {_shown(error)}"
+        ) from error
     except OSError as error:
         raise OutputError(
             f"{out}: the release cannot be written ({error.strerror or error}); nothing is left"
         ) from error
     except PolarsError as error:  # polars wraps a full disk in its own errors
         first = str(error).partition("\n")[0]
-        raise OutputError(f"{out}: the release cannot be written ({first}); nothing is left") from error
+        raise OutputError(
+            f"{out}: the release cannot be written ({first}); nothing is left"
+        ) from error
 
 
 def _shown(error: OutputError) -> str:

@@ -11,7 +11,12 @@ from cloakwork.policy.library import shipped
 from cloakwork.publishing.statement import PREDICATE_TYPE, PrivacyStatement
 
 FILE: Final = "privacy-statement-v2.json"
-_BOUNDS: Final = {"gt": "exclusiveMinimum", "ge": "minimum", "lt": "exclusiveMaximum", "le": "maximum"}
+_BOUNDS: Final = {
+    "gt": "exclusiveMinimum",
+    "ge": "minimum",
+    "lt": "exclusiveMaximum",
+    "le": "maximum",
+}
 
 
 def statement_schema() -> dict[str, Any]:

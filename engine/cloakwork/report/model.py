@@ -69,7 +69,9 @@ class PublicReport(Frozen):
     advisories: tuple[str, ...] = ()
 
 
-def internal_report(release: Release, statement: PrivacyStatement, writing: float = 0.0) -> InternalReport:
+def internal_report(
+    release: Release, statement: PrivacyStatement, writing: float = 0.0
+) -> InternalReport:
     """Everything about ``release``; figures from the raw log included. ``writing``: seconds it took to write the log."""
     internal = release.internal
     return InternalReport(
@@ -98,13 +100,20 @@ def public_report(statement: Statement, plan: Plan, keyids: tuple[str, ...]) -> 
         keyids=keyids,
         steps=public_steps(plan),
         warnings=tuple(caveat_in_words(caveat) for caveat in plan.warnings),
-        advisories=tuple(f"{finding}: {finding.advisory.says}" for finding in advisories_for(traits_of(plan))),
+        advisories=tuple(
+            f"{finding}: {finding.advisory.says}" for finding in advisories_for(traits_of(plan))
+        ),
     )
 
 
 def public_steps(plan: Plan) -> tuple[PublicStep, ...]:
     """The steps of a plan as outsiders may know them."""
     return tuple(
-        PublicStep(mechanism=step.mechanism, writes=tuple(sorted(step.lineage.writes)), proof=step.proof, why=step.why)
+        PublicStep(
+            mechanism=step.mechanism,
+            writes=tuple(sorted(step.lineage.writes)),
+            proof=step.proof,
+            why=step.why,
+        )
         for step in plan.steps
     )

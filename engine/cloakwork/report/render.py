@@ -39,7 +39,9 @@ def render(
     PDF.
     """
     if format == "pdf":
-        raise OutputError("a PDF is not made here: write the report as html, open it in a browser and print it to PDF")
+        raise OutputError(
+            "a PDF is not made here: write the report as html, open it in a browser and print it to PDF"
+        )
     if is_earlier_release(folder):
         return earlier_report(folder, audience, format, public_key)
     statement, keyids = _authentic(folder, public_key)
@@ -78,7 +80,9 @@ def _authentic(folder: Path, given: Path | None) -> tuple[Statement, tuple[str, 
         raise VerificationFailed([f"signature: does not fit the statement (key {keyid_of(key)})"])
     statement = read_statement(envelope)
     if wrong := [
-        f"{name}: {fault}" for name, digest in statement.digests().items() if (fault := _fault(folder / name, digest))
+        f"{name}: {fault}"
+        for name, digest in statement.digests().items()
+        if (fault := _fault(folder / name, digest))
     ]:
         raise VerificationFailed(wrong)
     return statement, keyids

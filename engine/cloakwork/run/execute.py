@@ -141,7 +141,9 @@ def failed(reservation: Reservation, error: BaseException) -> None:
         error.add_note(f"the ledger does not know yet: {unrecorded}")
 
 
-def _recognised(log: EventLog, reservation: Reservation | None, reporter: Reporter) -> tuple[str, ...]:
+def _recognised(
+    log: EventLog, reservation: Reservation | None, reporter: Reporter
+) -> tuple[str, ...]:
     """Which other datasets seem to hold the same cases: internal, and nothing else depends on it."""
     if reservation is None:
         return ()
@@ -219,7 +221,9 @@ def _without_hidden(log: EventLog, plan: Plan) -> EventLog:
     """Nothing but the columns that the plan releases: what only the steps and the checks needed goes."""
     hidden = [TIMESTAMP] if TIMESTAMPS not in plan.released else []
     hidden += [
-        name for name in log.cases.columns if name == plan.facts.unit.attribute != CASE_ID and not plan.releases(name)
+        name
+        for name in log.cases.columns
+        if name == plan.facts.unit.attribute != CASE_ID and not plan.releases(name)
     ]
     events, cases = without(log.events, *hidden), without(log.cases, *hidden)
     return replace(log, events=events, cases=cases, inserted=None)
@@ -231,7 +235,9 @@ def _verdict(claim: Claim, log: EventLog, plan: Plan) -> Verdict:
     found = measured_on(log, claim.guarantee, plan.facts.unit, raw_times=raw)
     if found is None:
         return Verdict(
-            claim, holds=True, observed="derived from lineage and privacy events; nothing to measure on one release"
+            claim,
+            holds=True,
+            observed="derived from lineage and privacy events; nothing to measure on one release",
         )
     if not found.holds:
         raise GuaranteeBroken(claim.sentence, found.seen)

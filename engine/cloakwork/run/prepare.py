@@ -33,16 +33,24 @@ def prepared_log(log: EventLog, plan: Plan) -> EventLog:
         _require_columns(events, plan)
         _require_quasi_identifiers(log, plan)
     ordered = in_time_order(log, events, plan.policy, needs, unit)
-    return ordered if TIMESTAMPS in plan.released else replace(ordered, events=ordered.events.drop(TIMESTAMP))
+    return (
+        ordered
+        if TIMESTAMPS in plan.released
+        else replace(ordered, events=ordered.events.drop(TIMESTAMP))
+    )
 
 
-def under_standard_names(log: EventLog, policy: Policy, needs: Callable[[str], bool]) -> pl.DataFrame:
+def under_standard_names(
+    log: EventLog, policy: Policy, needs: Callable[[str], bool]
+) -> pl.DataFrame:
     """The events under standard names, without the columns that nobody needs."""
     activity = policy.attribute_with("control-flow") or ACTIVITY
     names = {activity: ACTIVITY, _timestamp_of(policy): TIMESTAMP}
     return pl.DataFrame(
         {
-            names.get(name, name): _as_text(log, name) if name == activity else values_of(log.events, name)
+            names.get(name, name): _as_text(log, name)
+            if name == activity
+            else values_of(log.events, name)
             for name in log.events.columns
             if name in names or (needs(name) and name not in (ACTIVITY, TIMESTAMP))
         }
@@ -74,9 +82,12 @@ def in_time_order(
     events = _with_standard_columns(events, log.events.height)
     if not (events[TIMESTAMP].dtype.is_temporal() or events[TIMESTAMP].dtype == pl.Null):
         raise MechanismError(
-            "input", f"'{timestamp}' has the role timestamp and does not hold times; mend the policy or the log"
+            "input",
+            f"'{timestamp}' has the role timestamp and does not hold times; mend the policy or the log",
         )
-    cases = log.cases.select(named(*(name for name in log.cases.columns if name == CASE_ID or needs(name))))
+    cases = log.cases.select(
+        named(*(name for name in log.cases.columns if name == CASE_ID or needs(name)))
+    )
     output = policy.spec.output.format
     events, cases = as_steps_take_it(events, output), as_steps_take_it(cases, output)
     if unit.attribute in cases.columns:
@@ -106,14 +117,23 @@ def with_one_unit_a_case(log: EventLog, unit: Unit) -> EventLog:
         if not log.events.height:
             return log
         # Persons with several cases would go unprotected.
-        raise Infeasible("bound", f"no case has '{name}', the policy's unit of privacy; it must be a case attribute")
+        raise Infeasible(
+            "bound",
+            f"no case has '{name}', the policy's unit of privacy; it must be a case attribute",
+        )
     _as_text(log, name)
     stated_by_rows = name in log.source.rows
     if unit.on_conflict == "split" and stated_by_rows:
         return log.split_by(name)
     if place := log.source.conflicts.get(name):
-        remedy = "mend the file, or say on_conflict: split under unit" if stated_by_rows else "mend the file"
-        raise MechanismError("input", f"{place}: a case names two values of '{name}', the unit of privacy; {remedy}")
+        remedy = (
+            "mend the file, or say on_conflict: split under unit"
+            if stated_by_rows
+            else "mend the file"
+        )
+        raise MechanismError(
+            "input", f"{place}: a case names two values of '{name}', the unit of privacy; {remedy}"
+        )
     return log
 
 
@@ -144,25 +164,36 @@ def _require_columns(events: pl.DataFrame, plan: Plan) -> None:
     }
     if plan.bounded:
         return
-    for column in sorted({column for claim in plan.claims for column in claim.guarantee.over} & standard.keys()):
+    for column in sorted(
+        {column for claim in plan.claims for column in claim.guarantee.over} & standard.keys()
+    ):
         name = standard[column]
         if name in events.columns:
             continue
         if given[column] in (None, name):
-            raise MechanismError("input", f"no event has {column}; say where with --column {name}=COLUMN")
+            raise MechanismError(
+                "input", f"no event has {column}; say where with --column {name}=COLUMN"
+            )
         raise MechanismError(
-            "input", f"no event has '{given[column]}', to which the policy gives {column}; mend the policy or the log"
+            "input",
+            f"no event has '{given[column]}', to which the policy gives {column}; mend the policy or the log",
         )
 
 
 def _require_quasi_identifiers(log: EventLog, plan: Plan) -> None:
     """Refuse a log that has no attribute of a name that k-anonymity is over: most likely it is spelt otherwise there."""
-    over = (name for claim in plan.claims if claim.guarantee.kind == "k-anonymity" for name in claim.guarantee.over)
+    over = (
+        name
+        for claim in plan.claims
+        if claim.guarantee.kind == "k-anonymity"
+        for name in claim.guarantee.over
+    )
     for name in over:
         if name not in (CONTROL_FLOW, TIMESTAMPS, METADATA, *log.columns):
             what = "case" if name.startswith(CASE_PREFIX) else "event"
             raise MechanismError(
-                "input", f"no {what} has '{name}', which a guarantee is over; mend the policy or the log"
+                "input",
+                f"no {what} has '{name}', which a guarantee is over; mend the policy or the log",
             )
 
 
@@ -199,8 +230,14 @@ def require_enough_cases(log: EventLog, plan: Plan) -> None:
 def _most_kept(log: EventLog, facts: Facts) -> tuple[int, int]:
     """How many cases, and how many units of privacy, stay after bounding, or more; a case without a unit is none."""
     labels = log.events[ACTIVITY]
-    known = labels.is_not_null() if facts.alphabet is None else labels.is_in(list(facts.alphabet)).fill_null(False)
-    staying = log.cases.filter(pl.Series(np.bincount(log.case_of[known.to_numpy()], minlength=log.cases.height) > 0))
+    known = (
+        labels.is_not_null()
+        if facts.alphabet is None
+        else labels.is_in(list(facts.alphabet)).fill_null(False)
+    )
+    staying = log.cases.filter(
+        pl.Series(np.bincount(log.case_of[known.to_numpy()], minlength=log.cases.height) > 0)
+    )
     if facts.unit.attribute is None:
         return staying.height, staying.height
     if facts.unit.attribute not in staying.columns:

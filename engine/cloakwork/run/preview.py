@@ -26,7 +26,11 @@ def preview(
     on nothing else than what every claim of the plan takes as known (``docs/guarantees.md``). Charges nothing and
     releases nothing. Raises as ``execute`` does where a step refuses the log.
     """
-    catalogue, engine, noise = all_mechanisms() if catalogue is None else catalogue, engine or MemoryEngine(), secret()
+    catalogue, engine, noise = (
+        all_mechanisms() if catalogue is None else catalogue,
+        engine or MemoryEngine(),
+        secret(),
+    )
     watch, records = Stopwatch(), list[StepRecord]()
     steps = previewable(plan)
     result = prepared_log(log, plan) if steps else log
@@ -46,7 +50,9 @@ def previewable(plan: Plan) -> tuple[Step, ...]:
     unproven goal would."""
     if plan.unproven:
         return ()
-    protected = {column for claim in plan.claims if claim.cost is not None for column in claim.guarantee.over}
+    protected = {
+        column for claim in plan.claims if claim.cost is not None for column in claim.guarantee.over
+    }
     allowed = list[Step]()
     for step in plan.steps:
         if step.lineage.measures or step.lineage.generates or step.lineage.reads & protected:

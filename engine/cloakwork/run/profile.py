@@ -19,7 +19,9 @@ from cloakwork.run.execute import failed
 from cloakwork.run.prepare import in_time_order, under_standard_names, with_one_unit_a_case
 
 
-def measure(policy: Policy, log: EventLog, ledger: Ledger, *, noise: Noise | None = None) -> Profile:
+def measure(
+    policy: Policy, log: EventLog, ledger: Ledger, *, noise: Noise | None = None
+) -> Profile:
     """The DP profile of ``log`` that ``policy`` buys; its share is charged to ``ledger`` before the log is looked at.
 
     Raises PlanImpossible where the policy buys none, or its delta is too large, BudgetExceeded and LedgerError as
@@ -28,7 +30,9 @@ def measure(policy: Policy, log: EventLog, ledger: Ledger, *, noise: Noise | Non
     noise, params, facts = noise or secret(), bought(policy), policy.facts()
     needs = {CASE_ID, facts.unit.attribute}.__contains__
     log = with_one_unit_a_case(log, facts.unit)
-    prepared = in_time_order(log, under_standard_names(log, policy, needs), policy, needs, facts.unit)
+    prepared = in_time_order(
+        log, under_standard_names(log, policy, needs), policy, needs, facts.unit
+    )
     reservation = ledger.reserve(
         policy.metadata.dataset,
         policy=policy.metadata.name,
