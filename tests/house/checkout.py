@@ -8,7 +8,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def tracked(*patterns: str) -> list[Path]:
-    """The files that git would hand on: tracked ones and new ones it does not ignore; patterns as git reads them."""
+    """The files that git would hand on: tracked ones and new ones it does not ignore; patterns as
+    git reads them.
+    """
     listed = subprocess.run(
         ["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *patterns],
         cwd=ROOT, check=True, capture_output=True, text=True,

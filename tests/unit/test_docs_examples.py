@@ -46,7 +46,8 @@ def test_closeness_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
 def test_utility_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its figures are those that the page prints, noise aside.
 
-    Of the similarity, 0.93, it takes 0.1 only where 11 counts are off by 70 cases together: at scale 1 that is below 1e-15.
+    Of the similarity, 0.93, it takes 0.1 only where 11 counts are off by 70 cases together: at
+    scale 1 that is below 1e-15.
     """
     monkeypatch.chdir(ROOT)
     namespace: dict[str, object] = {}
