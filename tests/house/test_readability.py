@@ -1,6 +1,5 @@
 """The measures of readability, on a package whose figures are known."""
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -8,11 +7,11 @@ from types import ModuleType
 
 import pytest
 
-from house.checkout import ROOT
+from house.checkout import ROOT, load_script
 
 SCRIPT = ROOT / "benchmarks" / "readability.py"
 
-ONE = '''"""A docstring is no code, however long it is: this line has more than one hundred characters, all told."""
+ONE = '''"""A docstring is no code, however long it is: {long}"""
 
 LONG = "{long}"  # why it is long
 
@@ -40,15 +39,9 @@ def _one(): return f"{1 + 1} {2}"  # noqa: E704
 
 
 @pytest.fixture
-def readability(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def readability() -> ModuleType:
     """The script as a module."""
-    spec = importlib.util.spec_from_file_location("readability", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "readability", module)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(SCRIPT)
 
 
 @pytest.fixture
