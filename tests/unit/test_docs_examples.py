@@ -38,7 +38,9 @@ def test_closeness_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
     """Its one example, with the figures that it says it prints."""
     (block,) = blocks("closeness.md")
     exec(block, {})  # what the page tells people to type
-    assert re.search(r"smallest group holds \d+ .*\n.*farthest group lies 0\.0\d* from", capsys.readouterr().out)
+    assert re.search(
+        r"smallest group holds \d+ .*\n.*farthest group lies 0\.0\d* from", capsys.readouterr().out
+    )
 
 
 def test_utility_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:
