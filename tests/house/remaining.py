@@ -34,6 +34,8 @@ PUBLISHED = {"schemas/privacy-statement-v1.json"}
 """Files that stay as an earlier version published them."""
 ONLY_BARE = {"_of"}
 """Names that are judged with their underscores."""
+CODE = re.compile(r"(?<!`)(`{1,2})(?!`)(?:(?!\n\n)[^`])+\1(?!`)")
+"""What stands between backticks, also across the end of a line; no block between fences."""
 PROSE = {
     tokenize.COMMENT,
     tokenize.STRING,
@@ -94,8 +96,8 @@ def find_phrases(
         # The longest first: of "course of events" and "the course" one place counts once.
         ordered = sorted(phrases, key=len, reverse=True)
         either = "|".join(r"[\s#>*]+".join(map(re.escape, each.split())) for each in ordered)
-        # A bracket at once behind a word makes it a function: floor(x).
-        for match in re.finditer(rf"(?<![\w-])(?:{either})(?![\w(-])", prose, re.IGNORECASE):
+        # A word with a bracket behind it is a function: floor(x); one with a slash, a path.
+        for match in re.finditer(rf"(?<![\w/-])(?:{either})(?![\w(/-])", prose, re.IGNORECASE):
             line = prose.count("\n", 0, match.start()) + 1
             said = " ".join(re.sub(r"[#>*]", " ", match[0]).split())
             yield Found("phrases", key, path, line, f"'{said}'", f"write {instead}")
@@ -112,8 +114,7 @@ def prose_of(root: Path) -> Iterator[tuple[str, str]]:
                 text = text[: _second_heading(text)]
             case _, "docs/glossary.md":
                 text = text.partition(HEADING)[0]
-        # What stands between backticks is code.
-        yield name, re.sub(r"(`+)[^`\n]+\1", lambda code: " " * len(code[0]), text)
+        yield name, CODE.sub(lambda code: re.sub(r"[^\n]", " ", code[0]), text)
 
 
 def _texts(root: Path) -> Iterator[Path]:

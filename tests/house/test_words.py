@@ -56,7 +56,7 @@ def test_the_glossary_and_the_names_are_read() -> None:
         ("# the course\n# of events", [1]),
         ("Of the course of events", [1]),
         ("two floors\n\nand a floor", [1, 3]),
-        ("floor(x) and ground-floor and floored", []),
+        ("floor(x) and ground-floor and floored and a/floor/b", []),
     ],
 )
 def test_a_phrase_is_found_where_it_begins(prose: str, lines: list[int]) -> None:
@@ -71,7 +71,7 @@ def tree(tmp_path: Path) -> Path:
         "engine/cloakwork/a.py": 'floor = 1\nname = f"{floor}"\n"""A\nfloor, not ``floor``."""\n',
         "engine/cloakwork/b.py": "floor = 1  # a floor\n",
         "engine/cloakwork/c.py": 'floor = f"{floor}\\nfloor"\n',
-        "docs/a.md": "`floor`\n\nfloor\n",
+        "docs/a.md": "`a\nfloor`\n\n```\nfloor\n```\n",
         "docs/decisions/0001-a.md": "floor\n",
         "docs/glossary.md": "floor\n\n## Words that we do not use\n\n| floor | layer |\n",
         "policies/a.yaml": "# floor\n",
@@ -96,7 +96,7 @@ def test_prose_is_read_and_code_is_not(tree: Path) -> None:
         ("engine/cloakwork/a.py", 4),
         ("engine/cloakwork/b.py", 1),
         ("engine/cloakwork/c.py", 1),
-        ("docs/a.md", 3),
+        ("docs/a.md", 5),
         ("docs/glossary.md", 1),
         ("policies/a.yaml", 1),
         ("schemas/privacy-policy-v1.json", 1),
