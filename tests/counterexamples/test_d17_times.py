@@ -32,7 +32,7 @@ def released(log, goal, seed=1):
     """Times before and after, in minutes, one case a row; all cases have the same length."""
     params = LAPLACE.offer(goal, DECLARED, {}).params
     noise = reproducible(seed)
-    action = LAPLACE.rewrite(params, LAPLACE.decide(params, pl.DataFrame(), noise), noise)
+    action = LAPLACE.rewrite(params, LAPLACE.decide(params, pl.DataFrame(), noise), noise.stream())
     cases = len(log.offsets) - 1
     return [
         each.events[TIMESTAMP].dt.timestamp("us").to_numpy().reshape(cases, -1) / 6e7

@@ -27,7 +27,7 @@ def released(courses: list[str], k: int, scope: Scope = "variants") -> Counter[s
     log, params = log_of(courses), AStarParams(k=k, scope=scope)
     decision = A_STAR.decide(params, VariantCounts().of(log), secret())
     assert decision.internal["bound"] == decision.internal["distance"]
-    action = A_STAR.rewrite(params, decision, secret())
+    action = A_STAR.rewrite(params, decision, secret().stream())
     assert isinstance(action, MapCases)
     return Counter("".join(course) for course in courses_of(action.apply(log)))
 

@@ -18,7 +18,7 @@ from contracts.sample_logs import log_of
 
 def bounded(log: EventLog, **params: object) -> EventLog:
     """The log after bounding."""
-    action = Bound().rewrite(BoundParams(**params), Decision(pl.DataFrame()), secret())
+    action = Bound().rewrite(BoundParams(**params), Decision(pl.DataFrame()), secret().stream())
     assert isinstance(action, MapCases)
     return action.apply(log)
 

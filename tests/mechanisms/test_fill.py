@@ -35,7 +35,7 @@ K = KAnonymity(kind="k-anonymity", k=3)
 
 def filled(log: EventLog, **params: Any) -> EventLog:
     """One run of the step."""
-    action = Fill().rewrite(FillParams(**params), NONE, secret())
+    action = Fill().rewrite(FillParams(**params), NONE, secret().stream())
     assert isinstance(action, MapCases)
     return action.apply(log)
 
@@ -140,7 +140,7 @@ def test_values_hold_with_inserted_events_and_without(log: EventLog, data: st.Da
         )
     )
     offer: Any = Closeness().offer(goal, Facts(), {})
-    action = Closeness().rewrite(offer.params, NONE, secret())
+    action = Closeness().rewrite(offer.params, NONE, secret().stream())
     assert isinstance(action, MapCases)
     try:
         result = action.apply(filled(log))

@@ -96,7 +96,7 @@ def test_parted_cases_are_released(parts: bool) -> None:
     log = log_of(["ab"] * 5 + ["ac"] * 3)
     params = OptimalParams(k=4, parts=parts)
     decision = OPTIMAL.decide(params, VariantCounts().of(log), secret())
-    action = OPTIMAL.rewrite(params, decision, secret())
+    action = OPTIMAL.rewrite(params, decision, secret().stream())
     assert isinstance(action, MapCases)
     released = action.apply(log)
     check(released, KAnonymity(kind="k-anonymity", k=4))

@@ -72,7 +72,7 @@ def released(
     log: EventLog, goal: Guarantee, noise: Noise | None = None, facts: Facts = DECLARED
 ) -> EventLog:
     params, noise = params_for(goal, facts), noise or secret()
-    action = LAPLACE.rewrite(params, LAPLACE.decide(params, pl.DataFrame(), noise), noise)
+    action = LAPLACE.rewrite(params, LAPLACE.decide(params, pl.DataFrame(), noise), noise.stream())
     assert isinstance(action, MapCases)
     return action.apply(log)
 
@@ -107,7 +107,7 @@ def test_noise_on_times_charges_one_value_that_moves() -> None:
     assert event.scale == pytest.approx(60)
     log = log_of(["abcd"] * 5_000, [at(0, 100_000, 200_000, 300_000)] * 5_000)
     noise = reproducible(1)
-    action = LAPLACE.rewrite(params, LAPLACE.decide(params, pl.DataFrame(), noise), noise)
+    action = LAPLACE.rewrite(params, LAPLACE.decide(params, pl.DataFrame(), noise), noise.stream())
     assert isinstance(action, MapCases)
     error = (
         (action.apply(log).events[TIMESTAMP] - log.events[TIMESTAMP])

@@ -150,7 +150,7 @@ def test_releases_are_k_anonymous(
     params = mechanism.Params.model_validate(given_params)
     log = log_of(courses)
     decision = mechanism.decide(params, VariantCounts().of(log), secret())  # type: ignore[arg-type]
-    action = mechanism.rewrite(params, decision, secret())  # type: ignore[arg-type]
+    action = mechanism.rewrite(params, decision, secret().stream())  # type: ignore[arg-type]
     assert isinstance(action, MapCases)
     released = action.apply(log)
     check(released, KAnonymity(kind="k-anonymity", k=k, scope=scope))

@@ -4,6 +4,10 @@
 a decision (all selection and all noise that is not per value happens here); ``rewrite`` maps whole
 cases to whole cases given the decision, or makes cases from the decision alone. Only ``summarise``
 and ``rewrite`` touch rows.
+
+Both do so batch by batch. What is released does not depend on how the cases were parted: a summary
+is sorted, and a rewrite decides nothing and draws from a keyed stream alone, whose draws depend on
+a case's index in the whole log. ``tests/contracts`` holds every mechanism to it.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +22,7 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
 from cloakwork.lineage import Lineage
 from cloakwork.log.eventlog import EventLog
-from cloakwork.noise import Noise
+from cloakwork.noise import Noise, Stream
 from cloakwork.privacy_event import FREE, PrivacyEvent
 
 P = TypeVar("P", bound=BaseModel)
@@ -108,7 +112,9 @@ class Aggregate(Protocol):
         ...
 
     def merge(self, parts: pl.DataFrame) -> pl.DataFrame:
-        """Combine the rows of several batches' summaries into one summary."""
+        """Combine the rows of several batches' summaries into one summary, in an order that does
+        not depend on theirs: sorted.
+        """
         ...
 
 
@@ -122,11 +128,26 @@ class Decision:
     internal: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
+Together = Literal["case", "unit", "log"]
+"""What a batch must hold as a whole: each of its cases, all cases of each of their units, or the
+log.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class MapCases:
-    """Rewrite whole cases to whole cases, batch by batch."""
+    """Rewrite whole cases to whole cases, batch by batch.
+
+    ``together``: what must lie in one batch; ``log``, the safe choice, where nothing is said.
+    ``unit``: for ``unit``, the case attribute that names it; cases without one are their own.
+
+    ``apply`` keeps ``EventLog.case_index`` of the cases that it returns (as ``keep_cases``,
+    ``keep_events`` and ``dataclasses.replace`` do), and may drop cases, but make none.
+    """
 
     apply: Callable[[EventLog], EventLog]
+    together: Together = "log"
+    unit: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +203,8 @@ class Mechanism(Protocol[P]):
         """Turn the summary into a decision."""
         ...
 
-    def rewrite(self, params: P, decision: Decision, noise: Noise) -> Rewrite:
-        """Turn the decision into an action on cases."""
+    def rewrite(self, params: P, decision: Decision, stream: Stream) -> Rewrite:
+        """Turn the decision into an action on cases, which draws from ``stream`` alone."""
         ...
 
 

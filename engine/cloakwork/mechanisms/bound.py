@@ -13,6 +13,7 @@ from cloakwork.guarantees import Guarantee
 from cloakwork.lineage import Lineage
 from cloakwork.log.eventlog import ACTIVITY, EventLog
 from cloakwork.log.naming import values_of
+from cloakwork.mechanisms.addresses import case_addresses
 from cloakwork.mechanisms.base import (
     Decision,
     MapCases,
@@ -23,7 +24,7 @@ from cloakwork.mechanisms.base import (
     Theorem,
     Undecided,
 )
-from cloakwork.noise import Noise
+from cloakwork.noise import Noise, Stream
 from cloakwork.quantities import Frozen
 
 
@@ -70,19 +71,21 @@ class Bound(Undecided):
         """Cuts cases and events by each unit's own data; no column's values are replaced."""
         return Lineage(stability=params.max_cases)
 
-    def rewrite(self, params: BoundParams, decision: Decision, noise: Noise) -> Rewrite:
-        """Cut events, then units, then empty cases."""
+    def rewrite(self, params: BoundParams, decision: Decision, stream: Stream) -> Rewrite:
+        """Cut events, then empty cases, then units, whose cases must lie together."""
+
+        def cut_events(log: EventLog) -> EventLog:
+            shorter = _first_events(_declared_labels(log, params.alphabet), params.longest_case)
+            return shorter.keep_cases(np.flatnonzero(np.diff(shorter.offsets) > 0))
+
+        unit = params.attribute
+        if unit is None:
+            return MapCases(cut_events, together="case")
 
         def cut(log: EventLog) -> EventLog:
-            log = _first_events(_declared_labels(log, params.alphabet), params.longest_case)
-            log = log.keep_cases(np.flatnonzero(np.diff(log.offsets) > 0))
-            return (
-                log
-                if params.attribute is None
-                else _few_cases(log, params.attribute, params.max_cases, noise)
-            )
+            return _few_cases(cut_events(log), unit, params.max_cases, stream)
 
-        return MapCases(cut)
+        return MapCases(cut, together="unit", unit=unit)
 
 
 def _declared_labels(log: EventLog, alphabet: tuple[str, ...] | None) -> EventLog:
@@ -103,14 +106,14 @@ def _first_events(log: EventLog, longest: int | None) -> EventLog:
 _ALONE: Final = -1
 
 
-def _few_cases(log: EventLog, attribute: str, max_cases: int, noise: Noise) -> EventLog:
+def _few_cases(log: EventLog, attribute: str, max_cases: int, stream: Stream) -> EventLog:
     """A uniformly random subset of at most ``max_cases`` cases of each unit; cases without the
     attribute are their own.
     """
     if attribute not in log.cases.columns:
         return log
     unit = _codes(values_of(log.cases, attribute))
-    shuffled = noise.permutation(log.cases.height)
+    shuffled = stream.order(case_addresses(log))
     by_unit = shuffled[np.argsort(unit[shuffled], kind="stable")]
     units = unit[by_unit]
     starts = (

@@ -1,5 +1,6 @@
 """The only source of randomness: every draw of the engine comes from here."""
 
+from cloakwork.noise.keyed import Addresses, Stream
 from cloakwork.noise.source import (
     LARGEST_SCALE,
     NAME_LENGTH,
@@ -14,7 +15,9 @@ from cloakwork.noise.source import (
 __all__ = [
     "LARGEST_SCALE",
     "NAME_LENGTH",
+    "Addresses",
     "Noise",
+    "Stream",
     "drawn_rate",
     "drawn_scale",
     "drawn_sigma",

@@ -9,7 +9,7 @@ through our own exact sampler (``sampler``). No floating-point noise, no truncat
 import hashlib
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import count
@@ -20,6 +20,10 @@ from numpy.typing import NDArray
 
 from cloakwork.errors import MechanismError
 from cloakwork.noise import sampler
+from cloakwork.noise.keyed import Stream
+
+KEY_LENGTH: Final = 32
+"""Bytes of a stream's key."""
 
 NAME_LENGTH: Final = 16
 """Letters of a fresh id: 26**16 is about 2**75."""
@@ -86,8 +90,8 @@ class Noise(Protocol):
         """``size`` distinct fresh random ids of lower-case letters."""
         ...
 
-    def key(self) -> bytes:
-        """A fresh 32-byte key."""
+    def stream(self) -> Stream:
+        """A stream of draws for one step under a fresh key; it changes no other draw."""
         ...
 
 
@@ -149,14 +153,14 @@ def _exact_rate(rate: Fraction | float) -> Fraction:
 
 def secret() -> Noise:
     """The source that releases draw from: the operating system's entropy."""
-    return _Source(words=_entropy, private=True)
+    return _Source(words=_entropy, keys=lambda: os.urandom(KEY_LENGTH), private=True)
 
 
 def reproducible(seed: int) -> Noise:
     """A source for tests only: the same ``seed`` draws the same values; a release made with it is
     NOT PRIVATE.
     """
-    return _Source(words=_Keystream(seed), private=False)
+    return _Source(words=_Keystream(seed), keys=_Keys(seed), private=False)
 
 
 def _entropy(size: int) -> NDArray[np.uint64]:
@@ -179,6 +183,18 @@ class _Keystream:
         return np.frombuffer(stream.digest(8 * size), dtype="<u8").astype(np.uint64)
 
 
+@dataclass(slots=True)
+class _Keys:
+    """Keys of streams from a seed; counted for themselves, so that a stream more moves no draw."""
+
+    seed: int
+    _requests: "count[int]" = field(default_factory=count)
+
+    def __call__(self) -> bytes:
+        named = f"cloakwork test stream {self.seed} {next(self._requests)}"
+        return hashlib.sha256(named.encode()).digest()
+
+
 @dataclass(frozen=True, slots=True)
 class _Source:
     """Draws of every kind from one stream of uniform words; see ``Noise`` for what each method
@@ -186,6 +202,7 @@ class _Source:
     """
 
     words: sampler.Words
+    keys: Callable[[], bytes]
     private: bool
 
     def laplace_counts(self, counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
@@ -233,8 +250,8 @@ class _Source:
             if len(set(found)) == size:
                 return found
 
-    def key(self) -> bytes:
-        return self.words(4).tobytes()
+    def stream(self) -> Stream:
+        return Stream(self.keys(), self.private)
 
 
 def _letters(size: int, words: sampler.Words) -> NDArray[np.uint8]:

@@ -201,7 +201,7 @@ def take_step(
     with watch.stage(step.mechanism):
         summary = engine.summarise(log, mechanism.summarise(params))
         decision = mechanism.decide(params, summary, noise)
-        after = engine.rewrite(log, mechanism.rewrite(params, decision, noise))
+        after = engine.rewrite(log, mechanism.rewrite(params, decision, noise.stream()))
     _require_marks(step, log, after)
     return after, StepRecord(step.mechanism, perf_counter() - begun, dict(decision.internal))
 

@@ -52,7 +52,7 @@ def measure(
             alphabet=facts.alphabet,
             longest_case=facts.longest_case,
         )
-        cut = Bound().rewrite(bounds, Decision(pl.DataFrame()), noise)
+        cut = Bound().rewrite(bounds, Decision(pl.DataFrame()), noise.stream())
         figures = measure_profile(params, MemoryEngine().rewrite(prepared, cut), noise)
     except BaseException as error:
         failed(reservation, error)

@@ -28,7 +28,7 @@ from cloakwork.mechanisms.base import (
     Undecided,
 )
 from cloakwork.mechanisms.generalisation import groups_at, intervals
-from cloakwork.noise import Noise
+from cloakwork.noise import Noise, Stream
 from cloakwork.policy.globs import decisive
 from cloakwork.quantities import Frozen, Number
 
@@ -104,25 +104,26 @@ class Redact(Undecided):
         )
         return Lineage(reads=kept, writes=kept)
 
-    def rewrite(self, params: RedactParams, decision: Decision, noise: Noise) -> Rewrite:
+    def rewrite(self, params: RedactParams, decision: Decision, stream: Stream) -> Rewrite:
         """Treat case attributes, then event attributes."""
 
         def treat(log: EventLog) -> EventLog:
-            events = log.events.select(_treated(log.events, params, noise))
-            cases = log.cases.select(_treated(log.cases, params, noise))
+            events = log.events.select(_treated(log.events, params, stream))
+            cases = log.cases.select(_treated(log.cases, params, stream))
             return replace(log, events=events, cases=cases)
 
-        return MapCases(treat)
+        return MapCases(treat, together="case")
 
 
-def _treated(table: pl.DataFrame, params: RedactParams, noise: Noise) -> Iterator[pl.Series]:
+def _treated(table: pl.DataFrame, params: RedactParams, stream: Stream) -> Iterator[pl.Series]:
     """The columns of ``table`` that stay, each as its treatment leaves it."""
     for name in table.columns:
         rule, values = params.of(name), values_of(table, name)
         if name in STANDARD or (rule and rule.treatment in ("keep", "protect")):
             yield values.alias(name)
         elif rule and rule.treatment == "pseudonymise":
-            key = noise.key() if rule.link is None else _linked_key(rule.link, name)
+            # One key for each column of the release, whichever batch its values lie in.
+            key = stream.key(name) if rule.link is None else _linked_key(rule.link, name)
             yield pseudonyms(values, key).alias(name)
         elif rule and rule.treatment == "generalise":
             yield _generalised(values, rule).alias(name)

@@ -31,7 +31,7 @@ from cloakwork.mechanisms.base import (
 from cloakwork.mechanisms.kanon.exchange import ROUNDING, Aim, Groups, Near, Varied, exchange
 from cloakwork.mechanisms.kanon.holdings import Holdings, Times, holdings_of, with_values
 from cloakwork.mechanisms.kanon.randomise import Randomiser, epsilon_for, least_t, randomiser_of
-from cloakwork.noise import Noise
+from cloakwork.noise import Noise, Stream
 from cloakwork.progress import say
 from cloakwork.quantities import Duration, Frozen
 
@@ -184,7 +184,7 @@ class Closeness(Undecided):
             stability=None,
         )
 
-    def rewrite(self, params: ClosenessParams, decision: Decision, noise: Noise) -> Rewrite:
+    def rewrite(self, params: ClosenessParams, decision: Decision, stream: Stream) -> Rewrite:
         """Give every class its values; needs all cases at once."""
         return MapCases(lambda log: _protected(log, params, noise))
 

@@ -42,7 +42,7 @@ from cloakwork.mechanisms.kanon.problem import (
 )
 from cloakwork.mechanisms.kanon.rewriting import rewrite_cases
 from cloakwork.mechanisms.kanon.sequences import Metric
-from cloakwork.noise import Noise
+from cloakwork.noise import Noise, Stream
 from cloakwork.quantities import Frozen
 
 OTHER_KINDS: Final = {
@@ -180,7 +180,7 @@ class Anonymiser(Costless, ABC, Generic[P]):
             as_table(solution.assignment, labels), {**figures(problem, solution), **more}
         )
 
-    def rewrite(self, params: P, decision: Decision, noise: Noise) -> Rewrite:
+    def rewrite(self, params: P, decision: Decision, stream: Stream) -> Rewrite:
         """Move the cases; where each source has one target, batches are independent."""
         return MapCases(
             lambda log: rewrite_cases(

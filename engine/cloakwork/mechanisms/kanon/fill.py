@@ -27,7 +27,7 @@ from cloakwork.mechanisms.base import (
     Undecided,
 )
 from cloakwork.mechanisms.kanon.raw_times import FAR, Patterns, Places, placed
-from cloakwork.noise import Noise
+from cloakwork.noise import Noise, Stream
 from cloakwork.quantities import Frozen
 
 Ints = NDArray[np.int64]
@@ -102,7 +102,7 @@ class Fill(Undecided):
             reads=columns | {CONTROL_FLOW}, writes=columns | {METADATA}, fills=True, stability=None
         )
 
-    def rewrite(self, params: FillParams, decision: Decision, noise: Noise) -> Rewrite:
+    def rewrite(self, params: FillParams, decision: Decision, stream: Stream) -> Rewrite:
         """Fill in the inserted events; needs all cases at once."""
         return MapCases(lambda log: _completed(log, params, noise))
 

@@ -20,7 +20,14 @@ from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.log.eventlog import CASE_PREFIX, EventLog
 from cloakwork.log.naming import named, values_of
 from cloakwork.log.variants import variants_of
-from cloakwork.mechanisms.aggregates import CASES, UNIT, VARIANT, VariantCounts
+from cloakwork.mechanisms.aggregates import (
+    CASES,
+    UNIT,
+    VARIANT,
+    VariantCounts,
+    as_lists,
+    case_texts,
+)
 from cloakwork.mechanisms.base import (
     Aggregate,
     Costless,
@@ -33,7 +40,7 @@ from cloakwork.mechanisms.base import (
     Theorem,
 )
 from cloakwork.mechanisms.generalisation import groups_at, height, intervals
-from cloakwork.noise import Noise
+from cloakwork.noise import Noise, Stream
 from cloakwork.quantities import Frozen, Number
 
 MOST_COMBINATIONS: Final = 5_000
@@ -199,9 +206,10 @@ class Generalise(Costless):
         )
         return Decision(table, _figures(present, levels, variants[CASES].to_numpy()))
 
-    def rewrite(self, params: GeneraliseParams, decision: Decision, noise: Noise) -> Rewrite:
+    def rewrite(self, params: GeneraliseParams, decision: Decision, stream: Stream) -> Rewrite:
         """Raise each case's values to the levels of its variant."""
-        return MapCases(lambda log: _raised(log, params.attributes, decision.table))
+        levels = decision.table
+        return MapCases(lambda log: _raised(log, params.attributes, levels), together="case")
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,12 +234,7 @@ class CombinationCounts:
             if (found := _by_case(batch, item.attribute)) is not None
         }
         if self.unit is not None:
-            alone = pl.Series([None], dtype=pl.String).new_from_index(0, batch.cases.height)
-            columns[UNIT] = (
-                values_of(batch.cases, self.unit).cast(pl.String)
-                if self.unit in batch.cases.columns
-                else alone
-            )
+            columns[UNIT] = case_texts(batch, self.unit)
         frame = pl.DataFrame(columns)
         return frame.group_by(pl.all(), maintain_order=True).agg(
             pl.len().cast(pl.Int64).alias(CASES)
@@ -239,7 +242,8 @@ class CombinationCounts:
 
     def merge(self, parts: pl.DataFrame) -> pl.DataFrame:
         """Add up the rows that several batches have alike."""
-        return parts.group_by(pl.all().exclude(CASES), maintain_order=True).agg(pl.col(CASES).sum())
+        by = pl.all().exclude(CASES)
+        return parts.group_by(by).agg(pl.col(CASES).sum()).sort(by)
 
 
 def _by_case(log: EventLog, name: str) -> pl.Series | None:
@@ -248,12 +252,7 @@ def _by_case(log: EventLog, name: str) -> pl.Series | None:
         return values_of(log.cases, name) if name in log.cases.columns else None
     if name not in log.events.columns:
         return None
-    rows = pl.DataFrame({"case": log.case_of, "values": values_of(log.events, name)})
-    lists = rows.group_by("case", maintain_order=True).agg("values")
-    every = pl.DataFrame({"case": np.arange(log.cases.height)}).join(
-        lists, on="case", how="left", maintain_order="left"
-    )
-    return every["values"]
+    return as_lists(values_of(log.events, name), log.offsets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,25 +372,31 @@ def _raised(log: EventLog, attributes: Sequence[QuasiIdentifier], table: pl.Data
         raise MechanismError(Generalise.name, "the log holds a variant that was not decided on")
     events, cases = log.events, log.cases
     for item in attributes:
-        if item.column in table.columns:
-            level = values_of(found, item.column).to_numpy()[variants.of_case]
-            if item.attribute.startswith(CASE_PREFIX):
-                cases = cases.with_columns(
-                    _at_levels(item, values_of(cases, item.attribute), level).alias(item.attribute)
-                )
-            else:
-                events = events.with_columns(
-                    _at_levels(item, values_of(events, item.attribute), level[log.case_of]).alias(
-                        item.attribute
-                    )
-                )
+        if item.column not in table.columns or _stays(item, table):
+            continue
+        level = values_of(found, item.column).to_numpy()[variants.of_case]
+        if item.attribute.startswith(CASE_PREFIX):
+            raised = _at_levels(item, values_of(cases, item.attribute), level)
+            cases = cases.with_columns(raised.alias(item.attribute))
+        else:
+            raised = _at_levels(item, values_of(events, item.attribute), level[log.case_of])
+            events = events.with_columns(raised.alias(item.attribute))
     return replace(log, events=events, cases=cases)
 
 
+def _stays(item: QuasiIdentifier, table: pl.DataFrame) -> bool:
+    """Whether all values of the whole log stay as they are, so that their type does, too.
+
+    What a batch holds must not decide it. A case without events has no values of events.
+    """
+    level = values_of(table, item.column)
+    if not item.attribute.startswith(CASE_PREFIX):
+        level = level.filter(table[VARIANT].list.len() > 0)
+    return item.raw and not (level > 0).any()
+
+
 def _at_levels(item: QuasiIdentifier, values: pl.Series, level: NDArray[np.int64]) -> pl.Series:
-    """Each value at its own level; text, unless all values stay as they are."""
-    if not (level > 0).any() and item.raw:
-        return values
+    """Each value at its own level, as text."""
     place = pl.Series("level", level)
     raised = pl.Series(values.name, [None], dtype=pl.String).new_from_index(0, len(values))
     for i in range(item.levels):

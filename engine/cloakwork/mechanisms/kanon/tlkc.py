@@ -40,7 +40,7 @@ from cloakwork.mechanisms.kanon.knowledge import (
     tally,
     unmatch,
 )
-from cloakwork.noise import Noise
+from cloakwork.noise import Noise, Stream
 from cloakwork.progress import say
 from cloakwork.quantities import Duration, Frozen, Number
 
@@ -113,7 +113,7 @@ class CourseCounts:
     def merge(self, parts: pl.DataFrame) -> pl.DataFrame:
         """Add up the rows that several batches have for the same combination."""
         by = [name for name in parts.columns if name != CASES]
-        return parts.group_by(named(*by), maintain_order=True).agg(pl.col(CASES).sum())
+        return parts.group_by(named(*by)).agg(pl.col(CASES).sum()).sort(named(*by))
 
 
 def courses_of_cases(log: EventLog, params: TlkcParams) -> pl.DataFrame:
@@ -287,9 +287,9 @@ class Tlkc(Costless):
         table = table.join(lists, on="course", how="left", maintain_order="left")
         return Decision(table.select(named(*params.keys), pl.col(KEPT).fill_null([])), figures)
 
-    def rewrite(self, params: TlkcParams, decision: Decision, noise: Noise) -> Rewrite:
+    def rewrite(self, params: TlkcParams, decision: Decision, stream: Stream) -> Rewrite:
         """Cut every case as its course is cut; batches are independent."""
-        return MapCases(lambda log: _cut(log, decision.table, params))
+        return MapCases(lambda log: _cut(log, decision.table, params), together="case")
 
 
 def _fault(goal: ConfidenceBound) -> str | None:

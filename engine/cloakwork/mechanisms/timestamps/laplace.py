@@ -241,7 +241,7 @@ class TimestampLaplace:
         """Nothing is left to decide; ``summary`` is not looked at."""
         return Decision(pl.DataFrame())
 
-    def rewrite(self, params: LaplaceParams, decision: Decision, noise: Noise) -> Rewrite:
+    def rewrite(self, params: LaplaceParams, decision: Decision, stream: Stream) -> Rewrite:
         """Noise every case on its own."""
         return MapCases(lambda log: _release(log, params, noise))
 
