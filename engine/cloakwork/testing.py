@@ -103,7 +103,9 @@ class Prepared:
 
         def once() -> EventLog:
             decision = self.mechanism.decide(self.params, summary, source)
-            return engine.rewrite(bounded, self.mechanism.rewrite(self.params, decision, source.stream()))
+            return engine.rewrite(
+                bounded, self.mechanism.rewrite(self.params, decision, source.stream())
+            )
 
         return once
 

@@ -76,6 +76,14 @@ def case_texts(log: EventLog, attribute: str) -> pl.Series:
     return values_of(log.cases, attribute).cast(pl.String)
 
 
+def places_of(index: NDArray[np.int64], asked: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """Where in ``index`` (int64, ascending) each of ``asked`` stands: int64; None if one does not."""
+    place = np.searchsorted(index, asked)
+    if (place == len(index)).any() or not np.array_equal(index[place], asked):
+        return None
+    return place
+
+
 def _labels(variants: Variants) -> pl.Series:
     """The variants as lists of labels, in their own order: List[String], shape (variants,)."""
     labels = pl.Series(variants.alphabet, dtype=pl.String).gather(
@@ -89,7 +97,9 @@ def as_lists(values: pl.Series, offsets: NDArray[np.int64]) -> pl.Series:
     lengths = np.diff(offsets)
     row = np.repeat(np.arange(len(lengths)), lengths)
     lists = (
-        pl.DataFrame({_ROW: row, "values": values}).group_by(_ROW, maintain_order=True).agg("values")
+        pl.DataFrame({_ROW: row, "values": values})
+        .group_by(_ROW, maintain_order=True)
+        .agg("values")
     )
     every = pl.DataFrame({_ROW: np.arange(len(lengths))})
     joined = every.join(lists, on=_ROW, how="left", maintain_order="left")["values"]

@@ -24,7 +24,7 @@ from cloakwork.mechanisms.base import (
     Theorem,
     Undecided,
 )
-from cloakwork.noise import Noise, Stream
+from cloakwork.noise import Stream
 from cloakwork.quantities import Frozen
 
 

@@ -28,7 +28,7 @@ from cloakwork.mechanisms.base import (
     Undecided,
 )
 from cloakwork.mechanisms.generalisation import groups_at, intervals
-from cloakwork.noise import Noise, Stream
+from cloakwork.noise import Stream
 from cloakwork.policy.globs import decisive
 from cloakwork.quantities import Frozen, Number
 

@@ -17,8 +17,9 @@ from cloakwork.errors import Infeasible
 from cloakwork.facts import UNIX_EPOCH, Facts
 from cloakwork.guarantees import Guarantee, LDiversity, TCloseness
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
-from cloakwork.log.eventlog import CASE_ID, EventLog
+from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import (
+    Costless,
     Decision,
     MapCases,
     Offer,
@@ -26,8 +27,8 @@ from cloakwork.mechanisms.base import (
     Refusal,
     Rewrite,
     Theorem,
-    Undecided,
 )
+from cloakwork.mechanisms.kanon.column_summary import ColumnOfCases
 from cloakwork.mechanisms.kanon.exchange import ROUNDING, Aim, Groups, Near, Varied, exchange
 from cloakwork.mechanisms.kanon.holdings import Holdings, Times, holdings_of, with_values
 from cloakwork.mechanisms.kanon.randomise import Randomiser, epsilon_for, least_t, randomiser_of
@@ -71,7 +72,7 @@ class ClosenessParams(Frozen):
     grid: Duration
 
 
-class Closeness(Undecided):
+class Closeness(Costless):
     """t-closeness (by the earth mover's distance, or stochastic) and l-diversity of one attribute.
 
     **emd, l-diversity.** Classes give a share of their values of each activity into a pool, which
@@ -184,9 +185,33 @@ class Closeness(Undecided):
             stability=None,
         )
 
+    def summarise(self, params: ClosenessParams) -> ColumnOfCases:
+        """The values of the attribute, case by case."""
+        return ColumnOfCases(_attribute(params))
+
+    def decide(self, params: ClosenessParams, summary: pl.DataFrame, noise: Noise) -> Decision:
+        """The value of every event, or case: rows as in the summary; none where nobody can have
+        any.
+
+        Raises ``Infeasible`` where a class holds too few values, ``MechanismError`` when the log
+        lacks the attribute.
+        """
+        column = self.summarise(params)
+        log = column.as_log(summary)
+        after = _protected(log, params, noise)
+        return Decision(pl.DataFrame() if after is log else column.of(after))
+
     def rewrite(self, params: ClosenessParams, decision: Decision, stream: Stream) -> Rewrite:
-        """Give every class its values; needs all cases at once."""
-        return MapCases(lambda log: _protected(log, params, noise))
+        """Give every event, or case, the value that was decided for it."""
+        if decision.table.width == 0:
+            return MapCases(lambda log: log, together="case")
+        column = self.summarise(params)
+        return MapCases(lambda log: column.placed(log, decision.table), together="case")
+
+
+def _attribute(params: ClosenessParams) -> str:
+    """The column of the log that holds the values."""
+    return TIMESTAMP if params.column == TIMESTAMPS else params.column
 
 
 def _called(column: str) -> str:

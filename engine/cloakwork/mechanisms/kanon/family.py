@@ -40,7 +40,7 @@ from cloakwork.mechanisms.kanon.problem import (
     read_problem,
     smallest_class,
 )
-from cloakwork.mechanisms.kanon.rewriting import rewrite_cases
+from cloakwork.mechanisms.kanon.rewriting import case_rewriter, with_drawn_cases
 from cloakwork.mechanisms.kanon.sequences import Metric
 from cloakwork.noise import Noise, Stream
 from cloakwork.quantities import Frozen
@@ -155,12 +155,12 @@ class Anonymiser(Costless, ABC, Generic[P]):
         )
 
     def summarise(self, params: P) -> Aggregate:
-        """The variant histogram, by unit where units are counted."""
-        return VariantCounts(params.unit)
+        """The variant histogram, by unit where units are counted, and which cases are counted."""
+        return VariantCounts(params.unit, indexed=True)
 
     def decide(self, params: P, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Say which cases of which variant become which: a table of ``source``, ``target``,
-        ``cases``.
+        ``cases``, and ``index`` where the cases of some variant part.
 
         Raises ``Infeasible`` when the log holds something, but fewer than k, and ``AssertionError``
         should the algorithm have a bug: an answer that is not k-anonymous is never acted on.
@@ -176,17 +176,15 @@ class Anonymiser(Costless, ABC, Generic[P]):
             raise AssertionError(
                 f"{self.name} left a class of {smallest}, fewer than k = {params.k}: a bug in it"
             )
-        return Decision(
-            as_table(solution.assignment, labels), {**figures(problem, solution), **more}
-        )
+        table = as_table(solution.assignment, labels)
+        if solution.assignment.parts:
+            table = with_drawn_cases(table, summary, noise)
+        return Decision(table, {**figures(problem, solution), **more})
 
     def rewrite(self, params: P, decision: Decision, stream: Stream) -> Rewrite:
-        """Move the cases; where each source has one target, batches are independent."""
-        return MapCases(
-            lambda log: rewrite_cases(
-                log, decision.table, noise, mechanism=self.name, metric=params.distance
-            )
-        )
+        """Move the cases, each by itself."""
+        move = case_rewriter(decision.table, mechanism=self.name, metric=params.distance)
+        return MapCases(move, together="case")
 
 
 _NONE: Final = np.zeros(0, np.int64)

@@ -16,6 +16,7 @@ from cloakwork.guarantees import Guarantee
 from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.variants import variants_of
+from cloakwork.mechanisms.addresses import case_addresses, event_addresses
 from cloakwork.mechanisms.base import (
     Decision,
     MapCases,
@@ -27,7 +28,7 @@ from cloakwork.mechanisms.base import (
     Undecided,
 )
 from cloakwork.mechanisms.kanon.raw_times import FAR, Patterns, Places, placed
-from cloakwork.noise import Noise, Stream
+from cloakwork.noise import Addresses, Stream
 from cloakwork.quantities import Frozen
 
 Ints = NDArray[np.int64]
@@ -103,11 +104,11 @@ class Fill(Undecided):
         )
 
     def rewrite(self, params: FillParams, decision: Decision, stream: Stream) -> Rewrite:
-        """Fill in the inserted events; needs all cases at once."""
-        return MapCases(lambda log: _completed(log, params, noise))
+        """Fill in the inserted events; any case may lend its values, so all lie together."""
+        return MapCases(lambda log: _completed(log, params, stream), together="log")
 
 
-def _completed(log: EventLog, params: FillParams, noise: Noise) -> EventLog:
+def _completed(log: EventLog, params: FillParams, stream: Stream) -> EventLog:
     """The log with every inserted event complete."""
     if log.inserted is None or not log.inserted.any():
         return log
@@ -115,11 +116,11 @@ def _completed(log: EventLog, params: FillParams, noise: Noise) -> EventLog:
     first = _places(log, activity) if params.donors == "variant" else [_repeats(log, activity)]
     keys = [*first, activity]
     source = np.arange(log.events.height)
-    source[log.inserted] = _drawn_rows(keys, log.inserted, noise)
+    source[log.inserted] = _drawn_rows(log, keys, log.inserted, stream.part("donors"))
     attributes = log.events.drop(ACTIVITY, TIMESTAMP, strict=False)
     events = log.events.with_columns(attributes.select(pl.all().gather(_or_null(source))))
     if params.times and TIMESTAMP in log.events.columns:
-        events = events.with_columns(_times(log, activity, source, noise))
+        events = events.with_columns(_times(log, activity, source, stream.part("times")))
     return replace(log, events=events)
 
 
@@ -143,7 +144,7 @@ def _repeats(log: EventLog, activity: Ints) -> Ints:
     return np.asarray(activity * (before.max(initial=0) + 1) + before, np.int64)
 
 
-def _drawn_rows(keys: list[Ints], inserted: Flags, noise: Noise) -> Ints:
+def _drawn_rows(log: EventLog, keys: list[Ints], inserted: Flags, stream: Stream) -> Ints:
     """For each inserted event a random kept one that shares the first of ``keys`` for which there
     is any.
     """
@@ -151,13 +152,14 @@ def _drawn_rows(keys: list[Ints], inserted: Flags, noise: Noise) -> Ints:
     rows = np.full(len(lost), _NOBODY, np.int64)
     for key in keys:
         open_ = np.flatnonzero(rows == _NOBODY)
-        rows[open_] = drawn(kept, key[kept], key[lost[open_]], noise)
+        at = event_addresses(log, lost[open_])
+        rows[open_] = drawn(kept, key[kept], key[lost[open_]], stream, at)
     return rows
 
 
-def drawn(pool: Ints, key: Ints, asked: Ints, noise: Noise) -> Ints:
-    """For each key of ``asked`` a random entry of ``pool`` (int64, with its ``key``) that has it;
-    -1 where none has.
+def drawn(pool: Ints, key: Ints, asked: Ints, stream: Stream, at: Addresses) -> Ints:
+    """For each key of ``asked`` a random entry of ``pool`` (int64, with its ``key``) that has it,
+    by a draw at ``at``; -1 where none has.
     """
     order = np.argsort(key, kind="stable")
     first = np.searchsorted(key[order], asked, side="left")
@@ -165,7 +167,8 @@ def drawn(pool: Ints, key: Ints, asked: Ints, noise: Noise) -> Ints:
     found = np.full(len(asked), _NOBODY, np.int64)
     some = np.flatnonzero(size > 0)
     if len(some):
-        found[some] = pool[order[first[some] + noise.uniform(size[some].astype(np.int64))]]
+        place = stream.uniform(size[some].astype(np.int64), at.at(some))
+        found[some] = pool[order[first[some] + place]]
     return found
 
 
@@ -184,7 +187,7 @@ def _or_null(rows: Ints) -> pl.Series:
     )
 
 
-def _times(log: EventLog, activity: Ints, source: Ints, noise: Noise) -> pl.Series:
+def _times(log: EventLog, activity: Ints, source: Ints, stream: Stream) -> pl.Series:
     """The times of all events, with one for each inserted event whose source has one: between its
     neighbours, or a gap drawn from its activity behind or before the only neighbour.
     """
@@ -196,7 +199,7 @@ def _times(log: EventLog, activity: Ints, source: Ints, noise: Noise) -> pl.Seri
     time = np.where(known, stamps.fill_null(0).to_numpy(), 0)
     earlier, later = _neighbours(known, log.offsets)
     first, last = earlier != _NOBODY, later != _NOBODY
-    total = np.cumsum(_gaps(log, time, known, activity, noise))
+    total = np.cumsum(_gaps(log, time, known, activity, stream.part("gaps")))
     start = np.repeat(log.offsets[:-1], np.diff(log.offsets))
     after = time[earlier] + total - total[earlier]
     before = time[later] - (total[later] - total)
@@ -204,10 +207,13 @@ def _times(log: EventLog, activity: Ints, source: Ints, noise: Noise) -> pl.Seri
         time[known],
         np.zeros(int(known.sum()), np.int64),
         np.zeros(log.cases.height, np.int64),
-        noise,
+        stream.part("starts"),
+        case_addresses(log),
     )
     neither = alone[log.case_of] + total - total[start]
-    middle = time[earlier] + noise.uniform(np.maximum(time[later] - time[earlier], 0) + 1)
+    room = np.maximum(time[later] - time[earlier], 0) + 1
+    every_event = event_addresses(log, np.arange(log.events.height))
+    middle = time[earlier] + stream.part("between").uniform(room, every_event)
     aim = np.select([first & last, first, last], [middle, after, before], neither)
     span = (int(time[known].min()), int(time[known].max()))
     aim = np.clip(aim, *span)
@@ -245,7 +251,7 @@ def _neighbours(known: Flags, offsets: Ints) -> tuple[Ints, Ints]:
     return np.where(earlier >= first, earlier, _NOBODY), np.where(later < end, later, _NOBODY)
 
 
-def _gaps(log: EventLog, time: Ints, known: Flags, activity: Ints, noise: Noise) -> Ints:
+def _gaps(log: EventLog, time: Ints, known: Flags, activity: Ints, stream: Stream) -> Ints:
     """For each event a gap by which a kept event of its activity follows the one before; else of
     any; else 0.
     """
@@ -256,6 +262,8 @@ def _gaps(log: EventLog, time: Ints, known: Flags, activity: Ints, noise: Noise)
     gap = np.clip(time[rows[follows]] - time[rows[follows - 1]], 0, most)
     if not len(gap):
         return np.zeros(len(time), np.int64)
-    found = drawn(np.arange(len(gap)), activity[rows[follows]], activity, noise)
-    anywhere = noise.uniform(np.full(len(time), len(gap), np.int64))
+    at = event_addresses(log, np.arange(len(time)))
+    of_activity = activity[rows[follows]]
+    found = drawn(np.arange(len(gap)), of_activity, activity, stream.part("of activity"), at)
+    anywhere = stream.part("of any").uniform(np.full(len(time), len(gap), np.int64), at)
     return np.asarray(gap[np.where(found == _NOBODY, anywhere, found)], np.int64)

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from cloakwork.facts import UNIX_EPOCH, Window
 from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.mechanisms.addresses import case_addresses, event_addresses
 from cloakwork.mechanisms.timestamps.isotonic import project, spread
-from cloakwork.noise import Noise
+from cloakwork.noise import Addresses, Stream
 
 Steps = NDArray[np.int64]
 
@@ -123,7 +124,7 @@ def measure(log: EventLog, grid: Grid, bounds: Bounds) -> Courses:
     return Courses(starts, rows[begins], gaps, rows[~begins])
 
 
-def times_of(log: EventLog, noised: Courses, bounds: Bounds, noise: Noise) -> Steps:
+def times_of(log: EventLog, noised: Courses, bounds: Bounds, stream: Stream) -> Steps:
     """A time for every event of ``log``, in grid steps, not decreasing inside a case; reads no raw
     time.
 
@@ -134,8 +135,8 @@ def times_of(log: EventLog, noised: Courses, bounds: Bounds, noise: Noise) -> St
     limit = _LONGEST_SUM // (int(lengths.max(initial=0)) + 1)
     limit = limit if bounds.longest_gap is None else min(limit, bounds.longest_gap)
     gaps = np.clip(noised.gaps, -limit, limit)
-    starts = _starts(log, noised, bounds, noise)
-    since_start = _since_start(log, noised, gaps, noise)
+    starts = _starts(log, noised, bounds, stream.part("starts"))
+    since_start = _since_start(log, noised, gaps, stream.part("gaps"))
     projected = project(since_start.astype(np.float64), log.offsets)
     spacing = _typical_gaps(log, since_start)
     ordered = np.floor(spread(projected, log.offsets, spacing) + 0.5).astype(np.int64)
@@ -162,20 +163,22 @@ def _inside(times: Steps, offsets: NDArray[np.int64], edges: tuple[int, int]) ->
     return np.asarray(np.clip(times + np.repeat(moved, lengths), *edges), np.int64)
 
 
-def _starts(log: EventLog, noised: Courses, bounds: Bounds, noise: Noise) -> Steps:
+def _starts(log: EventLog, noised: Courses, bounds: Bounds, stream: Stream) -> Steps:
     """The start of every case, inside its public bounds."""
     known = np.clip(noised.starts, *(bounds.start or bounds.released))
     starts = np.zeros(log.cases.height, np.int64)
     having = np.searchsorted(log.offsets, noised.start_rows, side="right") - 1
     starts[having] = known
     lacking = np.setdiff1d(np.arange(log.cases.height), having, assume_unique=True)
-    none = np.zeros(len(lacking), np.int64)
+    none, at = np.zeros(len(lacking), np.int64), case_addresses(log).at(lacking)
     fallback = 0 if bounds.start is None else bounds.start[0]
-    starts[lacking] = _between_two(known, np.zeros(len(known), np.int64), none, noise, fallback)
+    starts[lacking] = _between_two(
+        known, np.zeros(len(known), np.int64), none, stream, at, fallback
+    )
     return starts
 
 
-def _since_start(log: EventLog, noised: Courses, gaps: Steps, noise: Noise) -> Steps:
+def _since_start(log: EventLog, noised: Courses, gaps: Steps, stream: Stream) -> Steps:
     """For each event its time since the start of its case, before order is restored.
 
     An event with a raw time lies the noised gaps up to it behind the start. One without lies the
@@ -192,7 +195,7 @@ def _since_start(log: EventLog, noised: Courses, gaps: Steps, noise: Noise) -> S
     leads[noised.gap_rows] = False
     leads[log.offsets[:-1][np.diff(log.offsets) > 0]] = False
     drawn = np.zeros(log.events.height, np.int64)
-    drawn[leads] = _gaps_of_activity(log, noised.gap_rows, gaps, np.flatnonzero(leads), noise)
+    drawn[leads] = _gaps_of_activity(log, noised.gap_rows, gaps, np.flatnonzero(leads), stream)
     filled = _sums_in_case(drawn, log.offsets)
     return _sums_in_case(measured, log.offsets) + filled - filled[_anchors(known, log.offsets)]
 
@@ -242,16 +245,27 @@ def _activity_codes(log: EventLog) -> NDArray[np.int64]:
 
 
 def _gaps_of_activity(
-    log: EventLog, gap_rows: NDArray[np.int64], gaps: Steps, wanted: NDArray[np.int64], noise: Noise
+    log: EventLog,
+    gap_rows: NDArray[np.int64],
+    gaps: Steps,
+    wanted: NDArray[np.int64],
+    stream: Stream,
 ) -> Steps:
     activity = _activity_codes(log)
-    return _between_two(gaps, activity[gap_rows], activity[wanted], noise, 0)
+    at = event_addresses(log, wanted)
+    return _between_two(gaps, activity[gap_rows], activity[wanted], stream, at, 0)
 
 
 def _between_two(
-    pool: Steps, group: NDArray[np.int64], wanted: NDArray[np.int64], noise: Noise, empty: int
+    pool: Steps,
+    group: NDArray[np.int64],
+    wanted: NDArray[np.int64],
+    stream: Stream,
+    at: Addresses,
+    empty: int,
 ) -> Steps:
-    """For each wanted group a value drawn uniformly between two random members of the pool's group.
+    """For each wanted group a value drawn uniformly between two random members of the pool's group,
+    by draws at ``at``.
 
     A group without members draws from the whole pool; an empty pool gives ``empty``. Drawing
     between two values rather than copying one leaves no exact coincidence by which a drawn value
@@ -263,9 +277,12 @@ def _between_two(
     first = np.searchsorted(group[order], wanted, side="left")
     size = np.searchsorted(group[order], wanted, side="right") - first
     first, size = np.where(size > 0, first, 0), np.where(size > 0, size, len(pool))
-    one, other = (pool[order][first + noise.uniform(size)] for _ in range(2))
+    pool = pool[order]
+    one = pool[first + stream.part("one").uniform(size, at)]
+    other = pool[first + stream.part("other").uniform(size, at)]
     low = np.minimum(one, other)
-    return np.asarray(low + noise.uniform(np.maximum(one, other) - low + 1), np.int64)
+    span = np.maximum(one, other) - low + 1
+    return np.asarray(low + stream.part("between").uniform(span, at), np.int64)
 
 
 def _sums_in_case(values: Steps, offsets: NDArray[np.int64]) -> Steps:

@@ -19,6 +19,7 @@ from cloakwork.facts import Facts, Window
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
+from cloakwork.mechanisms.addresses import event_addresses
 from cloakwork.mechanisms.base import Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem
 from cloakwork.mechanisms.timestamps.courses import (
     CALENDAR,
@@ -29,7 +30,7 @@ from cloakwork.mechanisms.timestamps.courses import (
     measure,
     times_of,
 )
-from cloakwork.noise import Noise, drawn_scale
+from cloakwork.noise import Noise, Stream, drawn_scale
 from cloakwork.privacy_event import Composed, DiscreteLaplace, PrivacyEvent, Repeated
 from cloakwork.quantities import Duration, Frozen
 
@@ -156,8 +157,7 @@ class TimestampLaplace:
 
     **Edge cases.** Empty log, cases without events: unchanged. A log without a time column has no
     times to release: it stays. One event a case: starts only. No raw time at all: every event takes
-    the start of the declared window, or the epoch. Draws for missing times come from the same batch
-    of cases.
+    the start of the declared window, or the epoch.
     """
 
     name: ClassVar[str] = "timestamps/laplace"
@@ -242,8 +242,12 @@ class TimestampLaplace:
         return Decision(pl.DataFrame())
 
     def rewrite(self, params: LaplaceParams, decision: Decision, stream: Stream) -> Rewrite:
-        """Noise every case on its own."""
-        return MapCases(lambda log: _release(log, params, noise))
+        """Noise every time by a draw of its own.
+
+        All cases lie together: gaps that are drawn, and how far pooled events are drawn apart,
+        follow from the noised gaps of the whole log.
+        """
+        return MapCases(lambda log: _release(log, params, stream), together="log")
 
 
 def _offer_event_scope(
@@ -371,40 +375,40 @@ def _bounds(params: LaplaceParams, grid: Grid) -> Bounds:
     )
 
 
-def _release(log: EventLog, params: LaplaceParams, noise: Noise) -> EventLog:
+def _release(log: EventLog, params: LaplaceParams, stream: Stream) -> EventLog:
     if TIMESTAMP not in log.events.columns:
         return log
     grid = Grid(params.epoch, params.grid)
     bounds = _bounds(params, grid)
     raw = measure(log, grid, bounds)
-    noised = (
-        _noised_times(raw, params, noise)
-        if params.noised == "times"
-        else _noised_gaps(raw, params, noise)
-    )
-    times = grid.instants(times_of(log, noised, bounds, noise))
+    noised_as_chosen = _noised_times if params.noised == "times" else _noised_gaps
+    noised = noised_as_chosen(log, raw, params, stream.part("noise"))
+    times = grid.instants(times_of(log, noised, bounds, stream.part("filled")))
     return replace(log, events=log.events.with_columns(times))
 
 
-def _draw(noise: Noise, scale: float, size: int) -> NDArray[np.int64]:
-    """Noise that saturates far outside the calendar instead of wrapping."""
-    if size == 0:
+def _draw(
+    stream: Stream, scale: float, log: EventLog, rows: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Noise for the events at ``rows`` that saturates far outside the calendar instead of wrapping."""
+    if len(rows) == 0:
         return np.zeros(0, np.int64)
-    return np.clip(noise.laplace_values(scale, size), -SATURATED, SATURATED)
+    drawn = stream.laplace_values(scale, event_addresses(log, rows))
+    return np.clip(drawn, -SATURATED, SATURATED)
 
 
-def _noised_gaps(raw: Courses, params: LaplaceParams, noise: Noise) -> Courses:
-    starts = raw.starts + _draw(noise, params.start_scale, len(raw.starts))
-    return replace(
-        raw, starts=starts, gaps=raw.gaps + _draw(noise, params.gap_scale, len(raw.gaps))
-    )
+def _noised_gaps(log: EventLog, raw: Courses, params: LaplaceParams, stream: Stream) -> Courses:
+    """An event has either a start or a gap, so its address serves for its noise."""
+    starts = raw.starts + _draw(stream, params.start_scale, log, raw.start_rows)
+    gaps = raw.gaps + _draw(stream, params.gap_scale, log, raw.gap_rows)
+    return replace(raw, starts=starts, gaps=gaps)
 
 
-def _noised_times(raw: Courses, params: LaplaceParams, noise: Noise) -> Courses:
+def _noised_times(log: EventLog, raw: Courses, params: LaplaceParams, stream: Stream) -> Courses:
     """Noise on every time is, for starts, itself, and for gaps, the difference of two times' noise."""
-    start_noise = _draw(noise, params.start_scale, len(raw.starts))
-    by_row = np.argsort(np.concatenate([raw.start_rows, raw.gap_rows]))
-    drawn = np.concatenate([start_noise, _draw(noise, params.start_scale, len(raw.gaps))])[by_row]
+    rows = np.concatenate([raw.start_rows, raw.gap_rows])
+    by_row = np.argsort(rows)
+    drawn = _draw(stream, params.start_scale, log, rows[by_row])
     begins = by_row < len(raw.starts)
     return replace(
         raw, starts=raw.starts + drawn[begins], gaps=raw.gaps + np.diff(drawn, prepend=0)[~begins]

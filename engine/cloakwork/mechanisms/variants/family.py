@@ -28,7 +28,7 @@ from cloakwork.mechanisms.base import (
     Rewrite,
 )
 from cloakwork.mechanisms.variants.accuracy import predicted
-from cloakwork.noise import Noise, Stream
+from cloakwork.noise import Stream
 
 P = TypeVar("P", bound=BaseModel)
 
