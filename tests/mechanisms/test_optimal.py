@@ -95,7 +95,7 @@ def test_parted_cases_are_released(parts: bool) -> None:
     """One of five ab helps the three ac, where cases may part; else all three move."""
     log = log_of(["ab"] * 5 + ["ac"] * 3)
     params = OptimalParams(k=4, parts=parts)
-    decision = OPTIMAL.decide(params, VariantCounts().of(log), secret())
+    decision = OPTIMAL.decide(params, OPTIMAL.summarise(params).of(log), secret())
     action = OPTIMAL.rewrite(params, decision, secret().stream())
     assert isinstance(action, MapCases)
     released = action.apply(log)

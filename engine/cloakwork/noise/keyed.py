@@ -20,6 +20,7 @@ candidate, until one is accepted. All addresses whose candidate was refused go o
 """
 
 import hashlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -28,10 +29,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from cloakwork.errors import MechanismError
 from cloakwork.noise import sampler
 
 Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]
+
+LARGEST_SCALE: Final = float(sampler.LARGEST)
+"""The largest scale or sigma, in grid steps, at which noise can be drawn: 2**53."""
 
 CHUNK: Final = 1 << 15
 """Addresses worked on at a time: their arrays stay in the processor's cache."""
@@ -118,7 +123,7 @@ class Stream:
 
         ``scale``, in grid steps, as in ``Noise.laplace_values``: drawn at ``drawn_scale(scale)``.
         """
-        exact = sampler.exact_scale(scale)
+        exact = sampler.exact_scale(drawable("laplace noise", "a scale", scale))
         return _by_chunks(at, lambda part: _laplace(self, exact, part, 0))
 
     def gaussian_values(self, sigma: float, at: Addresses) -> Ints:
@@ -127,7 +132,7 @@ class Stream:
 
         ``sigma``, in grid steps, as in ``Noise.gaussian_values``: drawn at ``drawn_sigma(sigma)``.
         """
-        exact = sampler.exact_scale(sigma)
+        exact = sampler.exact_scale(drawable("gaussian noise", "a sigma", sigma))
         return _by_chunks(at, lambda part: _gaussian(self, exact, part))
 
     def uniform(self, below: Ints, at: Addresses) -> Ints:
@@ -156,6 +161,17 @@ class Stream:
         """
         first, second = self.words(at)
         return np.lexsort((second, first)).astype(np.int64)
+
+
+def drawable(mechanism: str, what: str, size: float) -> float:
+    """``size``, a scale or sigma in grid steps; raises ``MechanismError`` where it is too large or
+    not positive.
+    """
+    if not (math.isfinite(size) and 0 < size <= LARGEST_SCALE):
+        raise MechanismError(
+            mechanism, f"{what} of {size:g} grid steps cannot be drawn; it must be in (0, 2**53]"
+        )
+    return size
 
 
 def _by_chunks(at: Addresses, draw: Callable[[Addresses], Ints]) -> Ints:

@@ -20,16 +20,13 @@ from numpy.typing import NDArray
 
 from cloakwork.errors import MechanismError
 from cloakwork.noise import sampler
-from cloakwork.noise.keyed import Stream
+from cloakwork.noise.keyed import Stream, drawable
 
 KEY_LENGTH: Final = 32
 """Bytes of a stream's key."""
 
 NAME_LENGTH: Final = 16
 """Letters of a fresh id: 26**16 is about 2**75."""
-
-LARGEST_SCALE: Final = float(sampler.LARGEST)
-"""The largest scale or sigma, in grid steps, at which noise can be drawn: 2**53."""
 
 
 class Noise(Protocol):
@@ -106,7 +103,7 @@ def drawn_scale(scale: float) -> float:
     >>> drawn_scale(7200.0), drawn_scale(0.01), drawn_scale(1e-30) == 2.0**-60
     (7200.0, 0.01, True)
     """
-    return float(sampler.exact_scale(_drawable("laplace noise", "a scale", scale)))
+    return float(sampler.exact_scale(drawable("laplace noise", "a scale", scale)))
 
 
 def drawn_sigma(sigma: float) -> float:
@@ -120,7 +117,7 @@ def drawn_sigma(sigma: float) -> float:
     >>> drawn_sigma(43.5), drawn_sigma(1e-30) == 2.0**-60
     (43.5, True)
     """
-    return float(sampler.exact_scale(_drawable("gaussian noise", "a sigma", sigma)))
+    return float(sampler.exact_scale(drawable("gaussian noise", "a sigma", sigma)))
 
 
 def drawn_rate(rate: Fraction | float) -> float:
@@ -137,14 +134,6 @@ def drawn_rate(rate: Fraction | float) -> float:
     return near if Fraction(near) >= exact else math.nextafter(near, math.inf)
 
 
-def _drawable(mechanism: str, what: str, size: float) -> float:
-    if not (math.isfinite(size) and 0 < size <= LARGEST_SCALE):
-        raise MechanismError(
-            mechanism, f"{what} of {size:g} grid steps cannot be drawn; it must be in (0, 2**53]"
-        )
-    return size
-
-
 def _exact_rate(rate: Fraction | float) -> Fraction:
     if not 0 <= rate <= 1:
         raise MechanismError("coins", f"a rate must lie between 0 and 1; it is {rate}")
@@ -153,18 +142,22 @@ def _exact_rate(rate: Fraction | float) -> Fraction:
 
 def secret() -> Noise:
     """The source that releases draw from: the operating system's entropy."""
-    return _Source(words=_entropy, keys=lambda: os.urandom(KEY_LENGTH), private=True)
+    return _Source(words=_entropy, private=True)
 
 
 def reproducible(seed: int) -> Noise:
     """A source for tests only: the same ``seed`` draws the same values; a release made with it is
     NOT PRIVATE.
     """
-    return _Source(words=_Keystream(seed), keys=_Keys(seed), private=False)
+    return _Source(words=_Keystream(seed), private=False, keys=_Keys(seed))
 
 
 def _entropy(size: int) -> NDArray[np.uint64]:
     return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
+
+
+def _fresh_key() -> bytes:
+    return os.urandom(KEY_LENGTH)
 
 
 @dataclass(slots=True)
@@ -202,8 +195,8 @@ class _Source:
     """
 
     words: sampler.Words
-    keys: Callable[[], bytes]
     private: bool
+    keys: Callable[[], bytes] = _fresh_key
 
     def laplace_counts(self, counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         counts = np.asarray(counts, dtype=np.int64)
