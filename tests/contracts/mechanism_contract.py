@@ -78,7 +78,7 @@ def _batch_log() -> EventLog:
     of them missing, and one inserted event in each of five cases.
     """
     rows = [["a", "b", "c"]] * 40 + [["a", "c"]] * 26 + [["a", "b", "b", "c"]] * 10
-    log = log_of([*rows, *[["a"]] * 10, ["d"], ["d"], [], []])
+    log = log_of([*rows, *[["a"]] * 8, *[["d"]] * 3, *[[]] * 3])
     mixed = np.random.default_rng(1).permutation(log.cases.height)
     log = log.keep_cases(mixed)
     inserted = np.zeros(log.events.height, np.bool_)
