@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cloakwork.accounting.calibrate import gaussian_threshold_delta
 from cloakwork.accounting.events import cost
 from cloakwork.accounting.exact import truncation_delta
-from cloakwork.audit.dp_audit import AuditResult, Event, HalfLine, empirical_epsilon
+from cloakwork.audit.dp_audit import AuditResult, HalfLine, OutcomeSet, empirical_epsilon
 from cloakwork.mechanisms.variants.threshold import (
     Kind,
     ThresholdParams,
@@ -41,7 +41,7 @@ def noisy_counts(count: int, params: ThresholdParams, runs: int, noise: Noise) -
 
 def audit(counts: tuple[int, int], params: ThresholdParams) -> AuditResult:
     """Neighbours that differ in the cases of one variant, judged by fixed half-lines."""
-    events: list[Event] = [
+    events: list[OutcomeSet] = [
         HalfLine(bound, upper)
         for bound in {max(1, *counts), max(counts) + 3}
         for upper in (True, False)

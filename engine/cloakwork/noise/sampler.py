@@ -47,7 +47,7 @@ proved in ``exp_minus`` and 8 times that in ``gaussian_thresholds``.
 
 _CELLS: Final = 256
 
-_WHOLES: Final = 64
+_INTEGERS: Final = 64
 """exp(-x) from here on is less than one unit of 2**-COIN_BITS."""
 
 
@@ -85,9 +85,9 @@ def _cell_values() -> NDArray[np.float64]:
 
 
 @lru_cache(maxsize=1)
-def _whole_values() -> NDArray[np.float64]:
+def _integer_values() -> NDArray[np.float64]:
     """exp(-n) for n = 0..64, each within a relative 2**-52."""
-    enclosed = (exp_bounds(Fraction(n), 200) for n in range(_WHOLES + 1))
+    enclosed = (exp_bounds(Fraction(n), 200) for n in range(_INTEGERS + 1))
     return np.array([float(Fraction(low, 1 << 200)) for low, _ in enclosed])
 
 
@@ -121,7 +121,7 @@ def coins(
     """For each u (uint64, below p) a coin that shows heads with probability exp(-u/p), from the top
     bits of ``drawn``.
     """
-    return _settled(drawn, coin_thresholds(u, p), lambda i: Fraction(int(u[i]), p), words)
+    return _compare_exactly(drawn, coin_thresholds(u, p), lambda i: Fraction(int(u[i]), p), words)
 
 
 def gaussian_thresholds(y: NDArray[np.int64], sigma: Fraction, t: int) -> NDArray[np.uint64]:
@@ -135,9 +135,11 @@ def gaussian_thresholds(y: NDArray[np.int64], sigma: Fraction, t: int) -> NDArra
     ``exp_minus``: together below 2**-49. Beyond x = 64 both are below one unit.
     """
     z = (y - float(sigma**2 / t)) / float(sigma)
-    x = np.minimum(z * z * 0.5, float(_WHOLES))
-    whole = x.astype(np.intp)
-    return (exp_minus(x - whole) * _whole_values()[whole] * float(1 << COIN_BITS)).astype(np.uint64)
+    x = np.minimum(z * z * 0.5, float(_INTEGERS))
+    integer_part = x.astype(np.intp)
+    return (
+        exp_minus(x - integer_part) * _integer_values()[integer_part] * float(1 << COIN_BITS)
+    ).astype(np.uint64)
 
 
 def gaussian_coins(
@@ -150,10 +152,10 @@ def gaussian_coins(
     def exponent(i: int) -> Fraction:
         return (int(y[i]) - sigma**2 / t) ** 2 / (2 * sigma**2)
 
-    return _settled(drawn, gaussian_thresholds(y, sigma, t), exponent, words)
+    return _compare_exactly(drawn, gaussian_thresholds(y, sigma, t), exponent, words)
 
 
-def _settled(
+def _compare_exactly(
     drawn: NDArray[np.uint64],
     threshold: NDArray[np.uint64],
     exponent: Callable[[int], Fraction],
@@ -206,21 +208,21 @@ def geometric(words: Words, size: int) -> NDArray[np.int64]:
     """
     drawn = words(size)
     values: NDArray[np.int64] = _geometric_table()[drawn >> np.uint64(48)]
-    open_ = np.flatnonzero(values < 0)
-    if open_.size:
-        values[open_] = [_settled_geometric(int(word), words) for word in drawn[open_]]
+    undecided = np.flatnonzero(values < 0)
+    if undecided.size:
+        values[undecided] = [_exact_geometric(int(word), words) for word in drawn[undecided]]
     return values
 
 
-def _settled_geometric(word: int, words: Words) -> int:
+def _exact_geometric(word: int, words: Words) -> int:
     thresholds = _geometric_thresholds()
     value = len(thresholds) - int(np.searchsorted(thresholds, np.uint64(word), side="right"))
     if word not in thresholds.tolist():
         return value
-    return _extended_geometric(word, 64, value, words)
+    return _continued_geometric(word, 64, value, words)
 
 
-def _extended_geometric(prefix: int, bits: int, value: int, words: Words) -> int:
+def _continued_geometric(prefix: int, bits: int, value: int, words: Words) -> int:
     """Count on from ``value`` with one and the same uniform, adding bits to it whenever a threshold
     falls inside.
     """
@@ -240,25 +242,25 @@ def discrete_laplace(scale: Fraction, size: int, words: Words) -> NDArray[np.int
 
     Tails are unbounded up to V = 1000; the event beyond, of probability e**-1000, saturates.
     """
-    return _filled(size, lambda candidates: _laplace_block(scale, candidates, words))
+    return _rejection_sample(size, lambda candidates: _laplace_block(scale, candidates, words))
 
 
 def discrete_gaussian(sigma: Fraction, size: int, words: Words) -> NDArray[np.int64]:
     """``size`` draws (int64) with P[x] proportional to exp(-x^2 / (2 sigma^2)); ``sigma`` as
     ``exact_scale`` gives it.
     """
-    return _filled(size, lambda candidates: _gaussian_block(sigma, candidates, words))
+    return _rejection_sample(size, lambda candidates: _gaussian_block(sigma, candidates, words))
 
 
-def _filled(size: int, block: Callable[[int], NDArray[np.int64]]) -> NDArray[np.int64]:
+def _rejection_sample(size: int, block: Callable[[int], NDArray[np.int64]]) -> NDArray[np.int64]:
     """The first ``size`` of the values that ``block(candidates)`` accepts, asked again until there
     are enough.
     """
     values = np.empty(size, dtype=np.int64)
     filled = 0
     while filled < size:
-        wanted = size - filled
-        accepted = block(min(BLOCK, 2 * wanted + 64))[:wanted]
+        missing = size - filled
+        accepted = block(min(BLOCK, 2 * missing + 64))[:missing]
         values[filled : filled + accepted.size] = accepted
         filled += accepted.size
     return values
@@ -293,12 +295,12 @@ def bernoulli(rate: Fraction, size: int, words: Words) -> NDArray[np.bool_]:
     """
     if rate == 1:
         return np.ones(size, dtype=bool)
-    heads, open_ = np.zeros(size, dtype=bool), np.arange(size)
-    while open_.size and rate:
+    heads, undecided = np.zeros(size, dtype=bool), np.arange(size)
+    while undecided.size and rate:
         threshold, rest = divmod(rate.numerator << 64, rate.denominator)
-        drawn = words(open_.size)
-        heads[open_] = drawn < np.uint64(threshold)
-        open_ = open_[drawn == np.uint64(threshold)]
+        drawn = words(undecided.size)
+        heads[undecided] = drawn < np.uint64(threshold)
+        undecided = undecided[drawn == np.uint64(threshold)]
         rate = Fraction(rest, rate.denominator)
     return heads
 
@@ -314,10 +316,10 @@ def _uniform_below(bound: int, drawn: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def uniform_below_each(bounds: NDArray[np.uint64], words: Words) -> NDArray[np.uint64]:
     """For each bound (uint64 >= 1) an independent uniform integer below it, by rejection."""
     top = np.uint64((1 << 64) - 1)
-    last_whole = top - (top % bounds + np.uint64(1)) % bounds
+    last_accepted = top - (top % bounds + np.uint64(1)) % bounds
     drawn = words(bounds.size).copy()
-    again = np.flatnonzero(drawn > last_whole)
+    again = np.flatnonzero(drawn > last_accepted)
     while again.size:
         drawn[again] = words(again.size)
-        again = again[drawn[again] > last_whole[again]]
+        again = again[drawn[again] > last_accepted[again]]
     return drawn % bounds
