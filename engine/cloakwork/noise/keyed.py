@@ -280,7 +280,7 @@ def _geometric(stream: Stream, at: Addresses, draw: int) -> Ints:
     values = sampler.geometric_by_table(words)
     for row in np.flatnonzero(values < 0):
         more = _further_words(stream, f"geometric {draw}", at, int(row))
-        values[row] = sampler.settled_geometric(int(words[row]), more)
+        values[row] = sampler.exact_geometric(int(words[row]), more)
     return np.minimum(values, _MOST_GEOMETRIC)
 
 

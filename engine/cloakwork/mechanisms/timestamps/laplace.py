@@ -21,13 +21,13 @@ from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.mechanisms.addresses import event_addresses
 from cloakwork.mechanisms.base import Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem
-from cloakwork.mechanisms.timestamps.courses import (
+from cloakwork.mechanisms.timestamps.starts_and_gaps import (
     CALENDAR,
     READABLE,
     Bounds,
-    Courses,
     Grid,
-    measure,
+    StartsAndGaps,
+    starts_and_gaps_of,
     times_of,
 )
 from cloakwork.noise import Noise, Stream, drawn_scale
@@ -110,10 +110,10 @@ class LaplaceParams(Frozen):
 
     def _implied_steps(self) -> tuple[int, int]:
         if self.shift is not None and self.scope == "event":
-            return (_steps(self.shift, self.grid), _steps(self.shift, self.grid))
+            return (_grid_steps(self.shift, self.grid), _grid_steps(self.shift, self.grid))
         window, gap = self.window, self.longest_gap
         assert window is not None and gap is not None  # noqa: S101 - the validator holds
-        return (_steps(window.end - window.start, self.grid), _steps(gap, self.grid))
+        return (_grid_steps(window.end - window.start, self.grid), _grid_steps(gap, self.grid))
 
 
 class TimestampLaplace:
@@ -247,7 +247,7 @@ class TimestampLaplace:
         All cases lie together: gaps that are drawn, and how far pooled events are drawn apart,
         follow from the noised gaps of the whole log.
         """
-        return MapCases(lambda log: _release(log, params, stream), together="log")
+        return MapCases(lambda log: _noised_log(log, params, stream), together="log")
 
 
 def _offer_event_scope(
@@ -263,10 +263,10 @@ def _offer_event_scope(
         return Refusal("misconfigured", f"{NOISED} must be gaps or times")
     if goal.shift <= timedelta(0):
         return Refusal("misconfigured", "the shift must be longer than 0")
-    steps = _steps(goal.shift, facts.grid)
+    steps = _grid_steps(goal.shift, facts.grid)
     scale = _rounded_up(Fraction(2 * steps if noised == "gaps" else steps) / Fraction(goal.epsilon))
     if scale > LARGEST_SCALE:
-        return _too_wide()
+        return _refuse_wide_noise()
     params = LaplaceParams(
         scope="event",
         epsilon=goal.epsilon,
@@ -304,7 +304,10 @@ def _offer_case_scope(
             f"noise for whole cases needs public bounds; declare {', '.join(missing)}",
             missing,
         )
-    start_steps, gap_steps = _steps(window.end - window.start, facts.grid), _steps(gap, facts.grid)
+    start_steps, gap_steps = (
+        _grid_steps(window.end - window.start, facts.grid),
+        _grid_steps(gap, facts.grid),
+    )
     share = options.get(START_SHARE, _balanced_share(start_steps, gap_steps, events))
     if not _is_share(share, events):
         return Refusal("misconfigured", f"{START_SHARE} must be a number above 0 and below 1")
@@ -313,7 +316,7 @@ def _offer_case_scope(
     start_scale = _rounded_up(start_steps * each / start_part)
     gap_scale = _rounded_up((events - 1) * gap_steps * each / gap_part) if events > 1 else 0.0
     if max(start_scale, gap_scale) > LARGEST_SCALE:
-        return _too_wide()
+        return _refuse_wide_noise()
     params = LaplaceParams(
         scope="case",
         epsilon=goal.epsilon,
@@ -333,7 +336,7 @@ def _offer_case_scope(
     return Offer(params, why)
 
 
-def _too_wide() -> Refusal:
+def _refuse_wide_noise() -> Refusal:
     reason = "epsilon is too small, or the times too wide, for the grid: the noise would exceed 2**53 grid steps"
     return Refusal("misconfigured", reason)
 
@@ -352,7 +355,7 @@ def _balanced_share(start_steps: int, gap_steps: int, events: int) -> float:
     return start / (start + gaps)
 
 
-def _steps(span: timedelta, grid: timedelta) -> int:
+def _grid_steps(span: timedelta, grid: timedelta) -> int:
     """``span`` in grid steps, rounded up, at least 1."""
     return max(1, -(-span // grid))
 
@@ -375,19 +378,19 @@ def _bounds(params: LaplaceParams, grid: Grid) -> Bounds:
     )
 
 
-def _release(log: EventLog, params: LaplaceParams, stream: Stream) -> EventLog:
+def _noised_log(log: EventLog, params: LaplaceParams, stream: Stream) -> EventLog:
     if TIMESTAMP not in log.events.columns:
         return log
     grid = Grid(params.epoch, params.grid)
     bounds = _bounds(params, grid)
-    raw = measure(log, grid, bounds)
+    raw = starts_and_gaps_of(log, grid, bounds)
     noised_as_chosen = _noised_times if params.noised == "times" else _noised_gaps
     noised = noised_as_chosen(log, raw, params, stream.part("noise"))
     times = grid.instants(times_of(log, noised, bounds, stream.part("filled")))
     return replace(log, events=log.events.with_columns(times))
 
 
-def _draw(
+def _draw_saturating(
     stream: Stream, scale: float, log: EventLog, rows: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Noise for the events at ``rows`` that saturates far outside the calendar instead of wrapping."""
@@ -397,18 +400,22 @@ def _draw(
     return np.clip(drawn, -SATURATED, SATURATED)
 
 
-def _noised_gaps(log: EventLog, raw: Courses, params: LaplaceParams, stream: Stream) -> Courses:
-    """An event has either a start or a gap, so its address serves for its noise."""
-    starts = raw.starts + _draw(stream, params.start_scale, log, raw.start_rows)
-    gaps = raw.gaps + _draw(stream, params.gap_scale, log, raw.gap_rows)
+def _noised_gaps(
+    log: EventLog, raw: StartsAndGaps, params: LaplaceParams, stream: Stream
+) -> StartsAndGaps:
+    """Noise on each start and gap; an event has one of the two, so its address serves for it."""
+    starts = raw.starts + _draw_saturating(stream, params.start_scale, log, raw.start_rows)
+    gaps = raw.gaps + _draw_saturating(stream, params.gap_scale, log, raw.gap_rows)
     return replace(raw, starts=starts, gaps=gaps)
 
 
-def _noised_times(log: EventLog, raw: Courses, params: LaplaceParams, stream: Stream) -> Courses:
+def _noised_times(
+    log: EventLog, raw: StartsAndGaps, params: LaplaceParams, stream: Stream
+) -> StartsAndGaps:
     """Noise on every time is, for starts, itself, and for gaps, the difference of two times' noise."""
     rows = np.concatenate([raw.start_rows, raw.gap_rows])
     by_row = np.argsort(rows)
-    drawn = _draw(stream, params.start_scale, log, rows[by_row])
+    drawn = _draw_saturating(stream, params.start_scale, log, rows[by_row])
     begins = by_row < len(raw.starts)
     return replace(
         raw, starts=raw.starts + drawn[begins], gaps=raw.gaps + np.diff(drawn, prepend=0)[~begins]
