@@ -82,19 +82,21 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def pages_of(site: Path) -> dict[str, str]:
     """The text of each page by its place on the site."""
-    return {path.relative_to(site).as_posix(): path.read_text("utf-8") for path in site.rglob("*.html")}
+    pages = site.rglob("*.html")
+    return {path.relative_to(site).as_posix(): path.read_text("utf-8") for path in pages}
 
 
 def test_site_has_every_page(site: Path, nav: list[str]) -> None:
     """One HTML file a document; README.md of a folder is its index."""
     named = [name for name in nav if name != "decisions/"]
     named += [f"decisions/{path.name}" for path in (DOCS / "decisions").glob("*.md")]
-    expected = {re.sub(r"README\.md$", "index.md", name).removesuffix(".md") + ".html" for name in named}
+    indexed = [re.sub(r"README\.md$", "index.md", name) for name in named]
+    expected = {f"{name.removesuffix('.md')}.html" for name in indexed}
     assert expected <= pages_of(site).keys()
 
 
 def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
-    """Scripts, styles, fonts and pictures lie on the site itself; other addresses are links to click."""
+    """Scripts, styles, fonts and pictures lie on the site; other addresses are links."""
     styles = [path.read_text("utf-8") for path in site.rglob("*.css")]
     assert LOADED.findall("\n".join([*pages_of(site).values(), *styles])) == []
 
