@@ -26,21 +26,42 @@ def runs() -> list[tuple[Path, Path]]:
         return list(zip(named[::2], named[1::2], strict=True))
     policies, logs = SHARED / "contract" / "policies", SHARED / "logs"
     if not (policies.is_dir() and logs.is_dir()):
-        return [(ROOT / "policies" / "kanon-dp-timestamps.yaml", ROOT / "examples" / "logs" / "hospital.xes.gz")]
+        return [
+            (
+                ROOT / "policies" / "kanon-dp-timestamps.yaml",
+                ROOT / "examples" / "logs" / "hospital.xes.gz",
+            )
+        ]
     kanon, dp = policies / "kanon-then-dp-time.yaml", policies / "dp-control-flow.yaml"
-    return [(kanon, logs / f"{name}.xes.gz") for name in ("sepsis", "receipt", "road_traffic_fines")] + [
-        (dp, logs / f"{name}.xes.gz") for name in ("bpic2012_a", "road_traffic_fines")
-    ]
+    return [
+        (kanon, logs / f"{name}.xes.gz") for name in ("sepsis", "receipt", "road_traffic_fines")
+    ] + [(dp, logs / f"{name}.xes.gz") for name in ("bpic2012_a", "road_traffic_fines")]
 
 
 def measure(policy: Path, log: Path) -> dict[str, Any]:
     """Run one policy on one log in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out"
-        command = [sys.executable, "-m", "cloakwork", "apply", policy, log, "--out", out, "--quiet", "--json"]
-        environment = os.environ | {"CLOAKWORK_HOME": folder, "CLOAKWORK_LEDGER": f"sqlite:///{folder}/ledger.db"}
+        command = [
+            sys.executable,
+            "-m",
+            "cloakwork",
+            "apply",
+            policy,
+            log,
+            "--out",
+            out,
+            "--quiet",
+            "--json",
+        ]
+        environment = os.environ | {
+            "CLOAKWORK_HOME": folder,
+            "CLOAKWORK_LEDGER": f"sqlite:///{folder}/ledger.db",
+        }
         begun = time.perf_counter()
-        child = subprocess.Popen([str(part) for part in command], env=environment, stdout=subprocess.PIPE)
+        child = subprocess.Popen(
+            [str(part) for part in command], env=environment, stdout=subprocess.PIPE
+        )
         printed = child.stdout.read() if child.stdout else b""
         _, status, used = os.wait4(child.pid, 0)
         wall = time.perf_counter() - begun
@@ -66,7 +87,9 @@ def main() -> None:
         print(json.dumps(results, indent=2))
         return
     for result in results:
-        print("{policy} on {log}: {wall_s} s wall, {cpu_s} s CPU, {peak_mb} MB peak".format(**result))
+        print(
+            "{policy} on {log}: {wall_s} s wall, {cpu_s} s CPU, {peak_mb} MB peak".format(**result)
+        )
         stages = result["stages_s"]
         rest = result["wall_s"] - sum(stages.values())
         for name, seconds in {**stages, "start, plan, prove, sign": rest}.items():

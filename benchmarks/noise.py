@@ -43,25 +43,38 @@ def measure(size):
             zeros = np.zeros(max(1000, size // 20), dtype=np.int64)
             theirs = rate(lambda n, s=scale, draw=counts, z=zeros: draw(z[:n], s), zeros.size)
             rows.append(
-                {"noise": kind, "scale": scale, "cloakwork_per_second": round(ours), "opendp_per_second": round(theirs)}
+                {
+                    "noise": kind,
+                    "scale": scale,
+                    "cloakwork_per_second": round(ours),
+                    "opendp_per_second": round(theirs),
+                }
             )
     return rows
 
 
 def main():
     """Print a table, or JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--size", type=int, default=2_000_000)
     options = parser.parse_args()
     rows = measure(options.size)
     if options.json:
-        print(json.dumps({"size": options.size, "machine": platform.machine(), "rows": rows}, indent=2))
+        print(
+            json.dumps(
+                {"size": options.size, "machine": platform.machine(), "rows": rows}, indent=2
+            )
+        )
         return
     print(f"{'noise':<9} {'scale':>14} {'cloakwork/s':>14} {'opendp/s':>14} {'ratio':>7}")
     for row in rows:
         ours, theirs = row["cloakwork_per_second"], row["opendp_per_second"]
-        print(f"{row['noise']:<9} {row['scale']:>14g} {ours:>14,} {theirs:>14,} {ours / theirs:>7.1f}")
+        print(
+            f"{row['noise']:<9} {row['scale']:>14g} {ours:>14,} {theirs:>14,} {ours / theirs:>7.1f}"
+        )
 
 
 if __name__ == "__main__":

@@ -46,8 +46,16 @@ def _pm4py(variant: str) -> tuple[str, str, str]:
 
 READERS: dict[str, tuple[str, str, str]] = {
     "cloakwork, all attributes": (CLOAKWORK, "read_log(path)", "log.events.height"),
-    "cloakwork, standard attributes only": (CLOAKWORK, "read_log(path, keep=lambda name: False)", "log.events.height"),
-    "cloakwork, full parser": (FULL, "with_kinds_settled(read_full, Path(path), None)", "log.events.height"),
+    "cloakwork, standard attributes only": (
+        CLOAKWORK,
+        "read_log(path, keep=lambda name: False)",
+        "log.events.height",
+    ),
+    "cloakwork, full parser": (
+        FULL,
+        "with_kinds_settled(read_full, Path(path), None)",
+        "log.events.height",
+    ),
     "pm4py iterparse": _pm4py("ITERPARSE"),
     "pm4py chunk_regex (its default)": _pm4py("CHUNK_REGEX"),
     "pm4py line_by_line": _pm4py("LINE_BY_LINE"),
@@ -60,7 +68,9 @@ def measure(reader: str, path: Path, repeat: int) -> dict[str, float] | None:
     script = MEASURE.format(prepare=prepare, read=read, events=events)
     runs = []
     for _ in range(repeat):
-        done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=False
+        )
         if done.returncode:
             return None
         runs.append(json.loads(done.stdout.strip().splitlines()[-1]))
@@ -69,7 +79,9 @@ def measure(reader: str, path: Path, repeat: int) -> dict[str, float] | None:
 
 def main() -> int:
     """Print the table; exit status 1 when the log is missing."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("log", nargs="?", type=Path, default=DEFAULT)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
@@ -79,16 +91,22 @@ def main() -> int:
         return 1
     figures = {reader: measure(reader, options.log, options.repeat) for reader in READERS}
     base = figures["pm4py iterparse"]
-    print(f"{options.log.name}, {platform.machine()}, Python {platform.python_version()}, best of {options.repeat}\n")
+    print(
+        f"{options.log.name}, {platform.machine()}, Python {platform.python_version()}, best of {options.repeat}\n"
+    )
     print(f"{'reader':38}{'CPU s':>8}{'of iterparse':>14}{'peak MiB':>10}{'events':>10}")
     for reader, figure in figures.items():
         if figure is None:
             print(f"{reader:38}  does not run here")
             continue
         share = f"1/{base['cpu'] / figure['cpu']:.1f}" if base else "-"
-        print(f"{reader:38}{figure['cpu']:8.2f}{share:>14}{figure['peak']:10.0f}{figure['events']:10.0f}")
+        print(
+            f"{reader:38}{figure['cpu']:8.2f}{share:>14}{figure['peak']:10.0f}{figure['events']:10.0f}"
+        )
     if options.json:
-        options.json.write_text(json.dumps({"log": options.log.name, "figures": figures}, indent=2) + "\n")
+        options.json.write_text(
+            json.dumps({"log": options.log.name, "figures": figures}, indent=2) + "\n"
+        )
     return 0
 
 

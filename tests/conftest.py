@@ -25,7 +25,9 @@ def runs(short: int) -> int:
 
 
 # Continuous integration tries the same examples every time, people new ones.
-settings.register_profile("cloakwork", max_examples=runs(50), deadline=None, derandomize="CI" in os.environ)
+settings.register_profile(
+    "cloakwork", max_examples=runs(50), deadline=None, derandomize="CI" in os.environ
+)
 settings.load_profile("cloakwork")
 
 

@@ -35,11 +35,24 @@ def server(folder: Path) -> Iterator[str]:
             os.chown(path, owner.pw_uid, owner.pw_gid)
 
     def run(*command: object) -> None:
-        subprocess.run([str(part) for part in command], check=True, cwd="/", stdout=subprocess.DEVNULL, **as_whom)
+        subprocess.run(
+            [str(part) for part in command],
+            check=True,
+            cwd="/",
+            stdout=subprocess.DEVNULL,
+            **as_whom,
+        )
 
     run(where / "initdb", "--pgdata", data, "--auth", "trust", "--username", "tester", "--no-sync")
     control = (where / "pg_ctl", "--pgdata", data, "--wait")
-    run(*control, "--log", folder / "log", "--options", f"-F -c listen_addresses= -k {folder}", "start")
+    run(
+        *control,
+        "--log",
+        folder / "log",
+        "--options",
+        f"-F -c listen_addresses= -k {folder}",
+        "start",
+    )
     try:
         yield f"host={folder}&user=tester"
     finally:

@@ -26,7 +26,14 @@ HERE = Path(__file__).resolve().parent
 RESULTS, PLOT = HERE / "results.json", HERE / "kanon.svg"
 KS = (4, 8, 16, 32, 64)
 FILTERED = ("receipt", "sepsis", "bpic2013_closed_problems", "road_traffic_fines")
-WHOLE = ("receipt", "sepsis", "bpic2013_closed_problems", "road_traffic_fines", "bpic2013_incidents", "bpic2012")
+WHOLE = (
+    "receipt",
+    "sepsis",
+    "bpic2013_closed_problems",
+    "road_traffic_fines",
+    "bpic2013_incidents",
+    "bpic2012",
+)
 ALGORITHMS: dict[str, tuple[str, dict[str, Any]]] = {
     "pretsa": ("kanon/pretsa", {}),
     "best-first": ("kanon/best-first", {}),
@@ -40,25 +47,33 @@ TIMED = ("a-star", "optimal", "optimal, parting", "auto")
 
 def arguments() -> argparse.Namespace:
     """What is asked for."""
-    parser = argparse.ArgumentParser(prog="python benchmarks/kanon", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python benchmarks/kanon", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--logs", default="")
     parser.add_argument("--k", default=",".join(map(str, KS)))
     parser.add_argument("--scope", default="variants,prefixes")
-    parser.add_argument("--algorithms", default=";".join(ALGORITHMS), help="separated by semicolons")
+    parser.add_argument(
+        "--algorithms", default=";".join(ALGORITHMS), help="separated by semicolons"
+    )
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--gap", type=float, default=0.0, help="where kanon/optimal and kanon/auto may stop")
+    parser.add_argument(
+        "--gap", type=float, default=0.0, help="where kanon/optimal and kanon/auto may stop"
+    )
     parser.add_argument("--whole", action="store_true")
     parser.add_argument("--filtered", action="store_true")
-    parser.add_argument("--fresh", action="store_true", help="measure again what was measured before")
+    parser.add_argument(
+        "--fresh", action="store_true", help="measure again what was measured before"
+    )
     parser.add_argument("--table-only", action="store_true", help="measure nothing")
     return parser.parse_args()
 
 
 def cells(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """The cells that are asked for, small ones first."""
-    logs = [(name, True) for name in FILTERED] * (not asked.whole) + [(name, False) for name in WHOLE] * (
-        not asked.filtered
-    )
+    logs = [(name, True) for name in FILTERED] * (not asked.whole) + [
+        (name, False) for name in WHOLE
+    ] * (not asked.filtered)
     named = asked.logs.split(",") if asked.logs else [*FILTERED, *WHOLE]
     for (log, filtered), scope, k, name in product(
         logs, asked.scope.split(","), map(int, asked.k.split(",")), asked.algorithms.split(";")
@@ -148,7 +163,10 @@ def table(rows: list[dict[str, Any]]) -> Iterator[str]:
         head = [log, row["scope"], row["k"], row["name"]]
         if "refused" in row:
             yield (
-                " ".join(str(value).ljust(width) for value, (_, width) in zip(head, COLUMNS, strict=False))
+                " ".join(
+                    str(value).ljust(width)
+                    for value, (_, width) in zip(head, COLUMNS, strict=False)
+                )
                 + " "
                 + row.get("failed", row["refused"])
             )
@@ -169,7 +187,9 @@ def table(rows: list[dict[str, Any]]) -> Iterator[str]:
             "" if error is None else f"{error:.2f}",
             theirs(row),
         ]
-        yield " ".join(str(value).ljust(width) for value, (_, width) in zip(values, COLUMNS, strict=True))
+        yield " ".join(
+            str(value).ljust(width) for value, (_, width) in zip(values, COLUMNS, strict=True)
+        )
 
 
 def plot(rows: list[dict[str, Any]]) -> None:
@@ -185,12 +205,22 @@ def plot(rows: list[dict[str, Any]]) -> None:
     panels = list(dict.fromkeys((row["log"], row["filtered"], row["scope"]) for row in rows))
     across = 3
     down = -(-len(panels) // across)
-    figure, axes = plt.subplots(down, across, figsize=(5 * across, 3.6 * down), squeeze=False, layout="constrained")
+    figure, axes = plt.subplots(
+        down, across, figsize=(5 * across, 3.6 * down), squeeze=False, layout="constrained"
+    )
     colours = dict(zip(ALGORITHMS, mpl.color_sequences["tab10"], strict=False))
     for axis, (log, filtered, scope) in zip(axes.flat, panels, strict=False):
-        mine = [row for row in rows if (row["log"], row["filtered"], row["scope"]) == (log, filtered, scope)]
+        mine = [
+            row
+            for row in rows
+            if (row["log"], row["filtered"], row["scope"]) == (log, filtered, scope)
+        ]
         bounds = {
-            k: max((r["bound"] or 0 for r in mine if r["k"] == k and "parting" not in r["name"]), default=0) for k in KS
+            k: max(
+                (r["bound"] or 0 for r in mine if r["k"] == k and "parting" not in r["name"]),
+                default=0,
+            )
+            for k in KS
         }
         for name in ALGORITHMS:
             points = [
@@ -199,9 +229,18 @@ def plot(rows: list[dict[str, Any]]) -> None:
                 if r["name"] == name and bounds[r["k"]]
             ]
             if points:
-                axis.scatter(*zip(*[p[:2] for p in points], strict=True), s=18, color=colours[name], label=name)
+                axis.scatter(
+                    *zip(*[p[:2] for p in points], strict=True),
+                    s=18,
+                    color=colours[name],
+                    label=name,
+                )
         for item in reference():
-            where = (str(item["log"]).removesuffix(".xes.gz"), item["preprocessing"] == "filtered", item["scope"])
+            where = (
+                str(item["log"]).removesuffix(".xes.gz"),
+                item["preprocessing"] == "filtered",
+                item["scope"],
+            )
             if (
                 where == (log, filtered, scope)
                 and item.get("distance")
@@ -209,10 +248,17 @@ def plot(rows: list[dict[str, Any]]) -> None:
                 and bounds.get(item["k"])
             ):
                 axis.scatter(
-                    item["seconds"], item["distance"] / bounds[item["k"]], s=28, facecolors="none", edgecolors="black"
+                    item["seconds"],
+                    item["distance"] / bounds[item["k"]],
+                    s=28,
+                    facecolors="none",
+                    edgecolors="black",
                 )
         axis.set(
-            xscale="log", yscale="log", title=f"{log} {'filtered' if filtered else 'whole'}, {scope}", xlabel="seconds"
+            xscale="log",
+            yscale="log",
+            title=f"{log} {'filtered' if filtered else 'whole'}, {scope}",
+            xlabel="seconds",
         )
         axis.set_ylabel("distance / proved bound")
     for axis in list(axes.flat)[len(panels) :]:
@@ -228,7 +274,11 @@ def main() -> None:
     asked = arguments()
     known: dict[str, Any] = json.loads(RESULTS.read_text("utf-8")) if RESULTS.is_file() else {}
     wanted = list(cells(asked))
-    missing = {cell["log"] for cell in wanted if found(cell["log"]) is None} if not asked.table_only else set()
+    missing = (
+        {cell["log"] for cell in wanted if found(cell["log"]) is None}
+        if not asked.table_only
+        else set()
+    )
     if missing:
         print(f"not found, so left out: {', '.join(sorted(missing))}", file=sys.stderr)
     for cell in wanted:
@@ -236,7 +286,11 @@ def main() -> None:
         if asked.table_only or cell["log"] in missing or not (failed or asked.fresh):
             continue
         known[key(cell)] = measured(cell)
-        print(key(cell), known[key(cell)].get("distance", known[key(cell)].get("failed")), file=sys.stderr)
+        print(
+            key(cell),
+            known[key(cell)].get("distance", known[key(cell)].get("failed")),
+            file=sys.stderr,
+        )
         RESULTS.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", "utf-8")
     rows = [known[key(cell)] for cell in wanted if key(cell) in known]
     print("\n".join(table(rows)))

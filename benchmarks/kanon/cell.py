@@ -48,7 +48,10 @@ def prepared(name: str, filtered: bool) -> EventLog:
     log = read_log(file, keep=lambda column: column in (ACTIVITY, TIMESTAMP, *[LIFECYCLE] * joined))
     if joined:
         log = replace(
-            log, events=log.events.with_columns(pl.concat_str(ACTIVITY, LIFECYCLE, separator="/").alias(ACTIVITY))
+            log,
+            events=log.events.with_columns(
+                pl.concat_str(ACTIVITY, LIFECYCLE, separator="/").alias(ACTIVITY)
+            ),
         )
     log = Bound().rewrite(BoundParams(), Decision(pl.DataFrame()), secret()).apply(log)
     if not filtered:
@@ -98,13 +101,18 @@ def directly_follows(log: EventLog, released: EventLog) -> dict[str, float]:
     ratios = np.array([after.get(pair, 0) / count for pair, count in counts.items()])
     expected, spread = released.cases.height / max(log.cases.height, 1), ratios.std()
     within = (np.abs(ratios - expected) <= spread) & (ratios > 0)
-    return {"representative": round(float(within.mean()), 4), "lost": round(float((ratios == 0).mean()), 4)}
+    return {
+        "representative": round(float(within.mean()), 4),
+        "lost": round(float((ratios == 0).mean()), 4),
+    }
 
 
 def _pairs(log: EventLog) -> dict[tuple[str, str], int]:
     case = log.case_of
     inside = pl.Series(case[1:] == case[:-1])
-    frame = pl.DataFrame({"from": log.events[ACTIVITY][:-1], "to": log.events[ACTIVITY][1:]}).filter(inside)
+    frame = pl.DataFrame(
+        {"from": log.events[ACTIVITY][:-1], "to": log.events[ACTIVITY][1:]}
+    ).filter(inside)
     rows = frame.group_by("from", "to").agg(pl.len()).rows()
     return {(one, other): count for one, other, count in rows}
 
@@ -116,13 +124,17 @@ def cycle_time_error(log: EventLog, released: EventLog) -> float | None:
     """
     before, after = _means(log), _means(released)
     errors = [
-        abs(after[name] - mean) / mean for name, mean in before.items() if mean > 0 and after.get(name) is not None
+        abs(after[name] - mean) / mean
+        for name, mean in before.items()
+        if mean > 0 and after.get(name) is not None
     ]
     return round(float(np.mean(errors)), 4) if errors else None
 
 
 def _means(log: EventLog) -> dict[str, float]:
-    frame = pl.DataFrame({"case": log.case_of, "name": log.events[ACTIVITY], "time": log.events[TIMESTAMP]})
+    frame = pl.DataFrame(
+        {"case": log.case_of, "name": log.events[ACTIVITY], "time": log.events[TIMESTAMP]}
+    )
     known = frame.filter(pl.col("time").is_not_null()).with_columns(
         gap=(pl.col("time") - pl.col("time").shift(1).over("case")).dt.total_milliseconds()
     )

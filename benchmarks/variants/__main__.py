@@ -23,7 +23,14 @@ import yaml
 HERE = Path(__file__).resolve().parent
 SHARED = HERE.parents[2] / "shared" / "logs"
 RESULTS, PLOT, REFERENCE = HERE / "results.json", HERE / "variants.svg", HERE / "reference.yaml"
-LOGS = ("sepsis", "bpic2013_incidents", "bpic2012_a", "receipt", "road_traffic_fines", "unrineweginfectie")
+LOGS = (
+    "sepsis",
+    "bpic2013_incidents",
+    "bpic2012_a",
+    "receipt",
+    "road_traffic_fines",
+    "unrineweginfectie",
+)
 EPSILONS, DELTAS, RUNS = (0.1, 0.5, 1.0, 2.0), (1e-6, 1e-4), 10
 LIMIT = 3600
 HEADER = """\
@@ -58,13 +65,17 @@ def arguments() -> argparse.Namespace:
     from cloakwork.mechanisms.registry import catalogue
 
     ours = [*(name for name in catalogue() if name.startswith(("variants/", "dfg/"))), PLANNED]
-    parser = argparse.ArgumentParser(prog="python benchmarks/variants", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python benchmarks/variants", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--logs", default=",".join(LOGS))
     parser.add_argument("--mechanisms", default=",".join(ours))
     parser.add_argument("--epsilons", default=",".join(map(str, EPSILONS)))
     parser.add_argument("--deltas", default=",".join(map(str, DELTAS)))
     parser.add_argument("--runs", type=int, default=RUNS)
-    parser.add_argument("--fresh", action="store_true", help="measure again what was measured before")
+    parser.add_argument(
+        "--fresh", action="store_true", help="measure again what was measured before"
+    )
     parser.add_argument("--table-only", action="store_true", help="measure nothing")
     return parser.parse_args()
 
@@ -74,7 +85,9 @@ def key(mechanism: str, log: str, epsilon: float, delta: float, runs: int) -> st
     return f"{mechanism} {log} {epsilon:g} {delta:g} {runs}"
 
 
-def measured(mechanism: str, log: str, budgets: list[tuple[float, float]], runs: int) -> Iterator[dict[str, Any]]:
+def measured(
+    mechanism: str, log: str, budgets: list[tuple[float, float]], runs: int
+) -> Iterator[dict[str, Any]]:
     """Run one mechanism on one log in a process of its own; what did not end is a row with its reason, which is not kept."""
     cell = {"mechanism": mechanism, "log": log, "budgets": budgets, "runs": runs}
     command = [sys.executable, str(HERE / "cell.py"), json.dumps(cell)]
@@ -103,7 +116,9 @@ def rows(known: dict[str, Any], asked: argparse.Namespace) -> Iterator[dict[str,
             if (cell := key(mechanism, log, epsilon, delta, asked.runs)) in known:
                 yield {"log": log, "mechanism": mechanism, "basis": "ours"} | known[cell]
         yield from (
-            row for row in theirs if (row["log"], row.get("epsilon"), row.get("delta")) == (log, epsilon, delta)
+            row
+            for row in theirs
+            if (row["log"], row.get("epsilon"), row.get("delta")) == (log, epsilon, delta)
         )
 
 
@@ -126,12 +141,23 @@ def table(shown: list[dict[str, Any]]) -> Iterator[str]:
         if "refused" in row:
             values.append(row["refused"])
         else:
-            variants = f"{row['true_variants']:g}-{row['fake_variants']:g}" if "true_variants" in row else ""
+            variants = (
+                f"{row['true_variants']:g}-{row['fake_variants']:g}"
+                if "true_variants" in row
+                else ""
+            )
             values += [*cost(row), text(row, "similarity", ".3f"), text(row, "difference", ".0f")]
-            values += [text(row, "dfg_emd", ".1f"), text(row, "dfg_edges", ".1f"), text(row, "cases", ".0f"), variants]
+            values += [
+                text(row, "dfg_emd", ".1f"),
+                text(row, "dfg_edges", ".1f"),
+                text(row, "cases", ".0f"),
+                variants,
+            ]
             values += [text(row, "empty", ".1f"), text(row, "compared", ".0f")]
             values += [text(row, "seconds", ".2f"), text(row, "mib", ".0f")]
-        yield " ".join(value.ljust(width) for value, (_, width) in zip(values, COLUMNS, strict=False)).rstrip()
+        yield " ".join(
+            value.ljust(width) for value, (_, width) in zip(values, COLUMNS, strict=False)
+        ).rstrip()
 
 
 def cost(row: dict[str, Any]) -> tuple[str, str]:
@@ -163,7 +189,9 @@ def plot(shown: list[dict[str, Any]]) -> None:
     proved = list(dict.fromkeys(row["mechanism"] for row in usable if style_of(row) == "proved"))
     colours = dict(zip(proved, mpl.color_sequences["tab10"], strict=False))
     down = -(-len(panels) // 3)
-    figure, axes = plt.subplots(down, 3, figsize=(14, 3.8 * down), squeeze=False, layout="constrained")
+    figure, axes = plt.subplots(
+        down, 3, figsize=(14, 3.8 * down), squeeze=False, layout="constrained"
+    )
     for axis, log in zip(axes.flat, panels, strict=False):
         here = [row for row in usable if row["log"] == log]
         for name, style in dict.fromkeys((row["mechanism"], style_of(row)) for row in here):
@@ -173,15 +201,21 @@ def plot(shown: list[dict[str, Any]]) -> None:
                 if (row["mechanism"], style_of(row)) == (name, style)
             )
             form = STYLES[style] | ({"color": colours[name]} if style == "proved" else {})
-            label = {"proved": name, "planned": "the planner's choice"}.get(style, f"{style} by others")
+            label = {"proved": name, "planned": "the planner's choice"}.get(
+                style, f"{style} by others"
+            )
             axis.plot(*zip(*points, strict=True), label=label, **form)
         axis.set(xscale="log", title=log, xlabel="epsilon", ylabel="relative log similarity")
     for axis in list(axes.flat)[len(panels) :]:
         axis.set_visible(False)
     labelled = {
-        label: handle for axis in axes.flat for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
+        label: handle
+        for axis in axes.flat
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
     }
-    figure.legend(labelled.values(), labelled.keys(), loc="outside lower center", ncols=6, fontsize="small")
+    figure.legend(
+        labelled.values(), labelled.keys(), loc="outside lower center", ncols=6, fontsize="small"
+    )
     figure.savefig(PLOT, metadata={"Date": None})
     plt.close(figure)
 
@@ -204,7 +238,14 @@ STYLES: dict[str, dict[str, Any]] = {
         "zorder": 4,
     },
     "proved": {"marker": "o", "markersize": 4, "linestyle": "-", "zorder": 2},
-    "planned": {"marker": "o", "markersize": 5, "linestyle": "-", "linewidth": 3, "color": "black", "zorder": 3},
+    "planned": {
+        "marker": "o",
+        "markersize": 5,
+        "linestyle": "-",
+        "linewidth": 3,
+        "color": "black",
+        "zorder": 3,
+    },
 }
 
 
@@ -221,13 +262,17 @@ def main() -> None:
     """Measure what is missing, then show everything that was asked for."""
     asked = arguments()
     if not SHARED.is_dir() and not asked.table_only:
-        raise SystemExit(f"the real logs are not there ({SHARED}); this benchmark has nothing to run on")
+        raise SystemExit(
+            f"the real logs are not there ({SHARED}); this benchmark has nothing to run on"
+        )
     known: dict[str, Any] = json.loads(RESULTS.read_text("utf-8")) if RESULTS.is_file() else {}
     for mechanism, log in product(asked.mechanisms.split(","), asked.logs.split(",")):
         budgets = [
             (epsilon, delta)
             for epsilon, delta in product(epsilons(asked), deltas(asked))
-            if asked.fresh or "failed" in known.get(key(mechanism, log, epsilon, delta, asked.runs), {"failed": True})
+            if asked.fresh
+            or "failed"
+            in known.get(key(mechanism, log, epsilon, delta, asked.runs), {"failed": True})
         ]
         if asked.table_only or not budgets:
             continue

@@ -76,7 +76,9 @@ def declared(log: EventLog, source: Histogram) -> dict[str, Any]:
     }
 
 
-def at(cell: dict[str, Any], log: EventLog, source: Histogram, epsilon: float, delta: float) -> dict[str, Any]:
+def at(
+    cell: dict[str, Any], log: EventLog, source: Histogram, epsilon: float, delta: float
+) -> dict[str, Any]:
     """The figures at one budget, or why there are none."""
     budget, facts = {"epsilon": epsilon, "delta": delta}, declared(log, source)
     try:
@@ -85,11 +87,16 @@ def at(cell: dict[str, Any], log: EventLog, source: Histogram, epsilon: float, d
     except CloakworkError as error:
         return budget | {"refused": str(error).splitlines()[0]}
     except Exception as error:
-        return budget | {"refused": f"{type(error).__name__}: {error}".splitlines()[0], "failed": True}
+        return budget | {
+            "refused": f"{type(error).__name__}: {error}".splitlines()[0],
+            "failed": True,
+        }
     return budget | chosen | paid(prepared, facts, delta) | found
 
 
-def made(cell: dict[str, Any], budget: dict[str, float], facts: dict[str, Any]) -> tuple[Prepared, dict[str, str]]:
+def made(
+    cell: dict[str, Any], budget: dict[str, float], facts: dict[str, Any]
+) -> tuple[Prepared, dict[str, str]]:
     """The mechanism with its parameters, and which it is where the planner has chosen."""
     name: str = cell["mechanism"]
     if name != "planned":
@@ -101,10 +108,19 @@ def made(cell: dict[str, Any], budget: dict[str, float], facts: dict[str, Any]) 
         {
             "apiVersion": "cloakwork/v1",
             "kind": "PrivacyPolicy",
-            "metadata": {"name": "plain", "version": "1.0.0", "owner": "o", "purpose": "p", "dataset": cell["log"]},
+            "metadata": {
+                "name": "plain",
+                "version": "1.0.0",
+                "owner": "o",
+                "purpose": "p",
+                "dataset": cell["log"],
+            },
             "spec": {
                 "unit": "case",
-                "attributes": {"concept:name": {"role": "control-flow"}, "*": {"treatment": "drop"}},
+                "attributes": {
+                    "concept:name": {"role": "control-flow"},
+                    "*": {"treatment": "drop"},
+                },
                 "guarantees": [goal],
                 "assume": facts | {"alphabet": list(facts["alphabet"])},
             },
@@ -119,7 +135,9 @@ def as_published(log: str, tree: str, epsilon: float) -> dict[str, int]:
     """Options of a published tree: between the two P that are known, P grows with 1/epsilon, and below 1 of it only."""
     length, at_one, at_a_tenth = PUBLISHED[log]
     threshold = at_a_tenth if epsilon <= 0.1 else math.ceil(at_one / min(1.0, epsilon))
-    return {"length": length, "threshold": threshold} | ({"harmless_threshold": threshold} if tree == "sacofa" else {})
+    return {"length": length, "threshold": threshold} | (
+        {"harmless_threshold": threshold} if tree == "sacofa" else {}
+    )
 
 
 def paid(prepared: Prepared, facts: dict[str, Any], delta: float) -> dict[str, Any]:
@@ -132,7 +150,9 @@ def paid(prepared: Prepared, facts: dict[str, Any], delta: float) -> dict[str, A
     }
 
 
-def repeated(prepared: Prepared, log: EventLog, source: Histogram, runs: int) -> list[dict[str, float | None]]:
+def repeated(
+    prepared: Prepared, log: EventLog, source: Histogram, runs: int
+) -> list[dict[str, float | None]]:
     """Each run's figures."""
     found: list[dict[str, float | None]] = []
     comparing = 0.0
@@ -177,7 +197,9 @@ def means(runs: list[dict[str, float | None]]) -> dict[str, float | None]:
     found: dict[str, float | None] = {"compared": sum("difference" in one for one in runs)}
     for name in dict.fromkeys(name for one in runs for name in one):
         values = [value for one in runs if (value := one.get(name)) is not None]
-        found[name] = round(float(max(values) if name == "mib" else np.mean(values)), 4) if values else None
+        found[name] = (
+            round(float(max(values) if name == "mib" else np.mean(values)), 4) if values else None
+        )
     return found
 
 

@@ -33,7 +33,11 @@ def looping(draw: random.Random) -> Variant:
     course = ["A", "A"] if draw.random() < 0.75 else ["Q", "A"] if draw.random() < 0.6 else ["A"]
     again = draw.choice([0.15, 0.4, 0.6, 0.8])
     while draw.random() < again and len(course) < 100:
-        course += draw.choice(["A", "QA", "AA", "QAA", "U"]) if draw.random() < 0.9 else draw.choice("AQCU")
+        course += (
+            draw.choice(["A", "QA", "AA", "QAA", "U"])
+            if draw.random() < 0.9
+            else draw.choice("AQCU")
+        )
     return (*course, "C", *(["C"] * (draw.random() < 0.6)))
 
 
@@ -65,9 +69,16 @@ FAMILIES: dict[str, tuple[Process, int]] = {
 def random_process(draw: random.Random) -> Process:
     """A mixture of clear ways, some events lost, and a random walk over the labels."""
     labels = [f"l{number}" for number in range(draw.choice([4, 8, 15, 25, 40]))]
-    ways = [[draw.choice(labels) for _ in range(draw.randint(2, 12))] for _ in range(draw.choice([3, 6, 12]))]
+    ways = [
+        [draw.choice(labels) for _ in range(draw.randint(2, 12))]
+        for _ in range(draw.choice([3, 6, 12]))
+    ]
     weights = [draw.paretovariate(1) for _ in ways]
-    clear, lost, stop = draw.choice([0, 0.2, 0.5, 0.8, 0.95]), draw.choice([0, 0.02, 0.1]), draw.choice([0.1, 0.2, 0.4])
+    clear, lost, stop = (
+        draw.choice([0, 0.2, 0.5, 0.8, 0.95]),
+        draw.choice([0, 0.02, 0.1]),
+        draw.choice([0.1, 0.2, 0.4]),
+    )
     branches = draw.choice([1, 2, 3, 5])
     after = {label: draw.sample(labels, min(branches, len(labels))) for label in labels}
     shares = {label: [draw.paretovariate(1) for _ in after[label]] for label in labels}
@@ -84,7 +95,9 @@ def random_process(draw: random.Random) -> Process:
     return course
 
 
-def similarity(name: str, log: EventLog, epsilon: float, runs: int, *, declared: bool = True) -> float:
+def similarity(
+    name: str, log: EventLog, epsilon: float, runs: int, *, declared: bool = True
+) -> float:
     """The mean over the runs; ``declared``: whether the labels are public. An empty release counts as 0."""
     source = histogram(log)
     facts = {"alphabet": tuple(sorted(set().union(*source)))} if declared else {}
@@ -116,7 +129,10 @@ def choice(logs: int) -> None:
         if len(histogram(log)) <= 2000:
             rows.append([similarity(name, log, epsilon, 2) for name in COMPARED])
     found = np.array(rows)
-    print(*(f"{name} {mean:.3f}" for name, mean in zip(COMPARED, found.mean(axis=0), strict=True)), end=" ")
+    print(
+        *(f"{name} {mean:.3f}" for name, mean in zip(COMPARED, found.mean(axis=0), strict=True)),
+        end=" ",
+    )
     print(f"better of the first two {found[:, :2].max(axis=1).mean():.3f} ({len(rows)} logs)")
 
 
@@ -129,7 +145,10 @@ def accuracy(runs: int) -> None:
             print(f'    "{mechanism}": (')
             for log in logs.values():
                 figures = (at(mechanism, log, signal / CASES, runs, declared) for signal in SIGNAL)
-                print(f"        ({', '.join(format(round(figure, 2), 'g') for figure in figures)}),", flush=True)
+                print(
+                    f"        ({', '.join(format(round(figure, 2), 'g') for figure in figures)}),",
+                    flush=True,
+                )
             print("    ),", flush=True)
 
 

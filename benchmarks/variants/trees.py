@@ -24,7 +24,14 @@ from cell import declared, forget_peak, peak, read
 from cloakwork.audit.utility import histogram
 from cloakwork.testing import prepare
 
-LOGS = ("sepsis", "bpic2013_incidents", "bpic2012_a", "receipt", "road_traffic_fines", "unrineweginfectie")
+LOGS = (
+    "sepsis",
+    "bpic2013_incidents",
+    "bpic2012_a",
+    "receipt",
+    "road_traffic_fines",
+    "unrineweginfectie",
+)
 OPTIONS: dict[str, dict[str, Any]] = {
     "variants/prefix-tree": {"threshold": 1},
     "variants/sacofa": {"threshold": 1, "harmful_threshold": 1, "most_harmful": 100_000},
@@ -37,14 +44,18 @@ LIMIT = 900
 """Seconds by the clock for one cell, on average over those of a process."""
 
 
-def cells(mechanism: str, name: str, budgets: list[tuple[float, float]]) -> Iterator[dict[str, float]]:
+def cells(
+    mechanism: str, name: str, budgets: list[tuple[float, float]]
+) -> Iterator[dict[str, float]]:
     """Run it once at each budget, and say what that took."""
     log = read(name)
     facts = declared(log, histogram(log))
     for epsilon, delta in budgets:
         forget_peak()
         begun, worked = time.perf_counter(), time.process_time()
-        prepared = prepare(mechanism, options=OPTIONS[mechanism], epsilon=epsilon, delta=delta, **facts)
+        prepared = prepare(
+            mechanism, options=OPTIONS[mechanism], epsilon=epsilon, delta=delta, **facts
+        )
         found = time.process_time() - worked
         released = prepared.run(log)
         yield {
@@ -58,10 +69,14 @@ def cells(mechanism: str, name: str, budgets: list[tuple[float, float]]) -> Iter
         }
 
 
-def apart(mechanism: str, name: str, budgets: list[tuple[float, float]]) -> Iterator[dict[str, float] | str]:
+def apart(
+    mechanism: str, name: str, budgets: list[tuple[float, float]]
+) -> Iterator[dict[str, float] | str]:
     """The cells in a process of their own, as they end, or why they did not."""
     command = [sys.executable, __file__, "--cells", json.dumps([mechanism, name, budgets])]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as child:
         stop = threading.Timer(LIMIT * len(budgets), child.kill)
         stop.start()
         missing = len(budgets)
@@ -75,7 +90,9 @@ def apart(mechanism: str, name: str, budgets: list[tuple[float, float]]) -> Iter
 
 def main() -> int:
     """The table; 1 where a bar is missed."""
-    parser = argparse.ArgumentParser(prog="python benchmarks/variants/trees.py", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python benchmarks/variants/trees.py", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--logs", default=",".join(LOGS))
     parser.add_argument("--epsilons", default=",".join(map(str, EPSILONS)))
     parser.add_argument("--deltas", default=",".join(map(str, DELTAS)))
@@ -89,13 +106,20 @@ def main() -> int:
     print(
         "log                 mechanism             epsilon  delta     N noise CPU   CPU s clock s    MiB   cases variants"
     )
-    budgets = [*product(*(list(map(float, text.split(","))) for text in (asked.epsilons, asked.deltas)))]
+    budgets = [
+        *product(*(list(map(float, text.split(","))) for text in (asked.epsilons, asked.deltas)))
+    ]
     for name, mechanism in product(asked.logs.split(","), OPTIONS):
         for (epsilon, delta), row in zip(budgets, apart(mechanism, name, budgets), strict=True):
             start = f"{name:19} {mechanism:21} {epsilon:7g} {delta:6g}"
             missed = isinstance(row, str) or row["processor"] > SECONDS or row["mib"] > MEBIBYTES
             over += missed
-            print(start, row if isinstance(row, str) else figures(row), "OVER" if missed else "", flush=True)
+            print(
+                start,
+                row if isinstance(row, str) else figures(row),
+                "OVER" if missed else "",
+                flush=True,
+            )
     print(f"bars: {SECONDS:g} s, {MEBIBYTES:g} MiB; cells over: {over}")
     return int(over > 0)
 

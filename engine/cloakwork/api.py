@@ -10,8 +10,6 @@ from pydantic import JsonValue
 
 from cloakwork.accounting.ledger import Ledger, Outlook
 from cloakwork.errors import CloakworkError, LogError, PolicyError, Problem
-from cloakwork.execute import Stopwatch, execute, foreseeable, measure, wanted
-from cloakwork.execute import foresee as foresee_on
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.io import read_log
@@ -25,13 +23,19 @@ from cloakwork.policy.library import resolve_policy
 from cloakwork.policy.load import load_policy as read_policy
 from cloakwork.policy.model import Policy, describe_version
 from cloakwork.progress import Reporter, silent
-from cloakwork.release_model import Release, StepRecord
-from cloakwork.report.keys import SigningKey
-from cloakwork.report.keys import signing_key as find_key
-from cloakwork.report.publish import Published, check_destination
-from cloakwork.report.publish import publish as publish_release
-from cloakwork.report.verify import Verification
-from cloakwork.report.verify import verify as verify_release
+from cloakwork.publishing.keys import SigningKey
+from cloakwork.publishing.keys import signing_key as find_key
+from cloakwork.publishing.publish import Published, check_destination
+from cloakwork.publishing.publish import publish as publish_release
+from cloakwork.publishing.verify import Verification
+from cloakwork.publishing.verify import verify as verify_release
+from cloakwork.report.internal import internal_files
+from cloakwork.run.execute import Stopwatch, execute
+from cloakwork.run.prepare import required_attributes
+from cloakwork.run.preview import preview as preview_on
+from cloakwork.run.preview import previewable
+from cloakwork.run.profile import measure
+from cloakwork.run.release import Release, StepRecord
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,7 +46,9 @@ if TYPE_CHECKING:
 def load_policy(path_or_name: str | Path) -> Policy:
     """Read a policy file, or a shipped policy by its name; raises PolicyError with every fault found."""
     if not isinstance(path_or_name, str | Path):
-        raise PolicyError([Problem("policy", f"must be a path or a name (got {type(path_or_name).__name__})")])
+        raise PolicyError(
+            [Problem("policy", f"must be a path or a name (got {type(path_or_name).__name__})")]
+        )
     return read_policy(resolve_policy(path_or_name))
 
 
@@ -69,7 +75,9 @@ def apply(
     """
     if not isinstance(plan, Plan):
         what = type(plan).__name__
-        raise CloakworkError(f"apply: needs a plan (got {what}); make one: make_plan(load_policy(...))")
+        raise CloakworkError(
+            f"apply: needs a plan (got {what}); make one: make_plan(load_policy(...))"
+        )
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     watch = stopwatch or Stopwatch()
     if not isinstance(log, EventLog):
@@ -81,7 +89,16 @@ def apply(
     def compare(plan: Plan, source: EventLog, released: EventLog) -> Mapping[str, JsonValue]:
         return _utility(plan, source, released, reporter, mine, times.figures)
 
-    return execute(plan, log, book, reporter=reporter, stopwatch=watch, compare=compare, observe=times, folder=folder)
+    return execute(
+        plan,
+        log,
+        book,
+        reporter=reporter,
+        stopwatch=watch,
+        compare=compare,
+        observe=times,
+        folder=folder,
+    )
 
 
 def release(
@@ -104,7 +121,9 @@ def release(
     after the first look at the log is recorded as failed, and stays spent.
     """
     plan = (
-        policy if isinstance(policy, Plan) else make_plan(policy if isinstance(policy, Policy) else load_policy(policy))
+        policy
+        if isinstance(policy, Plan)
+        else make_plan(policy if isinstance(policy, Policy) else load_policy(policy))
     )
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     folder = Path(out)
@@ -156,7 +175,10 @@ def profile(
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     if not isinstance(log, EventLog):
         reporter(f"reading {log}")
-        activity, timestamp = policy.attribute_with("control-flow"), policy.attribute_with("timestamp")
+        activity, timestamp = (
+            policy.attribute_with("control-flow"),
+            policy.attribute_with("timestamp"),
+        )
         unit = policy.spec.unit.attribute
         needed = {CASE_ID, ACTIVITY, TIMESTAMP, activity, timestamp, unit}
         log = read_log(log, columns=columns, keep=needed.__contains__, on_excess="drop")
@@ -173,7 +195,11 @@ class _TimesSeen:
 
     def __call__(self, step: Step, before: EventLog, after: EventLog) -> None:
         """Whatever goes wrong is noted in the report: the release does not depend on it."""
-        if not self.wanted or TIMESTAMPS not in step.lineage.writes or CONTROL_FLOW in step.lineage.writes:
+        if (
+            not self.wanted
+            or TIMESTAMPS not in step.lineage.writes
+            or CONTROL_FLOW in step.lineage.writes
+        ):
             return
         from cloakwork.audit.times import Times, compared
 
@@ -188,7 +214,12 @@ def _first_line(error: Exception) -> str:
 
 
 def _utility(
-    plan: Plan, source: EventLog, released: EventLog, reporter: Reporter, mine: float, times: "Times | None" = None
+    plan: Plan,
+    source: EventLog,
+    released: EventLog,
+    reporter: Reporter,
+    mine: float,
+    times: "Times | None" = None,
 ) -> Mapping[str, JsonValue]:
     """How much of the control flow, and of ``times``, is left, for the internal report if there will be one.
 
@@ -207,7 +238,7 @@ def _utility(
     return figures.model_copy(update={"times": times}).model_dump(mode="json")
 
 
-def foresee(
+def preview(
     plan: Plan,
     log: EventLog | str | Path,
     *,
@@ -218,20 +249,26 @@ def foresee(
 
     Internal: never publish them. Empty, and the log is not read, where the plan's claims leave nothing to look at.
     """
-    if not foreseeable(plan):
+    if not previewable(plan):
         return ()
     if not isinstance(log, EventLog):
         reporter(f"reading {log}")
         log = _read(log, plan, columns)
-    return foresee_on(plan, log, reporter=reporter)
+    return preview_on(plan, log, reporter=reporter)
 
 
-def _opened(log: object, plan: Plan, columns: dict[str, str] | None, reporter: Reporter) -> EventLog:
+def _opened(
+    log: object, plan: Plan, columns: dict[str, str] | None, reporter: Reporter
+) -> EventLog:
     """The log at a path or in a table; raises LogError for what is neither."""
     if isinstance(log, str | Path):
         reporter(f"reading {log}")
         return _read(log, plan, columns)
-    named = {parameter: columns[name] for name, parameter in _PARAMETERS.items() if columns and name in columns}
+    named = {
+        parameter: columns[name]
+        for name, parameter in _PARAMETERS.items()
+        if columns and name in columns
+    }
     if isinstance(log, pl.DataFrame):
         return EventLog.from_polars(log, **named)
     if type(log).__module__.partition(".")[0] == "pandas":
@@ -248,7 +285,7 @@ def _read(path: str | Path, plan: Plan, columns: dict[str, str] | None) -> Event
 
     A reader may ask about a name both as a case's and as an event's attribute, so names are noted without the prefix.
     """
-    needed, left = wanted(plan), set[str]()
+    needed, left = required_attributes(plan), set[str]()
 
     def keep(attribute: str) -> bool:
         if needs := needed(attribute):
@@ -258,7 +295,9 @@ def _read(path: str | Path, plan: Plan, columns: dict[str, str] | None) -> Event
 
     log = read_log(path, columns=columns, keep=keep, on_excess=_on_excess(plan))
     names = sorted(left - {ACTIVITY, TIMESTAMP})
-    return replace(log, notes=(*log.notes, f"attributes that were not read: {', '.join(names) or 'none'}"))
+    return replace(
+        log, notes=(*log.notes, f"attributes that were not read: {', '.join(names) or 'none'}")
+    )
 
 
 def _on_excess(plan: Plan) -> OnExcess:
@@ -278,11 +317,16 @@ def publish(
     ``signing_key``: a key, or the path of one (PEM); by default ``CLOAKWORK_SIGNING_KEY``, else your own.
     """
     key = signing_key if isinstance(signing_key, SigningKey) else find_key(signing_key)
-    return publish_release(release, Path(out), signing_key=key, reporter=reporter)
+    return publish_release(
+        release, Path(out), signing_key=key, reporter=reporter, internal=internal_files
+    )
 
 
 def verify(
-    path: str | Path, *, public_key: str | Path | None = None, expect: Mapping[str, str] | None = None
+    path: str | Path,
+    *,
+    public_key: str | Path | None = None,
+    expect: Mapping[str, str] | None = None,
 ) -> Verification:
     """Check a release, a folder or the file that ``pack`` made, and measure again what can be measured.
 

@@ -60,7 +60,9 @@ class Problem:
     hint: str | None = None
 
     def __str__(self) -> str:
-        place = ":".join(str(part) for part in (self.path, self.line, self.column) if part is not None)
+        place = ":".join(
+            str(part) for part in (self.path, self.line, self.column) if part is not None
+        )
         return f"{place}: {self.message}" + (f"; {self.hint}" if self.hint else "")
 
 
@@ -117,7 +119,12 @@ class BudgetExceeded(CloakworkError):
         reason: str | None = None,
         unit: str | None = None,
     ) -> None:
-        self.dataset, self.currency, self.requested, self.remaining = dataset, currency, requested, remaining
+        self.dataset, self.currency, self.requested, self.remaining = (
+            dataset,
+            currency,
+            requested,
+            remaining,
+        )
         self.reason, self.unit = reason, unit
         asked, left = _told_apart(requested, remaining)
         book = currency if unit is None else f"{currency}, per '{unit}'"
@@ -129,9 +136,13 @@ class BudgetExceeded(CloakworkError):
 
 def _told_apart(requested: tuple[float, float], remaining: tuple[float, float]) -> tuple[str, str]:
     """Both costs as people read them, with every digit where six digits would make them look alike."""
-    asked, left = (f"epsilon {epsilon:g}, delta {delta:g}" for epsilon, delta in (requested, remaining))
+    asked, left = (
+        f"epsilon {epsilon:g}, delta {delta:g}" for epsilon, delta in (requested, remaining)
+    )
     if asked == left:
-        asked, left = (f"epsilon {epsilon!r}, delta {delta!r}" for epsilon, delta in (requested, remaining))
+        asked, left = (
+            f"epsilon {epsilon!r}, delta {delta!r}" for epsilon, delta in (requested, remaining)
+        )
     return asked, left
 
 
@@ -147,7 +158,9 @@ class GuaranteeBroken(CloakworkError):
 
 def _one_line(text: str) -> str:
     """What a message quotes may come from a hostile file: whatever is not printable is escaped."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
 
 
 class VerificationFailed(CloakworkError):
@@ -161,13 +174,17 @@ class VerificationFailed(CloakworkError):
 
     def __init__(self, mismatches: Sequence[str], *, found: object | None = None) -> None:
         self.mismatches, self.found = tuple(_one_line(mismatch) for mismatch in mismatches), found
-        super().__init__(in_lines([f"verification failed: {mismatch}" for mismatch in self.mismatches]))
+        super().__init__(
+            in_lines([f"verification failed: {mismatch}" for mismatch in self.mismatches])
+        )
 
 
 class LogError(CloakworkError):
     """The event log cannot be read as a log; names file, line (from 1) and remedy."""
 
-    def __init__(self, path: str | Path, message: str, *, line: int | None = None, hint: str | None = None) -> None:
+    def __init__(
+        self, path: str | Path, message: str, *, line: int | None = None, hint: str | None = None
+    ) -> None:
         self.problem = Problem(path=str(path), line=line, message=message, hint=hint)
         super().__init__(str(self.problem))
 

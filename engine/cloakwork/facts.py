@@ -45,7 +45,9 @@ class Unit(Frozen):
     def _as_before(self, plain: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
         """Without what says nothing new: digests of policies that were written before stay what they were."""
         found: dict[str, JsonValue] = plain(self)
-        return {key: value for key, value in found.items() if (key, value) != ("on_conflict", "refuse")}
+        return {
+            key: value for key, value in found.items() if (key, value) != ("on_conflict", "refuse")
+        }
 
     def __str__(self) -> str:
         if self.attribute is None:

@@ -25,12 +25,17 @@ from cloakwork.quantities import (
 Columns = Annotated[
     tuple[str, ...],
     Field(
-        min_length=1, description="Columns that are covered: control-flow, timestamps, metadata or attributes by name"
+        min_length=1,
+        description="Columns that are covered: control-flow, timestamps, metadata or attributes by name",
     ),
 ]
 Epsilon = Annotated[
     Number,
-    Field(ge=LEAST_EPSILON, le=MOST_EPSILON, description="How much one may learn at most; smaller is more private"),
+    Field(
+        ge=LEAST_EPSILON,
+        le=MOST_EPSILON,
+        description="How much one may learn at most; smaller is more private",
+    ),
 ]
 Delta = Annotated[
     Probability,
@@ -59,7 +64,9 @@ def _up(figure: float) -> float:
 
 def _factor(epsilon: float) -> str:
     return (
-        f"a factor {_up(math.exp(epsilon)):.4g} (epsilon = {epsilon:g})" if epsilon < 20 else f"a factor e^{epsilon:g}"
+        f"a factor {_up(math.exp(epsilon)):.4g} (epsilon = {epsilon:g})"
+        if epsilon < 20
+        else f"a factor e^{epsilon:g}"
     )
 
 
@@ -68,20 +75,30 @@ class KAnonymity(Frozen):
 
     kind: Literal["k-anonymity"]
     k: Annotated[
-        int, Field(ge=2, le=MOST_ROWS, strict=True, description="How many cases or units share what is released")
+        int,
+        Field(
+            ge=2,
+            le=MOST_ROWS,
+            strict=True,
+            description="How many cases or units share what is released",
+        ),
     ]
     over: Columns = (CONTROL_FLOW,)
     scope: Annotated[
         Literal["variants", "prefixes"],
         Field(description="Complete activity sequences, or also every beginning of one"),
     ] = "variants"
-    count: Annotated[Literal["cases", "units"], Field(description="What k counts: cases, or units of privacy")] = (
-        "cases"
-    )
+    count: Annotated[
+        Literal["cases", "units"], Field(description="What k counts: cases, or units of privacy")
+    ] = "cases"
 
     def sentence(self) -> str:
         """Say it to a person."""
-        what = "complete activity sequence" if self.scope == "variants" else "beginning of an activity sequence"
+        what = (
+            "complete activity sequence"
+            if self.scope == "variants"
+            else "beginning of an activity sequence"
+        )
         others = tuple(column for column in self.over if column != CONTROL_FLOW)
         if others:
             what = f"combination of {_article(what)} {what} with {_listed(others)}"
@@ -95,7 +112,11 @@ class KAnonymity(Frozen):
 
 def _classes(classes: str) -> str:
     """Which released cases form a class, in plain words."""
-    return "have the same complete activity sequence" if classes == "variants" else "begin with the same events"
+    return (
+        "have the same complete activity sequence"
+        if classes == "variants"
+        else "begin with the same events"
+    )
 
 
 def _values(attribute: str, classes: str) -> tuple[str, str]:
@@ -123,16 +144,26 @@ class TCloseness(Frozen):
     """
 
     kind: Literal["t-closeness"]
-    t: Annotated[Number, Field(ge=1e-6, le=1000, description="Largest distance between a class and the whole release")]
+    t: Annotated[
+        Number,
+        Field(
+            ge=1e-6, le=1000, description="Largest distance between a class and the whole release"
+        ),
+    ]
     attribute: Attribute
     distance: Annotated[
-        Literal["emd", "stochastic"], Field(description="How distance is measured; emd is the earth mover's distance")
+        Literal["emd", "stochastic"],
+        Field(description="How distance is measured; emd is the earth mover's distance"),
     ] = "emd"
     scale: Annotated[
         Literal["rank", "range"],
-        Field(description="How far numbers lie apart for emd: by their ranks, or as a share of the attribute's range"),
+        Field(
+            description="How far numbers lie apart for emd: by their ranks, or as a share of the attribute's range"
+        ),
     ] = "rank"
-    classes: Annotated[Literal["variants", "prefixes"], Field(description="Which cases form a class")] = "variants"
+    classes: Annotated[
+        Literal["variants", "prefixes"], Field(description="Which cases form a class")
+    ] = "variants"
 
     @model_validator(mode="after")
     def _scale_is_about_distance(self) -> "TCloseness":
@@ -172,8 +203,12 @@ class LDiversity(Frozen):
     kind: Literal["l-diversity"]
     l: Annotated[Number, Field(gt=1, le=MOST_ROWS, description="Fewest values in a class")]  # noqa: E741 - the field's standard name
     attribute: Attribute
-    variety: Annotated[Literal["distinct", "entropy"], Field(description="How values are counted")] = "distinct"
-    classes: Annotated[Literal["variants", "prefixes"], Field(description="Which cases form a class")] = "variants"
+    variety: Annotated[
+        Literal["distinct", "entropy"], Field(description="How values are counted")
+    ] = "distinct"
+    classes: Annotated[
+        Literal["variants", "prefixes"], Field(description="Which cases form a class")
+    ] = "variants"
 
     @property
     def over(self) -> tuple[str, ...]:
@@ -207,15 +242,29 @@ class ConfidenceBound(Frozen):
     """
 
     kind: Literal["confidence-bound"]
-    L: Annotated[int, Field(ge=1, le=1000, strict=True, description="How many events an attacker may know")]
+    L: Annotated[
+        int, Field(ge=1, le=1000, strict=True, description="How many events an attacker may know")
+    ]
     K: Annotated[
-        int, Field(ge=2, le=MOST_ROWS, strict=True, description="How many units match that knowledge at least")
+        int,
+        Field(
+            ge=2,
+            le=MOST_ROWS,
+            strict=True,
+            description="How many units match that knowledge at least",
+        ),
     ]
     C: Annotated[
         Number,
-        Field(ge=1e-6, le=1, description="Most confidence in a sensitive value, as a share of 1; needs attribute"),
+        Field(
+            ge=1e-6,
+            le=1,
+            description="Most confidence in a sensitive value, as a share of 1; needs attribute",
+        ),
     ] = 1.0
-    background: Annotated[Background, Field(description="What is known of those events")] = "sequence"
+    background: Annotated[Background, Field(description="What is known of those events")] = (
+        "sequence"
+    )
     precision: Annotated[
         Duration | None,
         Field(
@@ -224,10 +273,14 @@ class ConfidenceBound(Frozen):
             description="How precisely times since a case's first event are known; for relative; from 1ms to 36525d",
         ),
     ] = None
-    attribute: Annotated[str | None, Field(description="Sensitive attribute that C speaks of")] = None
+    attribute: Annotated[str | None, Field(description="Sensitive attribute that C speaks of")] = (
+        None
+    )
     missing: Annotated[
         Literal["neutral", "sensitive"],
-        Field(description="Whether having no value of the attribute is itself something that C bounds"),
+        Field(
+            description="Whether having no value of the attribute is itself something that C bounds"
+        ),
     ] = "neutral"
 
     @property
@@ -240,7 +293,9 @@ class ConfidenceBound(Frozen):
         """Say it to a person."""
         events = "one event" if self.L == 1 else f"up to {self.L} events"
         tells = (
-            f"; at most {100 * self.C:g}% of these hold the same value of '{self.attribute}'" if self.attribute else ""
+            f"; at most {100 * self.C:g}% of these hold the same value of '{self.attribute}'"
+            if self.attribute
+            else ""
         )
         if self.missing == "sensitive":
             tells += f", and at most {100 * self.C:g}% hold none"
@@ -292,7 +347,9 @@ class DifferentialPrivacy(Frozen):
     over: Columns
     neighbours: Annotated[
         Literal["unbounded", "bounded"],
-        Field(description="unbounded hides whether a unit is in the log, bounded hides when its events happened"),
+        Field(
+            description="unbounded hides whether a unit is in the log, bounded hides when its events happened"
+        ),
     ] = "unbounded"
 
     @model_validator(mode="before")
@@ -369,9 +426,10 @@ class LocalDP(Frozen):
     kind: Literal["local-dp"]
     epsilon: Epsilon
     over: Columns
-    per: Annotated[Literal["value", "case"], Field(description="Whether epsilon covers one value or a whole case")] = (
-        "value"
-    )
+    per: Annotated[
+        Literal["value", "case"],
+        Field(description="Whether epsilon covers one value or a whole case"),
+    ] = "value"
 
     def sentence(self) -> str:
         """Say it to a person."""
@@ -382,15 +440,24 @@ class LocalDP(Frozen):
 
 
 Guarantee = Annotated[
-    KAnonymity | TCloseness | LDiversity | ConfidenceBound | DifferentialPrivacy | MetricPrivacy | LocalDP,
+    KAnonymity
+    | TCloseness
+    | LDiversity
+    | ConfidenceBound
+    | DifferentialPrivacy
+    | MetricPrivacy
+    | LocalDP,
     Field(discriminator="kind"),
 ]
 
 
 def brief(guarantee: Guarantee) -> str:
     """A guarantee in a few words, with its strength: ``k-anonymity over control-flow (k 10, scope variants, ...)``."""
-    strengths = guarantee.model_dump(exclude={"kind", "over", "attribute"}, exclude_none=True, mode="json")
+    strengths = guarantee.model_dump(
+        exclude={"kind", "over", "attribute"}, exclude_none=True, mode="json"
+    )
     listed = ", ".join(
-        f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}" for name, value in strengths.items()
+        f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in strengths.items()
     )
     return f"{guarantee.kind} over {_listed(guarantee.over)} ({listed})"

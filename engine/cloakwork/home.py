@@ -39,7 +39,9 @@ def secret_made_once(path: Path, make: Callable[[], bytes]) -> bytes:
     try:
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mkstemp: 0600 from the start
+            handle, draft = tempfile.mkstemp(
+                dir=path.parent, prefix=f".{path.name}."
+            )  # mkstemp: 0600 from the start
             with os.fdopen(handle, "wb") as file:
                 file.write(make())
             try:
@@ -49,7 +51,9 @@ def secret_made_once(path: Path, make: Callable[[], bytes]) -> bytes:
             finally:
                 Path(draft).unlink()
     except OSError as error:
-        raise OutputError(f"{path}: the secret cannot be kept there ({error.strerror}); set CLOAKWORK_HOME") from error
+        raise OutputError(
+            f"{path}: the secret cannot be kept there ({error.strerror}); set CLOAKWORK_HOME"
+        ) from error
     return private_secret(path)
 
 
@@ -64,4 +68,6 @@ def private_secret(path: Path) -> bytes:
                 )
             return file.read()
     except OSError as error:
-        raise OutputError(f"{path}: the secret cannot be read ({error.strerror}); set CLOAKWORK_HOME") from error
+        raise OutputError(
+            f"{path}: the secret cannot be read ({error.strerror}); set CLOAKWORK_HOME"
+        ) from error

@@ -4,7 +4,15 @@ import re
 from datetime import timedelta
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, JsonValue, PlainSerializer, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    JsonValue,
+    PlainSerializer,
+    WithJsonSchema,
+)
 
 LEAST_EPSILON: Final = 1e-5
 MOST_EPSILON: Final = 100.0
@@ -33,7 +41,9 @@ LARGEST: Final = 2**53
 class Frozen(BaseModel):
     """Base of every model here: immutable, and closed to unknown keys."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", populate_by_name=True, allow_inf_nan=False
+    )
 
 
 _UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
@@ -112,7 +122,13 @@ def _within_reach(value: Any) -> Any:
     """Refuse numbers beyond ``LARGEST`` anywhere in a JSON value."""
     if isinstance(value, int | float) and not abs(value) <= LARGEST:
         raise ValueError(f"must hold no number beyond {LARGEST:,} on either side of 0")
-    for below in value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ():
+    for below in (
+        value.values()
+        if isinstance(value, dict)
+        else value
+        if isinstance(value, list | tuple)
+        else ()
+    ):
         _within_reach(below)
     return value
 

@@ -55,7 +55,9 @@ def _without_prose(value: Any) -> Any:
         kind = type(value)
         return value.model_copy(
             update={
-                name: _emptied(getattr(value, name)) if is_prose(kind, name) else _without_prose(getattr(value, name))
+                name: _emptied(getattr(value, name))
+                if is_prose(kind, name)
+                else _without_prose(getattr(value, name))
                 for name in kind.model_fields
             }
         )

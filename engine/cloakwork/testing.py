@@ -20,9 +20,8 @@ from cloakwork.audit.pairs import (
     least_released,
     metric_pairs,
 )
-from cloakwork.engines.embedded import Embedded
+from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import MechanismError
-from cloakwork.execute import fresh
 from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import (
     ConfidenceBound,
@@ -41,10 +40,16 @@ from cloakwork.mechanisms.registry import catalogue
 from cloakwork.mechanisms.variants.directly_follows import DirectlyFollows
 from cloakwork.noise import Noise, secret
 from cloakwork.plan.choose import TREATMENTS
+from cloakwork.run.execute import with_fresh_ids
 
 
 def run_mechanism(
-    name: str, log: EventLog, *, noise: Noise | None = None, options: Mapping[str, Any] | None = None, **params: Any
+    name: str,
+    log: EventLog,
+    *,
+    noise: Noise | None = None,
+    options: Mapping[str, Any] | None = None,
+    **params: Any,
 ) -> EventLog:
     """One run of the mechanism ``name`` on ``log`` with fresh noise; the log it makes, under fresh ids.
 
@@ -74,7 +79,7 @@ class Prepared:
         """One run with fresh noise: bound, summarise, decide, rewrite, fresh ids."""
         source = noise or secret()
         bounded = _run(catalogue()["bound"], self.bounds, log, source)
-        return fresh(_run(self.mechanism, self.params, bounded, source), source)
+        return with_fresh_ids(_run(self.mechanism, self.params, bounded, source), source)
 
     def runner(self, log: EventLog, noise: Noise | None = None) -> Callable[[], EventLog]:
         """What runs the mechanism on ``log`` once, with fresh noise; ids and order are left as the mechanism made them.
@@ -83,7 +88,7 @@ class Prepared:
         """
         if self.bounds.attribute is not None:
             return lambda: self.run(log, noise)
-        engine, source = Embedded(), noise or secret()
+        engine, source = MemoryEngine(), noise or secret()
         bounded = _run(catalogue()["bound"], self.bounds, log, source)
         summary = engine.summarise(bounded, self.mechanism.summarise(self.params))
 
@@ -100,7 +105,9 @@ def prepare(name: str, *, options: Mapping[str, Any] | None = None, **params: An
     Raises MechanismError where it refuses.
     """
     if name not in catalogue():
-        raise MechanismError(name, f"there is no such mechanism; there are {', '.join(catalogue())}")
+        raise MechanismError(
+            name, f"there is no such mechanism; there are {', '.join(catalogue())}"
+        )
     mechanism = catalogue()[name]
     facts, rest = _facts(params)
     bounds = BoundParams(
@@ -109,7 +116,9 @@ def prepare(name: str, *, options: Mapping[str, Any] | None = None, **params: An
         alphabet=facts.alphabet,
         longest_case=facts.longest_case,
     )
-    return Prepared(mechanism, _params(mechanism, facts, params, {**rest, **(options or {})}), bounds)
+    return Prepared(
+        mechanism, _params(mechanism, facts, params, {**rest, **(options or {})}), bounds
+    )
 
 
 def auditable() -> tuple[str, ...]:
@@ -159,11 +168,16 @@ def _audited_times(
 ) -> list[tuple[Prepared, tuple[Pair, ...], float]]:
     """Both claims that a mechanism on times may make; with ``options``, those of the two that know them."""
     facts = {key: getattr(TIMES_FACTS, key) for key in TIMES_FACTS.model_fields_set}
-    claims: list[tuple[dict[str, Any], tuple[Pair, ...]]] = [({"shift": SHIFT}, metric_pairs()), ({}, bounded_pairs())]
+    claims: list[tuple[dict[str, Any], tuple[Pair, ...]]] = [
+        ({"shift": SHIFT}, metric_pairs()),
+        ({}, bounded_pairs()),
+    ]
     found, refused = [], []
     for goal, pairs in claims:
         try:
-            found.append((prepare(name, options=options, epsilon=epsilon, **goal, **facts), pairs, 0.0))
+            found.append(
+                (prepare(name, options=options, epsilon=epsilon, **goal, **facts), pairs, 0.0)
+            )
         except MechanismError as error:
             refused.append(error)
     if refused and not (found and options):
@@ -172,14 +186,16 @@ def _audited_times(
 
 
 def _run(mechanism: Mechanism[Any], params: Any, log: EventLog, noise: Noise) -> EventLog:
-    engine = Embedded()
+    engine = MemoryEngine()
     decision = mechanism.decide(params, engine.summarise(log, mechanism.summarise(params)), noise)
     return engine.rewrite(log, mechanism.rewrite(params, decision, noise))
 
 
 def _facts(params: dict[str, Any]) -> tuple[Facts, dict[str, Any]]:
     """The declared facts among ``params``, and what is left."""
-    declared = {key: value for key, value in params.items() if key in Facts.model_fields and key != "unit"}
+    declared = {
+        key: value for key, value in params.items() if key in Facts.model_fields and key != "unit"
+    }
     unit = Unit(attribute=params.get("unit_attribute"), max_cases=params.get("max_cases", 1))
     rest = {
         key: value
@@ -189,13 +205,17 @@ def _facts(params: dict[str, Any]) -> tuple[Facts, dict[str, Any]]:
     return Facts(unit=unit, **declared), rest
 
 
-def _params(mechanism: Mechanism[Any], facts: Facts, params: dict[str, Any], rest: dict[str, Any]) -> Any:
+def _params(
+    mechanism: Mechanism[Any], facts: Facts, params: dict[str, Any], rest: dict[str, Any]
+) -> Any:
     """The mechanism's parameters: as given when they are complete, else those it offers for the goal they describe."""
     fields = mechanism.Params.model_fields
     required = {key for key, field in fields.items() if field.is_required()}
     try:
         if mechanism.name in TREATMENTS or required <= params.keys():
-            return mechanism.Params.model_validate({key: value for key, value in params.items() if key in fields})
+            return mechanism.Params.model_validate(
+                {key: value for key, value in params.items() if key in fields}
+            )
         goal, options = _goal(mechanism.name, rest)
     except ValidationError as error:
         first = error.errors()[0]
@@ -204,7 +224,8 @@ def _params(mechanism: Mechanism[Any], facts: Facts, params: dict[str, Any], res
     answer = mechanism.offer(goal, facts, options)
     if isinstance(answer, Refusal):
         raise MechanismError(
-            mechanism.name, answer.reason + (f"; needs {', '.join(answer.needs)}" if answer.needs else "")
+            mechanism.name,
+            answer.reason + (f"; needs {', '.join(answer.needs)}" if answer.needs else ""),
         )
     return answer.params
 
@@ -221,17 +242,25 @@ def _goal(name: str, rest: dict[str, Any]) -> tuple[Guarantee, dict[str, Any]]:
         return _of(KAnonymity, {"kind": "k-anonymity"}, rest)
     if "shift" in rest:
         return _of(
-            MetricPrivacy, {"kind": "metric-privacy"}, {key: value for key, value in rest.items() if key != "scope"}
+            MetricPrivacy,
+            {"kind": "metric-privacy"},
+            {key: value for key, value in rest.items() if key != "scope"},
         )
     if name.startswith("timestamps/"):
         fixed = {"kind": "differential-privacy", "over": (TIMESTAMPS,), "neighbours": "bounded"}
-        return _of(DifferentialPrivacy, fixed, {key: value for key, value in rest.items() if key != "scope"})
+        return _of(
+            DifferentialPrivacy,
+            fixed,
+            {key: value for key, value in rest.items() if key != "scope"},
+        )
     return _of(DifferentialPrivacy, {"kind": "differential-privacy", "over": (CONTROL_FLOW,)}, rest)
 
 
 def _of(kind: type[Any], fixed: dict[str, Any], rest: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     own = {key: value for key, value in rest.items() if key in kind.model_fields}
-    return kind.model_validate(fixed | own), {key: value for key, value in rest.items() if key not in own}
+    return kind.model_validate(fixed | own), {
+        key: value for key, value in rest.items() if key not in own
+    }
 
 
 def directly_follows_graph(

@@ -147,7 +147,9 @@ def within_hours(time: datetime, dice: Dice, *, first: int, last: int, weekends:
     return max(time, opening.astimezone(UTC) + timedelta(seconds=dice.below(5_400)))
 
 
-def arrivals(dice: Dice, count: int, begin: datetime, days: int, rate: Callable[[datetime], float]) -> list[datetime]:
+def arrivals(
+    dice: Dice, count: int, begin: datetime, days: int, rate: Callable[[datetime], float]
+) -> list[datetime]:
     """``count`` instants in order, thicker where ``rate`` (local time -> 0 to 1) is high."""
     chosen: list[datetime] = []
     while len(chosen) < count:
@@ -227,7 +229,9 @@ def clock(path: list[str], start: datetime, place: Workplace, dice: Dice) -> lis
             how = place.work[activity]
             time += timedelta(seconds=int(60 * dice.log_normal(how.minutes, how.spread)))
             if how.hours:
-                time = within_hours(time, dice, first=how.hours[0], last=how.hours[1], weekends=place.weekends)
+                time = within_hours(
+                    time, dice, first=how.hours[0], last=how.hours[1], weekends=place.weekends
+                )
         times.append(time)
     return times
 
@@ -247,7 +251,14 @@ LAST_NAMES: Final = (
 
 STAFF: Final = {
     "desk": ("Clerk Comma", "Clerk Colon", "Clerk Ampersand"),
-    "nurse": ("Nurse Nutmeg", "Nurse Cinnamon", "Nurse Saffron", "Nurse Paprika", "Nurse Cardamom", "Nurse Sumac"),
+    "nurse": (
+        "Nurse Nutmeg",
+        "Nurse Cinnamon",
+        "Nurse Saffron",
+        "Nurse Paprika",
+        "Nurse Cardamom",
+        "Nurse Sumac",
+    ),
     "lab": ("Lab Lantern", "Lab Ladder", "Lab Lattice"),
     "radiology": ("Dr. Parallax", "Dr. Prism"),
     "doctor": ("Dr. Driftwood", "Dr. Doorbell", "Dr. Dovetail", "Dr. Daydream", "Dr. Dominoes"),
@@ -363,7 +374,10 @@ def hospital(dice: Dice, count: int) -> Log:
             "age": person.age(start),
             "diagnosis": dice.weighted(pathway.labels),
         }
-        events = [_care(activity, time, attributes, dice) for activity, time in zip(path, times, strict=True)]
+        events = [
+            _care(activity, time, attributes, dice)
+            for activity, time in zip(path, times, strict=True)
+        ]
         cases.append(Case(attributes, events))
     return Log("hospital", "Emergency care of the invented hospital of Nowhere", cases)
 
@@ -456,7 +470,13 @@ PERMIT_WORK: Final = {
     "Correct file": Work("officer", 600, 0.9, CLOSED),
 }
 TOWN_HALL: Final = Workplace(PERMIT_WORK, weekends=False)
-RARE_OFFICE: Final = ("Extend deadline", "Escalate to mayor", "Correct file", "Hold hearing", "Withdraw application")
+RARE_OFFICE: Final = (
+    "Extend deadline",
+    "Escalate to mayor",
+    "Correct file",
+    "Hold hearing",
+    "Withdraw application",
+)
 START: Final = (Step("Receive application"), Step("Confirm receipt"), Step("Check completeness"))
 MISSING: Final = (
     Step("Request documents", again=0.16, most=2), Step("Receive documents", again=0.14, most=2), Step("Check completeness"),
@@ -506,7 +526,11 @@ def permit(dice: Dice, count: int) -> Log:
         if dice.chance(0.066):
             path = stray(path, RARE_OFFICE, dice)
         channel = dice.weighted(CHANNELS)
-        start = arrival if channel == "portal" else within_hours(arrival, dice, first=8, last=17, weekends=False)
+        start = (
+            arrival
+            if channel == "portal"
+            else within_hours(arrival, dice, first=8, last=17, weekends=False)
+        )
         attributes: Attributes = {
             "concept:name": f"BP/{local(start).year}/{1_000 + number}-{dice.one_of('NMOF')}",
             "applicant": _applicant(applicants, dice),
@@ -516,7 +540,10 @@ def permit(dice: Dice, count: int) -> Log:
         }
         application = _Application(attributes, channel, dice.log_normal(1.0, 0.5))
         times = clock(path, start, TOWN_HALL, dice)
-        events = [_office(activity, time, application, dice) for activity, time in zip(path, times, strict=True)]
+        events = [
+            _office(activity, time, application, dice)
+            for activity, time in zip(path, times, strict=True)
+        ]
         cases.append(Case(attributes, events))
     return Log("permit", "Building permits of the invented town of Nowhere", cases)
 
@@ -549,11 +576,18 @@ def _office(activity: str, time: datetime, application: _Application, dice: Dice
     how = PERMIT_WORK[activity]
     own = how.staff == "officer" and dice.chance(0.85)
     attributes: Attributes = {
-        "org:resource": application.attributes["responsible"] if own else dice.one_of(OFFICE[how.staff])
+        "org:resource": application.attributes["responsible"]
+        if own
+        else dice.one_of(OFFICE[how.staff])
     }
     if how.money:
         attributes["amount"] = round(how.money * application.fee, 2)
-    if activity in ("Receive application", "Receive documents", "Withdraw application", "Lodge objection"):
+    if activity in (
+        "Receive application",
+        "Receive documents",
+        "Withdraw application",
+        "Lodge objection",
+    ):
         attributes["channel"] = application.channel if dice.chance(0.9) else dice.weighted(CHANNELS)
     return Event(activity, time, attributes)
 
@@ -561,12 +595,21 @@ def _office(activity: str, time: datetime, application: _Application, dice: Dice
 # --- Writing ----------------------------------------------------------------------------------------------------------
 
 XES_TYPES: Final = {str: "string", int: "int", float: "float", datetime: "date"}
-EXTENSIONS: Final = {"Concept": "concept", "Lifecycle": "lifecycle", "Organizational": "org", "Time": "time"}
+EXTENSIONS: Final = {
+    "Concept": "concept",
+    "Lifecycle": "lifecycle",
+    "Organizational": "org",
+    "Time": "time",
+}
 
 
 def written(value: Value) -> str:
     """A value as both formats write it; times carry milliseconds and the offset of their season."""
-    return local(value).isoformat(timespec="milliseconds") if isinstance(value, datetime) else str(value)
+    return (
+        local(value).isoformat(timespec="milliseconds")
+        if isinstance(value, datetime)
+        else str(value)
+    )
 
 
 def _xes(attributes: Attributes, indent: str) -> list[str]:
@@ -588,21 +631,42 @@ def _event_attributes(event: Event) -> Attributes:
 def _header(log: Log) -> list[str]:
     """Log-level attributes; like those of published logs, they give exact counts away."""
     counts = Counter(event.activity for case in log.cases for event in case.events)
-    staff = Counter(str(event.attributes["org:resource"]) for case in log.cases for event in case.events)
+    staff = Counter(
+        str(event.attributes["org:resource"]) for case in log.cases for event in case.events
+    )
     events = counts.total()
     lines = [
         f'\t<extension name="{name}" prefix="{prefix}" uri="http://www.xes-standard.org/{prefix}.xesext"/>'
         for name, prefix in EXTENSIONS.items()
     ]
-    lines += ['\t<global scope="trace">', '\t\t<string key="concept:name" value="UNKNOWN"/>', "\t</global>"]
+    lines += [
+        '\t<global scope="trace">',
+        '\t\t<string key="concept:name" value="UNKNOWN"/>',
+        "\t</global>",
+    ]
     lines += ['\t<global scope="event">', '\t\t<string key="concept:name" value="UNKNOWN"/>']
-    lines += ['\t\t<date key="time:timestamp" value="1970-01-01T00:00:00.000+00:00"/>', "\t</global>"]
+    lines += [
+        '\t\t<date key="time:timestamp" value="1970-01-01T00:00:00.000+00:00"/>',
+        "\t</global>",
+    ]
     lines += ['\t<classifier name="Activity" keys="concept:name"/>']
     lines += ['\t<classifier name="Activity and resource" keys="concept:name \'org:resource\'"/>']
-    lines += _xes({"concept:name": log.title, "source:system": "invented", "source:exported_by": "Clerk Comma"}, "\t")
-    lines += _xes({"meta_general:traces_total": len(log.cases), "meta_general:events_total": events}, "\t")
+    lines += _xes(
+        {
+            "concept:name": log.title,
+            "source:system": "invented",
+            "source:exported_by": "Clerk Comma",
+        },
+        "\t",
+    )
+    lines += _xes(
+        {"meta_general:traces_total": len(log.cases), "meta_general:events_total": events}, "\t"
+    )
     lines += _xes({"meta_general:events_average": round(events / len(log.cases), 4)}, "\t")
-    for key, counter in (("meta_concept:different_names_total", counts), ("meta_org:different_resources_total", staff)):
+    for key, counter in (
+        ("meta_concept:different_names_total", counts),
+        ("meta_org:different_resources_total", staff),
+    ):
         lines += [
             f'\t<int key="{key}" value="{len(counter)}">',
             *_xes(dict(sorted(counter.items())), "\t\t"),
@@ -613,7 +677,10 @@ def _header(log: Log) -> list[str]:
 
 def to_xes(log: Log) -> str:
     """The log as XES 1.0."""
-    lines = ['<?xml version="1.0" encoding="UTF-8"?>', '<log xes.version="1.0" xes.features="nested-attributes">']
+    lines = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        '<log xes.version="1.0" xes.features="nested-attributes">',
+    ]
     lines += _header(log)
     for case in log.cases:
         lines += ["\t<trace>", *_xes(case.attributes, "\t\t")]
@@ -629,7 +696,8 @@ def to_csv(log: Log) -> str:
         {f"case:{key}": written(value) for key, value in case.attributes.items()}
         | {key: written(value) for key, value in _event_attributes(event).items()}
         for case, event in sorted(
-            ((case, event) for case in log.cases for event in case.events), key=lambda pair: pair[1].time
+            ((case, event) for case in log.cases for event in case.events),
+            key=lambda pair: pair[1].time,
         )
     ]
     columns = list(dict.fromkeys(column for row in rows for column in row))
@@ -645,18 +713,26 @@ def gzipped(text: str) -> bytes:
     data = text.encode()
     deflate = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
     body = deflate.compress(data) + deflate.flush()
-    return b"\x1f\x8b\x08\0\0\0\0\0\x02\xff" + body + struct.pack("<II", zlib.crc32(data), len(data))
+    return (
+        b"\x1f\x8b\x08\0\0\0\0\0\x02\xff" + body + struct.pack("<II", zlib.crc32(data), len(data))
+    )
 
 
 def make_logs() -> tuple[Log, Log]:
     """Both logs, each from its own seed."""
-    return hospital(Dice(SEEDS["hospital"]), CASES["hospital"]), permit(Dice(SEEDS["permit"]), CASES["permit"])
+    return hospital(Dice(SEEDS["hospital"]), CASES["hospital"]), permit(
+        Dice(SEEDS["permit"]), CASES["permit"]
+    )
 
 
 def make_texts() -> dict[str, str]:
     """What each file holds, by file name without ``.gz``."""
     first, second = make_logs()
-    return {"hospital.xes": to_xes(first), "hospital.csv": to_csv(first), "permit.xes": to_xes(second)}
+    return {
+        "hospital.xes": to_xes(first),
+        "hospital.csv": to_csv(first),
+        "permit.xes": to_xes(second),
+    }
 
 
 def main() -> None:

@@ -36,7 +36,9 @@ from cloakwork.privacy_event import (
 @pytest.mark.parametrize("sensitivity", [1, 5, 7200])
 def test_one_laplace_measurement_gets_exactly_its_scale(epsilon, sensitivity):
     """sensitivity / epsilon, to the last float or the one beside it, and never above the budget."""
-    scale = smallest_scale(lambda b: DiscreteLaplace(scale=b, sensitivity=sensitivity), Cost(epsilon=epsilon))
+    scale = smallest_scale(
+        lambda b: DiscreteLaplace(scale=b, sensitivity=sensitivity), Cost(epsilon=epsilon)
+    )
     assert scale == pytest.approx(sensitivity / epsilon, rel=1e-15)
     assert cost(DiscreteLaplace(scale=scale, sensitivity=sensitivity), 0.0).epsilon <= epsilon
 
@@ -47,7 +49,9 @@ def test_one_laplace_measurement_gets_exactly_its_scale(epsilon, sensitivity):
         lambda b: DiscreteGaussian(sigma=b),
         lambda b: Repeated(times=11, event=DiscreteGaussian(sigma=b)),
         lambda b: DiscreteGaussian(sigma=b, sensitivity=86_400),
-        lambda b: Repeated(times=20, event=PoissonSampled(rate=0.05, event=DiscreteLaplace(scale=b))),
+        lambda b: Repeated(
+            times=20, event=PoissonSampled(rate=0.05, event=DiscreteLaplace(scale=b))
+        ),
     ],
 )
 def test_composed_noise_meets_the_budget_closely(event_of_scale):
@@ -58,7 +62,9 @@ def test_composed_noise_meets_the_budget_closely(event_of_scale):
     assert cost(event_of_scale(scale * 0.999), target.delta).epsilon > target.epsilon
 
 
-@pytest.mark.parametrize(("epsilon", "delta", "about"), [(1.0, 1e-4, 43.45), (0.1, 1e-4, 334.2), (2.0, 1e-6, 30.42)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "about"), [(1.0, 1e-4, 43.45), (0.1, 1e-4, 334.2), (2.0, 1e-6, 30.42)]
+)
 def test_many_gaussians_are_calibrated_in_few_steps(epsilon, delta, about):
     """186 counts, as a prefix tree measures: near the continuous Gaussian's figure, and few scales tried."""
     tried = []
@@ -67,7 +73,9 @@ def test_many_gaussians_are_calibrated_in_few_steps(epsilon, delta, about):
         tried.append(sigma)
         return Repeated(times=186, event=DiscreteGaussian(sigma=sigma))
 
-    assert smallest_scale(counts, Cost(epsilon=epsilon, delta=delta)) == pytest.approx(about, rel=1e-3)
+    assert smallest_scale(counts, Cost(epsilon=epsilon, delta=delta)) == pytest.approx(
+        about, rel=1e-3
+    )
     assert len(set(tried)) < 24
 
 
@@ -79,7 +87,10 @@ def test_many_gaussians_are_calibrated_in_few_steps(epsilon, delta, about):
         Repeated(times=40, event=DiscreteGaussian(sigma=30.0)),
         Composed(events=(EpsilonDelta(epsilon=0.5, delta=1e-7), DiscreteGaussian(sigma=30.0))),
         Composed(
-            events=(TruncatedGeometric(scale=4.0, bound=60), Repeated(times=9, event=DiscreteLaplace(scale=20.0)))
+            events=(
+                TruncatedGeometric(scale=4.0, bound=60),
+                Repeated(times=9, event=DiscreteLaplace(scale=20.0)),
+            )
         ),
         Repeated(times=20, event=PoissonSampled(rate=0.1, event=DiscreteLaplace(scale=3.0))),
     ],
@@ -130,7 +141,11 @@ def test_the_threshold_is_the_least_that_keeps_delta(epsilon, delta, max_cases):
     assert exact_delta(scale, tau, max_cases) <= wanted < exact_delta(scale, tau - 1, max_cases)
     spent = threshold_delta(scale, tau, max_cases)
     assert spent <= delta
-    assert exact_delta(scale, tau, max_cases) <= spent <= float(exact_delta(scale, tau, max_cases)) * (1 + 1e-15)
+    assert (
+        exact_delta(scale, tau, max_cases)
+        <= spent
+        <= float(exact_delta(scale, tau, max_cases)) * (1 + 1e-15)
+    )
 
 
 @pytest.mark.parametrize("tau", [-5, 0, 1, 2, 40, 1000])
@@ -168,13 +183,17 @@ def exact_truncation(scale, bound, moved):
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "delta", "max_cases"), list(product([0.05, 0.3, 1.0, 4.0], [1e-2, 1e-4, 1e-9], [1, 2, 5]))
+    ("epsilon", "delta", "max_cases"),
+    list(product([0.05, 0.3, 1.0, 4.0], [1e-2, 1e-4, 1e-9], [1, 2, 5])),
 )
 def test_the_truncation_is_the_least_that_keeps_delta(epsilon, delta, max_cases):
     """Against sums over the noise; no tau is above that of Laplace noise; for one case the closed form holds."""
     scale = max_cases / epsilon
     bound = truncation_bound(scale, delta, max_cases)
-    spent, exact = truncation_delta(scale, bound, max_cases), exact_truncation(scale, bound, max_cases)
+    spent, exact = (
+        truncation_delta(scale, bound, max_cases),
+        exact_truncation(scale, bound, max_cases),
+    )
     assert spent <= delta
     with mpmath.workdps(60):
         ratio = mpmath.mpf(spent.numerator) / spent.denominator / exact
@@ -184,13 +203,17 @@ def test_the_truncation_is_the_least_that_keeps_delta(epsilon, delta, max_cases)
         assert bound + 1 <= partition_threshold(scale, delta, max_cases)
     if max_cases == 1:
         r = math.exp(-epsilon)
-        assert bound == max(1, math.ceil(scale * math.log((1 - r + 2 * delta * r) / (delta * (1 + r)))))
+        assert bound == max(
+            1, math.ceil(scale * math.log((1 - r + 2 * delta * r) / (delta * (1 + r))))
+        )
 
 
 def test_many_counts_moved_together_leave_no_more_than_one():
     """The truncation's delta is superadditive: splitting a move lowers it."""
     for scale, bound in ((1.0, 9), (10.0, 63), (0.4, 6)):
-        deltas = [truncation_delta(scale, bound, moved) if moved else 0 for moved in range(bound + 1)]
+        deltas = [
+            truncation_delta(scale, bound, moved) if moved else 0 for moved in range(bound + 1)
+        ]
         for one in range(1, bound):
             for other in range(1, bound - one + 1):
                 assert deltas[one] + deltas[other] <= deltas[one + other]
@@ -205,17 +228,27 @@ def exact_gaussian(sigma, tau, max_cases):
     """m Pr[m + N >= tau], summed at 40 digits."""
     with mpmath.workdps(40):
         reach = math.ceil(30 * sigma) + abs(tau) + 2
-        masses = [mpmath.exp(-(mpmath.mpf(x) ** 2) / (2 * mpmath.mpf(sigma) ** 2)) for x in range(-reach, reach + 1)]
-        return max_cases * mpmath.fsum(masses[max(0, tau - max_cases + reach) :]) / mpmath.fsum(masses)
+        masses = [
+            mpmath.exp(-(mpmath.mpf(x) ** 2) / (2 * mpmath.mpf(sigma) ** 2))
+            for x in range(-reach, reach + 1)
+        ]
+        return (
+            max_cases * mpmath.fsum(masses[max(0, tau - max_cases + reach) :]) / mpmath.fsum(masses)
+        )
 
 
 @pytest.mark.parametrize(
-    ("sigma", "delta", "max_cases"), list(product([0.3, 0.9, 1.0, 3.4, 26.5], [1e-2, 1e-4, 1e-9], [1, 5]))
+    ("sigma", "delta", "max_cases"),
+    list(product([0.3, 0.9, 1.0, 3.4, 26.5], [1e-2, 1e-4, 1e-9], [1, 5])),
 )
 def test_the_gaussian_threshold_keeps_delta(sigma, delta, max_cases):
     """Against sums over the noise: never too low, and at most one too high from sigma 1 on."""
     tau = gaussian_threshold(sigma, delta, max_cases)
-    assert exact_gaussian(sigma, tau, max_cases) <= gaussian_threshold_delta(sigma, tau, max_cases) <= delta
+    assert (
+        exact_gaussian(sigma, tau, max_cases)
+        <= gaussian_threshold_delta(sigma, tau, max_cases)
+        <= delta
+    )
     if sigma >= 1:
         assert exact_gaussian(sigma, tau - 2, max_cases) > delta
 

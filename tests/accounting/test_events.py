@@ -30,7 +30,10 @@ SAMPLE = PoissonSampled(rate=0.05, event=DiscreteLaplace(scale=1.0))
 
 def hockey_stick(p, q, epsilon):
     """Exact delta of two mass functions (arrays over one grid), in both directions."""
-    return max(np.maximum(p - math.exp(epsilon) * q, 0).sum(), np.maximum(q - math.exp(epsilon) * p, 0).sum())
+    return max(
+        np.maximum(p - math.exp(epsilon) * q, 0).sum(),
+        np.maximum(q - math.exp(epsilon) * p, 0).sum(),
+    )
 
 
 def laplace_pair(scale, sensitivity):
@@ -61,7 +64,9 @@ def composed_gaussian_delta(sigma, sensitivity, times, epsilon):
 
 def by_rho(parts, delta):
     """What zero-concentrated DP charges."""
-    return gaussians._epsilon_of_rho(sum(times * gaussians._rho(event) for event, times in parts), delta)
+    return gaussians._epsilon_of_rho(
+        sum(times * gaussians._rho(event) for event, times in parts), delta
+    )
 
 
 def test_nothing_costs_nothing():
@@ -113,17 +118,23 @@ def test_the_design_s_figures():
 def test_plain_sums_are_exact():
     """Ten times .1 is 1; sampling amplifies; Gaussians share the delta."""
     assert naive(Repeated(times=10, event=DiscreteLaplace(scale=10.0))) == Cost(epsilon=1.0)
-    assert naive(Repeated(times=10, event=EpsilonDelta(epsilon=0.1, delta=1e-6))) == Cost(epsilon=1.0, delta=1e-5)
+    assert naive(Repeated(times=10, event=EpsilonDelta(epsilon=0.1, delta=1e-6))) == Cost(
+        epsilon=1.0, delta=1e-5
+    )
     assert naive(SAMPLE).epsilon == pytest.approx(math.log1p(0.05 * math.expm1(1)), abs=1e-12)
     assert naive(SAMPLE).epsilon >= math.log1p(0.05 * math.expm1(1))
     once = cost(DiscreteGaussian(sigma=10.0), 1e-7).epsilon
-    assert naive(Repeated(times=10, event=DiscreteGaussian(sigma=10.0)), 1e-6).epsilon == pytest.approx(10 * once)
+    assert naive(
+        Repeated(times=10, event=DiscreteGaussian(sigma=10.0)), 1e-6
+    ).epsilon == pytest.approx(10 * once)
     assert naive(DiscreteGaussian(sigma=10.0)).epsilon == math.inf
 
 
 def test_pure_compositions_cost_their_sum_at_delta_zero():
     """No PLD is needed, and none can do better."""
-    event = Composed(events=(DiscreteLaplace(scale=2.0), Repeated(times=3, event=DiscreteLaplace(scale=4.0))))
+    event = Composed(
+        events=(DiscreteLaplace(scale=2.0), Repeated(times=3, event=DiscreteLaplace(scale=4.0)))
+    )
     assert cost(event, 0.0) == Cost(epsilon=1.25)
 
 
@@ -177,7 +188,9 @@ def test_coarse_gaussians_get_what_others_leave_of_delta():
 def test_coarse_gaussians_are_charged_closely():
     """Just above the limit the figure follows the PLD's just below, within two thousandths."""
     for times in (1, 200):
-        exact = cost(Repeated(times=times, event=DiscreteGaussian(sigma=1000.0, sensitivity=100)), 1e-6).epsilon
+        exact = cost(
+            Repeated(times=times, event=DiscreteGaussian(sigma=1000.0, sensitivity=100)), 1e-6
+        ).epsilon
         event = Repeated(times=times, event=DiscreteGaussian(sigma=1000.5, sensitivity=100))
         bound = cost(event, 1e-6).epsilon
         assert bound == pytest.approx(exact, rel=2e-3)
@@ -192,9 +205,13 @@ def test_coarse_gaussians_are_charged_closely():
     )
 
 
-@pytest.mark.parametrize("bound", [gaussians._epsilon_of_rounding, by_rho], ids=["rounding", "zcdp"])
+@pytest.mark.parametrize(
+    "bound", [gaussians._epsilon_of_rounding, by_rho], ids=["rounding", "zcdp"]
+)
 @pytest.mark.parametrize("times", [1, 2, 7])
-@pytest.mark.parametrize(("sigma", "sensitivity"), [(0.5, 1), (1.0, 1), (1.0, 4), (3.0, 2), (30.0, 1)])
+@pytest.mark.parametrize(
+    ("sigma", "sensitivity"), [(0.5, 1), (1.0, 1), (1.0, 4), (3.0, 2), (30.0, 1)]
+)
 def test_closed_forms_are_sound(sigma, sensitivity, times, bound):
     """Against the exact divergence of sums of discrete Gaussians, where their surcharges matter most: at small sigmas."""
     for delta in (0.3, 1e-2, 1e-5, 1e-9):
@@ -202,7 +219,9 @@ def test_closed_forms_are_sound(sigma, sensitivity, times, bound):
         assert composed_gaussian_delta(sigma, sensitivity, times, epsilon) <= delta * (1 + 1e-9)
 
 
-@pytest.mark.parametrize(("sigma", "times", "epsilon"), [(0.5, 1, 9.62406), (1.0, 2, 7.76222), (2.0, 1, 2.80451)])
+@pytest.mark.parametrize(
+    ("sigma", "times", "epsilon"), [(0.5, 1, 9.62406), (1.0, 2, 7.76222), (2.0, 1, 2.80451)]
+)
 def test_the_continuous_gaussian_alone_charges_too_little(sigma, times, epsilon):
     """Why there is a surcharge: the truth is above the continuous figure, and the test above would notice."""
     continuous = gaussians._normal_delta(math.sqrt(times) / sigma, epsilon)
@@ -213,7 +232,9 @@ def test_the_continuous_gaussian_alone_charges_too_little(sigma, times, epsilon)
 @pytest.mark.parametrize("sensitivity", [9, 10, 11, 20, 25, 1000])
 def test_a_far_move_costs_a_finite_figure(sensitivity, times):
     """Gaussian noise much smaller than the sensitivity: hopeless, but neither an error nor infinite."""
-    found = cost(Repeated(times=times, event=DiscreteGaussian(sigma=1.0, sensitivity=sensitivity)), 1e-6)
+    found = cost(
+        Repeated(times=times, event=DiscreteGaussian(sigma=1.0, sensitivity=sensitivity)), 1e-6
+    )
     assert times * sensitivity**2 / 2 < found.epsilon < 2 * times * sensitivity**2 + 100
 
 
@@ -229,7 +250,9 @@ def test_every_sigma_is_charged_without_a_warning(sigma):
 
 def test_moves_of_several_grid_steps_compose():
     """Two hundred Gaussians of sensitivity 3 cost what two hundred of sensitivity 1 and a third of the sigma cost, nearly."""
-    far = cost(Repeated(times=200, event=DiscreteGaussian(sigma=150.0, sensitivity=3)), 1e-4).epsilon
+    far = cost(
+        Repeated(times=200, event=DiscreteGaussian(sigma=150.0, sensitivity=3)), 1e-4
+    ).epsilon
     near = cost(Repeated(times=200, event=DiscreteGaussian(sigma=50.0)), 1e-4).epsilon
     assert far == pytest.approx(near, rel=1e-2)
 
@@ -246,7 +269,9 @@ def test_a_sampled_gaussian_is_the_exact_one_or_above():
 def test_a_sample_s_delta_is_charged_at_the_rate_drawn():
     """Read as a decimal or as a binary fraction, the rate charged is not below it."""
     for rate in (0.05, 0.1, 0.3):
-        own = cost(PoissonSampled(rate=rate, event=EpsilonDelta(epsilon=0.0, delta=1e-6)), 1.0).delta
+        own = cost(
+            PoissonSampled(rate=rate, event=EpsilonDelta(epsilon=0.0, delta=1e-6)), 1.0
+        ).delta
         assert Fraction(repr(own)) >= Fraction(rate) * Fraction("1e-6")
 
 
@@ -255,7 +280,11 @@ def test_a_sample_measured_twice():
     one = PoissonSampled(rate=0.05, event=Composed(events=(DiscreteLaplace(scale=1.0),)))
     assert cost(Repeated(times=20, event=one), 1e-4) == cost(Repeated(times=20, event=SAMPLE), 1e-4)
     two = PoissonSampled(rate=0.05, event=Repeated(times=2, event=DiscreteLaplace(scale=1.0)))
-    assert cost(SAMPLE, 0.0).epsilon < cost(two, 0.0).epsilon == pytest.approx(math.log1p(0.05 * math.expm1(2)))
+    assert (
+        cost(SAMPLE, 0.0).epsilon
+        < cost(two, 0.0).epsilon
+        == pytest.approx(math.log1p(0.05 * math.expm1(2)))
+    )
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.05, 0.2])
@@ -270,18 +299,30 @@ def test_the_sampled_pld_is_sound(epsilon):
 
 def test_samples_of_samples():
     """Rates multiply; a sample of everything is no sample."""
-    nested = PoissonSampled(rate=0.5, event=PoissonSampled(rate=0.1, event=DiscreteLaplace(scale=1.0)))
+    nested = PoissonSampled(
+        rate=0.5, event=PoissonSampled(rate=0.1, event=DiscreteLaplace(scale=1.0))
+    )
     assert cost(nested, 1e-6).epsilon == pytest.approx(cost(SAMPLE, 1e-6).epsilon)
-    assert cost(PoissonSampled(rate=1.0, event=DiscreteLaplace(scale=2.0)), 0.0) == Cost(epsilon=0.5)
+    assert cost(PoissonSampled(rate=1.0, event=DiscreteLaplace(scale=2.0)), 0.0) == Cost(
+        epsilon=0.5
+    )
 
 
 def leaves():
     """Small events of every kind that has a bound."""
     return st.one_of(
-        st.builds(DiscreteLaplace, scale=st.sampled_from([0.5, 1.0, 10.0]), sensitivity=st.integers(1, 3)),
+        st.builds(
+            DiscreteLaplace, scale=st.sampled_from([0.5, 1.0, 10.0]), sensitivity=st.integers(1, 3)
+        ),
         st.builds(DiscreteGaussian, sigma=st.sampled_from([2.0, 10.0])),
-        st.builds(TruncatedGeometric, scale=st.sampled_from([2.0, 10.0]), bound=st.sampled_from([20, 60])),
-        st.builds(EpsilonDelta, epsilon=st.sampled_from([0.0, 0.1, 1.0]), delta=st.sampled_from([0.0, 1e-9])),
+        st.builds(
+            TruncatedGeometric, scale=st.sampled_from([2.0, 10.0]), bound=st.sampled_from([20, 60])
+        ),
+        st.builds(
+            EpsilonDelta,
+            epsilon=st.sampled_from([0.0, 0.1, 1.0]),
+            delta=st.sampled_from([0.0, 1e-9]),
+        ),
     )
 
 
@@ -335,7 +376,8 @@ def truncated(scale, bound, count):
 
 
 @pytest.mark.parametrize(
-    ("scale", "bound", "moved"), [(1.0, 9, 1), (10.0, 63, 1), (2.0, 17, 2), (5.0, 45, 5), (0.5, 5, 3)]
+    ("scale", "bound", "moved"),
+    [(1.0, 9, 1), (10.0, 63, 1), (2.0, 17, 2), (5.0, 45, 5), (0.5, 5, 3)],
 )
 def test_truncated_noise_costs_what_its_distribution_says(scale, bound, moved):
     """Frequent, rare and absent counts: never more than charged; exactly that where a frequent count moves by one."""
@@ -343,7 +385,9 @@ def test_truncated_noise_costs_what_its_distribution_says(scale, bound, moved):
     for epsilon in (0.0, 0.3 * moved / scale, moved / scale, 2 * moved / scale):
         found = delta_at(event, epsilon)
         for count in (0, 1, bound, bound + 1, 3 * bound):
-            exact = hockey_stick(truncated(scale, bound, count), truncated(scale, bound, count + moved), epsilon)
+            exact = hockey_stick(
+                truncated(scale, bound, count), truncated(scale, bound, count + moved), epsilon
+            )
             assert exact <= found * (1 + 1e-9)
         if moved == 1:
             assert found <= exact * (1 + 1e-3) + 1e-9
@@ -362,7 +406,9 @@ def test_one_count_moved_far_is_the_worst_for_a_gaussian_too(sigma):
     }.items():
         whole = DiscreteGaussian(sigma=sigma, sensitivity=moved)
         for split in splits:
-            parts = Composed(events=tuple(DiscreteGaussian(sigma=sigma, sensitivity=part) for part in split))
+            parts = Composed(
+                events=tuple(DiscreteGaussian(sigma=sigma, sensitivity=part) for part in split)
+            )
             for epsilon in (0.1, 0.5, 1.0, 3.0):
                 assert delta_at(parts, epsilon) <= delta_at(whole, epsilon) * (1 + 1e-3) + 1e-9
 

@@ -22,7 +22,10 @@ pytestmark = pytest.mark.skipif(programs() is None, reason=MISSING)
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """Where the one server of these tests listens."""
-    with tempfile.TemporaryDirectory(prefix="pg-", dir="/tmp") as folder, server(Path(folder)) as found:
+    with (
+        tempfile.TemporaryDirectory(prefix="pg-", dir="/tmp") as folder,
+        server(Path(folder)) as found,
+    ):
         yield found
 
 
@@ -30,7 +33,9 @@ def address() -> Iterator[str]:
 def database(address: str) -> str:
     """The address of an empty database of the test's own."""
     name = f"test_{uuid4().hex}"
-    engine = create_engine(f"postgresql+psycopg:///postgres?{address}", isolation_level="AUTOCOMMIT")
+    engine = create_engine(
+        f"postgresql+psycopg:///postgres?{address}", isolation_level="AUTOCOMMIT"
+    )
     with engine.connect() as connection:
         connection.execute(text(f"CREATE DATABASE {name}"))
     engine.dispose()
@@ -111,10 +116,14 @@ def test_a_release_is_held_until_its_process_ends(database: str) -> None:
     hold.release()
 
 
-def test_apply_and_reconcile_with_a_server(database: str, tmp_path: Path, cloakwork: Callable[..., Said]) -> None:
+def test_apply_and_reconcile_with_a_server(
+    database: str, tmp_path: Path, cloakwork: Callable[..., Said]
+) -> None:
     """As a user types it."""
     out = tmp_path / "out"
-    applied = cloakwork("apply", small_policy(tmp_path), small_log(tmp_path), "--out", out, "--ledger", database)
+    applied = cloakwork(
+        "apply", small_policy(tmp_path), small_log(tmp_path), "--out", out, "--ledger", database
+    )
     assert applied.code == 0, applied.err
     said = cloakwork("ledger", "reconcile", tmp_path, "--ledger", database)
     assert said.code == 0

@@ -46,7 +46,13 @@ def ledger(tmp_path):
 def reserve(ledger, charges, totals=None, dataset="claims"):
     """Reserve as a policy named ``p`` would."""
     return ledger.reserve(
-        dataset, policy="p", version="1", policy_digest="ab", charges=charges, totals=totals, note="x"
+        dataset,
+        policy="p",
+        version="1",
+        policy_digest="ab",
+        charges=charges,
+        totals=totals,
+        note="x",
     )
 
 
@@ -67,7 +73,12 @@ def test_a_release_from_reservation_to_statement(ledger):
     ledger.record_statement(reservation.id, "cd")
     (record,) = ledger.history("claims")
     assert (record.id, record.state, record.statement_digest) == (reservation.id, "committed", "cd")
-    assert (record.policy, record.version, record.policy_digest, record.note) == ("p", "1", "ab", "x")
+    assert (record.policy, record.version, record.policy_digest, record.note) == (
+        "p",
+        "1",
+        "ab",
+        "x",
+    )
     assert record.charges == tuple(unit(0.5, 1e-6))
     assert record.committed_at >= record.created_at
     assert ledger.history("another") == ()
@@ -122,7 +133,9 @@ def test_datasets_and_currencies_are_apart(ledger):
     """What one spends, another does not feel."""
     reserve(ledger, unit(1.0), total(1.0))
     reserve(ledger, unit(1.0), total(1.0), dataset="other")
-    reserve(ledger, [Charge(currency="local", cost=Cost(epsilon=1.0))], {"local": Cost(epsilon=1.0)})
+    reserve(
+        ledger, [Charge(currency="local", cost=Cost(epsilon=1.0))], {"local": Cost(epsilon=1.0)}
+    )
     assert set(ledger.remaining("claims")) == {"case", "local"}
     assert [summary.dataset for summary in ledger.summary()] == ["claims", "other"]
 
@@ -143,8 +156,12 @@ def test_metric_costs_are_taken_over_the_requested_shift(ledger):
     budget = {"metric": Cost(epsilon=3.0)}
     reserve(ledger, metric(1.0, 1), budget)
     assert ledger.remaining("claims", shift=timedelta(hours=1))["metric"].spent == Cost(epsilon=1.0)
-    assert ledger.remaining("claims", shift=timedelta(hours=1.5))["metric"].spent == Cost(epsilon=2.0)
-    assert ledger.remaining("claims", shift=timedelta(minutes=30))["metric"].spent == Cost(epsilon=1.0)
+    assert ledger.remaining("claims", shift=timedelta(hours=1.5))["metric"].spent == Cost(
+        epsilon=2.0
+    )
+    assert ledger.remaining("claims", shift=timedelta(minutes=30))["metric"].spent == Cost(
+        epsilon=1.0
+    )
     with pytest.raises(BudgetExceeded):
         reserve(ledger, metric(1.5, 1.5), budget)
     reserve(ledger, metric(1.0, 1.5), budget)
@@ -347,7 +364,9 @@ def started(script, *arguments):
     """A Python process that sees the engine."""
     environment = {**os.environ, "PYTHONPATH": str(ENGINE)}
     command = [sys.executable, "-c", script, *arguments]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def test_thirty_processes_race_for_a_budget_of_ten(ledger):

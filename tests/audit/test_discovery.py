@@ -42,7 +42,10 @@ def test_cases_weigh() -> None:
     """Counts of cases are counts, not a list of variants: a rarer deviation costs less fitness."""
     sequence, deviation = ("register", "treat", "leave"), ("leave",)
     model = {sequence: 10}
-    often, seldom = mined({sequence: 10, deviation: 10}, model), mined({sequence: 1000, deviation: 10}, model)
+    often, seldom = (
+        mined({sequence: 10, deviation: 10}, model),
+        mined({sequence: 1000, deviation: 10}, model),
+    )
     assert often.fitness < seldom.fitness < 1
 
 

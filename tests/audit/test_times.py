@@ -22,13 +22,19 @@ def test_figures_by_hand():
     """Two cases; an inserted event counts nowhere, and gaps beside it neither."""
     before = log_of(["abc", "ab", "ab"], [at(0, 1, 1), at(0, 4), at(0, None)])
     after = replace(
-        before, events=before.events.with_columns(pl.Series(TIMESTAMP, [*at(0, 2, 3), *at(1, 5), *at(0, 9)]))
+        before,
+        events=before.events.with_columns(
+            pl.Series(TIMESTAMP, [*at(0, 2, 3), *at(1, 5), *at(0, 9)])
+        ),
     )
     found = compared(before, after)
     assert found.events == 6
     assert found.error_mean == pytest.approx((0 + 1 + 2 + 1 + 1 + 0) / 6)
     assert found.error_median == 1
-    assert (found.duration_source_mean, found.duration_released_mean) == (pytest.approx(5 / 3), pytest.approx(7 / 3))
+    assert (found.duration_source_mean, found.duration_released_mean) == (
+        pytest.approx(5 / 3),
+        pytest.approx(7 / 3),
+    )
     assert (found.duration_source_median, found.duration_released_median) == (1, 3)
     assert found.duration_distance == pytest.approx(2 / 3)
     assert (found.zeros_source, found.zeros_released) == (pytest.approx(1 / 3), 0)

@@ -26,14 +26,14 @@ from cloakwork.audit.utility import (
     true_variants,
 )
 from cloakwork.errors import MechanismError
-from cloakwork.execute import execute
 from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, EventLog
 from cloakwork.log.io import read_log
 from cloakwork.noise import reproducible
+from cloakwork.publishing.statement import state
 from cloakwork.report.html import internal_html
 from cloakwork.report.model import internal_report
-from cloakwork.report.statement import state
+from cloakwork.run.execute import execute
 from cloakwork.testing import run_mechanism
 from conftest import EXAMPLES, ROOT, SHARED, hurried
 
@@ -57,23 +57,36 @@ def transported(have: list[float], want: list[float], costs: NDArray[np.float64]
     rows, columns = costs.shape
     leaves = np.kron(np.eye(rows), np.ones(columns))
     arrives = np.kron(np.ones(rows), np.eye(columns))
-    found = linprog(costs.ravel(), A_eq=np.vstack([leaves, arrives]), b_eq=[*have, *want], method="highs")
+    found = linprog(
+        costs.ravel(), A_eq=np.vstack([leaves, arrives]), b_eq=[*have, *want], method="highs"
+    )
     assert found.success
     return float(found.fun)
 
 
 @settings(deadline=None)  # the first example loads the solvers
 @given(HISTOGRAMS, HISTOGRAMS)
-def test_similarity_is_the_optimum_of_its_linear_program(source: Histogram, release: Histogram) -> None:
+def test_similarity_is_the_optimum_of_its_linear_program(
+    source: Histogram, release: Histogram
+) -> None:
     """Shares, and edit distance over the longer length."""
-    costs = np.array([[levenshtein(one, other) / max(len(one), len(other)) for other in release] for one in source])
+    costs = np.array(
+        [
+            [levenshtein(one, other) / max(len(one), len(other)) for other in release]
+            for one in source
+        ]
+    )
     shares = [[cases / sum(side.values()) for cases in side.values()] for side in (source, release)]
-    assert 1 - transported(*shares, costs) == pytest.approx(relative_log_similarity(source, release), abs=1e-9)
+    assert 1 - transported(*shares, costs) == pytest.approx(
+        relative_log_similarity(source, release), abs=1e-9
+    )
 
 
 @settings(deadline=None)  # the first example loads the solvers
 @given(HISTOGRAMS, HISTOGRAMS)
-def test_difference_is_the_optimum_of_its_linear_program(source: Histogram, release: Histogram) -> None:
+def test_difference_is_the_optimum_of_its_linear_program(
+    source: Histogram, release: Histogram
+) -> None:
     """Cases and a buffer of empty ones on the smaller side; nothing is taken out beforehand."""
     sides = [dict(source), dict(release)]
     surplus = sum(source.values()) - sum(release.values())
@@ -85,9 +98,16 @@ def test_difference_is_the_optimum_of_its_linear_program(source: Histogram, rele
 
 @settings(deadline=None)  # the first example loads the solvers
 @given(HISTOGRAMS, HISTOGRAMS)
-def test_figures_are_symmetric_and_zero_for_the_same_log(source: Histogram, release: Histogram) -> None:
+def test_figures_are_symmetric_and_zero_for_the_same_log(
+    source: Histogram, release: Histogram
+) -> None:
     """Distances are distances; and sorting the counts can only bring them closer."""
-    for figure in (relative_log_similarity, absolute_log_difference, dfg_edge_distance, dfg_frequency_distance):
+    for figure in (
+        relative_log_similarity,
+        absolute_log_difference,
+        dfg_edge_distance,
+        dfg_frequency_distance,
+    ):
         assert figure(source, release) == pytest.approx(figure(release, source))
     assert relative_log_similarity(source, source) == pytest.approx(1)
     assert absolute_log_difference(source, source) == 0
@@ -129,8 +149,14 @@ def test_a_measure_of_frequencies_alone_overlooks_which_edge_is_which() -> None:
 
 
 def a_log(*variants: list[str | None]) -> EventLog:
-    rows = [{CASE_ID: str(case), ACTIVITY: label} for case, labels in enumerate(variants) for label in labels]
-    return EventLog.from_polars(pl.DataFrame(rows, schema={CASE_ID: pl.String, ACTIVITY: pl.String}))
+    rows = [
+        {CASE_ID: str(case), ACTIVITY: label}
+        for case, labels in enumerate(variants)
+        for label in labels
+    ]
+    return EventLog.from_polars(
+        pl.DataFrame(rows, schema={CASE_ID: pl.String, ACTIVITY: pl.String})
+    )
 
 
 def test_a_histogram_counts_named_events_only() -> None:
@@ -171,7 +197,11 @@ def test_a_solver_that_stops_early_is_no_answer(monkeypatch: pytest.MonkeyPatch)
     """POT only warns; here it is an error, and in a report a note."""
     generator = np.random.default_rng(0)  # a test's own data, no noise
     source, release = (
-        {tuple(generator.choice(list("abcdef"), 8)): int(generator.integers(1, 50)) for _ in range(60)} for _ in "ab"
+        {
+            tuple(generator.choice(list("abcdef"), 8)): int(generator.integers(1, 50))
+            for _ in range(60)
+        }
+        for _ in "ab"
     )
     monkeypatch.setattr(utility, "_ITERATIONS", 3)
     with (
@@ -188,9 +218,13 @@ def hospital() -> EventLog:
 
 
 @pytest.mark.parametrize("policy", ["kanon-dp-timestamps", "dp-control-flow"])
-def test_the_internal_report_shows_utility(hospital: EventLog, ledger: str, tmp_path: Path, policy: str) -> None:
+def test_the_internal_report_shows_utility(
+    hospital: EventLog, ledger: str, tmp_path: Path, policy: str
+) -> None:
     """Each figure under its plain name, and what reading them does to the claims; nothing of it is public."""
-    plan = cloakwork.make_plan(cloakwork.load_policy(hurried(ROOT / "policies" / f"{policy}.yaml", tmp_path)))
+    plan = cloakwork.make_plan(
+        cloakwork.load_policy(hurried(ROOT / "policies" / f"{policy}.yaml", tmp_path))
+    )
     release = cloakwork.apply(plan, hospital, ledger=ledger)
     statement = state(release.plan, release.release_id, released=(), private=True)
     report = internal_report(release, statement)
@@ -233,7 +267,9 @@ def test_a_failure_to_measure_is_a_note(
     plan = cloakwork.make_plan(cloakwork.load_policy(ROOT / "policies" / "dp-control-flow.yaml"))
     monkeypatch.setattr(utility, "measured", fails)
     release = cloakwork.apply(plan, hospital, ledger=ledger)
-    report = internal_report(release, state(release.plan, release.release_id, released=(), private=True))
+    report = internal_report(
+        release, state(release.plan, release.release_id, released=(), private=True)
+    )
     assert report.utility is not None
     assert report.utility.relative_log_similarity is None
     assert report.utility.notes[0] == f"utility was not measured: {fault or type(fault).__name__}"
@@ -242,9 +278,13 @@ def test_a_failure_to_measure_is_a_note(
 
 def test_nothing_is_measured_where_nobody_rewrites_the_control_flow(hospital: EventLog) -> None:
     """Nor where the policy wants no internal report."""
-    plan = cloakwork.make_plan(cloakwork.load_policy(ROOT / "policies" / "kanon-dp-timestamps.yaml"))
+    plan = cloakwork.make_plan(
+        cloakwork.load_policy(ROOT / "policies" / "kanon-dp-timestamps.yaml")
+    )
     times_only = plan.model_copy(
-        update={"steps": tuple(step for step in plan.steps if CONTROL_FLOW not in step.lineage.writes)}
+        update={
+            "steps": tuple(step for step in plan.steps if CONTROL_FLOW not in step.lineage.writes)
+        }
     )
     spec = plan.policy.spec
     unreported = spec.model_copy(update={"output": spec.output.model_copy(update={"report": ()})})
@@ -276,9 +316,16 @@ def test_figures_measured_elsewhere_are_met(name: str, epsilon: float) -> None:
     source, figures = histogram(log), []
     for seed in range(5):
         noise = reproducible(seed)
-        release = histogram(run_mechanism("variants/threshold", log, noise=noise, epsilon=epsilon, delta=1e-4))
-        similarity, distance = relative_log_similarity(source, release), dfg_frequency_distance(source, release)
-        figures.append((similarity, distance, sum(release.values()), len(true_variants(source, release))))
+        release = histogram(
+            run_mechanism("variants/threshold", log, noise=noise, epsilon=epsilon, delta=1e-4)
+        )
+        similarity, distance = (
+            relative_log_similarity(source, release),
+            dfg_frequency_distance(source, release),
+        )
+        figures.append(
+            (similarity, distance, sum(release.values()), len(true_variants(source, release)))
+        )
         assert release.keys() <= source.keys()
     similarity, distance, cases, true = np.mean(np.array(figures, float), axis=0)
     expected = TRAVAS[name, epsilon]

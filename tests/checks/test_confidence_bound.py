@@ -27,16 +27,25 @@ COURSES = st.lists(st.text("abc", max_size=5), max_size=14)
 def bound(**more: Any) -> ConfidenceBound:
     """A guarantee over two known events."""
     precision = timedelta(hours=1) if more.get("background") == "relative" else None
-    return ConfidenceBound(kind="confidence-bound", **({"L": 2, "K": 2, "precision": precision} | more))
+    return ConfidenceBound(
+        kind="confidence-bound", **({"L": 2, "K": 2, "precision": precision} | more)
+    )
 
 
-def log_with(courses: Sequence[str], persons: Sequence[str | None], illnesses: Sequence[str | None]) -> EventLog:
+def log_with(
+    courses: Sequence[str], persons: Sequence[str | None], illnesses: Sequence[str | None]
+) -> EventLog:
     """Cases of persons with an illness each; every case begins at the same time, an event an hour."""
-    log = log_of(courses, [[BEGIN + timedelta(hours=step) for step in range(len(course))] for course in courses])
+    log = log_of(
+        courses,
+        [[BEGIN + timedelta(hours=step) for step in range(len(course))] for course in courses],
+    )
     columns = {PERSON: list(persons), ILLNESS: list(illnesses)}
     return EventLog(
         log.events,
-        log.cases.with_columns(pl.Series(name, column, dtype=pl.String) for name, column in columns.items()),
+        log.cases.with_columns(
+            pl.Series(name, column, dtype=pl.String) for name, column in columns.items()
+        ),
         log.offsets,
     )
 
@@ -47,7 +56,12 @@ def plainly(log: EventLog, goal: ConfidenceBound, *, persons: bool) -> Extremes 
     times = times_of_cases(log)
     for case, course in enumerate(courses_of(log)):
         timed = list(zip(course, times[case], strict=True))
-        known = {"set": sorted(set(course)), "multiset": sorted(course), "sequence": course, "relative": timed}
+        known = {
+            "set": sorted(set(course)),
+            "multiset": sorted(course),
+            "sequence": course,
+            "relative": timed,
+        }
         for size in range(goal.L + 1):
             for knowledge in combinations(known[goal.background], size):
                 matching[knowledge].add(case)
@@ -71,7 +85,9 @@ def plainly(log: EventLog, goal: ConfidenceBound, *, persons: bool) -> Extremes 
 @pytest.mark.parametrize("background", BACKGROUNDS)
 @settings(deadline=None)
 @given(courses=COURSES, longest=st.integers(1, 3), drawn=st.data())
-def test_finds_what_plain_python_finds(background: str, courses: list[str], longest: int, drawn: st.DataObject) -> None:
+def test_finds_what_plain_python_finds(
+    background: str, courses: list[str], longest: int, drawn: st.DataObject
+) -> None:
     """In every background; by case and by person; missing persons and illnesses among them."""
     some = st.sampled_from(["p", "q", "r", None])
     persons, illnesses = ([drawn.draw(some) for _ in courses] for _ in range(2))
@@ -92,7 +108,9 @@ def test_counts_knowledge_and_confidence() -> None:
 def test_values_of_events_count_where_they_occur_at_all() -> None:
     """Twice in one case is once."""
     log = log_of(["ab", "ab"])
-    log = EventLog(log.events.with_columns(ward=pl.Series(["x", "x", None, "y"])), log.cases, log.offsets)
+    log = EventLog(
+        log.events.with_columns(ward=pl.Series(["x", "x", None, "y"])), log.cases, log.offsets
+    )
     assert extremes(log, bound(attribute="ward", C=0.6)) == Extremes(2, 0.5)
 
 
@@ -102,7 +120,9 @@ def test_released_times_are_taken_as_they_stand() -> None:
     assert extremes(log, bound(background="relative")) == Extremes(1, None)
     assert extremes(log, bound()) == Extremes(2, None)
     alike = log.events.with_columns(pl.lit(BEGIN).alias(TIMESTAMP))
-    assert extremes(EventLog(alike, log.cases, log.offsets), bound(background="relative")) == Extremes(2, None)
+    assert extremes(
+        EventLog(alike, log.cases, log.offsets), bound(background="relative")
+    ) == Extremes(2, None)
 
 
 def test_an_empty_log_holds() -> None:
@@ -136,7 +156,9 @@ def test_too_much_knowledge_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """In one line, before memory is short."""
     monkeypatch.setattr(confidence_bound, "MOST_ROWS", 50)
     monkeypatch.setattr(confidence_bound, "_SLICE", 7)
-    with pytest.raises(GuaranteeBroken, match=r"cannot be measured: there is too much knowledge of up to 5 events"):
+    with pytest.raises(
+        GuaranteeBroken, match=r"cannot be measured: there is too much knowledge of up to 5 events"
+    ):
         extremes(log_of(["abcdefgh"] * 3), bound(L=5))
 
 
@@ -144,7 +166,9 @@ def test_too_much_knowledge_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_slices_change_nothing(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
     """However few rows a join may make at a time."""
     log = log_with(
-        ["abcab", "bca", "", "abcab", "cab"], ["p", "q", None, "p", "r"], ["flu", None, "flu", "cold", "flu"]
+        ["abcab", "bca", "", "abcab", "cab"],
+        ["p", "q", None, "p", "r"],
+        ["flu", None, "flu", "cold", "flu"],
     )
     goal, unit = bound(L=3, attribute=ILLNESS, C=0.5), Unit(attribute=PERSON)
     whole = extremes(log, goal, unit)

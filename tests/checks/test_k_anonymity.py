@@ -24,7 +24,9 @@ def test_counts_variants_and_prefixes_as_python_does(courses: list[str]) -> None
     """Every variant; every prefix of every case, the empty one included."""
     log = log_of(courses)
     variants = Counter(courses_of(log))
-    prefixes = Counter(course[:length] for course in courses_of(log) for length in range(len(course) + 1))
+    prefixes = Counter(
+        course[:length] for course in courses_of(log) for length in range(len(course) + 1)
+    )
     assert min(variants.values(), default=None) == smallest_group(log, VARIANTS)
     assert min(prefixes.values(), default=None) == smallest_group(log, PREFIXES)
 
@@ -57,8 +59,15 @@ def test_attributes_tell_classes_apart() -> None:
         log.cases.with_columns(pl.Series("case:Age", [40, 40, None, None])),
         log.offsets,
     )
-    assert smallest_group(log, KAnonymity(kind="k-anonymity", k=2, over=("control-flow", "ward"))) == 2
-    assert smallest_group(log, KAnonymity(kind="k-anonymity", k=2, over=("control-flow", "ward", "case:Age"))) == 2
+    assert (
+        smallest_group(log, KAnonymity(kind="k-anonymity", k=2, over=("control-flow", "ward"))) == 2
+    )
+    assert (
+        smallest_group(
+            log, KAnonymity(kind="k-anonymity", k=2, over=("control-flow", "ward", "case:Age"))
+        )
+        == 2
+    )
     assert smallest_group(log, KAnonymity(kind="k-anonymity", k=2, over=("case:row",))) == 1
     assert smallest_group(log, KAnonymity(kind="k-anonymity", k=2, over=("case:Name",))) == 4
     with pytest.raises(GuaranteeBroken, match="no column 'timestamps'"):
@@ -73,4 +82,9 @@ def test_counts_distinct_units() -> None:
     units = KAnonymity(kind="k-anonymity", k=2, count="units")
     assert smallest_group(log, units, Unit(attribute="case:Person", max_cases=3)) == 0
     assert smallest_group(log, units) == 2
-    assert smallest_group(log.keep_cases(pl.Series([0, 1, 2]).to_numpy()), units, Unit(attribute="case:Person")) == 1
+    assert (
+        smallest_group(
+            log.keep_cases(pl.Series([0, 1, 2]).to_numpy()), units, Unit(attribute="case:Person")
+        )
+        == 1
+    )

@@ -15,7 +15,11 @@ from cloakwork.testing import run_mechanism
 from contracts.sample_logs import courses_of, log_of
 from contracts.value_logs import with_values
 
-LOG = with_values(log_of([["a", "b"]] * 10 + [["a"]] * 30), "case:hiv", ["yes"] + [None] * 9 + ["yes", None, "no"] * 10)
+LOG = with_values(
+    log_of([["a", "b"]] * 10 + [["a"]] * 30),
+    "case:hiv",
+    ["yes"] + [None] * 9 + ["yes", None, "no"] * 10,
+)
 
 
 def bound(**more: Any) -> ConfidenceBound:
@@ -52,7 +56,9 @@ def test_missing_is_bounded_where_it_is_sensitive() -> None:
 def test_a_text_that_looks_like_nothing_is_a_value() -> None:
     """An empty text is told apart from no value."""
     log = with_values(log_of([["a"]] * 4), "case:hiv", ["", "", None, None])
-    kept = run_mechanism("kanon/tlkc", log, L=1, K=2, C=0.5, attribute="case:hiv", missing="sensitive")
+    kept = run_mechanism(
+        "kanon/tlkc", log, L=1, K=2, C=0.5, attribute="case:hiv", missing="sensitive"
+    )
     assert kept.cases.height == 4
 
 
@@ -60,7 +66,12 @@ def test_a_text_that_looks_like_nothing_is_a_value() -> None:
 def test_missing_values_need_an_attribute_of_cases(attribute: str | None) -> None:
     """Without one there is nothing to bound; events that are left out would take values with them."""
     goal = ConfidenceBound(
-        kind="confidence-bound", L=1, K=2, C=0.6 if attribute else 1.0, attribute=attribute, missing="sensitive"
+        kind="confidence-bound",
+        L=1,
+        K=2,
+        C=0.6 if attribute else 1.0,
+        attribute=attribute,
+        missing="sensitive",
     )
     answer = Tlkc().offer(goal, Facts(), {})
     assert isinstance(answer, Refusal)

@@ -54,7 +54,9 @@ Places = Callable[[Any, list[Any]], float]
 def by_rank(value: Any, whole: list[Any]) -> float:
     """The share of the numbers that are smaller, and half of those that are equal."""
     numbers = [other for other in whole if other is not None]
-    return (sum(other < value for other in numbers) + sum(other == value for other in numbers) / 2) / len(numbers)
+    return (
+        sum(other < value for other in numbers) + sum(other == value for other in numbers) / 2
+    ) / len(numbers)
 
 
 def plain_distance(part: list[Any], whole: list[Any], place: Places) -> tuple[float, float]:
@@ -66,7 +68,9 @@ def plain_distance(part: list[Any], whole: list[Any], place: Places) -> tuple[fl
     values = list(dict.fromkeys([*whole, *part]))
     one, other = ([Counter(side)[value] / len(side) for value in values] for side in (part, whole))
     numeric = all(
-        isinstance(value, int | float) and not isinstance(value, bool) for value in values if value is not None
+        isinstance(value, int | float) and not isinstance(value, bool)
+        for value in values
+        if value is not None
     )
 
     def apart(x: Any, y: Any) -> float:
@@ -94,11 +98,16 @@ def test_both_measures_are_those_of_the_definitions(
     log = data.draw(logs_with_values(kind, attribute))
     groups = plain_groups(log, attribute, classes)
     scale: Any = data.draw(st.sampled_from(["rank", "range"]))
-    closeness = TCloseness(kind="t-closeness", t=1, attribute=attribute, classes=classes, scale=scale)
+    closeness = TCloseness(
+        kind="t-closeness", t=1, attribute=attribute, classes=classes, scale=scale
+    )
     far = t_closeness.farthest_group(log, closeness)
     varied = {
         variety: l_diversity.least_variety(
-            log, LDiversity(kind="l-diversity", l=2, attribute=attribute, variety=variety, classes=classes)
+            log,
+            LDiversity(
+                kind="l-diversity", l=2, attribute=attribute, variety=variety, classes=classes
+            ),
         )
         for variety in ("distinct", "entropy")
     }
@@ -113,7 +122,11 @@ def test_both_measures_are_those_of_the_definitions(
     assert far == pytest.approx(max(bound for _, bound in distances), abs=1e-9)
     if None not in {value for _, whole in groups for value in whole}:
         assert far == pytest.approx(max(exact for exact, _ in distances), abs=1e-9)
-    groups = [(there, []) for part, _ in groups if (there := [value for value in part if value is not None])]
+    groups = [
+        (there, [])
+        for part, _ in groups
+        if (there := [value for value in part if value is not None])
+    ]
     if not groups:
         assert varied == {"distinct": None, "entropy": None}
         return
@@ -155,7 +168,11 @@ def test_cycle_times_are_times_since_the_event_before() -> None:
 
 def test_nothing_to_measure_holds() -> None:
     """No log, no column, no values: nothing is given away."""
-    for log in (EventLog.empty(), log_of([["a"]] * 3), with_values(log_of([["a"]] * 3), "Age", [None] * 3)):
+    for log in (
+        EventLog.empty(),
+        log_of([["a"]] * 3),
+        with_values(log_of([["a"]] * 3), "Age", [None] * 3),
+    ):
         for goal in (
             TCloseness(kind="t-closeness", t=0.1, attribute="Age"),
             LDiversity(kind="l-diversity", l=2, attribute="Age"),
@@ -176,7 +193,11 @@ def test_what_is_no_number_has_no_distance() -> None:
 def test_a_promise_about_probabilities_is_not_measured() -> None:
     """Stochastic t-closeness says nothing about any one release."""
     assert (
-        measure(CYCLES, TCloseness(kind="t-closeness", t=2, attribute="timestamps", distance="stochastic"), Unit())
+        measure(
+            CYCLES,
+            TCloseness(kind="t-closeness", t=2, attribute="timestamps", distance="stochastic"),
+            Unit(),
+        )
         is None
     )
 
@@ -186,7 +207,14 @@ WRITTEN = {
     "decimal": [0.1, 1 / 3, None, 2.5e-7, 1e6, 2.0],
     "text": ["burn", "flu", None, "flu", "colic", "burn"],
     "truth": [True, False, None, True, True, False],
-    "time": [BEGIN, BEGIN + timedelta(microseconds=7), None, BEGIN + timedelta(days=3), BEGIN, BEGIN],
+    "time": [
+        BEGIN,
+        BEGIN + timedelta(microseconds=7),
+        None,
+        BEGIN + timedelta(days=3),
+        BEGIN,
+        BEGIN,
+    ],
 }
 
 
@@ -199,6 +227,8 @@ def test_a_written_log_measures_the_same(kind: str, form: Any, tmp_path: Path) -
     read = read_log(tmp_path / f"log.{form}")
     for attribute in ("x", "timestamps"):
         near = TCloseness(kind="t-closeness", t=1, attribute=attribute)
-        assert t_closeness.farthest_group(read, near) == pytest.approx(t_closeness.farthest_group(log, near), abs=1e-9)
+        assert t_closeness.farthest_group(read, near) == pytest.approx(
+            t_closeness.farthest_group(log, near), abs=1e-9
+        )
         varied = LDiversity(kind="l-diversity", l=2, attribute=attribute)
         assert l_diversity.least_variety(read, varied) == l_diversity.least_variety(log, varied)

@@ -14,7 +14,7 @@ from cloakwork.accounting.ledger import Ledger
 from cloakwork.cli import main
 from cloakwork.log.eventlog import TIMESTAMP
 from cloakwork.log.io import read_log
-from cloakwork.report.dsse import read_envelope
+from cloakwork.publishing.dsse import read_envelope
 from conftest import EXAMPLES, PATTERNS_BY_CHANCE, ROOT, SHARED, Said, hurried
 
 HOSPITAL = EXAMPLES / "hospital.xes.gz"
@@ -25,17 +25,22 @@ CONTRACT = SHARED / "contract" / "policies"
 Cloakwork = Callable[..., Said]
 
 
-@pytest.mark.parametrize("policy", sorted((ROOT / "policies").glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "policy", sorted((ROOT / "policies").glob("*.yaml")), ids=lambda path: path.stem
+)
 def test_every_shipped_policy_applies_and_verifies(
     cloakwork: Cloakwork, tmp_path: Path, ledger: str, policy: Path
 ) -> None:
     """Each ready policy runs on the log it was written for, and its release verifies."""
     log = (
         PERMIT
-        if "permit" in policy.read_text("utf-8").lower() and "hospital" not in policy.read_text("utf-8").lower()
+        if "permit" in policy.read_text("utf-8").lower()
+        and "hospital" not in policy.read_text("utf-8").lower()
         else HOSPITAL
     )
-    applied = cloakwork("apply", hurried(policy, tmp_path), log, "--out", tmp_path / "out", "--ledger", ledger)
+    applied = cloakwork(
+        "apply", hurried(policy, tmp_path), log, "--out", tmp_path / "out", "--ledger", ledger
+    )
     assert applied.code == 0, applied.err
     verified = cloakwork("verify", tmp_path / "out")
     assert verified.code == 0, verified.err
@@ -44,7 +49,9 @@ def test_every_shipped_policy_applies_and_verifies(
 @pytest.fixture(scope="module")
 def kanon_time(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The shipped policy for k-anonymity and metric privacy, in a hurry."""
-    return hurried(ROOT / "policies" / "kanon-dp-timestamps.yaml", tmp_path_factory.mktemp("policy"))
+    return hurried(
+        ROOT / "policies" / "kanon-dp-timestamps.yaml", tmp_path_factory.mktemp("policy")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +61,20 @@ def made(kanon_time: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     url = f"sqlite:///{folder / 'ledger.db'}"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CLOAKWORK_HOME", str(folder / "home"))
-        assert main(["apply", str(kanon_time), str(HOSPITAL), "--out", str(folder / "out"), "--ledger", url]) == 0
+        assert (
+            main(
+                [
+                    "apply",
+                    str(kanon_time),
+                    str(HOSPITAL),
+                    "--out",
+                    str(folder / "out"),
+                    "--ledger",
+                    url,
+                ]
+            )
+            == 0
+        )
     return folder / "out", url
 
 
@@ -69,15 +89,26 @@ def public_text(folder: Path) -> str:
     letters may spell anything."""
     contents = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     texts = [read_envelope(contents.pop("statement.json")).content()]
-    texts += [gzip.decompress(content) if name.endswith(".gz") else content for name, content in contents.items()]
+    texts += [
+        gzip.decompress(content) if name.endswith(".gz") else content
+        for name, content in contents.items()
+    ]
     return b"\n".join(texts).decode()
 
 
 def test_release_folder(release: Path) -> None:
     """The files that the contract promises, and no other."""
     found = {str(path.relative_to(release)) for path in release.rglob("*") if path.is_file()}
-    assert {"log.xes.gz", "plan.json", "statement.json", "internal/report.html", "internal/report.json"} <= found
-    assert {"log.xes.gz", "plan.json", "statement.json"} == {name for name in found if "/" not in name}
+    assert {
+        "log.xes.gz",
+        "plan.json",
+        "statement.json",
+        "internal/report.html",
+        "internal/report.json",
+    } <= found
+    assert {"log.xes.gz", "plan.json", "statement.json"} == {
+        name for name in found if "/" not in name
+    }
 
 
 def test_nothing_of_the_source_is_left(kanon_time: Path, release: Path) -> None:
@@ -92,12 +123,17 @@ def test_nothing_of_the_source_is_left(kanon_time: Path, release: Path) -> None:
     words = set(re.split(r"[^\w.]+", text))
     for column in columns:
         for value in column.drop_nulls().cast(str).unique().to_list():
-            if len(value) < 4 or value in stated:  # what follows from the policy alone tells nothing
+            if (
+                len(value) < 4 or value in stated
+            ):  # what follows from the policy alone tells nothing
                 continue
             if re.fullmatch(r"[\w.]+", value):
                 found = value in words
             else:
-                found = value in text and re.search(rf"(?<![\w.]){re.escape(value)}(?![\w.])", text) is not None
+                found = (
+                    value in text
+                    and re.search(rf"(?<![\w.]){re.escape(value)}(?![\w.])", text) is not None
+                )
             assert not found, (column.name, value)
     assert not {"patient_name", "diagnosis", "resource", "department", "note"} & words
     assert "meta_" not in text
@@ -120,7 +156,9 @@ def test_no_gap_pattern_survives(release: Path) -> None:
     assert len(source & released) <= PATTERNS_BY_CHANCE
 
 
-def test_second_release_costs_again(cloakwork: Cloakwork, kanon_time: Path, tmp_path: Path, ledger: str) -> None:
+def test_second_release_costs_again(
+    cloakwork: Cloakwork, kanon_time: Path, tmp_path: Path, ledger: str
+) -> None:
     """Every release is a line in the ledger."""
     for name in ("one", "another"):
         cloakwork("apply", kanon_time, HOSPITAL, "--out", tmp_path / name, "--ledger", ledger)
@@ -152,7 +190,10 @@ def test_exhausted_budget(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> 
         ),
         "utf-8",
     )
-    codes = [cloakwork("apply", policy, HOSPITAL, "--out", tmp_path / f"out{i}", "--ledger", ledger) for i in range(8)]
+    codes = [
+        cloakwork("apply", policy, HOSPITAL, "--out", tmp_path / f"out{i}", "--ledger", ledger)
+        for i in range(8)
+    ]
     last = codes[-1]
     assert last.code == 4
     assert "left" in last.err.splitlines()[-1]
@@ -160,13 +201,20 @@ def test_exhausted_budget(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> 
     assert all(said.code in (0, 4) for said in codes)
 
 
-def test_plan_is_deterministic_and_applies(cloakwork: Cloakwork, kanon_time: Path, tmp_path: Path, ledger: str) -> None:
+def test_plan_is_deterministic_and_applies(
+    cloakwork: Cloakwork, kanon_time: Path, tmp_path: Path, ledger: str
+) -> None:
     """``plan --out`` writes what ``apply`` then does; the release's own copy names no path."""
     plan = tmp_path / "plan.json"
     said = cloakwork("plan", kanon_time, HOSPITAL, "--out", plan, "--ledger", ledger)
     assert said.code == 0, said.err
-    assert cloakwork("apply", plan, HOSPITAL, "--out", tmp_path / "out", "--ledger", ledger).code == 0
-    stated, kept = json.loads(plan.read_text("utf-8")), json.loads((tmp_path / "out" / "plan.json").read_text("utf-8"))
+    assert (
+        cloakwork("apply", plan, HOSPITAL, "--out", tmp_path / "out", "--ledger", ledger).code == 0
+    )
+    stated, kept = (
+        json.loads(plan.read_text("utf-8")),
+        json.loads((tmp_path / "out" / "plan.json").read_text("utf-8")),
+    )
     assert stated.pop("made_from")
     assert stated == kept
     assert not Path(tmp_path / "ledger.db-none").exists()
@@ -190,7 +238,9 @@ def test_plan_foresees_what_k_anonymity_changes(
     assert "internal, never publish" in shown
     assert re.search(r"distance: \d+", shown)
     assert "timestamps/laplace" not in shown
-    assert "distance" not in {key for step in json.loads(plan.read_text("utf-8"))["steps"] for key in step}
+    assert "distance" not in {
+        key for step in json.loads(plan.read_text("utf-8"))["steps"] for key in step
+    }
     assert "internal" not in json.loads(plan.read_text("utf-8"))
     assert not (tmp_path / "ledger.db").exists()
 
@@ -206,12 +256,19 @@ def test_plan_without_preview_never_opens_the_log(
     assert (said.code, len(said.err.splitlines())) == (1, 1)
 
 
-def test_what_plan_prints_as_json_applies(cloakwork: Cloakwork, kanon_time: Path, tmp_path: Path, ledger: str) -> None:
+def test_what_plan_prints_as_json_applies(
+    cloakwork: Cloakwork, kanon_time: Path, tmp_path: Path, ledger: str
+) -> None:
     """The figures beside the plan are left out on the way."""
     said = cloakwork("plan", kanon_time, HOSPITAL, "--json", "--ledger", ledger)
     assert json.loads(said.out)["internal"]
     (tmp_path / "plan.json").write_text(said.out, "utf-8")
-    assert cloakwork("apply", tmp_path / "plan.json", HOSPITAL, "--out", tmp_path / "out", "--ledger", ledger).code == 0
+    assert (
+        cloakwork(
+            "apply", tmp_path / "plan.json", HOSPITAL, "--out", tmp_path / "out", "--ledger", ledger
+        ).code
+        == 0
+    )
     assert "internal" not in json.loads((tmp_path / "out" / "plan.json").read_text("utf-8"))
 
 
@@ -245,16 +302,23 @@ def test_edited_plan_is_refused(cloakwork: Cloakwork, tmp_path: Path, ledger: st
     assert (said.code, len(said.err.splitlines())) == (3, 1)
 
 
-def test_existing_destination_is_refused(cloakwork: Cloakwork, kanon_time: Path, made: tuple[Path, str]) -> None:
+def test_existing_destination_is_refused(
+    cloakwork: Cloakwork, kanon_time: Path, made: tuple[Path, str]
+) -> None:
     """A release is never overwritten, and the refusal costs nothing."""
     release, ledger = made
     before = len(Ledger(ledger).history())
     said = cloakwork("apply", kanon_time, HOSPITAL, "--out", release, "--ledger", ledger)
-    assert (said.code, len([line for line in said.err.splitlines() if str(release) in line])) == (1, 1)
+    assert (said.code, len([line for line in said.err.splitlines() if str(release) in line])) == (
+        1,
+        1,
+    )
     assert before == len(Ledger(ledger).history())
 
 
-def test_empty_log_under_dp_gives_an_empty_release(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
+def test_empty_log_under_dp_gives_an_empty_release(
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str
+) -> None:
     """A DP run never aborts on data."""
     log = tmp_path / "empty.xes"
     log.write_text('<?xml version="1.0" encoding="UTF-8"?>\n<log xes.version="1.0">\n</log>\n')
@@ -295,14 +359,20 @@ def test_broken_log_ends_in_one_line(
 
 
 BROKEN_POLICIES = sorted(
-    path for path in (ROOT / "tests" / "policy" / "broken").glob("*.yaml") if path.name != "expected.yaml"
+    path
+    for path in (ROOT / "tests" / "policy" / "broken").glob("*.yaml")
+    if path.name != "expected.yaml"
 )
 
 
 @pytest.mark.parametrize("policy", BROKEN_POLICIES, ids=lambda path: path.name)
-def test_broken_policy_ends_before_the_log(cloakwork: Cloakwork, tmp_path: Path, ledger: str, policy: Path) -> None:
+def test_broken_policy_ends_before_the_log(
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str, policy: Path
+) -> None:
     """Every problem on one line, exit 3, nothing written; the log need not even exist."""
-    said = cloakwork("apply", policy, tmp_path / "no-such-log.xes", "--out", tmp_path / "out", "--ledger", ledger)
+    said = cloakwork(
+        "apply", policy, tmp_path / "no-such-log.xes", "--out", tmp_path / "out", "--ledger", ledger
+    )
     assert said.code == 3, said.err
     assert all(line.startswith(str(policy)) for line in said.err.splitlines())
     assert not any(tmp_path.iterdir())
@@ -321,13 +391,23 @@ needs_contract = pytest.mark.skipif(
 
 @needs_contract
 @pytest.mark.parametrize(
-    "name", ["refused-dp-by-kanon", "refused-over-budget", "refused-uncovered-timestamps", "later/dp-whole-log"]
+    "name",
+    [
+        "refused-dp-by-kanon",
+        "refused-over-budget",
+        "refused-uncovered-timestamps",
+        "later/dp-whole-log",
+    ],
 )
 @pytest.mark.parametrize("command", ["plan", "apply"])
-def test_contract_refusals(cloakwork: Cloakwork, tmp_path: Path, ledger: str, name: str, command: str) -> None:
+def test_contract_refusals(
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str, name: str, command: str
+) -> None:
     """Refused with exit 3 before the log is opened: there is none."""
     out = ["--out", tmp_path / "out"] if command == "apply" else []
-    said = cloakwork(command, CONTRACT / f"{name}.yaml", tmp_path / "no-such-log.xes", *out, "--ledger", ledger)
+    said = cloakwork(
+        command, CONTRACT / f"{name}.yaml", tmp_path / "no-such-log.xes", *out, "--ledger", ledger
+    )
     assert said.code == 3, said.err
     assert said.err
     assert not any(tmp_path.iterdir())
@@ -335,9 +415,13 @@ def test_contract_refusals(cloakwork: Cloakwork, tmp_path: Path, ledger: str, na
 
 @needs_contract
 @pytest.mark.parametrize("name", ["dp-control-flow", "kanon-then-dp-time"])
-def test_contract_policies_apply(cloakwork: Cloakwork, tmp_path: Path, ledger: str, name: str) -> None:
+def test_contract_policies_apply(
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str, name: str
+) -> None:
     """Accepted exactly as they stand."""
-    said = cloakwork("apply", CONTRACT / f"{name}.yaml", HOSPITAL, "--out", tmp_path / "out", "--ledger", ledger)
+    said = cloakwork(
+        "apply", CONTRACT / f"{name}.yaml", HOSPITAL, "--out", tmp_path / "out", "--ledger", ledger
+    )
     assert said.code == 0, said.err
     assert cloakwork("verify", tmp_path / "out").code == 0
 
@@ -350,9 +434,16 @@ def test_a_table_without_times_is_measured_again(
     policy = tmp_path / "policy.yaml"
     text = (ROOT / "policies" / "kanon-control-flow.yaml").read_text("utf-8")
     policy.write_text(text.replace("format: xes.gz", f"format: {kind}"), "utf-8")
-    applied = cloakwork("apply", hurried(policy, own_home), HOSPITAL, "--out", tmp_path / "out", "--ledger", ledger)
+    applied = cloakwork(
+        "apply", hurried(policy, own_home), HOSPITAL, "--out", tmp_path / "out", "--ledger", ledger
+    )
     assert applied.code == 0, applied.err
-    assert read_log(tmp_path / "out" / f"log.{kind}", timeless=True).events["time:timestamp"].null_count() > 0
+    assert (
+        read_log(tmp_path / "out" / f"log.{kind}", timeless=True)
+        .events["time:timestamp"]
+        .null_count()
+        > 0
+    )
     verified = cloakwork("verify", tmp_path / "out", "--all")
     assert verified.code == 0, verified.err
     assert "measured again: k-anonymity" in verified.out

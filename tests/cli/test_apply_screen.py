@@ -10,18 +10,28 @@ LOG = "case:concept:name,concept:name,time:timestamp\n" + "".join(
 )
 
 
-def test_an_empty_release_says_so(cloakwork: Callable[..., Said], tmp_path: Path, ledger: str) -> None:
+def test_an_empty_release_says_so(
+    cloakwork: Callable[..., Said], tmp_path: Path, ledger: str
+) -> None:
     """A header alone holds no case, and what comes of it is of no use."""
     log = tmp_path / "log.csv"
     log.write_text(LOG.splitlines()[0] + "\n")
     said = cloakwork(
-        "apply", ROOT / "policies" / "kanon-control-flow.yaml", log, "--out", tmp_path / "out", "--ledger", ledger
+        "apply",
+        ROOT / "policies" / "kanon-control-flow.yaml",
+        log,
+        "--out",
+        tmp_path / "out",
+        "--ledger",
+        ledger,
     )
     assert said.code == 0, said.err
     assert "the release is EMPTY" in said.out
 
 
-def test_an_attribute_that_the_log_lacks_is_named(cloakwork: Callable[..., Said], tmp_path: Path, ledger: str) -> None:
+def test_an_attribute_that_the_log_lacks_is_named(
+    cloakwork: Callable[..., Said], tmp_path: Path, ledger: str
+) -> None:
     """A misspelt name, which nothing matched, once went by in silence."""
     policy, log = tmp_path / "policy.yaml", tmp_path / "log.csv"
     log.write_text(LOG)

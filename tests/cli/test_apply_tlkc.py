@@ -14,7 +14,13 @@ LOG = EXAMPLES / "hospital.xes.gz"
 
 def policy_at(folder: Path, **goal: Any) -> Path:
     """A bound over two events that patients are protected by, and their diagnosis."""
-    bound = {"kind": "confidence-bound", "L": 2, "K": 20, "C": 0.4, "attribute": "case:diagnosis"} | goal
+    bound = {
+        "kind": "confidence-bound",
+        "L": 2,
+        "K": 20,
+        "C": 0.4,
+        "attribute": "case:diagnosis",
+    } | goal
     attributes = {
         "case:concept:name": {"role": "identifier"},
         "case:patient": {"role": "identifier", "treatment": "drop"},
@@ -23,16 +29,31 @@ def policy_at(folder: Path, **goal: Any) -> Path:
         "*": {"treatment": "drop"},
     }
     unit = {"attribute": "case:patient", "max_cases": 3}
-    metadata = {"name": "bound", "version": "1.0.0", "owner": "o", "purpose": "a test", "dataset": "hospital"}
+    metadata = {
+        "name": "bound",
+        "version": "1.0.0",
+        "owner": "o",
+        "purpose": "a test",
+        "dataset": "hospital",
+    }
     spec = {"unit": unit, "attributes": attributes, "guarantees": [bound]}
     path = folder / "policy.yaml"
     path.write_text(
-        yaml.safe_dump({"apiVersion": "cloakwork/v1", "kind": "PrivacyPolicy", "metadata": metadata, "spec": spec})
+        yaml.safe_dump(
+            {
+                "apiVersion": "cloakwork/v1",
+                "kind": "PrivacyPolicy",
+                "metadata": metadata,
+                "spec": spec,
+            }
+        )
     )
     return path
 
 
-def test_patients_are_counted_and_stay_unnamed(cloakwork: Callable[..., Said], tmp_path: Path, ledger: str) -> None:
+def test_patients_are_counted_and_stay_unnamed(
+    cloakwork: Callable[..., Said], tmp_path: Path, ledger: str
+) -> None:
     """By patient before the release, by case on the written file, which no longer has patients."""
     out = tmp_path / "out"
     said = cloakwork("apply", policy_at(tmp_path), LOG, "--out", out, "--ledger", ledger)
@@ -41,7 +62,9 @@ def test_patients_are_counted_and_stay_unnamed(cloakwork: Callable[..., Said], t
     assert cloakwork("verify", out).code == 0
     released = read_log(out / "log.xes.gz")
     assert "case:patient" not in released.columns
-    assert set(released.cases["case:diagnosis"].drop_nulls()) <= set(read_log(LOG).cases["case:diagnosis"])
+    assert set(released.cases["case:diagnosis"].drop_nulls()) <= set(
+        read_log(LOG).cases["case:diagnosis"]
+    )
 
 
 def test_nothing_is_written_where_nothing_can_be_kept(

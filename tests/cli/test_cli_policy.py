@@ -43,7 +43,10 @@ def test_init_begins_with_any_shipped_policy(here: Path, name: str) -> None:
 def test_init_never_overwrites_unasked(here: Path) -> None:
     (here / "policy.yaml").write_text("mine")
     refused = run("init")
-    assert (refused.exit_code, "policy.yaml exists; --force overwrites it" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "policy.yaml exists; --force overwrites it" in refused.stderr) == (
+        2,
+        True,
+    )
     assert (here / "policy.yaml").read_text() == "mine"
     assert run("init", "--force").exit_code == 0
     assert load_policy("policy.yaml")
@@ -87,7 +90,13 @@ def test_validate_without_a_policy_is_a_usage_error() -> None:
 
 def test_explain_says_who_how_and_what_for() -> None:
     said = run("explain", "dp-per-person").stdout
-    for part in ("Who is protected", "'case:patient'", "at most 2, drawn at random", "percentage points", "10,000"):
+    for part in (
+        "Who is protected",
+        "'case:patient'",
+        "at most 2, drawn at random",
+        "percentage points",
+        "10,000",
+    ):
         assert part in said
     document = json.loads(run("explain", "--json", "dp-per-person").stdout)
     assert document["policy"] == "dp-per-person 1.0.0"
@@ -99,7 +108,9 @@ def test_lint_places_its_advice(here: Path) -> None:
     text = (here / "policy.yaml").read_text()
     (here / "policy.yaml").write_text(text.replace("k: 10", "k: 3"))
     line = next(number for number, said in enumerate(text.splitlines(), 1) if "k: 10" in said)
-    assert run("lint", "policy.yaml").stdout.startswith(f"policy.yaml:{line}:10: spec.guarantees[0].k: k = 3 is small")
+    assert run("lint", "policy.yaml").stdout.startswith(
+        f"policy.yaml:{line}:10: spec.guarantees[0].k: k = 3 is small"
+    )
     advice = json.loads(run("lint", "--json", "policy.yaml").stdout)["advice"]
     assert [item["line"] for item in advice] == [line]
 
@@ -124,7 +135,9 @@ def test_schema_goes_to_standard_output_or_to_a_file(here: Path) -> None:
 
 def test_list_names_the_shipped_policies() -> None:
     assert [line.split()[0] for line in run("list").stdout.splitlines()] == list_policies()
-    assert [item["name"] for item in json.loads(run("list", "--json").stdout)["policies"]] == list_policies()
+    assert [
+        item["name"] for item in json.loads(run("list", "--json").stdout)["policies"]
+    ] == list_policies()
 
 
 @pytest.mark.parametrize("command", ["explain", "lint"])

@@ -12,7 +12,9 @@ from conftest import EXAMPLES, ROOT, Said
 GOALS = {
     "a case's number": [{"kind": "t-closeness", "t": 0.05, "attribute": "case:age"}],
     "a case's text": [{"kind": "t-closeness", "t": 0.3, "attribute": "case:diagnosis"}],
-    "an event's text": [{"kind": "l-diversity", "l": 2, "attribute": "department", "variety": "entropy"}],
+    "an event's text": [
+        {"kind": "l-diversity", "l": 2, "attribute": "department", "variety": "entropy"}
+    ],
     "times": [{"kind": "t-closeness", "t": 0.05, "attribute": "time:timestamp"}],
     "noise": [{"kind": "t-closeness", "t": 2, "attribute": "case:age", "distance": "stochastic"}],
     "several": [
@@ -29,7 +31,9 @@ ATTRIBUTES = {
 }
 
 
-def write_policy(folder: Path, goals: list[dict[str, object]], output: str = "xes.gz", **options: str) -> Path:
+def write_policy(
+    folder: Path, goals: list[dict[str, object]], output: str = "xes.gz", **options: str
+) -> Path:
     """The shipped policy with other guarantees beside k-anonymity, over attributes of the example."""
     policy = yaml.safe_load((ROOT / "policies" / "kanon-t-closeness.yaml").read_text("utf-8"))
     spec = policy["spec"]
@@ -43,7 +47,8 @@ def write_policy(folder: Path, goals: list[dict[str, object]], output: str = "xe
 
 
 @pytest.mark.parametrize(
-    ("name", "form"), [*((name, "xes.gz") for name in GOALS), ("times", "csv"), ("several", "parquet")]
+    ("name", "form"),
+    [*((name, "xes.gz") for name in GOALS), ("times", "csv"), ("several", "parquet")],
 )
 def test_released_and_verified(
     name: str, form: str, cloakwork: Callable[..., Said], tmp_path: Path, ledger: str
@@ -51,13 +56,17 @@ def test_released_and_verified(
     """Each guarantee is claimed, and measured again on the written file unless it is about probabilities."""
     options = {"infeasible": "suppress"} if name in ("an event's text", "a case's text") else {}
     policy = write_policy(tmp_path, GOALS[name], form, **options)
-    said = cloakwork("apply", policy, EXAMPLES / "hospital.csv.gz", "--out", tmp_path / "out", "--ledger", ledger)
+    said = cloakwork(
+        "apply", policy, EXAMPLES / "hospital.csv.gz", "--out", tmp_path / "out", "--ledger", ledger
+    )
     assert said.code == 0, said.err
     assert "homogeneity" not in said.err
     verified = cloakwork("verify", tmp_path / "out", "--all")
     assert verified.code == 0, verified.err
     for goal in GOALS[name]:
-        measured = f"measured again: {goal['kind']} over {goal['attribute']}".replace("time:timestamp", "timestamps")
+        measured = f"measured again: {goal['kind']} over {goal['attribute']}".replace(
+            "time:timestamp", "timestamps"
+        )
         assert (measured in verified.out) == (name != "noise")
 
 
@@ -66,9 +75,13 @@ def test_values_of_the_shipped_policy_are_those_of_the_source(
 ) -> None:
     """The same ages, with other cases."""
     log = EXAMPLES / "hospital.xes.gz"
-    said = cloakwork("apply", "kanon-t-closeness", log, "--out", tmp_path / "out", "--ledger", ledger)
+    said = cloakwork(
+        "apply", "kanon-t-closeness", log, "--out", tmp_path / "out", "--ledger", ledger
+    )
     assert said.code == 0, said.err
-    before, after = (read_log(path).cases["case:age"].sort() for path in (log, tmp_path / "out" / "log.xes.gz"))
+    before, after = (
+        read_log(path).cases["case:age"].sort() for path in (log, tmp_path / "out" / "log.xes.gz")
+    )
     assert before.equals(after)
 
 

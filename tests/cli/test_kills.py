@@ -16,8 +16,8 @@ import pytest
 
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.cli import main
-from cloakwork.report.reconcile import reconcile
-from cloakwork.report.verify import verify
+from cloakwork.publishing.reconcile import reconcile
+from cloakwork.publishing.verify import verify
 from conftest import ROOT, Said, runs
 from counterexamples.small import small_log, small_policy
 
@@ -37,19 +37,32 @@ def plan(tmp_path: Path) -> Path:
 def command(plan: Path, out: Path, ledger: str) -> list[str]:
     """One ``apply`` as a command of its own."""
     log = plan.parent / "c-log.csv"
-    parts = [sys.executable, "-m", "cloakwork", "apply", plan, log, "--out", out, "--ledger", ledger]
+    parts = [
+        sys.executable,
+        "-m",
+        "cloakwork",
+        "apply",
+        plan,
+        log,
+        "--out",
+        out,
+        "--ledger",
+        ledger,
+    ]
     return [str(part) for part in parts]
 
 
 def environment() -> dict[str, str]:
     """Where the command finds the engine of this checkout."""
-    return os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "engine"), os.environ.get("PYTHONPATH", "")])}
+    return os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "engine"), os.environ.get("PYTHONPATH", "")])
+    }
 
 
 SERVER = """
 import os, sys
 import polars, pydantic, sqlalchemy.dialects.sqlite, cryptography.hazmat.primitives.asymmetric.ed25519, opendp.measurements
-import cloakwork.api, cloakwork.cli.apply, cloakwork.report.publish, cloakwork.report.html, cloakwork.accounting.ledger
+import cloakwork.api, cloakwork.cli.apply, cloakwork.publishing.publish, cloakwork.report.html, cloakwork.accounting.ledger
 import cloakwork.mechanisms.registry, cloakwork.accounting.events
 from cloakwork.cli import main
 sys.stdout.flush()
@@ -123,7 +136,9 @@ def server(tmp_path: Path) -> Iterator[Server]:
     found.close()
 
 
-def kill_at_random(server: Server, arguments: list[str], chance: random.Random, whole: float, lines: int) -> str:
+def kill_at_random(
+    server: Server, arguments: list[str], chance: random.Random, whole: float, lines: int
+) -> str:
     """Kill a run at a moment drawn over the whole of it, or soon after a line of progress; which it was."""
     process, said = server.start(arguments)
     if chance.random() < 0.4:
@@ -157,7 +172,9 @@ def test_killed_at_any_moment(tmp_path: Path, ledger: str, plan: Path, server: S
         before = {record.id: record.state for record in Ledger(ledger).history()}
         done = reconcile(Ledger(ledger), [out])
         assert done.agrees, done.findings
-        assert not [finding for finding in done.findings if finding.outcome in ("elsewhere", "in progress")]
+        assert not [
+            finding for finding in done.findings if finding.outcome in ("elsewhere", "in progress")
+        ]
         check_agreement(out, ledger)
         moments[moment] = moments.get(moment, 0) + 1
         for finding in done.findings:
@@ -176,7 +193,11 @@ def check_agreement(out: Path, ledger: str) -> None:
     """Every folder is whole and committed, every entry without one is closed, and nothing else lies about."""
     records = {record.id: record for record in Ledger(ledger).history()}
     assert {record.state for record in records.values()} <= {"committed", "failed"}
-    committed = {record.place.folder for record in records.values() if record.place and record.state == "committed"}
+    committed = {
+        record.place.folder
+        for record in records.values()
+        if record.place and record.state == "committed"
+    }
     assert {str(folder) for folder in out.iterdir()} == committed
     assert all({path.name for path in folder.iterdir()} == COMPLETE for folder in out.iterdir())
     assert not list(Path(ledger.removeprefix("sqlite:///")).parent.glob("*.lock"))
@@ -215,10 +236,14 @@ def run_quiet(plan: Path, out: Path, ledger: str, limit: int | None = None) -> S
 
     def limited() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit or resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        resource.setrlimit(
+            resource.RLIMIT_FSIZE, (limit or resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+        )
 
     if not Ledger(ledger).exists():
-        Ledger(ledger, notice=lambda _: None).reserve("another", policy="p", charges=[]).fail("begins the ledger")
+        Ledger(ledger, notice=lambda _: None).reserve("another", policy="p", charges=[]).fail(
+            "begins the ledger"
+        )
     done = subprocess.run(
         [*command(plan, out, ledger), "--quiet"],
         env=environment(),
@@ -243,7 +268,9 @@ def test_files_may_not_grow(tmp_path: Path, ledger: str, plan: Path, limit: int)
 
 
 @pytest.mark.parametrize("kib", [20, 28, 36, 44] if "CLOAKWORK_RUNS" in os.environ else [20, 28])
-def test_the_disk_of_the_ledger_fills(tmp_path: Path, plan: Path, small_disk: Callable[[int], Path], kib: int) -> None:
+def test_the_disk_of_the_ledger_fills(
+    tmp_path: Path, plan: Path, small_disk: Callable[[int], Path], kib: int
+) -> None:
     """Wherever it fills: one line, exit 1; the chain is whole, and what stands is known or can be completed."""
     disk = small_disk(kib)
     ledger = f"sqlite:///{disk / 'ledger.db'}"

@@ -27,11 +27,17 @@ def file(tmp_path):
     for _ in range(3):
         charges = [Charge(currency="unit", cost=unit)]
         book.reserve(
-            "claims", policy="yearly", version="2", charges=charges, totals={"unit": Cost(epsilon=1.0, delta=1e-5)}
+            "claims",
+            policy="yearly",
+            version="2",
+            charges=charges,
+            totals={"unit": Cost(epsilon=1.0, delta=1e-5)},
         ).commit()
     hour = Charge(currency="metric", cost=Cost(epsilon=0.5), shift=timedelta(hours=1))
     book.reserve("claims", policy="hourly", charges=[hour, Charge(currency="local", cost=local)])
-    book.reserve("patients", policy="[bold]kanon[/bold]", charges=[Charge(currency="none")]).commit()
+    book.reserve(
+        "patients", policy="[bold]kanon[/bold]", charges=[Charge(currency="none")]
+    ).commit()
     return str(tmp_path / "ledger.db")
 
 
@@ -39,7 +45,13 @@ def test_show(run, file):
     """Spent, left and total per currency, in plain words; releases without DP listed."""
     result = run("show", "--ledger", file)
     assert result.code == 0, result.out
-    for words in ("claims", "epsilon 0.3, delta 3e-06", "epsilon 0.7, delta 7e-06", "per 1h", "no total declared"):
+    for words in (
+        "claims",
+        "epsilon 0.3, delta 3e-06",
+        "epsilon 0.7, delta 7e-06",
+        "per 1h",
+        "no total declared",
+    ):
         assert words in result.out
     assert "(reserved): released in memory, no folder was written" in result.out
     assert "1 without a DP guarantee" in result.out
@@ -73,7 +85,9 @@ def test_verify(run, file):
     result = run("verify", "--ledger", file)
     assert (result.code, "whole" in result.out) == (0, True)
     with sqlite3.connect(file) as connection:
-        connection.execute("UPDATE cloakwork_ledger SET body = replace(body, '0.1', '0.01') WHERE seq = 3")
+        connection.execute(
+            "UPDATE cloakwork_ledger SET body = replace(body, '0.1', '0.01') WHERE seq = 3"
+        )
     result = run("verify", "--ledger", file)
     assert result.code == 5
     assert "entry 3: was altered" in result.err

@@ -10,7 +10,14 @@ import click
 import pytest
 
 from cloakwork import cli
-from cloakwork.errors import BudgetExceeded, CloakworkError, PlanUnsound, PolicyError, Problem, VerificationFailed
+from cloakwork.errors import (
+    BudgetExceeded,
+    CloakworkError,
+    PlanUnsound,
+    PolicyError,
+    Problem,
+    VerificationFailed,
+)
 
 Run = Callable[[Callable[[], object]], int]
 
@@ -23,7 +30,9 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
         module = ModuleType("a_fake_command")
         module.fake = click.Command("fake", callback=body)  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, module.__name__, module)
-        monkeypatch.setattr(cli.program, "homes", {"fake": cli.Home("a_fake_command:fake", "Pretend.")})
+        monkeypatch.setattr(
+            cli.program, "homes", {"fake": cli.Home("a_fake_command:fake", "Pretend.")}
+        )
         return cli.main(["fake"])
 
     return run_as_command
@@ -38,7 +47,9 @@ def raising(error: BaseException) -> Callable[[], None]:
     return body
 
 
-def test_success_is_zero_whatever_the_command_returns(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_success_is_zero_whatever_the_command_returns(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A return value is not an exit code."""
 
     def body() -> int:
@@ -58,7 +69,12 @@ def test_exit_code_of_the_context_is_the_exit_code(run: Run) -> None:
     ("error", "code", "lines"),
     [
         (
-            PolicyError([Problem("p.yaml", "unknown field", 3, 5, "write epsilon"), Problem("p.yaml", "no unit")]),
+            PolicyError(
+                [
+                    Problem("p.yaml", "unknown field", 3, 5, "write epsilon"),
+                    Problem("p.yaml", "no unit"),
+                ]
+            ),
             3,
             "p.yaml:3:5: unknown field; write epsilon\np.yaml: no unit\n",
         ),
@@ -67,7 +83,11 @@ def test_exit_code_of_the_context_is_the_exit_code(run: Run) -> None:
             4,
             "budget of dataset 'd' (unit) is exhausted: this release costs epsilon 1, delta 0; left are epsilon 0.5, delta 0\n",
         ),
-        (VerificationFailed(["log.xes.gz: digest differs"]), 5, "verification failed: log.xes.gz: digest differs\n"),
+        (
+            VerificationFailed(["log.xes.gz: digest differs"]),
+            5,
+            "verification failed: log.xes.gz: digest differs\n",
+        ),
         (CloakworkError("cannot"), 1, "cannot\n"),
     ],
 )
@@ -79,8 +99,12 @@ def test_what_a_user_can_mend_is_printed_as_it_stands(
     assert capsys.readouterr() == ("", lines)
 
 
-@pytest.mark.parametrize("error", [PlanUnsound("cost cannot be\nderived"), ValueError("cost cannot be\nderived")])
-def test_a_fault_of_ours_is_one_line(error: Exception, run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "error", [PlanUnsound("cost cannot be\nderived"), ValueError("cost cannot be\nderived")]
+)
+def test_a_fault_of_ours_is_one_line(
+    error: Exception, run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
     """It says that it is ours and how to see more; it shows no traceback."""
     assert run(raising(error)) == 1
     assert capsys.readouterr().err == (
@@ -100,7 +124,9 @@ def test_debug_shows_the_traceback(
     assert error.splitlines()[-1].startswith("cloakwork: internal error: ValueError: odd")
 
 
-def test_a_file_that_cannot_be_opened_is_named(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_cannot_be_opened_is_named(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The system's refusal is the user's to mend, so it is no internal error."""
     assert run(raising(PermissionError(13, "Permission denied", "secret.xes"))) == 1
     assert capsys.readouterr().err == "secret.xes: Permission denied\n"
@@ -143,7 +169,9 @@ def test_every_command_of_the_table_loads(name: str, capsys: pytest.CaptureFixtu
 
 def test_python_dash_m_is_the_same_command() -> None:
     """``python -m cloakwork --version`` prints name and version."""
-    done = subprocess.run([sys.executable, "-m", "cloakwork", "--version"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "cloakwork", "--version"], capture_output=True, text=True, check=True
+    )
     assert done.stdout.startswith("cloakwork ")
 
 
@@ -152,5 +180,7 @@ def test_a_reader_that_leaves_is_no_error_message() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as pipe:
-        done = subprocess.run([sys.executable, "-m", "cloakwork", "--help"], check=False, stdout=pipe, stderr=-1)
+        done = subprocess.run(
+            [sys.executable, "-m", "cloakwork", "--help"], check=False, stdout=pipe, stderr=-1
+        )
     assert done.stderr == b""

@@ -10,7 +10,7 @@ from cloakwork import cli
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.errors import LedgerError, LogError, MechanismError, OutputError
 from cloakwork.log.io import read_log
-from cloakwork.report import publish
+from cloakwork.publishing import publish
 
 LOG = Path(__file__).parents[2] / "examples" / "logs" / "hospital.xes.gz"
 SPENT = "its cost stays spent (cloakwork ledger show)"
@@ -18,7 +18,9 @@ Told = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture
-def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Told:
+def told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Told:
     """Run a command with a home and a ledger of its own; the exit code, and the last line on standard error."""
     monkeypatch.setenv("CLOAKWORK_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("CLOAKWORK_LEDGER", raising=False)
@@ -57,19 +59,28 @@ def test_blanks_around_a_columns_name_are_visible_and_the_remedy_works(tmp_path:
     with pytest.raises(LogError) as caught:
         read_log(path, columns={"case:concept:name": "Fall"})
     said = str(caught.value)
-    assert "there is no column 'Fall'; the columns are ' Fall', concept:name, time:timestamp;" in said
+    assert (
+        "there is no column 'Fall'; the columns are ' Fall', concept:name, time:timestamp;" in said
+    )
     assert "did you mean ' Fall'? then --column 'case:concept:name= Fall'" in said
     assert read_log(path, columns={"case:concept:name": " Fall"}).cases.height == 1
 
 
-@pytest.mark.parametrize("text", ["case|activity|time\n1|a|2\n", "sep=;\ncase;activity\n1;a\n", "sep=|\na|b\n"])
+@pytest.mark.parametrize(
+    "text", ["case|activity|time\n1|a|2\n", "sep=;\ncase;activity\n1;a\n", "sep=|\na|b\n"]
+)
 def test_an_unknown_separator_is_told(tmp_path: Path, text: str) -> None:
     """Rather than that columns are missing."""
-    with pytest.raises(LogError, match=r"log\.csv:1: the separator of the columns is not recognised; .* , or ; or tab"):
+    with pytest.raises(
+        LogError,
+        match=r"log\.csv:1: the separator of the columns is not recognised; .* , or ; or tab",
+    ):
         read_log(csv(tmp_path, text))
 
 
-def test_interrupted_after_the_reservation(told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_after_the_reservation(
+    told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing was written, the cost stays spent, and the ledger says why in plain words."""
 
     def stop(*_: object) -> None:
@@ -81,7 +92,9 @@ def test_interrupted_after_the_reservation(told: Told, tmp_path: Path, monkeypat
     assert not (tmp_path / "out").exists()
 
 
-def test_interrupted_before_the_reservation(told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_before_the_reservation(
+    told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing is spent, and nothing is said of it."""
 
     def stop(*_: object, **__: object) -> None:
@@ -91,7 +104,9 @@ def test_interrupted_before_the_reservation(told: Told, tmp_path: Path, monkeypa
     assert apply(told, tmp_path / "out") == (130, "cloakwork: interrupted; nothing was written")
 
 
-def test_interrupted_when_the_release_stands(told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_when_the_release_stands(
+    told: Told, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is not called unwritten."""
 
     def stop(*_: object) -> None:
@@ -156,7 +171,7 @@ def test_the_ledger_tells_failures_in_plain_words(
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr("cloakwork.execute._take", fail)
+    monkeypatch.setattr("cloakwork.run.execute.take_step", fail)
     apply(told, tmp_path / "out")
     capsys.readouterr()
     assert cli.main(["ledger", "show"]) == 0
@@ -165,7 +180,9 @@ def test_the_ledger_tells_failures_in_plain_words(
 
 
 @pytest.mark.parametrize("address", ["postgresql://host/name", "postgresql+psycopg://host/name"])
-def test_a_missing_driver_is_told_with_its_remedy(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+def test_a_missing_driver_is_told_with_its_remedy(
+    monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
     """One line, and what to install."""
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(LedgerError) as caught:

@@ -37,7 +37,10 @@ def planned(tmp_path: Path) -> Callable[[int], Path]:
 
     def plan(releases: int) -> Path:
         made = tmp_path / "plan.json"
-        assert main(["plan", str(budget_for(releases, tmp_path)), str(HOSPITAL), "--out", str(made)]) == 0
+        assert (
+            main(["plan", str(budget_for(releases, tmp_path)), str(HOSPITAL), "--out", str(made)])
+            == 0
+        )
         return made
 
     return plan
@@ -45,13 +48,28 @@ def planned(tmp_path: Path) -> Callable[[int], Path]:
 
 def start(plan: Path, out: Path, ledger: str) -> "subprocess.Popen[bytes]":
     """One ``apply`` in a process of its own."""
-    command = [sys.executable, "-m", "cloakwork", "apply", plan, HOSPITAL, "--out", out, "--ledger", ledger]
+    command = [
+        sys.executable,
+        "-m",
+        "cloakwork",
+        "apply",
+        plan,
+        HOSPITAL,
+        "--out",
+        out,
+        "--ledger",
+        ledger,
+    ]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     path = os.pathsep.join([str(ROOT / "engine"), os.environ.get("PYTHONPATH", "")])
-    return subprocess.Popen([str(part) for part in command], env=os.environ | {"PYTHONPATH": path}, **quiet)
+    return subprocess.Popen(
+        [str(part) for part in command], env=os.environ | {"PYTHONPATH": path}, **quiet
+    )
 
 
-def test_many_at_once_spend_what_a_third_may(tmp_path: Path, ledger: str, planned: Callable[[int], Path]) -> None:
+def test_many_at_once_spend_what_a_third_may(
+    tmp_path: Path, ledger: str, planned: Callable[[int], Path]
+) -> None:
     """Concurrent releases on one fresh ledger with budget for a third of them: these succeed, the others exit 4."""
     enough = AT_ONCE // 3
     plan = planned(enough)

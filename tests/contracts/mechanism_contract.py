@@ -26,7 +26,14 @@ from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import MapCases, Mechanism, Offer, Refusal
 from cloakwork.noise import Noise, reproducible
-from cloakwork.privacy_event import FREE, Composed, NonPrivate, PoissonSampled, PrivacyEvent, Repeated
+from cloakwork.privacy_event import (
+    FREE,
+    Composed,
+    NonPrivate,
+    PoissonSampled,
+    PrivacyEvent,
+    Repeated,
+)
 from contracts.sample_logs import RESOURCE, log_of
 
 EVERY_GOAL: tuple[Guarantee, ...] = (
@@ -37,8 +44,12 @@ EVERY_GOAL: tuple[Guarantee, ...] = (
     LDiversity(kind="l-diversity", l=2, attribute="Age"),
     ConfidenceBound(kind="confidence-bound", L=2, K=5, C=0.5),
     DifferentialPrivacy(kind="differential-privacy", epsilon=1, over=(CONTROL_FLOW,)),
-    DifferentialPrivacy(kind="differential-privacy", epsilon=1, delta=1e-6, over=(CONTROL_FLOW, TIMESTAMPS)),
-    DifferentialPrivacy(kind="differential-privacy", epsilon=1, over=(TIMESTAMPS,), neighbours="bounded"),
+    DifferentialPrivacy(
+        kind="differential-privacy", epsilon=1, delta=1e-6, over=(CONTROL_FLOW, TIMESTAMPS)
+    ),
+    DifferentialPrivacy(
+        kind="differential-privacy", epsilon=1, over=(TIMESTAMPS,), neighbours="bounded"
+    ),
     MetricPrivacy(kind="metric-privacy", epsilon=1, shift=timedelta(hours=1)),
     MetricPrivacy(kind="metric-privacy", epsilon=1, shift=timedelta(hours=1), over=("Age",)),
     LocalDP(kind="local-dp", epsilon=1, over=("Age",)),
@@ -50,7 +61,9 @@ LOGS = {
     "a single activity": log_of([["a"]] * 12),
     "cases without events": log_of([[]] * 6 + [["a"]] * 6),
     "all variants unique": log_of([["a"] * length for length in range(1, 13)]),
-    "ordinary": log_of([["a", "b", "c"]] * 8 + [["a", "c"]] * 5 + [["a", "b", "b", "c"]] * 2 + [["d"]]),
+    "ordinary": log_of(
+        [["a", "b", "c"]] * 8 + [["a", "c"]] * 5 + [["a", "b", "b", "c"]] * 2 + [["d"]]
+    ),
 }
 
 
@@ -74,7 +87,9 @@ class MechanismContract:
         """Summarise, decide and rewrite one log as a whole."""
         aggregate = self.mechanism.summarise(params)
         summary = pl.DataFrame() if aggregate is None else aggregate.of(log)
-        action = self.mechanism.rewrite(params, self.mechanism.decide(params, summary, noise), noise)
+        action = self.mechanism.rewrite(
+            params, self.mechanism.decide(params, summary, noise), noise
+        )
         return action.apply(log) if isinstance(action, MapCases) else action.make()
 
     def outcome(self, params: Any, log: EventLog, noise: Noise) -> EventLog | None:
@@ -161,7 +176,9 @@ class MechanismContract:
     def test_changes_nothing_in_place(self, name: str) -> None:
         """The log and the summary that it was given are what they were."""
         log = LOGS[name]
-        before = replace(log, events=log.events.clone(), cases=log.cases.clone(), offsets=log.offsets.copy())
+        before = replace(
+            log, events=log.events.clone(), cases=log.cases.clone(), offsets=log.offsets.copy()
+        )
         for params in self.offers():
             self.outcome(params, log, reproducible(1))
             assert before.events.equals(log.events)

@@ -12,7 +12,9 @@ RESOURCE = "org:resource"
 BEGIN = datetime(2020, 1, 1, tzinfo=UTC)
 
 
-def log_of(courses: Sequence[Sequence[str]], times: Sequence[Sequence[datetime | None]] | None = None) -> EventLog:
+def log_of(
+    courses: Sequence[Sequence[str]], times: Sequence[Sequence[datetime | None]] | None = None
+) -> EventLog:
     """One case a course of activities; an event takes place an hour after the one before unless ``times`` says else.
 
     Every event has a resource that no other event has, so that rows can be followed; every case has ``case:row``.
@@ -33,7 +35,8 @@ def log_of(courses: Sequence[Sequence[str]], times: Sequence[Sequence[datetime |
     )
     names = [f"case {row}" for row in range(len(courses))]
     cases = pl.DataFrame(
-        {CASE_ID: names, "case:row": list(range(len(courses)))}, schema={CASE_ID: pl.String, "case:row": pl.Int64}
+        {CASE_ID: names, "case:row": list(range(len(courses)))},
+        schema={CASE_ID: pl.String, "case:row": pl.Int64},
     )
     offsets = np.concatenate([[0], np.cumsum([len(course) for course in courses])]).astype(np.int64)
     return EventLog(events, cases, offsets)
@@ -42,7 +45,9 @@ def log_of(courses: Sequence[Sequence[str]], times: Sequence[Sequence[datetime |
 def courses_of(log: EventLog) -> list[tuple[str, ...]]:
     """The activities of each case, in case order."""
     labels = log.events[ACTIVITY].to_list()
-    return [tuple(labels[log.offsets[row] : log.offsets[row + 1]]) for row in range(log.cases.height)]
+    return [
+        tuple(labels[log.offsets[row] : log.offsets[row + 1]]) for row in range(log.cases.height)
+    ]
 
 
 def times_of_cases(log: EventLog) -> list[list[datetime | None]]:

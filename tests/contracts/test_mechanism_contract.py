@@ -3,7 +3,13 @@
 from datetime import UTC, datetime, timedelta
 
 from cloakwork.facts import Facts, Unit, Window
-from cloakwork.guarantees import ConfidenceBound, DifferentialPrivacy, KAnonymity, MetricPrivacy, TCloseness
+from cloakwork.guarantees import (
+    ConfidenceBound,
+    DifferentialPrivacy,
+    KAnonymity,
+    MetricPrivacy,
+    TCloseness,
+)
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.mechanisms.kanon.a_star import AStar
 from cloakwork.mechanisms.kanon.auto import Auto
@@ -67,8 +73,12 @@ class TestTlkc(MechanismContract):
     goals = (
         ConfidenceBound(kind="confidence-bound", L=2, K=4),
         ConfidenceBound(kind="confidence-bound", L=3, K=2, background="set"),
-        ConfidenceBound(kind="confidence-bound", L=2, K=4, background="multiset", C=0.9, attribute="case:row"),
-        ConfidenceBound(kind="confidence-bound", L=2, K=4, background="relative", precision=timedelta(hours=2)),
+        ConfidenceBound(
+            kind="confidence-bound", L=2, K=4, background="multiset", C=0.9, attribute="case:row"
+        ),
+        ConfidenceBound(
+            kind="confidence-bound", L=2, K=4, background="relative", precision=timedelta(hours=2)
+        ),
     )
     may_refuse_logs = True
 
@@ -86,7 +96,13 @@ class TestCloseness(MechanismContract):
         TCloseness(kind="t-closeness", t=0.95, attribute=RESOURCE),
         TCloseness(kind="t-closeness", t=0.6, attribute="case:row", classes="prefixes"),
         TCloseness(kind="t-closeness", t=0.2, attribute=TIMESTAMPS),
-        TCloseness(kind="t-closeness", t=1.5, attribute=TIMESTAMPS, distance="stochastic", classes="prefixes"),
+        TCloseness(
+            kind="t-closeness",
+            t=1.5,
+            attribute=TIMESTAMPS,
+            distance="stochastic",
+            classes="prefixes",
+        ),
         TCloseness(kind="t-closeness", t=2, attribute=RESOURCE, distance="stochastic"),
     )
     facts = Facts(longest_gap=timedelta(days=1), domains={RESOURCE: ("r1", "r2", "r3")})
@@ -97,7 +113,9 @@ class TestTimestampLaplace(MechanismContract):
     mechanism = TimestampLaplace()
     goals = (
         MetricPrivacy(kind="metric-privacy", epsilon=1, shift=timedelta(hours=1)),
-        DifferentialPrivacy(kind="differential-privacy", epsilon=2, over=(TIMESTAMPS,), neighbours="bounded"),
+        DifferentialPrivacy(
+            kind="differential-privacy", epsilon=2, over=(TIMESTAMPS,), neighbours="bounded"
+        ),
     )
     facts = Facts(
         unit=Unit(attribute="case:row", max_cases=2),
@@ -110,8 +128,12 @@ class TestTimestampLaplace(MechanismContract):
 class TestVariantThreshold(MechanismContract):
     mechanism = VariantThreshold()
     goals = (
-        DifferentialPrivacy(kind="differential-privacy", epsilon=1, delta=1e-3, over=(CONTROL_FLOW,)),
-        DifferentialPrivacy(kind="differential-privacy", epsilon=20, delta=1e-1, over=(CONTROL_FLOW,)),
+        DifferentialPrivacy(
+            kind="differential-privacy", epsilon=1, delta=1e-3, over=(CONTROL_FLOW,)
+        ),
+        DifferentialPrivacy(
+            kind="differential-privacy", epsilon=20, delta=1e-1, over=(CONTROL_FLOW,)
+        ),
     )
     facts = Facts(unit=Unit(attribute="case:row", max_cases=2))
 
@@ -147,10 +169,14 @@ class TestVariantLibraPublished(MechanismContract):
 class TestPrefixTree(MechanismContract):
     mechanism = PrefixTree()
     goals = (
-        DifferentialPrivacy(kind="differential-privacy", epsilon=1, delta=1e-3, over=(CONTROL_FLOW,)),
+        DifferentialPrivacy(
+            kind="differential-privacy", epsilon=1, delta=1e-3, over=(CONTROL_FLOW,)
+        ),
         DifferentialPrivacy(kind="differential-privacy", epsilon=20, over=(CONTROL_FLOW,)),
     )
-    facts = Facts(unit=Unit(attribute="case:row", max_cases=2), alphabet=("a", "b", "c", "e"), longest_case=5)
+    facts = Facts(
+        unit=Unit(attribute="case:row", max_cases=2), alphabet=("a", "b", "c", "e"), longest_case=5
+    )
 
 
 class TestPrefixTreeOfUndeclaredActivities(MechanismContract):
@@ -184,7 +210,9 @@ class TestPublishedSacofa(MechanismContract):
 class TestVariantMarkov(MechanismContract):
     mechanism = VariantMarkov()
     goals = TestVariantThreshold.goals
-    facts = Facts(unit=Unit(attribute="case:row", max_cases=2), alphabet=("a", "b", "c"), longest_case=9)
+    facts = Facts(
+        unit=Unit(attribute="case:row", max_cases=2), alphabet=("a", "b", "c"), longest_case=9
+    )
 
 
 class TestVariantMarkovWithoutAlphabet(MechanismContract):

@@ -29,7 +29,10 @@ def small_log(folder: Path, prefix: str = "c", cases: int = 60) -> Path:
     """A log of two events a case, with case ids of its own."""
     lines = ["case:concept:name,concept:name,time:timestamp"]
     for number in range(cases):
-        lines += [f"{prefix}{number},{activity},2024-01-01T0{hour}:00:00Z" for hour, activity in enumerate("ab")]
+        lines += [
+            f"{prefix}{number},{activity},2024-01-01T0{hour}:00:00Z"
+            for hour, activity in enumerate("ab")
+        ]
     file = folder / f"{prefix}-log.csv"
     file.write_text("\n".join(lines) + "\n", "utf-8")
     return file

@@ -27,7 +27,12 @@ def plan(folder: Path, *, activity: str = "code", unit: str | None = None) -> Pl
     spec: dict[str, object] = {
         "attributes": attributes,
         "guarantees": [
-            {"kind": "k-anonymity", "k": 2, "over": ["control-flow"], "count": "units" if unit else "cases"}
+            {
+                "kind": "k-anonymity",
+                "k": 2,
+                "over": ["control-flow"],
+                "count": "units" if unit else "cases",
+            }
         ],
         "mechanisms": {"parameters": {"kanon/auto": {"seconds": 1}}},
     }
@@ -35,15 +40,28 @@ def plan(folder: Path, *, activity: str = "code", unit: str | None = None) -> Pl
         attributes[unit] = {"role": "identifier", "treatment": "drop"}
         spec["unit"] = {"attribute": unit, "max_cases": 1}
     file = folder / "policy.yaml"
-    meta = {"name": "text", "version": "1.0.0", "owner": "o@o.org", "purpose": "test", "dataset": "text"}
-    document = {"apiVersion": "cloakwork/v1", "kind": "PrivacyPolicy", "metadata": meta, "spec": spec}
+    meta = {
+        "name": "text",
+        "version": "1.0.0",
+        "owner": "o@o.org",
+        "purpose": "test",
+        "dataset": "text",
+    }
+    document = {
+        "apiVersion": "cloakwork/v1",
+        "kind": "PrivacyPolicy",
+        "metadata": meta,
+        "spec": spec,
+    }
     file.write_text(yaml.safe_dump(document), "utf-8")
     policy = cloakwork.load_policy(file)
     return cloakwork.make_plan(policy, policy.facts())
 
 
 def labels(folder: Path, log: cloakwork.EventLog, **options: str) -> Counter[str]:
-    release = cloakwork.apply(plan(folder, **options), log, ledger=f"sqlite:///{folder / 'ledger.db'}")
+    release = cloakwork.apply(
+        plan(folder, **options), log, ledger=f"sqlite:///{folder / 'ledger.db'}"
+    )
     return Counter(release.log.events["concept:name"].to_list())
 
 
@@ -61,7 +79,9 @@ CODES = {
 def csv(folder: Path, codes: list[str]) -> Path:
     lines = [f"c{place},act,2024-01-01T0{place}:00:00Z,{code}" for place, code in enumerate(codes)]
     file = folder / "log.csv"
-    file.write_text("\n".join(["case:concept:name,concept:name,time:timestamp,code", *lines]) + "\n", "utf-8")
+    file.write_text(
+        "\n".join(["case:concept:name,concept:name,time:timestamp,code", *lines]) + "\n", "utf-8"
+    )
     return file
 
 
@@ -86,12 +106,19 @@ def xes(folder: Path, events: list[tuple[str, str]]) -> Path:
     return file
 
 
-XES_KINDS = [("int", "007"), ("float", "401.90"), ("boolean", "1"), ("date", "2024-01-01T00:00:00.000+00:00")]
+XES_KINDS = [
+    ("int", "007"),
+    ("float", "401.90"),
+    ("boolean", "1"),
+    ("date", "2024-01-01T00:00:00.000+00:00"),
+]
 
 
 @pytest.mark.parametrize(("kind", "value"), XES_KINDS)
 @pytest.mark.parametrize("odd", [("string", "x"), ("float", "1.5")])
-def test_xes_labels_are_the_characters_of_the_file(kind: str, value: str, odd: tuple[str, str], tmp_path: Path) -> None:
+def test_xes_labels_are_the_characters_of_the_file(
+    kind: str, value: str, odd: tuple[str, str], tmp_path: Path
+) -> None:
     """Whatever types an attribute is stated with over the file."""
     alone = labels(tmp_path, cloakwork.read_log(xes(tmp_path, [(kind, value)] * 4)))
     beside = labels(tmp_path, cloakwork.read_log(xes(tmp_path, [*[(kind, value)] * 4, odd, odd])))
@@ -104,16 +131,26 @@ def test_units_are_the_characters_of_the_file(tmp_path: Path) -> None:
     persons = ["7", "007", "7.0", "7", "007", "7.0"]
     lines = [f"c{place},a,2024-01-01T00:00:00Z,{person}" for place, person in enumerate(persons)]
     file = tmp_path / "log.csv"
-    file.write_text("\n".join(["case:concept:name,concept:name,time:timestamp,case:person", *lines]) + "\n", "utf-8")
+    file.write_text(
+        "\n".join(["case:concept:name,concept:name,time:timestamp,case:person", *lines]) + "\n",
+        "utf-8",
+    )
     for log in (cloakwork.read_log(file), file):
         made = plan(tmp_path, activity="concept:name", unit="case:person")
-        assert cloakwork.apply(made, log, ledger=f"sqlite:///{tmp_path / 'ledger.db'}").log.cases.height == 3
+        assert (
+            cloakwork.apply(
+                made, log, ledger=f"sqlite:///{tmp_path / 'ledger.db'}"
+            ).log.cases.height
+            == 3
+        )
 
 
 @pytest.mark.parametrize("pair", [("7", "007"), ("a", "a "), ("\u00e9", "e\u0301")])
 def test_labels_of_other_characters_are_other_labels(pair: tuple[str, str], tmp_path: Path) -> None:
     """Zeros in front, blanks behind, composed or not: different characters, different activities, different cases."""
-    found = labels(tmp_path, cloakwork.read_log(xes(tmp_path, [("string", label) for label in pair * 2])))
+    found = labels(
+        tmp_path, cloakwork.read_log(xes(tmp_path, [("string", label) for label in pair * 2]))
+    )
     assert found == Counter(pair * 2)
     frame = pl.DataFrame({"case:concept:name": list(pair), "concept:name": ["a"] * 2})
     assert cloakwork.EventLog.from_polars(frame).cases["case:concept:name"].to_list() == list(pair)
@@ -121,7 +158,12 @@ def test_labels_of_other_characters_are_other_labels(pair: tuple[str, str], tmp_
 
 def table(**columns: list[object]) -> dict[str, list[object]]:
     times = ["2024-01-01T00:00:00Z"] * 4
-    return {"case:concept:name": list("pqrs"), "concept:name": ["a"] * 4, "time:timestamp": times, **columns}
+    return {
+        "case:concept:name": list("pqrs"),
+        "concept:name": ["a"] * 4,
+        "time:timestamp": times,
+        **columns,
+    }
 
 
 UNKNOWN = {
@@ -137,7 +179,9 @@ def test_columns_without_characters_are_refused(kind: str, role: str, tmp_path: 
     """Floats and truth values have no spelling of their own; one line says what to do."""
     name = "code" if role == "activity" else "case:person"
     frame = pd.DataFrame(table(**{name: UNKNOWN[kind]}))
-    options = {"activity": name} if role == "activity" else {"activity": "concept:name", "unit": name}
+    options = (
+        {"activity": name} if role == "activity" else {"activity": "concept:name", "unit": name}
+    )
     with pytest.raises(CloakworkError, match=f"'{name}'.*text") as caught:
         labels(tmp_path, cloakwork.EventLog.from_pandas(frame), **options)
     assert "\n" not in str(caught.value)

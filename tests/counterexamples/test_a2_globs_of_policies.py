@@ -34,13 +34,19 @@ def policy(rules: dict[str, str], goal: str = COUNTED) -> Policy:
     """A policy with these rules beside the case id and the activity; what is kept is exposed."""
     said = "".join(f'    "{name}": {rule}\n' for name, rule in rules.items())
     kept = [name for name, rule in rules.items() if "keep" in rule]
-    exposed = "  expose:\n" + "".join(f'    "{name}": the partner needs it\n' for name in kept) if kept else ""
+    exposed = (
+        "  expose:\n" + "".join(f'    "{name}": the partner needs it\n' for name in kept)
+        if kept
+        else ""
+    )
     return parse_policy(HEAD + said + goal + exposed, "p.yaml")
 
 
 def released(rules: dict[str, str], names: list[str], ledger: str) -> set[str]:
     """Which of the attributes ``names`` of a log such a policy lets out."""
-    columns = {"case:concept:name": ["1", "2"], "concept:name": ["a", "a"]} | {name: ["x", "y"] for name in names}
+    columns = {"case:concept:name": ["1", "2"], "concept:name": ["a", "a"]} | {
+        name: ["x", "y"] for name in names
+    }
     log = cloakwork.EventLog.from_polars(pl.DataFrame(columns))
     out = cloakwork.apply(make_plan(policy(rules)), log, ledger=ledger).log
     return set(out.columns) & set(names)
@@ -71,14 +77,25 @@ def test_a_name_like_a_glob_of_the_policy_is_matched_as_any_other(ledger: str) -
 @pytest.mark.parametrize(
     ("rules", "said"),
     [
-        ({"case:*": KEEP, "*age": DROP}, "p.yaml:9:5: spec.attributes: '*age' and 'case:*' overlap"),
+        (
+            {"case:*": KEEP, "*age": DROP},
+            "p.yaml:9:5: spec.attributes: '*age' and 'case:*' overlap",
+        ),
         ({"a?": KEEP, "?b": DROP}, "p.yaml:9:5: spec.attributes: '?b' and 'a?' overlap"),
-        ({"a*": KEEP, "*b": "{treatment: pseudonymise}"}, "p.yaml:9:5: spec.attributes: '*b' and 'a*' overlap"),
+        (
+            {"a*": KEEP, "*b": "{treatment: pseudonymise}"},
+            "p.yaml:9:5: spec.attributes: '*b' and 'a*' overlap",
+        ),
         ({"*": DROP, "**": DROP}, "p.yaml:9:5: spec.attributes: '**' and '*' match the same names"),
-        ({"?*": KEEP, "*?": DROP}, "p.yaml:9:5: spec.attributes: '*?' and '?*' match the same names"),
+        (
+            {"?*": KEEP, "*?": DROP},
+            "p.yaml:9:5: spec.attributes: '*?' and '?*' match the same names",
+        ),
     ],
 )
-def test_globs_of_which_nothing_says_which_decides_are_refused(rules: dict[str, str], said: str) -> None:
+def test_globs_of_which_nothing_says_which_decides_are_refused(
+    rules: dict[str, str], said: str
+) -> None:
     with pytest.raises(PolicyError) as caught:
         policy(rules)
     assert said in str(caught.value)
@@ -109,7 +126,10 @@ def test_other_globs_stand(rules: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("goal", "said"),
     [
-        ("  guarantees: [{kind: t-closeness, t: 0.3, attribute: 'case:d*'}]\n", "names the glob 'case:d*'"),
+        (
+            "  guarantees: [{kind: t-closeness, t: 0.3, attribute: 'case:d*'}]\n",
+            "names the glob 'case:d*'",
+        ),
         ("  unit: {attribute: 'case:p?'}\n" + COUNTED, "names the glob 'case:p?'"),
     ],
 )
@@ -119,9 +139,16 @@ def test_guarantees_and_units_are_of_attributes_by_name(goal: str, said: str) ->
 
 
 @pytest.mark.parametrize("treatment", ["keep", "pseudonymise", "generalise, bins: [0, 1]"])
-def test_under_differential_privacy_a_glob_releases_nothing_and_the_reason_is_said(treatment: str) -> None:
+def test_under_differential_privacy_a_glob_releases_nothing_and_the_reason_is_said(
+    treatment: str,
+) -> None:
     goal = "  guarantees: [{kind: differential-privacy, epsilon: 1, delta: 1.0e-6, over: [control-flow]}]\n"
-    text = HEAD + f'    "case:*": {{treatment: {treatment}}}\n' + goal + "  expose: {'case:*': the partner needs it}\n"
+    text = (
+        HEAD
+        + f'    "case:*": {{treatment: {treatment}}}\n'
+        + goal
+        + "  expose: {'case:*': the partner needs it}\n"
+    )
     with pytest.raises(PlanImpossible, match="which names a log has is data; spell out the names"):
         make_plan(parse_policy(text))
 
@@ -131,8 +158,12 @@ def test_no_more_globs_than_can_be_compared() -> None:
         policy({f"case:{i}*": DROP for i in range(101)})
 
 
-PATTERNS: Final = ["".join(signs) for length in range(6) for signs in product("ab*?", repeat=length)]
-WORDS: Final = ["".join(letters) for length in range(9) for letters in product("abz", repeat=length)]
+PATTERNS: Final = [
+    "".join(signs) for length in range(6) for signs in product("ab*?", repeat=length)
+]
+WORDS: Final = [
+    "".join(letters) for length in range(9) for letters in product("abz", repeat=length)
+]
 
 
 @cache

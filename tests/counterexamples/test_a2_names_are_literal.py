@@ -29,14 +29,25 @@ PATTERNS = [
     "case",
 ]
 OF_EVENTS = [*PATTERNS, "symbol", "values", "value", "index", "literal", "len"]
-TIMES = [f"2024-03-{day:02d}T1{day % 7}:{31 + day:02d}:{17 + day:02d}.123000+00:00" for day in range(1, 13)]
+TIMES = [
+    f"2024-03-{day:02d}T1{day % 7}:{31 + day:02d}:{17 + day:02d}.123000+00:00"
+    for day in range(1, 13)
+]
 
 
-def document(attributes: dict[str, object], guarantees: list[dict[str, object]], **spec: object) -> dict[str, object]:
+def document(
+    attributes: dict[str, object], guarantees: list[dict[str, object]], **spec: object
+) -> dict[str, object]:
     return {
         "apiVersion": "cloakwork/v1",
         "kind": "PrivacyPolicy",
-        "metadata": {"name": "names", "version": "1.0.0", "owner": "o@o.org", "purpose": "test", "dataset": "names"},
+        "metadata": {
+            "name": "names",
+            "version": "1.0.0",
+            "owner": "o@o.org",
+            "purpose": "test",
+            "dataset": "names",
+        },
         "spec": {
             "attributes": {
                 "case:concept:name": {"role": "identifier"},
@@ -71,7 +82,9 @@ def written(frame: pl.DataFrame, kind: str, folder: Path) -> Path:
     if kind == "csv":
         frame.write_csv(path)
     elif kind == "parquet":
-        frame.with_columns(pl.col("time:timestamp").str.to_datetime(time_zone="UTC")).write_parquet(path)
+        frame.with_columns(pl.col("time:timestamp").str.to_datetime(time_zone="UTC")).write_parquet(
+            path
+        )
     else:
         path.write_text(xes(frame), "utf-8")
     return path
@@ -84,8 +97,14 @@ def xes(frame: pl.DataFrame) -> str:
     traces = []
     for (case,), events in frame.group_by("case:concept:name", maintain_order=True):
         inside = [attribute("string", "concept:name", case)]
-        of_case = [name for name in frame.columns if name.startswith("case:") and name != "case:concept:name"]
-        inside += [attribute("string", name.removeprefix("case:"), events[name][0]) for name in of_case]
+        of_case = [
+            name
+            for name in frame.columns
+            if name.startswith("case:") and name != "case:concept:name"
+        ]
+        inside += [
+            attribute("string", name.removeprefix("case:"), events[name][0]) for name in of_case
+        ]
         for event in events.drop("case:concept:name").to_dicts():
             said = [
                 attribute("date" if key == "time:timestamp" else "string", key, value)
@@ -97,12 +116,16 @@ def xes(frame: pl.DataFrame) -> str:
     return f'<?xml version="1.0"?><log>{"".join(traces)}</log>'
 
 
-def released(frame: pl.DataFrame, kind: str, policy: dict[str, object], folder: Path) -> cloakwork.EventLog:
+def released(
+    frame: pl.DataFrame, kind: str, policy: dict[str, object], folder: Path
+) -> cloakwork.EventLog:
     file = folder / "policy.yaml"
     file.write_text(yaml.safe_dump(policy), "utf-8")
     loaded = cloakwork.load_policy(file)
     plan = cloakwork.make_plan(loaded, loaded.facts())
-    log = cloakwork.EventLog.from_polars(frame) if kind == "memory" else written(frame, kind, folder)
+    log = (
+        cloakwork.EventLog.from_polars(frame) if kind == "memory" else written(frame, kind, folder)
+    )
     return cloakwork.apply(plan, log, ledger=f"sqlite:///{folder / 'ledger.db'}").log
 
 
@@ -132,19 +155,28 @@ def test_what_the_policy_drops_is_not_released(name: str, kind: str, tmp_path: P
 TREATED = {
     "drop": ({"treatment": "drop"}, None),
     "keep": ({"treatment": "keep"}, {"x", "y", "z"}),
-    "generalise": ({"treatment": "generalise", "hierarchy": {"early": ["x", "y"], "late": ["z"]}}, {"early", "late"}),
+    "generalise": (
+        {"treatment": "generalise", "hierarchy": {"early": ["x", "y"], "late": ["z"]}},
+        {"early", "late"},
+    ),
 }
 
 
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("treatment", TREATED)
 @pytest.mark.parametrize("name", ["^time:timestamp$", "case:^case:.*$", "^.*$"])
-def test_each_treatment_is_of_that_attribute(name: str, treatment: str, kind: str, tmp_path: Path) -> None:
+def test_each_treatment_is_of_that_attribute(
+    name: str, treatment: str, kind: str, tmp_path: Path
+) -> None:
     """Dropped, kept, generalised: that column and no other; the times stay as they are."""
     rule, expected = TREATED[treatment]
     values = [value for value in "xyzxyz" for _ in "ab"]
     reason = {"timestamps": "what this test is about", name: "what this test is about"}
-    policy = document({"time:timestamp": {"role": "timestamp", "treatment": "keep"}, name: rule}, [K2], expose=reason)
+    policy = document(
+        {"time:timestamp": {"role": "timestamp", "treatment": "keep"}, name: rule},
+        [K2],
+        expose=reason,
+    )
     if expected is None:
         del reason[name]
     out = released(rows(name, values), kind, policy, tmp_path)
@@ -161,7 +193,10 @@ def test_pseudonyms_are_of_that_attribute(name: str, kind: str, tmp_path: Path) 
     values = [f"raw-{value}" for value in "xyzxyz" for _ in "ab"]
     # In a policy ``*`` and ``?`` are globs: what is asked for here is any attribute, and there is one besides.
     policy = document(
-        {"time:timestamp": {"role": "timestamp", "treatment": "drop"}, name: {"treatment": "pseudonymise"}},
+        {
+            "time:timestamp": {"role": "timestamp", "treatment": "drop"},
+            name: {"treatment": "pseudonymise"},
+        },
         [K2],
         expose={name: "what this test is about"},
     )
@@ -174,7 +209,8 @@ def test_pseudonyms_are_of_that_attribute(name: str, kind: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize(
-    "name", ["^time:timestamp$", "^.+$", "case:^.+$", "case:variant", "variant", "cases", "unit", "symbol"]
+    "name",
+    ["^time:timestamp$", "^.+$", "case:^.+$", "case:variant", "variant", "cases", "unit", "symbol"],
 )
 def test_a_quasi_identifier_is_that_attribute(name: str, kind: str, tmp_path: Path) -> None:
     """Values that are alone become coarser; the group counts that attribute, whatever a table of ours calls its own."""
@@ -188,13 +224,17 @@ def test_a_quasi_identifier_is_that_attribute(name: str, kind: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-@pytest.mark.parametrize("name", ["case:^case:.+$", "case:$", "case:^.+$", "case:unit", "case:row", "case:cases"])
+@pytest.mark.parametrize(
+    "name", ["case:^case:.+$", "case:$", "case:^.+$", "case:unit", "case:row", "case:cases"]
+)
 def test_a_unit_is_that_attribute(name: str, kind: str, tmp_path: Path) -> None:
     """Six cases of three persons are three units: two of them can be had, four cannot."""
     values = [value for value in "ppqqrr" for _ in "ab"]
     unit = {"attribute": name, "max_cases": 2}
     goal, rule = {**K2, "count": "units"}, {name: {"role": "identifier", "treatment": "drop"}}
-    out = released(rows(name, values), kind, document(rule, [{**goal, "k": 3}], unit=unit), tmp_path)
+    out = released(
+        rows(name, values), kind, document(rule, [{**goal, "k": 3}], unit=unit), tmp_path
+    )
     assert out.cases.height == 6
     with pytest.raises(CloakworkError):
         released(rows(name, values), kind, document(rule, [{**goal, "k": 4}], unit=unit), tmp_path)
@@ -209,8 +249,12 @@ SENSITIVE = {
 
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("claim", SENSITIVE)
-@pytest.mark.parametrize("name", ["^time:timestamp$", "^.+$", "case:^.+$", "case", "variant", "values"])
-def test_a_sensitive_attribute_is_that_attribute(name: str, claim: str, kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name", ["^time:timestamp$", "^.+$", "case:^.+$", "case", "variant", "values"]
+)
+def test_a_sensitive_attribute_is_that_attribute(
+    name: str, claim: str, kind: str, tmp_path: Path
+) -> None:
     """Three values, each held by two of the six cases: what is promised of them holds, and is measured on them."""
     values = [value for value in "xyzxyz" for _ in "ab"]
     goals = [{**SENSITIVE[claim], "attribute": name}]

@@ -59,19 +59,25 @@ def published(folder: Path, format_: str, monkeypatch: pytest.MonkeyPatch) -> Pa
 def statement_of(folder: Path) -> Any:
     import base64
 
-    return json.loads(base64.b64decode(json.loads((folder / "statement.json").read_text("utf-8"))["payload"]))
+    return json.loads(
+        base64.b64decode(json.loads((folder / "statement.json").read_text("utf-8"))["payload"])
+    )
 
 
 def sign(folder: Path, statement: Any) -> None:
-    from cloakwork.report.dsse import seal
-    from cloakwork.report.keys import signing_key
+    from cloakwork.publishing.dsse import seal
+    from cloakwork.publishing.keys import signing_key
 
-    canonical = json.dumps(statement, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    canonical = json.dumps(
+        statement, sort_keys=True, separators=(",", ":"), ensure_ascii=False
+    ).encode()
     (folder / "statement.json").write_bytes(seal(canonical, signing_key()))
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-def test_the_statement_lists_actual_names(format_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_statement_lists_actual_names(
+    format_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each with its scope, what was done to it, and the rule of the policy that released it."""
     folder = published(tmp_path, format_, monkeypatch)
     listed = statement_of(folder)["predicate"].get("released", [])
@@ -105,7 +111,9 @@ def test_a_list_that_is_not_the_files_fails(
     """Whatever the signer lists, the file is looked at: one name less, one more, one under another rule."""
     folder = published(tmp_path, format_, monkeypatch)
     statement = statement_of(folder)
-    listed = statement["predicate"].setdefault("released", [{"name": "case:age", "scope": "case", "rule": "*"}])
+    listed = statement["predicate"].setdefault(
+        "released", [{"name": "case:age", "scope": "case", "rule": "*"}]
+    )
     place = next(index for index, item in enumerate(listed) if item["name"] == "case:age")
     if change == "less":
         del listed[place]
@@ -121,15 +129,19 @@ def test_a_list_that_is_not_the_files_fails(
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-def test_a_column_that_the_plan_drops_fails(format_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_column_that_the_plan_drops_fails(
+    format_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A log that holds what no rule releases is found, though the signer signs and lists it."""
     from cloakwork.log.io import read_log, write_log
-    from cloakwork.report.statement import digest_of
+    from cloakwork.publishing.statement import digest_of
 
     folder = published(tmp_path, format_, monkeypatch)
     path = folder / f"log.{format_}"
     log = read_log(path, timeless=True)
-    more = EventLog(log.events.with_columns(pl.lit("private").alias("note")), log.cases, log.offsets)
+    more = EventLog(
+        log.events.with_columns(pl.lit("private").alias("note")), log.cases, log.offsets
+    )
     write_log(more, path, format_.split(".", maxsplit=1)[0])  # type: ignore[arg-type]
     statement = statement_of(folder)
     listed = statement["predicate"].setdefault("released", [])
@@ -142,7 +154,9 @@ def test_a_column_that_the_plan_drops_fails(format_: str, tmp_path: Path, monkey
     assert any("no rule of the plan releases 'note'" in line for line in failed.value.mismatches)
 
 
-def test_an_attribute_that_the_log_lacks_is_not_stated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_attribute_that_the_log_lacks_is_not_stated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A misspelt name in the policy once stood in the signed statement as a column of the release."""
     misspelt = POLICY.replace('    "note"', '    "diagnosiss": {treatment: keep}\n    "note"')
     misspelt = misspelt.replace('expose: {"', 'expose: {"diagnosiss": "for a test of names", "')

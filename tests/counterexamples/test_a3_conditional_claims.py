@@ -53,7 +53,9 @@ SPELLINGS = (
 
 def planned(goal: str = METRIC, treatment: str = "keep", others: str = "drop") -> Plan:
     text = POLICY.replace("GOAL", goal).replace("TREATMENT", treatment).replace("OTHERS", others)
-    return make_plan(parse_policy(text.replace("  ASSUME\n", f"  {ASSUME}\n" if goal == BOUNDED else "")))
+    return make_plan(
+        parse_policy(text.replace("  ASSUME\n", f"  {ASSUME}\n" if goal == BOUNDED else ""))
+    )
 
 
 def over_times(plan: Plan) -> Claim:
@@ -63,7 +65,9 @@ def over_times(plan: Plan) -> Claim:
 def given(plan: Plan) -> list[str]:
     """What the plan's claim over times says that it takes as known, read from the plan's JSON."""
     claims = json.loads(plan.model_dump_json())["claims"]
-    found: Any = next(claim for claim in claims if claim["guarantee"]["kind"] != "k-anonymity")["given"]
+    found: Any = next(claim for claim in claims if claim["guarantee"]["kind"] != "k-anonymity")[
+        "given"
+    ]
     return list(found["columns"]) if isinstance(found, dict) else list(found)
 
 
@@ -84,7 +88,9 @@ def log_of(clock: list[Any]) -> EventLog:
 
 @pytest.mark.parametrize("goal", [METRIC, BOUNDED])
 @pytest.mark.parametrize("treatment", ["keep", "pseudonymise"])
-def test_the_claim_names_every_column_that_is_not_made_of_noised_times(goal: str, treatment: str) -> None:
+def test_the_claim_names_every_column_that_is_not_made_of_noised_times(
+    goal: str, treatment: str
+) -> None:
     """A kept clock and a pseudonymised one, and the form of the release, whatever they look like."""
     assert {"clock", "metadata", "control-flow"} <= set(given(planned(goal, treatment)))
 
@@ -92,13 +98,19 @@ def test_the_claim_names_every_column_that_is_not_made_of_noised_times(goal: str
 def test_the_sentence_says_so_in_plain_words() -> None:
     """By name, and with what follows for whoever can read a clock."""
     said = over_times(planned()).sentence
-    assert "clock" in said and "learns those times" in said and "not on times" not in planned().model_dump_json()
+    assert (
+        "clock" in said
+        and "learns those times" in said
+        and "not on times" not in planned().model_dump_json()
+    )
 
 
 def test_the_declared_window_is_named() -> None:
     """The noise for all times of a case is scaled to it."""
     claim = json.loads(planned(BOUNDED).model_dump_json())["claims"][1]
-    assert isinstance(claim["given"], dict) and claim["given"]["window"]["start"].startswith("2024-01-01")
+    assert isinstance(claim["given"], dict) and claim["given"]["window"]["start"].startswith(
+        "2024-01-01"
+    )
 
 
 def test_a_pattern_stands_for_itself_in_the_plan() -> None:
@@ -110,17 +122,23 @@ def test_a_pattern_stands_for_itself_in_the_plan() -> None:
 def test_no_spelling_changes_the_outcome(clock: list[Any], tmp_path: Path) -> None:
     """The claim does not depend on how a clock looks, and neither does whether there is a release."""
     try:
-        release = cloakwork.apply(planned(), log_of(clock), ledger=f"sqlite:///{tmp_path / 'ledger.db'}")
+        release = cloakwork.apply(
+            planned(), log_of(clock), ledger=f"sqlite:///{tmp_path / 'ledger.db'}"
+        )
     except CloakworkError as error:
         pytest.fail(f"the run stops by how a column looks: {error}")
     assert "clock" in given(release.plan)
 
 
-def test_the_statement_names_them_by_their_actual_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_statement_names_them_by_their_actual_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A pattern of the policy released 'ward' and an oddly named attribute; the claim takes both as known."""
     monkeypatch.setenv("CLOAKWORK_HOME", str(tmp_path / "home"))
     log = log_of(["day 4", "day 5"])
-    release = cloakwork.apply(planned(others="keep"), log, ledger=f"sqlite:///{tmp_path / 'ledger.db'}")
+    release = cloakwork.apply(
+        planned(others="keep"), log, ledger=f"sqlite:///{tmp_path / 'ledger.db'}"
+    )
     out = cloakwork.publish(release, tmp_path / "out")
     claim = json.loads(out.statement.model_dump_json())["guarantees"][1]
     names = claim["given"]["columns"] if isinstance(claim["given"], dict) else claim["given"]
@@ -130,13 +148,18 @@ def test_the_statement_names_them_by_their_actual_names(tmp_path: Path, monkeypa
 
 def test_lint_asks_for_each_column_beside_a_claim_over_times() -> None:
     """Only the author can tell what a column tells."""
-    asked = [advice for advice in lint(planned().policy) if "read times off 'clock'" in advice.message]
+    asked = [
+        advice for advice in lint(planned().policy) if "read times off 'clock'" in advice.message
+    ]
     assert [advice.steps for advice in asked] == [("spec", "attributes", "clock")]
 
 
 def test_lint_does_not_ask_where_no_claim_is_over_times() -> None:
     """k-anonymity takes nothing as known."""
     text = POLICY.replace("    - GOAL\n", "").replace("  ASSUME\n", "").replace("TREATMENT", "keep")
-    text = text.replace('"time:timestamp": {role: timestamp}', '"time:timestamp": {role: timestamp, treatment: drop}')
+    text = text.replace(
+        '"time:timestamp": {role: timestamp}',
+        '"time:timestamp": {role: timestamp, treatment: drop}',
+    )
     policy = parse_policy(text.replace("OTHERS", "drop"))
     assert not [advice for advice in lint(policy) if "read times off" in advice.message]

@@ -12,7 +12,9 @@ from contracts.value_logs import with_values
 
 AGES = [age for age in range(1, 101) for _ in range(20)]
 OUTLIER = with_values(
-    log_of([["a"]] * 2000 + [["a", "b"]] * 100 + [["a"]]), "case:age", [*AGES, *[96, 97, 98, 99, 100] * 20, 20_000]
+    log_of([["a"]] * 2000 + [["a", "b"]] * 100 + [["a"]]),
+    "case:age",
+    [*AGES, *[96, 97, 98, 99, 100] * 20, 20_000],
 )
 """Everybody's ages are spread from 1 to 100; those of one class lie from 96 to 100. One age was mistyped."""
 
@@ -21,9 +23,12 @@ def kolmogorov_smirnov(log: EventLog) -> float:
     """The largest difference of the two distribution functions of age: of those who took a and b, and of all."""
     ages = log.cases["case:age"].to_list()
     of_all = sorted(ages)
-    of_class = sorted(age for age, course in zip(ages, courses_of(log), strict=True) if course == ("a", "b"))
+    of_class = sorted(
+        age for age, course in zip(ages, courses_of(log), strict=True) if course == ("a", "b")
+    )
     return max(
-        abs(bisect_right(of_class, age) / len(of_class) - bisect_right(of_all, age) / len(of_all)) for age in of_all
+        abs(bisect_right(of_class, age) / len(of_class) - bisect_right(of_all, age) / len(of_all))
+        for age in of_all
     )
 
 
@@ -39,12 +44,16 @@ def test_one_outlier_does_not_make_t_vacuous() -> None:
 def test_the_mechanism_brings_the_class_close() -> None:
     """Whatever the outlier is: ages move until the class is close by rank, to the bound that the definition gives."""
     released = run_mechanism("kanon/closeness", OUTLIER, t=0.05, attribute="case:age")
-    assert kolmogorov_smirnov(released) < 0.35  # an area of .05 under a difference whose slope is at most 1
+    assert (
+        kolmogorov_smirnov(released) < 0.35
+    )  # an area of .05 under a difference whose slope is at most 1
 
 
 def test_what_is_missing_is_a_value() -> None:
     """An attribute that is recorded only when it is true: all of one class have it, and 2 of 100 of the other."""
-    hiv = with_values(log_of([["a"]] * 100 + [["b"]] * 100), "case:hiv", ["yes"] * 102 + [None] * 98)
+    hiv = with_values(
+        log_of([["a"]] * 100 + [["b"]] * 100), "case:hiv", ["yes"] * 102 + [None] * 98
+    )
     found = measure(hiv, TCloseness(kind="t-closeness", t=0.05, attribute="case:hiv"), Unit())
     assert found is not None
     assert not found.holds, found.seen

@@ -17,7 +17,13 @@ from cloakwork.plan.model import Plan
 from cloakwork.plan.sentences import assuming
 
 UNIT = "case:patient"
-META = {"name": "units", "version": "1.0.0", "owner": "o@o.org", "purpose": "test", "dataset": "units"}
+META = {
+    "name": "units",
+    "version": "1.0.0",
+    "owner": "o@o.org",
+    "purpose": "test",
+    "dataset": "units",
+}
 OF_UNITS = {"kind": "k-anonymity", "k": 5, "over": ["control-flow"], "count": "units"}
 TLKC = {"kind": "confidence-bound", "L": 1, "K": 5}
 FAMILY = ["kanon/pretsa", "kanon/best-first", "kanon/a-star", "kanon/optimal"]
@@ -38,7 +44,12 @@ def planned(folder: Path, goal: dict[str, Any], kept: str = "pseudonymise", **mo
         **({"expose": {UNIT: "the partner needs it"}} if kept != "drop" else {}),
         **more,
     }
-    document = {"apiVersion": "cloakwork/v1", "kind": "PrivacyPolicy", "metadata": META, "spec": spec}
+    document = {
+        "apiVersion": "cloakwork/v1",
+        "kind": "PrivacyPolicy",
+        "metadata": META,
+        "spec": spec,
+    }
     file = folder / "policy.yaml"
     file.write_text(yaml.safe_dump(document), "utf-8")
     policy = cloakwork.load_policy(file)
@@ -47,14 +58,18 @@ def planned(folder: Path, goal: dict[str, Any], kept: str = "pseudonymise", **mo
 
 def rows(cases: list[tuple[str, str | None]], **more: list[Any]) -> pl.DataFrame:
     """One event for each letter of each case's activities, in order; ``more``: further case attributes."""
-    events = [(case, place) for case, (course, _) in enumerate(cases) for place in range(len(course))]
+    events = [
+        (case, place) for case, (course, _) in enumerate(cases) for place in range(len(course))
+    ]
     columns: dict[str, list[Any]] = {
         "case:concept:name": [f"c{case}" for case, _ in events],
         "concept:name": [cases[case][0][place] for case, place in events],
         "time:timestamp": [f"2024-01-01T00:00:{place:02d}Z" for _, place in events],
         UNIT: [cases[case][1] for case, _ in events],
     }
-    columns |= {f"case:{name}": [values[case] for case, _ in events] for name, values in more.items()}
+    columns |= {
+        f"case:{name}": [values[case] for case, _ in events] for name, values in more.items()
+    }
     return pl.DataFrame(columns, schema_overrides={UNIT: pl.String})
 
 
@@ -81,7 +96,9 @@ def release(plan: Plan, log: cloakwork.EventLog, folder: Path) -> cloakwork.Even
 
 
 @pytest.mark.parametrize("scope", ["variants", "prefixes"])
-@pytest.mark.parametrize("used", [["kanon/auto", *FAMILY], *([name] for name in FAMILY)], ids=lambda used: used[0])
+@pytest.mark.parametrize(
+    "used", [["kanon/auto", *FAMILY], *([name] for name in FAMILY)], ids=lambda used: used[0]
+)
 def test_k_counts_patients_that_there_are(used: list[str], scope: str, tmp_path: Path) -> None:
     """Seven cases of nobody are no five patients; they move, and are not lost."""
     allowed = {"allow": [*used, "kanon/fill", "attributes/*", "bound", "timestamps/*"]}
@@ -95,7 +112,9 @@ def test_cases_without_a_patient_stay_among_enough_patients(tmp_path: Path) -> N
     """They are released as they are; only they do not count."""
     cases = [("ab", f"p{case}") for case in range(5)] + [("ab", None)] * 3
     released = release(planned(tmp_path, OF_UNITS), log_of(cases), tmp_path)
-    assert {course: len(who) for course, who in patients_of_courses(released).items()} == {("a", "b"): 5}
+    assert {course: len(who) for course, who in patients_of_courses(released).items()} == {
+        ("a", "b"): 5
+    }
     assert released.cases.height == 8
 
 
@@ -107,13 +126,17 @@ def test_the_bound_on_confidence_counts_patients_that_there_are(tmp_path: Path) 
 
 @pytest.mark.parametrize("kept", ["pseudonymise", "drop"])
 @pytest.mark.parametrize("goal", [OF_UNITS, TLKC], ids=["k", "tlkc"])
-@pytest.mark.parametrize("patients", [[None] * 12, ["p", "q", "r", "s", *[None] * 8]], ids=["none", "four"])
+@pytest.mark.parametrize(
+    "patients", [[None] * 12, ["p", "q", "r", "s", *[None] * 8]], ids=["none", "four"]
+)
 def test_too_few_patients_are_refused_in_one_line(
     goal: dict[str, Any], kept: str, patients: list[str | None], tmp_path: Path
 ) -> None:
     """However many cases there are."""
     log = log_of([("ab", patient) for patient in patients])
-    with pytest.raises(Infeasible, match=r"= 5, but the log holds [04] different values of 'case:patient'") as refused:
+    with pytest.raises(
+        Infeasible, match=r"= 5, but the log holds [04] different values of 'case:patient'"
+    ) as refused:
         release(planned(tmp_path, goal, kept), log, tmp_path)
     assert refused.value.exit_code == 3
     assert "\n" not in str(refused.value)
@@ -135,7 +158,9 @@ def test_quasi_identifiers_are_shared_by_patients_that_there_are(tmp_path: Path)
     plan = planned(tmp_path, goal, attributes=age)
     released = release(plan, log_of(cases, age=[20] * 10 + [60] * 6), tmp_path).cases
     groups = (
-        released.group_by("case:age") if "case:age" in released.columns else released.group_by(pl.lit(0).alias("all"))
+        released.group_by("case:age")
+        if "case:age" in released.columns
+        else released.group_by(pl.lit(0).alias("all"))
     )
     assert groups.agg(pl.col(UNIT).drop_nulls().n_unique())[UNIT].to_numpy().min() >= 5
 

@@ -14,12 +14,23 @@ from cloakwork.plan.model import Plan
 from conftest import runs
 
 UNIT = "case:person"
-META = {"name": "units", "version": "1.0.0", "owner": "o@o.org", "purpose": "test", "dataset": "units"}
+META = {
+    "name": "units",
+    "version": "1.0.0",
+    "owner": "o@o.org",
+    "purpose": "test",
+    "dataset": "units",
+}
 
 
 def planned(folder: Path, spec: dict[str, object]) -> Plan:
     file = folder / "policy.yaml"
-    document = {"apiVersion": "cloakwork/v1", "kind": "PrivacyPolicy", "metadata": META, "spec": spec}
+    document = {
+        "apiVersion": "cloakwork/v1",
+        "kind": "PrivacyPolicy",
+        "metadata": META,
+        "spec": spec,
+    }
     file.write_text(yaml.safe_dump(document), "utf-8")
     policy = cloakwork.load_policy(file)
     return cloakwork.make_plan(policy, policy.facts())
@@ -33,7 +44,11 @@ def counted(folder: Path, k: int, *, count: str = "units", **unit: object) -> Pl
         UNIT: {"role": "identifier", "treatment": "drop"},
     }
     goal = {"kind": "k-anonymity", "k": k, "over": ["control-flow"], "count": count}
-    spec = {"unit": {"attribute": UNIT, "max_cases": 9, **unit}, "attributes": attributes, "guarantees": [goal]}
+    spec = {
+        "unit": {"attribute": UNIT, "max_cases": 9, **unit},
+        "attributes": attributes,
+        "guarantees": [goal],
+    }
     return planned(folder, spec)
 
 
@@ -44,7 +59,8 @@ def rows(persons: list[tuple[str, str | None]]) -> pl.DataFrame:
             "case:concept:name": [case for case, _ in persons],
             "concept:name": ["a"] * len(persons),
             "time:timestamp": [
-                f"2024-01-01T{place // 60:02d}:{place % 60:02d}:00+00:00" for place in range(len(persons))
+                f"2024-01-01T{place // 60:02d}:{place % 60:02d}:00+00:00"
+                for place in range(len(persons))
             ],
             UNIT: [person for _, person in persons],
         },
@@ -79,7 +95,10 @@ def test_two_values_of_another_attribute_harm_nobody(kind: str, tmp_path: Path) 
     )
     plan = counted(tmp_path, 3)
     log = given_as(kind, frame, tmp_path)
-    assert cloakwork.apply(plan, log, ledger=f"sqlite:///{tmp_path / 'ledger.db'}").log.cases.height == 3
+    assert (
+        cloakwork.apply(plan, log, ledger=f"sqlite:///{tmp_path / 'ledger.db'}").log.cases.height
+        == 3
+    )
 
 
 def xes(folder: Path, *, comment: str = "") -> Path:
@@ -96,16 +115,22 @@ def xes(folder: Path, *, comment: str = "") -> Path:
 
 @pytest.mark.parametrize("comment", ["", "<!-- for the thorough reader -->"])
 @pytest.mark.parametrize("more", [{}, {"on_conflict": "split"}])
-def test_a_trace_of_two_units_is_refused_with_its_line(more: dict[str, str], comment: str, tmp_path: Path) -> None:
+def test_a_trace_of_two_units_is_refused_with_its_line(
+    more: dict[str, str], comment: str, tmp_path: Path
+) -> None:
     """Both readers; a trace states its unit for the whole case, so nothing can be split."""
     plan = planned(tmp_path, dp_spec(split=True)) if more else counted(tmp_path, 2)
     with pytest.raises(CloakworkError, match=r"line 10.*'case:person'"):
-        cloakwork.apply(plan, xes(tmp_path, comment=comment), ledger=f"sqlite:///{tmp_path / 'ledger.db'}")
+        cloakwork.apply(
+            plan, xes(tmp_path, comment=comment), ledger=f"sqlite:///{tmp_path / 'ledger.db'}"
+        )
 
 
 def traces_of_one_id(folder: Path, persons: str, *, comment: str = "") -> Path:
     """Two traces with ids of their own, and one more called DUP for each person."""
-    named = {"1": "p", "2": "q"} | {f"DUP{'': >{place}}": person for place, person in enumerate(persons)}
+    named = {"1": "p", "2": "q"} | {
+        f"DUP{'': >{place}}": person for place, person in enumerate(persons)
+    }
     traces = "".join(
         f'<trace>\n<string key="concept:name" value="{case.strip()}"/>\n<string key="person" value="{person}"/>\n'
         '<event><string key="concept:name" value="a"/></event></trace>\n'
@@ -118,9 +143,15 @@ def traces_of_one_id(folder: Path, persons: str, *, comment: str = "") -> Path:
 
 @pytest.mark.parametrize("comment", ["", "<!-- for the thorough reader -->"])
 @pytest.mark.parametrize("goal", ["cases", "units", "dp"])
-def test_two_traces_of_one_id_are_refused_with_their_line(goal: str, comment: str, tmp_path: Path) -> None:
+def test_two_traces_of_one_id_are_refused_with_their_line(
+    goal: str, comment: str, tmp_path: Path
+) -> None:
     """Six traces of one id, even of six persons, passed as six cases and as six units."""
-    plan = planned(tmp_path, dp_spec(split=False)) if goal == "dp" else counted(tmp_path, 2, count=goal)
+    plan = (
+        planned(tmp_path, dp_spec(split=False))
+        if goal == "dp"
+        else counted(tmp_path, 2, count=goal)
+    )
     log = traces_of_one_id(tmp_path, "rstuvw", comment=comment)
     with pytest.raises(CloakworkError, match=r"line 16: .*id of an earlier case"):
         cloakwork.apply(plan, log, ledger=f"sqlite:///{tmp_path / 'ledger.db'}")
@@ -129,9 +160,14 @@ def test_two_traces_of_one_id_are_refused_with_their_line(goal: str, comment: st
 def test_traces_without_an_id_are_cases_of_their_own(tmp_path: Path) -> None:
     """Where nothing says that two traces are one case, they are two."""
     file = traces_of_one_id(tmp_path, "rs")
-    file.write_text(file.read_text("utf-8").replace('<string key="concept:name" value="DUP"/>', ""), "utf-8")
+    file.write_text(
+        file.read_text("utf-8").replace('<string key="concept:name" value="DUP"/>', ""), "utf-8"
+    )
     plan = counted(tmp_path, 4)
-    assert cloakwork.apply(plan, file, ledger=f"sqlite:///{tmp_path / 'ledger.db'}").log.cases.height == 4
+    assert (
+        cloakwork.apply(plan, file, ledger=f"sqlite:///{tmp_path / 'ledger.db'}").log.cases.height
+        == 4
+    )
 
 
 def dp_spec(*, split: bool) -> dict[str, object]:
@@ -143,7 +179,14 @@ def dp_spec(*, split: bool) -> dict[str, object]:
             "concept:name": {"role": "control-flow"},
             UNIT: {"role": "identifier", "treatment": "drop"},
         },
-        "guarantees": [{"kind": "differential-privacy", "epsilon": 40.0, "delta": 1e-6, "over": ["control-flow"]}],
+        "guarantees": [
+            {
+                "kind": "differential-privacy",
+                "epsilon": 40.0,
+                "delta": 1e-6,
+                "over": ["control-flow"],
+            }
+        ],
         "budget": {"total": {"epsilon": 1000, "delta": 0.5}},
         "assume": {"alphabet": ["a"], "longest_case": 5},
         "mechanisms": {"allow": ["variants/threshold", "attributes/*", "bound"]},
@@ -156,9 +199,15 @@ def test_split_makes_one_case_of_each_unit(kind: str, tmp_path: Path) -> None:
 
     Noise of scale 1/40 is 0 but for probability 2 * exp(-40) a count, so this fails by chance less than once in 10**16.
     """
-    persons = [(f"c{case}", person) for case in range(60) for person in (f"p{case}", f"p{case}", f"q{case}", None)]
+    persons = [
+        (f"c{case}", person)
+        for case in range(60)
+        for person in (f"p{case}", f"p{case}", f"q{case}", None)
+    ]
     log = given_as(kind, rows(persons), tmp_path)
-    release = cloakwork.apply(planned(tmp_path, dp_spec(split=True)), log, ledger=f"sqlite:///{tmp_path / 'l.db'}")
+    release = cloakwork.apply(
+        planned(tmp_path, dp_spec(split=True)), log, ledger=f"sqlite:///{tmp_path / 'l.db'}"
+    )
     lengths = release.log.events.height, release.log.cases.height
     assert lengths == (60 * 4, 60 * 3)
 
@@ -219,20 +268,33 @@ VALUES = {
 RULES = [
     {"role": "quasi-identifier"},
     {"role": "quasi-identifier", "bins": [0, 1, 2, 10]},
-    {"role": "quasi-identifier", "hierarchy": {"1": ["x", "0.0", "a"], "2.0": ["7", "007"], "g": {"h": ["True"]}}},
+    {
+        "role": "quasi-identifier",
+        "hierarchy": {"1": ["x", "0.0", "a"], "2.0": ["7", "007"], "g": {"h": ["True"]}},
+    },
 ]
 
 
 @st.composite
 def releases(draw: st.DrawFn) -> tuple[pl.DataFrame, dict[str, object]]:
     """Some 4 to 16 cases of one to two variants with hostile quasi-identifiers, and a policy over them."""
-    of_cases, of_events = draw(st.sampled_from(sorted(VALUES))), draw(st.sampled_from(sorted(VALUES)))
+    of_cases, of_events = (
+        draw(st.sampled_from(sorted(VALUES))),
+        draw(st.sampled_from(sorted(VALUES))),
+    )
     table = []
     for case in range(draw(st.integers(4, 16))):
         age = draw(st.sampled_from(VALUES[of_cases]))
         for step in draw(st.sampled_from(["ab", "a"])):
             ward = draw(st.sampled_from(VALUES[of_events]))
-            table.append({"case:concept:name": f"c{case}", "concept:name": step, "case:age": age, "ward": ward})
+            table.append(
+                {
+                    "case:concept:name": f"c{case}",
+                    "concept:name": step,
+                    "case:age": age,
+                    "ward": ward,
+                }
+            )
     spec = {
         "attributes": {
             "case:concept:name": {"role": "identifier"},
@@ -240,7 +302,9 @@ def releases(draw: st.DrawFn) -> tuple[pl.DataFrame, dict[str, object]]:
             "case:age": draw(st.sampled_from(RULES)),
             "ward": draw(st.sampled_from(RULES)),
         },
-        "guarantees": [{"kind": "k-anonymity", "k": 2, "over": ["control-flow", "case:age", "ward"]}],
+        "guarantees": [
+            {"kind": "k-anonymity", "k": 2, "over": ["control-flow", "case:age", "ward"]}
+        ],
         "mechanisms": {"parameters": {"kanon/auto": {"seconds": 0.2}}},
         "output": {"format": draw(st.sampled_from(["xes", "csv", "parquet"])), "report": []},
     }
@@ -256,18 +320,25 @@ def test_what_is_checked_is_what_the_file_says(
     frame, spec = asked
     folder = tmp_path_factory.mktemp("release")
     log = cloakwork.EventLog.from_polars(frame)
-    release = cloakwork.apply(planned(folder, spec), log, ledger=f"sqlite:///{folder / 'ledger.db'}")
+    release = cloakwork.apply(
+        planned(folder, spec), log, ledger=f"sqlite:///{folder / 'ledger.db'}"
+    )
     cloakwork.publish(release, folder / "out")
     cloakwork.verify(folder / "out")
     again = cloakwork.read_log(next((folder / "out").glob("log.*")), timeless=True)
-    for made, read in ((release.log.cases, again.cases), (release.log.events, again.events.drop("time:timestamp"))):
+    for made, read in (
+        (release.log.cases, again.cases),
+        (release.log.events, again.events.drop("time:timestamp")),
+    ):
         assert dict(made.schema) == dict(read.schema)
         assert made.equals(read.select(made.columns))
 
 
 def test_an_attribute_that_nobody_has_any_more(tmp_path: Path) -> None:
     """All left out: XES cannot say it, so the release does not have it, and verify counts without it."""
-    frame = pl.DataFrame({"case:concept:name": list("pq"), "concept:name": ["a"] * 2, "case:age": ["x", "y"]})
+    frame = pl.DataFrame(
+        {"case:concept:name": list("pq"), "concept:name": ["a"] * 2, "case:age": ["x", "y"]}
+    )
     spec = {
         "attributes": {
             "case:concept:name": {"role": "identifier"},
@@ -278,7 +349,9 @@ def test_an_attribute_that_nobody_has_any_more(tmp_path: Path) -> None:
         "output": {"format": "xes", "report": []},
     }
     log = cloakwork.EventLog.from_polars(frame)
-    release = cloakwork.apply(planned(tmp_path, spec), log, ledger=f"sqlite:///{tmp_path / 'ledger.db'}")
+    release = cloakwork.apply(
+        planned(tmp_path, spec), log, ledger=f"sqlite:///{tmp_path / 'ledger.db'}"
+    )
     assert release.log.cases.columns == ["case:concept:name"]
     cloakwork.publish(release, tmp_path / "out")
     cloakwork.verify(tmp_path / "out")

@@ -23,7 +23,12 @@ def exact_delta(epsilon, times, scale):
     for rises in range(times // 2, times + 1):
         loss = mpf(2 * rises - times) / scale
         if loss > epsilon:
-            total += binomial(times, rises) * up**rises * (1 - up) ** (times - rises) * (1 - exp(epsilon - loss))
+            total += (
+                binomial(times, rises)
+                * up**rises
+                * (1 - up) ** (times - rises)
+                * (1 - exp(epsilon - loss))
+            )
     return total
 
 
@@ -61,7 +66,10 @@ def test_a_mixture_of_noises_costs_no_less_than_it_does():
     for kind, times, epsilon in ((0, 60, mpf(1) / 4), (1, 9, mpf(1) / 2)):
         up = exp(epsilon) / (1 + exp(epsilon))
         whole = 1 - mpf("1e-13") if kind else mpf(1)
-        steps = {r: binomial(times, r) * up**r * (1 - up) ** (times - r) * whole**times for r in range(times + 1)}
+        steps = {
+            r: binomial(times, r) * up**r * (1 - up) ** (times - r) * whole**times
+            for r in range(times + 1)
+        }
         losses = {
             (a + (0 if kind else 2 * r - times), b + (2 * r - times if kind else 0)): p * q
             for (a, b), p in losses.items()
@@ -88,7 +96,12 @@ def test_every_cell_bounds_the_exact_convolution(seed):
     parts = []
     for size, times in ((7, 12), (5, 9)):
         masses = source.random(size) ** 6
-        parts.append((Losses(0.01, int(source.integers(-4, 3)), masses / masses.sum() * (1 - 1e-15), 0.0), times))
+        parts.append(
+            (
+                Losses(0.01, int(source.integers(-4, 3)), masses / masses.sum() * (1 - 1e-15), 0.0),
+                times,
+            )
+        )
     exact = [Fraction(1)]
     for part, times in parts:
         for _ in range(times):
@@ -96,7 +109,9 @@ def test_every_cell_bounds_the_exact_convolution(seed):
     found = composed(parts)
     first = sum(times * part.lowest for part, times in parts) - found.lowest
     cells = [Fraction(float(mass)) for mass in found.masses]
-    below = sum(exact[: max(0, -first)], Fraction(0))  # what lies below the window is moved up to its lowest cell
+    below = sum(
+        exact[: max(0, -first)], Fraction(0)
+    )  # what lies below the window is moved up to its lowest cell
     assert cells[0] >= below + (exact[-first] if first <= 0 else 0)
     assert all(cells[first + i] >= mass for i, mass in enumerate(exact) if first + i >= 0)
     length = 256
@@ -172,4 +187,6 @@ spec:
     loaded = load_policy(policy)
     released = apply(make_plan(loaded), source, ledger=str(tmp_path / "ledger.db")).log
     assert set(released.cases["case:town"].to_list()) == {"coast", "south", "east"}
-    assert any("'Ulm' and 1 more has no group at depth 2" in advice.message for advice in lint(loaded))
+    assert any(
+        "'Ulm' and 1 more has no group at depth 2" in advice.message for advice in lint(loaded)
+    )

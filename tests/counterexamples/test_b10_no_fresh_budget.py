@@ -46,7 +46,10 @@ def test_the_former_ledger_in_the_working_folder_is_named(
     """Version 0.1.0 kept it there; it is not used, and that is said."""
     policy, log = small_policy(tmp_path), small_log(tmp_path)
     monkeypatch.chdir(tmp_path)
-    assert cloakwork("apply", policy, log, "--out", tmp_path / "one", "--ledger", "cloakwork.db").code == 0
+    assert (
+        cloakwork("apply", policy, log, "--out", tmp_path / "one", "--ledger", "cloakwork.db").code
+        == 0
+    )
     said = cloakwork("plan", policy, log)
     assert "--ledger cloakwork.db" in said.err
 
@@ -68,7 +71,11 @@ def test_the_former_ledger_in_the_working_folder_is_named(
 )
 @pytest.mark.parametrize("command", ["apply", "plan", "show"])
 def test_a_mistyped_address_is_refused(
-    cloakwork: Cloakwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, address: str
+    cloakwork: Cloakwork,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    address: str,
 ) -> None:
     """One line, exit 1, no password, nothing made."""
     policy, log = small_policy(tmp_path), small_log(tmp_path)
@@ -95,7 +102,10 @@ def test_an_empty_file_is_no_fresh_ledger(cloakwork: Cloakwork, tmp_path: Path) 
         connection.execute("DROP TABLE t")
     for file in (empty, without):
         before = file.read_bytes()
-        for command in (("apply", policy, log, "--out", tmp_path / "out", "--quiet"), ("ledger", "show")):
+        for command in (
+            ("apply", policy, log, "--out", tmp_path / "out", "--quiet"),
+            ("ledger", "show"),
+        ):
             said = cloakwork(*command, "--ledger", file)
             assert (said.code, len(said.err.splitlines())) == (1, 1), said.err
         assert file.read_bytes() == before
@@ -107,7 +117,9 @@ def test_a_killed_creation_leaves_no_empty_ledger(tmp_path: Path) -> None:
     link = os.link
 
     def watched(source: str, target: str) -> None:
-        seen.append(sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith(".")))
+        seen.append(
+            sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith("."))
+        )
         link(source, target)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -117,23 +129,44 @@ def test_a_killed_creation_leaves_no_empty_ledger(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ledger.db"]
 
 
-def test_the_same_cases_under_another_name_are_hinted_at(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
+def test_the_same_cases_under_another_name_are_hinted_at(
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str
+) -> None:
     """On standard error and in the internal report; nothing public says it, and the release comes out."""
     log = small_log(tmp_path, cases=300)
-    assert cloakwork("apply", small_policy(tmp_path, "one"), log, "--out", tmp_path / "a", "--ledger", ledger).code == 0
-    said = cloakwork("apply", small_policy(tmp_path, "two"), log, "--out", tmp_path / "b", "--ledger", ledger)
+    assert (
+        cloakwork(
+            "apply", small_policy(tmp_path, "one"), log, "--out", tmp_path / "a", "--ledger", ledger
+        ).code
+        == 0
+    )
+    said = cloakwork(
+        "apply", small_policy(tmp_path, "two"), log, "--out", tmp_path / "b", "--ledger", ledger
+    )
     assert said.code == 0
     assert "were seen under dataset 'one'" in said.err
     internal = json.loads((tmp_path / "b" / "internal" / "report.json").read_text("utf-8"))
     assert any("dataset 'one'" in note for note in internal["notes"])
-    public = said.out + "".join(path.read_text("utf-8") for path in (tmp_path / "b").iterdir() if path.is_file())
+    public = said.out + "".join(
+        path.read_text("utf-8") for path in (tmp_path / "b").iterdir() if path.is_file()
+    )
     assert "were seen" not in public
     others = small_log(tmp_path, "x", cases=300)
-    said = cloakwork("apply", small_policy(tmp_path, "three"), others, "--out", tmp_path / "c", "--ledger", ledger)
+    said = cloakwork(
+        "apply",
+        small_policy(tmp_path, "three"),
+        others,
+        "--out",
+        tmp_path / "c",
+        "--ledger",
+        ledger,
+    )
     assert "were seen" not in said.err
 
 
-def test_a_fingerprint_is_keyed_and_guarded(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
+def test_a_fingerprint_is_keyed_and_guarded(
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str
+) -> None:
     """Its key is the owner's alone; no entry, whose digest statements carry, holds it; without a key all comes out."""
     policy, log = small_policy(tmp_path, "one"), small_log(tmp_path)
     assert cloakwork("apply", policy, log, "--out", tmp_path / "a", "--ledger", ledger).code == 0
@@ -151,7 +184,9 @@ def test_a_fingerprint_is_keyed_and_guarded(cloakwork: Cloakwork, tmp_path: Path
     assert "no fingerprint of the case ids was kept" in said.err
 
 
-def test_the_plan_shows_before_this_release_and_after(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
+def test_the_plan_shows_before_this_release_and_after(
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str
+) -> None:
     """For each book; and how many earlier releases no budget bounds."""
     policy, log = small_policy(tmp_path, total=4.0), small_log(tmp_path)
     kanon = tmp_path / "kanon.yaml"
@@ -159,12 +194,18 @@ def test_the_plan_shows_before_this_release_and_after(cloakwork: Cloakwork, tmp_
     start = text.index("  guarantees")
     end = text.index("  output")
     kanon.write_text(
-        text[:start] + "  guarantees: [{kind: k-anonymity, k: 2, over: [control-flow]}]\n" + text[end:], "utf-8"
+        text[:start]
+        + "  guarantees: [{kind: k-anonymity, k: 2, over: [control-flow]}]\n"
+        + text[end:],
+        "utf-8",
     )
     assert cloakwork("apply", policy, log, "--out", tmp_path / "a", "--ledger", ledger).code == 0
     assert cloakwork("apply", kanon, log, "--out", tmp_path / "b", "--ledger", ledger).code == 0
     said = cloakwork("plan", policy, log, "--ledger", ledger)
-    assert "epsilon 3, delta 0.01 left, this release epsilon 1, delta 1e-06, then epsilon 2" in said.out
+    assert (
+        "epsilon 3, delta 0.01 left, this release epsilon 1, delta 1e-06, then epsilon 2"
+        in said.out
+    )
     assert "1 earlier release of this dataset carries no DP guarantee" in said.out
     found = json.loads(cloakwork("plan", policy, log, "--ledger", ledger, "--json").out)["ledger"]
     assert found["earlier_without_dp"] == 1
@@ -172,9 +213,16 @@ def test_the_plan_shows_before_this_release_and_after(cloakwork: Cloakwork, tmp_
     assert [book[when]["epsilon"] for when in ("before", "this", "after")] == [3.0, 1.0, 2.0]
 
 
-def test_a_copied_ledger_is_still_a_ledger(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
+def test_a_copied_ledger_is_still_a_ledger(
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str
+) -> None:
     """What is refused is what holds none, not what was restored from a copy."""
     policy, log = small_policy(tmp_path, total=1.0), small_log(tmp_path)
     assert cloakwork("apply", policy, log, "--out", tmp_path / "a", "--ledger", ledger).code == 0
     shutil.copy(tmp_path / "ledger.db", tmp_path / "copy.db")
-    assert cloakwork("apply", policy, log, "--out", tmp_path / "b", "--ledger", tmp_path / "copy.db").code == 4
+    assert (
+        cloakwork(
+            "apply", policy, log, "--out", tmp_path / "b", "--ledger", tmp_path / "copy.db"
+        ).code
+        == 4
+    )

@@ -28,12 +28,20 @@ def log(tmp_path: Path) -> Path:
     return file
 
 
-def policy(folder: Path, name: str, *, unit: Any = "case", epsilon: float = 1.0, **more: Any) -> Path:
+def policy(
+    folder: Path, name: str, *, unit: Any = "case", epsilon: float = 1.0, **more: Any
+) -> Path:
     """A policy that releases the control flow with differential privacy per ``unit``."""
     document = {
         "apiVersion": "cloakwork/v1",
         "kind": "PrivacyPolicy",
-        "metadata": {"name": name, "version": "1.0.0", "owner": "o", "purpose": "p", "dataset": "clinic"},
+        "metadata": {
+            "name": name,
+            "version": "1.0.0",
+            "owner": "o",
+            "purpose": "p",
+            "dataset": "clinic",
+        },
         "spec": {
             "unit": unit,
             "attributes": {
@@ -43,8 +51,23 @@ def policy(folder: Path, name: str, *, unit: Any = "case", epsilon: float = 1.0,
                 "time:timestamp": {"role": "timestamp", "treatment": "drop"},
             },
             "guarantees": more.pop("guarantees", None)
-            or [{"kind": "differential-privacy", "epsilon": epsilon, "delta": 1e-6, "over": ["control-flow"]}],
-            "mechanisms": {"allow": ["variants/threshold", "timestamps/*", "kanon/pretsa", "attributes/*", "bound"]},
+            or [
+                {
+                    "kind": "differential-privacy",
+                    "epsilon": epsilon,
+                    "delta": 1e-6,
+                    "over": ["control-flow"],
+                }
+            ],
+            "mechanisms": {
+                "allow": [
+                    "variants/threshold",
+                    "timestamps/*",
+                    "kanon/pretsa",
+                    "attributes/*",
+                    "bound",
+                ]
+            },
             "budget": {"total": {"epsilon": 2.0, "delta": 1e-5}},
             "output": {"format": "csv", "report": []},
         },
@@ -59,12 +82,16 @@ def policy(folder: Path, name: str, *, unit: Any = "case", epsilon: float = 1.0,
 PERSON = {"attribute": PATIENT, "max_cases": 1}
 
 
-def test_case_and_person_are_not_added_up(cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path) -> None:
+def test_case_and_person_are_not_added_up(
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path
+) -> None:
     """Per case 1 and per patient 1 were "2 of 2", while a patient with 60 cases stood open in the first: refused."""
     by_case = policy(tmp_path, "by-case")
     by_person = policy(tmp_path, "by-person", unit=PERSON)
     assert cloakwork("apply", by_case, log, "--out", tmp_path / "one", "--ledger", ledger).code == 0
-    said = cloakwork("apply", by_person, log, "--out", tmp_path / "two", "--ledger", ledger, "--quiet")
+    said = cloakwork(
+        "apply", by_person, log, "--out", tmp_path / "two", "--ledger", ledger, "--quiet"
+    )
     assert said.code == 3, said.out
     assert len(said.err.splitlines()) == 1
     assert "cases_per_unit" in said.err and "budget.books" in said.err
@@ -75,18 +102,30 @@ def test_the_other_way_round(cloakwork: Cloakwork, tmp_path: Path, ledger: str, 
     """A release per case after one per person opens the person's book just as much."""
     by_person = policy(tmp_path, "by-person", unit=PERSON)
     by_case = policy(tmp_path, "by-case")
-    assert cloakwork("apply", by_person, log, "--out", tmp_path / "one", "--ledger", ledger).code == 0
+    assert (
+        cloakwork("apply", by_person, log, "--out", tmp_path / "one", "--ledger", ledger).code == 0
+    )
     assert cloakwork("apply", by_case, log, "--out", tmp_path / "two", "--ledger", ledger).code == 3
 
 
-def test_a_person_counts_twice_per_case(cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path) -> None:
+def test_a_person_counts_twice_per_case(
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path
+) -> None:
     """Without one of its cases a person may be represented by another: epsilon .4 per person is .8 per case."""
     bound = {"cases_per_unit": {PATIENT: 60}}
     generous = {"total": {"epsilon": 100.0, "delta": 0.1}}
-    by_person = policy(tmp_path, "by-person", unit=PERSON, epsilon=0.4, assume=bound, budget=generous)
-    by_case = policy(tmp_path, "by-case", epsilon=0.25, budget={"total": {"epsilon": 0.84, "delta": 1e-5}})
-    assert cloakwork("apply", by_person, log, "--out", tmp_path / "one", "--ledger", ledger).code == 0
-    by_case = policy(tmp_path, "by-case", epsilon=0.05, budget={"total": {"epsilon": 0.84, "delta": 1e-5}})
+    by_person = policy(
+        tmp_path, "by-person", unit=PERSON, epsilon=0.4, assume=bound, budget=generous
+    )
+    by_case = policy(
+        tmp_path, "by-case", epsilon=0.25, budget={"total": {"epsilon": 0.84, "delta": 1e-5}}
+    )
+    assert (
+        cloakwork("apply", by_person, log, "--out", tmp_path / "one", "--ledger", ledger).code == 0
+    )
+    by_case = policy(
+        tmp_path, "by-case", epsilon=0.05, budget={"total": {"epsilon": 0.84, "delta": 1e-5}}
+    )
     said = cloakwork("apply", by_case, log, "--out", tmp_path / "two", "--ledger", ledger)
     assert said.code == 4, said.err
     assert "left are epsilon 0.04" in said.err
@@ -101,24 +140,37 @@ def test_a_declared_bound_converts_by_group_privacy(
     by_case = policy(tmp_path, "by-case", epsilon=0.1, assume=bound, budget=budget)
     by_person = policy(tmp_path, "by-person", unit=PERSON, assume=bound, budget=budget)
     assert cloakwork("apply", by_case, log, "--out", tmp_path / "one", "--ledger", ledger).code == 0
-    assert cloakwork("apply", by_person, log, "--out", tmp_path / "two", "--ledger", ledger).code == 0
+    assert (
+        cloakwork("apply", by_person, log, "--out", tmp_path / "two", "--ledger", ledger).code == 0
+    )
     shown = json.loads(cloakwork("ledger", "show", "--ledger", ledger, "--json").out)
     books = {book["book"]: book for book in shown["datasets"][0]["budgets"]}
     assert books[PATIENT]["spent"]["epsilon"] == 7.0
-    assert books[PATIENT]["spent"]["delta"] == pytest.approx(1e-6 * (1 + 402.428793 / 0.105170918), rel=1e-6)
+    assert books[PATIENT]["spent"]["delta"] == pytest.approx(
+        1e-6 * (1 + 402.428793 / 0.105170918), rel=1e-6
+    )
     assert books["case"]["spent"]["epsilon"] == 2.1
     assert books["case"]["spent"]["delta"] == pytest.approx(1e-6 * (1 + 1 + 2.718281828), rel=1e-6)
 
 
 def test_books_kept_apart(cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path) -> None:
     """With a total each, and then statement and ledger say that they do not add up to one person's risk."""
-    apart = {"books": {"case": {"epsilon": 1.0, "delta": 1e-5}, PATIENT: {"epsilon": 1.0, "delta": 1e-5}}}
+    apart = {
+        "books": {"case": {"epsilon": 1.0, "delta": 1e-5}, PATIENT: {"epsilon": 1.0, "delta": 1e-5}}
+    }
     by_case = policy(tmp_path, "by-case", budget=apart)
     by_person = policy(tmp_path, "by-person", unit=PERSON, budget=apart)
     assert cloakwork("apply", by_case, log, "--out", tmp_path / "one", "--ledger", ledger).code == 0
-    assert cloakwork("apply", by_person, log, "--out", tmp_path / "two", "--ledger", ledger).code == 0
-    assert cloakwork("apply", by_person, log, "--out", tmp_path / "three", "--ledger", ledger).code == 4
-    assert "do not add up to one person's risk" in cloakwork("ledger", "show", "--ledger", ledger).out
+    assert (
+        cloakwork("apply", by_person, log, "--out", tmp_path / "two", "--ledger", ledger).code == 0
+    )
+    assert (
+        cloakwork("apply", by_person, log, "--out", tmp_path / "three", "--ledger", ledger).code
+        == 4
+    )
+    assert (
+        "do not add up to one person's risk" in cloakwork("ledger", "show", "--ledger", ledger).out
+    )
     public = html.unescape(cloakwork("report", tmp_path / "two", "--audience", "public").out)
     assert "does not add up to one person's risk" in public
 
@@ -128,7 +180,9 @@ def test_books_apart_do_not_loosen_an_earlier_total(
 ) -> None:
     """What an earlier statement promised of all releases counts the later ones, converted."""
     by_case = policy(tmp_path, "by-case", budget={"total": {"epsilon": 2.0, "delta": 1e-5}})
-    apart = {"books": {"case": {"epsilon": 9.0, "delta": 1e-5}, PATIENT: {"epsilon": 9.0, "delta": 1e-5}}}
+    apart = {
+        "books": {"case": {"epsilon": 9.0, "delta": 1e-5}, PATIENT: {"epsilon": 9.0, "delta": 1e-5}}
+    }
     by_person = policy(tmp_path, "by-person", unit=PERSON, budget=apart)
     assert cloakwork("apply", by_case, log, "--out", tmp_path / "one", "--ledger", ledger).code == 0
     said = cloakwork("apply", by_person, log, "--out", tmp_path / "two", "--ledger", ledger)
@@ -154,7 +208,12 @@ def test_all_times_of_a_case_count_in_the_metric_book(
         },
     }
     same_order = {"kind": "k-anonymity", "k": 2, "over": ["control-flow"]}
-    of_cases = {"kind": "differential-privacy", "epsilon": 2.0, "over": ["timestamps"], "neighbours": "bounded"}
+    of_cases = {
+        "kind": "differential-privacy",
+        "epsilon": 2.0,
+        "over": ["timestamps"],
+        "neighbours": "bounded",
+    }
     of_values = {"kind": "metric-privacy", "epsilon": 0.5, "shift": "1h", "over": ["timestamps"]}
     first = policy(tmp_path, "by-case", guarantees=[same_order, of_cases], **times)
     second = policy(tmp_path, "by-value", guarantees=[same_order, of_values], **times)
@@ -167,10 +226,16 @@ def test_all_times_of_a_case_count_in_the_metric_book(
 def spent_per_case(cloakwork: Cloakwork, ledger: Path) -> float:
     """What the ledger shows as spent in the book per case."""
     shown = json.loads(cloakwork("ledger", "show", "--ledger", ledger, "--json").out)
-    return next(float(book["spent"]["epsilon"]) for book in shown["datasets"][0]["budgets"] if book["book"] == "case")
+    return next(
+        float(book["spent"]["epsilon"])
+        for book in shown["datasets"][0]["budgets"]
+        if book["book"] == "case"
+    )
 
 
-def test_the_ledger_of_version_010_is_read_on_the_safe_side(cloakwork: Cloakwork, tmp_path: Path) -> None:
+def test_the_ledger_of_version_010_is_read_on_the_safe_side(
+    cloakwork: Cloakwork, tmp_path: Path
+) -> None:
     """Its entries do not say whom they protected: 1 and 2 may have been per person, and count 2 and 4 per case."""
     ledger = tmp_path / "ledger.db"
     ledger.write_bytes((ROOT / "tests" / "releases" / "0.1.0" / "ledger.db").read_bytes())
@@ -185,15 +250,31 @@ def test_a_release_tells_an_older_entry_whom_it_protected(
     """``reconcile`` reads it from the statement that the entry names by its digest; then 1 per case is 1."""
     from cloakwork.accounting._journal import Journal
 
-    assert cloakwork("apply", policy(tmp_path, "by-case"), log, "--out", tmp_path / "one", "--ledger", ledger).code == 0
-    made = json.loads(cloakwork("ledger", "history", "--ledger", ledger, "--json").out)["releases"][0]
+    assert (
+        cloakwork(
+            "apply", policy(tmp_path, "by-case"), log, "--out", tmp_path / "one", "--ledger", ledger
+        ).code
+        == 0
+    )
+    made = json.loads(cloakwork("ledger", "history", "--ledger", ledger, "--json").out)["releases"][
+        0
+    ]
     charge = {"currency": "unit", "epsilon": "1.0", "delta": "1e-06"}
-    body = {"policy": "by-case", "version": "1.0.0", "policy_digest": "", "note": "", "charges": [charge], "totals": {}}
+    body = {
+        "policy": "by-case",
+        "version": "1.0.0",
+        "policy_digest": "",
+        "note": "",
+        "charges": [charge],
+        "totals": {},
+    }
     old = tmp_path / "old.db"
     with Journal(str(old)).writing() as writing:
         writing.append("reserve", made["id"], "clinic", body)
         writing.append("commit", made["id"], "clinic", {})
-        writing.append("statement", made["id"], "clinic", {"statement_digest": made["statement_digest"]})
+        writing.append(
+            "statement", made["id"], "clinic", {"statement_digest": made["statement_digest"]}
+        )
     assert spent_per_case(cloakwork, old) == 2.0
     assert cloakwork("ledger", "reconcile", tmp_path / "one", "--ledger", old).code == 0
     assert spent_per_case(cloakwork, old) == 1.0
@@ -206,10 +287,14 @@ OF_PERSONS = {"books": {PATIENT: {"epsilon": 2.0, "delta": 1e-4}}}
 def spent_by_cases(cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path) -> None:
     """A release that costs epsilon 1 per case, under a policy that declares no total."""
     by_case = policy(tmp_path, "by-case", budget={})
-    assert cloakwork("apply", by_case, log, "--out", tmp_path / "cases", "--ledger", ledger).code == 0
+    assert (
+        cloakwork("apply", by_case, log, "--out", tmp_path / "cases", "--ledger", ledger).code == 0
+    )
 
 
-def test_a_book_alone_is_apart_from_nothing(cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path) -> None:
+def test_a_book_alone_is_apart_from_nothing(
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path
+) -> None:
     """The only book said "2 left" of a patient who stands at 60: M is declared, so what cases spent is converted."""
     spent_by_cases(cloakwork, tmp_path, ledger, log)
     by_person = policy(tmp_path, "by-person", unit=PERSON, budget=OF_PERSONS, assume=BOUND)
@@ -220,7 +305,9 @@ def test_a_book_alone_is_apart_from_nothing(cloakwork: Cloakwork, tmp_path: Path
     assert not (tmp_path / "out").exists()
 
 
-def test_a_book_alone_without_a_bound_is_refused(cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path) -> None:
+def test_a_book_alone_without_a_bound_is_refused(
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path
+) -> None:
     """Nothing converts, and the one book listed is apart from nothing: exit 3, and what to declare."""
     spent_by_cases(cloakwork, tmp_path, ledger, log)
     by_person = policy(tmp_path, "by-person", unit=PERSON, budget=OF_PERSONS)
@@ -229,21 +316,34 @@ def test_a_book_alone_without_a_bound_is_refused(cloakwork: Cloakwork, tmp_path:
     assert "cases_per_unit" in said.err and "budget.books" in said.err
 
 
-def test_a_book_is_apart_from_what_is_listed_only(cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path) -> None:
+def test_a_book_is_apart_from_what_is_listed_only(
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path
+) -> None:
     """Books of patients and wards are apart from each other, and both count what cases spend."""
     spent_by_cases(cloakwork, tmp_path, ledger, log)
     total = {"epsilon": 2.0, "delta": 1e-4}
     books = {"books": {PATIENT: total, "case:ward": total}}
     by_person = policy(tmp_path, "by-person", unit=PERSON, budget=books, assume=BOUND)
-    assert cloakwork("apply", by_person, log, "--out", tmp_path / "out", "--ledger", ledger).code == 4
+    assert (
+        cloakwork("apply", by_person, log, "--out", tmp_path / "out", "--ledger", ledger).code == 4
+    )
 
 
-def test_an_entry_of_an_unknown_unit_counts_in_a_book_apart(cloakwork: Cloakwork, tmp_path: Path, log: Path) -> None:
+def test_an_entry_of_an_unknown_unit_counts_in_a_book_apart(
+    cloakwork: Cloakwork, tmp_path: Path, log: Path
+) -> None:
     """Version 0.1.0 does not say for whom epsilon 1 was: at the costliest it is 120 for a patient of 60 cases."""
     from cloakwork.accounting._journal import Journal
 
     charge = {"currency": "unit", "epsilon": "1.0", "delta": "0.0"}
-    body = {"policy": "old", "version": "1", "policy_digest": "", "note": "", "charges": [charge], "totals": {}}
+    body = {
+        "policy": "old",
+        "version": "1",
+        "policy_digest": "",
+        "note": "",
+        "charges": [charge],
+        "totals": {},
+    }
     old = tmp_path / "old.db"
     with Journal(str(old)).writing() as writing:
         writing.append("reserve", "abc", "clinic", body)
@@ -255,10 +355,15 @@ def test_an_entry_of_an_unknown_unit_counts_in_a_book_apart(cloakwork: Cloakwork
     assert not (tmp_path / "out").exists()
 
 
-def test_what_a_book_is_apart_from_is_named(cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path) -> None:
+def test_what_a_book_is_apart_from_is_named(
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path
+) -> None:
     """By the plan, the statement and ``ledger show``; a book alone is apart from nothing."""
     total = {"epsilon": 2.0, "delta": 1e-4}
-    budgets: dict[str, Any] = {"listed": {"books": {"case": total, PATIENT: total}}, "alone": OF_PERSONS}
+    budgets: dict[str, Any] = {
+        "listed": {"books": {"case": total, PATIENT: total}},
+        "alone": OF_PERSONS,
+    }
     for name, names in (("listed", ["case"]), ("alone", [])):
         book = str(tmp_path / f"{name}.db")
         by_person = policy(tmp_path, name, unit=PERSON, budget=budgets[name])
@@ -266,12 +371,19 @@ def test_what_a_book_is_apart_from_is_named(cloakwork: Cloakwork, tmp_path: Path
         books = {each["book"]: each for each in json.loads(planned.out)["ledger"]["books"]}
         assert books[PATIENT]["apart_from"] == names
         assert (
-            "kept apart from what is charged per case" in cloakwork("plan", by_person, log, "--ledger", book).out
+            "kept apart from what is charged per case"
+            in cloakwork("plan", by_person, log, "--ledger", book).out
         ) == bool(names)
-        assert cloakwork("apply", by_person, log, "--out", tmp_path / name, "--ledger", book).code == 0
-        public = json.loads(cloakwork("report", tmp_path / name, "--audience", "public", "--format", "json").out)
+        assert (
+            cloakwork("apply", by_person, log, "--out", tmp_path / name, "--ledger", book).code == 0
+        )
+        public = json.loads(
+            cloakwork("report", tmp_path / name, "--audience", "public", "--format", "json").out
+        )
         assert public["statement"]["budget"][0].get("apart_from", []) == names
-        shown = json.loads(cloakwork("ledger", "show", "--ledger", book, "--json").out)["datasets"][0]["budgets"]
+        shown = json.loads(cloakwork("ledger", "show", "--ledger", book, "--json").out)["datasets"][
+            0
+        ]["budgets"]
         assert {each["book"]: each["apart_from"] for each in shown}[PATIENT] == names
 
 
@@ -282,7 +394,9 @@ def test_an_earlier_total_is_not_loosened_by_books_apart(
     by_person = policy(tmp_path, "by-person", unit=PERSON)
     total = {"epsilon": 9.0, "delta": 1e-4}
     by_case = policy(tmp_path, "by-case", budget={"books": {"case": total, PATIENT: total}})
-    assert cloakwork("apply", by_person, log, "--out", tmp_path / "one", "--ledger", ledger).code == 0
+    assert (
+        cloakwork("apply", by_person, log, "--out", tmp_path / "one", "--ledger", ledger).code == 0
+    )
     said = cloakwork("apply", by_case, log, "--out", tmp_path / "two", "--ledger", ledger)
     assert said.code == 3, said.out
     assert "an earlier release declared a total" in said.err and "cases_per_unit" in said.err

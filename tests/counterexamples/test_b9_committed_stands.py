@@ -51,7 +51,9 @@ def killed(folder: Path, ledger: str, module: str, function: str, when: str) -> 
     policy, log = small_policy(folder), small_log(folder)
     command = [sys.executable, "-c", KILLED, module, function, when]
     arguments = ["apply", policy, log, "--out", folder / "releases" / "out", "--ledger", ledger]
-    path = os.pathsep.join(filter(None, [str(Path(cloakwork.__file__).parents[1]), os.environ.get("PYTHONPATH")]))
+    path = os.pathsep.join(
+        filter(None, [str(Path(cloakwork.__file__).parents[1]), os.environ.get("PYTHONPATH")])
+    )
     done = subprocess.run(
         [str(part) for part in (*command, *arguments)],
         env=os.environ | {"PYTHONPATH": path},
@@ -64,23 +66,29 @@ def killed(folder: Path, ledger: str, module: str, function: str, when: str) -> 
 
 def test_committed_means_that_a_folder_stood(tmp_path: Path, ledger: str) -> None:
     """Killed while the release is written: no folder stands, and the ledger does not say committed."""
-    killed(tmp_path, ledger, "cloakwork.report.publish", "seal", "before")
+    killed(tmp_path, ledger, "cloakwork.publishing.publish", "seal", "before")
     assert not (tmp_path / "releases" / "out").exists()
     assert [record.state for record in Ledger(ledger).history()] != ["committed"]
 
 
-def test_an_entry_without_a_release_is_explained(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
+def test_an_entry_without_a_release_is_explained(
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str
+) -> None:
     """``show`` and ``history`` say in plain words what an entry stands for that has no folder."""
-    killed(tmp_path, ledger, "cloakwork.report.publish", "seal", "before")
+    killed(tmp_path, ledger, "cloakwork.publishing.publish", "seal", "before")
     for command in ("show", "history"):
         said = cloakwork("ledger", command, "--ledger", ledger)
         assert "its cost is spent" in " ".join(said.out.replace("│", " ").split()), said.out
 
 
-def test_reconcile_closes_what_never_stood(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
+def test_reconcile_closes_what_never_stood(
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str
+) -> None:
     """The entry is closed as spent, and the draft, which holds figures of the raw log, is gone."""
-    killed(tmp_path, ledger, "cloakwork.report.publish", "seal", "before")
-    assert any(path.name.startswith(".cloakwork-draft") for path in (tmp_path / "releases").iterdir())
+    killed(tmp_path, ledger, "cloakwork.publishing.publish", "seal", "before")
+    assert any(
+        path.name.startswith(".cloakwork-draft") for path in (tmp_path / "releases").iterdir()
+    )
     done = cloakwork("ledger", "reconcile", tmp_path / "releases", "--ledger", ledger)
     assert done.code == 0, done.err
     assert list((tmp_path / "releases").iterdir()) == []
@@ -101,7 +109,9 @@ def test_reconcile_completes_what_stands(cloakwork: Cloakwork, tmp_path: Path, l
     assert cloakwork("verify", tmp_path / "elsewhere").code == 0
 
 
-def test_a_folder_found_after_closing_completes_the_entry(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
+def test_a_folder_found_after_closing_completes_the_entry(
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str
+) -> None:
     """Closed because it was not found, found later: committed."""
     killed(tmp_path, ledger, "pathlib", "Path.rename", "after")
     (tmp_path / "releases" / "out").rename(tmp_path / "elsewhere")
@@ -111,29 +121,50 @@ def test_a_folder_found_after_closing_completes_the_entry(cloakwork: Cloakwork, 
     assert [record.state for record in Ledger(ledger).history()] == ["committed"]
 
 
-def test_a_release_that_the_ledger_does_not_know_is_named(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
+def test_a_release_that_the_ledger_does_not_know_is_named(
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str
+) -> None:
     """Made with another ledger: exit 1, and the folder is named."""
     other = str(tmp_path / "other.db")
     policy, log = small_policy(tmp_path), small_log(tmp_path)
-    assert cloakwork("apply", policy, log, "--out", tmp_path / "releases" / "out", "--ledger", other).code == 0
+    assert (
+        cloakwork(
+            "apply", policy, log, "--out", tmp_path / "releases" / "out", "--ledger", other
+        ).code
+        == 0
+    )
     done = cloakwork("ledger", "reconcile", tmp_path / "releases", "--ledger", ledger)
     assert done.code == 1
     assert f"unknown: {tmp_path / 'releases' / 'out'}" in done.out
 
 
-def test_what_a_live_process_works_on_is_left_alone(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
+def test_what_a_live_process_works_on_is_left_alone(
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str
+) -> None:
     """An apply in progress holds its entry and its draft; reconcile says so and touches neither."""
     from cloakwork import api
-    from cloakwork.report.publish import publish
+    from cloakwork.api import publish
 
     seen = dict[str, Any]()
-    plan, log = api.make_plan(api.load_policy(small_policy(tmp_path))), api.read_log(small_log(tmp_path))
+    plan, log = (
+        api.make_plan(api.load_policy(small_policy(tmp_path))),
+        api.read_log(small_log(tmp_path)),
+    )
     out = tmp_path / "releases" / "out"
 
     def meanwhile(message: str) -> None:
         if message == "writing the internal report":
             seen["said"] = subprocess.run(
-                [sys.executable, "-m", "cloakwork", "ledger", "reconcile", str(out.parent), "--ledger", ledger],
+                [
+                    sys.executable,
+                    "-m",
+                    "cloakwork",
+                    "ledger",
+                    "reconcile",
+                    str(out.parent),
+                    "--ledger",
+                    ledger,
+                ],
                 env=os.environ | {"PYTHONPATH": str(ROOT / "engine")},
                 capture_output=True,
                 text=True,
@@ -163,7 +194,9 @@ def test_in_memory_stays_reserved_until_it_is_published(tmp_path: Path, ledger: 
     assert not (tmp_path / "again").exists()
 
 
-def test_a_failed_publication_is_recorded(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
+def test_a_failed_publication_is_recorded(
+    cloakwork: Cloakwork, tmp_path: Path, ledger: str
+) -> None:
     """What cannot be written leaves no folder, and its entry says failed."""
     from cloakwork import api
     from cloakwork.errors import OutputError
@@ -180,7 +213,9 @@ def test_a_failed_publication_is_recorded(cloakwork: Cloakwork, tmp_path: Path, 
 
 def test_release_is_what_apply_does(tmp_path: Path, ledger: str) -> None:
     """``cloakwork.release``: check, run, publish, record."""
-    done = cloakwork_release()(small_policy(tmp_path), small_log(tmp_path), tmp_path / "out", ledger=ledger)
+    done = cloakwork_release()(
+        small_policy(tmp_path), small_log(tmp_path), tmp_path / "out", ledger=ledger
+    )
     (record,) = Ledger(ledger).history()
     assert (record.state, record.statement_digest) == ("committed", done.statement_digest)
     assert done.folder == tmp_path / "out"
@@ -190,7 +225,7 @@ def test_release_is_what_apply_does(tmp_path: Path, ledger: str) -> None:
 def cloakwork_release() -> Any:
     """The verb, whatever was imported before."""
     import cloakwork.api
-    import cloakwork.execute
+    import cloakwork.run.execute
 
     return cloakwork.release
 
@@ -207,7 +242,9 @@ def test_what_came_to_nothing_is_no_release(
     log = EXAMPLES / "hospital.xes.gz"
     with monkeypatch.context() as patched:
         patched.setattr(Redact, "rewrite", fails)
-        said = cloakwork("apply", "kanon-control-flow", log, "--out", tmp_path / "r", "--ledger", book)
+        said = cloakwork(
+            "apply", "kanon-control-flow", log, "--out", tmp_path / "r", "--ledger", book
+        )
     assert said.code == 1, said.err
     shown = cloakwork("ledger", "show", "--ledger", book).out
     assert "0 releases, and 1 failed" in shown
@@ -223,7 +260,12 @@ def test_reconcile_does_not_call_a_wreck_whole(
         killed(tmp_path, ledger, "pathlib", "Path.rename", "after")
     else:
         policy, log = small_policy(tmp_path), small_log(tmp_path)
-        assert cloakwork("apply", policy, log, "--out", tmp_path / "releases" / "out", "--ledger", ledger).code == 0
+        assert (
+            cloakwork(
+                "apply", policy, log, "--out", tmp_path / "releases" / "out", "--ledger", ledger
+            ).code
+            == 0
+        )
     out = tmp_path / "releases" / "out"
     (out / "plan.json").unlink()
     (out / "log.csv").write_text("tampered\n")
@@ -232,7 +274,9 @@ def test_reconcile_does_not_call_a_wreck_whole(
         assert done.code == 1, done.out
         said = " ".join(done.out.split())
         assert "its statement stands, its files do not" in said and "stands whole" not in said
-        assert "plan.json: is missing" in said and "log.csv: is not the file that was signed" in said
+        assert (
+            "plan.json: is missing" in said and "log.csv: is not the file that was signed" in said
+        )
     (record,) = Ledger(ledger).history()
     assert record.state == "committed"
     assert Ledger(ledger).remaining("clinic")["case"].spent.epsilon == 1.0

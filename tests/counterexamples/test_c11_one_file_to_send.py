@@ -43,7 +43,9 @@ def test_it_holds_the_public_parts_and_verifies(packed: Path, cloakwork: Cloakwo
     assert json.loads(cloakwork("verify", packed, "--json").out)["internal_folder"] is False
 
 
-def test_the_same_parts_give_the_same_bytes(made: Path, packed: Path, cloakwork: Cloakwork, tmp_path: Path) -> None:
+def test_the_same_parts_give_the_same_bytes(
+    made: Path, packed: Path, cloakwork: Cloakwork, tmp_path: Path
+) -> None:
     elsewhere = shutil.copytree(made, tmp_path / "elsewhere" / "copy")
     for path in sorted(elsewhere.iterdir(), reverse=True):
         os.utime(path, (1, 1))
@@ -54,7 +56,9 @@ def test_the_same_parts_give_the_same_bytes(made: Path, packed: Path, cloakwork:
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_a_broken_release_is_not_packed(made: Path, cloakwork: Cloakwork, tmp_path: Path, name: str) -> None:
+def test_a_broken_release_is_not_packed(
+    made: Path, cloakwork: Cloakwork, tmp_path: Path, name: str
+) -> None:
     content = bytearray((made / name).read_bytes())
     content[len(content) // 2] ^= 1
     (made / name).write_bytes(content)
@@ -74,7 +78,9 @@ def test_a_release_with_a_stranger_is_not_packed(
     assert not (tmp_path / "more.zip").exists()
 
 
-def test_a_link_in_a_release_is_not_followed(made: Path, cloakwork: Cloakwork, tmp_path: Path) -> None:
+def test_a_link_in_a_release_is_not_followed(
+    made: Path, cloakwork: Cloakwork, tmp_path: Path
+) -> None:
     (made / "log.xes").rename(tmp_path / "aside.xes")
     (made / "log.xes").symlink_to(tmp_path / "aside.xes")
 
@@ -137,29 +143,61 @@ def patched(content: bytes, offset_of: bytes, offset: int, value: bytes) -> byte
 
 
 HOSTILE: dict[str, Callable[[dict[str, bytes]], bytes]] = {
-    "compressed": lambda parts: written([deflated(name, content) for name, content in parts.items()]),
+    "compressed": lambda parts: written(
+        [deflated(name, content) for name, content in parts.items()]
+    ),
     "a bomb": lambda parts: written([*honest(parts)[1:], deflated("log.xes", b"\0" * 50_000_000)]),
     "a stranger": lambda parts: written([*honest(parts), (entry("readme.txt"), b"")]),
-    "a stranger in place of the log": lambda parts: written([*honest(parts)[1:], (entry("notes"), b"")]),
-    "a path upwards": lambda parts: written([*honest(parts)[1:], (entry("../log.xes"), parts["log.xes"])]),
-    "an absolute path": lambda parts: written([*honest(parts)[1:], (entry("/tmp/log.xes"), parts["log.xes"])]),
-    "a folder": lambda parts: written([(entry("release/", stat.S_IFDIR | 0o755), b""), *honest(parts)[1:]]),
-    "in a folder": lambda parts: written([(entry(f"release/{name}"), content) for name, content in parts.items()]),
-    "a link": lambda parts: written([*honest(parts)[1:], (entry("log.xes", stat.S_IFLNK | 0o777), b"/etc/passwd")]),
-    "a name twice": lambda parts: written([*honest(parts)[:2], (entry("plan.json"), parts["plan.json"])]),
-    "a name twice, and all others": lambda parts: written([*honest(parts), (entry("plan.json"), b"{}")]),
+    "a stranger in place of the log": lambda parts: written(
+        [*honest(parts)[1:], (entry("notes"), b"")]
+    ),
+    "a path upwards": lambda parts: written(
+        [*honest(parts)[1:], (entry("../log.xes"), parts["log.xes"])]
+    ),
+    "an absolute path": lambda parts: written(
+        [*honest(parts)[1:], (entry("/tmp/log.xes"), parts["log.xes"])]
+    ),
+    "a folder": lambda parts: written(
+        [(entry("release/", stat.S_IFDIR | 0o755), b""), *honest(parts)[1:]]
+    ),
+    "in a folder": lambda parts: written(
+        [(entry(f"release/{name}"), content) for name, content in parts.items()]
+    ),
+    "a link": lambda parts: written(
+        [*honest(parts)[1:], (entry("log.xes", stat.S_IFLNK | 0o777), b"/etc/passwd")]
+    ),
+    "a name twice": lambda parts: written(
+        [*honest(parts)[:2], (entry("plan.json"), parts["plan.json"])]
+    ),
+    "a name twice, and all others": lambda parts: written(
+        [*honest(parts), (entry("plan.json"), b"{}")]
+    ),
     "another order": lambda parts: written(honest(parts)[::-1]),
     "a comment": lambda parts: written(honest(parts), b"hidden"),
     "bytes before": lambda parts: b"hidden" + written(honest(parts)),
     "bytes behind": lambda parts: written(honest(parts)) + b"hidden",
-    "an extra field": lambda parts: written([with_extra("log.xes", parts["log.xes"]), *honest(parts)[1:]]),
+    "an extra field": lambda parts: written(
+        [with_extra("log.xes", parts["log.xes"]), *honest(parts)[1:]]
+    ),
     "another time": lambda parts: patched(written(honest(parts)), b"PK\x03\x04", 10, b"\x01\x00"),
-    "another name in the local header": lambda parts: patched(written(honest(parts)), b"PK\x03\x04", 30, b"bog.xes"),
-    "a wrong checksum": lambda parts: patched(written(honest(parts)), b"PK\x01\x02", 16, b"\0\0\0\0"),
-    "an impossible size": lambda parts: patched(written(honest(parts)), b"PK\x01\x02", 20, b"\xff\xff\xff\x7f" * 2),
-    "an encrypted part": lambda parts: patched(written(honest(parts)), b"PK\x01\x02", 8, b"\x01\x00"),
-    "an unknown compression": lambda parts: patched(written(honest(parts)), b"PK\x01\x02", 10, b"\x63\x00"),
-    "a huge list": lambda parts: patched(written(honest(parts)), b"PK\x05\x06", 12, b"\xff\xff\xff\x7f"),
+    "another name in the local header": lambda parts: patched(
+        written(honest(parts)), b"PK\x03\x04", 30, b"bog.xes"
+    ),
+    "a wrong checksum": lambda parts: patched(
+        written(honest(parts)), b"PK\x01\x02", 16, b"\0\0\0\0"
+    ),
+    "an impossible size": lambda parts: patched(
+        written(honest(parts)), b"PK\x01\x02", 20, b"\xff\xff\xff\x7f" * 2
+    ),
+    "an encrypted part": lambda parts: patched(
+        written(honest(parts)), b"PK\x01\x02", 8, b"\x01\x00"
+    ),
+    "an unknown compression": lambda parts: patched(
+        written(honest(parts)), b"PK\x01\x02", 10, b"\x63\x00"
+    ),
+    "a huge list": lambda parts: patched(
+        written(honest(parts)), b"PK\x05\x06", 12, b"\xff\xff\xff\x7f"
+    ),
     "no end": lambda parts: written(honest(parts))[:-1],
     "nothing": lambda _: b"",
     "garbage": lambda _: b"\xff" * 1000,
@@ -188,7 +226,9 @@ def test_a_file_that_pack_did_not_make_is_refused(
     assert [path.name for path in tmp_path.iterdir() if "log.xes" in path.name] == []
 
 
-def test_every_flipped_byte_of_a_packed_release_is_found(packed: Path, cloakwork: Cloakwork) -> None:
+def test_every_flipped_byte_of_a_packed_release_is_found(
+    packed: Path, cloakwork: Cloakwork
+) -> None:
     """Sixty places spread over the file: nothing in it is left unsigned."""
     original = packed.read_bytes()
     for place in range(0, len(original), len(original) // 60):

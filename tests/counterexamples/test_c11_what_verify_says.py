@@ -41,22 +41,40 @@ spec:
 def release(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> Callable[..., Path]:
     """Make a release, of one policy or another, by one key or another."""
     rows = [
-        f"{case},{event},2024-01-0{case % 5 + 1}T0{n}:00:00Z" for case in range(12) for n, event in enumerate("abc")
+        f"{case},{event},2024-01-0{case % 5 + 1}T0{n}:00:00Z"
+        for case in range(12)
+        for n, event in enumerate("abc")
     ]
-    (tmp_path / "log.csv").write_text("\n".join(["case:concept:name,concept:name,time:timestamp", *rows]) + "\n")
+    (tmp_path / "log.csv").write_text(
+        "\n".join(["case:concept:name,concept:name,time:timestamp", *rows]) + "\n"
+    )
 
-    def make(folder: str = "release", name: str = "clinic-share", version: str = "1.0.0", *options: str) -> Path:
+    def make(
+        folder: str = "release", name: str = "clinic-share", version: str = "1.0.0", *options: str
+    ) -> Path:
         policy = tmp_path / f"{name}-{version}.yaml"
         policy.write_text(POLICY.format(name=name, version=version))
         out = tmp_path / folder
-        said = cloakwork("apply", policy, tmp_path / "log.csv", "--out", out, "--ledger", ledger, "--quiet", *options)
+        said = cloakwork(
+            "apply",
+            policy,
+            tmp_path / "log.csv",
+            "--out",
+            out,
+            "--ledger",
+            ledger,
+            "--quiet",
+            *options,
+        )
         assert said.code == 0, said.err
         return out
 
     return make
 
 
-def test_the_first_screen_says_what_it_is_and_how_each_part_is_known(cloakwork: Cloakwork, release: Any) -> None:
+def test_the_first_screen_says_what_it_is_and_how_each_part_is_known(
+    cloakwork: Cloakwork, release: Any
+) -> None:
     said = cloakwork("verify", release())
     text = " ".join(said.out.split())
 
@@ -64,7 +82,8 @@ def test_the_first_screen_says_what_it_is_and_how_each_part_is_known(cloakwork: 
     assert "clinic-share 1.0.0; dataset clinic-2024; protected: each case" in text
     assert "your own" in text
     assert re.search(
-        r"Measured .*smallest group holds 12 released cases.*Derived again .*Signer's word .*fresh noise", text
+        r"Measured .*smallest group holds 12 released cases.*Derived again .*Signer's word .*fresh noise",
+        text,
     )
     assert re.search(r"Release [a-z]{20}, made 20\d\d-\d\d-\d\d \d\d:\d\d UTC", text)
 
@@ -72,7 +91,11 @@ def test_the_first_screen_says_what_it_is_and_how_each_part_is_known(cloakwork: 
 def test_json_tells_the_three_groups_apart(cloakwork: Cloakwork, release: Any) -> None:
     document = json.loads(cloakwork("verify", release(), "--json").out)
 
-    assert document["policy"] == {"name": "clinic-share", "version": "1.0.0", "dataset": "clinic-2024"}
+    assert document["policy"] == {
+        "name": "clinic-share",
+        "version": "1.0.0",
+        "dataset": "clinic-2024",
+    }
     assert any("smallest group" in line for line in document["measured"])
     assert any("derived again" in line for line in document["derived_again"])
     assert any("fresh noise" in line for line in document["signers_word"])
@@ -81,8 +104,16 @@ def test_json_tells_the_three_groups_apart(cloakwork: Cloakwork, release: Any) -
 @pytest.mark.parametrize(
     ("name", "advisory", "seen"),
     [
-        ("kanon-with-generalised-attributes", "CW-2026-04", "the smallest group holds 1 released cases"),
-        ("kanon-t-closeness", "CW-2026-05", "by ranks the farthest group lies 0.054 away, t is 0.05"),
+        (
+            "kanon-with-generalised-attributes",
+            "CW-2026-04",
+            "the smallest group holds 1 released cases",
+        ),
+        (
+            "kanon-t-closeness",
+            "CW-2026-05",
+            "by ranks the farthest group lies 0.054 away, t is 0.05",
+        ),
     ],
 )
 def test_a_claim_of_0_1_0_that_the_file_shows_to_be_false_is_void(
@@ -102,18 +133,34 @@ def test_a_claim_of_0_1_0_that_the_file_shows_to_be_false_is_void(
 @pytest.mark.parametrize(
     ("name", "advisory", "seen"),
     [
-        ("kanon-raw-times", "CW-2026-04", "no attributes and no time, the smallest group holds 2 released cases"),
-        ("kanon-name-like-a-pattern", "CW-2026-02", "the log holds '^time:timestamp$', a name that was read as"),
+        (
+            "kanon-raw-times",
+            "CW-2026-04",
+            "no attributes and no time, the smallest group holds 2 released cases",
+        ),
+        (
+            "kanon-name-like-a-pattern",
+            "CW-2026-02",
+            "the log holds '^time:timestamp$', a name that was read as",
+        ),
     ],
 )
 def test_raw_times_and_names_that_are_patterns_show_in_the_file(
     cloakwork: Cloakwork, name: str, advisory: str, seen: str
 ) -> None:
     """Two inserted events without a time among ten cases; every raw time under a name that the plan keeps."""
-    said = cloakwork("verify", EARLIER / name, "--public-key", EARLIER / "public-key-of-the-small-ones.pem", "--json")
+    said = cloakwork(
+        "verify",
+        EARLIER / name,
+        "--public-key",
+        EARLIER / "public-key-of-the-small-ones.pem",
+        "--json",
+    )
 
     assert said.code == 5, said.out
-    found = {each["id"]: (each["status"], each["seen"]) for each in json.loads(said.out)["advisories"]}
+    found = {
+        each["id"]: (each["status"], each["seen"]) for each in json.loads(said.out)["advisories"]
+    }
     assert found[advisory][0] == "void" and seen in found[advisory][1]
 
 
@@ -143,8 +190,12 @@ def test_the_report_of_a_release_of_0_1_0_says_what_is_void(cloakwork: Cloakwork
 
     assert said.code == 0, said.err
     assert "<strong>VOID:</strong> Among released cases" in said.out and "CW-2026-05" in said.out
-    document = json.loads(cloakwork("report", EARLIER / "kanon-t-closeness", "--format", "json").out)
-    assert ["CW-2026-05", "void"] in [[each["id"], each["status"]] for each in document["advisories"]]
+    document = json.loads(
+        cloakwork("report", EARLIER / "kanon-t-closeness", "--format", "json").out
+    )
+    assert ["CW-2026-05", "void"] in [
+        [each["id"], each["status"]] for each in document["advisories"]
+    ]
 
 
 def test_units_that_the_file_does_not_name_are_the_signers_word(
@@ -153,7 +204,9 @@ def test_units_that_the_file_does_not_name_are_the_signers_word(
     """Six cases of two persons each: cases can be counted on the file, persons cannot."""
     release()
     rows = [
-        f"{case},p{case // 2},{event},2024-01-01T0{n}:00:00Z" for case in range(12) for n, event in enumerate("abc")
+        f"{case},p{case // 2},{event},2024-01-01T0{n}:00:00Z"
+        for case in range(12)
+        for n, event in enumerate("abc")
     ]
     head = "case:concept:name,case:person,concept:name,time:timestamp"
     (tmp_path / "log.csv").write_text("\n".join([head, *rows]) + "\n")
@@ -167,7 +220,9 @@ def test_units_that_the_file_does_not_name_are_the_signers_word(
         text = text.replace(old, new, 1)
     (tmp_path / "persons.yaml").write_text(text)
     out = tmp_path / "persons"
-    made = cloakwork("apply", tmp_path / "persons.yaml", tmp_path / "log.csv", "--out", out, "--ledger", ledger)
+    made = cloakwork(
+        "apply", tmp_path / "persons.yaml", tmp_path / "log.csv", "--out", out, "--ledger", ledger
+    )
     assert made.code == 0, made.err
 
     said = " ".join(cloakwork("verify", out).out.split())
@@ -178,7 +233,10 @@ def test_the_ledger_marks_entries_of_0_1_0(cloakwork: Cloakwork, tmp_path: Path)
     book = shutil.copy(EARLIER / "ledger.db", tmp_path / "ledger.db")
     said = cloakwork("ledger", "show", "--ledger", f"sqlite:///{book}")
 
-    assert "ibqcfbmzuzkirssfomnl  kanon-with-generalised-attributes 1.0.0: may be void CW-2026-04" in said.out
+    assert (
+        "ibqcfbmzuzkirssfomnl  kanon-with-generalised-attributes 1.0.0: may be void CW-2026-04"
+        in said.out
+    )
 
 
 def test_another_release_than_expected_fails(cloakwork: Cloakwork, release: Any) -> None:
@@ -197,12 +255,18 @@ def test_another_release_than_expected_fails(cloakwork: Cloakwork, release: Any)
     assert cloakwork("verify", newer, *fits, "--expect", "dataset=x").code == 5
 
 
-@pytest.mark.parametrize("nonsense", ["policy=clinic-share", "policy=@1", "owner=x", "release", "dataset="])
-def test_an_expectation_that_says_nothing_is_a_usage_error(cloakwork: Cloakwork, release: Any, nonsense: str) -> None:
+@pytest.mark.parametrize(
+    "nonsense", ["policy=clinic-share", "policy=@1", "owner=x", "release", "dataset="]
+)
+def test_an_expectation_that_says_nothing_is_a_usage_error(
+    cloakwork: Cloakwork, release: Any, nonsense: str
+) -> None:
     assert cloakwork("verify", release(), "--expect", nonsense).code == 2
 
 
-def test_signing_with_a_key_does_not_make_it_trusted(cloakwork: Cloakwork, release: Any, tmp_path: Path) -> None:
+def test_signing_with_a_key_does_not_make_it_trusted(
+    cloakwork: Cloakwork, release: Any, tmp_path: Path
+) -> None:
     key = tmp_path / "other.pem"
     command = ["openssl", "genpkey", "-algorithm", "ed25519", "-out", str(key)]
     subprocess.run(command, check=True, capture_output=True)
@@ -228,7 +292,9 @@ def test_an_own_key_that_others_may_read_is_refused(
     release()
     (own_home / "signing-key.pem").chmod(0o644)
     policy = tmp_path / "clinic-share-1.0.0.yaml"
-    said = cloakwork("apply", policy, tmp_path / "log.csv", "--out", tmp_path / "next", "--ledger", ledger)
+    said = cloakwork(
+        "apply", policy, tmp_path / "log.csv", "--out", tmp_path / "next", "--ledger", ledger
+    )
 
     assert said.code == 1 and said.err.count("\n") == 1
     assert "chmod 600" in said.err and not (tmp_path / "next").exists()
@@ -263,7 +329,9 @@ def spoil(folder: Path, name: str, how: str) -> None:
         *(("internal", how) for how in ("link", "dangling link", "file")),
     ],
 )
-def test_what_is_no_plain_file_is_refused(cloakwork: Cloakwork, release: Any, name: str, how: str) -> None:
+def test_what_is_no_plain_file_is_refused(
+    cloakwork: Cloakwork, release: Any, name: str, how: str
+) -> None:
     made = release()
     spoil(made, name, how)
 
@@ -273,7 +341,9 @@ def test_what_is_no_plain_file_is_refused(cloakwork: Cloakwork, release: Any, na
     assert "Traceback" not in said.err
 
 
-def test_a_pipe_for_a_statement_is_refused_without_waiting_for_a_writer(release: Any, tmp_path: Path) -> None:
+def test_a_pipe_for_a_statement_is_refused_without_waiting_for_a_writer(
+    release: Any, tmp_path: Path
+) -> None:
     made = release()
     spoil(made, "statement.json", "pipe")
     command = [sys.executable, "-m", "cloakwork", "verify", str(made)]
@@ -309,10 +379,14 @@ def test_apply_verifies_what_it_wrote(
 
     monkeypatch.setattr(io, "write_log", losing)
     policy, out = tmp_path / "clinic-share-1.0.0.yaml", tmp_path / "lost"
-    said = cloakwork("apply", policy, tmp_path / "log.csv", "--out", out, "--ledger", ledger, "--quiet")
+    said = cloakwork(
+        "apply", policy, tmp_path / "log.csv", "--out", out, "--ledger", ledger, "--quiet"
+    )
 
     assert said.code == 5, said.out
-    assert not out.exists() and not [path for path in tmp_path.iterdir() if path.name.startswith(".cloakwork")]
+    assert not out.exists() and not [
+        path for path in tmp_path.iterdir() if path.name.startswith(".cloakwork")
+    ]
     line = said.err.strip().splitlines()[-1]
     assert "what was written is not what it states" in line and "smallest group holds 2" in line
 
@@ -321,7 +395,9 @@ def test_the_demo_ends_with_a_verify_line_that_can_be_typed_again(
     cloakwork: Cloakwork, release: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``make demo`` keeps keys of its own; the line that it prints must work without knowing that."""
-    told = subprocess.run(["make", "-n", "demo"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    told = subprocess.run(
+        ["make", "-n", "demo"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
     lines = re.findall(r'cloakwork verify [^"\n]+', told)
     monkeypatch.setenv("CLOAKWORK_HOME", str(tmp_path / ".venv" / "demo-keys"))
     release("demo-release")

@@ -21,7 +21,9 @@ def released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A release of the shipped example, signed with a key of its own."""
     monkeypatch.setenv("CLOAKWORK_HOME", str(tmp_path / "home"))
     plan = make_plan(load_shipped("kanon-dp-timestamps"))
-    release = cloakwork.apply(plan, EXAMPLES / "hospital.xes.gz", ledger=f"sqlite:///{tmp_path / 'ledger.db'}")
+    release = cloakwork.apply(
+        plan, EXAMPLES / "hospital.xes.gz", ledger=f"sqlite:///{tmp_path / 'ledger.db'}"
+    )
     return cloakwork.publish(release, tmp_path / "out").folder
 
 
@@ -29,10 +31,16 @@ def reworded(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a later version does that mends the sentences of two kinds of guarantee."""
     for kind in (guarantees.KAnonymity, guarantees.MetricPrivacy):
         before = kind.sentence
-        monkeypatch.setattr(kind, "sentence", lambda self, before=before: before(self).replace("released", "published"))
+        monkeypatch.setattr(
+            kind,
+            "sentence",
+            lambda self, before=before: before(self).replace("released", "published"),
+        )
 
 
-def test_a_corrected_word_leaves_earlier_releases_valid(released: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_corrected_word_leaves_earlier_releases_valid(
+    released: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Records are compared: statement, plan and stamp still fit, whatever the sentences say now."""
     cloakwork.verify(released)
     reworded(monkeypatch)
@@ -55,8 +63,14 @@ def test_a_corrected_word_leaves_a_written_plan_valid(monkeypatch: pytest.Monkey
 def test_no_claim_is_a_sentence() -> None:
     """Derivations, assumptions, exposures and caveats say by a kind what they are, and by parameters what they say."""
     plan = json.loads(make_plan(load_shipped("kanon-dp-timestamps")).model_dump_json(by_alias=True))
-    records = [record for claim in plan["claims"] for record in (*claim["derivation"], *claim["assumptions"])]
-    assert records and all(isinstance(record, dict) and record["kind"] for record in [*records, *plan["warnings"]])
+    records = [
+        record
+        for claim in plan["claims"]
+        for record in (*claim["derivation"], *claim["assumptions"])
+    ]
+    assert records and all(
+        isinstance(record, dict) and record["kind"] for record in [*records, *plan["warnings"]]
+    )
 
 
 def test_a_changed_record_is_found() -> None:
@@ -94,9 +108,9 @@ def test_nothing_signed_speaks_of_premises(released: Path) -> None:
 
 def test_words_put_into_a_plan_are_not_shown(released: Path) -> None:
     """A report words the records itself: a flattering sentence in a signed plan reaches no reader."""
-    from cloakwork.report.dsse import seal
-    from cloakwork.report.keys import signing_key
-    from cloakwork.report.statement import digest_of
+    from cloakwork.publishing.dsse import seal
+    from cloakwork.publishing.keys import signing_key
+    from cloakwork.publishing.statement import digest_of
 
     plan = json.loads((released / "plan.json").read_text("utf-8"))
     plan["steps"][1]["why"] = plan["claims"][0]["sentence"] = "FLATTERY"
@@ -106,7 +120,9 @@ def test_words_put_into_a_plan_are_not_shown(released: Path) -> None:
         guaranteed["sentence"] = "FLATTERY"
     for subject in statement["subject"]:
         subject["digest"]["sha256"] = digest_of(released / subject["name"])
-    canonical = json.dumps(statement, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    canonical = json.dumps(
+        statement, sort_keys=True, separators=(",", ":"), ensure_ascii=False
+    ).encode()
     (released / "statement.json").write_bytes(seal(canonical, signing_key()))
 
     from cloakwork.report.render import render
@@ -117,4 +133,6 @@ def test_words_put_into_a_plan_are_not_shown(released: Path) -> None:
 def _payload(folder: Path) -> Any:
     import base64
 
-    return json.loads(base64.b64decode(json.loads((folder / "statement.json").read_text("utf-8"))["payload"]))
+    return json.loads(
+        base64.b64decode(json.loads((folder / "statement.json").read_text("utf-8"))["payload"])
+    )

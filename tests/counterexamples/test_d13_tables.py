@@ -24,15 +24,25 @@ def table(path: Path, text: str) -> Path:
 
 def test_inch_marks_lose_no_row(tmp_path: Path) -> None:
     """A quote inside a field that is not quoted is a character, in the header as in the body."""
-    rows = [f'1,5" pipe,{TIME.format(0)},2"', f"1,b,{TIME.format(1)},3", f'2,"6"" pipe",{TIME.format(2)},4']
-    log = read_log(table(tmp_path / "log.csv", 'case_id,activity,timestamp,size "in\n' + "\n".join(rows) + "\n"))
+    rows = [
+        f'1,5" pipe,{TIME.format(0)},2"',
+        f"1,b,{TIME.format(1)},3",
+        f'2,"6"" pipe",{TIME.format(2)},4',
+    ]
+    log = read_log(
+        table(
+            tmp_path / "log.csv", 'case_id,activity,timestamp,size "in\n' + "\n".join(rows) + "\n"
+        )
+    )
     assert log.events["concept:name"].to_list() == ['5" pipe', "b", '6" pipe']
     assert log.events['size "in'].to_list() == ['2"', "3", "4"]
 
 
 def test_a_quote_in_the_body_hides_no_row(tmp_path: Path) -> None:
     """Two inch marks far apart are not a quoted stretch."""
-    rows = [f"{row},{'5' + chr(34) if row in (2, 7) else 'a'},{TIME.format(0)}" for row in range(10)]
+    rows = [
+        f"{row},{'5' + chr(34) if row in (2, 7) else 'a'},{TIME.format(0)}" for row in range(10)
+    ]
     log = read_log(table(tmp_path / "log.csv", "case_id,activity,timestamp\n" + "\n".join(rows)))
     assert log.events.height == 10
 
@@ -56,12 +66,21 @@ def test_a_carriage_return_in_a_field_is_not_swallowed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "codes",
-    [["+491701", "+4930"], ["1E5", "2E7"], ["401.90", "401.9"], ["1.50", "2.50"], ["-0", "1"], ["250", "250.1"]],
+    [
+        ["+491701", "+4930"],
+        ["1E5", "2E7"],
+        ["401.90", "401.9"],
+        ["1.50", "2.50"],
+        ["-0", "1"],
+        ["250", "250.1"],
+    ],
 )
 def test_codes_stay_text(codes: list[str], tmp_path: Path) -> None:
     """A column is numbers only where each is spelt as the number would be."""
     rows = [f"{row},a,{TIME.format(row)},{code}" for row, code in enumerate(codes)]
-    log = read_log(table(tmp_path / "log.csv", "case_id,activity,timestamp,code\n" + "\n".join(rows)))
+    log = read_log(
+        table(tmp_path / "log.csv", "case_id,activity,timestamp,code\n" + "\n".join(rows))
+    )
     assert log.events["code"].to_list() == codes
 
 
@@ -70,7 +89,19 @@ def test_random_tables_are_read_as_python_reads_them(tmp_path: Path) -> None:
     chance = random.Random(13)
     taken = 0
     for _ in range(400):
-        pieces = ['"', '""', ",", "\n", "\r\n", 'x"', "a", "b c", f",{TIME.format(0)}\n", '"q",', "1,"]
+        pieces = [
+            '"',
+            '""',
+            ",",
+            "\n",
+            "\r\n",
+            'x"',
+            "a",
+            "b c",
+            f",{TIME.format(0)}\n",
+            '"q",',
+            "1,",
+        ]
         body = "".join(chance.choice(pieces) for _ in range(chance.randint(1, 14)))
         text = f"case_id,activity,timestamp\n1,a,{TIME.format(0)}\n{body}"
         try:
@@ -120,7 +151,9 @@ def test_zones_that_the_library_does_not_know(zone: str, column: str, tmp_path: 
     ],
     ids=["list", "struct", "bytes", "duration"],
 )
-def test_labels_without_a_spelling_are_refused_in_one_line(values: pa.Array, column: str, tmp_path: Path) -> None:
+def test_labels_without_a_spelling_are_refused_in_one_line(
+    values: pa.Array, column: str, tmp_path: Path
+) -> None:
     """Whatever the type, what leaves the reader is a log or a LogError."""
     with pytest.raises(LogError) as refusal:
         read_log(parquet(tmp_path / "log.parquet", **{column: values}))
@@ -138,7 +171,9 @@ def test_decimals_keep_their_digits(tmp_path: Path) -> None:
 def test_times_beyond_the_calendar_are_refused(column: str, tmp_path: Path) -> None:
     """No writer can say them."""
     with pytest.raises(LogError):
-        read_log(parquet(tmp_path / "log.parquet", **{column: pa.array([2**62, 1], pa.timestamp("us"))}))
+        read_log(
+            parquet(tmp_path / "log.parquet", **{column: pa.array([2**62, 1], pa.timestamp("us"))})
+        )
 
 
 @pytest.mark.parametrize(
@@ -153,9 +188,7 @@ def test_blanks_and_single_digits_in_times_are_refused(text: str, tmp_path: Path
 def test_contradicting_encodings_are_refused(tmp_path: Path) -> None:
     """The mark of UTF-8 before a declaration of Latin-1: readers differ on who is right."""
     path = tmp_path / "log.xes"
-    text = (
-        '<?xml version="1.0" encoding="ISO-8859-1"?>\n<log><trace><string key="concept:name" value="é"/></trace></log>'
-    )
+    text = '<?xml version="1.0" encoding="ISO-8859-1"?>\n<log><trace><string key="concept:name" value="é"/></trace></log>'
     path.write_bytes(b"\xef\xbb\xbf" + text.encode())
     with pytest.raises(LogError):
         read_log(path)
@@ -164,7 +197,9 @@ def test_contradicting_encodings_are_refused(tmp_path: Path) -> None:
 def test_a_byte_order_mark_in_front_of_the_rows_changes_no_case_id(tmp_path: Path) -> None:
     """Where two files were joined: the mark is part of the first case id, or the file is refused with the line."""
     path = tmp_path / "log.csv"
-    path.write_bytes(b"case:concept:name,concept:name,time:timestamp\n\xef\xbb\xbf1,a,2024-01-01T00:00:00Z\n")
+    path.write_bytes(
+        b"case:concept:name,concept:name,time:timestamp\n\xef\xbb\xbf1,a,2024-01-01T00:00:00Z\n"
+    )
     with pytest.raises(LogError, match="byte order mark") as refused:
         read_log(path)
     assert ":2: " in str(refused.value)

@@ -10,7 +10,9 @@ import pytest
 from cloakwork.errors import LogError
 from cloakwork.log.io import read_log
 
-HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<log>\n<trace><string key="concept:name" value="1"/>\n'
+HEAD = (
+    '<?xml version="1.0" encoding="UTF-8"?>\n<log>\n<trace><string key="concept:name" value="1"/>\n'
+)
 END = "</trace></log>\n"
 MEASURE = """
 import re, sys
@@ -52,14 +54,18 @@ def test_a_value_of_many_megabytes_is_refused(suffix: str, tmp_path: Path) -> No
 def test_a_file_that_unpacks_to_far_more_is_refused(tmp_path: Path) -> None:
     """Equal rows without end."""
     path = tmp_path / "log.csv.gz"
-    path.write_bytes(gzip.compress(b"case_id,activity,timestamp\n" + b"1,a,2024-03-01\n" * (6 << 20), 6))
+    path.write_bytes(
+        gzip.compress(b"case_id,activity,timestamp\n" + b"1,a,2024-03-01\n" * (6 << 20), 6)
+    )
     assert "unpack-ratio" in refused(path)
 
 
 def test_too_many_attributes_are_refused(tmp_path: Path) -> None:
     """11,000 of them, in XES as in a table."""
     path = tmp_path / "log.xes"
-    path.write_text(HEAD + "".join(event(f'<string key="k{n}" value="v"/>') for n in range(11_000)) + END)
+    path.write_text(
+        HEAD + "".join(event(f'<string key="k{n}" value="v"/>') for n in range(11_000)) + END
+    )
     assert "attributes=" in refused(path)
     path = tmp_path / "log.csv"
     names = ",".join(f"k{n}" for n in range(11_000))

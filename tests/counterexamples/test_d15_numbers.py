@@ -98,12 +98,65 @@ def test_a_number_out_of_range_is_refused_in_its_place_with_the_range(spec: str,
 
 
 NUMBERS: Final = (
-    *(0, -1, 1, 2, 3, 10, 0.1, 0.5, 0.999999, 1e-5, 1e-6, 1e-4, 1e-9, 1e-20, 1e-21, 1e-300, 1e-308, 5e-324),
-    *(20, 99.9, 100, 101, 1000, 10_000, 1e6, 10**6, 10**9, 10**12, 2**31, 2**53, 2**53 + 2, 2**63, 10**30, 1e15, 1e308),
+    *(
+        0,
+        -1,
+        1,
+        2,
+        3,
+        10,
+        0.1,
+        0.5,
+        0.999999,
+        1e-5,
+        1e-6,
+        1e-4,
+        1e-9,
+        1e-20,
+        1e-21,
+        1e-300,
+        1e-308,
+        5e-324,
+    ),
+    *(
+        20,
+        99.9,
+        100,
+        101,
+        1000,
+        10_000,
+        1e6,
+        10**6,
+        10**9,
+        10**12,
+        2**31,
+        2**53,
+        2**53 + 2,
+        2**63,
+        10**30,
+        1e15,
+        1e308,
+    ),
     *("1e400", ".inf", True, -(2**53), -1e308),
 )
-TIMES: Final = ("0s", "0.1ms", "1ms", "1s", "7d", "366d", "367d", "36525d", "36526d", "99999999999999999999w")
-DATES: Final = ("0001-01-01T00:00:00Z", "1900-01-01T00:00:00Z", "2199-12-31T23:59:59Z", "9999-12-31T23:59:59Z")
+TIMES: Final = (
+    "0s",
+    "0.1ms",
+    "1ms",
+    "1s",
+    "7d",
+    "366d",
+    "367d",
+    "36525d",
+    "36526d",
+    "99999999999999999999w",
+)
+DATES: Final = (
+    "0001-01-01T00:00:00Z",
+    "1900-01-01T00:00:00Z",
+    "2199-12-31T23:59:59Z",
+    "9999-12-31T23:59:59Z",
+)
 
 COUNTED: Final[dict[str, Any]] = {"kind": "k-anonymity", "k": 10}
 HIDING: Final[dict[str, Any]] = {
@@ -114,8 +167,18 @@ HIDING: Final[dict[str, Any]] = {
 }
 GOALS: Final[tuple[dict[str, Any], ...]] = (
     HIDING,
-    {"kind": "differential-privacy", "epsilon": 1.0, "over": ["timestamps"], "neighbours": "bounded"},
-    {"kind": "differential-privacy", "guessing_advantage": 0.2, "delta": 1e-7, "over": ["control-flow"]},
+    {
+        "kind": "differential-privacy",
+        "epsilon": 1.0,
+        "over": ["timestamps"],
+        "neighbours": "bounded",
+    },
+    {
+        "kind": "differential-privacy",
+        "guessing_advantage": 0.2,
+        "delta": 1e-7,
+        "over": ["control-flow"],
+    },
     {"kind": "metric-privacy", "epsilon": 1.0, "shift": "1h"},
     COUNTED | {"over": ["control-flow", "age"]},
     {"kind": "t-closeness", "t": 0.3, "attribute": "age"},
@@ -134,13 +197,19 @@ def document(goal: dict[str, Any]) -> dict[str, Any]:
     read["spec"]["attributes"] |= {
         "time:timestamp": {"role": "timestamp"} | ({} if times else {"treatment": "drop"}),
         "case:patient": {"role": "identifier", "treatment": "drop"},
-        "age": ({"role": "sensitive"} if values else {"treatment": "drop", "role": "sensitive"}) | {"range": [0, 120]},
+        "age": ({"role": "sensitive"} if values else {"treatment": "drop", "role": "sensitive"})
+        | {"range": [0, 120]},
     }
-    with_variants = goal["kind"] in ("t-closeness", "l-diversity", "metric-privacy") or "neighbours" in goal
+    with_variants = (
+        goal["kind"] in ("t-closeness", "l-diversity", "metric-privacy") or "neighbours" in goal
+    )
     read["spec"] |= {
         "unit": {"attribute": "case:patient", "max_cases": 2},
         "guarantees": [deepcopy(goal), *([deepcopy(COUNTED)] if with_variants else [])],
-        "budget": {"release": {"epsilon": 50, "delta": 1e-4}, "total": {"epsilon": 100, "delta": 1e-3}},
+        "budget": {
+            "release": {"epsilon": 50, "delta": 1e-4},
+            "total": {"epsilon": 100, "delta": 1e-3},
+        },
         "profile": {"epsilon": 0.1, "delta": 1e-9, "activities_per_case": 4},
         "assume": {
             "alphabet": ["a", "b", "c"],
@@ -169,9 +238,18 @@ def numbers_in(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ..
 def options_of(name: str) -> list[str]:
     """The options of a mechanism that may be numbers: all names of fields of the models beside it."""
     models = vars(sys.modules[type(catalogue()[name]).__module__]).values()
-    fields = [model.model_fields for model in models if isinstance(model, type) and hasattr(model, "model_fields")]
+    fields = [
+        model.model_fields
+        for model in models
+        if isinstance(model, type) and hasattr(model, "model_fields")
+    ]
     return sorted(
-        {key for each in fields for key, field in each.items() if "int" in str(field) or "float" in str(field)}
+        {
+            key
+            for each in fields
+            for key, field in each.items()
+            if "int" in str(field) or "float" in str(field)
+        }
     )
 
 
@@ -180,7 +258,11 @@ def changed(source: random.Random) -> dict[str, Any]:
     read = document(source.choice(GOALS))
     for path in source.sample(list(numbers_in(read)), source.choice((1, 1, 2, 3))):
         kinds = (
-            DATES if path[-1] in ("start", "end", "epoch") else TIMES if isinstance(_at(read, path), str) else NUMBERS
+            DATES
+            if path[-1] in ("start", "end", "epoch")
+            else TIMES
+            if isinstance(_at(read, path), str)
+            else NUMBERS
         )
         _at(read, path[:-1])[path[-1]] = source.choice(kinds)
     if source.random() < 0.4:
@@ -189,7 +271,13 @@ def changed(source: random.Random) -> dict[str, Any]:
             read["spec"]["mechanisms"] = {
                 "prefer": [name],
                 "accept_unproven": True,
-                "parameters": {name: {source.choice(options): source.choice((*NUMBERS, *TIMES, [1, 2], {"a": 1e9}))}},
+                "parameters": {
+                    name: {
+                        source.choice(options): source.choice(
+                            (*NUMBERS, *TIMES, [1, 2], {"a": 1e9})
+                        )
+                    }
+                },
             }
     return read
 
@@ -227,7 +315,10 @@ def test_attributes_are_planned_in_linear_time() -> None:
         read = yaml.safe_load(HEAD)
         names = [f"attribute{i}" for i in range(count)]
         read["spec"]["attributes"] |= {name: {"treatment": "keep"} for name in names}
-        read["spec"] |= {"guarantees": [COUNTED], "expose": dict.fromkeys(names, "everybody may know this")}
+        read["spec"] |= {
+            "guarantees": [COUNTED],
+            "expose": dict.fromkeys(names, "everybody may know this"),
+        }
         policy = Policy.model_validate(read)
 
         def planned() -> None:
@@ -246,7 +337,9 @@ def test_fifty_errors_are_printed_and_the_rest_is_counted() -> None:
     assert (len(said), said[-1]) == (51, "... and 1,234 more")
 
 
-def test_k_above_the_number_of_cases_is_exit_code_3_and_costs_nothing(tmp_path: Path, ledger: str) -> None:
+def test_k_above_the_number_of_cases_is_exit_code_3_and_costs_nothing(
+    tmp_path: Path, ledger: str
+) -> None:
     spec = """\
     "time:timestamp": {role: timestamp}
   guarantees:
@@ -256,13 +349,19 @@ def test_k_above_the_number_of_cases_is_exit_code_3_and_costs_nothing(tmp_path: 
     plan = make_plan(parse_policy(HEAD + spec))
     cases = [str(i) for i in range(20)]
     frame = pl.DataFrame(
-        {"case:concept:name": cases, "concept:name": ["a"] * 20, "time:timestamp": ["2024-01-01"] * 20}
+        {
+            "case:concept:name": cases,
+            "concept:name": ["a"] * 20,
+            "time:timestamp": ["2024-01-01"] * 20,
+        }
     )
     log = cloakwork.EventLog.from_polars(frame)
     with pytest.raises(CloakworkError) as caught:
         cloakwork.apply(plan, log, ledger=ledger)
     assert caught.value.exit_code == 3
-    assert "k = 50, but the log holds 20 cases" in str(caught.value) and "\n" not in str(caught.value)
+    assert "k = 50, but the log holds 20 cases" in str(caught.value) and "\n" not in str(
+        caught.value
+    )
     assert cloakwork.Ledger(ledger).history() == ()
 
 
@@ -270,6 +369,8 @@ def test_a_lattice_of_more_levels_than_can_be_written_out_is_refused() -> None:
     names = [f"quality{i}" for i in range(15_000)]
     read = yaml.safe_load(HEAD)
     read["spec"]["attributes"] |= {name: {"role": "quasi-identifier"} for name in names}
-    read["spec"]["guarantees"] = [{"kind": "k-anonymity", "k": 10, "over": ["control-flow", *names]}]
+    read["spec"]["guarantees"] = [
+        {"kind": "k-anonymity", "k": 10, "over": ["control-flow", *names]}
+    ]
     with pytest.raises(PlanImpossible, match="more than 1,000,000,000,000 combinations of levels"):
         make_plan(Policy.model_validate(read))

@@ -9,7 +9,13 @@ import yaml
 import cloakwork
 from cloakwork.errors import CloakworkError
 
-META = {"name": "roles", "version": "1.0.0", "owner": "o@o.org", "purpose": "test", "dataset": "roles"}
+META = {
+    "name": "roles",
+    "version": "1.0.0",
+    "owner": "o@o.org",
+    "purpose": "test",
+    "dataset": "roles",
+}
 FRAME = pl.DataFrame(
     {
         "case:concept:name": ["1", "2"],
@@ -22,11 +28,18 @@ K2 = {"kind": "k-anonymity", "k": 2, "over": ["control-flow"]}
 METRIC = {"kind": "metric-privacy", "epsilon": 1.0, "shift": "1h", "over": ["timestamps"]}
 
 
-def applied(folder: Path, attributes: dict[str, object], guarantees: list[dict[str, object]]) -> cloakwork.EventLog:
+def applied(
+    folder: Path, attributes: dict[str, object], guarantees: list[dict[str, object]]
+) -> cloakwork.EventLog:
     file = folder / "policy.yaml"
     attributes = {"case:concept:name": {"role": "identifier"}, **attributes}
     spec = {"attributes": attributes, "guarantees": guarantees}
-    document = {"apiVersion": "cloakwork/v1", "kind": "PrivacyPolicy", "metadata": META, "spec": spec}
+    document = {
+        "apiVersion": "cloakwork/v1",
+        "kind": "PrivacyPolicy",
+        "metadata": META,
+        "spec": spec,
+    }
     file.write_text(yaml.safe_dump(document), "utf-8")
     policy = cloakwork.load_policy(file)
     plan = cloakwork.make_plan(policy, policy.facts())
@@ -43,10 +56,17 @@ def test_both_roles_misnamed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("goal", [{**K2, "over": ["control-flow", "concept:name"]}, K2])
-def test_a_renamed_activity_beside_the_standard_name(goal: dict[str, object], tmp_path: Path) -> None:
+def test_a_renamed_activity_beside_the_standard_name(
+    goal: dict[str, object], tmp_path: Path
+) -> None:
     """The release calls its activity ``concept:name``: another attribute cannot have that name."""
-    roles = {"lifecycle": {"role": "control-flow"}, "concept:name": {"role": "quasi-identifier", "treatment": "keep"}}
-    with pytest.raises(CloakworkError, match="release of 'concept:name': 'lifecycle' has the role control-flow"):
+    roles = {
+        "lifecycle": {"role": "control-flow"},
+        "concept:name": {"role": "quasi-identifier", "treatment": "keep"},
+    }
+    with pytest.raises(
+        CloakworkError, match="release of 'concept:name': 'lifecycle' has the role control-flow"
+    ):
         applied(tmp_path, roles, [goal])
 
 

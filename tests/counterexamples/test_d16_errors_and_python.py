@@ -62,7 +62,11 @@ def test_a_faulty_policy_names_its_places(cloakwork: Run, tmp_path: Path) -> Non
 
 def test_an_infeasible_policy_names_its_causes(cloakwork: Run, tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"
-    path.write_text(POLICY.replace("{kind: k-anonymity, k: 2}", "{kind: local-dp, epsilon: 1, over: [control-flow]}"))
+    path.write_text(
+        POLICY.replace(
+            "{kind: k-anonymity, k: 2}", "{kind: local-dp, epsilon: 1, over: [control-flow]}"
+        )
+    )
     error = error_in(cloakwork("plan", path, EXAMPLES / "hospital.csv.gz", "--json"))
     assert error["kind"] == "PlanImpossible"
     assert error["causes"][0].keys() == {"goal", "mechanism", "reason"}
@@ -73,12 +77,18 @@ def test_a_missing_log_and_wrong_usage(cloakwork: Run, tmp_path: Path) -> None:
     path.write_text(POLICY)
     error = error_in(cloakwork("plan", path, tmp_path / "none.csv", "--json"))
     assert (error["kind"], error["problems"][0]["path"]) == ("LogError", str(tmp_path / "none.csv"))
-    for usage in (["plan", "--json"], ["plan", path, path, "--json", "--nonsense"], ["nonsense", "--json"]):
+    for usage in (
+        ["plan", "--json"],
+        ["plan", path, path, "--json", "--nonsense"],
+        ["nonsense", "--json"],
+    ):
         error = error_in(cloakwork(*usage))
         assert (error["kind"], error["exit_code"]) == ("UsageError", 2)
 
 
-def test_a_plan_that_cannot_be_written_and_a_spent_budget(cloakwork: Run, tmp_path: Path, ledger: str) -> None:
+def test_a_plan_that_cannot_be_written_and_a_spent_budget(
+    cloakwork: Run, tmp_path: Path, ledger: str
+) -> None:
     path = tmp_path / "p.yaml"
     times = '    "time:timestamp": {role: timestamp}\n    "*"'
     goals = "{kind: k-anonymity, k: 2}, {kind: metric-privacy, epsilon: 1, shift: 1h}"
@@ -95,16 +105,24 @@ def test_a_plan_that_cannot_be_written_and_a_spent_budget(cloakwork: Run, tmp_pa
     assert (error["kind"], error["exit_code"]) == ("OutputError", 1)
 
 
-def test_an_interruption_and_a_fault_of_ours(cloakwork: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_and_a_fault_of_ours(
+    cloakwork: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from cloakwork.cli import policy as commands
 
     faults: list[BaseException] = [KeyboardInterrupt(), ZeroDivisionError("x\ny")]
     monkeypatch.setattr(commands, "_print_columns", lambda rows: None)
-    monkeypatch.setattr(commands, "_print_json", lambda document: (_ for _ in ()).throw(faults.pop(0)))
+    monkeypatch.setattr(
+        commands, "_print_json", lambda document: (_ for _ in ()).throw(faults.pop(0))
+    )
     error = error_in(cloakwork("policy", "list", "--json"))
     assert (error["kind"], error["exit_code"]) == ("Interrupted", 130)
     error = error_in(cloakwork("policy", "list", "--json"))
-    assert (error["kind"], error["exit_code"], error["message"].count("\n")) == ("InternalError", 1, 0)
+    assert (error["kind"], error["exit_code"], error["message"].count("\n")) == (
+        "InternalError",
+        1,
+        0,
+    )
 
 
 def test_long_lists_are_cut_and_counted(cloakwork: Run, tmp_path: Path) -> None:
@@ -121,7 +139,14 @@ def released(cloakwork: Run, tmp_path: Path, ledger: str) -> Path:
     (tmp_path / "p.yaml").write_text(POLICY)
     pl.DataFrame(ROWS).write_csv(tmp_path / "log.csv")
     said = cloakwork(
-        "apply", tmp_path / "p.yaml", tmp_path / "log.csv", "--out", tmp_path / "out", "--ledger", ledger, "--quiet"
+        "apply",
+        tmp_path / "p.yaml",
+        tmp_path / "log.csv",
+        "--out",
+        tmp_path / "out",
+        "--ledger",
+        ledger,
+        "--quiet",
     )
     assert said.code == 0, said.err
     return tmp_path / "out"
@@ -179,15 +204,25 @@ def test_tables_are_logs(ledger: str) -> None:
 
 @pytest.mark.parametrize("table", [pl.DataFrame({"x": [1]}), pd.DataFrame({"x": [1]})])
 def test_a_table_without_the_columns(table: Any, ledger: str) -> None:
-    assert "has no column 'case:concept:name'" in one_line(lambda: cloakwork.apply(a_plan(), table, ledger=ledger))
-    read = cloakwork.EventLog.from_pandas if isinstance(table, pd.DataFrame) else cloakwork.EventLog.from_polars
+    assert "has no column 'case:concept:name'" in one_line(
+        lambda: cloakwork.apply(a_plan(), table, ledger=ledger)
+    )
+    read = (
+        cloakwork.EventLog.from_pandas
+        if isinstance(table, pd.DataFrame)
+        else cloakwork.EventLog.from_polars
+    )
     assert "has no column 'case:concept:name'" in one_line(lambda: read(table))
 
 
 @pytest.mark.parametrize("odd", [None, 3, ["log.csv"], {"a": 1}, object()])
 def test_what_is_no_log_or_no_plan(odd: Any, ledger: str) -> None:
-    assert "must be an EventLog, a path or a table" in one_line(lambda: cloakwork.apply(a_plan(), odd, ledger=ledger))
-    assert "needs a plan" in one_line(lambda: cloakwork.apply(odd, pl.DataFrame(ROWS), ledger=ledger))
+    assert "must be an EventLog, a path or a table" in one_line(
+        lambda: cloakwork.apply(a_plan(), odd, ledger=ledger)
+    )
+    assert "needs a plan" in one_line(
+        lambda: cloakwork.apply(odd, pl.DataFrame(ROWS), ledger=ledger)
+    )
     assert "must be a pandas table" in one_line(lambda: cloakwork.EventLog.from_pandas(odd))
 
 
@@ -201,11 +236,23 @@ def test_to_pandas_without_pyarrow_says_what_to_install(monkeypatch: pytest.Monk
 
 def test_a_shipped_policy_is_found_by_its_name() -> None:
     assert cloakwork.load_policy("kanon-dp-timestamps").metadata.name == "kanon-dp-timestamps"
-    assert "did you mean 'kanon-dp-timestamps'" in one_line(lambda: cloakwork.load_policy("kanon-dp-timestamp"))
+    assert "did you mean 'kanon-dp-timestamps'" in one_line(
+        lambda: cloakwork.load_policy("kanon-dp-timestamp")
+    )
     odd: Any = 3
     assert "must be a path or a name" in one_line(lambda: cloakwork.load_policy(odd))
-    assert cloakwork.load_policy(os.fspath(Path(__file__).parents[2] / "policies" / "kanon-dp-timestamps.yaml"))
+    assert cloakwork.load_policy(
+        os.fspath(Path(__file__).parents[2] / "policies" / "kanon-dp-timestamps.yaml")
+    )
 
 
 def test_the_verbs_are_shown() -> None:
-    assert set(dir(cloakwork)) >= {"apply", "load_policy", "make_plan", "publish", "read_log", "verify", "EventLog"}
+    assert set(dir(cloakwork)) >= {
+        "apply",
+        "load_policy",
+        "make_plan",
+        "publish",
+        "read_log",
+        "verify",
+        "EventLog",
+    }

@@ -15,7 +15,9 @@ from contracts.sample_logs import BEGIN, log_of
 
 LAPLACE = TimestampLaplace()
 METRIC = MetricPrivacy(kind="metric-privacy", epsilon=1, shift=timedelta(hours=1))
-CASE = DifferentialPrivacy(kind="differential-privacy", epsilon=2, over=(TIMESTAMPS,), neighbours="bounded")
+CASE = DifferentialPrivacy(
+    kind="differential-privacy", epsilon=2, over=(TIMESTAMPS,), neighbours="bounded"
+)
 DECLARED = Facts(
     window=Window(start=datetime(2020, 1, 1, tzinfo=UTC), end=datetime(2021, 1, 1, tzinfo=UTC)),
     longest_gap=timedelta(days=1),
@@ -38,7 +40,10 @@ def released(log, goal, seed=1):
 
 def regular(cases, gap):
     """``cases`` of the same twelve steps, ``gap`` minutes apart."""
-    stamps = [[BEGIN + timedelta(minutes=1_000 * row + gap * step) for step in range(12)] for row in range(cases)]
+    stamps = [
+        [BEGIN + timedelta(minutes=1_000 * row + gap * step) for step in range(12)]
+        for row in range(cases)
+    ]
     return log_of(["abcdefghijkl"] * cases, stamps)
 
 
@@ -78,6 +83,13 @@ def test_equal_noised_values_give_equal_times_whatever_the_raw_ones_are():
     one, other = regular(50, 12), regular(50, 0)
     rows = np.arange(600).reshape(50, 12)
     source = np.random.default_rng(3)  # stands for noised values
-    noised = Courses(source.integers(0, 10**6, 50), rows[:, 0], source.integers(-90, 90, 550), rows[:, 1:].ravel())
-    made = [times_of(log, noised, Bounds((0, 10**7)), reproducible(1)).tolist() for log in (one, other)]
+    noised = Courses(
+        source.integers(0, 10**6, 50),
+        rows[:, 0],
+        source.integers(-90, 90, 550),
+        rows[:, 1:].ravel(),
+    )
+    made = [
+        times_of(log, noised, Bounds((0, 10**7)), reproducible(1)).tolist() for log in (one, other)
+    ]
     assert made[0] == made[1]

@@ -50,7 +50,11 @@ def seeds(kind: str) -> tuple[tuple[str, bytes], ...]:
     """Whole files, small."""
     if kind == "policy":
         folders = [ROOT / "policies"] * 5 + [ROOT / "tests" / "policy" / "broken"]
-        return tuple((path.name, path.read_bytes()) for folder in folders for path in sorted(folder.glob("*.yaml")))
+        return tuple(
+            (path.name, path.read_bytes())
+            for folder in folders
+            for path in sorted(folder.glob("*.yaml"))
+        )
     suffixes = {"xes": (".xes",), "csv": (".csv",), "parquet": (".parquet",)}[kind]
     found = [
         (path.name, path.read_bytes())
@@ -64,7 +68,9 @@ def seeds(kind: str) -> tuple[tuple[str, bytes], ...]:
             ends = [found.end() for found in re.finditer(rb"</trace>\s*", whole[:400_000])]
             found += [(name, whole[: ends[count]] + b"</log>") for count in (0, 3, 8)] * 20
     if kind == "csv":
-        lines = gzip.decompress((EXAMPLES / "hospital.csv.gz").read_bytes()).splitlines(keepends=True)
+        lines = gzip.decompress((EXAMPLES / "hospital.csv.gz").read_bytes()).splitlines(
+            keepends=True
+        )
         found += [("hospital.csv", b"".join(lines[:count])) for count in (2, 20, 60)] * 20
     return tuple(found)
 
@@ -72,7 +78,9 @@ def seeds(kind: str) -> tuple[tuple[str, bytes], ...]:
 def splice_token(content: bytes, chance: random.Random, tokens: Sequence[bytes]) -> bytes:
     """A token put in, in place of some bytes or none, near a place where the format's own stand."""
     marks = [found.start() for found in re.finditer(rb'["<>/,;\n:]', content[:200_000])] or [0]
-    at = chance.choice([chance.choice(marks), chance.randrange(len(content) + 1)]) + chance.randint(0, 1)
+    at = chance.choice([chance.choice(marks), chance.randrange(len(content) + 1)]) + chance.randint(
+        0, 1
+    )
     return content[:at] + chance.choice(tokens) + content[at + chance.choice([0, 0, 0, 1, 2, 9]) :]
 
 
@@ -110,7 +118,9 @@ def double_line(content: bytes, chance: random.Random) -> bytes:
 def encode(content: bytes, chance: random.Random) -> bytes:
     """The same text in another encoding."""
     text = content.decode("utf-8", "replace")
-    name = chance.choice(["utf-16", "utf-16-le", "utf-8-sig", "latin-1", "cp1252", "utf-32", "utf-7", "cp037"])
+    name = chance.choice(
+        ["utf-16", "utf-16-le", "utf-8-sig", "latin-1", "cp1252", "utf-32", "utf-7", "cp037"]
+    )
     if chance.random() < 0.5:
         text = re.sub('encoding="[^"]*"', f'encoding="{name}"', text)
     return text.encode(name, "replace")
@@ -128,7 +138,9 @@ def number(content: bytes, chance: random.Random) -> bytes:
 def line_ends(content: bytes, chance: random.Random) -> bytes:
     """Other line ends, here and there or everywhere."""
     return content.replace(
-        b"\n", chance.choice([b"\r\n", b"\r", b"\n\n", b"\x0b", b"\r\r\n"]), chance.choice([-1, 1, 3])
+        b"\n",
+        chance.choice([b"\r\n", b"\r", b"\n\n", b"\x0b", b"\r\r\n"]),
+        chance.choice([-1, 1, 3]),
     )
 
 
@@ -159,7 +171,8 @@ def deep(content: bytes, chance: random.Random) -> bytes:
 def entities(content: bytes, _chance: random.Random) -> bytes:
     """Entities that hold entities."""
     laughs = b'<!DOCTYPE log [<!ENTITY a "ha">' + b"".join(
-        b'<!ENTITY %c "&%c;&%c;&%c;">' % (char + 1, char, char, char) for char in range(ord("a"), ord("p"))
+        b'<!ENTITY %c "&%c;&%c;&%c;">' % (char + 1, char, char, char)
+        for char in range(ord("a"), ord("p"))
     )
     return content.replace(b"<log", laughs + b"]><log", 1).replace(b'value="', b'value="&p;', 1)
 
@@ -169,7 +182,9 @@ def many_columns(content: bytes, chance: random.Random) -> bytes:
     count = chance.choice([10, 300] + [12_000] * (chance.random() < 0.1))
     lines = content.splitlines(keepends=True)[:20]
     more = [b",".join(b"c%d" % place for place in range(count)), b"," * (count - 1)]
-    return b"".join(line.rstrip(b"\r\n") + b"," + more[min(at, 1)] + b"\n" for at, line in enumerate(lines))
+    return b"".join(
+        line.rstrip(b"\r\n") + b"," + more[min(at, 1)] + b"\n" for at, line in enumerate(lines)
+    )
 
 
 def bomb(content: bytes, chance: random.Random) -> bytes:
@@ -186,28 +201,85 @@ def quote_field(content: bytes, chance: random.Random) -> bytes:
         return content
     where = chance.choice(fields)
     text = where[0]
-    forms = [b'"' + text + b'"', b'"' + text, text + b'"', b'5" ' + text, b'"a""b"', b'"a\nb,c"', b' "' + text + b'"']
+    forms = [
+        b'"' + text + b'"',
+        b'"' + text,
+        text + b'"',
+        b'5" ' + text,
+        b'"a""b"',
+        b'"a\nb,c"',
+        b' "' + text + b'"',
+    ]
     return content[: where.start()] + chance.choice(forms) + content[where.end() :]
 
 
 def yaml_tree(content: bytes, chance: random.Random) -> bytes:
     """Nested flows, anchors and aliases."""
     depth = chance.choice([5, 100, 3000])
-    forms = [b"[" * depth + b"]" * depth, b"{a: " * depth + b"1" + b"}" * depth, b"&a [*a]", b"!!python/object:os.x {}"]
+    forms = [
+        b"[" * depth + b"]" * depth,
+        b"{a: " * depth + b"1" + b"}" * depth,
+        b"&a [*a]",
+        b"!!python/object:os.x {}",
+    ]
     marks = [found.end() for found in re.finditer(rb": ", content)] or [0]
     at = chance.choice(marks)
     return content[:at] + chance.choice(forms) + content[at:]
 
 
-NUMBERS: Final = [b"0", b"-0", b"-1", b"1e308", b"1e309", b"1e-320", b"9" * 30, b"9" * 5000, b"nan", b"-inf", b"0x10"]
-NUMBERS += [b"9223372036854775807", b"9223372036854775808", b"1_000", b"00", b".5", b"5.", b"+1", b"1E5", b"0001"]
-BYTES: Final[list[Mutation]] = [flip, cut, move, double_line, encode, number, line_ends, swell_value]
+NUMBERS: Final = [
+    b"0",
+    b"-0",
+    b"-1",
+    b"1e308",
+    b"1e309",
+    b"1e-320",
+    b"9" * 30,
+    b"9" * 5000,
+    b"nan",
+    b"-inf",
+    b"0x10",
+]
+NUMBERS += [
+    b"9223372036854775807",
+    b"9223372036854775808",
+    b"1_000",
+    b"00",
+    b".5",
+    b"5.",
+    b"+1",
+    b"1E5",
+    b"0001",
+]
+BYTES: Final[list[Mutation]] = [
+    flip,
+    cut,
+    move,
+    double_line,
+    encode,
+    number,
+    line_ends,
+    swell_value,
+]
 XES: Final[list[Mutation]] = [many_keys, deep, entities, bomb]
 CSV: Final[list[Mutation]] = [many_columns, quote_field, quote_field, quote_field, bomb]
 POLICY: Final[list[Mutation]] = [yaml_tree, number, number]
 TOKENS: Final[dict[str, list[bytes]]] = {
     "xes": [
-        *(b'"', b"'", b"<", b">", b"&", b"/>", b"</event>", b"<event>", b"<trace>", b"</trace>", b"</log>", b"<log>"),
+        *(
+            b'"',
+            b"'",
+            b"<",
+            b">",
+            b"&",
+            b"/>",
+            b"</event>",
+            b"<event>",
+            b"<trace>",
+            b"</trace>",
+            b"</log>",
+            b"<log>",
+        ),
         *(
             b"]]>",
             b"<!--",
@@ -221,12 +293,48 @@ TOKENS: Final[dict[str, list[bytes]]] = {
             b"\0",
             b"\xff",
         ),
-        *(b"\xef\xbf\xbf", b"\xed\xa0\x80", b" ", b"\n", b"\r", b"<!DOCTYPE x>", b'<string key="k" value="v"/>', b"x:"),
-        *(b'<int key="k" value="007"/>', b'<float key="k" value="NaN"/>', b'<boolean key="k" value="1"/>', b"<event/>"),
-        *(b'<date key="time:timestamp" value="2024-02-30T00:00:00"/>', b'<list key="l"><values/></list>', b"<trace/>"),
-        *(b'<date key="k" value="9999-12-31T23:59:59.9999999-12:00"/>', b' xmlns="urn:x"', b' xmlns:x="urn:x"', b"="),
-        *(b'<id key="k" value=""/>', b'<string key="*" value="v"/>', b'<string key="^time.*$" value="v"/>', b' a="b"'),
-        *(b'<string key="case:x" value="v"/>', b"\xc2\x85", b"\xe2\x80\xa8", b"&#13;", b"&#xA;", b"&quot;", b"<x/>"),
+        *(
+            b"\xef\xbf\xbf",
+            b"\xed\xa0\x80",
+            b" ",
+            b"\n",
+            b"\r",
+            b"<!DOCTYPE x>",
+            b'<string key="k" value="v"/>',
+            b"x:",
+        ),
+        *(
+            b'<int key="k" value="007"/>',
+            b'<float key="k" value="NaN"/>',
+            b'<boolean key="k" value="1"/>',
+            b"<event/>",
+        ),
+        *(
+            b'<date key="time:timestamp" value="2024-02-30T00:00:00"/>',
+            b'<list key="l"><values/></list>',
+            b"<trace/>",
+        ),
+        *(
+            b'<date key="k" value="9999-12-31T23:59:59.9999999-12:00"/>',
+            b' xmlns="urn:x"',
+            b' xmlns:x="urn:x"',
+            b"=",
+        ),
+        *(
+            b'<id key="k" value=""/>',
+            b'<string key="*" value="v"/>',
+            b'<string key="^time.*$" value="v"/>',
+            b' a="b"',
+        ),
+        *(
+            b'<string key="case:x" value="v"/>',
+            b"\xc2\x85",
+            b"\xe2\x80\xa8",
+            b"&#13;",
+            b"&#xA;",
+            b"&quot;",
+            b"<x/>",
+        ),
     ],
     "csv": [
         *(
@@ -260,7 +368,18 @@ TOKENS: Final[dict[str, list[bytes]]] = {
             b"1.5",
             b"2",
         ),
-        *(b"12345678901234567890", b"TRUE", b"true", b"case:x", b"CASE_x", b"#", b"'", b"\\", b'\\"', b"2024-03-01"),
+        *(
+            b"12345678901234567890",
+            b"TRUE",
+            b"true",
+            b"case:x",
+            b"CASE_x",
+            b"#",
+            b"'",
+            b"\\",
+            b'\\"',
+            b"2024-03-01",
+        ),
         *(
             b"2024-03-01T10:00:00+05:30",
             b"2024-13-01",
@@ -271,7 +390,18 @@ TOKENS: Final[dict[str, list[bytes]]] = {
             b"\xe2\x80\xa8",
             b"=",
         ),
-        *(b"1e400", b"0.1", b"1e16", b"\x0b", b"\x0c", b"\x1c", b'"\n"', b'",\n', b'\n"', b"9" * 400),
+        *(
+            b"1e400",
+            b"0.1",
+            b"1e16",
+            b"\x0b",
+            b"\x0c",
+            b"\x1c",
+            b'"\n"',
+            b'",\n',
+            b'\n"',
+            b"9" * 400,
+        ),
     ],
     "policy": [
         *(
@@ -308,7 +438,17 @@ TOKENS: Final[dict[str, list[bytes]]] = {
             b"0",
             b"99999999999h",
         ),
-        *(b"<<: *a", b"---\n", b"...\n", b"? ", b"spec:", b"kind: k-anonymity", b"epsilon: ", b"k: 1000000000", b"\0"),
+        *(
+            b"<<: *a",
+            b"---\n",
+            b"...\n",
+            b"? ",
+            b"spec:",
+            b"kind: k-anonymity",
+            b"epsilon: ",
+            b"k: 1000000000",
+            b"\0",
+        ),
         *(
             b"\xff",
             b"\xef\xbb\xbf",
@@ -348,7 +488,9 @@ def made_parquet(chance: random.Random) -> bytes:
             array = array.dictionary_encode()
         arrays.append(array)
     kept = [place for place in range(6) if chance.random() > 0.02]
-    table = pa.Table.from_arrays([arrays[place] for place in kept], [names[place] for place in kept])
+    table = pa.Table.from_arrays(
+        [arrays[place] for place in kept], [names[place] for place in kept]
+    )
     out = io.BytesIO()
     options = {
         "compression": chance.choice(["none", "snappy", "gzip", "zstd", "brotli"]),
@@ -382,7 +524,10 @@ VALUES: Final[dict[str, tuple[list[object], pa.DataType]]] = {
     "day": ([_DAY.date()], pa.date32()),
     "clock": ([datetime.time(1, 2, 3)], pa.time64("us")),
     "duration": ([datetime.timedelta(3)], pa.duration("us")),
-    "decimal": ([decimal.Decimal("1.50"), decimal.Decimal("12345678901234567.89")], pa.decimal128(30, 2)),
+    "decimal": (
+        [decimal.Decimal("1.50"), decimal.Decimal("12345678901234567.89")],
+        pa.decimal128(30, 2),
+    ),
     "wide decimal": ([decimal.Decimal("1.50")], pa.decimal256(60, 2)),
     "list": ([[1], [], [2, 3]], pa.list_(pa.int64())),
     "struct": ([{"a": 1}, {"a": None}], pa.struct([("a", pa.int64())])),

@@ -36,7 +36,10 @@ class Case:
         for event in self.events:
             last = event[TIME] if event.get(TIME) is not None else last
             stamps.append(last)
-        return [self.events[place] for place in sorted(range(len(stamps)), key=lambda place: stamps[place])]
+        return [
+            self.events[place]
+            for place in sorted(range(len(stamps)), key=lambda place: stamps[place])
+        ]
 
 
 def moment(text: str) -> int | None:
@@ -69,14 +72,25 @@ def unpacked(content: bytes) -> bytes:
     return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
 
 
-KINDS = {"string": "text", "id": "text", "int": "int", "float": "float", "boolean": "boolean", "date": "date"}
+KINDS = {
+    "string": "text",
+    "id": "text",
+    "int": "int",
+    "float": "float",
+    "boolean": "boolean",
+    "date": "date",
+}
 FIXED = {CASE: "text", ACTIVITY: "text", TIME: "date"}
 
 
 def xes(content: bytes) -> list[Case]:
     """The cases of a XES file."""
     parser = etree.XMLParser(
-        resolve_entities=False, no_network=True, huge_tree=True, remove_comments=True, remove_pis=True
+        resolve_entities=False,
+        no_network=True,
+        huge_tree=True,
+        remove_comments=True,
+        remove_pis=True,
     )
     root = etree.fromstring(unpacked(content), parser)
     space = etree.QName(root).namespace
@@ -101,10 +115,18 @@ def xes(content: bytes) -> list[Case]:
     raw = []
     for trace in root:
         if etree.QName(trace).namespace == space and etree.QName(trace).localname == "trace":
-            events = [e for e in trace if etree.QName(e).namespace == space and etree.QName(e).localname == "event"]
+            events = [
+                e
+                for e in trace
+                if etree.QName(e).namespace == space and etree.QName(e).localname == "event"
+            ]
             raw.append((attributes(trace, "case:"), [attributes(event, "") for event in events]))
     settled = {
-        name: next(iter(several)) if len(several) == 1 else "float" if several == {"int", "float"} else "text"
+        name: next(iter(several))
+        if len(several) == 1
+        else "float"
+        if several == {"int", "float"}
+        else "text"
         for name, several in kinds.items()
     }
     for values, events in raw:
@@ -153,7 +175,10 @@ def cases_of(
 ) -> list[Case]:
     """The cases of a flat table; ``standard`` says which columns are the standard ones."""
     names = {column: full for full, column in standard.items()}
-    full = [names.get(name) or ("case:" + name[5:] if name.startswith("CASE_") else name) for name in header]
+    full = [
+        names.get(name) or ("case:" + name[5:] if name.startswith("CASE_") else name)
+        for name in header
+    ]
     cases: dict[Any, Case] = {}
     for row in rows:
         values = {name: value for name, value in zip(full, row, strict=True) if value is not None}
@@ -165,7 +190,9 @@ def cases_of(
         for name, value in values.items():
             if name.startswith("case:"):
                 case.values.setdefault(name, value)
-        case.events.append({name: value for name, value in values.items() if not name.startswith("case:")})
+        case.events.append(
+            {name: value for name, value in values.items() if not name.startswith("case:")}
+        )
     return list(cases.values())
 
 
@@ -180,7 +207,10 @@ def parquet_rows(content: bytes) -> tuple[list[str], list[list[Any]]]:
         if pa.types.is_timestamp(kind):
             per = {"s": 10**-6, "ms": 10**-3, "us": 1, "ns": 1000}[kind.unit]
             whole = column.cast(pa.int64()).to_pylist()
-            scaled = [None if v is None else v // 1000 if per == 1000 else v * round(1 / per) for v in whole]
+            scaled = [
+                None if v is None else v // 1000 if per == 1000 else v * round(1 / per)
+                for v in whole
+            ]
             columns.append(scaled)
         else:
             columns.append([_from_arrow(value) for value in column.to_pylist()])
@@ -189,7 +219,9 @@ def parquet_rows(content: bytes) -> tuple[list[str], list[list[Any]]]:
 
 def _from_arrow(value: Any) -> Any:
     if isinstance(value, date) and not isinstance(value, datetime):
-        return (datetime(value.year, value.month, value.day, tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
+        return (datetime(value.year, value.month, value.day, tzinfo=UTC) - EPOCH) // timedelta(
+            microseconds=1
+        )
     return value
 
 
@@ -204,7 +236,9 @@ def same(ours: Any, theirs: Any, *, spelt: bool) -> bool:
         if isinstance(theirs, decimal.Decimal):
             return decimal.Decimal(str(ours)) == theirs
         if isinstance(theirs, time):
-            return str(ours).rstrip("0").rstrip(".") == str(theirs).rstrip("0").rstrip(".") or ours == str(theirs)
+            return str(ours).rstrip("0").rstrip(".") == str(theirs).rstrip("0").rstrip(
+                "."
+            ) or ours == str(theirs)
         return ours == theirs or str(ours).lower() == str(theirs).lower()
     if isinstance(ours, bool):
         return theirs in (str(ours), str(ours).lower(), str(ours).upper())

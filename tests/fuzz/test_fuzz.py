@@ -43,7 +43,9 @@ def _worked(kind: str, first: int, count: int, errors: Path) -> list[dict[str, A
     command = [sys.executable, "-m", "fuzz.worker", kind, str(first), str(count)]
     patience = max(PATIENCE, count * SECONDS / 5)
     with errors.open("wb") as err:  # polars prints the panics that it raises
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=err, env={**os.environ, "PYTHONPATH": path})
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=err, env={**os.environ, "PYTHONPATH": path}
+        )
         try:
             out, _ = process.communicate(timeout=patience)
         except subprocess.TimeoutExpired:

@@ -88,7 +88,9 @@ def differences(cases: list[second.Case], log: EventLog, *, spelt: bool) -> str 
 
 def _left_out(name: str, log: EventLog) -> bool:
     plain = "".join(char for char in " ".join(name.split()) if char.isprintable())[:57]
-    return not name.strip() or any(note.startswith(f"column '{plain}") and "left out" in note for note in log.notes)
+    return not name.strip() or any(
+        note.startswith(f"column '{plain}") and "left out" in note for note in log.notes
+    )
 
 
 def forget_peak() -> None:
@@ -100,7 +102,9 @@ def forget_peak() -> None:
 def peak() -> float:
     """The most memory that this process held since then, in MiB."""
     if CLEAR.exists():
-        found = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text("ascii", "replace"))
+        found = re.search(
+            r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text("ascii", "replace")
+        )
         if found:
             return int(found[1]) / 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -151,7 +155,9 @@ def one(kind: str, seed: int, folder: Path) -> dict[str, Any]:
             unlike = compare(kind, content, log)
         except Exception as error:
             unlike = f"the second reader refuses: {type(error).__name__}: {error}"[:300]
-            if any(limit in unlike for limit in LXML_LIMITS) or (kind == "parquet" and isinstance(error, OSError)):
+            if any(limit in unlike for limit in LXML_LIMITS) or (
+                kind == "parquet" and isinstance(error, OSError)
+            ):
                 return result | {"uncompared": unlike}
         if unlike:
             result["unlike"] = unlike

@@ -77,7 +77,12 @@ OWN: Final[dict[tuple[str, str], tuple[Any, ...]]] = {
     ("DifferentialPrivacy", "over"): (("control-flow",), ("timestamps",)),
     ("MetricPrivacy", "over"): (("timestamps",),),
     ("LocalDP", "over"): (("case:age",),),
-    ("InsertedEventsCopy", "columns"): (("Age",), ("Age", "case:age"), ("timestamps",), ("Age", "timestamps")),
+    ("InsertedEventsCopy", "columns"): (
+        ("Age",),
+        ("Age", "case:age"),
+        ("timestamps",),
+        ("Age", "timestamps"),
+    ),
     ("LeavesOutEvents", "columns"): (("control-flow",), ("control-flow", "timestamps")),
     ("NobodyKnows", "columns"): (("case:age",), ("Age", "timestamps")),
     ("WritesValuesLast", "column"): ("case:age", "timestamps"),
@@ -92,7 +97,11 @@ def is_possible(record: Any) -> bool:
     """Whether a policy or a plan could hold the record, beyond what its model checks."""
     if record.kind == "t-closeness":
         return bool((record.t > 1) == (record.distance == "stochastic"))
-    if record.kind == "confidence-bound" and record.missing == "sensitive" and record.attribute is None:
+    if (
+        record.kind == "confidence-bound"
+        and record.missing == "sensitive"
+        and record.attribute is None
+    ):
         return False
     if record.kind in ("confidence-bound", "knows-at-most"):
         return bool((record.background == "relative") == (record.precision is not None))
@@ -111,7 +120,11 @@ def members(union: Any) -> Iterator[type[BaseModel]]:
 def filled(model: type[BaseModel]) -> Iterator[Any]:
     """The model with every combination of values for its fields that it accepts."""
     fields = [name for name in model.model_fields if name != "kind"]
-    kind = {"kind": get_args(model.model_fields["kind"].annotation)[0]} if "kind" in model.model_fields else {}
+    kind = (
+        {"kind": get_args(model.model_fields["kind"].annotation)[0]}
+        if "kind" in model.model_fields
+        else {}
+    )
     seen = set()
     for values in product(*(_values(model, name) for name in fields)):
         try:
@@ -140,7 +153,10 @@ def sections() -> Iterator[tuple[str, Iterator[str]]]:
     """Titles, each with its lines."""
     yield "Guarantees", (f"{brief(each)}\n    {each.sentence()}" for each in guarantees())
     yield "Claims that take other columns as known", _conditional()
-    yield "Neighbours", iter(sorted({said for each in guarantees() if (said := neighbours_in_words(each))}))
+    yield (
+        "Neighbours",
+        iter(sorted({said for each in guarantees() if (said := neighbours_in_words(each))})),
+    )
     yield "Unproven", _unproven()
     for title, union, words in (
         ("Why a claim holds", Reason, reason_in_words),
@@ -148,7 +164,14 @@ def sections() -> Iterator[tuple[str, Iterator[str]]]:
         ("Why a column is released without protection", ExposureReason, exposure_in_words),
         ("What the guarantees leave open", Caveat, caveat_in_words),
     ):
-        yield title, (f"{each.kind}\n    {words(each)}" for model in members(union) for each in filled(model))
+        yield (
+            title,
+            (
+                f"{each.kind}\n    {words(each)}"
+                for model in members(union)
+                for each in filled(model)
+            ),
+        )
     yield "What a released column tells", _columns()
     yield (
         "Why an attribute is treated so",
@@ -159,7 +182,9 @@ def sections() -> Iterator[tuple[str, Iterator[str]]]:
 def _conditional() -> Iterator[str]:
     goal = next(each for each in guarantees() if each.kind == "metric-privacy")
     form = ("control-flow", "metadata")
-    for columns, window in product((form, ("case:day", *form), ("*", "case:day", *form)), (None, WINDOW)):
+    for columns, window in product(
+        (form, ("case:day", *form), ("*", "case:day", *form)), (None, WINDOW)
+    ):
         yield claim_sentence(goal, Given(columns=columns, window=window))
 
 

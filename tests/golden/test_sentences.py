@@ -6,12 +6,16 @@ from cloakwork.guarantees import Guarantee
 from cloakwork.plan.claims import Assumption, Caveat, ExposureReason, Reason
 from golden.sentences import FILE, filled, members, text
 
-BANNED = r"course of events|carried by|leaves? the house|premises|wanted|tells no time|out of the house"
+BANNED = (
+    r"course of events|carried by|leaves? the house|premises|wanted|tells no time|out of the house"
+)
 
 
 def test_every_sentence_is_the_one_that_was_read() -> None:
     """After reading the difference: python tests/golden/sentences.py (with engine/ on PYTHONPATH)."""
-    assert FILE.read_text("utf-8") == text(), "sentences changed; read them, then run: python tests/golden/sentences.py"
+    assert FILE.read_text("utf-8") == text(), (
+        "sentences changed; read them, then run: python tests/golden/sentences.py"
+    )
 
 
 def test_they_are_plain_words() -> None:
@@ -28,4 +32,6 @@ def test_every_kind_of_record_has_a_sentence() -> None:
     """A field that ``SAMPLES`` does not know would leave its record out."""
     for union in (Guarantee, Reason, Assumption, ExposureReason, Caveat):
         for model in members(union):
-            assert any(True for _ in filled(model)), f"{model.__name__}: add its fields to SAMPLES or OWN"
+            assert any(True for _ in filled(model)), (
+                f"{model.__name__}: add its fields to SAMPLES or OWN"
+            )

@@ -25,14 +25,20 @@ def cell(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def measured(cell: ModuleType, capsys: pytest.CaptureFixture[str], mechanism: str) -> list[dict[str, object]]:
+def measured(
+    cell: ModuleType, capsys: pytest.CaptureFixture[str], mechanism: str
+) -> list[dict[str, object]]:
     """The rows of a cell at two budgets."""
-    cell.main({"mechanism": mechanism, "log": "receipt", "runs": 2, "budgets": [[1.0, 1e-4], [0.5, 1e-6]]})
+    cell.main(
+        {"mechanism": mechanism, "log": "receipt", "runs": 2, "budgets": [[1.0, 1e-4], [0.5, 1e-6]]}
+    )
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
 @pytest.mark.parametrize("mechanism", ["variants/threshold", "dfg/laplace", "planned"])
-def test_a_cell_says_what_was_paid(cell: ModuleType, capsys: pytest.CaptureFixture[str], mechanism: str) -> None:
+def test_a_cell_says_what_was_paid(
+    cell: ModuleType, capsys: pytest.CaptureFixture[str], mechanism: str
+) -> None:
     """At most what was asked for, and close to it; the planner's choice has its name."""
     for row in measured(cell, capsys, mechanism):
         assert "refused" not in row
@@ -43,7 +49,9 @@ def test_a_cell_says_what_was_paid(cell: ModuleType, capsys: pytest.CaptureFixtu
         assert {"similarity", "difference", "dfg_edges", "seconds", "mib", "cases"} <= row.keys()
 
 
-def test_a_published_form_has_no_bound(cell: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_published_form_has_no_bound(
+    cell: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Its cost is infinite, whatever it claims; noise of scale 2 leaves 80 cases of a variant, but for e**-30."""
     for row in measured(cell, capsys, "variants/sacofa-published"):
         assert row["paid_epsilon"] is None

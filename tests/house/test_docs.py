@@ -37,9 +37,13 @@ def test_links_resolve(document: Path) -> None:
 def test_commands_and_targets_exist(document: str) -> None:
     """No document promises a command or a make target that there is not."""
     text = (ROOT / document).read_text()
-    code = "\n".join([*re.findall(r"`([^`\n]+)`", text), *re.findall(r"^ {4}(.*)$", text, re.MULTILINE)])
+    code = "\n".join(
+        [*re.findall(r"`([^`\n]+)`", text), *re.findall(r"^ {4}(.*)$", text, re.MULTILINE)]
+    )
     code += "\n".join(re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
     commands = set(re.findall(r"(?:^|\s)cloakwork ([a-z]+)\b", code))
     targets = set(re.findall(r"(?:^|\s)make ([a-z]+)\b", code))
     assert commands <= COMMANDS.keys()
-    assert targets <= set(re.findall(r"^([a-z]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert targets <= set(
+        re.findall(r"^([a-z]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    )

@@ -38,7 +38,9 @@ def texts(generator: ModuleType) -> dict[str, str]:
 
 def rows() -> dict[str, list[str]]:
     """The README's table by file name."""
-    lines = re.findall(r"^\| `([\w.]+)\.gz` \|(.*)\|$", (LOGS / "README.md").read_text(), re.MULTILINE)
+    lines = re.findall(
+        r"^\| `([\w.]+)\.gz` \|(.*)\|$", (LOGS / "README.md").read_text(), re.MULTILINE
+    )
     return {name: [cell.strip() for cell in cells.split("|")] for name, cells in lines}
 
 
@@ -48,9 +50,14 @@ def test_script_makes_the_same_text(name: str, texts: dict[str, str]) -> None:
     assert texts[name].encode() == gzip.decompress((LOGS / f"{name}.gz").read_bytes())
 
 
-@pytest.mark.skipif("ng" in zlib.ZLIB_RUNTIME_VERSION, reason="zlib-ng packs the same text into other bytes than zlib")
+@pytest.mark.skipif(
+    "ng" in zlib.ZLIB_RUNTIME_VERSION,
+    reason="zlib-ng packs the same text into other bytes than zlib",
+)
 @pytest.mark.parametrize("name", FILES)
-def test_script_makes_the_same_bytes(name: str, texts: dict[str, str], generator: ModuleType) -> None:
+def test_script_makes_the_same_bytes(
+    name: str, texts: dict[str, str], generator: ModuleType
+) -> None:
     """The compressed files carry no date, no name and no machine."""
     assert generator.gzipped(texts[name]) == (LOGS / f"{name}.gz").read_bytes()
 
@@ -58,10 +65,15 @@ def test_script_makes_the_same_bytes(name: str, texts: dict[str, str], generator
 @pytest.mark.parametrize("name", FILES)
 def test_readme_has_the_digest(name: str) -> None:
     """The README's sha256 is that of the file."""
-    assert rows()[name][-1].strip("`") == hashlib.sha256((LOGS / f"{name}.gz").read_bytes()).hexdigest()
+    assert (
+        rows()[name][-1].strip("`")
+        == hashlib.sha256((LOGS / f"{name}.gz").read_bytes()).hexdigest()
+    )
 
 
-@pytest.mark.parametrize(("name", "log"), [("hospital.xes", 0), ("hospital.csv", 0), ("permit.xes", 1)])
+@pytest.mark.parametrize(
+    ("name", "log"), [("hospital.xes", 0), ("hospital.csv", 0), ("permit.xes", 1)]
+)
 def test_readme_has_the_figures(name: str, log: int, generator: ModuleType) -> None:
     """Cases, events, activities, variants and their skew, counted anew."""
     cases = generator.make_logs()[log].cases

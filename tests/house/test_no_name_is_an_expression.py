@@ -19,7 +19,18 @@ from house.checkout import ROOT
 EXEMPT = {"log/naming.py"}
 VETTED = "named"
 BY_POSITION = {
-    *("agg", "coalesce", "col", "concat_list", "concat_str", "drop", "drop_nulls", "exclude", "explode", "field"),
+    *(
+        "agg",
+        "coalesce",
+        "col",
+        "concat_list",
+        "concat_str",
+        "drop",
+        "drop_nulls",
+        "exclude",
+        "explode",
+        "field",
+    ),
     *(
         "group_by",
         "n_unique",
@@ -32,8 +43,26 @@ BY_POSITION = {
         "sort_by",
         "struct",
     ),
-    *("then", "unique", "unnest", "unpivot", "when", "with_columns", "sort", "top_k", "bottom_k", "group_by_dynamic"),
-    *("is_duplicated", "all_horizontal", "any_horizontal", "sum_horizontal", "max_horizontal", "min_horizontal"),
+    *(
+        "then",
+        "unique",
+        "unnest",
+        "unpivot",
+        "when",
+        "with_columns",
+        "sort",
+        "top_k",
+        "bottom_k",
+        "group_by_dynamic",
+    ),
+    *(
+        "is_duplicated",
+        "all_horizontal",
+        "any_horizontal",
+        "sum_horizontal",
+        "max_horizontal",
+        "min_horizontal",
+    ),
 }
 """Methods and functions that read the text of any argument as a column, or many."""
 BY_KEYWORD = {"by", "subset", "on", "left_on", "right_on", "index", "order_by", "partition_by"}
@@ -65,7 +94,11 @@ def _names_asked_for(call: ast.Call) -> Iterator[ast.expr]:
     if not isinstance(call.func, ast.Attribute):
         return
     receiver = call.func.value
-    if isinstance(receiver, ast.Subscript) and _is_name(receiver.slice) and _is_table(receiver.value):
+    if (
+        isinstance(receiver, ast.Subscript)
+        and _is_name(receiver.slice)
+        and _is_table(receiver.value)
+    ):
         yield receiver
     if isinstance(receiver, ast.Name) and receiver.id in NOT_POLARS:
         return
@@ -82,12 +115,24 @@ def _names_asked_for(call: ast.Call) -> Iterator[ast.expr]:
 
 def _is_name(node: ast.expr) -> bool:
     """Whether an index is a name that is not written out, by what the code calls it."""
-    called = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    called = (
+        node.id
+        if isinstance(node, ast.Name)
+        else node.attr
+        if isinstance(node, ast.Attribute)
+        else ""
+    )
     return called in {"name", "attribute", "column", "unit", "key"}
 
 
 def _is_table(node: ast.expr) -> bool:
-    called = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    called = (
+        node.id
+        if isinstance(node, ast.Name)
+        else node.attr
+        if isinstance(node, ast.Attribute)
+        else ""
+    )
     return called in {"frame", "table", "events", "cases", "rows", "summary", "found"}
 
 
@@ -114,16 +159,24 @@ def _made_of_harmless(node: ast.expr, scope: ast.FunctionDef | None) -> bool:
         case ast.Starred(value=inner) | ast.UnaryOp(operand=inner):
             return _harmless(inner, scope)
         case ast.BinOp(left=left, right=right):
-            return not isinstance(left, ast.Constant) and _harmless(left, scope) and _harmless(right, scope)
+            return (
+                not isinstance(left, ast.Constant)
+                and _harmless(left, scope)
+                and _harmless(right, scope)
+            )
         case ast.IfExp(body=body, orelse=orelse):
             return _harmless(body, scope) and _harmless(orelse, scope)
         case ast.List(elts=several) | ast.Tuple(elts=several):
             return all(_harmless(one, scope) for one in several)
         case ast.Dict(keys=several):
             return all(one is not None and _harmless(one, scope) for one in several)
-        case ast.ListComp(elt=ast.Name(id=place), generators=[ast.comprehension(target=target, iter=source)]):
+        case ast.ListComp(
+            elt=ast.Name(id=place), generators=[ast.comprehension(target=target, iter=source)]
+        ):
             counted = isinstance(source, ast.Call) and ast.unparse(source.func) == "enumerate"
-            return counted and isinstance(target, ast.Tuple) and ast.unparse(target.elts[0]) == place
+            return (
+                counted and isinstance(target, ast.Tuple) and ast.unparse(target.elts[0]) == place
+            )
         case ast.ListComp(elt=each) | ast.GeneratorExp(elt=each):
             return _harmless(each, scope)
         case _:
@@ -134,7 +187,9 @@ def _makes_text(call: ast.Call) -> bool:
     """Calls that give text, or collections of what they are given."""
     if isinstance(call.func, ast.Name):
         plain = {"str", "list", "tuple", "set", "sorted", "dict", "map", "filter", "next"}
-        return call.func.id != VETTED and (call.func.id in plain or _is_text(returned().get(call.func.id, "")))
+        return call.func.id != VETTED and (
+            call.func.id in plain or _is_text(returned().get(call.func.id, ""))
+        )
     if not isinstance(call.func, ast.Attribute):
         return True
     if isinstance(call.func.value, ast.Attribute) and call.func.value.attr == "str":
@@ -149,7 +204,12 @@ def _makes_text(call: ast.Call) -> bool:
 def returned() -> dict[str, str]:
     """What each function of the engine says it returns, by its name."""
     trees = (ast.parse(path.read_text("utf-8")) for path in ENGINE.rglob("*.py"))
-    found = (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.returns)
+    found = (
+        node
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.returns
+    )
     return {node.name: ast.unparse(node.returns) for node in found if node.returns is not None}
 
 
@@ -183,7 +243,9 @@ def _unpacked_column(node: ast.AST, name: str) -> bool:
     """Whether ``node`` unpacks into ``name`` what a function of the engine returns as a series or an expression."""
     match node:
         case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Call(func=ast.Name(id=called))):
-            place = next((place for place, one in enumerate(names) if ast.unparse(one) == name), None)
+            place = next(
+                (place for place, one in enumerate(names) if ast.unparse(one) == name), None
+            )
             annotation = ast.parse(returned().get(called, "None"), mode="eval").body
             match annotation:
                 case ast.Subscript(slice=ast.Tuple(elts=kinds)) if place is not None:
@@ -279,7 +341,9 @@ def test_the_rule_lets_honest_code_be(code: str) -> None:
     assert not list(faults(code))
 
 
-@pytest.mark.parametrize("name", ["^time:timestamp$", "*", "^.*$", "case:^a$", "a$b", "^a", "{}", "", " "])
+@pytest.mark.parametrize(
+    "name", ["^time:timestamp$", "*", "^.*$", "case:^a$", "a$b", "^a", "{}", "", " "]
+)
 def test_a_named_column_is_that_column(name: str) -> None:
     """``named`` and ``without`` read no pattern, in any place that the engine uses them in."""
     frame = pl.DataFrame({"time:timestamp": [1, 1, 2], "a": [5, 6, 6], name: [3, 4, 4]})

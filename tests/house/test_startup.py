@@ -24,7 +24,11 @@ sys.exit(code)
 def loaded_by(*arguments: str) -> set[str]:
     """Top-level modules in memory after ``cloakwork ARGUMENTS`` in a fresh interpreter."""
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *arguments], env=environment(), capture_output=True, text=True, check=False
+        [sys.executable, "-c", SCRIPT, *arguments],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return set(done.stderr.split())

@@ -20,5 +20,9 @@ TOOLS = {
 @pytest.mark.parametrize("tool", TOOLS)
 def test_tool_finds_nothing(tool: str) -> None:
     """Each tool, run on the whole tree from this test's environment, has nothing to say."""
-    done = subprocess.run(TOOLS[tool], cwd=ROOT, env=environment(), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{tool} found something; `make lint` shows it too:\n{done.stdout}{done.stderr}"
+    done = subprocess.run(
+        TOOLS[tool], cwd=ROOT, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, (
+        f"{tool} found something; `make lint` shows it too:\n{done.stdout}{done.stderr}"
+    )

@@ -17,7 +17,16 @@ from house.checkout import ROOT
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A wheel of this tree, built with the build backend of this environment, so that no network is needed."""
     folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
+    command = [
+        sys.executable,
+        "-m",
+        "build",
+        "--wheel",
+        "--no-isolation",
+        "--outdir",
+        str(folder),
+        str(ROOT),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"the wheel cannot be built:\n{done.stdout}{done.stderr}"
     return next(folder.glob("*.whl"))
@@ -32,10 +41,19 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     home = tmp_path_factory.mktemp("venv")
     venv.create(home, with_pip=False)
-    pip = [sys.executable, "-m", "pip", "--python", str(home / "bin" / "python"), "--disable-pip-version-check"]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        str(home / "bin" / "python"),
+        "--disable-pip-version-check",
+    ]
     subprocess.run([*pip, "install", "--quiet", "--no-index", "--no-deps", str(wheel)], check=True)
     site = Path(sysconfig.get_path("purelib", vars={"base": str(home), "platbase": str(home)}))
-    (site / "borrowed.pth").write_text("\n".join({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}) + "\n")
+    (site / "borrowed.pth").write_text(
+        "\n".join({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}) + "\n"
+    )
     return home / "bin"
 
 
@@ -43,7 +61,12 @@ def run(installed: Path, folder: Path, *command: str) -> str:
     """What a command of the new environment prints, started where no checkout is in sight."""
     free = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
-        [installed / command[0], *command[1:]], cwd=folder, env=free, capture_output=True, text=True, check=False
+        [installed / command[0], *command[1:]],
+        cwd=folder,
+        env=free,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -18,7 +18,9 @@ def event(name: str, minute: int = 0, more: str = "") -> str:
 
 
 def trace(name: str, *events: str, more: str = "") -> str:
-    return f'<trace>\n<string key="concept:name" value="{name}"/>\n{more}{"".join(events)}</trace>\n'
+    return (
+        f'<trace>\n<string key="concept:name" value="{name}"/>\n{more}{"".join(events)}</trace>\n'
+    )
 
 
 def log(*traces: str, head: str = HEAD) -> str:
@@ -30,9 +32,15 @@ TWO = trace("1", event("a"), event("b", 1)) + trace("2", event("a"))
 EDGE: dict[str, str | bytes] = {
     "plain.xes": log(TWO),
     "entities.xes": log(
-        trace("R&amp;D &#233;&#x1F600;", event("a &lt; b"), event("&quot;c&quot; &apos;d&apos; &gt;", 1))
+        trace(
+            "R&amp;D &#233;&#x1F600;",
+            event("a &lt; b"),
+            event("&quot;c&quot; &apos;d&apos; &gt;", 1),
+        )
     ),
-    "greater-than.xes": log(trace("1", event("a > b"), event("c/> <".replace("<", "&lt;") + "]]>", 1))),
+    "greater-than.xes": log(
+        trace("1", event("a > b"), event("c/> <".replace("<", "&lt;") + "]]>", 1))
+    ),
     "comments.xes": log(
         "<!-- before --><trace>\n",
         '<string key="concept:name" value="1"/>\n',
@@ -41,12 +49,18 @@ EDGE: dict[str, str | bytes] = {
         event("b", 1),
         "</trace>",
     ),
-    "comment-in-header.xes": log(TWO, head=HEAD + "<!-- <trace><string key='concept:name' value='x'/></trace> -->\n"),
+    "comment-in-header.xes": log(
+        TWO, head=HEAD + "<!-- <trace><string key='concept:name' value='x'/></trace> -->\n"
+    ),
     "trace-in-header-value.xes": log(
-        TWO, head=HEAD + '<string key="note" value="a &lt;trace> b"/>\n<string key=\'q\' value=\'"\'/>\n'
+        TWO,
+        head=HEAD
+        + '<string key="note" value="a &lt;trace> b"/>\n<string key=\'q\' value=\'"\'/>\n',
     ),
     "cdata.xes": log("<![CDATA[ <trace> ]]>", TWO, "<?done now?>"),
-    "value-first.xes": log(TWO).replace('key="concept:name" value="b"', 'value="b" key="concept:name"'),
+    "value-first.xes": log(TWO).replace(
+        'key="concept:name" value="b"', 'value="b" key="concept:name"'
+    ),
     "prefixed.xes": log(TWO)
     .replace("</", "</xes:")
     .replace("<trace", "<xes:trace")
@@ -54,7 +68,9 @@ EDGE: dict[str, str | bytes] = {
     .replace("<string", "<xes:string")
     .replace("<date", "<xes:date")
     .replace("<log ", '<xes:log xmlns:xes="http://www.xes-standard.org/" '),
-    "default-namespace.xes": log(TWO).replace("<log ", '<log xmlns="http://www.xes-standard.org/" '),
+    "default-namespace.xes": log(TWO).replace(
+        "<log ", '<log xmlns="http://www.xes-standard.org/" '
+    ),
     "foreign-elements.xes": log(
         trace(
             "1",
@@ -70,7 +86,9 @@ EDGE: dict[str, str | bytes] = {
     "byte-order-mark.xes": b"\xef\xbb\xbf" + log(TWO).encode(),
     "utf-16.xes": log(trace("1", event("é"))).replace("UTF-8", "UTF-16").encode("utf-16"),
     "latin-1.xes": log(trace("1", event("é"))).replace("UTF-8", "ISO-8859-1").encode("latin-1"),
-    "windows-1252.xes": log(trace("1", event("€"))).replace("UTF-8", "windows-1252").encode("cp1252"),
+    "windows-1252.xes": log(trace("1", event("€")))
+    .replace("UTF-8", "windows-1252")
+    .encode("cp1252"),
     "no-declaration.xes": log(TWO, head="<log>"),
     "crlf.xes": log(TWO).replace("\n", "\r\n").encode(),
     "one-line.xes": log(TWO).replace("\n", ""),
@@ -84,7 +102,9 @@ EDGE: dict[str, str | bytes] = {
         trace(
             "1",
             event(
-                "a", 0, '<string key="x" value="1"><int key="y" value="2"/><list key="z"><values/></list></string>\n'
+                "a",
+                0,
+                '<string key="x" value="1"><int key="y" value="2"/><list key="z"><values/></list></string>\n',
             ),
         )
     ),
@@ -121,9 +141,16 @@ EDGE: dict[str, str | bytes] = {
     "same-id.xes": log(trace("1", event("a")), trace("2", event("b")), trace("1", event("c"))),
     "no-id.xes": log("<trace>\n", event("a"), "</trace>\n", trace("2", event("b"))),
     "stray-events.xes": log(event("x"), TWO, event("y")),
-    "no-activity.xes": log(trace("1", event("a"), f"<event>\n{T.format(1)}\n</event>\n", "<event/>")),
+    "no-activity.xes": log(
+        trace("1", event("a"), f"<event>\n{T.format(1)}\n</event>\n", "<event/>")
+    ),
     "no-time.xes": log(
-        trace("1", event("a", 1), '<event>\n<string key="concept:name" value="b"/>\n</event>\n', event("c", 0))
+        trace(
+            "1",
+            event("a", 1),
+            '<event>\n<string key="concept:name" value="b"/>\n</event>\n',
+            event("c", 0),
+        )
     ),
     "unordered.xes": log(trace("1", event("c", 2), event("a", 1), event("d", 2), event("b", 1))),
     "case-called-na.xes": log(trace("NA", event("NA")), trace("null", event(""))),
@@ -152,9 +179,13 @@ EDGE: dict[str, str | bytes] = {
         head=HEAD
         + '<global scope="event"><string key="concept:name" value="DEFAULT"/></global>\n<classifier name="A" keys="concept:name"/>\n',
     ),
-    "case-attribute-on-event.xes": log(trace("1", event("a", 0, '<string key="case:concept:name" value="z"/>\n'))),
+    "case-attribute-on-event.xes": log(
+        trace("1", event("a", 0, '<string key="case:concept:name" value="z"/>\n'))
+    ),
     "repeated-key.xes": log(
-        trace("1", event("a", 0, '<string key="x" value="first"/>\n<string key="x" value="last"/>\n'))
+        trace(
+            "1", event("a", 0, '<string key="x" value="first"/>\n<string key="x" value="last"/>\n')
+        )
     ),
     "case-attribute-after-events.xes": log(
         "<trace>\n", event("a"), '<string key="concept:name" value="1"/>\n</trace>\n'
@@ -167,7 +198,9 @@ EDGE: dict[str, str | bytes] = {
     "multi-byte-at-4096.xes": log(
         TWO,
         trace("3", event("é" * 40, 2)),
-        head=HEAD + " " * (4095 - len((HEAD + TWO + trace("3", event("", 2))).encode()) + 66) + "\n",
+        head=HEAD
+        + " " * (4095 - len((HEAD + TWO + trace("3", event("", 2))).encode()) + 66)
+        + "\n",
     ),
     "renamed.log": log(TWO),
     "packed-without-suffix.xes": gzip.compress(log(TWO).encode(), mtime=0),
@@ -198,7 +231,8 @@ BROKEN: dict[str, str | bytes] = {
     "empty.xes.gz": gzip.compress(b"", mtime=0),
     "doctype.xes": log(TWO).replace("<log", '<!DOCTYPE log SYSTEM "log.dtd">\n<log'),
     "billion-laughs.xes": log(trace("1", event("&c;"))).replace(
-        "<log", '<!DOCTYPE log [\n<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;"><!ENTITY c "&b;&b;&b;">\n]>\n<log'
+        "<log",
+        '<!DOCTYPE log [\n<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;"><!ENTITY c "&b;&b;&b;">\n]>\n<log',
     ),
     "external-entity.xes": log(trace("1", event("a"))).replace(
         "<log", '<!DOCTYPE log [<!ENTITY x SYSTEM "file:///etc/hostname">]>\n<log'
@@ -223,7 +257,9 @@ BROKEN: dict[str, str | bytes] = {
     "bad-date.xes": log(TWO).replace("2024-03-01T10:01", "yesterday"),
     "impossible-date.xes": log(TWO).replace("2024-03-01T10:01", "2024-02-30T10:01"),
     "bad-int.xes": log(trace("1", event("a", 0, '<int key="cost" value="1,5"/>\n'))),
-    "huge-int.xes": log(trace("1", event("a", 0, '<int key="cost" value="9223372036854775808"/>\n'))),
+    "huge-int.xes": log(
+        trace("1", event("a", 0, '<int key="cost" value="9223372036854775808"/>\n'))
+    ),
     "bad-float.xes": log(trace("1", event("a", 0, '<float key="cost" value="12 euro"/>\n'))),
     "bad-boolean.xes": log(trace("1", event("a", 0, '<boolean key="ok" value="maybe"/>\n'))),
     "no-key.xes": log(trace("1", event("a", 0, '<string value="x"/>\n'))),
@@ -231,7 +267,9 @@ BROKEN: dict[str, str | bytes] = {
     "empty-key.xes": log(trace("1", event("a", 0, '<string key="" value="x"/>\n'))),
     "control-character.xes": log(trace("1", event("a\x01"))),
     "less-than-in-value.xes": log(trace("1", event("a < b"))),
-    "crossed-tags.xes": log(TWO).replace("</event>\n</trace>\n</log>", "</trace>\n</event>\n</log>"),
+    "crossed-tags.xes": log(TWO).replace(
+        "</event>\n</trace>\n</log>", "</trace>\n</event>\n</log>"
+    ),
     "repeated-value.xes": log(TWO).replace('value="b"', 'value="b" value="c"'),
     "unbound-prefix.xes": log(TWO).replace(
         '<string key="concept:name" value="b"/>', '<xes:string key="concept:name" value="b"/>'
@@ -245,10 +283,14 @@ BROKEN: dict[str, str | bytes] = {
     "too-few-fields.csv": "case_id,activity,timestamp\n1,a,2024-03-01\n1,b\n",
     "open-quote.csv": 'case_id,activity,timestamp\n1,a,2024-03-01\n1,"b,2024-03-01\n2,c,2024-03-01\n',
     "text-after-quote.csv": 'case_id,activity,timestamp\n1,"a"b,2024-03-01\n',
-    "not-utf-8.csv": "case_id,activity,timestamp\n1,a,2024-03-01\n1,é,2024-03-01\n".encode("latin-1"),
+    "not-utf-8.csv": "case_id,activity,timestamp\n1,a,2024-03-01\n1,é,2024-03-01\n".encode(
+        "latin-1"
+    ),
     "utf-16.csv": "case_id,activity,timestamp\n1,a,2024-03-01\n".encode("utf-16"),
     "bad-time.csv": 'case_id,activity,timestamp\n1,"a\nb",2024-03-01\n1,b,01.03.2024 10:00\n',
-    "cut-off.csv.gz": gzip.compress(b"case_id,activity,timestamp\n" + b"1,a,2024-03-01\n" * 50, mtime=0)[:-12],
+    "cut-off.csv.gz": gzip.compress(
+        b"case_id,activity,timestamp\n" + b"1,a,2024-03-01\n" * 50, mtime=0
+    )[:-12],
     "damaged.parquet": PARQUET,
     "text.parquet": "case_id,activity,timestamp\n1,a,2024-03-01\n",
     "log.docx": b"PK\x03\x04 some other thing",
@@ -260,7 +302,9 @@ def parquet_files() -> dict[str, bytes]:
     """The Parquet files, which polars writes: their bytes may differ between its versions."""
     import polars as pl
 
-    frame = pl.DataFrame({"case_id": ["1", "1"], "activity": ["a", "b"], "timestamp": [1, 2], "cost": [1.5, None]})
+    frame = pl.DataFrame(
+        {"case_id": ["1", "1"], "activity": ["a", "b"], "timestamp": [1, 2], "cost": [1.5, None]}
+    )
     timed = frame.with_columns(pl.col("timestamp").cast(pl.Datetime("ms")))
     tables = {
         "edge/zoneless.parquet": timed.with_columns(
@@ -279,7 +323,9 @@ def parquet_files() -> dict[str, bytes]:
 def main() -> None:
     for folder, files in (("edge", EDGE), ("broken", BROKEN)):
         for name, content in files.items():
-            (HERE / folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+            (HERE / folder / name).write_bytes(
+                content.encode() if isinstance(content, str) else content
+            )
     for name, content in parquet_files().items():
         (HERE / name).write_bytes(content)
 

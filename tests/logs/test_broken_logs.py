@@ -14,7 +14,9 @@ EXPECTED = yaml.safe_load((BROKEN / "expected.yaml").read_text("utf-8"))
 
 def test_every_broken_file_has_an_expectation() -> None:
     """A file without one would be tested by nobody."""
-    assert sorted(EXPECTED) == sorted(path.name for path in BROKEN.iterdir() if path.suffix != ".yaml")
+    assert sorted(EXPECTED) == sorted(
+        path.name for path in BROKEN.iterdir() if path.suffix != ".yaml"
+    )
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
@@ -53,7 +55,9 @@ def test_names_from_the_file_cannot_break_the_line(tmp_path: Path) -> None:
     assert refusal.value.problem.line == 2
 
 
-@pytest.mark.parametrize("name", ["doctype.xes", "wrong-root.xes", "text.xes", "unknown-encoding.xes"])
+@pytest.mark.parametrize(
+    "name", ["doctype.xes", "wrong-root.xes", "text.xes", "unknown-encoding.xes"]
+)
 def test_annotations_of_a_broken_file_are_refused(name: str) -> None:
     """Reading only the header is no less strict about it."""
     with pytest.raises(LogError):

@@ -25,7 +25,12 @@ def _cases(log: EventLog) -> list[list[object]]:
 
 def _columns(log: EventLog) -> dict[str, list[object]]:
     standard = {CASE_ID, ACTIVITY, TIMESTAMP}
-    columns = [table[name] for table in (log.cases, log.events) for name in table.columns if name not in standard]
+    columns = [
+        table[name]
+        for table in (log.cases, log.events)
+        for name in table.columns
+        if name not in standard
+    ]
     return {column.name: [_plain(value) for value in column] for column in columns}
 
 
@@ -35,7 +40,9 @@ def _plain(value: object) -> object:
 
 def test_every_edge_file_has_an_expectation() -> None:
     """A file without one would be tested by nobody."""
-    assert sorted(EXPECTED) == sorted(path.name for path in EDGE.iterdir() if path.suffix != ".yaml")
+    assert sorted(EXPECTED) == sorted(
+        path.name for path in EDGE.iterdir() if path.suffix != ".yaml"
+    )
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))

@@ -25,18 +25,26 @@ def files(folder: Path) -> list[Path]:
     """The same log in each format, one value of 300 bytes in it; both XES readers meet it."""
     (folder / "plain.xes").write_text(XES.format(f'<string key="note" value="{LONG}"/>'))
     (folder / "odd.xes").write_text(XES.format(f"<!-- --><string key='note' value='{LONG}'/>"))
-    (folder / "log.csv").write_text(f"case_id,activity,timestamp,note\n1,a,2024-03-01,{LONG}\n2,b,2024-03-01,n\n")
+    (folder / "log.csv").write_text(
+        f"case_id,activity,timestamp,note\n1,a,2024-03-01,{LONG}\n2,b,2024-03-01,n\n"
+    )
     pl.read_csv(folder / "log.csv").write_parquet(folder / "log.parquet")
     return [folder / name for name in ("plain.xes", "odd.xes", "log.csv", "log.parquet")]
 
 
 def test_limits_as_people_write_them() -> None:
     assert parse_limits("") == Limits()
-    assert parse_limits(" value-size=64MiB, attributes = 20000,") == Limits(value_size=64 << 20, attributes=20_000)
+    assert parse_limits(" value-size=64MiB, attributes = 20000,") == Limits(
+        value_size=64 << 20, attributes=20_000
+    )
 
 
-@pytest.mark.parametrize("text", ["value-size", "values=3", "attributes=0", "attributes=-1", "attributes=1e3", "a=b=c"])
-def test_limits_that_cannot_be_read_are_one_line(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "text", ["value-size", "values=3", "attributes=0", "attributes=-1", "attributes=1e3", "a=b=c"]
+)
+def test_limits_that_cannot_be_read_are_one_line(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CLOAKWORK_LIMITS", text)
     with pytest.raises(LogError) as refusal:
         current_limits()
@@ -50,7 +58,9 @@ def test_limits_are_positive(field: str) -> None:
         Limits(**{field: 0})
 
 
-def test_the_environment_raises_and_lowers_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_raises_and_lowers_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Wherever a log is read."""
     for path in files(tmp_path):
         assert read_log(path).events["note"].drop_nulls()[0] == LONG
@@ -78,7 +88,10 @@ def test_no_value_of_one_case_stops_a_differentially_private_release(
 
     text = read_log(EXAMPLES / "hospital.csv.gz").to_polars().head(200)
     text = text.with_columns(
-        pl.when(pl.int_range(pl.len()) == 7).then(pl.lit(LONG)).otherwise("concept:name").alias("concept:name")
+        pl.when(pl.int_range(pl.len()) == 7)
+        .then(pl.lit(LONG))
+        .otherwise("concept:name")
+        .alias("concept:name")
     )
     path = tmp_path / "log.parquet"
     text.write_parquet(path)

@@ -13,7 +13,14 @@ from cloakwork.log.variants import variants_of
 from log_equality import assert_same_log
 
 ROOT = Path(__file__).parents[2]
-REAL = next((folder for folder in (ROOT.parent / "shared" / "logs", ROOT / "shared" / "logs") if folder.is_dir()), None)
+REAL = next(
+    (
+        folder
+        for folder in (ROOT.parent / "shared" / "logs", ROOT / "shared" / "logs")
+        if folder.is_dir()
+    ),
+    None,
+)
 SHIPPED = ROOT / "examples" / "logs"
 
 # cases, events, activities, variants
@@ -38,7 +45,9 @@ COUNTS = {
     "unrineweginfectie.xes.gz": (1650, 6973, 10, 50),
 }
 # What the full parser reads in two seconds or less; the larger ones were compared by hand.
-SMALLER = sorted(name for name, (_, events, *_) in COUNTS.items() if ".xes" in name and events < 55_000)
+SMALLER = sorted(
+    name for name, (_, events, *_) in COUNTS.items() if ".xes" in name and events < 55_000
+)
 
 
 def _real(name: str) -> Path:
@@ -53,7 +62,12 @@ def _real(name: str) -> Path:
 def test_counts_are_the_published_ones(name: str) -> None:
     """Cases, events, activities and variants."""
     log = read_log(_real(name), keep=lambda attribute: False)
-    counted = (log.cases.height, log.events.height, log.events[ACTIVITY].n_unique(), len(variants_of(log)))
+    counted = (
+        log.cases.height,
+        log.events.height,
+        log.events[ACTIVITY].n_unique(),
+        len(variants_of(log)),
+    )
     assert COUNTS[name] == counted
 
 
@@ -74,7 +88,9 @@ def test_the_case_called_na_stays(name: str) -> None:
 def test_both_readers_agree_on_real_logs(name: str) -> None:
     """The fast reader takes each of them, with all its attributes, and gives what the full parser gives."""
     path = _real(name)
-    assert_same_log(with_kinds_settled(read_full, path, None), with_kinds_settled(read_fast, path, None))
+    assert_same_log(
+        with_kinds_settled(read_full, path, None), with_kinds_settled(read_fast, path, None)
+    )
 
 
 def test_nothing_of_a_logs_header_is_read() -> None:
@@ -97,7 +113,9 @@ def test_real_logs_survive_being_written(name: str, suffix: str, tmp_path: Path)
     assert back.offsets.tolist() == log.offsets.tolist()
 
 
-@pytest.mark.parametrize("path", sorted(SHIPPED.glob("*.gz")) if SHIPPED.is_dir() else [], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", sorted(SHIPPED.glob("*.gz")) if SHIPPED.is_dir() else [], ids=lambda path: path.name
+)
 def test_shipped_logs_are_read(path: Path) -> None:
     """The logs in ``examples/logs`` have cases, activities and times throughout."""
     log = read_log(path)

@@ -16,7 +16,9 @@ from cloakwork.log.io import read_log
 from conftest import PATTERNS_BY_CHANCE, SHARED, Said, hurried
 
 LOGS, POLICIES = SHARED / "logs", SHARED / "contract" / "policies"
-pytestmark = pytest.mark.skipif(not LOGS.is_dir(), reason="the real logs are not beside this checkout")
+pytestmark = pytest.mark.skipif(
+    not LOGS.is_dir(), reason="the real logs are not beside this checkout"
+)
 KANON = ["sepsis", "receipt", "road_traffic_fines"]
 DP = ["bpic2012_a", "road_traffic_fines"]
 JOBS = [("kanon-then-dp-time", log) for log in KANON] + [("dp-control-flow", log) for log in DP]
@@ -37,7 +39,9 @@ def released(cloakwork: Callable[..., Said], folder: Path) -> Callable[[str, str
         if not out.exists():
             ledger = f"sqlite:///{folder / 'ledger.db'}"
             quick = hurried(POLICIES / f"{policy}.yaml", folder, seconds=5)
-            said = cloakwork("apply", quick, LOGS / f"{log}.xes.gz", "--out", out, "--ledger", ledger)
+            said = cloakwork(
+                "apply", quick, LOGS / f"{log}.xes.gz", "--out", out, "--ledger", ledger
+            )
             assert said.code == 0, said.err
             verified = cloakwork("verify", out)
             assert verified.code == 0, verified.err
@@ -71,11 +75,15 @@ def strings(document: Any) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("policy", "log"), JOBS)
-def test_nothing_of_the_source_is_left(released: Callable[[str, str], Path], policy: str, log: str) -> None:
+def test_nothing_of_the_source_is_left(
+    released: Callable[[str, str], Path], policy: str, log: str
+) -> None:
     """No case id, no attribute name or value that the policy does not release, no log-level attribute."""
     folder, source = released(policy, log), read_log(LOGS / f"{log}.xes.gz")
     text = public_text(folder)
-    words = set(re.findall(r'[^\s",<>=]+', text)) | set(re.findall(r'(?:key|value)="([^"]*)"', text))
+    words = set(re.findall(r'[^\s",<>=]+', text)) | set(
+        re.findall(r'(?:key|value)="([^"]*)"', text)
+    )
     words |= set(strings(json.loads((folder / "plan.json").read_text("utf-8"))))
     ids = set(source.cases["case:concept:name"].drop_nulls().to_list())
     assert not {value for value in ids & words if len(value) > 2}
@@ -86,7 +94,9 @@ def test_nothing_of_the_source_is_left(released: Callable[[str, str], Path], pol
     assert not {name for name in dropped if f'"{name.removeprefix("case:")}"' in text}
     assert "meta_" not in text
     instances = (
-        source.events["concept:instance"].drop_nulls().to_list() if "concept:instance" in source.events.columns else []
+        source.events["concept:instance"].drop_nulls().to_list()
+        if "concept:instance" in source.events.columns
+        else []
     )
     assert not set(map(str, instances)) & words - kept
 
@@ -97,8 +107,16 @@ def gap_patterns(log: EventLog) -> np.ndarray[Any, np.dtype[np.uint64]]:
     gaps = rows.with_columns(gap=pl.col("time").diff().over("case")).filter(
         pl.col("gap").is_not_null() & (pl.col("gap") != 0)
     )
-    threes = gaps.with_columns(second=pl.col("gap").shift(-1).over("case"), third=pl.col("gap").shift(-2).over("case"))
-    return threes.drop_nulls().select(pl.struct("gap", "second", "third").hash()).to_series().unique().to_numpy()
+    threes = gaps.with_columns(
+        second=pl.col("gap").shift(-1).over("case"), third=pl.col("gap").shift(-2).over("case")
+    )
+    return (
+        threes.drop_nulls()
+        .select(pl.struct("gap", "second", "third").hash())
+        .to_series()
+        .unique()
+        .to_numpy()
+    )
 
 
 @pytest.mark.parametrize("log", KANON)
@@ -117,7 +135,10 @@ def test_pm4py_opens_the_release(released: Callable[[str, str], Path], log: str)
     pm4py = pytest.importorskip("pm4py", reason="pm4py is not installed (extra: mining)")
     path = released("kanon-then-dp-time", log) / "log.xes.gz"
     ours, theirs = read_log(path), pm4py.read_xes(str(path))
-    assert (ours.cases.height, ours.events.height) == (theirs["case:concept:name"].nunique(), len(theirs))
+    assert (ours.cases.height, ours.events.height) == (
+        theirs["case:concept:name"].nunique(),
+        len(theirs),
+    )
     assert set(ours.events[ACTIVITY].unique()) == set(theirs[ACTIVITY].unique())
     assert len(pm4py.get_variants(theirs)) == len(set(variants(ours)))
 

@@ -12,7 +12,9 @@ from cloakwork.log.io import read_log
 from conftest import SHARED, Said
 
 LOGS = SHARED / "logs"
-pytestmark = pytest.mark.skipif(not LOGS.is_dir(), reason="the real logs are not beside this checkout")
+pytestmark = pytest.mark.skipif(
+    not LOGS.is_dir(), reason="the real logs are not beside this checkout"
+)
 
 DAY = 24 * 60 * 60 * 1000  # milliseconds
 SENSITIVE = {"receipt": "case:responsible", "sepsis": "Diagnose"}
@@ -45,9 +47,20 @@ def policy(log: str, background: str, sensitive: bool) -> dict[str, Any]:
     if sensitive:
         attributes[SENSITIVE[log]] = {"role": "sensitive"}
         goal |= {"C": 0.3, "attribute": SENSITIVE[log]}
-    metadata = {"name": "bound", "version": "1.0.0", "owner": "o", "purpose": "a test", "dataset": log}
+    metadata = {
+        "name": "bound",
+        "version": "1.0.0",
+        "owner": "o",
+        "purpose": "a test",
+        "dataset": log,
+    }
     spec = {"attributes": attributes, "guarantees": [goal]}
-    return {"apiVersion": "cloakwork/v1", "kind": "PrivacyPolicy", "metadata": metadata, "spec": spec}
+    return {
+        "apiVersion": "cloakwork/v1",
+        "kind": "PrivacyPolicy",
+        "metadata": metadata,
+        "spec": spec,
+    }
 
 
 @pytest.mark.parametrize(("log", "background", "sensitive", "kept"), JOBS)

@@ -17,12 +17,21 @@ ANNOTATIONS = (
     Attribute(
         "cloakwork:guarantees",
         None,
-        (Attribute("first", 'k & l < "5"', (Attribute("k", 5), Attribute("share", 0.25))), Attribute("second", True)),
+        (
+            Attribute("first", 'k & l < "5"', (Attribute("k", 5), Attribute("share", 0.25))),
+            Attribute("second", True),
+        ),
     ),
     Attribute("cloakwork:written", datetime(2024, 3, 1, 12, tzinfo=UTC)),
 )
 EXTENSIONS = (Extension("Cloakwork", "cloakwork", "https://example.org/cloakwork.xesext"),)
-FORMATS = [("xes", ".xes"), ("xes", ".xes.gz"), ("csv", ".csv"), ("csv", ".csv.gz"), ("parquet", ".parquet")]
+FORMATS = [
+    ("xes", ".xes"),
+    ("xes", ".xes.gz"),
+    ("csv", ".csv"),
+    ("csv", ".csv.gz"),
+    ("parquet", ".parquet"),
+]
 
 
 @pytest.fixture
@@ -31,7 +40,9 @@ def log() -> EventLog:
 
 
 @pytest.mark.parametrize(("form", "suffix"), FORMATS)
-def test_the_same_log_gives_the_same_bytes(form: str, suffix: str, log: EventLog, tmp_path: Path) -> None:
+def test_the_same_log_gives_the_same_bytes(
+    form: str, suffix: str, log: EventLog, tmp_path: Path
+) -> None:
     """Whatever the file is called and whenever it is written."""
     paths = [tmp_path / f"{name}{suffix}" for name in ("one", "other")]
     for path in paths:
@@ -84,7 +95,9 @@ def test_characters_that_xml_forbids_are_replaced(log: EventLog, tmp_path: Path)
     """By U+FFFD; tab and line breaks, which XML can express, stay."""
     events = log.events.with_columns(pl.lit("a\0b\x1fc\ufffed\te\nf\rg\x7f").alias(ACTIVITY))
     write_log(EventLog(events, log.cases, log.offsets), tmp_path / "log.xes", "xes")
-    assert read_log(tmp_path / "log.xes").events[ACTIVITY].to_list() == ["a\ufffdb\ufffdc\ufffdd\te\nf\rg\x7f"]
+    assert read_log(tmp_path / "log.xes").events[ACTIVITY].to_list() == [
+        "a\ufffdb\ufffdc\ufffdd\te\nf\rg\x7f"
+    ]
 
 
 @pytest.mark.parametrize(("form", "suffix"), FORMATS)
@@ -139,7 +152,9 @@ def test_pm4py_opens_what_is_written(variant: str, log: EventLog, tmp_path: Path
 
     path = tmp_path / "log.xes"
     write_log(log, path, "xes", annotations=ANNOTATIONS, extensions=EXTENSIONS)
-    opened = importer.apply(str(path), variant=importer.Variants[variant], parameters={"show_progress_bar": False})
+    opened = importer.apply(
+        str(path), variant=importer.Variants[variant], parameters={"show_progress_bar": False}
+    )
     trace = opened[0]
     assert dict(trace.attributes) == {"concept:name": "1", "age": 5}
     assert trace[0]["i"] == -7
@@ -155,4 +170,6 @@ def test_packed_files_hold_the_plain_ones(log: EventLog, tmp_path: Path) -> None
     for form in ("xes", "csv"):
         write_log(log, tmp_path / f"log.{form}", form)  # type: ignore[arg-type]
         write_log(log, tmp_path / f"log.{form}.gz", form)  # type: ignore[arg-type]
-        assert (tmp_path / f"log.{form}").read_bytes() == gzip.decompress((tmp_path / f"log.{form}.gz").read_bytes())
+        assert (tmp_path / f"log.{form}").read_bytes() == gzip.decompress(
+            (tmp_path / f"log.{form}.gz").read_bytes()
+        )

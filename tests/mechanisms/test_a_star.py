@@ -51,10 +51,14 @@ def test_the_papers_optimum_is_found_and_proved(scope: Scope, least: int) -> Non
 def test_the_papers_heuristic_is_not_admissible() -> None:
     """The example of the docstring: equations 2 to 4 charge more than an optimal answer costs."""
     texts, cases, k = ("a", "abc", "xbc"), (1, 7, 3), 10
-    nearest = [min(Levenshtein.distance(one, other) for other in texts if other != one) for one in texts]
+    nearest = [
+        min(Levenshtein.distance(one, other) for other in texts if other != one) for one in texts
+    ]
     heuristic = sum(edits * min(n, abs(n - k)) / 2 for edits, n in zip(nearest, cases, strict=True))
     assert 4 == heuristic > 3 == least_cost(texts, cases, cases, k, "prefixes")
-    assert released(["a"] + ["abc"] * 7 + ["xbc"] * 3, k=10, scope="prefixes") == Counter(a=1, abc=10)
+    assert released(["a"] + ["abc"] * 7 + ["xbc"] * 3, k=10, scope="prefixes") == Counter(
+        a=1, abc=10
+    )
 
 
 def test_stopped_by_the_clock_it_hands_back_a_log_and_a_bound() -> None:

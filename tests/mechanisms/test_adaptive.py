@@ -29,7 +29,9 @@ ADAPTIVE = VariantAdaptive()
 
 
 def goal(epsilon: float = 1.0, delta: float = 1e-4) -> DifferentialPrivacy:
-    return DifferentialPrivacy(kind="differential-privacy", epsilon=epsilon, delta=delta, over=("control-flow",))
+    return DifferentialPrivacy(
+        kind="differential-privacy", epsilon=epsilon, delta=delta, over=("control-flow",)
+    )
 
 
 def params(epsilon: float = 1.0, facts: Facts | None = None) -> AdaptiveParams:
@@ -43,7 +45,9 @@ def decided(log: EventLog, epsilon: float) -> Decision:
 
 
 @given(COUNTS, st.integers(2, 40), st.data())
-def test_one_case_more_grows_one_layer_by_one(counts: list[int], tau: int, data: st.DataObject) -> None:
+def test_one_case_more_grows_one_layer_by_one(
+    counts: list[int], tau: int, data: st.DataObject
+) -> None:
     """Whatever its variant, also a new one: the theorem's L1 sensitivity."""
     grown = [*counts, 0]
     grown[data.draw(st.integers(0, len(counts)))] += 1
@@ -61,7 +65,9 @@ def test_the_tail_is_what_frequent_variants_leave() -> None:
 def test_a_mechanism_without_a_bound_leaves_the_whole_without_one() -> None:
     """Not an error, but an infinite cost."""
     honest = params()
-    bare = honest.model_copy(update={"markov": honest.markov.model_copy(update={"selection": None})})
+    bare = honest.model_copy(
+        update={"markov": honest.markov.model_copy(update={"selection": None})}
+    )
     assert cost(ADAPTIVE.event(bare, Facts()), 1e-4).epsilon == np.inf
 
 
@@ -86,14 +92,18 @@ def test_the_event_charges_the_dearer_mechanism() -> None:
 
 def test_takes_what_suits() -> None:
     """On logs that leave no doubt."""
-    few = log_of([list("abc")] * 1200 + [list("ab")] * 700 + [list("abbc")] * 60 + [list("cab")] * 3)
+    few = log_of(
+        [list("abc")] * 1200 + [list("ab")] * 700 + [list("abbc")] * 60 + [list("cab")] * 3
+    )
     assert decided(few, 0.5).internal["released by"] == "variants/threshold"
     assert decided(scenario("varied", 2000), 0.5).internal["released by"] == "variants/markov"
 
 
 def test_a_threshold_release_has_about_as_many_cases_as_the_log() -> None:
     """The rare variants' cases are released as cases of frequent ones."""
-    few = log_of([list("abc")] * 1200 + [list("ab")] * 700 + [[f"own {case}"] for case in range(250)])
+    few = log_of(
+        [list("abc")] * 1200 + [list("ab")] * 700 + [[f"own {case}"] for case in range(250)]
+    )
     found = decided(few, 1.0)
     assert found.internal["cases released"] == pytest.approx(1900, abs=30)
     assert found.table["cases"].sum() == pytest.approx(2150, abs=150)

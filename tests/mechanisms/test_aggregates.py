@@ -19,7 +19,9 @@ def test_counts_cases_of_each_variant() -> None:
 
 def test_merges_batches() -> None:
     """The same variant in two batches is one row."""
-    parts = pl.concat([VariantCounts().of(log_of([["a"], [], ["b"]])), VariantCounts().of(log_of([["a"], []]))])
+    parts = pl.concat(
+        [VariantCounts().of(log_of([["a"], [], ["b"]])), VariantCounts().of(log_of([["a"], []]))]
+    )
     assert counted(VariantCounts().merge(parts)) == {("a",): 2, (): 2, ("b",): 1}
 
 

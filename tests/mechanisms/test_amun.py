@@ -36,7 +36,9 @@ def goal(delta=0.0, **strength):
 def test_a_declared_domain_needs_no_delta():
     """Pure epsilon, from a guessing advantage; units of several cases scale the noise."""
     answer = AMUN.offer(
-        goal(guessing_advantage=0.4), Facts(unit=Unit(attribute="p", max_cases=3)), {"variants": DOMAIN}
+        goal(guessing_advantage=0.4),
+        Facts(unit=Unit(attribute="p", max_cases=3)),
+        {"variants": DOMAIN},
     )
     assert isinstance(answer, Offer)
     assert answer.params.advantage == pytest.approx(0.4)
@@ -72,7 +74,9 @@ def test_without_a_domain_it_is_the_threshold_and_says_so():
     answer = AMUN.offer(goal(1e-4, epsilon=1.0), Facts(), {})
     assert isinstance(answer, Offer)
     assert "variants/threshold" in answer.why
-    assert AMUN.event(answer.params, Facts()) == threshold_event(least_threshold(1.0, 1e-4, 1, None))
+    assert AMUN.event(answer.params, Facts()) == threshold_event(
+        least_threshold(1.0, 1e-4, 1, None)
+    )
     assert answer.params.advantage == guessing_advantage(1.0, 1e-4)
 
 
@@ -96,9 +100,13 @@ def test_the_automaton_is_the_minimal_one(found):
     automaton = dafsa(variants)
 
     def endings(prefix):
-        return frozenset(variant[len(prefix) :] for variant in variants if variant[: len(prefix)] == prefix)
+        return frozenset(
+            variant[len(prefix) :] for variant in variants if variant[: len(prefix)] == prefix
+        )
 
-    passed = [[(endings(variant[:i]), variant[i]) for i in range(len(variant))] for variant in variants]
+    passed = [
+        [(endings(variant[:i]), variant[i]) for i in range(len(variant))] for variant in variants
+    ]
     names = {}
     for edges, wanted in zip(automaton.edges_of, passed, strict=True):
         assert len(edges) == len(wanted)
@@ -106,10 +114,15 @@ def test_the_automaton_is_the_minimal_one(found):
             assert names.setdefault(edge, name) == name
     assert len(set(names.values())) == len(names) == len(automaton.variants_of)
     for edge, among in enumerate(automaton.variants_of):
-        assert sorted(among.tolist()) == [row for row, edges in enumerate(automaton.edges_of) if edge in edges]
+        assert sorted(among.tolist()) == [
+            row for row, edges in enumerate(automaton.edges_of) if edge in edges
+        ]
 
 
-@given(st.sets(st.text("ab", min_size=1, max_size=4).map(tuple), min_size=1, max_size=8), st.integers(0, 5))
+@given(
+    st.sets(st.text("ab", min_size=1, max_size=4).map(tuple), min_size=1, max_size=8),
+    st.integers(0, 5),
+)
 def test_every_edge_gets_its_noise(found, least):
     """No fewer picks pass an edge than were wanted, and none is made where none is wanted."""
     automaton = dafsa(sorted(found))

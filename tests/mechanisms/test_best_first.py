@@ -14,7 +14,14 @@ from cloakwork.mechanisms.aggregates import CASES, VariantCounts
 from cloakwork.mechanisms.base import MapCases
 from cloakwork.mechanisms.kanon import whole
 from cloakwork.mechanisms.kanon.best_first import BestFirst, BestFirstParams, best_first
-from cloakwork.mechanisms.kanon.problem import Assignment, Problem, Scope, cost, read_problem, smallest_class
+from cloakwork.mechanisms.kanon.problem import (
+    Assignment,
+    Problem,
+    Scope,
+    cost,
+    read_problem,
+    smallest_class,
+)
 from cloakwork.mechanisms.kanon.whole import Ground, improved
 from cloakwork.noise import secret
 from contracts.sample_logs import courses_of, log_of
@@ -53,7 +60,11 @@ def real_summary(name: str) -> pl.DataFrame:
 
 def test_two_rare_variants_join_before_either_joins_a_frequent_one() -> None:
     """aab and aac are one edit apart and three cases together; the frequent variant is two edits away."""
-    assert greedy_end({"aab": 1, "aac": 2, "bb": 5}, k=3) == {"aab": "aac", "aac": "aac", "bb": "bb"}
+    assert greedy_end({"aab": 1, "aac": 2, "bb": 5}, k=3) == {
+        "aab": "aac",
+        "aac": "aac",
+        "bb": "bb",
+    }
 
 
 def test_the_cheaper_of_two_joins_moves() -> None:
@@ -108,7 +119,9 @@ def test_edges_of_the_domain(scope: Scope) -> None:
 
 def test_internal_figures_tell_both_distances() -> None:
     """What the greedy search reached, and what the answer costs; nothing is proved."""
-    decision = BEST_FIRST.decide(BestFirstParams(k=3), VariantCounts().of(log_of(["ab"] * 3 + ["ac"])), secret())
+    decision = BEST_FIRST.decide(
+        BestFirstParams(k=3), VariantCounts().of(log_of(["ab"] * 3 + ["ac"])), secret()
+    )
     assert decision.internal["distance"] == decision.internal["greedy_distance"] == 1
     assert "bound" not in decision.internal
 
@@ -123,7 +136,9 @@ def test_too_many_variants_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_distances_that_do_not_fit_are_refused() -> None:
     """Rather than counted too low."""
     with pytest.raises(MechanismError, match="the log holds a longer one"):
-        Ground.of(Problem.of(["a" * 40_000, "b" * 40_000], [2, 2], 2, "variants"), "kanon/best-first")
+        Ground.of(
+            Problem.of(["a" * 40_000, "b" * 40_000], [2, 2], 2, "variants"), "kanon/best-first"
+        )
 
 
 def test_an_interrupt_is_not_held_up(monkeypatch: pytest.MonkeyPatch) -> None:

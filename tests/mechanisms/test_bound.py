@@ -36,7 +36,9 @@ def test_undeclared_labels_go_then_long_cases_are_cut() -> None:
 def test_events_without_a_label_go() -> None:
     """An event without an activity is no event."""
     log = log_of([["a", "b"]])
-    blank = log.events.with_columns(pl.when(pl.col(ACTIVITY) == "b").then(None).otherwise(ACTIVITY).alias(ACTIVITY))
+    blank = log.events.with_columns(
+        pl.when(pl.col(ACTIVITY) == "b").then(None).otherwise(ACTIVITY).alias(ACTIVITY)
+    )
     assert courses(bounded(EventLog(blank, log.cases, log.offsets))) == [["a"]]
 
 
@@ -44,10 +46,16 @@ def test_events_without_a_label_go() -> None:
 def test_no_unit_keeps_more_than_its_cases(owners: list[str | None], max_cases: int) -> None:
     """At most ``max_cases`` of each owner, all it has where it has fewer; cases without an owner all stay."""
     log = log_of([["a"]] * len(owners))
-    owned = EventLog(log.events, log.cases.with_columns(pl.Series("case:owner", owners, pl.String)), log.offsets)
-    kept = Counter(bounded(owned, attribute="case:owner", max_cases=max_cases).cases["case:owner"].to_list())
+    owned = EventLog(
+        log.events, log.cases.with_columns(pl.Series("case:owner", owners, pl.String)), log.offsets
+    )
+    kept = Counter(
+        bounded(owned, attribute="case:owner", max_cases=max_cases).cases["case:owner"].to_list()
+    )
     had = Counter(owners)
-    assert {who: count if who is None else min(count, max_cases) for who, count in had.items()} == dict(kept)
+    assert {
+        who: count if who is None else min(count, max_cases) for who, count in had.items()
+    } == dict(kept)
 
 
 def test_which_cases_stay_is_uniform() -> None:
@@ -55,7 +63,9 @@ def test_which_cases_stay_is_uniform() -> None:
     runs = 6000
     log = log_of([["a"]] * 3 * runs)
     owners = pl.Series("case:owner", [str(i // 3) for i in range(3 * runs)])
-    owned = EventLog(log.events, log.cases.with_columns(owners, place=pl.Series([0, 1, 2] * runs)), log.offsets)
+    owned = EventLog(
+        log.events, log.cases.with_columns(owners, place=pl.Series([0, 1, 2] * runs)), log.offsets
+    )
     kept = bounded(owned, attribute="case:owner", max_cases=1).cases["place"].to_numpy()
     counts = np.bincount(kept, minlength=3)
     assert runs == counts.sum()
@@ -64,4 +74,9 @@ def test_which_cases_stay_is_uniform() -> None:
 
 def test_an_empty_log_stays_empty() -> None:
     """Nothing to bound."""
-    assert bounded(log_of([]), attribute="case:owner", max_cases=1, longest_case=1, alphabet=("a",)).cases.height == 0
+    assert (
+        bounded(
+            log_of([]), attribute="case:owner", max_cases=1, longest_case=1, alphabet=("a",)
+        ).cases.height
+        == 0
+    )

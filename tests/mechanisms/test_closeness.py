@@ -24,7 +24,9 @@ from contracts.sample_logs import BEGIN, courses_of, log_of
 from contracts.value_logs import with_values
 
 CLOSENESS = Closeness()
-OLD_AND_YOUNG = with_values(log_of([["a"]] * 50 + [["a", "b"]] * 50), "case:Age", [20] * 50 + [80] * 50)
+OLD_AND_YOUNG = with_values(
+    log_of([["a"]] * 50 + [["a", "b"]] * 50), "case:Age", [20] * 50 + [80] * 50
+)
 
 
 def ages(log: EventLog) -> dict[tuple[str, ...], list[int]]:
@@ -53,7 +55,9 @@ def test_no_more_values_move_than_closeness_takes() -> None:
     """Two classes of opposite values, whose mid-ranks are .25 and .75, so that each lies .25 from the whole: with t = 0.2 a
     fifth of each class is pooled, and half of that comes back. By their range, it is twice as far."""
     released = ages(run_mechanism("kanon/closeness", OLD_AND_YOUNG, t=0.2, attribute="case:Age"))
-    assert released == ages(run_mechanism("kanon/closeness", OLD_AND_YOUNG, t=0.4, attribute="case:Age", scale="range"))
+    assert released == ages(
+        run_mechanism("kanon/closeness", OLD_AND_YOUNG, t=0.4, attribute="case:Age", scale="range")
+    )
     assert released == {("a",): [20] * 45 + [80] * 5, ("a", "b"): [20] * 5 + [80] * 45}
 
 
@@ -67,7 +71,9 @@ def test_what_is_close_already_stays() -> None:
     """Not a value moves, whatever else is released."""
     log = with_values(log_of([["a"]] * 6 + [["a", "b"]] * 6), "case:Age", [20, 80] * 6)
     kept = run_mechanism("kanon/closeness", log, t=0.01, attribute="case:Age")
-    before, after = (part.cases.sort("case:row").select("case:row", "case:Age") for part in (log, kept))
+    before, after = (
+        part.cases.sort("case:row").select("case:row", "case:Age") for part in (log, kept)
+    )
     assert before.equals(after)
 
 
@@ -76,7 +82,9 @@ def test_beginnings_of_cases_lie_inside_one_another() -> None:
     log = with_values(log_of([["a", "b"]] * 4 + [["a", "c"]] * 4), "case:Age", [20] * 4 + [80] * 4)
     goal = TCloseness(kind="t-closeness", t=0.1, attribute="case:Age", classes="prefixes")
     assert t_closeness.farthest_group(log, goal) == pytest.approx(0.25)
-    released = run_mechanism("kanon/closeness", log, t=0.1, attribute="case:Age", classes="prefixes")
+    released = run_mechanism(
+        "kanon/closeness", log, t=0.1, attribute="case:Age", classes="prefixes"
+    )
     assert t_closeness.farthest_group(released, goal) == pytest.approx(0)
     assert set(map(tuple, ages(released).values())) == {(20, 20, 80, 80)}
 
@@ -84,9 +92,13 @@ def test_beginnings_of_cases_lie_inside_one_another() -> None:
 def test_the_refusal_names_the_least_t() -> None:
     """One case is at best half of 4/9 or 5/9 away from nine; rounded up to four digits, and reached where it is asked for."""
     log = with_values(log_of([["a"]] * 8 + [["b"]]), "case:Age", [20] * 5 + [80] * 4)
-    with pytest.raises(MechanismError, match=r"the least t that the exchange reaches is 0\.2223, since"):
+    with pytest.raises(
+        MechanismError, match=r"the least t that the exchange reaches is 0\.2223, since"
+    ):
         run_mechanism("kanon/closeness", log, t=0.1, attribute="case:Age")
-    assert ages(run_mechanism("kanon/closeness", log, t=0.2223, attribute="case:Age"))[("b",)] == [20]
+    assert ages(run_mechanism("kanon/closeness", log, t=0.2223, attribute="case:Age"))[("b",)] == [
+        20
+    ]
 
 
 @pytest.mark.parametrize("sizes", [[5] * 40, [10] * 100, [5, 7, 9, 11] * 15 + [1000]])
@@ -97,7 +109,9 @@ def test_dealing_is_even(sizes: list[int]) -> None:
     dealt = deal(codes, cells, np.ones(len(cells), np.bool_))
     assert sorted(dealt) == sorted(codes)
     for cell, size in enumerate(sizes):
-        assert wasserstein_distance(dealt[cells == cell], codes) / (len(codes) - 1) <= max(1 / size, 0.01)
+        assert wasserstein_distance(dealt[cells == cell], codes) / (len(codes) - 1) <= max(
+            1 / size, 0.01
+        )
 
 
 def test_exchange_moves_values_no_farther_than_needed() -> None:
@@ -110,17 +124,23 @@ def test_exchange_moves_values_no_farther_than_needed() -> None:
     moved = exchange(codes, cells, [groups], aim, reproducible(1))
     assert aim.measure(moved, groups).max() <= 0.05
     anywhere = codes[reproducible(2).permutation(1000)]
-    assert np.abs(places[moved] - places[codes]).mean() < 0.1 * np.abs(places[anywhere] - places[codes]).mean()
+    assert (
+        np.abs(places[moved] - places[codes]).mean()
+        < 0.1 * np.abs(places[anywhere] - places[codes]).mean()
+    )
 
 
 def test_infeasible_classes_are_refused_or_suppressed() -> None:
     """A class of one case cannot be varied: l = 2 is refused with the largest l, or its value is left out."""
     log = with_values(log_of([["a"]] * 4 + [["b"]]), "case:Age", [1, 2, 3, 4, 5])
     with pytest.raises(
-        MechanismError, match="l = 2 is not reached over variants: the largest l that the exchange reaches is 1"
+        MechanismError,
+        match="l = 2 is not reached over variants: the largest l that the exchange reaches is 1",
     ):
         run_mechanism("kanon/closeness", log, l=2, attribute="case:Age")
-    suppressed = run_mechanism("kanon/closeness", log, l=2, attribute="case:Age", infeasible="suppress")
+    suppressed = run_mechanism(
+        "kanon/closeness", log, l=2, attribute="case:Age", infeasible="suppress"
+    )
     assert ages(suppressed)[("b",)] == [None]
     assert ages(suppressed)[("a",)] == [1, 2, 3, 4]
 
@@ -144,7 +164,9 @@ def test_missing_values_change_places_like_all_others() -> None:
 
 def test_for_diversity_a_missing_value_is_none() -> None:
     """A class whose other values are all missing holds one value; missing ones stay where they are."""
-    log = with_values(log_of([["a"]] * 4 + [["a", "b"]] * 4), "case:Age", [1, None, 1, None, 2, 2, 3, 3])
+    log = with_values(
+        log_of([["a"]] * 4 + [["a", "b"]] * 4), "case:Age", [1, None, 1, None, 2, 2, 3, 3]
+    )
     released = run_mechanism("kanon/closeness", log, l=2, attribute="case:Age")
     for course, values in ages_or_none(released).items():
         assert len({*values} - {None}) >= 2, course
@@ -154,14 +176,18 @@ def test_for_diversity_a_missing_value_is_none() -> None:
 def test_t_is_met_by_leaving_out_an_activity_as_a_whole() -> None:
     """One class without values would be as far from the others as can be."""
     log = with_values(log_of([["a"]] * 8 + [["b"]]), "case:Age", [20] * 5 + [80] * 4)
-    released = run_mechanism("kanon/closeness", log, t=0.1, attribute="case:Age", infeasible="suppress")
+    released = run_mechanism(
+        "kanon/closeness", log, t=0.1, attribute="case:Age", infeasible="suppress"
+    )
     assert released.cases["case:Age"].null_count() == 9
 
 
 def test_times_are_added_up_from_the_gaps() -> None:
     """An event without a time is given a gap of its activity; cases start at the epoch; the grid rounds."""
     hours = [0.0, 1.0, 4.0]
-    times = [[BEGIN + timedelta(days=row, hours=hour, seconds=0.2) for hour in hours] for row in range(9)]
+    times = [
+        [BEGIN + timedelta(days=row, hours=hour, seconds=0.2) for hour in hours] for row in range(9)
+    ]
     log = log_of([["a", "b", "c"]] * 10, [*times, [BEGIN, None, BEGIN + timedelta(hours=3)]])
     released = run_mechanism("kanon/closeness", log, t=0.5, attribute="timestamps", epoch=BEGIN)
     stamps = released.events[TIMESTAMP].to_list()
@@ -173,16 +199,20 @@ def test_times_are_added_up_from_the_gaps() -> None:
 def test_without_any_known_gap_all_times_are_the_epoch() -> None:
     """Nothing is known, so nothing is told."""
     log = log_of([["a", "b"]] * 3, [[BEGIN, None]] * 3)
-    assert set(run_mechanism("kanon/closeness", log, t=0.5, attribute="timestamps", epoch=BEGIN).events[TIMESTAMP]) == {
-        BEGIN
-    }
+    assert set(
+        run_mechanism("kanon/closeness", log, t=0.5, attribute="timestamps", epoch=BEGIN).events[
+            TIMESTAMP
+        ]
+    ) == {BEGIN}
 
 
 def test_times_beyond_the_calendar_are_refused() -> None:
     """In one line; no time wraps around."""
     long = [[BEGIN + timedelta(days=25_000 * step) for step in range(9)]] * 3
     with pytest.raises(MechanismError, match="beyond 2200"):
-        run_mechanism("kanon/closeness", log_of([["a"] * 9] * 3, long), t=0.5, attribute="timestamps")
+        run_mechanism(
+            "kanon/closeness", log_of([["a"] * 9] * 3, long), t=0.5, attribute="timestamps"
+        )
 
 
 @pytest.mark.parametrize(
@@ -213,7 +243,9 @@ def test_nothing_to_protect(log: EventLog) -> None:
     """The values stay as they are."""
     released = run_mechanism("kanon/closeness", log, t=0.01, attribute="Age")
     if log.cases.height:
-        before, after = (part.to_polars().drop(CASE_ID).sort("org:resource") for part in (log, released))
+        before, after = (
+            part.to_polars().drop(CASE_ID).sort("org:resource") for part in (log, released)
+        )
         assert before.equals(after)
 
 
@@ -221,22 +253,42 @@ def test_nothing_to_protect(log: EventLog) -> None:
     ("goal", "options", "kind", "said"),
     [
         (KAnonymity(kind="k-anonymity", k=3), {}, "never", "reveals about values"),
-        (TCloseness(kind="t-closeness", t=0.1, attribute=CONTROL_FLOW), {}, "never", "beside their activity sequence"),
+        (
+            TCloseness(kind="t-closeness", t=0.1, attribute=CONTROL_FLOW),
+            {},
+            "never",
+            "beside their activity sequence",
+        ),
         (
             TCloseness(kind="t-closeness", t=0.1, attribute="Age"),
             {"infeasible": "perhaps"},
             "misconfigured",
             "infeasible:",
         ),
-        (TCloseness(kind="t-closeness", t=1.5, attribute="Age"), {}, "misconfigured", "asks for nothing"),
-        (TCloseness(kind="t-closeness", t=0.1, attribute="Age"), {"k": 3}, "misconfigured", "unknown option k"),
+        (
+            TCloseness(kind="t-closeness", t=1.5, attribute="Age"),
+            {},
+            "misconfigured",
+            "asks for nothing",
+        ),
+        (
+            TCloseness(kind="t-closeness", t=0.1, attribute="Age"),
+            {"k": 3},
+            "misconfigured",
+            "unknown option k",
+        ),
         (
             LDiversity(kind="l-diversity", l=2, attribute=TIMESTAMPS),
             {"infeasible": "suppress"},
             "misconfigured",
             "need one",
         ),
-        (TCloseness(kind="t-closeness", t=2, attribute=TIMESTAMPS, distance="stochastic"), {}, "needs", "public bound"),
+        (
+            TCloseness(kind="t-closeness", t=2, attribute=TIMESTAMPS, distance="stochastic"),
+            {},
+            "needs",
+            "public bound",
+        ),
     ],
 )
 def test_refusals(goal: Any, options: dict[str, Any], kind: str, said: str) -> None:
@@ -248,10 +300,13 @@ def test_refusals(goal: Any, options: dict[str, Any], kind: str, said: str) -> N
 
 def test_an_offer_says_how() -> None:
     """In the words of the plan."""
-    answer = CLOSENESS.offer(TCloseness(kind="t-closeness", t=0.1, attribute=TIMESTAMPS), Facts(), {})
+    answer = CLOSENESS.offer(
+        TCloseness(kind="t-closeness", t=0.1, attribute=TIMESTAMPS), Facts(), {}
+    )
     assert isinstance(answer, Offer)
     assert (
-        answer.why == "exchanges values of cycle times between classes until each class lies within 0.1 of all values"
+        answer.why
+        == "exchanges values of cycle times between classes until each class lies within 0.1 of all values"
     )
 
 

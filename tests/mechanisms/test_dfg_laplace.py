@@ -22,13 +22,20 @@ FACTS = Facts(alphabet=("a", "b", "c"), longest_case=4)
 def offered(facts=FACTS, epsilon=1.0, delta=1e-3, **options):
     # Unchecked: some tests ask for more than a policy may.
     goal = DifferentialPrivacy.model_construct(
-        kind="differential-privacy", epsilon=epsilon, delta=delta, over=("control-flow",), neighbours="unbounded"
+        kind="differential-privacy",
+        epsilon=epsilon,
+        delta=delta,
+        over=("control-flow",),
+        neighbours="unbounded",
     )
     return DFG.offer(goal, facts, options)
 
 
 def histogram(rows):
-    return pl.DataFrame({"variant": list(map(list, rows)), "cases": list(rows.values())}, schema=VARIANT_COUNTS_SCHEMA)
+    return pl.DataFrame(
+        {"variant": list(map(list, rows)), "cases": list(rows.values())},
+        schema=VARIANT_COUNTS_SCHEMA,
+    )
 
 
 def run(rows, params, noise=None):
@@ -60,7 +67,9 @@ def test_long_cases_count_for_as_many_steps_as_asked():
     assert offered().params.most_steps == 5
 
 
-@pytest.mark.parametrize("facts", [FACTS, Facts(), Facts(unit=Unit(attribute="case:p", max_cases=3), longest_case=9)])
+@pytest.mark.parametrize(
+    "facts", [FACTS, Facts(), Facts(unit=Unit(attribute="case:p", max_cases=3), longest_case=9)]
+)
 def test_costs_what_was_asked(facts):
     params = offered(facts, epsilon=0.3, delta=1e-5).params
     spent = cost(DFG.event(params, facts), 1e-5)
@@ -68,7 +77,9 @@ def test_costs_what_was_asked(facts):
     if facts.alphabet is None:
         lower = params.model_copy(update={"tau": params.tau - 1})
         assert cost(DFG.event(lower, facts), 1e-5).epsilon > 0.3
-        assert isinstance(DFG.event(params.model_copy(update={"tau": params.sensitivity}), facts), NonPrivate)
+        assert isinstance(
+            DFG.event(params.model_copy(update={"tau": params.sensitivity}), facts), NonPrivate
+        )
 
 
 @pytest.mark.parametrize(
@@ -85,7 +96,9 @@ def test_refusals_say_why(facts, delta, options, words):
     assert words in answer.reason
 
 
-@pytest.mark.parametrize("rows", [{}, {("a",): 1}, {("z",): 3}, {(): 4}, {("a", "b", "c", "a", "b"): 1}])
+@pytest.mark.parametrize(
+    "rows", [{}, {("a",): 1}, {("z",): 3}, {(): 4}, {("a", "b", "c", "a", "b"): 1}]
+)
 @pytest.mark.parametrize("facts", [FACTS, Facts(), Facts(alphabet=())])
 def test_nothing_aborts_on_data(rows, facts):
     """And cases are as long and as many as was declared."""

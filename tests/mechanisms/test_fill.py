@@ -47,8 +47,12 @@ def marked_logs(draw: st.DrawFn) -> EventLog:
     inserted = np.array(draw(st.lists(st.booleans(), min_size=size, max_size=size)))
     for name in ("x", "^y.*$"):
         values = draw(st.lists(st.none() | st.integers(0, 3), min_size=size, max_size=size))
-        log = with_values(log, name, pl.Series(values, dtype=pl.Int64).to_list() if any(values) else [1] * size)
-    null = {name: pl.Series(name, [None] * size, dtype=kind) for name, kind in log.events.schema.items()}
+        log = with_values(
+            log, name, pl.Series(values, dtype=pl.Int64).to_list() if any(values) else [1] * size
+        )
+    null = {
+        name: pl.Series(name, [None] * size, dtype=kind) for name, kind in log.events.schema.items()
+    }
     empty = pl.DataFrame({**null, ACTIVITY: log.events[ACTIVITY]})
     rows = pl.concat([log.events, empty])[np.where(inserted, size, 0) + np.arange(size)]
     return replace(log, events=rows, inserted=inserted)
@@ -63,8 +67,14 @@ def test_every_inserted_event_is_a_copy(log: EventLog, times: bool, donors: Any)
     kept, lost = pl.Series(log.kept), pl.Series(~log.kept)
     assert result.events.filter(kept).equals(log.events.filter(kept))
     attributes = [name for name in log.events.columns if name != TIMESTAMP]
-    known = set(log.events.filter(kept).select(pl.nth(*(log.events.columns.index(name) for name in attributes))).rows())
-    without = {activity for activity in log.events[ACTIVITY] if activity not in {row[0] for row in known}}
+    known = set(
+        log.events.filter(kept)
+        .select(pl.nth(*(log.events.columns.index(name) for name in attributes)))
+        .rows()
+    )
+    without = {
+        activity for activity in log.events[ACTIVITY] if activity not in {row[0] for row in known}
+    }
     for row in result.events.filter(lost).drop(TIMESTAMP).rows():
         assert row in known or (row[0] in without and set(row[1:]) == {None})
     stamps = result.events[TIMESTAMP]
@@ -74,7 +84,9 @@ def test_every_inserted_event_is_a_copy(log: EventLog, times: bool, donors: Any)
     lacking = {row[0] for row in result.events.filter(stamps.is_null()).rows()}
     assert lacking <= without
     steps = pl.DataFrame({"case": result.case_of, "time": stamps}).drop_nulls()
-    assert (steps.select(pl.col("time").diff().over("case")).to_series().drop_nulls() >= timedelta(0)).all()
+    assert (
+        steps.select(pl.col("time").diff().over("case")).to_series().drop_nulls() >= timedelta(0)
+    ).all()
 
 
 @given(log=marked_logs())
@@ -82,14 +94,20 @@ def test_stripping_finds_what_shows(log: EventLog) -> None:
     """Against the definition, event by event."""
     columns = [name for name in log.events.columns if name != ACTIVITY]
     patterns: dict[str, set[tuple[bool, ...]]] = defaultdict(set)
-    rows = [(row[ACTIVITY], tuple(row[name] is None for name in columns)) for row in log.events.iter_rows(named=True)]
+    rows = [
+        (row[ACTIVITY], tuple(row[name] is None for name in columns))
+        for row in log.events.iter_rows(named=True)
+    ]
     for (activity, pattern), kept in zip(rows, log.kept, strict=True):
         if kept:
             patterns[activity].add(pattern)
     stays = [
-        bool(kept) or pattern in patterns[activity] for (activity, pattern), kept in zip(rows, log.kept, strict=True)
+        bool(kept) or pattern in patterns[activity]
+        for (activity, pattern), kept in zip(rows, log.kept, strict=True)
     ]
-    assert stripped(log).events[ACTIVITY].to_list() == [row[0] for row, stay in zip(rows, stays, strict=True) if stay]
+    assert stripped(log).events[ACTIVITY].to_list() == [
+        row[0] for row, stay in zip(rows, stays, strict=True) if stay
+    ]
     full = filled(log, times=True)
     left = {activity for (activity, _), kept in zip(rows, log.kept, strict=True) if kept}
     shown = [activity for activity in full.events[ACTIVITY] if activity in left]
@@ -104,10 +122,14 @@ def test_values_hold_with_inserted_events_and_without(log: EventLog, data: st.Da
         st.sampled_from(
             [
                 TCloseness(kind="t-closeness", t=0.3, attribute="x", classes=classes),
-                TCloseness(kind="t-closeness", t=0.3, attribute="x", classes=classes, scale="range"),
+                TCloseness(
+                    kind="t-closeness", t=0.3, attribute="x", classes=classes, scale="range"
+                ),
                 TCloseness(kind="t-closeness", t=0.4, attribute="timestamps", classes=classes),
                 LDiversity(kind="l-diversity", l=2, attribute="x", classes=classes),
-                LDiversity(kind="l-diversity", l=1.5, attribute="x", variety="entropy", classes=classes),
+                LDiversity(
+                    kind="l-diversity", l=1.5, attribute="x", variety="entropy", classes=classes
+                ),
             ]
         )
     )
@@ -126,7 +148,9 @@ def test_values_hold_with_inserted_events_and_without(log: EventLog, data: st.Da
 
 def test_fillers_that_dilute_are_found() -> None:
     """Ten events of one class, of which five are inserted, hold half of each value; the kept ones hold one."""
-    log = with_values(log_of([["a"]] * 10 + [["a", "b"]] * 10), "x", [1] * 5 + [2] * 5 + [1, 1] * 5 + [2, 2] * 5)
+    log = with_values(
+        log_of([["a"]] * 10 + [["a", "b"]] * 10), "x", [1] * 5 + [2] * 5 + [1, 1] * 5 + [2, 2] * 5
+    )
     inserted = np.isin(np.arange(30), np.arange(5, 10))
     goals = (
         TCloseness(kind="t-closeness", t=0.1, attribute="x"),
@@ -161,7 +185,10 @@ def test_an_activity_that_nobody_kept_is_taken_away_and_counted_again() -> None:
     found = measure(full, K, Unit())
     assert found is not None
     assert found.holds
-    mixed = replace(log_of([["a", "b", "b"]] * 3), inserted=np.array([False, True, False] + [False, False, True] * 2))
+    mixed = replace(
+        log_of([["a", "b", "b"]] * 3),
+        inserted=np.array([False, True, False] + [False, False, True] * 2),
+    )
     bare = mixed.events.with_columns(pl.when(pl.Series(mixed.kept)).then(pl.col("org:resource")))
     found = measure(replace(mixed, events=bare), K, Unit())
     assert found is not None
@@ -171,13 +198,18 @@ def test_an_activity_that_nobody_kept_is_taken_away_and_counted_again() -> None:
     found = measure(replace(apart, events=bare), K, Unit())
     assert found is not None
     assert not found.holds
-    assert found.seen == "the smallest group holds 1 released cases, once inserted events are recognised"
+    assert (
+        found.seen
+        == "the smallest group holds 1 released cases, once inserted events are recognised"
+    )
 
 
 def test_times_lie_between_neighbours_or_a_gap_away() -> None:
     """In the unit of the log; inside the span of its times."""
     hours = [[0, 1, 2], [0, 1, 2], [0, 1, 2], [5, None, 9], [None, 1, 2], [0, 1, None]]
-    times = [[None if hour is None else BEGIN + timedelta(hours=hour) for hour in case] for case in hours]
+    times = [
+        [None if hour is None else BEGIN + timedelta(hours=hour) for hour in case] for case in hours
+    ]
     log = log_of([["a", "b", "c"]] * 6, times)
     marks = log.events[TIMESTAMP].is_null().to_numpy()
     result = filled(replace(log, inserted=marks), times=True).events[TIMESTAMP].to_list()
@@ -189,14 +221,19 @@ def test_times_lie_between_neighbours_or_a_gap_away() -> None:
 def test_copies_are_of_the_same_number_in_the_case() -> None:
     """An attribute that only the first event of an activity has is not on an inserted second one."""
     log = log_of([["a", "a"]] * 9)
-    log = replace(with_values(log, "x", [1, None] * 9), inserted=np.array([False] * 14 + [True] * 4))
+    log = replace(
+        with_values(log, "x", [1, None] * 9), inserted=np.array([False] * 14 + [True] * 4)
+    )
     bare = log.events.with_columns(pl.when(pl.Series(log.kept)).then("x"))
     assert filled(replace(log, events=bare)).events["x"].to_list() == [1, None] * 9
 
 
 def at(*courses: list[str | None]) -> EventLog:
     """A log of the activities a, b, c at these times; an event without one is inserted."""
-    times = [[None if each is None else datetime.fromisoformat(each + "+00:00") for each in case] for case in courses]
+    times = [
+        [None if each is None else datetime.fromisoformat(each + "+00:00") for each in case]
+        for case in courses
+    ]
     log = log_of([["a", "b", "c"][: len(case)] for case in courses], times)
     return replace(log, inserted=log.events[TIMESTAMP].is_null().to_numpy())
 
@@ -204,8 +241,12 @@ def at(*courses: list[str | None]) -> EventLog:
 def test_midnights_of_another_zone_stay_midnights() -> None:
     """Of Paris, in winter and in summer; at neither end of a case and not between is there any other time of day."""
     midnights = ["2024-01-02T23:00:00", "2024-07-02T22:00:00"]
-    kept = [[f"{each[:8]}01T08:31:17.250", each, f"{each[:8]}09T17:01:02"] for each in midnights * 6]
-    lost = [[first, None, last] for first, _, last in kept] + [[first, None] for first, _, _ in kept]
+    kept = [
+        [f"{each[:8]}01T08:31:17.250", each, f"{each[:8]}09T17:01:02"] for each in midnights * 6
+    ]
+    lost = [[first, None, last] for first, _, last in kept] + [
+        [first, None] for first, _, _ in kept
+    ]
     log = at(*kept, *lost)  # type: ignore[arg-type]
     full = filled(log, times=True)
     times = full.events.filter(pl.Series(full.inserted))[TIMESTAMP]
@@ -217,7 +258,10 @@ def test_a_time_without_room_is_stripped() -> None:
     """Between seconds there is no midnight, and no whole minute; where times are not raw, nobody looks."""
     day, minute = "2024-01-0{}T00:00:00", "2024-01-0{}T10:07:00"
     for shape in (day, minute):
-        kept = [[f"2024-01-0{row}T00:00:00", shape.format(row), f"2024-01-0{row}T23:59:59.5"] for row in range(1, 9)]
+        kept = [
+            [f"2024-01-0{row}T00:00:00", shape.format(row), f"2024-01-0{row}T23:59:59.5"]
+            for row in range(1, 9)
+        ]
         log = at(*kept, ["2024-01-09T10:00:00.100", None, "2024-01-09T10:00:00.900"])  # type: ignore[list-item]
         full = filled(log, times=True)
         assert stripped(full).events.height == full.events.height
@@ -236,18 +280,29 @@ def test_times_keep_order_and_precision(data: st.DataObject) -> None:
         spread = [BEGIN + timedelta(days=row, minutes=97 * place) for place in range(len(steps))]
         off = [data.draw(st.integers(0, 59)) for _ in steps]
         times.append(
-            [each + timedelta(milliseconds=units[step] * o) for each, step, o in zip(spread, steps, off, strict=True)]
+            [
+                each + timedelta(milliseconds=units[step] * o)
+                for each, step, o in zip(spread, steps, off, strict=True)
+            ]
         )
     log = log_of(courses, times)
-    marks = np.array(data.draw(st.lists(st.booleans(), min_size=log.events.height, max_size=log.events.height)))
+    marks = np.array(
+        data.draw(st.lists(st.booleans(), min_size=log.events.height, max_size=log.events.height))
+    )
     log = replace(log, inserted=marks)
     bare = log.events.with_columns(pl.when(pl.Series(~marks)).then(TIMESTAMP))
     full = filled(replace(log, events=bare), times=True)
     steps = pl.DataFrame({"case": full.case_of, "time": full.events[TIMESTAMP]}).drop_nulls()
-    assert (steps.select(pl.col("time").diff().over("case")).to_series().drop_nulls() >= timedelta(0)).all()
+    assert (
+        steps.select(pl.col("time").diff().over("case")).to_series().drop_nulls() >= timedelta(0)
+    ).all()
     known = full.events.with_columns(kept=pl.Series(~marks), ms=pl.col(TIMESTAMP).dt.epoch("ms"))
     finest = known.with_columns(
-        unit=pl.when(pl.col("ms") % 60_000 == 0).then(2).when(pl.col("ms") % 1_000 == 0).then(1).otherwise(0)
+        unit=pl.when(pl.col("ms") % 60_000 == 0)
+        .then(2)
+        .when(pl.col("ms") % 1_000 == 0)
+        .then(1)
+        .otherwise(0)
     )
     for part in finest.drop_nulls("ms").partition_by(ACTIVITY):
         assert part.filter("kept")["unit"].min() <= part["unit"].min()  # type: ignore[operator]
@@ -276,16 +331,16 @@ class Forgetful(Fill):
 
 def test_a_step_that_forgets_the_marks_is_refused() -> None:
     """In silence, inserted events would count for real."""
-    from cloakwork.engines.embedded import Embedded
-    from cloakwork.execute import Stopwatch, _take
+    from cloakwork.engines.memory import MemoryEngine
     from cloakwork.plan.choose import step_of
+    from cloakwork.run.execute import Stopwatch, take_step
 
     mechanism = Forgetful()
     step = step_of(mechanism, FillParams(), Facts(), why="")
     log = replace(log_of([["a"]] * 3), inserted=np.zeros(3, np.bool_))
     more = catalogue().with_mechanism(mechanism)
     with pytest.raises(MechanismError, match="which events are inserted"):
-        _take(step, log, Embedded(), reproducible(1), more, Stopwatch())
+        take_step(step, log, MemoryEngine(), reproducible(1), more, Stopwatch())
 
 
 def test_marks_are_one_for_each_event() -> None:

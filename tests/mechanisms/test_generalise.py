@@ -21,7 +21,9 @@ from contracts.sample_logs import log_of
 
 GENERALISE = Generalise()
 AGE = QuasiIdentifier(attribute="case:age", bins=(0, 10, 20, 30, 40))
-PLACE = QuasiIdentifier(attribute="place", hierarchy={"north": {"coast": ["a", "b"], "hills": ["c"]}, "south": ["d"]})
+PLACE = QuasiIdentifier(
+    attribute="place", hierarchy={"north": {"coast": ["a", "b"], "hills": ["c"]}, "south": ["d"]}
+)
 
 
 def with_ages(courses: list[str], ages: list[int | None], **more: pl.Series) -> EventLog:
@@ -30,7 +32,9 @@ def with_ages(courses: list[str], ages: list[int | None], **more: pl.Series) -> 
     return EventLog(log.events, cases, log.offsets)
 
 
-def raised(log: EventLog, k: int, *attributes: QuasiIdentifier, unit: str | None = None) -> EventLog:
+def raised(
+    log: EventLog, k: int, *attributes: QuasiIdentifier, unit: str | None = None
+) -> EventLog:
     params = GeneraliseParams(k=k, attributes=attributes, unit=unit)
     decision = GENERALISE.decide(params, GENERALISE.summarise(params).of(log), secret())
     return GENERALISE.rewrite(params, decision, secret()).apply(log)  # type: ignore[union-attr]
@@ -46,7 +50,10 @@ def test_levels_of_a_ladder() -> None:
     assert AGE.levels == 5
     assert PLACE.depths() == (2, 1)
     assert PLACE.levels == 4
-    assert QuasiIdentifier(attribute="place", hierarchy=PLACE.hierarchy, raw=False, finest=1).levels == 2
+    assert (
+        QuasiIdentifier(attribute="place", hierarchy=PLACE.hierarchy, raw=False, finest=1).levels
+        == 2
+    )
     values = pl.Series("place", ["a", "c", "d", "elsewhere", None])
     assert PLACE.at(values, 1).to_list() == ["coast", "hills", "south", None, None]
     assert PLACE.at(values, 2).to_list() == ["north", "north", "south", None, None]
@@ -55,7 +62,11 @@ def test_levels_of_a_ladder() -> None:
 
 def test_edges_stay_where_intervals_do_not_pair() -> None:
     """Three intervals: pairs from the left, the last one alone."""
-    assert QuasiIdentifier(attribute="x", bins=(0, 1, 2, 3)).cuts() == ((0, 1, 2, 3), (0, 2, 3), (0, 3))
+    assert QuasiIdentifier(attribute="x", bins=(0, 1, 2, 3)).cuts() == (
+        (0, 1, 2, 3),
+        (0, 2, 3),
+        (0, 3),
+    )
 
 
 def test_a_variant_keeps_what_its_own_cases_share() -> None:
@@ -126,7 +137,10 @@ def test_groups_hold_k_and_no_cheaper_node_would(courses: list[str], seed: int, 
     for course in set(courses):
         mine = np.array([one == course for one in courses])
         values = log.cases["case:age"].filter(pl.Series(mine))
-        held = [min(Counter(AGE.at(values, level).to_list()).values()) >= k for level in range(AGE.levels)]
+        held = [
+            min(Counter(AGE.at(values, level).to_list()).values()) >= k
+            for level in range(AGE.levels)
+        ]
         levels_used = result.cases["case:age"].filter(pl.Series(mine)).cast(pl.String).to_list()
         wanted = AGE.at(values, held.index(True)).cast(pl.String).to_list()
         assert levels_used == wanted
@@ -144,6 +158,9 @@ def test_two_attributes_share_the_loss(k: int, unit: str | None) -> None:
     home = QuasiIdentifier(attribute="case:home", hierarchy=PLACE.hierarchy)
     result = raised(EventLog(log.events, cases, log.offsets), k, AGE, home, unit=unit)
     goal = KAnonymity(
-        kind="k-anonymity", k=k, over=(CONTROL_FLOW, "case:age", "case:home"), count="units" if unit else "cases"
+        kind="k-anonymity",
+        k=k,
+        over=(CONTROL_FLOW, "case:age", "case:home"),
+        count="units" if unit else "cases",
     )
     assert (smallest_group(result, goal, Unit(attribute=unit)) or 0) >= k

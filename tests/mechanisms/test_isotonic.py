@@ -61,7 +61,12 @@ def test_spreading_keeps_order_and_the_mean_of_what_was_pooled(cases: list[list[
 
 def test_spreading_shrinks_where_a_neighbour_is_near() -> None:
     """Three values tied two steps before the next one stay within one step of their place."""
-    apart = spread(np.array([5.0, 5.0, 5.0, 7.0]), np.array([0, 4]), np.array([1.0, 10.0, 10.0, 10.0]))
+    apart = spread(
+        np.array([5.0, 5.0, 5.0, 7.0]), np.array([0, 4]), np.array([1.0, 10.0, 10.0, 10.0])
+    )
     assert apart == pytest.approx([4.1, 5.0, 5.9, 7.0])
-    assert spread(np.array([5.0, 5.0]), np.array([0, 2]), np.array([1.0, 4.0])).tolist() == [3.0, 7.0]
+    assert spread(np.array([5.0, 5.0]), np.array([0, 2]), np.array([1.0, 4.0])).tolist() == [
+        3.0,
+        7.0,
+    ]
     assert len(spread(np.zeros(0), np.array([0]), np.zeros(0))) == 0

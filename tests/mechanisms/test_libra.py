@@ -25,7 +25,9 @@ LIBRA, PUBLISHED = VariantLibra(), VariantLibraPublished()
 
 def goal(epsilon=1.0, delta=1e-4):
     """Differential privacy over the control flow."""
-    return DifferentialPrivacy(kind="differential-privacy", epsilon=epsilon, delta=delta, over=("control-flow",))
+    return DifferentialPrivacy(
+        kind="differential-privacy", epsilon=epsilon, delta=delta, over=("control-flow",)
+    )
 
 
 def params_of(facts=None, epsilon=1.0, delta=1e-4, **options):
@@ -36,7 +38,9 @@ def params_of(facts=None, epsilon=1.0, delta=1e-4, **options):
 
 
 @pytest.mark.parametrize("cases", [1, 3])
-@pytest.mark.parametrize("options", [{}, {"rate": 0.5}, {"samples": 3, "rate": 1}, {"selection_share": 0.9}])
+@pytest.mark.parametrize(
+    "options", [{}, {"rate": 0.5}, {"samples": 3, "rate": 1}, {"selection_share": 0.9}]
+)
 def test_selection_and_samples_keep_to_the_budget_closely(cases, options):
     """The whole of it is used, and no more."""
     facts = Facts(unit=Unit(attribute="case:person", max_cases=cases))
@@ -52,7 +56,9 @@ def test_estimates_are_unbiased():
     summary = pl.DataFrame({"variant": [["a"], ["b", "c"]], "cases": counts})
     noise = reproducible(1)
     released = [LIBRA.decide(params, summary, noise).table for _ in range(200)]
-    found = np.array([table.sort(pl.col("variant").list.len())["cases"].to_list() for table in released])
+    found = np.array(
+        [table.sort(pl.col("variant").list.len())["cases"].to_list() for table in released]
+    )
     for column, count in enumerate(counts):
         expected = math.hypot(deviation(params, count), math.sqrt(1 / 12))
         assert abs(found[:, column].mean() - count) < 5 * expected / math.sqrt(200)
@@ -82,7 +88,9 @@ def test_cases_without_a_unit_are_sampled_one_by_one():
     """
     facts = Facts(unit=Unit(attribute="case:person", max_cases=1))
     params = params_of(facts, samples=60, rate=0.5, epsilon=8.0)
-    summary = pl.DataFrame({"variant": [["a"], ["b"], ["a"]], "unit": [None, "x", "y"], "cases": [1000, 3, 2]})
+    summary = pl.DataFrame(
+        {"variant": [["a"], ["b"], ["a"]], "unit": [None, "x", "y"], "cases": [1000, 3, 2]}
+    )
     by_variant = libra._by_variant(summary)
     variant, owner, cases = libra._contributions(by_variant)
     assert len(np.unique(owner)) == 1002
@@ -129,14 +137,19 @@ def test_a_budget_at_the_edge_is_met_and_senseless_options_are_refused():
 
 @pytest.mark.parametrize(
     ("alpha", "by_hand"),
-    [(2, 20 * math.log(0.95 * 1.05 + 0.05**2 * (2 / 3 * math.exp(0.5) + 1 / 3 * math.exp(-1)))), (10, None)],
+    [
+        (2, 20 * math.log(0.95 * 1.05 + 0.05**2 * (2 / 3 * math.exp(0.5) + 1 / 3 * math.exp(-1)))),
+        (10, None),
+    ],
 )
 def test_the_published_figure(alpha, by_hand):
     """Its formula at order 2 by hand (b = 2, gamma = .05), and that it lies below what one count alone really costs."""
     figure = published_epsilon(2.0, 0.05, alpha, 20)
     if by_hand is not None:
         assert figure == pytest.approx(by_hand, rel=1e-9)
-    real = cost(libra._event(params_of(epsilon=0.01, delta=1e-6).selection, 0.05, 20, 2.0), 1e-4).epsilon
+    real = cost(
+        libra._event(params_of(epsilon=0.01, delta=1e-6).selection, 0.05, 20, 2.0), 1e-4
+    ).epsilon
     assert figure < real
 
 
@@ -170,9 +183,18 @@ def test_persons_are_bounded_and_sampled_as_a_whole():
     Ten samples of half of 200 persons with two cases each: a deviation of 2 * sqrt(200 / 10) = 9, and the noise of 4:
     80 are exceeded with a probability below 1e-13 (Chernoff).
     """
-    log = with_values(log_of([["a", "b"]] * 600), "case:person", [str(row // 3) for row in range(600)])
+    log = with_values(
+        log_of([["a", "b"]] * 600), "case:person", [str(row // 3) for row in range(600)]
+    )
     released = run_mechanism(
-        "variants/libra", log, epsilon=4.0, delta=1e-3, unit_attribute="case:person", max_cases=2, samples=10, rate=0.5
+        "variants/libra",
+        log,
+        epsilon=4.0,
+        delta=1e-3,
+        unit_attribute="case:person",
+        max_cases=2,
+        samples=10,
+        rate=0.5,
     )
     assert abs(released.cases.height - 400) < 80
     assert "case:person" not in released.cases.columns

@@ -15,7 +15,13 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.variants.chain import Chain, fitted, refined
 from cloakwork.mechanisms.variants.markov import MarkovParams, Selection, VariantMarkov, _selected
-from cloakwork.mechanisms.variants.transitions import MOST_CELLS, WHOLE, Courses, transitions, vector_noise
+from cloakwork.mechanisms.variants.transitions import (
+    MOST_CELLS,
+    WHOLE,
+    Courses,
+    transitions,
+    vector_noise,
+)
 from cloakwork.noise import reproducible, secret
 from cloakwork.privacy_event import DiscreteGaussian, Repeated
 from cloakwork.testing import run_mechanism
@@ -23,7 +29,9 @@ from conftest import runs
 from contracts.sample_logs import courses_of, log_of
 
 LABELS = 4
-COURSES = st.lists(st.lists(st.integers(1, LABELS), min_size=1, max_size=300), min_size=1, max_size=5)
+COURSES = st.lists(
+    st.lists(st.integers(1, LABELS), min_size=1, max_size=300), min_size=1, max_size=5
+)
 
 
 def mass_by_hand(course: list[int], order: int) -> dict[int, float]:
@@ -41,7 +49,9 @@ def mass_by_hand(course: list[int], order: int) -> dict[int, float]:
 
 @given(COURSES, st.integers(1, 3))
 @settings(max_examples=runs(40))
-def test_one_case_has_at_most_norm_one_in_at_most_64_cells(courses: list[list[int]], order: int) -> None:
+def test_one_case_has_at_most_norm_one_in_at_most_64_cells(
+    courses: list[list[int]], order: int
+) -> None:
     """Exactly, in integers: that is what the noise is charged for."""
     for course in courses:
         mass = transitions(Courses.of([course], np.array([1]), LABELS), order).mass
@@ -54,9 +64,15 @@ def test_one_case_has_at_most_norm_one_in_at_most_64_cells(courses: list[list[in
 @settings(max_examples=runs(30))
 def test_cases_add_up(courses: list[list[int]], order: int, data: st.DataObject) -> None:
     """A table is the sum over its cases, so one case more or less changes it by that case's vector alone."""
-    cases = np.array(data.draw(st.lists(st.integers(0, 9), min_size=len(courses), max_size=len(courses))), np.int64)
+    cases = np.array(
+        data.draw(st.lists(st.integers(0, 9), min_size=len(courses), max_size=len(courses))),
+        np.int64,
+    )
     whole = transitions(Courses.of(courses, cases, LABELS), order)
-    parts = [transitions(Courses.of([course], np.array([1]), LABELS), order).at(whole.code) for course in courses]
+    parts = [
+        transitions(Courses.of([course], np.array([1]), LABELS), order).at(whole.code)
+        for course in courses
+    ]
     assert whole.mass.tolist() == (np.array(parts) * cases[:, None]).sum(axis=0).tolist()
 
 
@@ -118,13 +134,21 @@ def test_a_heavy_penalty_leaves_what_was_expected() -> None:
 def test_longer_contexts_keep_to_their_parents() -> None:
     """What stands out by less than the penalty is as the parent says; what the parent rules out stays out."""
     parent = np.array([[30.0, 10.0, 0.0]])
-    assert refined(np.array([[16.0, 4.0, 90.0]]), parent, np.array([20.0]), 3.0).tolist() == [[15.0, 5.0, 0.0]]
-    assert refined(np.array([[5.0, 15.0, 0.0]]), parent, np.array([20.0]), 3.0).tolist() == [[8.0, 12.0, 0.0]]
+    assert refined(np.array([[16.0, 4.0, 90.0]]), parent, np.array([20.0]), 3.0).tolist() == [
+        [15.0, 5.0, 0.0]
+    ]
+    assert refined(np.array([[5.0, 15.0, 0.0]]), parent, np.array([20.0]), 3.0).tolist() == [
+        [8.0, 12.0, 0.0]
+    ]
 
 
 def test_a_chain_draws_what_it_expects() -> None:
     """Three quarters go one way; all 400 cases come out as 300 and 100, and the last step is END."""
-    rows = {(0,): np.array([1.0, 0.0, 0.0]), (1,): np.array([0.0, 3.0, 1.0]), (2,): np.array([0.0, 0.0, 1.0])}
+    rows = {
+        (0,): np.array([1.0, 0.0, 0.0]),
+        (1,): np.array([0.0, 3.0, 1.0]),
+        (2,): np.array([0.0, 0.0, 1.0]),
+    }
     drawn = Counter(Chain.of(rows, 1.0).draw(400, 9, reproducible(1)))
     assert drawn == {(1, 2): 300, (1,): 100}
     sharp = Counter(Chain.of(rows, 2.0).draw(400, 9, reproducible(1)))
@@ -150,17 +174,23 @@ def test_an_endless_chain_is_cut() -> None:
 
 
 def goal(epsilon: float = 1.0, delta: float = 1e-4) -> DifferentialPrivacy:
-    return DifferentialPrivacy(kind="differential-privacy", epsilon=epsilon, delta=delta, over=("control-flow",))
+    return DifferentialPrivacy(
+        kind="differential-privacy", epsilon=epsilon, delta=delta, over=("control-flow",)
+    )
 
 
 def test_without_declared_activities_common_ones_are_selected() -> None:
     """And those of frequent variants; no label is released that few cases hold: with this seed "own" would come out if every
     label were taken."""
-    courses = [["a", *"bcd"[: 1 + case % 3] * (1 + case % 4), *"ab" * (case % 7)] for case in range(1500)]
+    courses = [
+        ["a", *"bcd"[: 1 + case % 3] * (1 + case % 4), *"ab" * (case % 7)] for case in range(1500)
+    ]
     log = log_of([*courses, ["own"], ["a", "mine"]])
     released = run_mechanism("variants/markov", log, noise=reproducible(4), epsilon=2.0, delta=1e-4)
     assert {label for course in courses_of(released) for label in course} == {"a", "b", "c", "d"}
-    few = run_mechanism("variants/markov", log_of([["a"]] * 3), noise=reproducible(1), epsilon=1.0, delta=1e-4)
+    few = run_mechanism(
+        "variants/markov", log_of([["a"]] * 3), noise=reproducible(1), epsilon=1.0, delta=1e-4
+    )
     assert few.cases.height == 0
 
 
@@ -193,13 +223,19 @@ def test_activities_that_are_not_selected_cost_infinity() -> None:
 def test_the_budget_can_be_split_otherwise() -> None:
     """All on the frequent variants lowers their threshold; nonsense is refused."""
     usual = VariantMarkov().offer(goal(), Facts(alphabet=("a",)), {})
-    other = VariantMarkov().offer(goal(), Facts(alphabet=("a",)), {"shares": [0.9, 0.02, 0.04, 0.02, 0.02]})
+    other = VariantMarkov().offer(
+        goal(), Facts(alphabet=("a",)), {"shares": [0.9, 0.02, 0.04, 0.02, 0.02]}
+    )
     assert isinstance(usual, Offer)
     assert isinstance(other, Offer)
     assert other.params.tau < 0.8 * usual.params.tau
-    assert cost(VariantMarkov().event(other.params, Facts()), 1e-4).epsilon == pytest.approx(1, rel=0.01)
+    assert cost(VariantMarkov().event(other.params, Facts()), 1e-4).epsilon == pytest.approx(
+        1, rel=0.01
+    )
     for wrong in ([1, 1], [1, 1, 1, 1, 0]):
-        assert isinstance(VariantMarkov().offer(goal(), Facts(alphabet=("a",)), {"shares": wrong}), Refusal)
+        assert isinstance(
+            VariantMarkov().offer(goal(), Facts(alphabet=("a",)), {"shares": wrong}), Refusal
+        )
 
 
 def test_needs_a_delta() -> None:
@@ -207,14 +243,20 @@ def test_needs_a_delta() -> None:
     refusal = VariantMarkov().offer(goal(delta=0.0), Facts(alphabet=("a",)), {})
     assert isinstance(refusal, Refusal)
     assert refusal.needs == ("guarantees[].delta",)
-    with pytest.raises(MechanismError, match=r"option sharpness: input should be greater than or equal to 1"):
-        run_mechanism("variants/markov", log_of([]), epsilon=1.0, delta=1e-4, alphabet=("a",), sharpness=0.5)
+    with pytest.raises(
+        MechanismError, match=r"option sharpness: input should be greater than or equal to 1"
+    ):
+        run_mechanism(
+            "variants/markov", log_of([]), epsilon=1.0, delta=1e-4, alphabet=("a",), sharpness=0.5
+        )
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 30.0])
 @pytest.mark.parametrize("max_cases", [1, 4])
 @pytest.mark.parametrize("alphabet", [("a", "b"), None])
-def test_costs_at_most_what_was_asked(epsilon: float, max_cases: int, alphabet: tuple[str, ...] | None) -> None:
+def test_costs_at_most_what_was_asked(
+    epsilon: float, max_cases: int, alphabet: tuple[str, ...] | None
+) -> None:
     """And nearly all of it where noise is needed at all."""
     from cloakwork.facts import Unit
 
@@ -231,7 +273,9 @@ def test_with_little_noise_frequent_variants_and_their_numbers_stay() -> None:
     """At a large epsilon the release is close to the log: variants, shares, and the number of cases."""
     log = log_of([["a", "b", "c"]] * 600 + [["a", "c"]] * 300 + [["b"]] * 3)
     budget = {"epsilon": 20.0, "delta": 1e-3}
-    released = run_mechanism("variants/markov", log, noise=reproducible(1), alphabet=("a", "b", "c"), **budget)
+    released = run_mechanism(
+        "variants/markov", log, noise=reproducible(1), alphabet=("a", "b", "c"), **budget
+    )
     found = Counter(courses_of(released))
     assert found["a", "b", "c"] == pytest.approx(600, abs=20)
     assert found["a", "c"] == pytest.approx(300, abs=20)
@@ -239,10 +283,15 @@ def test_with_little_noise_frequent_variants_and_their_numbers_stay() -> None:
 
 def test_others_go_the_ways_of_the_log() -> None:
     """Two thousand cases of variants that are all rare: the drawn cases begin and end as they do."""
-    tails = [[label for bit in range(11) for label in ("xy" if number >> bit & 1 else "x")] for number in range(2000)]
+    tails = [
+        [label for bit in range(11) for label in ("xy" if number >> bit & 1 else "x")]
+        for number in range(2000)
+    ]
     log = log_of([["s", *tail, "e"] for tail in tails])
     budget = {"epsilon": 2.0, "delta": 1e-4}
-    released = run_mechanism("variants/markov", log, noise=reproducible(1), alphabet=tuple("sxyez"), **budget)
+    released = run_mechanism(
+        "variants/markov", log, noise=reproducible(1), alphabet=tuple("sxyez"), **budget
+    )
     drawn = courses_of(released)
     assert len(drawn) == pytest.approx(2000, abs=150)
     assert sum(course[0] == "s" and course[-1] == "e" for course in drawn) > 0.95 * len(drawn)
@@ -251,11 +300,15 @@ def test_others_go_the_ways_of_the_log() -> None:
 
 def test_undeclared_labels_are_no_part_of_it() -> None:
     """A label outside the alphabet goes, and the variants that it told apart are one."""
-    table = pl.DataFrame({"variant": [["a", "q"], ["q", "a"], ["a"], ["q"]], "cases": [500, 400, 300, 200]})
+    table = pl.DataFrame(
+        {"variant": [["a", "q"], ["q", "a"], ["a"], ["q"]], "cases": [500, 400, 300, 200]}
+    )
     offer = VariantMarkov().offer(goal(5.0, 1e-2), Facts(alphabet=("a",)), {})
     assert isinstance(offer, Offer)
     assert isinstance(offer.params, MarkovParams)
     found = VariantMarkov().decide(offer.params, table, reproducible(1)).table
-    counted = dict(zip(map(tuple, found["variant"].to_list()), found["cases"].to_list(), strict=True))
+    counted = dict(
+        zip(map(tuple, found["variant"].to_list()), found["cases"].to_list(), strict=True)
+    )
     assert counted["a",] == pytest.approx(1200, abs=40)
     assert not any("q" in variant for variant in counted)

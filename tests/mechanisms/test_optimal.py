@@ -19,7 +19,14 @@ from cloakwork.mechanisms.base import MapCases, Offer, Refusal
 from cloakwork.mechanisms.kanon.local_search import improve, merged
 from cloakwork.mechanisms.kanon.lower_bound import Duties, ascend
 from cloakwork.mechanisms.kanon.optimal import Optimal, OptimalParams
-from cloakwork.mechanisms.kanon.problem import Problem, Scope, Solution, cost, read_problem, smallest_class
+from cloakwork.mechanisms.kanon.problem import (
+    Problem,
+    Scope,
+    Solution,
+    cost,
+    read_problem,
+    smallest_class,
+)
 from cloakwork.mechanisms.kanon.program import Classes, Program
 from cloakwork.noise import secret
 from cloakwork.progress import heard_by
@@ -27,7 +34,14 @@ from contracts.sample_logs import courses_of, log_of
 
 OPTIMAL = Optimal()
 ROOT = Path(__file__).parents[2]
-REAL = next((folder for folder in (ROOT.parent / "shared" / "logs", ROOT / "shared" / "logs") if folder.is_dir()), None)
+REAL = next(
+    (
+        folder
+        for folder in (ROOT.parent / "shared" / "logs", ROOT / "shared" / "logs")
+        if folder.is_dir()
+    ),
+    None,
+)
 
 
 def random_problem(variants: int, k: int, scope: Scope = "variants") -> Problem:
@@ -45,7 +59,9 @@ def random_problem(variants: int, k: int, scope: Scope = "variants") -> Problem:
         ("variants", True, (30, 63, 134, 224, 356)),
     ],
 )
-def test_receipt_without_its_unique_variants(scope: Scope, parts: bool, optima: tuple[int, ...]) -> None:
+def test_receipt_without_its_unique_variants(
+    scope: Scope, parts: bool, optima: tuple[int, ...]
+) -> None:
     """The least costs for k = 4, 8, 16, 32, 64."""
     if REAL is None or not (REAL / "receipt.xes.gz").is_file():
         pytest.skip("the folder shared/logs with the real logs is missing beside the repository")
@@ -65,7 +81,9 @@ def test_an_open_variant_may_send_its_own_cases_elsewhere() -> None:
     """The six around mm gather there, which costs 6; mm's own case is the sixth that mdm needs: 1 more, and no less will do."""
     problem = Problem.of(["mm", "am", "mb", "mmc", "mdm"], [1, 2, 2, 2, 5], 6, "variants")
     solution, _ = OPTIMAL.solve(OptimalParams(k=6), problem)
-    target = {problem.texts[row]: problem.texts[solution.assignment.target[row]] for row in range(5)}
+    target = {
+        problem.texts[row]: problem.texts[solution.assignment.target[row]] for row in range(5)
+    }
     assert target == {"mm": "mdm", "am": "mm", "mb": "mm", "mmc": "mm", "mdm": "mdm"}
     assert solution.bound == cost(problem, solution.assignment) == 7
 
@@ -97,7 +115,9 @@ def test_cases_of_units_do_not_part() -> None:
     assert isinstance(OPTIMAL.offer(goal, facts, {}), Offer)
 
 
-@pytest.mark.parametrize("options", [{"seconds": 0}, {"gap": -0.1}, {"parts": "perhaps"}, {"second": 3}])
+@pytest.mark.parametrize(
+    "options", [{"seconds": 0}, {"gap": -0.1}, {"parts": "perhaps"}, {"second": 3}]
+)
 def test_faulty_options_are_refused(options: dict[str, int | float | str]) -> None:
     """In one line."""
     answer = OPTIMAL.offer(KAnonymity(kind="k-anonymity", k=4), Facts(), options)  # type: ignore[arg-type]
@@ -112,7 +132,9 @@ def test_short_of_time_it_says_how_far_it_came(scope: Scope, parts: bool) -> Non
     """The answer is k-anonymous, the bound no more than its cost."""
     problem = random_problem(200, 8, scope)
     begun = time.monotonic()
-    solution, figures = OPTIMAL.solve(OptimalParams(k=8, scope=scope, parts=parts, seconds=0.3), problem)
+    solution, figures = OPTIMAL.solve(
+        OptimalParams(k=8, scope=scope, parts=parts, seconds=0.3), problem
+    )
     assert time.monotonic() - begun < 60
     assert solution.bound is not None
     assert 0 < solution.bound < cost(problem, solution.assignment)
@@ -126,7 +148,9 @@ def test_prices_alone_prove_most_of_the_cost(scope: Scope) -> None:
     """Without the program."""
     problem = random_problem(100, 4, scope)
     found = improve(problem, Solution(merged(problem), None, "merged"), 3.0).assignment
-    bound = ascend(problem, Duties.of(problem, parts=False), problem.cases * 1.0, cost(problem, found), 5.0).value
+    bound = ascend(
+        problem, Duties.of(problem, parts=False), problem.cases * 1.0, cost(problem, found), 5.0
+    ).value
     assert 0.85 * cost(problem, found) < bound <= cost(problem, found)
 
 
@@ -166,7 +190,10 @@ def test_an_answer_around_another_opens_and_closes_few_others(scope: Scope, part
     problem = random_problem(20, 5, scope)
     begin, rows = merged(problem), np.arange(len(problem.texts))
     everywhere = Program(
-        problem, Classes.in_scope(problem), *np.divmod(np.arange(len(rows) ** 2), len(rows)), parts=parts
+        problem,
+        Classes.in_scope(problem),
+        *np.divmod(np.arange(len(rows) ** 2), len(rows)),
+        parts=parts,
     )
     costs = []
     for within in (0, 2, 6, 60):

@@ -48,7 +48,10 @@ def offered(facts=FACTS, epsilon=1.0, delta=1e-3, **options) -> TreeParams:
 
 
 def histogram(rows):
-    return pl.DataFrame({"variant": list(map(list, rows)), "cases": list(rows.values())}, schema=VARIANT_COUNTS_SCHEMA)
+    return pl.DataFrame(
+        {"variant": list(map(list, rows)), "cases": list(rows.values())},
+        schema=VARIANT_COUNTS_SCHEMA,
+    )
 
 
 def run(rows, params, noise=None):
@@ -96,11 +99,16 @@ def test_noise_on_an_empty_log_ends_and_keeps_to_its_bounds():
 def test_undeclared_activities_give_no_course_that_nobody_took():
     rows = {("a", "b"): 400, ("a",): 300, ("q",): 1}
     for seed in range(20):
-        assert run(rows, offered(Facts(longest_case=4)), reproducible(seed)).keys() <= {("a", "b"), ("a",)}
+        assert run(rows, offered(Facts(longest_case=4)), reproducible(seed)).keys() <= {
+            ("a", "b"),
+            ("a",),
+        }
 
 
 @given(
-    st.dictionaries(st.lists(st.sampled_from("abcdx"), max_size=6).map(tuple), st.integers(1, 60), max_size=12),
+    st.dictionaries(
+        st.lists(st.sampled_from("abcdx"), max_size=6).map(tuple), st.integers(1, 60), max_size=12
+    ),
     st.sampled_from([0.1, 1.0, 8.0]),
     st.booleans(),
     st.integers(0, 10**6),
@@ -111,14 +119,18 @@ def test_any_log_gives_whole_counts_over_declared_activities(rows, epsilon, decl
     for variant, cases in run(rows, params, reproducible(seed)).items():
         assert cases >= 1
         assert 1 <= len(variant) <= 4
-        assert set(variant) <= (set("abc") if declared else {label for row in rows for label in row})
+        assert set(variant) <= (
+            set("abc") if declared else {label for row in rows for label in row}
+        )
 
 
 def test_noisy_counts_are_right_on_average():
     """Within seven standard errors: discrete Gaussian tails are below normal ones, so all four hold but for 1e-9."""
     courses = Courses.of(histogram({("a", "b"): 30, ("b",): 5}), ("a", "b"))
     growth = Growth((Stage(levels=3, scale=8.0),), "gaussian", 2, 5_000, every=True)
-    found = [grow(courses, growth, lambda c: np.full(len(c.noisy), True), secret()) for _ in range(550)]
+    found = [
+        grow(courses, growth, lambda c: np.full(len(c.noisy), True), secret()) for _ in range(550)
+    ]
     first = np.array([levels[0].noisy for levels in found]).mean(axis=0)
     ends = np.array([levels[1].leaf_noisy for levels in found]).mean(axis=0)
     # Eight over the root of 550 is 0.34; seven of these.
@@ -133,7 +145,8 @@ def test_shares_are_whole_and_on_average_exact():
     second = Level(np.array([0]), np.array([1]), np.array([5]), np.array([0, 1]), np.array([10, 3]))
     third = Level(none, none, none, np.array([0]), np.array([2]))
     tables = [
-        dict(zip(*_columns(released([first, second, third], "ab", None, secret())), strict=True)) for _ in range(600)
+        dict(zip(*_columns(released([first, second, third], "ab", None, secret())), strict=True))
+        for _ in range(600)
     ]
     for table in tables:
         # Six begin with a: four end there, two go on to b; the noisy counts below a are 10 and 5.
@@ -150,7 +163,9 @@ def _columns(table):
 
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 @pytest.mark.parametrize("split", ["uniform", "geometric"])
-@pytest.mark.parametrize("facts", [FACTS, Facts(longest_case=11), Facts(unit=Unit(attribute="p", max_cases=3))])
+@pytest.mark.parametrize(
+    "facts", [FACTS, Facts(longest_case=11), Facts(unit=Unit(attribute="p", max_cases=3))]
+)
 def test_the_cost_is_within_the_budget_and_near_it(noise, split, facts):
     params = offered(facts, 0.8, 1e-4, noise=noise, split=split)
     spent = cost(TREE.event(params, facts), 1e-4)
@@ -169,7 +184,9 @@ def test_every_level_is_charged():
 @pytest.mark.parametrize("split", [(1, 1, 1, 1), (2, 2), (3, 1), (2, 1, 1)])
 def test_cases_of_one_unit_that_part_cost_no_more_than_those_that_stay_together(sigma, split):
     together = DiscreteGaussian(sigma=sigma, sensitivity=4)
-    parted = Composed(events=tuple(DiscreteGaussian(sigma=sigma, sensitivity=part) for part in split))
+    parted = Composed(
+        events=tuple(DiscreteGaussian(sigma=sigma, sensitivity=part) for part in split)
+    )
     for epsilon in (0.1, 0.5, 1.0, 3.0):
         assert delta_at(parted, epsilon) <= delta_at(together, epsilon) * (1 + 1e-6) + 1e-12
 
@@ -183,7 +200,11 @@ def test_tails_are_bounded_from_above(noise, scale):
     mass /= mass.sum()
     for at_least in (1, 2, 5, 30, 90):
         exact = mass[x >= at_least].sum()
-        assert exact * (1 - 1e-9) <= tail(scale, at_least, noise) <= max(1e-300, exact * 1.5 + 0.3 / scale**2) + exact
+        assert (
+            exact * (1 - 1e-9)
+            <= tail(scale, at_least, noise)
+            <= max(1e-300, exact * 1.5 + 0.3 / scale**2) + exact
+        )
     for probability in (0.5, 0.1, 1e-5):
         least = least_reached(scale, probability, noise)
         assert mass[x >= least].sum() <= probability

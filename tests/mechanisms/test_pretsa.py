@@ -86,7 +86,9 @@ def test_empty_log_gives_an_empty_release() -> None:
 @pytest.mark.parametrize("scope", ["variants", "prefixes"])
 def test_fewer_than_k_cases_are_refused(scope: Scope) -> None:
     """No k-anonymous release of them exists."""
-    with pytest.raises(MechanismError, match="kanon/pretsa: the log holds fewer than k = 10 cases; no k-anonymous"):
+    with pytest.raises(
+        MechanismError, match="kanon/pretsa: the log holds fewer than k = 10 cases; no k-anonymous"
+    ):
         decided(log_of(["ab"] * 9), k=10, scope=scope)
 
 
@@ -161,7 +163,9 @@ def test_refusals_say_why(goal: KAnonymity, facts: Facts, kind: str, reason: str
 
 def test_units_are_counted_where_the_goal_says_so() -> None:
     """By the attribute that the policy names as the unit."""
-    answer = PRETSA.offer(KAnonymity(kind="k-anonymity", k=7, count="units"), Facts(unit=Unit(attribute="case:P")), {})
+    answer = PRETSA.offer(
+        KAnonymity(kind="k-anonymity", k=7, count="units"), Facts(unit=Unit(attribute="case:P")), {}
+    )
     assert isinstance(answer, Offer)
     assert answer.params.unit == "case:P"
     assert {CONTROL_FLOW, "case:P"} == PRETSA.lineage(answer.params).reads

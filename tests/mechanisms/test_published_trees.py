@@ -29,13 +29,25 @@ from cloakwork.noise import reproducible, secret
 from cloakwork.testing import run_mechanism
 
 BOTH = (PublishedPrefixTree(), PublishedSacofa())
-GOAL = DifferentialPrivacy(kind="differential-privacy", epsilon=1.0, delta=1e-4, over=("control-flow",))
+GOAL = DifferentialPrivacy(
+    kind="differential-privacy", epsilon=1.0, delta=1e-4, over=("control-flow",)
+)
 ROOT = Path(__file__).parents[2]
-REAL = next((folder for folder in (ROOT.parent / "shared" / "logs", ROOT / "shared" / "logs") if folder.is_dir()), None)
+REAL = next(
+    (
+        folder
+        for folder in (ROOT.parent / "shared" / "logs", ROOT / "shared" / "logs")
+        if folder.is_dir()
+    ),
+    None,
+)
 
 
 def histogram(rows):
-    return pl.DataFrame({"variant": list(map(list, rows)), "cases": list(rows.values())}, schema=VARIANT_COUNTS_SCHEMA)
+    return pl.DataFrame(
+        {"variant": list(map(list, rows)), "cases": list(rows.values())},
+        schema=VARIANT_COUNTS_SCHEMA,
+    )
 
 
 @pytest.mark.parametrize("mechanism", BOTH, ids=lambda mechanism: mechanism.name)
@@ -84,7 +96,9 @@ def test_rules_of_the_log_and_who_breaks_them():
     after_a = rules.broken(Extensions(np.array([[0]]), np.zeros(4, np.int64), 3))
     # a, b and a, c may go on; a, a repeats what never does; an END after a lacks the b that always follows.
     assert (after_a > 0).tolist() == [True, False, False, True]
-    assert (rules.broken(Extensions(np.array([[0, 1]]), np.zeros(4, np.int64), 3)) > 0).tolist() == [
+    assert (
+        rules.broken(Extensions(np.array([[0, 1]]), np.zeros(4, np.int64), 3)) > 0
+    ).tolist() == [
         True,
         True,
         True,
@@ -110,9 +124,13 @@ def test_how_many_harmful_ones_are_drawn():
 def test_published_figures_come_out_on_the_same_log(name, options, similarity, true, fake):
     if REAL is None:
         pytest.skip("the real logs are not there")
-    log = read_log(REAL / "bpic2013_incidents.xes.gz", keep=lambda column: column in (ACTIVITY, TIMESTAMP))
+    log = read_log(
+        REAL / "bpic2013_incidents.xes.gz", keep=lambda column: column in (ACTIVITY, TIMESTAMP)
+    )
     noise = reproducible(1)
-    release = variants_of_log(run_mechanism(name, log, noise=noise, epsilon=1.0, delta=1e-4, length=13, **options))
+    release = variants_of_log(
+        run_mechanism(name, log, noise=noise, epsilon=1.0, delta=1e-4, length=13, **options)
+    )
     source = variants_of_log(log)
     found = len(true_variants(source, release))
     assert abs(relative_log_similarity(source, release) - similarity) < 0.01

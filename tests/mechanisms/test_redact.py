@@ -11,14 +11,19 @@ from cloakwork.mechanisms.generalisation import ancestors
 from cloakwork.noise import reproducible, secret
 from contracts.sample_logs import log_of
 
-TREE = {"hospital": {"surgery": ["cardiac", "hand"], "medicine": {"inner": ["liver", "kidney"]}}, "pharmacy": None}
+TREE = {
+    "hospital": {"surgery": ["cardiac", "hand"], "medicine": {"inner": ["liver", "kidney"]}},
+    "pharmacy": None,
+}
 
 
 def treated(values: pl.Series, seed: int | None = None, **treatment: object) -> pl.DataFrame:
     """The case attributes after one treatment of ``case:x``."""
     log = log_of([["a"]] * len(values))
     given = EventLog(log.events, log.cases.with_columns(values.alias("case:x")), log.offsets)
-    rules = RedactParams(treatments=(Treatment(attribute="case:x", **treatment),) if treatment else ())
+    rules = RedactParams(
+        treatments=(Treatment(attribute="case:x", **treatment),) if treatment else ()
+    )
     noise = secret() if seed is None else reproducible(seed)
     action = Redact().rewrite(rules, Decision(pl.DataFrame()), noise)
     assert isinstance(action, MapCases)
@@ -38,7 +43,11 @@ def test_the_most_specific_rule_decides() -> None:
             for name, treatment in [("*", "keep"), ("case:*", "drop"), ("case:x", "pseudonymise")]
         )
     )
-    assert [rules.of(name).treatment for name in ("case:x", "case:y", "z")] == ["pseudonymise", "drop", "keep"]
+    assert [rules.of(name).treatment for name in ("case:x", "case:y", "z")] == [
+        "pseudonymise",
+        "drop",
+        "keep",
+    ]
 
 
 def test_pseudonyms_are_fresh_unless_linked(own_home: Path) -> None:
@@ -47,7 +56,9 @@ def test_pseudonyms_are_fresh_unless_linked(own_home: Path) -> None:
     one, two = (treated(values, treatment="pseudonymise")["case:x"].to_list() for _ in range(2))
     assert (one[0], one[3]) == (one[2], None)
     assert len({*one, *two} - {None}) == 4
-    linked = [treated(values, treatment="pseudonymise", link="d")["case:x"].to_list() for _ in range(2)]
+    linked = [
+        treated(values, treatment="pseudonymise", link="d")["case:x"].to_list() for _ in range(2)
+    ]
     assert linked[0] == linked[1]
     (key,) = (own_home / "pseudonym-keys").iterdir()
     assert key.stat().st_mode & 0o777 == 0o600
@@ -67,14 +78,20 @@ def test_bins_are_half_open() -> None:
     values = pl.Series([-1.0, 0, 17.9, 18, 64, 65, float("nan"), None])
     expected = [None, "[0, 18)", "[0, 18)", "[18, 65)", "[18, 65)", None, None, None]
     assert expected == treated(values, treatment="generalise", bins=(0, 18, 65))["case:x"].to_list()
-    assert treated(pl.Series(["7", "x"]), treatment="generalise", bins=(0, 18))["case:x"].to_list() == ["[0, 18)", None]
+    assert treated(pl.Series(["7", "x"]), treatment="generalise", bins=(0, 18))[
+        "case:x"
+    ].to_list() == ["[0, 18)", None]
 
 
 def test_hierarchy_releases_the_group_at_a_depth() -> None:
     """Depth 0 is the root; values above the asked depth take their lowest group; unknown ones become nothing."""
     assert {
-        value: group for value, group in ancestors(TREE, 2).items() if value in ("cardiac", "liver", "pharmacy")
+        value: group
+        for value, group in ancestors(TREE, 2).items()
+        if value in ("cardiac", "liver", "pharmacy")
     } == {"cardiac": "surgery", "liver": "medicine", "pharmacy": "*"}
     assert {"*"} == set(ancestors(TREE, 0).values())
-    result = treated(pl.Series(["liver", "moon", None]), treatment="generalise", hierarchy=TREE, level=1)
+    result = treated(
+        pl.Series(["liver", "moon", None]), treatment="generalise", hierarchy=TREE, level=1
+    )
     assert result["case:x"].to_list() == ["hospital", None, None]

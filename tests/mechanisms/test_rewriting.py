@@ -67,7 +67,9 @@ def test_which_identical_case_moves_is_left_to_chance() -> None:
     log, moved = log_of(["ab"] * 4), [0, 0, 0, 0]
     for seed in range(400):
         table = assignment(("ab", "ab", 3), ("ab", "a", 1))
-        for row, course in enumerate(courses_of(rewrite_cases(log, table, reproducible(seed), mechanism="kanon/test"))):
+        for row, course in enumerate(
+            courses_of(rewrite_cases(log, table, reproducible(seed), mechanism="kanon/test"))
+        ):
             moved[row] += course == ("a",)
     assert sum(moved) == 400
     assert all(abs(count - 100) < 5 * 75**0.5 for count in moved)
@@ -92,8 +94,12 @@ def test_an_assignment_that_does_not_fit_is_refused() -> None:
 def test_times_play_no_part() -> None:
     """Which events keep their row is the same whatever the times are."""
     log, table = log_of(["abab", "abab"]), assignment(("abab", "ab", 1), ("abab", "abab", 1))
-    other = log_of(["abab", "abab"], times=[list(reversed(case)) for case in reversed(times_of_cases(log))])
-    one, two = (rewrite_cases(case, table, reproducible(3), mechanism="kanon/test") for case in (log, other))
+    other = log_of(
+        ["abab", "abab"], times=[list(reversed(case)) for case in reversed(times_of_cases(log))]
+    )
+    one, two = (
+        rewrite_cases(case, table, reproducible(3), mechanism="kanon/test") for case in (log, other)
+    )
     assert one.events[RESOURCE].to_list() == two.events[RESOURCE].to_list()
 
 

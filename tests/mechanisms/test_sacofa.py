@@ -27,13 +27,20 @@ A, B, C, END = range(4)
 def offered(facts=FACTS, epsilon=1.0, delta=1e-3, **options):
     # Unchecked: some tests ask for more than a policy may.
     goal = DifferentialPrivacy.model_construct(
-        kind="differential-privacy", epsilon=epsilon, delta=delta, over=("control-flow",), neighbours="unbounded"
+        kind="differential-privacy",
+        epsilon=epsilon,
+        delta=delta,
+        over=("control-flow",),
+        neighbours="unbounded",
     )
     return SACOFA.offer(goal, facts, options)
 
 
 def histogram(rows):
-    return pl.DataFrame({"variant": list(map(list, rows)), "cases": list(rows.values())}, schema=VARIANT_COUNTS_SCHEMA)
+    return pl.DataFrame(
+        {"variant": list(map(list, rows)), "cases": list(rows.values())},
+        schema=VARIANT_COUNTS_SCHEMA,
+    )
 
 
 def run(rows, params, noise=None):
@@ -69,8 +76,21 @@ def test_extensions_that_break_a_rule(rule, path, broken):
 
 
 def test_broken_rules_add_up():
-    rules = [("b", "never follows", "a"), ("b", "never directly follows", "a"), ("c", "always precedes", "b")]
-    assert RuleBook.of(rules, "abc").broken(candidates([(A,), (C,)])).tolist() == [0, 3, 0, 0, 0, 0, 0, 0]
+    rules = [
+        ("b", "never follows", "a"),
+        ("b", "never directly follows", "a"),
+        ("c", "always precedes", "b"),
+    ]
+    assert RuleBook.of(rules, "abc").broken(candidates([(A,), (C,)])).tolist() == [
+        0,
+        3,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+    ]
 
 
 def test_steps_are_counted_once_a_case_and_at_most_one_more_than_events():
@@ -102,7 +122,9 @@ def test_rules_as_stated_ask_more_of_what_breaks_them():
     params = offered(epsilon=2_000.0, delta=0.0, rules=rules, threshold=1, harmful_threshold=50)
     assert isinstance(params, Offer), params
     assert run(rows, params.params) == {("a", "b"): 130}
-    softer = offered(epsilon=2_000.0, delta=0.0, rules=rules, threshold=1, harmful_threshold=1).params
+    softer = offered(
+        epsilon=2_000.0, delta=0.0, rules=rules, threshold=1, harmful_threshold=1
+    ).params
     assert run(rows, softer) == rows
 
 
@@ -112,9 +134,16 @@ def test_measured_rules_without_noise_to_speak_of_give_the_log_back():
 
 
 def test_so_many_harmful_ones_are_kept_and_those_that_break_less_likelier():
-    params = offered(rules=[["b", "never follows", "a"]], harmful_threshold=1, most_harmful=1, threshold=1).params
+    params = offered(
+        rules=[["b", "never follows", "a"]], harmful_threshold=1, most_harmful=1, threshold=1
+    ).params
     book = RuleBook.of(
-        [("b", "never follows", "a"), ("c", "never follows", "a"), ("c", "never directly follows", "a")], "abc"
+        [
+            ("b", "never follows", "a"),
+            ("c", "never follows", "a"),
+            ("c", "never directly follows", "a"),
+        ],
+        "abc",
     )
     chosen = {B: 0, C: 0}
     for seed in range(400):
@@ -125,7 +154,11 @@ def test_so_many_harmful_ones_are_kept_and_those_that_break_less_likelier():
     assert abs(chosen[B] / 400 - 0.731) < 0.1
     binary = params.model_copy(update={"score": "binary"})
     alike = [
-        int(np.flatnonzero(Keeper(binary, book, reproducible(seed))(candidates([(A,)], [-5, 9, 9, -5])))[0])
+        int(
+            np.flatnonzero(
+                Keeper(binary, book, reproducible(seed))(candidates([(A,)], [-5, 9, 9, -5]))
+            )[0]
+        )
         for seed in range(400)
     ]
     assert abs(alike.count(B) / 400 - 0.5) < 0.11
@@ -138,7 +171,9 @@ def test_the_steps_are_charged_beside_the_levels():
     assert isinstance(event, Composed)
     assert [part.times for part in event.events if isinstance(part, Repeated)] == [5, 5]
     assert params.steps.scale == pytest.approx(2 * scale)
-    assert event.events[1] == Repeated(times=5, event=DiscreteGaussian(sigma=params.steps.scale, sensitivity=1))
+    assert event.events[1] == Repeated(
+        times=5, event=DiscreteGaussian(sigma=params.steps.scale, sensitivity=1)
+    )
     assert 0.99 < cost(event, 1e-3).epsilon <= 1.0
     stated = offered(rules=[["b", "never follows", "a"]]).params
     assert stated.shape[0].scale < scale
@@ -169,7 +204,9 @@ def test_without_declared_activities_a_delta_is_needed():
     assert answer.needs == ("assume.alphabet",)
 
 
-@pytest.mark.parametrize("options", [{}, {"rules": [["b", "never follows", "a"]]}, {"split": "geometric"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"rules": [["b", "never follows", "a"]]}, {"split": "geometric"}]
+)
 def test_without_declared_activities_thresholds_hide_single_cases_within_the_budget(options):
     params = offered(Facts(), delta=1e-4, **options).params
     event = SACOFA.event(params, Facts())
@@ -179,7 +216,10 @@ def test_without_declared_activities_thresholds_hide_single_cases_within_the_bud
     for asked in ("harmless", "harmful"):
         lower = params.model_copy(update={asked: tuple(tau - 8 for tau in params.harmless)})
         assert SACOFA.event(lower, Facts()).events[-1].delta > own.delta
-    assert all(harmful > harmless for harmful, harmless in zip(params.harmful, params.harmless, strict=True))
+    assert all(
+        harmful > harmless
+        for harmful, harmless in zip(params.harmful, params.harmless, strict=True)
+    )
 
 
 def test_thresholds_that_follow_the_candidates_have_no_price_without_declared_activities():
@@ -207,7 +247,9 @@ def test_many_activities_are_no_reason_to_stop(rules):
 def test_rules_may_name_what_does_not_occur():
     """Whether it occurs decides nothing: b never comes without x, in a log with an x as in one without."""
     rules = [["x", "always precedes", "b"]]
-    params = offered(Facts(longest_case=3), epsilon=100.0, rules=rules, harmful_threshold=500).params
+    params = offered(
+        Facts(longest_case=3), epsilon=100.0, rules=rules, harmful_threshold=500
+    ).params
     assert set(run({("a", "b"): 300, ("a",): 300}, params)) == {("a",)}
     assert set(run({("a", "b"): 300, ("a",): 300, ("x",): 1}, params)) == {("a",)}
 
@@ -218,8 +260,13 @@ def test_rules_of_an_earlier_release_are_stated_with_its_id():
     assert offer.params.steps is None
 
 
-@pytest.mark.parametrize("rows", [{}, {("a",): 1}, {("a", "b", "c", "a"): 1, ("b",): 1}, {("z",): 3}])
+@pytest.mark.parametrize(
+    "rows", [{}, {("a",): 1}, {("a", "b", "c", "a"): 1, ("b",): 1}, {("z",): 3}]
+)
 def test_nothing_aborts_on_data(rows):
     for seed in range(5):
-        assert all(1 <= len(variant) <= 4 for variant in run(rows, offered(epsilon=0.1).params, reproducible(seed)))
+        assert all(
+            1 <= len(variant) <= 4
+            for variant in run(rows, offered(epsilon=0.1).params, reproducible(seed))
+        )
         assert run(rows, offered(Facts(), epsilon=0.1).params, reproducible(seed)) == {}

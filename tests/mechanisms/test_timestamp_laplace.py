@@ -24,7 +24,9 @@ from contracts.sample_logs import BEGIN, log_of, times_of_cases
 
 LAPLACE = TimestampLaplace()
 METRIC = MetricPrivacy(kind="metric-privacy", epsilon=1, shift=timedelta(hours=1))
-BOUNDED = DifferentialPrivacy(kind="differential-privacy", epsilon=2, over=(TIMESTAMPS,), neighbours="bounded")
+BOUNDED = DifferentialPrivacy(
+    kind="differential-privacy", epsilon=2, over=(TIMESTAMPS,), neighbours="bounded"
+)
 DECLARED = Facts(
     window=Window(start=BEGIN, end=BEGIN + timedelta(days=100)),
     longest_gap=timedelta(days=1),
@@ -64,7 +66,9 @@ def params_for(goal: Guarantee, facts: Facts = DECLARED, **options: JsonValue) -
     return offer.params
 
 
-def released(log: EventLog, goal: Guarantee, noise: Noise | None = None, facts: Facts = DECLARED) -> EventLog:
+def released(
+    log: EventLog, goal: Guarantee, noise: Noise | None = None, facts: Facts = DECLARED
+) -> EventLog:
     params, noise = params_for(goal, facts), noise or secret()
     action = LAPLACE.rewrite(params, LAPLACE.decide(params, pl.DataFrame(), noise), noise)
     assert isinstance(action, MapCases)
@@ -101,7 +105,12 @@ def test_noise_on_times_charges_one_value_that_moves() -> None:
     noise = reproducible(1)
     action = LAPLACE.rewrite(params, LAPLACE.decide(params, pl.DataFrame(), noise), noise)
     assert isinstance(action, MapCases)
-    error = (action.apply(log).events[TIMESTAMP] - log.events[TIMESTAMP]).dt.total_minutes().to_numpy().reshape(-1, 4)
+    error = (
+        (action.apply(log).events[TIMESTAMP] - log.events[TIMESTAMP])
+        .dt.total_minutes()
+        .to_numpy()
+        .reshape(-1, 4)
+    )
     assert np.abs(error).mean(axis=0) == pytest.approx([60] * 4, abs=6 * 60 / 5_000**0.5)
     assert np.corrcoef(error.T) == pytest.approx(np.eye(4), abs=0.1)
 
@@ -183,11 +192,23 @@ def test_cases_of_one_event_have_no_gaps() -> None:
     [
         (KAnonymity(kind="k-anonymity", k=3), DECLARED, {}, "never", "nothing else"),
         (METRIC.model_copy(update={"over": ("Age",)}), DECLARED, {}, "never", "timestamps only"),
-        (METRIC.model_copy(update={"shift": timedelta(0)}), DECLARED, {}, "misconfigured", "longer than 0"),
+        (
+            METRIC.model_copy(update={"shift": timedelta(0)}),
+            DECLARED,
+            {},
+            "misconfigured",
+            "longer than 0",
+        ),
         (METRIC, DECLARED, {"noised": "nothing"}, "misconfigured", "gaps or times"),
         (BOUNDED, DECLARED, {"noised": "times"}, "misconfigured", "unknown option noised"),
         (METRIC.model_copy(update={"epsilon": 1e-15}), DECLARED, {}, "misconfigured", "2**53"),
-        (BOUNDED.model_copy(update={"neighbours": "unbounded"}), DECLARED, {}, "not_yet", "timestamps/histogram"),
+        (
+            BOUNDED.model_copy(update={"neighbours": "unbounded"}),
+            DECLARED,
+            {},
+            "not_yet",
+            "timestamps/histogram",
+        ),
         (BOUNDED, Facts(), {}, "needs", "assume.window, assume.longest_gap, assume.longest_case"),
         (BOUNDED, DECLARED, {"start_share": 1.0}, "misconfigured", "above 0 and below 1"),
         (BOUNDED, DECLARED, {"start_share": True}, "misconfigured", "above 0 and below 1"),
@@ -201,7 +222,9 @@ def test_cases_of_one_event_have_no_gaps() -> None:
         ),
     ],
 )
-def test_refusals_say_why(goal: Guarantee, facts: Facts, options: dict[str, JsonValue], kind: str, reason: str) -> None:
+def test_refusals_say_why(
+    goal: Guarantee, facts: Facts, options: dict[str, JsonValue], kind: str, reason: str
+) -> None:
     """In plain words, and naming what to declare."""
     answer = LAPLACE.offer(goal, facts, options)
     assert isinstance(answer, Refusal)
@@ -223,9 +246,18 @@ def test_one_raw_time_moves_two_values_by_at_most_the_rounded_shift() -> None:
     for moved in range(8):
         for shift in (1, 499_999, 500_000, 999_999, 1_000_000, 3_600_000_000):
             times = [BEGIN + timedelta(microseconds=int(value)) for value in microseconds]
-            others = [time + timedelta(microseconds=shift) * (row == moved) for row, time in enumerate(times)]
+            others = [
+                time + timedelta(microseconds=shift) * (row == moved)
+                for row, time in enumerate(times)
+            ]
             one, two = (
-                measure(log_of(["abcdefgh"], [[None if row in (2, 5) else case[row] for row in range(8)]]), GRID, FREE)
+                measure(
+                    log_of(
+                        ["abcdefgh"], [[None if row in (2, 5) else case[row] for row in range(8)]]
+                    ),
+                    GRID,
+                    FREE,
+                )
                 for case in (times, others)
             )
             differences = np.abs(np.concatenate([one.starts - two.starts, one.gaps - two.gaps]))
@@ -252,7 +284,9 @@ def test_case_scope_clamps_starts_and_gaps() -> None:
 def test_times_beyond_the_longest_case_are_not_looked_at() -> None:
     """Two logs that differ in the sixth time of a case give the same release."""
     one, two = (log_of(["abcdef"], [at(0, 1, 2, 3, 4, last)]) for last in (5, 1000))
-    assert times_of_cases(released(one, BOUNDED, Silence())) == times_of_cases(released(two, BOUNDED, Silence()))
+    assert times_of_cases(released(one, BOUNDED, Silence())) == times_of_cases(
+        released(two, BOUNDED, Silence())
+    )
 
 
 def test_missing_times_come_from_noised_gaps_of_the_same_activity() -> None:
@@ -278,7 +312,11 @@ def test_a_log_without_any_time_is_released_all_the_same() -> None:
     """From the epoch, or the beginning of the window, one step apart; without a time column there is none to release."""
     log = log_of(["ab", "c"], [[None, None], [None]])
     for goal, begin in ((METRIC, datetime(1970, 1, 1, tzinfo=UTC)), (BOUNDED, BEGIN)):
-        assert released(log, goal, Silence()).events[TIMESTAMP].to_list() == [begin, begin + DECLARED.grid, begin]
+        assert released(log, goal, Silence()).events[TIMESTAMP].to_list() == [
+            begin,
+            begin + DECLARED.grid,
+            begin,
+        ]
     bare = replace(log, events=log.events.drop(TIMESTAMP))
     assert released(bare, METRIC).events.equals(bare.events)
 
@@ -296,9 +334,14 @@ def test_no_time_is_missing_off_the_grid_or_out_of_order() -> None:
 
 def test_no_case_keeps_the_pattern_of_its_gaps() -> None:
     """200 cases with four long gaps, small noise: none comes through with three of them unchanged."""
-    log = log_of(["abcde"] * 200, [at(0, 7_000 + row, 15_000, 24_000 + row, 34_000) for row in range(200)])
+    log = log_of(
+        ["abcde"] * 200, [at(0, 7_000 + row, 15_000, 24_000 + row, 34_000) for row in range(200)]
+    )
     noisy = released(log, METRIC, reproducible(1))
-    raw, noised = (case.events[TIMESTAMP].dt.timestamp("us").to_numpy().reshape(200, 5) for case in (log, noisy))
+    raw, noised = (
+        case.events[TIMESTAMP].dt.timestamp("us").to_numpy().reshape(200, 5)
+        for case in (log, noisy)
+    )
     same = np.diff(raw, axis=1) == np.diff(noised, axis=1)
     assert not (same.sum(axis=1) >= 3).any()
 

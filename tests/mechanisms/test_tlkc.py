@@ -56,7 +56,9 @@ def released(courses: list[str], **more: Any) -> Counter[str]:
 
 def with_illness(courses: list[str], illnesses: list[str | None]) -> EventLog:
     log = log_of(courses)
-    return replace(log, cases=log.cases.with_columns(pl.Series(ILLNESS, illnesses, dtype=pl.String)))
+    return replace(
+        log, cases=log.cases.with_columns(pl.Series(ILLNESS, illnesses, dtype=pl.String))
+    )
 
 
 def test_rare_knowledge_goes_and_its_cases_stay() -> None:
@@ -143,14 +145,18 @@ def test_knowledge_that_tells_a_value_goes() -> None:
 def test_values_of_events_are_bounded_too() -> None:
     """Every resource occurs in one case only: a third of three."""
     assert courses_of(run(log_of(["a"] * 3), offered(C=1 / 3, attribute=RESOURCE))) == [("a",)] * 3
-    with pytest.raises(MechanismError, match=r"more than C = 0.3 of all cases hold one value of 'org:resource'"):
+    with pytest.raises(
+        MechanismError, match=r"more than C = 0.3 of all cases hold one value of 'org:resource'"
+    ):
         run(log_of(["a"] * 3), offered(C=0.3, attribute=RESOURCE))
 
 
 def test_units_are_counted_where_the_policy_names_them() -> None:
     """Five cases of x belong to two persons; cases without one are none."""
     log = log_of(["ax"] * 5 + ["a"] * 2 + ["y"] * 3 + ["z"] * 4)
-    persons = pl.Series("case:P", ["p"] * 4 + ["q", "r", None, None, None, "t", "t", "u", "v", None])
+    persons = pl.Series(
+        "case:P", ["p"] * 4 + ["q", "r", None, None, None, "t", "t", "u", "v", None]
+    )
     log = replace(log, cases=log.cases.with_columns(persons))
     params = offered(Facts(unit=Unit(attribute="case:P", max_cases=9)))
     assert Counter(courses_of(run(log, params))) == Counter({("a",): 7, ("z",): 4})
@@ -173,7 +179,9 @@ def test_confidence_counts_persons_and_cases() -> None:
 def test_edges_of_the_domain() -> None:
     """An empty log, one variant only, K cases, cases without events beside others."""
     assert not released([])
-    assert not run(log_of([]), offered(background="relative", precision="1d", C=0.5, attribute=ILLNESS)).events.height
+    assert not run(
+        log_of([]), offered(background="relative", precision="1d", C=0.5, attribute=ILLNESS)
+    ).events.height
     assert released(["ab"] * 9) == Counter(ab=9)
     assert released(["ab"] * 3) == Counter(ab=3)
     assert released(["ab", "bc", "b"]) == Counter(b=3)
@@ -203,7 +211,10 @@ def test_what_is_missing_is_said() -> None:
         run(log_of(["a"] * 3), offered(C=0.5, attribute="ward"))
     log = log_of(["a"] * 3)
     with pytest.raises(MechanismError, match="no timestamps"):
-        run(replace(log, events=log.events.drop(TIMESTAMP)), offered(background="relative", precision="1d"))
+        run(
+            replace(log, events=log.events.drop(TIMESTAMP)),
+            offered(background="relative", precision="1d"),
+        )
     with pytest.raises(MechanismError, match="a variant that was not decided on"):
         tlkc._cut(log_of(["b"]), decided(log, offered()).table, offered())
 
@@ -226,8 +237,16 @@ def test_all_knowledge_is_found_once() -> None:
     courses = Courses(np.array([0, 1, 0, 1, 0]), np.array([0, 0, 0, 1, 1]), np.ones(5, np.int64))
     found = [[*map(tuple, level.known.tolist())] for level in levels(courses, 3)]
     assert found == [[()], [(0,), (1,)], [(0, 0), (0, 1), (1, 0)], [(0, 1, 0)]]
-    pairs = [sorted(zip(level.group.tolist(), level.course.tolist(), strict=True)) for level in levels(courses, 3)]
-    assert pairs == [[(0, 0), (0, 1)], [(0, 0), (0, 1), (1, 0), (1, 1)], [(0, 0), (1, 0), (2, 0), (2, 1)], [(0, 0)]]
+    pairs = [
+        sorted(zip(level.group.tolist(), level.course.tolist(), strict=True))
+        for level in levels(courses, 3)
+    ]
+    assert pairs == [
+        [(0, 0), (0, 1)],
+        [(0, 0), (0, 1), (1, 0), (1, 1)],
+        [(0, 0), (1, 0), (2, 0), (2, 1)],
+        [(0, 0)],
+    ]
 
 
 def joined_in_one_order(courses: Courses, longest: int) -> Iterator[Level]:
@@ -236,7 +255,9 @@ def joined_in_one_order(courses: Courses, longest: int) -> Iterator[Level]:
         kept = (np.diff(level.known, axis=1) >= 0).all(axis=1)
         stays = kept[level.group]
         number = np.cumsum(kept) - 1
-        yield Level(level.known[kept], number[level.group[stays]], level.course[stays], level.at[stays])
+        yield Level(
+            level.known[kept], number[level.group[stays]], level.course[stays], level.at[stays]
+        )
 
 
 def test_an_incomplete_join_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,7 +290,9 @@ def test_counting_once_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"precision": "1d"}, {}, "precision belongs to background: relative"),
     ],
 )
-def test_what_means_nothing_is_refused(more: dict[str, Any], options: dict[str, Any], reason: str) -> None:
+def test_what_means_nothing_is_refused(
+    more: dict[str, Any], options: dict[str, Any], reason: str
+) -> None:
     """In plain words."""
     answer = TLKC.offer(goal(**more), Facts(), options)
     assert isinstance(answer, Refusal)

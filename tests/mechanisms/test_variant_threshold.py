@@ -33,7 +33,9 @@ def budgets():
 
 def goal(epsilon, delta):
     """Differential privacy over the control flow."""
-    return DifferentialPrivacy(kind="differential-privacy", epsilon=epsilon, delta=delta, over=("control-flow",))
+    return DifferentialPrivacy(
+        kind="differential-privacy", epsilon=epsilon, delta=delta, over=("control-flow",)
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -49,7 +51,11 @@ def test_every_option_keeps_to_the_budget(kind):
 
 def release_chance(params, counts):
     """Probability that a variant of each count is released, for Laplace noise and its truncation."""
-    reach = params.tau - 1 if params.noise == "truncated-geometric" else int(60 * params.scale) + 2 * params.tau
+    reach = (
+        params.tau - 1
+        if params.noise == "truncated-geometric"
+        else int(60 * params.scale) + 2 * params.tau
+    )
     x = np.arange(-reach, reach + 1)
     mass = np.exp(-np.abs(x) / params.scale)
     above = np.append(np.cumsum((mass / mass.sum())[::-1])[::-1], 0.0)
@@ -60,14 +66,19 @@ def test_the_default_loses_nothing_against_laplace():
     """Its threshold is never higher; where lower, every count is released as often or less often by less than delta."""
     lower = 0
     for epsilon, delta, cases in budgets():
-        laplace, chosen = calibrated(epsilon, delta, cases), least_threshold(epsilon, delta, cases, None)
+        laplace, chosen = (
+            calibrated(epsilon, delta, cases),
+            least_threshold(epsilon, delta, cases, None),
+        )
         assert calibrated(epsilon, delta, cases, "truncated-geometric").tau <= laplace.tau
         if chosen.noise == "laplace":
             continue
         lower += 1
         counts = np.arange(1, 3 * laplace.tau)
         assert (release_chance(chosen, counts) > release_chance(laplace, counts) - delta).all()
-        assert (release_chance(chosen, np.arange(2 * chosen.tau - 1, 3 * chosen.tau)) > 1 - 1e-9).all()
+        assert (
+            release_chance(chosen, np.arange(2 * chosen.tau - 1, 3 * chosen.tau)) > 1 - 1e-9
+        ).all()
     assert lower > 30
 
 
@@ -78,14 +89,23 @@ def test_truncated_noise_selects_as_often_as_any_mechanism_may(epsilon, delta):
     spent, best = cost(threshold_event(params), delta).delta, [0.0]
     for _ in range(2 * params.tau):
         before = best[-1]
-        best.append(min(math.exp(epsilon) * before + spent, 1 - math.exp(-epsilon) * (1 - before - spent), 1.0))
+        best.append(
+            min(
+                math.exp(epsilon) * before + spent,
+                1 - math.exp(-epsilon) * (1 - before - spent),
+                1.0,
+            )
+        )
     found = release_chance(params, np.arange(1, 2 * params.tau + 1))
     assert found == pytest.approx(best[1:], rel=1e-6)
 
 
 def test_the_figures_of_the_docstring():
     """Thresholds at delta 1e-4, and that Gaussian noise has the highest."""
-    found = {(e, m): [calibrated(e, 1e-4, m, kind).tau for kind in KINDS] for e, m in [(0.1, 1), (1.0, 1), (1.0, 5)]}
+    found = {
+        (e, m): [calibrated(e, 1e-4, m, kind).tau for kind in KINDS]
+        for e, m in [(0.1, 1), (1.0, 1), (1.0, 5)]
+    }
     assert found == {(0.1, 1): [87, 105, 64], (1.0, 1): [10, 15, 10], (1.0, 5): [57, 78, 46]}
 
 
@@ -108,7 +128,9 @@ def test_each_noisy_count_belongs_to_its_variant(kind):
     Noise of scale 2 or less moves none of 200 counts by 200 but for e**-90.
     """
     params = calibrated(2.0, 1e-3, 1, kind)
-    summary = pl.DataFrame({"variant": [[str(i)] for i in range(200)], "cases": np.arange(200) * 1000 + 500})
+    summary = pl.DataFrame(
+        {"variant": [[str(i)] for i in range(200)], "cases": np.arange(200) * 1000 + 500}
+    )
     table = VariantThreshold().decide(params, summary, secret()).table
     assert table.height == 200
     place = table["variant"].list.first().cast(pl.Int64).to_numpy()
@@ -134,7 +156,9 @@ def test_the_noise_is_an_option_in_tests_too():
     """``options`` of ``run_mechanism`` reach the mechanism; a wrong one is refused. Scales of 4 or less: 200 is e**-50."""
     log = log_of([["a"]] * 500)
     for kind in KINDS:
-        released = run_mechanism("variants/threshold", log, epsilon=1.0, delta=1e-3, options={"noise": kind})
+        released = run_mechanism(
+            "variants/threshold", log, epsilon=1.0, delta=1e-3, options={"noise": kind}
+        )
         assert abs(released.cases.height - 500) < 200
     with pytest.raises(MechanismError, match="option noise"):
         run_mechanism("variants/threshold", log, epsilon=1.0, delta=1e-3, options={"noise": "none"})

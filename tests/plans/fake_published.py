@@ -29,14 +29,20 @@ class FakePublished(VariantRelease[FakeParams]):
     theorem: ClassVar[Theorem] = Theorem("is epsilon-DP", "Nobody 1999")
     Params = FakeParams
 
-    def meet(self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]) -> Offer[FakeParams]:
+    def meet(
+        self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
+    ) -> Offer[FakeParams]:
         """Whatever was asked for."""
         NoOptions.model_validate(options)
-        return Offer(FakeParams(published=goal.epsilon), f"the paper claims epsilon {goal.epsilon:g}")
+        return Offer(
+            FakeParams(published=goal.epsilon), f"the paper claims epsilon {goal.epsilon:g}"
+        )
 
     def event(self, params: FakeParams, facts: Facts) -> PrivacyEvent:
         """Nothing bounds it."""
-        return Composed(events=(DiscreteLaplace(scale=1.0), NonPrivate(reason="raw counts are released")))
+        return Composed(
+            events=(DiscreteLaplace(scale=1.0), NonPrivate(reason="raw counts are released"))
+        )
 
     def decide(self, params: FakeParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """All of them."""

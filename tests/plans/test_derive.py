@@ -4,7 +4,13 @@ import pytest
 
 from cloakwork.errors import PlanMoved, PlanUnsound
 from cloakwork.facts import Facts
-from cloakwork.guarantees import DifferentialPrivacy, KAnonymity, LDiversity, MetricPrivacy, TCloseness
+from cloakwork.guarantees import (
+    DifferentialPrivacy,
+    KAnonymity,
+    LDiversity,
+    MetricPrivacy,
+    TCloseness,
+)
 from cloakwork.lineage import Lineage
 from cloakwork.plan.claims import Given
 from cloakwork.plan.derive import derive
@@ -15,7 +21,9 @@ from cloakwork.policy.model import Policy
 from cloakwork.privacy_event import FREE, DiscreteLaplace, NonPrivate, PrivacyEvent
 from cloakwork.quantities import parse_duration
 
-DP = DifferentialPrivacy(kind="differential-privacy", epsilon=1.0, delta=1e-6, over=("control-flow",))
+DP = DifferentialPrivacy(
+    kind="differential-privacy", epsilon=1.0, delta=1e-6, over=("control-flow",)
+)
 METRIC = MetricPrivacy(kind="metric-privacy", epsilon=1.0, shift=parse_duration("1h"))
 KANON = KAnonymity(kind="k-anonymity", k=3)
 
@@ -31,29 +39,57 @@ def step(
 ) -> Step:
     """A step of a made-up mechanism."""
     keys = {"generates", "stability"} & more.keys()
-    columns = {"reads": frozenset(reads), "measures": frozenset(measures), "writes": frozenset(writes)}
+    columns = {
+        "reads": frozenset(reads),
+        "measures": frozenset(measures),
+        "writes": frozenset(writes),
+    }
     lineage = Lineage(**columns, **{key: more.pop(key) for key in keys})
-    given = {"params": {}, "why": "test", "proof": "proved", "event": event, "currency": "unit", "lineage": lineage}
+    given = {
+        "params": {},
+        "why": "test",
+        "proof": "proved",
+        "event": event,
+        "currency": "unit",
+        "lineage": lineage,
+    }
     return Step(mechanism=name, **(given | more))
 
 
 def counts(**more: object) -> Step:
     """A step that makes new cases from noisy counts."""
     noise = DiscreteLaplace(scale=1.0)
-    given = {"measures": {"control-flow"}, "writes": {"control-flow", "metadata"}, "event": noise, "generates": True}
+    given = {
+        "measures": {"control-flow"},
+        "writes": {"control-flow", "metadata"},
+        "event": noise,
+        "generates": True,
+    }
     return step("counts", **(given | more))
 
 
 def kanon(**more: object) -> Step:
     """A step that moves whole cases until groups are large."""
-    given = {"reads": {"control-flow"}, "writes": {"control-flow", "metadata"}, "stability": None, "goals": (0,)}
+    given = {
+        "reads": {"control-flow"},
+        "writes": {"control-flow", "metadata"},
+        "stability": None,
+        "goals": (0,),
+    }
     return step("kanon", **(given | more))
 
 
 def times(**more: object) -> Step:
     """A step that adds noise to times."""
-    given = {"reads": {"control-flow"}, "measures": {"timestamps"}, "writes": {"timestamps"}, "currency": "metric"}
-    return step("times", **(given | {"event": DiscreteLaplace(scale=7200.0, sensitivity=7200)} | more))
+    given = {
+        "reads": {"control-flow"},
+        "measures": {"timestamps"},
+        "writes": {"timestamps"},
+        "currency": "metric",
+    }
+    return step(
+        "times", **(given | {"event": DiscreteLaplace(scale=7200.0, sensitivity=7200)} | more)
+    )
 
 
 def reasons(goals: list[object], steps: list[Step], released: set[str]) -> str:
@@ -72,7 +108,11 @@ def test_charged_noise_gives_dp() -> None:
     [
         ([], set(), "raw control-flow would reach"),
         ([counts(generates=False)], {"Age"}, "Age would be released raw"),
-        ([counts(generates=False, writes={"control-flow"})], set(), "metadata would be released raw"),
+        (
+            [counts(generates=False, writes={"control-flow"})],
+            set(),
+            "metadata would be released raw",
+        ),
         ([counts(event=DiscreteLaplace(scale=0.5))], set(), "more than 1"),
         ([counts(event=NonPrivate(reason="x"))], set(), "more than 1"),
         ([counts(proof="published")], set(), "only published"),
@@ -109,7 +149,12 @@ VARIED = LDiversity(kind="l-diversity", l=2, attribute="timestamps")
 
 def closeness(column: str = "Age", **more: object) -> Step:
     """A step that lets values change places between classes."""
-    given = {"reads": {"control-flow", column}, "writes": {column}, "stability": None, "goals": (0,)}
+    given = {
+        "reads": {"control-flow", column},
+        "writes": {column},
+        "stability": None,
+        "goals": (0,),
+    }
     return step("closeness", **(given | more))
 
 
@@ -119,7 +164,10 @@ def closeness(column: str = "Age", **more: object) -> Step:
         ([kanon(goals=()), closeness()], ""),
         ([closeness()], ""),
         ([closeness(), kanon(goals=())], "kanon changes which cases form a class after closeness"),
-        ([closeness(), step("coarse", reads={"Age"}, writes={"Age"})], "Age is last written by coarse"),
+        (
+            [closeness(), step("coarse", reads={"Age"}, writes={"Age"})],
+            "Age is last written by coarse",
+        ),
         ([closeness(goals=(1,))], "which does not bring about t-closeness"),
         ([closeness(proof="published")], "only published"),
         ([counts(), closeness()], "t-closeness would count released rows"),
@@ -138,10 +186,14 @@ def test_cycle_times_void_a_claim_over_timestamps() -> None:
     assert "timestamps is last written by times" in reasons(
         [VARIED, METRIC], [closeness("timestamps"), times()], {"timestamps"}
     )
-    after = reasons([METRIC, VARIED], [times(), closeness("timestamps", goals=(1,))], {"timestamps"})
+    after = reasons(
+        [METRIC, VARIED], [times(), closeness("timestamps", goals=(1,))], {"timestamps"}
+    )
     assert "closeness runs after a noisy release: l-diversity would count" in after
     mixed = closeness(reads={"control-flow", "Age", "timestamps"}, goals=(1,))
-    assert "closeness reads timestamps otherwise" in reasons([METRIC, NEAR], [mixed, times()], {"timestamps", "Age"})
+    assert "closeness reads timestamps otherwise" in reasons(
+        [METRIC, NEAR], [mixed, times()], {"timestamps", "Age"}
+    )
 
 
 def test_what_is_promised_about_probabilities_is_not_measured() -> None:
@@ -162,8 +214,14 @@ def test_times_given_control_flow() -> None:
     ("steps", "cause"),
     [
         ([kanon()], "raw timestamps would reach"),
-        ([kanon(reads={"control-flow", "timestamps"}), times()], "kanon reads timestamps otherwise"),
-        ([kanon(), times(reads={"control-flow", "timestamps"}, measures=set())], "raw timestamps would reach"),
+        (
+            [kanon(reads={"control-flow", "timestamps"}), times()],
+            "kanon reads timestamps otherwise",
+        ),
+        (
+            [kanon(), times(reads={"control-flow", "timestamps"}, measures=set())],
+            "raw timestamps would reach",
+        ),
         ([kanon(), times(event=DiscreteLaplace(scale=3600.0, sensitivity=7200))], "more than 1"),
         ([kanon(), times(), step("stamp", reads={"timestamps"}, writes={"timestamps"})], ""),
         ([times(), kanon(reads={"control-flow", "timestamps"})], ""),
@@ -193,7 +251,9 @@ def test_unconditional_dp_over_times_needs_no_raw_control_flow() -> None:
         ({"steps": ()}, PlanUnsound),
     ],
 )
-def test_prove_refuses_an_edited_plan(dp_policy: Policy, change: dict[str, object], error: type[Exception]) -> None:
+def test_prove_refuses_an_edited_plan(
+    dp_policy: Policy, change: dict[str, object], error: type[Exception]
+) -> None:
     """Whatever the plan states about itself is derived again."""
     with pytest.raises(error):
         prove(make_plan(dp_policy).model_copy(update=change))

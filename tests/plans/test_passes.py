@@ -14,4 +14,6 @@ def test_what_the_form_of_a_release_shows_is_said_with_who_changes_it() -> None:
 
 def test_a_claim_about_whole_cases_covers_the_form() -> None:
     """Noise covers how many cases there are."""
-    assert METADATA not in {item.column for item in make_plan(load_shipped("dp-control-flow")).exposed}
+    assert METADATA not in {
+        item.column for item in make_plan(load_shipped("dp-control-flow")).exposed
+    }

@@ -38,7 +38,9 @@ def another(said: Prediction | None, named: str = "variants/another") -> Variant
 
 def chosen(*others: VariantThreshold, **mechanisms: Any) -> tuple[str, dict[str, str]]:
     """What is chosen among the threshold mechanism and ``others``, and why the rest was not."""
-    known = Catalogue({"variants/threshold": "cloakwork.mechanisms.variants.threshold:VariantThreshold"})
+    known = Catalogue(
+        {"variants/threshold": "cloakwork.mechanisms.variants.threshold:VariantThreshold"}
+    )
     for other in others:
         known = known.with_mechanism(other)
     choice = choose(0, GOAL, Facts(), Mechanisms(**mechanisms), known)
@@ -96,7 +98,9 @@ def test_a_profile_decides_between_the_two_processes() -> None:
 def test_without_a_profile_the_planner_takes_what_looks_itself() -> None:
     """At every signal that leaves anything to be seen."""
     for units, alphabet in product((1_000, 2_000, 10_000, 100_000, 1_000_000), (("a", "b"), None)):
-        step = choose(0, GOAL, Facts(alphabet=alphabet, units_at_most=units), Mechanisms(), catalogue()).step
+        step = choose(
+            0, GOAL, Facts(alphabet=alphabet, units_at_most=units), Mechanisms(), catalogue()
+        ).step
         assert step is not None
         assert step.mechanism == "variants/adaptive"
 
@@ -106,10 +110,18 @@ def test_more_signal_is_never_predicted_to_be_much_worse() -> None:
     few, many = Facts(units_at_most=1000), Facts(units_at_most=10_000)
     several = Facts(units_at_most=10_000, unit=Unit(attribute="case:p", max_cases=10))
     for name in SIMULATED:
-        told = [predicted(name, 1.0, 1e-6, few), predicted(name, 1.0, 1e-4, few), predicted(name, 1.0, 1e-4, many)]
+        told = [
+            predicted(name, 1.0, 1e-6, few),
+            predicted(name, 1.0, 1e-4, few),
+            predicted(name, 1.0, 1e-4, many),
+        ]
         usual = [each.usual for each in told if each is not None]
         assert usual == sorted(usual)
-        assert predicted(name, 1.0, 1e-4, several) == replace(told[1], cases=10_000) if told[1] else False
+        assert (
+            predicted(name, 1.0, 1e-4, several) == replace(told[1], cases=10_000)
+            if told[1]
+            else False
+        )
     assert predicted("variants/unheard-of", 1.0, 1e-4, few) is None
 
 
@@ -121,10 +133,14 @@ def test_the_table_says_what_runs_show(name: str, process: str) -> None:
     source = histogram(log)
     alphabet = tuple(sorted(set().union(*source)))
     noise = reproducible(1)
-    released = histogram(run_mechanism(name, log, noise=noise, epsilon=1.0, delta=1e-4, alphabet=alphabet))
+    released = histogram(
+        run_mechanism(name, log, noise=noise, epsilon=1.0, delta=1e-4, alphabet=alphabet)
+    )
     told = predicted(name, 1.0, 1e-4, Facts(units_at_most=1000))
     assert told is not None
-    assert relative_log_similarity(source, released) == pytest.approx(getattr(told, process), abs=0.12)
+    assert relative_log_similarity(source, released) == pytest.approx(
+        getattr(told, process), abs=0.12
+    )
 
 
 def test_what_the_policy_prefers_goes_before() -> None:

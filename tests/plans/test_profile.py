@@ -12,7 +12,6 @@ from cloakwork.accounting.events import cost
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.cli import main, program
 from cloakwork.errors import BudgetExceeded, LedgerError, PlanImpossible, PlanUnsound
-from cloakwork.execute import execute, measure
 from cloakwork.facts import Unit
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io import write_log
@@ -23,6 +22,8 @@ from cloakwork.plan.planner import make_plan
 from cloakwork.plan.prove import prove
 from cloakwork.plan.sentences import assuming, because, caveat_in_words
 from cloakwork.policy.model import Policy
+from cloakwork.run.execute import execute
+from cloakwork.run.profile import measure
 from contracts.sample_logs import log_of
 from plans.conftest import DP, policy_of
 
@@ -32,7 +33,9 @@ LOG = log_of([["a", "b"]] * 9000 + [["a", "c", "c", "b"]] * 3000 + [["rare"]])
 
 
 def buying(**spec: Any) -> Policy:
-    return policy_of(**({"profile": SHARE, "budget": {"total": {"epsilon": 3.0, "delta": 1e-5}}} | spec))
+    return policy_of(
+        **({"profile": SHARE, "budget": {"total": {"epsilon": 3.0, "delta": 1e-5}}} | spec)
+    )
 
 
 @pytest.fixture
@@ -61,7 +64,13 @@ def test_it_is_near_the_truth_on_a_large_log() -> None:
 
 @pytest.mark.parametrize(
     "log",
-    [EventLog.empty(), log_of([[]]), log_of([["a"]]), log_of([["a"] * 3000]), log_of([[str(i)] for i in range(50)])],
+    [
+        EventLog.empty(),
+        log_of([[]]),
+        log_of([["a"]]),
+        log_of([["a"] * 3000]),
+        log_of([[str(i)] for i in range(50)]),
+    ],
 )
 def test_it_never_stops_on_data(log: EventLog, ledger: Ledger) -> None:
     """Whatever is drawn: only with 10**5 cases, made of noise of scale 30, would the policy's delta be too large."""
@@ -76,8 +85,14 @@ def test_the_ledger_is_charged_once_for_each(ledger: Ledger) -> None:
     profile = measure(policy, LOG, ledger)
     execute(make_plan(policy, profile=profile), LOG, ledger)
     bought, released = ledger.history("d")
-    assert [charge.cost.epsilon for record in (bought, released) for charge in record.charges] == [0.2, 0.8]
-    assert [charge.cost.delta for record in (bought, released) for charge in record.charges] == [1e-7, 9e-7]
+    assert [charge.cost.epsilon for record in (bought, released) for charge in record.charges] == [
+        0.2,
+        0.8,
+    ]
+    assert [charge.cost.delta for record in (bought, released) for charge in record.charges] == [
+        1e-7,
+        9e-7,
+    ]
     assert bought.id == profile.release and bought.state == "committed"
     with pytest.raises(BudgetExceeded):
         for _ in range(11):
@@ -97,7 +112,10 @@ def test_a_claim_made_with_it_covers_its_cost(ledger: Ledger) -> None:
 def test_what_the_policy_declares_goes_before(ledger: Ledger) -> None:
     policy = buying(assume={"alphabet": ["a"], "longest_case": 2, "units_at_most": 5000})
     plan = make_plan(policy, profile=measure(policy, LOG, ledger))
-    assert plan.facts.model_copy(update={"head_share": None}) == policy.facts() and plan.facts.measured == ()
+    assert (
+        plan.facts.model_copy(update={"head_share": None}) == policy.facts()
+        and plan.facts.measured == ()
+    )
 
 
 def test_prove_takes_the_profile_from_the_plan_and_nothing_else(ledger: Ledger) -> None:
@@ -107,7 +125,9 @@ def test_prove_takes_the_profile_from_the_plan_and_nothing_else(ledger: Ledger) 
     with pytest.raises(PlanUnsound):
         prove(plan.model_copy(update={"profile": None}))
     assert plan.profile is not None
-    less = plan.profile.params.model_copy(update={"count_scale": plan.profile.params.count_scale / 4})
+    less = plan.profile.params.model_copy(
+        update={"count_scale": plan.profile.params.count_scale / 4}
+    )
     with pytest.raises(PlanUnsound):
         prove(plan.model_copy(update={"profile": plan.profile.model_copy(update={"params": less})}))
 
@@ -121,10 +141,14 @@ def test_prove_takes_the_profile_from_the_plan_and_nothing_else(ledger: Ledger) 
         ({"delta": 1e-3}, "leaves nothing"),
     ],
 )
-def test_a_profile_that_does_not_fit_is_refused(changes: dict[str, Any], cause: str, ledger: Ledger) -> None:
+def test_a_profile_that_does_not_fit_is_refused(
+    changes: dict[str, Any], cause: str, ledger: Ledger
+) -> None:
     made = measure(buying(), LOG, ledger)
     own = {name: value for name, value in changes.items() if name in Profile.model_fields}
-    params = made.params.model_copy(update={name: value for name, value in changes.items() if name not in own})
+    params = made.params.model_copy(
+        update={name: value for name, value in changes.items() if name not in own}
+    )
     with pytest.raises(PlanImpossible, match=cause):
         make_plan(buying(), profile=made.model_copy(update=own | {"params": params}))
 
@@ -148,7 +172,9 @@ def test_it_belongs_to_differential_privacy(ledger: Ledger) -> None:
         {"guarantees": [DP | {"delta": 1e-3}], "profile": {"epsilon": 0.1, "delta": 1e-4}},
     ],
 )
-def test_what_cannot_be_bought_is_refused_before_it_is_charged(spec: dict[str, Any], ledger: Ledger) -> None:
+def test_what_cannot_be_bought_is_refused_before_it_is_charged(
+    spec: dict[str, Any], ledger: Ledger
+) -> None:
     with pytest.raises(PlanImpossible):
         measure(buying(**spec), LOG, ledger)
     assert ledger.history() == ()
@@ -159,7 +185,9 @@ def test_a_policy_that_buys_none_is_refused_before_the_log_is_read(
 ) -> None:
     """As any other policy that cannot be met: exit code 3, one line."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "p.yaml").write_text(buying(profile=None).model_dump_json(by_alias=True, exclude_unset=True))
+    (tmp_path / "p.yaml").write_text(
+        buying(profile=None).model_dump_json(by_alias=True, exclude_unset=True)
+    )
     (tmp_path / "log.csv").write_text("no log at all")
     assert main(["profile", "p.yaml", "log.csv", "--out", "profile.json", "--quiet"]) == 3
     (line,) = capsys.readouterr().err.strip().splitlines()
@@ -209,14 +237,19 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_log(LOG, tmp_path / "log.csv", "csv")
     runs = (
         (["profile", "p.yaml", "log.csv", "--out", "profile.json"], "charged (unit): epsilon 0.2"),
-        (["plan", "p.yaml", "log.csv", "--profile", "profile.json", "--out", "plan.json"], "facts that come from it"),
+        (
+            ["plan", "p.yaml", "log.csv", "--profile", "profile.json", "--out", "plan.json"],
+            "facts that come from it",
+        ),
         (["apply", "plan.json", "log.csv", "--out", "out"], "epsilon 0.8"),
         (["verify", "out"], "every claim and cost was derived again"),
     )
     for arguments, said in runs:
         result = CliRunner().invoke(program, arguments)
         assert result.exit_code == 0 and said in result.stdout, result.output
-    assert json.loads((tmp_path / "out" / "plan.json").read_text())["profile"]["figures"]["cases"] > 0
+    assert (
+        json.loads((tmp_path / "out" / "plan.json").read_text())["profile"]["figures"]["cases"] > 0
+    )
 
 
 def test_errors_of_the_commands_are_one_line(

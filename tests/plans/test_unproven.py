@@ -12,7 +12,6 @@ from cloakwork.accounting.ledger import Ledger
 from cloakwork.budget import Cost
 from cloakwork.cli import program
 from cloakwork.errors import PlanImpossible, PlanUnsound
-from cloakwork.execute import execute, foreseeable
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.log.eventlog import EventLog
@@ -24,7 +23,9 @@ from cloakwork.plan.planner import make_plan
 from cloakwork.plan.prove import plan_again, prove
 from cloakwork.plan.sentences import caveat_in_words, unproven_sentence
 from cloakwork.privacy_event import DiscreteLaplace
-from cloakwork.release_model import Internal, Release
+from cloakwork.run.execute import execute
+from cloakwork.run.preview import previewable
+from cloakwork.run.release import Internal, Release
 from contracts.sample_logs import log_of
 from plans.conftest import DP, policy_of
 
@@ -61,13 +62,19 @@ def test_it_runs_in_place_of_a_guarantee_and_never_as_one() -> None:
 
 @pytest.mark.parametrize(
     "mechanisms",
-    [{"prefer": [NAME]}, {"accept_unproven": True}, {"accept_unproven": True, "prefer": ["variants/*", "*-published"]}],
+    [
+        {"prefer": [NAME]},
+        {"accept_unproven": True},
+        {"accept_unproven": True, "prefer": ["variants/*", "*-published"]},
+    ],
 )
 def test_without_acceptance_and_preference_nothing_changes(mechanisms: dict[str, Any]) -> None:
     plan = make_plan(policy_of(mechanisms=mechanisms))
     assert [step.mechanism for step in plan.steps if step.goals] == ["variants/adaptive"]
     assert plan.unproven == () and len(plan.claims) == 1
-    assert any(item.mechanism == NAME and "only published" in item.reason for item in plan.considered)
+    assert any(
+        item.mechanism == NAME and "only published" in item.reason for item in plan.considered
+    )
 
 
 def test_a_proved_mechanism_that_is_preferred_more_comes_first() -> None:
@@ -81,7 +88,15 @@ def test_alone_it_is_refused_unless_accepted() -> None:
 
 def test_a_bound_that_is_asked_for_beside_it_is_not_derived() -> None:
     """What it costs counts against every other claim of differential privacy."""
-    goals = [DP, {"kind": "differential-privacy", "epsilon": 1.0, "over": ["timestamps"], "neighbours": "bounded"}]
+    goals = [
+        DP,
+        {
+            "kind": "differential-privacy",
+            "epsilon": 1.0,
+            "over": ["timestamps"],
+            "neighbours": "bounded",
+        },
+    ]
     with pytest.raises(PlanImpossible):
         make_plan(policy_of(guarantees=goals, mechanisms=ACCEPTING))
 
@@ -90,7 +105,14 @@ def test_what_an_unproven_step_measures_is_raw() -> None:
     """Its noise hides nothing: a claim of another step that rests on it must fail."""
     lineage = Lineage(measures=frozenset({"timestamps"}), writes=frozenset({"Age"}))
     noise = DiscreteLaplace(scale=1.0)
-    fields = {"mechanism": "x", "params": {}, "why": "w", "event": noise, "currency": "unit", "lineage": lineage}
+    fields = {
+        "mechanism": "x",
+        "params": {},
+        "why": "w",
+        "event": noise,
+        "currency": "unit",
+        "lineage": lineage,
+    }
     for proof, raw in (("proved", frozenset()), ("published", frozenset({"timestamps"}))):
         step = Step.model_validate(fields | {"proof": proof})
         assert trace([step], ["timestamps", "Age"]).columns["Age"].raw == raw
@@ -110,12 +132,14 @@ def test_prove_recomputes_it() -> None:
 def test_words_that_somebody_put_into_a_plan_are_not_believed() -> None:
     """They change no claim, so they are not compared; what is shown is what the mechanism itself says."""
     plan = a_plan()
-    flattering = plan.unproven[0].model_copy(update={"published": "is 0.1-DP", "why": ("it is fine",)})
+    flattering = plan.unproven[0].model_copy(
+        update={"published": "is 0.1-DP", "why": ("it is fine",)}
+    )
     assert plan_again(plan.model_copy(update={"unproven": (flattering,)})).unproven == plan.unproven
 
 
 def test_nothing_of_the_log_is_previewed() -> None:
-    assert foreseeable(a_plan()) == ()
+    assert previewable(a_plan()) == ()
 
 
 def test_the_ledger_records_it_as_unbounded(tmp_path: Path) -> None:
@@ -143,15 +167,22 @@ def test_every_command_says_so_first(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     def run(*arguments: str, first: str) -> str:
         # The name of the made-up mechanism is none that policy files may speak of.
-        monkeypatch.setattr("cloakwork.policy.load.KNOWN_MECHANISMS", frozenset(registry.catalogue()))
+        monkeypatch.setattr(
+            "cloakwork.policy.load.KNOWN_MECHANISMS", frozenset(registry.catalogue())
+        )
         result = CliRunner().invoke(program, arguments)
         assert result.exit_code == 0, result.output
         assert first in result.stdout
         return result.stdout
 
     planned = run("plan", "p.yaml", "log.xes", first="UNPROVEN")
-    assert planned.index("UNPROVEN") < planned.index("Exposed") and "no bound (epsilon infinite)" in planned
-    assert run("apply", "p.yaml", "log.xes", "--out", "out", first="UNPROVEN").startswith("UNPROVEN")
+    assert (
+        planned.index("UNPROVEN") < planned.index("Exposed")
+        and "no bound (epsilon infinite)" in planned
+    )
+    assert run("apply", "p.yaml", "log.xes", "--out", "out", first="UNPROVEN").startswith(
+        "UNPROVEN"
+    )
     verified = run("verify", "out", first="it guarantees nothing")
     assert verified.startswith("UNPROVEN") and "holds" not in verified
     assert json.loads(run("verify", "out", "--json", first="UNPROVEN".lower()))["unproven"]
@@ -168,7 +199,9 @@ def test_the_sentence_names_what_was_asked() -> None:
 
 def test_what_is_only_published_is_never_said_to_be_able() -> None:
     """Also where the policy's lists leave it out: that is not what stands in the way."""
-    plan = make_plan(policy_of(mechanisms={"allow": ["variants/threshold", "bound", "attributes/*"]}))
+    plan = make_plan(
+        policy_of(mechanisms={"allow": ["variants/threshold", "bound", "attributes/*"]})
+    )
     said = {item.mechanism: item.reason for item in plan.considered}
     published = [name for name in said if name.endswith("-published")]
     assert published

@@ -47,20 +47,30 @@ def put(key: str, value: object) -> Edit:
 def test_a_policy_explains_itself(name: str) -> None:
     policy = load_shipped(name)
     said = {section.title: section.lines for section in explain(policy)}
-    assert said["What every release guarantees"] == tuple(item.sentence() for item in policy.spec.guarantees)
+    assert said["What every release guarantees"] == tuple(
+        item.sentence() for item in policy.spec.guarantees
+    )
     assert policy.metadata.owner in said["What this is"][0]
     assert len(said["What happens to each attribute"]) == len(policy.spec.attributes)
 
 
 def test_the_explanation_names_what_is_exposed_and_why() -> None:
-    said = {section.title: section.lines for section in explain(load_shipped("kanon-with-generalised-attributes"))}
+    said = {
+        section.title: section.lines
+        for section in explain(load_shipped("kanon-with-generalised-attributes"))
+    }
     exposed = said["What stays exposed, and why"]
-    assert any(line.startswith("case:age: covered by no guarantee. Reason given: Four broad bands") for line in exposed)
+    assert any(
+        line.startswith("case:age: covered by no guarantee. Reason given: Four broad bands")
+        for line in exposed
+    )
     assert any("number of cases" in line for line in exposed)
 
 
 def test_the_explanation_gives_the_budget_in_both_currencies() -> None:
-    said = {section.title: section.lines for section in explain(load_shipped("dp-guessing-advantage"))}
+    said = {
+        section.title: section.lines for section in explain(load_shipped("dp-guessing-advantage"))
+    }
     assert said["What it may cost"][0] == (
         "One release: at most epsilon 0.296, delta 1e-06 (whoever guesses whether a protected unit is in the log gains at most "
         "10 percentage points, apart from outcomes of probability 1e-05)."
@@ -78,11 +88,27 @@ EXPOSED = put("expose", {"case:diagnosis": "The partner is bound by contract"})
 @pytest.mark.parametrize(
     ("said", "name", "edits"),
     [
-        ("homogeneity", "kanon-control-flow", [rule("case:diagnosis", role="sensitive", treatment="keep"), EXPOSED]),
+        (
+            "homogeneity",
+            "kanon-control-flow",
+            [rule("case:diagnosis", role="sensitive", treatment="keep"), EXPOSED],
+        ),
         ("is small", "kanon-control-flow", [goal(k=2)]),
-        ("keep their frequencies", "kanon-control-flow", [rule("case:doctor", treatment="pseudonymise")]),
-        ("tie all releases", "kanon-control-flow", [rule("case:doctor", treatment="pseudonymise", link=True)]),
-        ("singled out", "kanon-control-flow", [rule("case:zip", role="quasi-identifier", treatment="keep")]),
+        (
+            "keep their frequencies",
+            "kanon-control-flow",
+            [rule("case:doctor", treatment="pseudonymise")],
+        ),
+        (
+            "tie all releases",
+            "kanon-control-flow",
+            [rule("case:doctor", treatment="pseudonymise", link=True)],
+        ),
+        (
+            "singled out",
+            "kanon-control-flow",
+            [rule("case:zip", role="quasi-identifier", treatment="keep")],
+        ),
         ("owns several cases", "dp-control-flow", [rule("case:patient", role="identifier")]),
         (
             "use count: units",
@@ -91,21 +117,36 @@ EXPOSED = put("expose", {"case:diagnosis": "The partner is bound by contract"})
         ),
         ("epsilon 5 is large: whoever guesses", "dp-control-flow", [goal(epsilon=5)]),
         ("delta 1e-05 is more than 1e-06", "dp-control-flow", [goal(delta=1e-5)]),
-        ("delta 0.01 is more than 0.001", "dp-control-flow", [goal(delta=1e-2), put("assume", {"units_at_most": 100})]),
+        (
+            "delta 0.01 is more than 0.001",
+            "dp-control-flow",
+            [goal(delta=1e-2), put("assume", {"units_at_most": 100})],
+        ),
         ("needs a delta", "dp-control-flow", [goal(delta=0)]),
         ("no budget.total", "dp-control-flow", [put("budget", {})]),
         (
             "is short",
             "kanon-control-flow",
-            [rule("case:diagnosis", treatment="keep"), put("expose", {"case:diagnosis": "because"})],
+            [
+                rule("case:diagnosis", treatment="keep"),
+                put("expose", {"case:diagnosis": "because"}),
+            ],
         ),
-        ("nothing to expose", "kanon-control-flow", [rule("case:diagnosis", treatment="drop"), EXPOSED]),
+        (
+            "nothing to expose",
+            "kanon-control-flow",
+            [rule("case:diagnosis", treatment="drop"), EXPOSED],
+        ),
         (
             "no attribute has role: control-flow",
             "dp-control-flow",
             [lambda spec: spec["attributes"].pop("concept:name")],
         ),
-        ("attributes that are not listed", "dp-control-flow", [lambda spec: spec["attributes"].pop("*")]),
+        (
+            "attributes that are not listed",
+            "dp-control-flow",
+            [lambda spec: spec["attributes"].pop("*")],
+        ),
         ("accept_unproven", "dp-control-flow", [put("mechanisms", {"accept_unproven": True})]),
     ],
 )
@@ -159,7 +200,11 @@ def longer_shift(spec: dict[str, Any]) -> None:
             COARSE,
             rule("case:age", role="quasi-identifier", treatment="generalise", bins=[0, 40, 120]),
         ),
-        ("spec.guarantees[metric-privacy over timestamps].shift", "kanon-dp-timestamps", longer_shift),
+        (
+            "spec.guarantees[metric-privacy over timestamps].shift",
+            "kanon-dp-timestamps",
+            longer_shift,
+        ),
     ],
 )
 def test_tightening_is_seen_and_loosening_is_its_mirror(field: str, name: str, edit: Edit) -> None:
@@ -171,9 +216,15 @@ def test_tightening_is_seen_and_loosening_is_its_mirror(field: str, name: str, e
 def test_a_guarantee_that_goes_is_loosening() -> None:
     old = load_shipped("kanon-dp-timestamps")
     new = edited(
-        "kanon-dp-timestamps", lambda spec: spec["guarantees"].pop(1), rule("time:timestamp", treatment="drop")
+        "kanon-dp-timestamps",
+        lambda spec: spec["guarantees"].pop(1),
+        rule("time:timestamp", treatment="drop"),
     )
-    gone = [change for change in diff(old, new) if change.after is None and change.field.startswith("spec.guarantees")]
+    gone = [
+        change
+        for change in diff(old, new)
+        if change.after is None and change.field.startswith("spec.guarantees")
+    ]
     assert [change.verdict for change in gone] == ["loosened"]
     assert str(gone[0]).startswith(
         "loosened   spec.guarantees[metric-privacy over timestamps]: gone, was Moving one time"
@@ -182,7 +233,9 @@ def test_a_guarantee_that_goes_is_loosening() -> None:
 
 def test_an_exposure_more_is_loosening() -> None:
     new = edited(
-        "kanon-control-flow", rule("case:age", treatment="keep"), put("expose", {"case:age": "Agreed by contract"})
+        "kanon-control-flow",
+        rule("case:age", treatment="keep"),
+        put("expose", {"case:age": "Agreed by contract"}),
     )
     changes = diff(load_shipped("kanon-control-flow"), new)
     assert {change.field: change.verdict for change in changes} == {
@@ -193,5 +246,7 @@ def test_an_exposure_more_is_loosening() -> None:
 
 
 def test_what_neither_protects_nor_harms_is_changed() -> None:
-    changes = diff(load_shipped("dp-control-flow"), edited("dp-control-flow", put("output", {"format": "xes"})))
+    changes = diff(
+        load_shipped("dp-control-flow"), edited("dp-control-flow", put("output", {"format": "xes"}))
+    )
     assert verdict(changes) == "changed"

@@ -19,7 +19,9 @@ def test_a_checkout_keeps_them_at_its_root() -> None:
     assert (shipped("schemas") / "privacy-policy-v1.json").is_file()
 
 
-def test_a_wheel_keeps_them_inside_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wheel_keeps_them_inside_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "cloakwork" / "policies").mkdir(parents=True)
     monkeypatch.setattr(library, "_PACKAGE", tmp_path / "cloakwork")
     assert shipped("policies") == tmp_path / "cloakwork" / "policies"

@@ -118,7 +118,10 @@ def test_large_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_missing_files_and_folders_are_one_line(tmp_path: Path) -> None:
-    for path, said in ((tmp_path / "none.yaml", "no such file"), (tmp_path, "is a folder, not a policy file")):
+    for path, said in (
+        (tmp_path / "none.yaml", "no such file"),
+        (tmp_path, "is a folder, not a policy file"),
+    ):
         with pytest.raises(PolicyError) as caught:
             load_policy(path)
         assert lines(caught.value, path) == [said]
@@ -135,13 +138,19 @@ def test_unreadable_files_are_one_line(tmp_path: Path) -> None:
 
 def test_deep_nesting_is_refused_without_recursion() -> None:
     assert "nested more than 40 levels deep" in refusal("[" * 100_000)
-    assert "nested more than 40 levels deep" in refusal("\n".join(" " * depth + "a:" for depth in range(500)))
+    assert "nested more than 40 levels deep" in refusal(
+        "\n".join(" " * depth + "a:" for depth in range(500))
+    )
 
 
 def test_modest_aliases_are_read() -> None:
-    text = GOOD.replace('"diagnosis": {role', '"diagnosis": &kept {role').replace("  guarantees", "  guarantees", 1)
+    text = GOOD.replace('"diagnosis": {role', '"diagnosis": &kept {role').replace(
+        "  guarantees", "  guarantees", 1
+    )
     text = text.replace('    "*"', '    "severity": *kept\n    "*"')
-    rules = parse_policy(text.replace("contract\n", "contract\n    severity: So is everybody there\n")).spec.attributes
+    rules = parse_policy(
+        text.replace("contract\n", "contract\n    severity: So is everybody there\n")
+    ).spec.attributes
     assert rules["severity"] == rules["diagnosis"]
 
 
@@ -155,7 +164,9 @@ def test_small_numbers_are_numbers(written: str) -> None:
 
 
 def test_a_guessing_advantage_is_read_as_epsilon() -> None:
-    goal = "{kind: differential-privacy, guessing_advantage: 0.4, delta: 1e-6, over: [control-flow]}"
+    goal = (
+        "{kind: differential-privacy, guessing_advantage: 0.4, delta: 1e-6, over: [control-flow]}"
+    )
     found = parse_policy(GOOD.replace("{kind: k-anonymity, k: 10}", goal)).spec.guarantees[0]
     assert isinstance(found, DifferentialPrivacy)
     assert found.epsilon == epsilon_of_advantage(0.4, 1e-6)
@@ -172,7 +183,11 @@ def test_exposures_are_read_in_both_forms() -> None:
 
 def test_the_unit_is_read_in_both_forms() -> None:
     named = GOOD.replace("spec:\n", "spec:\n  unit: {max_cases: 1}\n")
-    assert parse_policy(named) == parse_policy(GOOD.replace("spec:\n", "spec:\n  unit: case\n")) == parse_policy(GOOD)
+    assert (
+        parse_policy(named)
+        == parse_policy(GOOD.replace("spec:\n", "spec:\n  unit: case\n"))
+        == parse_policy(GOOD)
+    )
 
 
 def test_a_policy_may_name_every_mechanism_that_there_is() -> None:
@@ -183,7 +198,9 @@ def test_a_policy_may_name_every_mechanism_that_there_is() -> None:
 def test_the_caller_may_bring_mechanisms_of_its_own() -> None:
     text = GOOD + "  mechanisms: {allow: [acme/*]}\n"
     assert "matches no mechanism" in refusal(text)
-    assert parse_policy(text, mechanisms={*KNOWN_MECHANISMS, "acme/noise"}).spec.mechanisms.allows("acme/noise")
+    assert parse_policy(text, mechanisms={*KNOWN_MECHANISMS, "acme/noise"}).spec.mechanisms.allows(
+        "acme/noise"
+    )
 
 
 def test_nothing_is_said_twice_about_one_value() -> None:
@@ -197,7 +214,9 @@ def test_text_that_moves_the_cursor_is_not_printed_as_it_is() -> None:
 
 def test_the_digest_does_not_depend_on_comments_order_or_format() -> None:
     content = yaml.safe_load(GOOD)
-    other = "# a comment\n" + yaml.safe_dump(dict(reversed(content.items())), default_flow_style=True)
+    other = "# a comment\n" + yaml.safe_dump(
+        dict(reversed(content.items())), default_flow_style=True
+    )
     assert digest(parse_policy(other)) == digest(parse_policy(GOOD))
     assert len(digest(parse_policy(GOOD))) == 64
 
@@ -244,7 +263,9 @@ def test_any_text_is_a_policy_or_a_policy_error(text: str) -> None:
 
 @settings(max_examples=runs(150))
 @given(st.integers(0, len(GOOD)), st.integers(0, 12), st.lists(TOKENS, max_size=3).map("".join))
-def test_any_slip_of_the_pen_is_a_policy_or_a_policy_error(start: int, length: int, put: str) -> None:
+def test_any_slip_of_the_pen_is_a_policy_or_a_policy_error(
+    start: int, length: int, put: str
+) -> None:
     try:
         parse_policy(GOOD[:start] + put + GOOD[start + length :])
     except PolicyError as error:
@@ -253,7 +274,9 @@ def test_any_slip_of_the_pen_is_a_policy_or_a_policy_error(start: int, length: i
 
 @settings(max_examples=runs(60))
 @given(st.binary())
-def test_any_bytes_are_a_policy_or_a_policy_error(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+def test_any_bytes_are_a_policy_or_a_policy_error(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes
+) -> None:
     path = tmp_path_factory.mktemp("bytes") / "policy.yaml"
     path.write_bytes(data)
     with pytest.raises(PolicyError):

@@ -16,7 +16,9 @@ def test_every_shipped_policy_can_be_planned(name: str) -> None:
     read = load_shipped(name)
     plan = make_plan(read)
     assert len(plan.claims) == len(read.spec.guarantees)
-    assert {item.column for item in plan.exposed} >= {read.column(name) for name in read.spec.expose}
+    assert {item.column for item in plan.exposed} >= {
+        read.column(name) for name in read.spec.expose
+    }
 
 
 def test_what_init_writes_can_be_planned(tmp_path: Path) -> None:

@@ -28,7 +28,9 @@ def base() -> Any:
 
 
 def test_the_schema_in_the_repository_is_the_generated_one() -> None:
-    assert (shipped("schemas") / FILE).read_text("utf-8") == schema_text(), "run python -m cloakwork.policy.schema"
+    assert (shipped("schemas") / FILE).read_text("utf-8") == schema_text(), (
+        "run python -m cloakwork.policy.schema"
+    )
 
 
 def test_the_schema_is_a_schema() -> None:
@@ -49,7 +51,10 @@ def test_the_schema_accepts_every_contract_policy() -> None:
 
 @pytest.mark.parametrize(
     "expose",
-    [{"diagnosis": "Agreed by contract"}, [{"column": "diagnosis", "reason": "Agreed by contract"}]],
+    [
+        {"diagnosis": "Agreed by contract"},
+        [{"column": "diagnosis", "reason": "Agreed by contract"}],
+    ],
 )
 def test_the_schema_accepts_both_forms_of_expose(expose: object) -> None:
     values = base()
@@ -109,4 +114,7 @@ def test_every_key_has_a_description() -> None:
 
 
 def test_loading_needs_no_schema() -> None:
-    assert load_policy(shipped("policies") / "kanon-control-flow.yaml").spec.guarantees[0].kind == "k-anonymity"
+    assert (
+        load_policy(shipped("policies") / "kanon-control-flow.yaml").spec.guarantees[0].kind
+        == "k-anonymity"
+    )

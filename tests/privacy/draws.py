@@ -13,7 +13,9 @@ def p_value(counts, size, shares):
 
     Exact for any share (Bonferroni); chi-squared's p-values are not, that far out.
     """
-    return len(counts) * min(binomtest(int(n), size, share).pvalue for n, share in zip(counts, shares, strict=True))
+    return len(counts) * min(
+        binomtest(int(n), size, share).pvalue for n, share in zip(counts, shares, strict=True)
+    )
 
 
 def law_p_value(values, cuts, tails):

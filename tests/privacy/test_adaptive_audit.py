@@ -33,15 +33,21 @@ def frequent_cases(counts: NDArray[np.int64], tau: int) -> NDArray[np.int64]:
 
 def audit(look: Look, pair: tuple[int, int], scale: float) -> AuditResult:
     """All layers in the one figure that tells the two logs best apart: each along what the case changes."""
-    before, after = (look(np.array([*OTHERS, count] if count else OTHERS, np.int64), TAU) for count in pair)
+    before, after = (
+        look(np.array([*OTHERS, count] if count else OTHERS, np.int64), TAU) for count in pair
+    )
     along, noise = np.sign(before - after), reproducible(1)
 
     def outcomes(seen: NDArray[np.int64]) -> Callable[[int], NDArray[np.int64]]:
-        return lambda runs: noise.laplace_counts(np.tile(seen, runs), scale).reshape(runs, 3) @ along
+        return lambda runs: (
+            noise.laplace_counts(np.tile(seen, runs), scale).reshape(runs, 3) @ along
+        )
 
     middle = int(after @ along) + 1
     events = [HalfLine(middle, upper=True), HalfLine(middle - 1, upper=False)]
-    return empirical_epsilon(outcomes(before), outcomes(after), runs=RUNS, delta=0.0, claim=EPSILON, events=events)
+    return empirical_epsilon(
+        outcomes(before), outcomes(after), runs=RUNS, delta=0.0, claim=EPSILON, events=events
+    )
 
 
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)

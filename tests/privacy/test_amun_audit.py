@@ -24,14 +24,18 @@ GOAL = DifferentialPrivacy(kind="differential-privacy", epsilon=EPSILON, over=("
 
 def params_of(max_cases: int = 1) -> AmunParams:
     """What is offered for the declared domain."""
-    answer = AMUN.offer(GOAL, Facts(unit=Unit(attribute="p", max_cases=max_cases)), {"variants": DOMAIN})
+    answer = AMUN.offer(
+        GOAL, Facts(unit=Unit(attribute="p", max_cases=max_cases)), {"variants": DOMAIN}
+    )
     assert isinstance(answer, Offer)
     return answer.params
 
 
 def outcomes(count: int, params: AmunParams, noise: Noise) -> NDArray[np.int64]:
     """The released count of each variant of the domain, all of which have ``count`` cases; 0 where it is not released."""
-    summary = pl.DataFrame({"variant": DOMAIN, "cases": np.full(RUNS, count)}).filter(pl.col("cases") > 0)
+    summary = pl.DataFrame({"variant": DOMAIN, "cases": np.full(RUNS, count)}).filter(
+        pl.col("cases") > 0
+    )
     summary = summary.cast({"variant": pl.List(pl.String), "cases": pl.Int64})
     kept = AMUN.decide(params, summary, noise).table["cases"].to_numpy()
     return np.concatenate([kept, np.zeros(RUNS - len(kept), np.int64)])
@@ -39,7 +43,11 @@ def outcomes(count: int, params: AmunParams, noise: Noise) -> NDArray[np.int64]:
 
 def audit(counts: tuple[int, int], params: AmunParams) -> AuditResult:
     """Neighbours that differ in the cases of one variant."""
-    events = [HalfLine(max(counts), upper=True), HalfLine(min(counts), upper=False), HalfLine(1, upper=True)]
+    events = [
+        HalfLine(max(counts), upper=True),
+        HalfLine(min(counts), upper=False),
+        HalfLine(1, upper=True),
+    ]
     noise = reproducible(1)
     a, b = (lambda _, count=count: outcomes(count, params, noise) for count in counts)
     return empirical_epsilon(a, b, runs=RUNS, claim=EPSILON, events=events)
@@ -57,7 +65,9 @@ def test_a_case_more_is_covered_and_the_audit_is_sharp() -> None:
 def test_half_the_noise_and_units_counted_as_one_are_found() -> None:
     """A scale of half, and three cases of one unit under noise for one."""
     params = params_of()
-    assert not audit((31, 30), params.model_copy(update={"scale": params.scale and params.scale / 2})).passed
+    assert not audit(
+        (31, 30), params.model_copy(update={"scale": params.scale and params.scale / 2})
+    ).passed
     assert not audit((33, 30), params).passed
 
 
@@ -70,7 +80,11 @@ def test_absent_variants_without_noise_are_found() -> None:
 
     events = [HalfLine(1, upper=True)]
     found = empirical_epsilon(
-        lambda _: only_present(1), lambda _: only_present(0), runs=RUNS, claim=EPSILON, events=events
+        lambda _: only_present(1),
+        lambda _: only_present(0),
+        runs=RUNS,
+        claim=EPSILON,
+        events=events,
     )
     assert not found.passed
 

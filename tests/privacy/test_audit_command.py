@@ -57,7 +57,10 @@ class QuietTimes(TimestampLaplace):
     def offer(self, *given: Any) -> Any:
         offer = super().offer(*given)
         assert isinstance(offer, Offer)
-        scales = {"start_scale": offer.params.start_scale / 5, "gap_scale": offer.params.gap_scale / 5}
+        scales = {
+            "start_scale": offer.params.start_scale / 5,
+            "gap_scale": offer.params.gap_scale / 5,
+        }
         return Offer(offer.params.model_copy(update=scales), offer.why)
 
 
@@ -68,7 +71,9 @@ TWINS = (NoThreshold, TenthOfTheNoise, QuietTimes)
 def _twins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     here = {twin.name: f"{__name__}:{twin.__name__}" for twin in TWINS}
     monkeypatch.setattr(
-        registry, "OURS", {**registry.OURS, **here, "variants/raw": "plans.fake_published:FakePublished"}
+        registry,
+        "OURS",
+        {**registry.OURS, **here, "variants/raw": "plans.fake_published:FakePublished"},
     )
     registry.catalogue.cache_clear()
     yield
@@ -81,7 +86,9 @@ def _seeded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(testing, "secret", lambda: noise)
 
 
-@pytest.mark.parametrize(("name", "bound"), [("variants/threshold", 0.0), ("timestamps/laplace", 0.6)])
+@pytest.mark.parametrize(
+    ("name", "bound"), [("variants/threshold", 0.0), ("timestamps/laplace", 0.6)]
+)
 def test_what_keeps_its_claim_passes(name: str, bound: float) -> None:
     """And something is seen, so the pairs are not idle."""
     found = audit_mechanism(name, epsilon=1.0, delta=1e-3, runs=300)
@@ -105,7 +112,17 @@ def test_a_broken_twin_is_found_on_the_pair_made_for_it(name: str, pair: str) ->
 
 def test_the_command_exits_with_5_where_the_claim_is_exceeded(tmp_path: Path) -> None:
     """A published mechanism that releases raw counts; the drawing is well-formed and says it."""
-    arguments = ["audit", "dp", "variants/raw", "--runs", "100", "--json", "--quiet", "--out", str(tmp_path / "a.svg")]
+    arguments = [
+        "audit",
+        "dp",
+        "variants/raw",
+        "--runs",
+        "100",
+        "--json",
+        "--quiet",
+        "--out",
+        str(tmp_path / "a.svg"),
+    ]
     result = CliRunner().invoke(program, arguments)
     assert result.exit_code == 5
     document = json.loads(result.stdout)
@@ -117,7 +134,17 @@ def test_the_command_exits_with_5_where_the_claim_is_exceeded(tmp_path: Path) ->
 
 def test_options_reach_the_mechanism() -> None:
     """As JSON or as a word; ``noised`` belongs to one of the two claims about times, so that one is audited."""
-    arguments = ["audit", "dp", "timestamps/laplace", "--runs", "10", "--quiet", "--json", "--option", "noised=times"]
+    arguments = [
+        "audit",
+        "dp",
+        "timestamps/laplace",
+        "--runs",
+        "10",
+        "--quiet",
+        "--json",
+        "--option",
+        "noised=times",
+    ]
     result = CliRunner().invoke(program, arguments)
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
@@ -125,7 +152,9 @@ def test_options_reach_the_mechanism() -> None:
 
 
 def test_the_command_says_what_it_saw() -> None:
-    result = CliRunner().invoke(program, ["audit", "dp", "variants/threshold", "--runs", "50", "--quiet"])
+    result = CliRunner().invoke(
+        program, ["audit", "dp", "variants/threshold", "--runs", "50", "--quiet"]
+    )
     assert result.exit_code == 0 and result.stdout.count("within the claim of 1") == 5
 
 
@@ -143,7 +172,9 @@ def test_the_command_says_what_it_saw() -> None:
         (["variants/threshold", "--runs", "10", "--out", "/nowhere/a.svg"], 1, "cannot be written"),
     ],
 )
-def test_errors_are_one_line(arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_are_one_line(
+    arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["audit", "dp", *arguments, "--quiet"]) == code
     lines = capsys.readouterr().err.strip().splitlines()
     assert said in lines[-1] and (code == 2 or len(lines) == 1)

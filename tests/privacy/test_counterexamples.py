@@ -10,8 +10,13 @@ import pytest
 
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.api import apply, publish, verify
-from cloakwork.errors import MechanismError, PlanImpossible, PlanUnsound, PolicyError, VerificationFailed
-from cloakwork.execute import execute
+from cloakwork.errors import (
+    MechanismError,
+    PlanImpossible,
+    PlanUnsound,
+    PolicyError,
+    VerificationFailed,
+)
 from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.attributes.redact import Redact
 from cloakwork.noise import reproducible
@@ -20,6 +25,7 @@ from cloakwork.plan.planner import make_plan
 from cloakwork.plan.prove import prove
 from cloakwork.policy.library import load_shipped
 from cloakwork.policy.load import parse_policy
+from cloakwork.run.execute import execute
 from conftest import EXAMPLES
 
 PERSON = """
@@ -54,7 +60,9 @@ spec:
 def edited(plan: Plan, mechanism: str, **changes: Any) -> Plan:
     """The plan with one step changed by hand, as consistently as an attacker can: params, then everything else."""
     steps = tuple(
-        step.model_copy(update={"params": step.params | changes.get("params", {}), **changes.get("step", {})})
+        step.model_copy(
+            update={"params": step.params | changes.get("params", {}), **changes.get("step", {})}
+        )
         if step.mechanism == mechanism
         else step
         for step in plan.steps
@@ -65,7 +73,12 @@ def edited(plan: Plan, mechanism: str, **changes: Any) -> Plan:
 @pytest.mark.parametrize(
     "edit",
     [
-        lambda plan: edited(plan, "timestamps/laplace", params={"shift": "1s", "start_scale": 2.0}, step={"goals": ()}),
+        lambda plan: edited(
+            plan,
+            "timestamps/laplace",
+            params={"shift": "1s", "start_scale": 2.0},
+            step={"goals": ()},
+        ),
         lambda plan: edited(plan, "bound", params={"max_cases": 10**6}),
         lambda plan: plan.model_copy(update={"steps": plan.steps[1:]}),
         lambda plan: plan.model_copy(update={"steps": plan.steps[:-1]}),
@@ -88,13 +101,18 @@ def released_cases(folder: Path, name: str, text: str, ledger: str) -> EventLog:
     path = folder / name
     path.write_text(text, "utf-8")
     activity = "code" if name.endswith(".csv") else "concept:name"
-    return apply(make_plan(parse_policy(PERSON.replace("ACTIVITY", activity))), path, ledger=ledger).log
+    return apply(
+        make_plan(parse_policy(PERSON.replace("ACTIVITY", activity))), path, ledger=ledger
+    ).log
 
 
 def xes_of(patients: list[str]) -> str:
     """A case of one event for each patient attribute."""
     event = '<event><string key="concept:name" value="a"/></event>'
-    traces = "".join(f'<trace><string key="concept:name" value="c"/>{patient}{event}</trace>' for patient in patients)
+    traces = "".join(
+        f'<trace><string key="concept:name" value="c"/>{patient}{event}</trace>'
+        for patient in patients
+    )
     return f'<?xml version="1.0" encoding="UTF-8"?><log xes.version="1.0">{traces}</log>'
 
 
@@ -112,7 +130,9 @@ def test_one_cases_label_does_not_respell_the_others(tmp_path: Path, ledger: str
     head = "case:concept:name,case:patient,code,time:timestamp,concept:name\n"
     for name, extra in (("a.csv", []), ("b.csv", ["x,x,7.5"])):
         text = head + "".join(f"{row},2024-01-01T00:00:00Z,z\n" for row in [*rows, *extra])
-        assert {"7"} == set(released_cases(tmp_path, name, text, ledger).events["concept:name"]) - {"7.5"}
+        assert {"7"} == set(released_cases(tmp_path, name, text, ledger).events["concept:name"]) - {
+            "7.5"
+        }
 
 
 def test_a_second_measurement_of_times_is_refused() -> None:
@@ -128,8 +148,12 @@ def test_a_second_measurement_of_times_is_refused() -> None:
         make_plan(parse_policy(policy))
 
 
-@pytest.mark.parametrize("started", [[1_700_000_000, 1_700_000_060], ["2024-01-01T05:00:00Z", "n/a"], ["05:12", None]])
-def test_the_claim_over_times_names_attributes_that_may_tell_times(started: list[Any], ledger: str) -> None:
+@pytest.mark.parametrize(
+    "started", [[1_700_000_000, 1_700_000_060], ["2024-01-01T05:00:00Z", "n/a"], ["05:12", None]]
+)
+def test_the_claim_over_times_names_attributes_that_may_tell_times(
+    started: list[Any], ledger: str
+) -> None:
     """Under a claim over timestamps no other attribute may give them away."""
     log = EventLog.from_polars(
         pl.DataFrame(
@@ -149,7 +173,9 @@ def test_the_claim_over_times_names_attributes_that_may_tell_times(started: list
 
 def test_k_anonymity_leaves_without_a_dp_bound(ledger: str) -> None:
     """Noise on times does not bound what the control flow gives away, and the ledger says so."""
-    apply(make_plan(load_shipped("kanon-dp-timestamps")), EXAMPLES / "hospital.xes.gz", ledger=ledger)
+    apply(
+        make_plan(load_shipped("kanon-dp-timestamps")), EXAMPLES / "hospital.xes.gz", ledger=ledger
+    )
     (record,) = Ledger(ledger).history()
     assert record.without_dp
 
@@ -162,7 +188,9 @@ def test_a_private_run_needs_a_ledger() -> None:
 
 def test_a_release_without_a_ledger_entry_does_not_verify(tmp_path: Path) -> None:
     """Nor one with a fixed seed."""
-    release = execute(make_plan(load_shipped("kanon-control-flow")), EventLog.empty(), None, noise=reproducible(1))
+    release = execute(
+        make_plan(load_shipped("kanon-control-flow")), EventLog.empty(), None, noise=reproducible(1)
+    )
     publish(release, tmp_path / "out")
     with pytest.raises(VerificationFailed):
         verify(tmp_path / "out")
@@ -202,7 +230,9 @@ def test_a_time_attribute_without_times_is_refused_in_one_line(ledger: str) -> N
     """Texts under the role timestamp stop the run before anything is charged."""
     policy = re.sub(r".*started.*\n", "", TIMES).replace('"time:timestamp"', '"when"')
     log = EventLog.from_polars(
-        pl.DataFrame({"case:concept:name": ["1", "2"], "concept:name": ["a", "a"], "when": ["noon", "night"]})
+        pl.DataFrame(
+            {"case:concept:name": ["1", "2"], "concept:name": ["a", "a"], "when": ["noon", "night"]}
+        )
     )
     with pytest.raises(MechanismError, match="does not hold times"):
         apply(make_plan(parse_policy(policy)), log, ledger=ledger)

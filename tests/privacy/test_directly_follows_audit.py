@@ -67,8 +67,12 @@ def test_costs_what_was_asked() -> None:
         assert 0.29 < cost(graph.event, 0.0).epsilon <= 0.3
 
 
-@pytest.mark.parametrize(("epsilon", "alphabet", "most"), [(0.0, ("a",), 1), (1.0, (), 1), (1.0, ("a",), 0)])
-def test_arguments_without_sense_are_refused(epsilon: float, alphabet: tuple[str, ...], most: int) -> None:
+@pytest.mark.parametrize(
+    ("epsilon", "alphabet", "most"), [(0.0, ("a",), 1), (1.0, (), 1), (1.0, ("a",), 0)]
+)
+def test_arguments_without_sense_are_refused(
+    epsilon: float, alphabet: tuple[str, ...], most: int
+) -> None:
     """In one line."""
     with pytest.raises(MechanismError, match="dfg/laplace"):
         directly_follows_graph(log_of([LONG]), epsilon, alphabet, most)
@@ -115,16 +119,21 @@ LAPLACE = DfgLaplace()
 
 def offered(facts: Facts, delta: float) -> DfgParams:
     """What the mechanism offers for four steps a case."""
-    goal = DifferentialPrivacy(kind="differential-privacy", epsilon=EPSILON, delta=delta, over=("control-flow",))
+    goal = DifferentialPrivacy(
+        kind="differential-privacy", epsilon=EPSILON, delta=delta, over=("control-flow",)
+    )
     offer = LAPLACE.offer(goal, facts, {"most_steps": MOST})
     assert isinstance(offer, Offer)
     return offer.params
 
 
-def steps_kept(given: DfgParams, rows: dict[tuple[str, ...], int], noise: Noise) -> Callable[[int], list[int]]:
+def steps_kept(
+    given: DfgParams, rows: dict[tuple[str, ...], int], noise: Noise
+) -> Callable[[int], list[int]]:
     """Runs of all that reads the log; the outcome is how many steps are kept, the only thing that single cases can show in."""
     summary = pl.DataFrame(
-        {"variant": list(map(list, rows)), "cases": list(rows.values())}, schema=VARIANT_COUNTS_SCHEMA
+        {"variant": list(map(list, rows)), "cases": list(rows.values())},
+        schema=VARIANT_COUNTS_SCHEMA,
     )
     labels = given.alphabet if given.alphabet is not None else labels_of(summary)
     return lambda runs: [len(_measured(given, summary, labels, noise)[0]) for _ in range(runs)]
@@ -135,7 +144,9 @@ def alone(given: DfgParams, course: tuple[str, ...]) -> AuditResult:
     usual, noise = {("a", "b"): 200}, reproducible(1)
     here, there = (steps_kept(given, rows, noise) for rows in (usual | {course: 1}, usual))
     events = [HalfLine(bound, upper) for bound in (3, 4) for upper in (True, False)]
-    return empirical_epsilon(here, there, runs=1500, delta=given.delta, claim=EPSILON, events=events)
+    return empirical_epsilon(
+        here, there, runs=1500, delta=given.delta, claim=EPSILON, events=events
+    )
 
 
 @pytest.mark.parametrize("course", [("x",) * 3, ("x", "y", "z"), tuple(LONG[:1]) * 2000])
@@ -155,6 +166,9 @@ def test_a_threshold_that_hides_nobody_is_found() -> None:
 
 def test_the_noise_of_the_mechanism_is_that_of_the_table() -> None:
     """So that the audit of the table holds for it."""
-    given, table = offered(Facts(alphabet=("a",)), 0.0), DirectlyFollows.for_epsilon(EPSILON, ("a",), MOST)
+    given, table = (
+        offered(Facts(alphabet=("a",)), 0.0),
+        DirectlyFollows.for_epsilon(EPSILON, ("a",), MOST),
+    )
     assert (given.scale, given.sensitivity) == (table.scale, MOST)
     assert LAPLACE.event(given, Facts()) == table.event

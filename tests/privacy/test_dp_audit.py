@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from cloakwork.accounting.calibrate import partition_threshold, threshold_delta
-from cloakwork.audit.dp_audit import HalfLine, OneOf, empirical_epsilon, half_lines, points, ratio_sets
+from cloakwork.audit.dp_audit import (
+    HalfLine,
+    OneOf,
+    empirical_epsilon,
+    half_lines,
+    points,
+    ratio_sets,
+)
 from cloakwork.noise import reproducible
 
 
@@ -34,7 +41,9 @@ def selected(noise, count, scale, tau):
 @pytest.mark.parametrize("scale", [1.0, 4.0])
 def test_discrete_laplace_passes_at_its_claim(noise, scale):
     """And the bound comes close to the truth."""
-    found = empirical_epsilon(counted(noise, 3, scale), counted(noise, 4, scale), runs=100_000, claim=1 / scale)
+    found = empirical_epsilon(
+        counted(noise, 3, scale), counted(noise, 4, scale), runs=100_000, claim=1 / scale
+    )
     assert found.passed, found
     assert found.epsilon_lower_bound > 0.8 / scale
     assert "passed" in str(found)
@@ -43,7 +52,11 @@ def test_discrete_laplace_passes_at_its_claim(noise, scale):
 def test_half_the_noise_shows_in_441_runs(noise):
     """The design's figure, with the event named beforehand."""
     found = empirical_epsilon(
-        counted(noise, 0, 0.5), counted(noise, 1, 0.5), runs=441, claim=1.0, events=[HalfLine(1, upper=True)]
+        counted(noise, 0, 0.5),
+        counted(noise, 1, 0.5),
+        runs=441,
+        claim=1.0,
+        events=[HalfLine(1, upper=True)],
     )
     assert not found.passed, found
     assert found.counted == 441
@@ -59,7 +72,9 @@ def test_half_the_noise_shows_when_events_are_searched_for(noise):
 @pytest.mark.parametrize("choose", [half_lines, points, ratio_sets])
 def test_every_choice_of_events_finds_half_the_noise(noise, choose):
     """Half-lines, points and likelihood-ratio sets."""
-    found = empirical_epsilon(counted(noise, 0, 0.5), counted(noise, 1, 0.5), runs=20_000, claim=1.0, events=choose)
+    found = empirical_epsilon(
+        counted(noise, 0, 0.5), counted(noise, 1, 0.5), runs=20_000, claim=1.0, events=choose
+    )
     assert not found.passed, found
 
 
@@ -68,19 +83,29 @@ def test_a_threshold_passes_and_its_absence_fails_at_once(noise):
     scale, delta = 1.0, 1e-3
     tau = partition_threshold(scale, delta)
     sound = empirical_epsilon(
-        selected(noise, 1, scale, tau), selected(noise, 0, scale, tau), runs=20_000, delta=delta, claim=1 / scale
+        selected(noise, 1, scale, tau),
+        selected(noise, 0, scale, tau),
+        runs=20_000,
+        delta=delta,
+        claim=1 / scale,
     )
     assert sound.passed, sound
     assert threshold_delta(scale, tau) <= delta
     broken = empirical_epsilon(
-        selected(noise, 1, scale, -99), selected(noise, 0, scale, -99), runs=500, delta=delta, claim=1 / scale
+        selected(noise, 1, scale, -99),
+        selected(noise, 0, scale, -99),
+        runs=500,
+        delta=delta,
+        claim=1 / scale,
     )
     assert not broken.passed, broken
 
 
 def test_one_input_alone_shows_nothing(noise):
     """The same input twice: a bound at or below zero."""
-    found = empirical_epsilon(counted(noise, 0, 1.0), counted(noise, 0, 1.0), runs=50_000, claim=0.0)
+    found = empirical_epsilon(
+        counted(noise, 0, 1.0), counted(noise, 0, 1.0), runs=50_000, claim=0.0
+    )
     assert found.passed, found
 
 
@@ -97,9 +122,13 @@ def test_delta_explains_rare_outcomes():
 
 def test_any_hashable_outcome_will_do():
     """Strings, tuples, rows of an array, mixtures."""
-    rows = empirical_epsilon(lambda n: np.ones((n, 2)), lambda n: np.zeros((n, 2)), runs=1_000, claim=1.0)
+    rows = empirical_epsilon(
+        lambda n: np.ones((n, 2)), lambda n: np.zeros((n, 2)), runs=1_000, claim=1.0
+    )
     words = empirical_epsilon(lambda n: ["a"] * n, lambda n: ["b"] * n, runs=1_000, claim=1.0)
-    mixed = empirical_epsilon(lambda n: [None, (1, "a")] * (n // 2), lambda n: [None] * n, runs=1_000, claim=1.0)
+    mixed = empirical_epsilon(
+        lambda n: [None, (1, "a")] * (n // 2), lambda n: [None] * n, runs=1_000, claim=1.0
+    )
     assert not rows.passed
     assert not words.passed
     assert not mixed.passed
@@ -110,7 +139,9 @@ def test_the_bound_is_clopper_pearson():
     """All against nothing in n runs: ln(p_lo / q_hi) with both tails at a quarter of the error."""
     runs, error = 1_000, 1e-6 / 4
     lowest = error ** (1 / runs)
-    found = empirical_epsilon(np.ones, np.zeros, runs=runs, events=[OneOf(frozenset([1.0]))], delta=0.0)
+    found = empirical_epsilon(
+        np.ones, np.zeros, runs=runs, events=[OneOf(frozenset([1.0]))], delta=0.0
+    )
     assert found.epsilon_lower_bound == pytest.approx(math.log(lowest / (1 - lowest)), rel=1e-6)
     assert found.hits == (runs, 0)
     assert found.passed  # no claim, no failure

@@ -45,7 +45,10 @@ FLOW: tuple[Row, ...] = (
     ("variants/threshold", {"noise": "gaussian"}),
     ("variants/threshold", {"noise": "truncated-geometric"}),
     ("variants/amun", {}),
-    ("variants/amun", {"variants": [["a", "b", "c"], ["a", "d", "e"], ["f", "e", "d", "c", "b", "a"]]}),
+    (
+        "variants/amun",
+        {"variants": [["a", "b", "c"], ["a", "d", "e"], ["f", "e", "d", "c", "b", "a"]]},
+    ),
     ("variants/libra", {"rate": 0.5, "rho": 1}),
     ("variants/prefix-tree", {}),
     ("variants/prefix-tree", {"noise": "laplace", "split": "geometric"}),
@@ -73,7 +76,9 @@ def _fewer_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def title(row: Row) -> str:
     """A row's name in the list of tests."""
-    return "-".join([row[0], *(str(value) for value in row[1].values() if isinstance(value, str | float))])
+    return "-".join(
+        [row[0], *(str(value) for value in row[1].values() if isinstance(value, str | float))]
+    )
 
 
 @cache
@@ -130,13 +135,22 @@ class Quiet:
 def test_every_mechanism_that_can_be_asked_for_differential_privacy_stands_here() -> None:
     """A new one fails this test until it has an audit and a twin."""
     asked = []
-    for name, (over, neighbours) in product(OURS, (("control-flow", "unbounded"), ("timestamps", "bounded"))):
-        goal = {"kind": "differential-privacy", "epsilon": 1.0, "over": (over,), "neighbours": neighbours}
+    for name, (over, neighbours) in product(
+        OURS, (("control-flow", "unbounded"), ("timestamps", "bounded"))
+    ):
+        goal = {
+            "kind": "differential-privacy",
+            "epsilon": 1.0,
+            "over": (over,),
+            "neighbours": neighbours,
+        }
         answer = catalogue()[name].offer(DifferentialPrivacy.model_validate(goal), Facts(), {})
         if not (isinstance(answer, Refusal) and answer.kind == "never"):
             asked.append((name, catalogue()[name].proof))
     proved = {name for name, _ in (*FLOW, *TIMES)}
-    assert set(asked) == {(name, "proved") for name in proved} | {(name, "published") for name in PUBLISHED}
+    assert set(asked) == {(name, "proved") for name in proved} | {
+        (name, "published") for name in PUBLISHED
+    }
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from cloakwork import _sampler, noise
 from cloakwork.errors import MechanismError
 from cloakwork.exponential import exp_bounds
-from cloakwork.noise import drawn_rate, drawn_sigma, reproducible, secret
+from cloakwork.noise import drawn_rate, drawn_sigma, reproducible, sampler, secret
+from cloakwork.noise import source as noise
 from privacy.draws import FALSE_ALARM, bits_of_exp, fed, law_p_value, two_sample_p_value
 
 SIGMAS = [0.3, 1.0, 7.5, 43.5, 1000.0]
@@ -83,19 +83,23 @@ def test_large_sigmas_do_not_overflow(sigma):
 
 def test_a_biased_coin_is_noticed(monkeypatch):
     """The comparison fails on a threshold that is off by up to a twentieth."""
-    right = _sampler.gaussian_thresholds
+    right = sampler.gaussian_thresholds
     monkeypatch.setattr(
-        _sampler,
+        sampler,
         "gaussian_thresholds",
-        lambda y, sigma, t: (right(y, sigma, t) * (1 - 0.05 * np.minimum(y / float(3 * sigma), 1))).astype(np.uint64),
+        lambda y, sigma, t: (
+            right(y, sigma, t) * (1 - 0.05 * np.minimum(y / float(3 * sigma), 1))
+        ).astype(np.uint64),
     )
     assert against_the_law(reproducible(1).gaussian_values(43.5, 2_000_000), 43.5) < 1e-6
 
 
 def test_a_forgotten_correction_is_noticed(monkeypatch):
     """The comparison fails where candidates are centred on sigma instead of sigma^2 / t."""
-    right = _sampler.gaussian_thresholds
-    monkeypatch.setattr(_sampler, "gaussian_thresholds", lambda y, sigma, t: right(y, sigma, float(sigma)))
+    right = sampler.gaussian_thresholds
+    monkeypatch.setattr(
+        sampler, "gaussian_thresholds", lambda y, sigma, t: right(y, sigma, float(sigma))
+    )
     assert against_the_law(reproducible(1).gaussian_values(7.5, 400_000), 7.5) < 1e-6
 
 
@@ -108,44 +112,46 @@ def test_a_sigma_off_by_a_hundredth_is_noticed(factor):
 
 def test_every_draw_settled_late_is_unbiased(monkeypatch):
     """With a margin that calls every coin ambiguous the exact path decides all of them, and the distribution stays."""
-    monkeypatch.setattr(_sampler, "MARGIN", np.uint64(1 << 63))
+    monkeypatch.setattr(sampler, "MARGIN", np.uint64(1 << 63))
     assert against_the_law(reproducible(3).gaussian_values(7.5, 4_000), 7.5) > 1e-3
 
 
 @pytest.mark.parametrize("sigma", [2.0**-60, 0.01, 0.3, 1 / 3, 1.0, 43.5, 999.999, 1e6, 2.0**53])
 def test_thresholds_keep_their_proved_error(sigma):
     """Within an eighth of the margin of the truth, from the peak to where the coin is never heads."""
-    exact, t = Fraction(sigma), min(math.floor(sigma) + 1, _sampler.LARGEST)
+    exact, t = Fraction(sigma), min(math.floor(sigma) + 1, sampler.LARGEST)
     far = (np.random.default_rng(5).random(300) * 12 * sigma).astype(np.int64)
     y = np.concatenate([far, np.arange(5), [int(1001 * t)]]).astype(np.int64)
-    for at, found in zip(y, _sampler.gaussian_thresholds(y, exact, t), strict=True):
+    for at, found in zip(y, sampler.gaussian_thresholds(y, exact, t), strict=True):
         x = (int(at) - exact**2 / t) ** 2 / (2 * exact**2)
         low, high = exp_bounds(x, 63) if x < 100 else (0, 1)
         assert low - 2**14 <= int(found) <= high + 2**14
 
 
 @pytest.mark.parametrize(("off", "heads"), [(-1, True), (1, False)])
-@pytest.mark.parametrize(("y", "sigma"), [(3, Fraction(7, 2)), (11, Fraction(3)), (1, Fraction(1, 2))])
+@pytest.mark.parametrize(
+    ("y", "sigma"), [(3, Fraction(7, 2)), (11, Fraction(3)), (1, Fraction(1, 2))]
+)
 def test_an_ambiguous_coin_takes_more_bits_of_the_same_uniform(y, sigma, off, heads):
     """A prefix equal to the threshold's is settled by the bits that follow it."""
     t = math.floor(sigma) + 1
     threshold = bits_of_exp((y - sigma**2 / t) ** 2 / (2 * sigma**2), 63 + 64)
     prefix, rest = threshold >> 64, (threshold % WORD) + off
     drawn = np.array([prefix << 1], dtype=np.uint64)
-    found = _sampler.gaussian_coins(np.array([y]), sigma, t, fed(rest), drawn)
+    found = sampler.gaussian_coins(np.array([y]), sigma, t, fed(rest), drawn)
     assert found.tolist() == [heads]
 
 
 def test_a_hopeless_coin_is_settled_without_computing_its_chance():
     """exp(-2**100) has no bounds of workable size; a uniform that starts with zeros is settled by its first one."""
-    assert not _sampler.falls_below_exp(1, 63, Fraction(2**100), fed())
-    assert not _sampler.falls_below_exp(0, 63, Fraction(2**100), fed(0, 0, 1))
+    assert not sampler.falls_below_exp(1, 63, Fraction(2**100), fed())
+    assert not sampler.falls_below_exp(0, 63, Fraction(2**100), fed(0, 0, 1))
     x = Fraction(70)
     bits = bits_of_exp(x, 63 + 128)
     assert bits >> 128 == 0
     last, first = bits % WORD, (bits >> 64) % WORD
-    assert _sampler.falls_below_exp(0, 63, x, fed(first, last - 1))
-    assert not _sampler.falls_below_exp(0, 63, x, fed(first, last + 1))
+    assert sampler.falls_below_exp(0, 63, x, fed(first, last - 1))
+    assert not sampler.falls_below_exp(0, 63, x, fed(first, last + 1))
 
 
 @pytest.mark.parametrize("sigma", [0.0, -1.0, math.inf, math.nan, 2.0**54])
@@ -166,7 +172,7 @@ def test_what_is_drawn_is_at_least_what_was_asked(sigma):
     """And the same, bit for bit, from 2**-7 on."""
     drawn = drawn_sigma(sigma)
     assert drawn == sigma or (sigma < drawn <= sigma + 2.0**-60 and sigma < 2.0**-7)
-    assert Fraction(drawn) == _sampler.exact_scale(sigma)
+    assert Fraction(drawn) == sampler.exact_scale(sigma)
 
 
 @pytest.mark.parametrize("source", [secret(), reproducible(2)], ids=["secret", "reproducible"])
@@ -183,7 +189,11 @@ def test_a_seed_repeats():
     first, again, other = reproducible(1), reproducible(1), reproducible(2)
     zeros = np.zeros(50, dtype=np.int64)
     drawn = [
-        (s.gaussian_values(50.0, 100).tolist(), s.gaussian_counts(zeros, 50.0).tolist(), s.coins(0.5, 200).tolist())
+        (
+            s.gaussian_values(50.0, 100).tolist(),
+            s.gaussian_counts(zeros, 50.0).tolist(),
+            s.coins(0.5, 200).tolist(),
+        )
         for s in (first, again, other)
     ]
     assert drawn[0] == drawn[1]
@@ -208,14 +218,18 @@ def test_a_coin_off_by_a_hundredth_is_noticed():
     assert binomtest(heads, 10_000_000, 0.05).pvalue < 1e-6
 
 
-@pytest.mark.parametrize("rate", [Fraction(1, 3), Fraction(2, 7), Fraction(0.05), Fraction(1, 2), Fraction(5, 2**70)])
+@pytest.mark.parametrize(
+    "rate", [Fraction(1, 3), Fraction(2, 7), Fraction(0.05), Fraction(1, 2), Fraction(5, 2**70)]
+)
 def test_a_coin_is_its_rate_bit_by_bit(rate):
     """A uniform just below the rate's 192 bits is heads, the one at or just above it tails."""
     bits = rate.numerator * 2**192 // rate.denominator
     at_rate = rate * 2**192 == bits
 
     def coin(uniform):
-        source = noise._Source(words=fed(*(uniform >> shift & (WORD - 1) for shift in (128, 64, 0))), private=False)
+        source = noise._Source(
+            words=fed(*(uniform >> shift & (WORD - 1) for shift in (128, 64, 0))), private=False
+        )
         return source.coins(rate, 1).tolist()
 
     assert coin(bits - 1) == [True]

@@ -25,21 +25,35 @@ SELECTED = [HalfLine(OTHERS + 1, upper=True), HalfLine(OTHERS, upper=False)]
 
 def params_of(max_cases: int = 1, rate: float = 0.5) -> LibraParams:
     """What is offered for one sample; the test of relevance is off, so that every noisy count shows."""
-    goal = DifferentialPrivacy(kind="differential-privacy", epsilon=EPSILON, delta=DELTA, over=("control-flow",))
+    goal = DifferentialPrivacy(
+        kind="differential-privacy", epsilon=EPSILON, delta=DELTA, over=("control-flow",)
+    )
     facts = Facts(unit=Unit(attribute="case:person", max_cases=max_cases))
-    answer = LIBRA.offer(goal, facts, {"rho": 1, "selection_share": 0.1, "rate": rate, "samples": 1})
+    answer = LIBRA.offer(
+        goal, facts, {"rho": 1, "selection_share": 0.1, "rate": rate, "samples": 1}
+    )
     assert isinstance(answer, Offer)
     return answer.params
 
 
-def estimates(own: int, params: LibraParams, runs: int, others: int, noise: Noise) -> NDArray[np.int64]:
+def estimates(
+    own: int, params: LibraParams, runs: int, others: int, noise: Noise
+) -> NDArray[np.int64]:
     """Released counts of ``runs`` variants, each with ``own`` cases of one person and ``others`` units of one case.
 
     0 where it is not released. No unit follows two of the variants, so they are as many independent runs.
     """
     variant = [[str(run)] for run in range(runs)]
-    person = pl.DataFrame({"variant": variant, "unit": [f"person {run}" for run in range(runs)], "cases": [own] * runs})
-    rest = pl.DataFrame({"variant": variant, "unit": [None] * runs, "cases": [others] * runs}, schema=person.schema)
+    person = pl.DataFrame(
+        {
+            "variant": variant,
+            "unit": [f"person {run}" for run in range(runs)],
+            "cases": [own] * runs,
+        }
+    )
+    rest = pl.DataFrame(
+        {"variant": variant, "unit": [None] * runs, "cases": [others] * runs}, schema=person.schema
+    )
     summary = pl.concat([person, rest]).filter(pl.col("cases") > 0)
     kept = LIBRA.decide(params, summary, noise).table["cases"].to_numpy()
     return np.concatenate([kept, np.zeros(runs - len(kept), np.int64)])
@@ -48,9 +62,17 @@ def estimates(own: int, params: LibraParams, runs: int, others: int, noise: Nois
 def audit(own: int, params: LibraParams, others: int = OTHERS, runs: int = RUNS) -> AuditResult:
     """Neighbours: the person present or absent."""
     noise = reproducible(1)
-    here, there = (lambda size, cases=cases: estimates(cases, params, size, others, noise) for cases in (own, 0))
+    here, there = (
+        lambda size, cases=cases: estimates(cases, params, size, others, noise)
+        for cases in (own, 0)
+    )
     return empirical_epsilon(
-        here, there, runs=runs, delta=DELTA, claim=params.epsilon, events=half_lines if others else FIXED
+        here,
+        there,
+        runs=runs,
+        delta=DELTA,
+        claim=params.epsilon,
+        events=half_lines if others else FIXED,
     )
 
 

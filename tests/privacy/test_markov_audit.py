@@ -61,8 +61,12 @@ def others() -> list[tuple[str, ...]]:
 
 def params(twin: Twin = lambda honest: honest, max_cases: int = 1) -> MarkovParams:
     """What the mechanism offers, or a twin of it."""
-    goal = DifferentialPrivacy(kind="differential-privacy", epsilon=EPSILON, delta=DELTA, over=("control-flow",))
-    facts = Facts(alphabet=ALPHABET, longest_case=5, unit=Unit(attribute="case:owner", max_cases=max_cases))
+    goal = DifferentialPrivacy(
+        kind="differential-privacy", epsilon=EPSILON, delta=DELTA, over=("control-flow",)
+    )
+    facts = Facts(
+        alphabet=ALPHABET, longest_case=5, unit=Unit(attribute="case:owner", max_cases=max_cases)
+    )
     offer = VariantMarkov().offer(goal, facts, {})
     assert isinstance(offer, Offer)
     return twin(offer.params)
@@ -79,14 +83,18 @@ def summary(cases: list[tuple[str, ...]]) -> pl.DataFrame:
 
 
 @pytest.fixture
-def statistic(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Callable[[int], NDArray[np.float64]]]]:
+def statistic(
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Callable[..., Callable[[int], NDArray[np.float64]]]]:
     """How much everything measured speaks for the neighbour with the case more; one number a run."""
     monkeypatch.setattr(chain, "_ROUNDS", 3)
     tables: list[tuple[int, list[tuple[int, ...]], NDArray[np.float64]]] = []
     following, noised = markov._following, markov._noised
     seen: list[list[tuple[int, ...]]] = []
 
-    def keep_contexts(courses: object, order: int, contexts: list[tuple[int, ...]]) -> NDArray[np.float64]:
+    def keep_contexts(
+        courses: object, order: int, contexts: list[tuple[int, ...]]
+    ) -> NDArray[np.float64]:
         seen.append(contexts)
         return following(courses, order, contexts)
 
@@ -106,8 +114,12 @@ def statistic(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Callabl
         labels = range(len(ALPHABET) + 1)
         found = []
         for order in (1, 2, 3):
-            contexts = [(first, *rest) for first in labels for rest in product(labels[1:], repeat=order - 1)]
-            table = markov._at_order_one(courses) if order == 1 else following(courses, order, contexts)
+            contexts = [
+                (first, *rest) for first in labels for rest in product(labels[1:], repeat=order - 1)
+            ]
+            table = (
+                markov._at_order_one(courses) if order == 1 else following(courses, order, contexts)
+            )
             found.append(dict(zip(contexts, table, strict=True)))
         return found
 
@@ -123,7 +135,9 @@ def statistic(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Callabl
             total = transitions.WHOLE * float(spy.counts[1][0] - len(others()) * transitions.WHOLE)
             total /= given.sigmas[1] ** 2
             for order, contexts, noisy in tables:
-                for context, row in zip(contexts if order > 1 else list(usual[0]), noisy, strict=True):
+                for context, row in zip(
+                    contexts if order > 1 else list(usual[0]), noisy, strict=True
+                ):
                     beyond = row - usual[order - 1][context]
                     total += float(beyond @ adds[order - 1][context]) / given.sigmas[order + 1] ** 2
             return total
@@ -135,14 +149,22 @@ def statistic(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Callabl
 
 def midway(a: NDArray[np.float64], b: NDArray[np.float64]) -> list[HalfLine]:
     """One event, so that little is lost to choosing: the statistic lies on the likelier side of the middle."""
-    return [HalfLine(float(np.median(a) + np.median(b)) / 2, upper=bool(np.median(a) > np.median(b)))]
+    return [
+        HalfLine(float(np.median(a) + np.median(b)) / 2, upper=bool(np.median(a) > np.median(b)))
+    ]
 
 
 def audit(
-    runs_of: Callable[..., Callable[[int], NDArray[np.float64]]], given: MarkovParams, more: int, runs: int = RUNS
+    runs_of: Callable[..., Callable[[int], NDArray[np.float64]]],
+    given: MarkovParams,
+    more: int,
+    runs: int = RUNS,
 ) -> AuditResult:
     """The log with and without ``more`` cases of one person, all of them nearly the same."""
-    without, with_case = summary(others()), summary(others() + [CASE + ("d",) * place for place in range(more)])
+    without, with_case = (
+        summary(others()),
+        summary(others() + [CASE + ("d",) * place for place in range(more)]),
+    )
     here, there = runs_of(given, with_case), runs_of(given, without)
     claim = cost(VariantMarkov().event(params(max_cases=given.max_cases), Facts()), WIDE).epsilon
     return empirical_epsilon(here, there, runs=runs, delta=WIDE, claim=claim, events=midway)
@@ -150,15 +172,21 @@ def audit(
 
 def less_noise(given: MarkovParams) -> MarkovParams:
     """A twelfth of the noise on everything but the variants."""
-    return given.model_copy(update={"sigmas": (given.sigmas[0], *(max(1024.0, s / 12) for s in given.sigmas[1:]))})
+    return given.model_copy(
+        update={"sigmas": (given.sigmas[0], *(max(1024.0, s / 12) for s in given.sigmas[1:]))}
+    )
 
 
-def test_one_long_case_more_is_covered(statistic: Callable[..., Callable[[int], NDArray[np.float64]]]) -> None:
+def test_one_long_case_more_is_covered(
+    statistic: Callable[..., Callable[[int], NDArray[np.float64]]],
+) -> None:
     """The case and its twenty events show in the number of cases and in three tables at once."""
     assert audit(statistic, params(), 1).passed
 
 
-def test_less_noise_is_found(statistic: Callable[..., Callable[[int], NDArray[np.float64]]]) -> None:
+def test_less_noise_is_found(
+    statistic: Callable[..., Callable[[int], NDArray[np.float64]]],
+) -> None:
     """By the same audit."""
     assert not audit(statistic, params(less_noise), 1).passed
 
@@ -203,7 +231,9 @@ def no_threshold(given: MarkovParams) -> MarkovParams:
 
 
 @pytest.mark.parametrize(("twin", "passes"), [(lambda honest: honest, True), (no_threshold, False)])
-def test_a_variant_of_one_case_is_covered_by_delta(twin: Twin, passes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variant_of_one_case_is_covered_by_delta(
+    twin: Twin, passes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In one log alone: it passes the threshold with probability at most delta, and without a threshold often."""
     monkeypatch.setattr(chain, "_ROUNDS", 3)
     given, noise, events = params(twin), reproducible(1), [HalfLine(1, upper=True)]
@@ -215,7 +245,9 @@ def test_a_variant_of_one_case_is_covered_by_delta(twin: Twin, passes: bool, mon
 def test_the_threshold_keeps_to_its_share_of_delta() -> None:
     """No audit of feasible size sees a threshold one too low; the tail does."""
     for max_cases in (1, 5):
-        sigmas, tau, _ = markov.calibrated(Cost(epsilon=EPSILON, delta=1e-4), max_cases, markov.SHARES, True)
+        sigmas, tau, _ = markov.calibrated(
+            Cost(epsilon=EPSILON, delta=1e-4), max_cases, markov.SHARES, True
+        )
         spent = markov.selection_delta(sigmas[0], tau, max_cases)
         assert spent <= markov.LEAK * 1e-4 < markov.selection_delta(sigmas[0], tau - 1, max_cases)
 
@@ -224,6 +256,8 @@ def test_the_threshold_keeps_to_its_share_of_delta() -> None:
 def test_a_broken_twin_costs_more_than_it_claims(twin: Twin) -> None:
     """The event names the noise drawn, so the accountant finds the twins too."""
     assert cost(VariantMarkov().event(params(), Facts()), WIDE).epsilon < EPSILON
-    honest, broken = (cost(VariantMarkov().event(given, Facts()), DELTA) for given in (params(), params(twin)))
+    honest, broken = (
+        cost(VariantMarkov().event(given, Facts()), DELTA) for given in (params(), params(twin))
+    )
     assert honest.epsilon <= EPSILON < broken.epsilon
     assert honest.delta <= DELTA

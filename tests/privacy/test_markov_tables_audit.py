@@ -20,7 +20,13 @@ from cloakwork.budget import Cost
 from cloakwork.facts import Facts
 from cloakwork.mechanisms.variants import markov, transitions
 from cloakwork.mechanisms.variants.markov import MarkovParams, VariantMarkov, calibrated
-from cloakwork.mechanisms.variants.transitions import MOST_CELLS, WHOLE, Cells, Courses, vector_noise
+from cloakwork.mechanisms.variants.transitions import (
+    MOST_CELLS,
+    WHOLE,
+    Cells,
+    Courses,
+    vector_noise,
+)
 from cloakwork.noise import Noise, reproducible
 
 RUNS = 10_000
@@ -38,7 +44,13 @@ def params(max_cases: int = 1) -> MarkovParams:
     """At the audited budget."""
     sigmas, tau, _ = calibrated(Cost(epsilon=EPSILON, delta=DELTA), max_cases, markov.SHARES, True)
     return MarkovParams(
-        epsilon=EPSILON, delta=DELTA, max_cases=max_cases, alphabet=("a", "b"), sigmas=sigmas, tau=tau, longest=5
+        epsilon=EPSILON,
+        delta=DELTA,
+        max_cases=max_cases,
+        alphabet=("a", "b"),
+        sigmas=sigmas,
+        tau=tau,
+        longest=5,
     )
 
 
@@ -59,18 +71,24 @@ def noised(table: int, value: float, sigma: float, runs: int, noise: Noise) -> N
     return markov._noised(np.full((runs, 1), value), sigma, noise)[:, 0]
 
 
-def outcomes(tables: tuple[int, ...], cases: int, sigmas: Sigmas, noise: Noise) -> Callable[[int], NDArray[np.float64]]:
+def outcomes(
+    tables: tuple[int, ...], cases: int, sigmas: Sigmas, noise: Noise
+) -> Callable[[int], NDArray[np.float64]]:
     """All that these tables say for one case more, in cases: Neyman and Pearson's ratio for the noise that is drawn."""
     weights = np.array([sigmas[table] ** -2 for table in tables])
 
     def run(runs: int) -> NDArray[np.float64]:
-        cells = np.array([noised(table, raw(table, cases), sigmas[table], runs, noise) for table in tables])
+        cells = np.array(
+            [noised(table, raw(table, cases), sigmas[table], runs, noise) for table in tables]
+        )
         return np.asarray(weights @ cells / weights.sum() / WHOLE)
 
     return run
 
 
-def audit(tables: tuple[int, ...], sigmas: Sigmas, claim: float, delta: float, more: int = 1) -> AuditResult:
+def audit(
+    tables: tuple[int, ...], sigmas: Sigmas, claim: float, delta: float, more: int = 1
+) -> AuditResult:
     """Sixty cases of the long course, and ``more`` cases of one unit beside them."""
     bounds = [60 + more * share for share in (0.15, 0.5, 0.85)]
     events = [HalfLine(bound, upper) for bound in bounds for upper in (True, False)]
@@ -111,7 +129,9 @@ AT_ONCE = (1, 2, 3, 4)
 def audit_all(sigmas: Sigmas) -> AuditResult:
     """The number of cases and the three tables of transitions together, against the claim of the whole."""
     delta = 0.3
-    return audit(AT_ONCE, sigmas, cost(VariantMarkov().event(params(), Facts()), delta).epsilon, delta)
+    return audit(
+        AT_ONCE, sigmas, cost(VariantMarkov().event(params(), Facts()), delta).epsilon, delta
+    )
 
 
 def test_all_tables_together_keep_the_claim() -> None:
@@ -147,14 +167,18 @@ def test_steps_that_count_in_full_are_found(monkeypatch: pytest.MonkeyPatch) -> 
     events = [HalfLine(121, upper=True), HalfLine(121, upper=False)]
     noise = reproducible(1)
     here, there = (outcomes((2,), cases, honest, noise) for cases in (61, 60))
-    assert not empirical_epsilon(here, there, runs=RUNS, claim=claim, delta=delta, events=events).passed
+    assert not empirical_epsilon(
+        here, there, runs=RUNS, claim=claim, delta=delta, events=events
+    ).passed
 
 
 SELECTING = calibrated(Cost(epsilon=EPSILON, delta=DELTA), 1, markov.SHARES, False)[2]
 """How activities are found where none are declared."""
 
 
-def found(cases: int, selection: markov.Selection, noise: Noise) -> Callable[[int], NDArray[np.float64]]:
+def found(
+    cases: int, selection: markov.Selection, noise: Noise
+) -> Callable[[int], NDArray[np.float64]]:
     """Whether an activity that ``cases`` cases hold, each alone, is selected: 1 or 0; each activity is a run of its own."""
 
     def run(runs: int) -> NDArray[np.float64]:
@@ -165,7 +189,9 @@ def found(cases: int, selection: markov.Selection, noise: Noise) -> Callable[[in
     return run
 
 
-def audit_selection(before: int, after: int, drawn: markov.Selection, delta: float, claim: float) -> AuditResult:
+def audit_selection(
+    before: int, after: int, drawn: markov.Selection, delta: float, claim: float
+) -> AuditResult:
     """One case more that holds the activity."""
     events = [HalfLine(1, upper=True), HalfLine(0, upper=False)]
     noise = reproducible(1)

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, chi2
 
-from cloakwork import _sampler, noise
 from cloakwork.errors import MechanismError
 from cloakwork.exponential import exp_bounds
-from cloakwork.noise import drawn_scale, reproducible, secret
+from cloakwork.noise import drawn_scale, reproducible, sampler, secret
+from cloakwork.noise import source as noise
 from privacy.draws import FALSE_ALARM, bits_of_exp, fed, law_p_value, p_value, two_sample_p_value
 
 SCALES = [0.01, 0.3, 1.0, 7.5, 7200.0]
@@ -76,27 +76,29 @@ def test_large_scales_do_not_overflow(scale):
 
 def test_a_biased_coin_is_noticed(monkeypatch):
     """The comparison fails on a threshold that is off by up to a twentieth."""
-    right = _sampler.coin_thresholds
+    right = sampler.coin_thresholds
     monkeypatch.setattr(
-        _sampler, "coin_thresholds", lambda u, p: (right(u, p) * (1 - 0.05 * (u / p))).astype(np.uint64)
+        sampler,
+        "coin_thresholds",
+        lambda u, p: (right(u, p) * (1 - 0.05 * (u / p))).astype(np.uint64),
     )
     assert against_the_law(reproducible(1).laplace_values(7200.0, 2_000_000), 7200.0) < 1e-6
 
 
 def test_a_biased_geometric_is_noticed(monkeypatch):
     """The comparison fails on thresholds of the geometric that are a twentieth too low."""
-    wrong = (_sampler._geometric_thresholds() * 0.95).astype(np.uint64)
-    monkeypatch.setattr(_sampler, "_geometric_thresholds", lambda: wrong)
-    _sampler._geometric_table.cache_clear()
+    wrong = (sampler._geometric_thresholds() * 0.95).astype(np.uint64)
+    monkeypatch.setattr(sampler, "_geometric_thresholds", lambda: wrong)
+    sampler._geometric_table.cache_clear()
     try:
         assert against_the_law(reproducible(1).laplace_values(7.5, 400_000), 7.5) < 1e-6
     finally:
-        _sampler._geometric_table.cache_clear()
+        sampler._geometric_table.cache_clear()
 
 
 def test_every_draw_settled_late_is_unbiased(monkeypatch):
     """With a margin that calls every coin ambiguous the exact path decides all of them, and the distribution stays."""
-    monkeypatch.setattr(_sampler, "MARGIN", np.uint64(1 << 63))
+    monkeypatch.setattr(sampler, "MARGIN", np.uint64(1 << 63))
     assert against_the_law(reproducible(3).laplace_values(7.5, 8_000), 7.5) > 1e-3
 
 
@@ -107,7 +109,7 @@ def test_an_ambiguous_coin_takes_more_bits_of_the_same_uniform(off, heads):
     threshold = bits_of_exp(Fraction(u, p), 63 + 64)
     prefix, rest = threshold >> 64, (threshold & ((1 << 64) - 1)) + off
     drawn = np.array([prefix << 1], dtype=np.uint64)
-    found = _sampler.coins(np.array([u], dtype=np.uint64), p, fed(rest), drawn)
+    found = sampler.coins(np.array([u], dtype=np.uint64), p, fed(rest), drawn)
     assert found.tolist() == [heads]
 
 
@@ -116,8 +118,8 @@ def test_a_coin_that_stays_ambiguous_goes_on():
     x = Fraction(3, 7)
     bits = bits_of_exp(x, 63 + 192)
     words = [(bits >> shift) & ((1 << 64) - 1) for shift in (128, 64, 0)]
-    assert _sampler.falls_below_exp(bits >> 192, 63, x, fed(words[0], words[1], words[2] - 1))
-    assert not _sampler.falls_below_exp(bits >> 192, 63, x, fed(words[0], words[1], words[2] + 1))
+    assert sampler.falls_below_exp(bits >> 192, 63, x, fed(words[0], words[1], words[2] - 1))
+    assert not sampler.falls_below_exp(bits >> 192, 63, x, fed(words[0], words[1], words[2] + 1))
 
 
 @pytest.mark.parametrize(("off", "value"), [(-1, 2), (1, 1)])
@@ -125,25 +127,32 @@ def test_an_ambiguous_geometric_takes_more_bits(off, value):
     """A word equal to the second threshold's is settled by the bits that follow it."""
     bits = bits_of_exp(Fraction(2), 128)
     words = fed(bits >> 64, (bits & ((1 << 64) - 1)) + off)
-    assert _sampler.geometric(words, 1).tolist() == [value]
+    assert sampler.geometric(words, 1).tolist() == [value]
 
 
 def test_the_geometric_goes_on_beyond_one_word():
     """A word of zeros is not the end of the tail."""
     bits = bits_of_exp(Fraction(50), 128)
-    assert _sampler.geometric(fed(0, (bits & ((1 << 64) - 1)) - 1), 1).tolist() == [50]
+    assert sampler.geometric(fed(0, (bits & ((1 << 64) - 1)) - 1), 1).tolist() == [50]
 
 
 def test_the_fast_exponential_keeps_its_proved_error():
     """Within a relative 2**-50 of the truth, at random points and at the cells' ends."""
-    x = np.concatenate([np.random.default_rng(5).random(2_000), np.arange(256) / 256, np.arange(1, 257) / 256 - 2**-53])
-    for at, found in zip(x, _sampler.exp_minus(x), strict=True):
+    x = np.concatenate(
+        [
+            np.random.default_rng(5).random(2_000),
+            np.arange(256) / 256,
+            np.arange(1, 257) / 256 - 2**-53,
+        ]
+    )
+    for at, found in zip(x, sampler.exp_minus(x), strict=True):
         low, high = exp_bounds(Fraction(at), 120)
         assert abs(Fraction(found) * 2**120 - low) <= Fraction(high, 2**50) + (high - low)
 
 
 @pytest.mark.parametrize(
-    "x", [Fraction(0), Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(44), Fraction(1, 10**12)]
+    "x",
+    [Fraction(0), Fraction(1, 3), Fraction(1), Fraction(7, 2), Fraction(44), Fraction(1, 10**12)],
 )
 def test_the_enclosure_holds_and_is_tight(x):
     """Against mpmath at twice the precision."""
@@ -210,7 +219,8 @@ def test_names_are_distinct_lower_case_letters():
     names = secret().names(20_000)
     assert len(set(names)) == 20_000
     assert all(
-        len(name) == noise.NAME_LENGTH and name.isalpha() and name.isascii() and name.islower() for name in names
+        len(name) == noise.NAME_LENGTH and name.isalpha() and name.isascii() and name.islower()
+        for name in names
     )
     observed = Counter("".join(names)).values()
     assert p_value(observed, 20_000 * noise.NAME_LENGTH, [1 / 26] * 26) > FALSE_ALARM
@@ -233,7 +243,7 @@ def test_a_seed_repeats_and_says_that_it_is_not_private():
 
 def test_no_other_generator_stands_behind_the_door():
     """Neither numpy's nor Python's generator is used in the noise or its sampler."""
-    for module in (noise, _sampler):
+    for module in (noise, sampler):
         source = inspect.getsource(module)
         assert "np.random" not in source
         assert "import random" not in source

@@ -95,7 +95,11 @@ def log() -> EventLog:
     """A hundred cases of three events."""
     times = [f"2024-01-01T{hour:02}:00:00Z" for hour in (8, 9, 11)] * 100
     frame = pl.DataFrame(
-        {CASE_ID: [str(i // 3) for i in range(300)], ACTIVITY: ["a", "b", "c"] * 100, TIMESTAMP: times}
+        {
+            CASE_ID: [str(i // 3) for i in range(300)],
+            ACTIVITY: ["a", "b", "c"] * 100,
+            TIMESTAMP: times,
+        }
     )
     return EventLog.from_polars(frame)
 
@@ -108,7 +112,9 @@ FACTS = Facts(
 )
 
 
-FLOW = DifferentialPrivacy(kind="differential-privacy", epsilon=0.7, delta=1e-6, over=("control-flow",))
+FLOW = DifferentialPrivacy(
+    kind="differential-privacy", epsilon=0.7, delta=1e-6, over=("control-flow",)
+)
 
 
 @pytest.mark.parametrize(
@@ -131,22 +137,32 @@ FLOW = DifferentialPrivacy(kind="differential-privacy", epsilon=0.7, delta=1e-6,
         ("variants/sacofa", FLOW, {}),
         ("variants/markov", FLOW, {}),
         ("dfg/laplace", FLOW, {}),
-        ("timestamps/laplace", MetricPrivacy(kind="metric-privacy", epsilon=0.7, shift=parse_duration("10m")), {}),
         (
             "timestamps/laplace",
-            DifferentialPrivacy(kind="differential-privacy", epsilon=0.7, over=("timestamps",), neighbours="bounded"),
+            MetricPrivacy(kind="metric-privacy", epsilon=0.7, shift=parse_duration("10m")),
+            {},
+        ),
+        (
+            "timestamps/laplace",
+            DifferentialPrivacy(
+                kind="differential-privacy", epsilon=0.7, over=("timestamps",), neighbours="bounded"
+            ),
             {},
         ),
     ],
 )
-def test_events_charge_for_the_noise_drawn(name: str, goal: Guarantee, options: dict[str, JsonValue]) -> None:
+def test_events_charge_for_the_noise_drawn(
+    name: str, goal: Guarantee, options: dict[str, JsonValue]
+) -> None:
     """Every scale drawn is charged, and every scale charged is drawn; so are the rates of samples."""
     mechanism, recorder = catalogue()[name], Recorder()
     offer = mechanism.offer(goal, FACTS, options)
     assert isinstance(offer, Offer)
     aggregate = mechanism.summarise(offer.params)
     summary = aggregate.of(log()) if aggregate else pl.DataFrame()
-    action = mechanism.rewrite(offer.params, mechanism.decide(offer.params, summary, recorder), recorder)
+    action = mechanism.rewrite(
+        offer.params, mechanism.decide(offer.params, summary, recorder), recorder
+    )
     if isinstance(action, MapCases):
         action.apply(log())
     event = mechanism.event(offer.params, FACTS)
@@ -154,7 +170,9 @@ def test_events_charge_for_the_noise_drawn(name: str, goal: Guarantee, options: 
     assert list(rates(event)) == sorted(recorder.rates)
 
 
-@pytest.mark.parametrize(("cases", "taken"), [(2_000, "variants/threshold"), (1, "variants/markov")])
+@pytest.mark.parametrize(
+    ("cases", "taken"), [(2_000, "variants/threshold"), (1, "variants/markov")]
+)
 @pytest.mark.parametrize("facts", [FACTS, Facts()], ids=["declared", "undeclared"])
 def test_adaptive_draws_what_it_charges_for_looking_and_what_the_mechanism_it_takes_charges(
     cases: int, taken: str, facts: Facts
@@ -164,7 +182,8 @@ def test_adaptive_draws_what_it_charges_for_looking_and_what_the_mechanism_it_ta
     offer = mechanism.offer(FLOW.model_copy(update={"epsilon": 2.0}), facts, {})
     assert isinstance(offer, Offer)
     variants = [
-        list(map("abcd".__getitem__, divmod(place % 16, 4))) * (1 + place // 16) for place in range(3_000 // cases)
+        list(map("abcd".__getitem__, divmod(place % 16, 4))) * (1 + place // 16)
+        for place in range(3_000 // cases)
     ]
     summary = pl.DataFrame({"variant": variants or [["a"]], "cases": cases})
     recorder = Recorder()

@@ -30,7 +30,9 @@ LONGEST = ("a",) * LENGTH
 
 def params(facts: Facts, delta: float = DELTA, **options: object) -> TreeParams:
     """What the mechanism offers at the audited budget."""
-    goal = DifferentialPrivacy(kind="differential-privacy", epsilon=EPSILON, delta=delta, over=("control-flow",))
+    goal = DifferentialPrivacy(
+        kind="differential-privacy", epsilon=EPSILON, delta=delta, over=("control-flow",)
+    )
     offer = TREE.offer(goal, facts, options)
     assert isinstance(offer, Offer)
     return offer.params
@@ -44,7 +46,10 @@ def facts(max_cases: int = 1, alphabet: tuple[str, ...] | None = ("a",)) -> Fact
 
 def histogram(rows: dict[tuple[str, ...], int]) -> pl.DataFrame:
     """A variant histogram."""
-    return pl.DataFrame({"variant": list(map(list, rows)), "cases": list(rows.values())}, schema=VARIANT_COUNTS_SCHEMA)
+    return pl.DataFrame(
+        {"variant": list(map(list, rows)), "cases": list(rows.values())},
+        schema=VARIANT_COUNTS_SCHEMA,
+    )
 
 
 def many(course: tuple[str, ...], cases: int, runs: int) -> tuple[Courses, int]:
@@ -78,10 +83,14 @@ def audit(given: TreeParams, runs: int = 60_000) -> AuditResult:
     """A case of full length more: every level moves."""
     noise = reproducible(1)
     more, less = (sums(60 + extra, given, noise) for extra in (1, 0))
-    return empirical_epsilon(more, less, runs=runs, delta=given.delta, claim=EPSILON, events=half_lines)
+    return empirical_epsilon(
+        more, less, runs=runs, delta=given.delta, claim=EPSILON, events=half_lines
+    )
 
 
-def audit_wide(given: TreeParams, claimed: TreeParams, cases: int = 1, runs: int = 15_000) -> AuditResult:
+def audit_wide(
+    given: TreeParams, claimed: TreeParams, cases: int = 1, runs: int = 15_000
+) -> AuditResult:
     """The same, or some cases of one unit more, against what the tree ``claimed`` is charged for at a large delta."""
     noise = reproducible(1)
     here, there = (sums(60 + extra, given, noise) for extra in (cases, 0))
@@ -93,7 +102,9 @@ def audit_wide(given: TreeParams, claimed: TreeParams, cases: int = 1, runs: int
 
 def at_scale(given: TreeParams, scale: float) -> TreeParams:
     """The same tree with other noise."""
-    return given.model_copy(update={"shape": scaled(stages(LENGTH + 1, "uniform"), scale, given.noise)})
+    return given.model_copy(
+        update={"shape": scaled(stages(LENGTH + 1, "uniform"), scale, given.noise)}
+    )
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
@@ -160,7 +171,9 @@ def hidden(given: TreeParams, cases: int) -> AuditResult:
     events = [HalfLine(1, upper=True), HalfLine(0, upper=False)]
     noise = reproducible(1)
     present, absent = (alone(given, count, noise) for count in (cases, 0))
-    return empirical_epsilon(present, absent, runs=5_000, delta=given.delta, claim=EPSILON, events=events)
+    return empirical_epsilon(
+        present, absent, runs=5_000, delta=given.delta, claim=EPSILON, events=events
+    )
 
 
 def test_a_prefix_of_one_unit_alone_is_covered_by_delta() -> None:
@@ -186,4 +199,6 @@ def test_a_log_of_one_case_or_none_over_declared_activities() -> None:
         summary = histogram(rows)
         return lambda runs: [len(TREE.decide(given, summary, noise).table) for _ in range(runs)]
 
-    assert empirical_epsilon(released({LONGEST: 1}), released({}), runs=800, delta=0.02, claim=EPSILON).passed
+    assert empirical_epsilon(
+        released({LONGEST: 1}), released({}), runs=800, delta=0.02, claim=EPSILON
+    ).passed

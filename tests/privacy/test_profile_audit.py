@@ -52,7 +52,9 @@ def audit(a: EventLog, b: EventLog, params: ProfileParams) -> AuditResult:
     return empirical_epsilon(outcomes(a), outcomes(b), runs=RUNS, delta=params.delta, claim=EPSILON)
 
 
-def selected(a: EventLog, b: EventLog, params: ProfileParams, runs: int = RUNS, claim: float = EPSILON) -> AuditResult:
+def selected(
+    a: EventLog, b: EventLog, params: ProfileParams, runs: int = RUNS, claim: float = EPSILON
+) -> AuditResult:
     """The outcome is the alphabet."""
     noise = reproducible(1)
 
@@ -72,7 +74,10 @@ def test_one_case_more_is_covered() -> None:
 
 def test_a_twelfth_of_the_noise_is_found() -> None:
     params = params_for()
-    scales = {name: drawn_scale(getattr(params, name) / 12) for name in ("count_scale", "length_scale", "top_scale")}
+    scales = {
+        name: drawn_scale(getattr(params, name) / 12)
+        for name in ("count_scale", "length_scale", "top_scale")
+    }
     assert not audit(MORE, BARE, params.model_copy(update=scales)).passed
 
 
@@ -97,14 +102,18 @@ def test_a_long_case_of_many_activities_of_its_own_is_covered() -> None:
     claim = 2 / params.selection_scale
     assert claim <= EPSILON / 2
     assert selected(MANY, BARE, params, 100, claim).passed
-    assert not selected(MANY, BARE, params.model_copy(update={"activities_per_case": 700}), 100, claim).passed
+    assert not selected(
+        MANY, BARE, params.model_copy(update={"activities_per_case": 700}), 100, claim
+    ).passed
 
 
 def test_half_the_noise_is_found_by_the_accountant() -> None:
     """The event names the noise drawn; that it is drawn so is tested below."""
     params = params_for()
     scales = ("count_scale", "length_scale", "top_scale", "selection_scale")
-    half = params.model_copy(update={name: drawn_scale(getattr(params, name) / 2) for name in scales})
+    half = params.model_copy(
+        update={name: drawn_scale(getattr(params, name) / 2) for name in scales}
+    )
     assert cost(params.event(), DELTA).epsilon <= EPSILON < cost(half.event(), DELTA).epsilon
     for name in scales:
         one = params.model_copy(update={name: drawn_scale(getattr(params, name) / 2)})

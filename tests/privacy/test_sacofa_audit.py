@@ -31,7 +31,9 @@ SACOFA = Sacofa()
 
 def params(**options: object) -> SacofaParams:
     """What the mechanism offers at the audited budget."""
-    goal = DifferentialPrivacy(kind="differential-privacy", epsilon=EPSILON, delta=DELTA, over=("control-flow",))
+    goal = DifferentialPrivacy(
+        kind="differential-privacy", epsilon=EPSILON, delta=DELTA, over=("control-flow",)
+    )
     offer = SACOFA.offer(goal, FACTS, options)
     assert isinstance(offer, Offer)
     return offer.params
@@ -39,7 +41,10 @@ def params(**options: object) -> SacofaParams:
 
 def histogram(rows: dict[tuple[str, ...], int]) -> pl.DataFrame:
     """A variant histogram."""
-    return pl.DataFrame({"variant": list(map(list, rows)), "cases": list(rows.values())}, schema=VARIANT_COUNTS_SCHEMA)
+    return pl.DataFrame(
+        {"variant": list(map(list, rows)), "cases": list(rows.values())},
+        schema=VARIANT_COUNTS_SCHEMA,
+    )
 
 
 def seen(cases: int, given: SacofaParams, noise: Noise) -> Callable[[int], NDArray[np.float64]]:
@@ -51,20 +56,30 @@ def seen(cases: int, given: SacofaParams, noise: Noise) -> Callable[[int], NDArr
 
     def tree(runs: int) -> NDArray[np.float64]:
         labels = (*(str(number) for number in range(runs)), *LETTERS)
-        courses = Courses.of(histogram({(str(number), *LETTERS[1:]): cases for number in range(runs)}), labels)
+        courses = Courses.of(
+            histogram({(str(number), *LETTERS[1:]): cases for number in range(runs)}), labels
+        )
         growth = Growth(given.shape, given.noise, len(labels), prefixes=runs, every=False)
         levels = grow(courses, growth, lambda found: np.full(len(found.noisy), True), noise)
         counts = [level.noisy for level in levels[:-1]] + [levels[-1].leaf_noisy]
-        return np.asarray(sum(count / at**2 for count, at in zip(counts, growth.scales(), strict=True)))
+        return np.asarray(
+            sum(count / at**2 for count, at in zip(counts, growth.scales(), strict=True))
+        )
 
     def steps(runs: int) -> NDArray[np.float64]:
         if measured is None:
             return np.zeros(runs)
         counts = steps_of(Courses.of(histogram({LETTERS: cases}), LETTERS), given.length, 9)
-        path = np.array([len(LETTERS), *range(len(LETTERS))]), np.array([*range(len(LETTERS)), len(LETTERS)])
+        path = (
+            np.array([len(LETTERS), *range(len(LETTERS))]),
+            np.array([*range(len(LETTERS)), len(LETTERS)]),
+        )
         # Only the steps that the case takes matter; the others' noise would be drawn for nothing.
         taken = np.tile(counts[path], (runs, 1))
-        return np.asarray(noisy_steps(taken, measured.scale, given.noise, noise).sum(axis=1)) / measured.scale**2
+        return (
+            np.asarray(noisy_steps(taken, measured.scale, given.noise, noise).sum(axis=1))
+            / measured.scale**2
+        )
 
     return lambda runs: tree(runs) + steps(runs)
 
@@ -77,11 +92,19 @@ def audit(given: SacofaParams, claimed: SacofaParams, delta: float = WIDE) -> Au
     """A case of full length more, all of whose activities differ: every level and ten steps move."""
     noise = reproducible(1)
     more, less = (seen(60 + extra, given, noise) for extra in (1, 0))
-    weight = sum(stage.levels / stage.scale**2 for stage in (*given.shape, *([given.steps] if given.steps else [])))
+    weight = sum(
+        stage.levels / stage.scale**2
+        for stage in (*given.shape, *([given.steps] if given.steps else []))
+    )
     events = [HalfLine(60.5 * weight, upper) for upper in (True, False)]
     claim = cost(SACOFA.event(claimed, FACTS), delta).epsilon
     return empirical_epsilon(
-        more, less, runs=10_000, delta=delta, claim=claim, events=events if delta == WIDE else half_lines
+        more,
+        less,
+        runs=10_000,
+        delta=delta,
+        claim=claim,
+        events=events if delta == WIDE else half_lines,
     )
 
 
@@ -138,7 +161,12 @@ def rare(given: SacofaParams) -> AuditResult:
 
     events = [HalfLine(bound, upper) for bound in (5, 10, 15) for upper in (True, False)]
     return empirical_epsilon(
-        allowed(others | {LETTERS: 1}), allowed(others), runs=2_000, delta=DELTA, claim=EPSILON, events=events
+        allowed(others | {LETTERS: 1}),
+        allowed(others),
+        runs=2_000,
+        delta=DELTA,
+        claim=EPSILON,
+        events=events,
     )
 
 
@@ -150,14 +178,18 @@ def test_rules_of_a_single_case_are_covered() -> None:
 def test_rules_read_off_the_log_are_found() -> None:
     """The published code's mistake: no noise on what makes the rules."""
     given = params()
-    free = given.model_copy(update={"steps": Stage(levels=LENGTH + 1, scale=2.0**-7), "least_steps": 1})
+    free = given.model_copy(
+        update={"steps": Stage(levels=LENGTH + 1, scale=2.0**-7), "least_steps": 1}
+    )
     assert not rare(free).passed
     assert cost(SACOFA.event(free, FACTS), DELTA).epsilon > EPSILON
 
 
 def undeclared(delta: float = 0.02, **options: object) -> SacofaParams:
     """What the mechanism offers where no activities are declared; delta so large that runs can tell it from 0."""
-    goal = DifferentialPrivacy(kind="differential-privacy", epsilon=EPSILON, delta=delta, over=("control-flow",))
+    goal = DifferentialPrivacy(
+        kind="differential-privacy", epsilon=EPSILON, delta=delta, over=("control-flow",)
+    )
     offer = SACOFA.offer(goal, Facts(longest_case=LENGTH), options)
     assert isinstance(offer, Offer)
     return offer.params
@@ -169,10 +201,14 @@ def hidden(given: SacofaParams) -> AuditResult:
 
     def kept(rows: dict[tuple[str, ...], int]) -> Callable[[int], list[int]]:
         summary = histogram(rows)
-        return lambda runs: [SACOFA.decide(given, summary, noise).internal["prefixes kept"] for _ in range(runs)]
+        return lambda runs: [
+            SACOFA.decide(given, summary, noise).internal["prefixes kept"] for _ in range(runs)
+        ]
 
     events = [HalfLine(1, upper=True), HalfLine(0, upper=False)]
-    return empirical_epsilon(kept({LETTERS: 1}), kept({}), runs=800, delta=given.delta, claim=EPSILON, events=events)
+    return empirical_epsilon(
+        kept({LETTERS: 1}), kept({}), runs=800, delta=given.delta, claim=EPSILON, events=events
+    )
 
 
 RULES = [["a", "never follows", "b"], ["x", "always precedes", "a"]]

@@ -12,7 +12,14 @@ from scipy.stats import chisquare
 
 from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import TIMESTAMP
-from cloakwork.mechanisms.kanon.randomise import _DRAWS, _kept_of, _told_truly, epsilon_for, least_t, randomiser_of
+from cloakwork.mechanisms.kanon.randomise import (
+    _DRAWS,
+    _kept_of,
+    _told_truly,
+    epsilon_for,
+    least_t,
+    randomiser_of,
+)
 from cloakwork.noise import drawn_scale, reproducible
 from cloakwork.testing import run_mechanism
 from contracts.sample_logs import courses_of, log_of
@@ -126,7 +133,10 @@ def test_what_is_missing_is_drawn_as_well(domain: bool, missing: bool) -> None:
     else:
         distinct, rows = pl.Series("x", [13, None]), laplace_or_missing(epsilon)
         outcomes = [*range(10, 10 + STEPS + 1), None]
-        randomise, expected = randomiser_of(distinct, None, (10.0, 10.0 + STEPS), 1.0), rows[-1 if missing else 3]
+        randomise, expected = (
+            randomiser_of(distinct, None, (10.0, 10.0 + STEPS), 1.0),
+            rows[-1 if missing else 3],
+        )
     drawn = randomise(np.repeat([0, 1], size), epsilon, reproducible(8)).to_list()
     drawn = drawn[size:] if missing else drawn[:size]
     assert chisquare([drawn.count(outcome) for outcome in outcomes], expected * size).pvalue > 1e-3
@@ -135,7 +145,10 @@ def test_what_is_missing_is_drawn_as_well(domain: bool, missing: bool) -> None:
 def test_where_none_or_all_are_missing_nothing_changes() -> None:
     """No class can stand out by it."""
     distinct = pl.Series("x", [13, None])
-    for randomise in (randomiser_of(distinct, None, (10.0, 30.0), 1.0), randomiser_of(distinct, (13, 14), None, 1.0)):
+    for randomise in (
+        randomiser_of(distinct, None, (10.0, 30.0), 1.0),
+        randomiser_of(distinct, (13, 14), None, 1.0),
+    ):
         assert randomise(np.zeros(500, np.int64), 0.1, reproducible(1)).null_count() == 0
         assert randomise(np.ones(500, np.int64), 0.1, reproducible(1)).null_count() == 500
 
@@ -156,7 +169,9 @@ def test_one_class_alone_is_the_whole() -> None:
     """Nothing can stand out, so nothing is randomised."""
     assert math.isinf(epsilon_for(1.1, np.array([9])))
     log = with_values(log_of([["a"]] * 4), "x", ["u", "v", "u", "w"])
-    released = run_mechanism("kanon/closeness", log, t=1.1, distance="stochastic", attribute="x", domains={"x": VALUES})
+    released = run_mechanism(
+        "kanon/closeness", log, t=1.1, distance="stochastic", attribute="x", domains={"x": VALUES}
+    )
     assert sorted(released.events["x"]) == ["u", "u", "v", "w"]
 
 
@@ -172,11 +187,19 @@ def test_noise_for_the_least_t_can_be_drawn() -> None:
 @pytest.mark.parametrize(("kind", "whole"), [("text", False), ("number", True), ("decimal", False)])
 def test_a_release_holds_declared_values_only(kind: str, whole: bool) -> None:
     """Values and their type, end to end; which of them are missing is random, since some are."""
-    values = {"text": ["u", None, "v", "u"], "number": [1, None, 5, 9], "decimal": [0.5, None, 2.25, 7.0]}[kind]
+    values = {
+        "text": ["u", None, "v", "u"],
+        "number": [1, None, 5, 9],
+        "decimal": [0.5, None, 2.25, 7.0],
+    }[kind]
     facts = {"domains": {"case:x": VALUES}} if kind == "text" else {"ranges": {"case:x": (0, 9)}}
     log = with_values(log_of([["a"], ["a"], ["b"], ["b"]]), "case:x", values)
-    released = run_mechanism("kanon/closeness", log, t=1.5, distance="stochastic", attribute="case:x", **facts)
-    assert set(released.cases["case:x"].drop_nulls()) <= (set(VALUES) if kind == "text" else set(range(10)))
+    released = run_mechanism(
+        "kanon/closeness", log, t=1.5, distance="stochastic", attribute="case:x", **facts
+    )
+    assert set(released.cases["case:x"].drop_nulls()) <= (
+        set(VALUES) if kind == "text" else set(range(10))
+    )
     assert (released.cases["case:x"].dtype == pl.Int64) == whole
 
 
@@ -218,6 +241,10 @@ def test_numbers_and_texts_are_not_mixed_up() -> None:
     """A domain of texts does not fit a column of numbers; one of numbers does."""
     log = with_values(log_of([["a"], ["a"], ["a", "b"], ["a", "b"]]), "x", [1, 2, 1, None, 2, None])
     given = {"t": 1.5, "attribute": "x", "distance": "stochastic"}
-    assert set(run_mechanism("kanon/closeness", log, domains={"x": (1, 2)}, **given).events["x"].drop_nulls()) <= {1, 2}
+    assert set(
+        run_mechanism("kanon/closeness", log, domains={"x": (1, 2)}, **given)
+        .events["x"]
+        .drop_nulls()
+    ) <= {1, 2}
     with pytest.raises(MechanismError, match="another type"):
         run_mechanism("kanon/closeness", log, domains={"x": ("low", "high")}, **given)

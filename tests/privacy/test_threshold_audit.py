@@ -29,7 +29,9 @@ def noisy_counts(count: int, params: ThresholdParams, runs: int, door: Noise) ->
     """The released count of one variant of ``count`` cases, 0 where it is not released, in ``runs`` runs."""
     if count == 0:
         return np.zeros(runs, np.int64)
-    summary = pl.DataFrame({"variant": [[str(run)] for run in range(runs)], "cases": np.full(runs, count)})
+    summary = pl.DataFrame(
+        {"variant": [[str(run)] for run in range(runs)], "cases": np.full(runs, count)}
+    )
     kept = THRESHOLD.decide(params, summary, door).table["cases"].to_numpy()
     return np.concatenate([kept, np.zeros(runs - len(kept), np.int64)])
 
@@ -39,12 +41,19 @@ def audit(counts: tuple[int, int], params: ThresholdParams, *, variants: int = 1
     door = reproducible(1)
 
     def outcomes(count: int) -> Callable[[int], NDArray[np.int64]]:
-        return lambda runs: noisy_counts(count, params, runs * variants, door).reshape(runs, variants).max(axis=1)
+        return lambda runs: (
+            noisy_counts(count, params, runs * variants, door).reshape(runs, variants).max(axis=1)
+        )
 
     least = max(counts) if min(counts) else 1
     events = [HalfLine(least, upper=True), HalfLine(min(counts), upper=False)]
     return empirical_epsilon(
-        outcomes(counts[0]), outcomes(counts[1]), runs=RUNS, delta=params.delta, claim=EPSILON, events=events
+        outcomes(counts[0]),
+        outcomes(counts[1]),
+        runs=RUNS,
+        delta=params.delta,
+        claim=EPSILON,
+        events=events,
     )
 
 
@@ -147,7 +156,11 @@ def test_a_unit_of_three_cases_is_covered_where_it_is_assumed() -> None:
 def test_a_threshold_one_too_low_is_found_by_arithmetic() -> None:
     """No audit of feasible size sees it; the exact tail does."""
     params = calibrated(EPSILON, DELTA, 1)
-    assert threshold_delta(params.scale, params.tau, 1) <= DELTA < threshold_delta(params.scale, params.tau - 1, 1)
+    assert (
+        threshold_delta(params.scale, params.tau, 1)
+        <= DELTA
+        < threshold_delta(params.scale, params.tau - 1, 1)
+    )
 
 
 @pytest.mark.parametrize("twin", [half_the_noise, no_threshold])

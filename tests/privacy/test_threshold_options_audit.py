@@ -14,7 +14,13 @@ from cloakwork.accounting.calibrate import gaussian_threshold_delta
 from cloakwork.accounting.events import cost
 from cloakwork.accounting.exact import truncation_delta
 from cloakwork.audit.dp_audit import AuditResult, Event, HalfLine, empirical_epsilon
-from cloakwork.mechanisms.variants.threshold import Kind, ThresholdParams, calibrated, selected, threshold_event
+from cloakwork.mechanisms.variants.threshold import (
+    Kind,
+    ThresholdParams,
+    calibrated,
+    selected,
+    threshold_event,
+)
 from cloakwork.noise import Noise, reproducible
 
 RUNS = 24_000
@@ -33,17 +39,25 @@ def noisy_counts(count: int, params: ThresholdParams, runs: int, noise: Noise) -
 def audit(counts: tuple[int, int], params: ThresholdParams) -> AuditResult:
     """Neighbours that differ in the cases of one variant, judged by fixed half-lines."""
     events: list[Event] = [
-        HalfLine(bound, upper) for bound in {max(1, *counts), max(counts) + 3} for upper in (True, False)
+        HalfLine(bound, upper)
+        for bound in {max(1, *counts), max(counts) + 3}
+        for upper in (True, False)
     ]
     events.append(HalfLine(min(counts), upper=False))
     noise = reproducible(1)
     a, b = (lambda runs, count=count: noisy_counts(count, params, runs, noise) for count in counts)
-    return empirical_epsilon(a, b, runs=RUNS, delta=params.delta, claim=params.epsilon, events=events)
+    return empirical_epsilon(
+        a, b, runs=RUNS, delta=params.delta, claim=params.epsilon, events=events
+    )
 
 
-def twin(**changes: Callable[[ThresholdParams], object]) -> Callable[[ThresholdParams], ThresholdParams]:
+def twin(
+    **changes: Callable[[ThresholdParams], object],
+) -> Callable[[ThresholdParams], ThresholdParams]:
     """The mechanism with one fault."""
-    return lambda params: params.model_copy(update={name: change(params) for name, change in changes.items()})
+    return lambda params: params.model_copy(
+        update={name: change(params) for name, change in changes.items()}
+    )
 
 
 half_the_noise = twin(scale=lambda params: params.scale / 2)
@@ -71,11 +85,17 @@ def test_a_variant_of_one_unit_is_covered_by_delta(kind: Kind) -> None:
 
 def test_too_little_noise_is_found() -> None:
     """Half of it where the noise is geometric; a third of a Gaussian, whose loss is spread out."""
-    assert not audit((61, 60), half_the_noise(calibrated(EPSILON, DELTA, 1, "truncated-geometric"))).passed
-    assert not audit((61, 60), a_third_of_the_noise(calibrated(EPSILON, DELTA, 1, "gaussian"))).passed
+    assert not audit(
+        (61, 60), half_the_noise(calibrated(EPSILON, DELTA, 1, "truncated-geometric"))
+    ).passed
+    assert not audit(
+        (61, 60), a_third_of_the_noise(calibrated(EPSILON, DELTA, 1, "gaussian"))
+    ).passed
 
 
-@pytest.mark.parametrize(("twin", "passes"), [(lambda honest: honest, True), (half_the_noise, False)])
+@pytest.mark.parametrize(
+    ("twin", "passes"), [(lambda honest: honest, True), (half_the_noise, False)]
+)
 def test_half_of_a_gaussian_is_found_at_a_large_delta(
     twin: Callable[[ThresholdParams], ThresholdParams], passes: bool
 ) -> None:
@@ -84,8 +104,13 @@ def test_half_of_a_gaussian_is_found_at_a_large_delta(
     claim = cost(threshold_event(honest), WIDE).epsilon
     events = [HalfLine(61, upper=True), HalfLine(60, upper=False)]
     noise = reproducible(1)
-    a, b = (lambda runs, count=count: noisy_counts(count, twin(honest), runs, noise) for count in (61, 60))
-    assert empirical_epsilon(a, b, runs=6_000, delta=WIDE, claim=claim, events=events).passed is passes
+    a, b = (
+        lambda runs, count=count: noisy_counts(count, twin(honest), runs, noise)
+        for count in (61, 60)
+    )
+    assert (
+        empirical_epsilon(a, b, runs=6_000, delta=WIDE, claim=claim, events=events).passed is passes
+    )
 
 
 def test_half_the_threshold_is_found() -> None:
@@ -117,7 +142,11 @@ def test_noise_cut_off_too_early_is_found() -> None:
 def test_thresholds_one_too_low_are_found_by_arithmetic() -> None:
     """No audit of feasible size sees the least step; the exact tails do."""
     params = calibrated(EPSILON, DELTA, 1, "truncated-geometric")
-    assert truncation_delta(params.scale, params.tau - 1) <= DELTA < truncation_delta(params.scale, params.tau - 2)
+    assert (
+        truncation_delta(params.scale, params.tau - 1)
+        <= DELTA
+        < truncation_delta(params.scale, params.tau - 2)
+    )
     params = calibrated(EPSILON, DELTA, 1, "gaussian")
     assert gaussian_threshold_delta(params.scale, params.tau) <= DELTA / 2
     assert gaussian_threshold_delta(params.scale, params.tau - 2) > DELTA / 2

@@ -34,7 +34,9 @@ Twin = Callable[[LaplaceParams], LaplaceParams]
 
 LAPLACE = TimestampLaplace()
 METRIC = MetricPrivacy(kind="metric-privacy", epsilon=EPSILON, shift=timedelta(minutes=SHIFT))
-BOUNDED = DifferentialPrivacy(kind="differential-privacy", epsilon=EPSILON, over=(TIMESTAMPS,), neighbours="bounded")
+BOUNDED = DifferentialPrivacy(
+    kind="differential-privacy", epsilon=EPSILON, over=(TIMESTAMPS,), neighbours="bounded"
+)
 FACTS = Facts(
     window=Window(start=BEGIN, end=BEGIN + timedelta(minutes=WINDOW)),
     longest_gap=timedelta(minutes=GAP),
@@ -54,12 +56,16 @@ def cases_at(times: NDArray[np.float64]) -> EventLog:
     """One case a row of ``times``, minutes after BEGIN."""
     cases, length = times.shape
     stamps = (times * MINUTE).astype(np.int64).ravel() + int(BEGIN.timestamp() * 1e6)
-    events = pl.DataFrame({ACTIVITY: ["a"] * stamps.size, TIMESTAMP: pl.Series(stamps).cast(TIME_TYPE)})
+    events = pl.DataFrame(
+        {ACTIVITY: ["a"] * stamps.size, TIMESTAMP: pl.Series(stamps).cast(TIME_TYPE)}
+    )
     names = pl.DataFrame({CASE_ID: [str(row) for row in range(cases)]})
     return EventLog(events, names, np.arange(0, stamps.size + 1, length))
 
 
-def released(times: NDArray[np.float64], params: LaplaceParams, noise: Noise) -> NDArray[np.float64]:
+def released(
+    times: NDArray[np.float64], params: LaplaceParams, noise: Noise
+) -> NDArray[np.float64]:
     """The released times, minutes after BEGIN, in the shape of ``times``."""
     action = LAPLACE.rewrite(params, LAPLACE.decide(params, pl.DataFrame(), noise), noise)
     assert isinstance(action, MapCases)
@@ -72,19 +78,27 @@ def faithful(params: LaplaceParams) -> LaplaceParams:
 
 
 def half_the_noise(params: LaplaceParams) -> LaplaceParams:
-    return params.model_copy(update={"start_scale": params.start_scale / 2, "gap_scale": params.gap_scale / 2})
+    return params.model_copy(
+        update={"start_scale": params.start_scale / 2, "gap_scale": params.gap_scale / 2}
+    )
 
 
 def full_budget_for_each_value(params: LaplaceParams) -> LaplaceParams:
     return params.model_copy(
-        update={"start_scale": params.start_steps / EPSILON, "gap_scale": params.gap_steps / EPSILON}
+        update={
+            "start_scale": params.start_steps / EPSILON,
+            "gap_scale": params.gap_steps / EPSILON,
+        }
     )
 
 
 def one_value_moves(params: LaplaceParams) -> LaplaceParams:
     """Charges one of the two gaps that a time enters: the noise of ``times`` on ``gaps``."""
     return params.model_copy(
-        update={"start_scale": params.start_steps / EPSILON, "gap_scale": params.start_steps / EPSILON}
+        update={
+            "start_scale": params.start_steps / EPSILON,
+            "gap_scale": params.start_steps / EPSILON,
+        }
     )
 
 
@@ -102,7 +116,9 @@ def audit_middle_event(noised: str, twin: Twin) -> AuditResult:
 
         return run
 
-    return empirical_epsilon(outcomes(SHIFT), outcomes(0), runs=RUNS, claim=EPSILON, events=[HalfLine(0, upper=True)])
+    return empirical_epsilon(
+        outcomes(SHIFT), outcomes(0), runs=RUNS, claim=EPSILON, events=[HalfLine(0, upper=True)]
+    )
 
 
 @pytest.mark.parametrize("noised", ["gaps", "times"])
@@ -114,7 +130,8 @@ def test_moving_one_time_is_covered_by_the_claim(noised: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("noised", "twin"), [("gaps", half_the_noise), ("times", half_the_noise), ("gaps", one_value_moves)]
+    ("noised", "twin"),
+    [("gaps", half_the_noise), ("times", half_the_noise), ("gaps", one_value_moves)],
 )
 def test_too_little_noise_on_one_time_is_found(noised: str, twin: Twin) -> None:
     """Half the scale; and the scale for a single moving value."""
@@ -123,20 +140,26 @@ def test_too_little_noise_on_one_time_is_found(noised: str, twin: Twin) -> None:
 
 def audit_whole_unit(twin: Twin, cases: int = 1, assumed_cases: int = 1) -> AuditResult:
     """All times of a unit's cases move from one edge to the other: start and gaps at their least, then at their most."""
-    facts = FACTS.model_copy(update={"unit": Unit(attribute="case:person", max_cases=assumed_cases)})
+    facts = FACTS.model_copy(
+        update={"unit": Unit(attribute="case:person", max_cases=assumed_cases)}
+    )
     params, noise = twin(params_for(BOUNDED, facts)), reproducible(1)
     least, most = np.zeros(3), WINDOW + GAP * np.arange(3.0)
 
     def outcomes(course: NDArray[np.float64]) -> Callable[[int], Minutes]:
         def run(runs: int) -> Minutes:
             times = released(np.tile(course, (runs * cases, 1)), params, noise)
-            at_most = (times[:, 0] == WINDOW).astype(int) + (np.diff(times, axis=1) == GAP).sum(axis=1)
+            at_most = (times[:, 0] == WINDOW).astype(int) + (np.diff(times, axis=1) == GAP).sum(
+                axis=1
+            )
             return np.asarray(at_most.reshape(runs, cases).sum(axis=1))
 
         return run
 
     event = HalfLine(3 * cases, upper=True)
-    return empirical_epsilon(outcomes(most), outcomes(least), runs=RUNS, claim=EPSILON, events=[event])
+    return empirical_epsilon(
+        outcomes(most), outcomes(least), runs=RUNS, claim=EPSILON, events=[event]
+    )
 
 
 def test_moving_all_times_of_a_case_is_covered_by_the_claim() -> None:
@@ -164,7 +187,10 @@ def own_first_start(logs: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def audit_first_start(
-    goal: Guarantee, shift: int, place: int, prepare: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    goal: Guarantee,
+    shift: int,
+    place: int,
+    prepare: Callable[[NDArray[np.float64]], NDArray[np.float64]],
 ) -> AuditResult:
     """A log of ten cases, the first of them moved by ``shift``, the others at ``place``: do the other starts tell?"""
     params, others, noise = params_for(goal), 9, reproducible(1)
@@ -181,9 +207,13 @@ def audit_first_start(
 
 
 @pytest.mark.parametrize(
-    ("goal", "shift", "place"), [(METRIC, SHIFT, FAR), (BOUNDED, WINDOW // 2, WINDOW // 2)], ids=["event", "case"]
+    ("goal", "shift", "place"),
+    [(METRIC, SHIFT, FAR), (BOUNDED, WINDOW // 2, WINDOW // 2)],
+    ids=["event", "case"],
 )
-def test_starts_relative_to_the_first_start_of_the_log_are_found_out(goal: Guarantee, shift: int, place: int) -> None:
+def test_starts_relative_to_the_first_start_of_the_log_are_found_out(
+    goal: Guarantee, shift: int, place: int
+) -> None:
     """Counted from the declared epoch other starts tell nothing; counted from the log's own first one they tell it."""
     assert audit_first_start(goal, shift, place, lambda logs: logs).passed
     assert not audit_first_start(goal, shift, place, own_first_start).passed
@@ -195,7 +225,9 @@ def test_a_grid_laid_from_the_first_start_of_the_log_is_found_out() -> None:
 
     def outcomes(moved: float, epoch: datetime) -> Callable[[int], Minutes]:
         def run(runs: int) -> Minutes:
-            times = released(np.full((runs, 1), float(FAR)), params.model_copy(update={"epoch": epoch}), noise)
+            times = released(
+                np.full((runs, 1), float(FAR)), params.model_copy(update={"epoch": epoch}), noise
+            )
             return np.asarray(np.round(times[:, 0] % 1 * 1000).astype(np.int64))
 
         return run

@@ -38,12 +38,16 @@ Errors = Callable[[Noise], NDArray[np.float64]]
 
 def histogram(cases: int) -> pl.DataFrame:
     """So many variants of one event, each of ``cases`` cases."""
-    return pl.DataFrame({"variant": [[label] for label in LABELS], "cases": cases}, schema=VARIANT_COUNTS_SCHEMA)
+    return pl.DataFrame(
+        {"variant": [[label] for label in LABELS], "cases": cases}, schema=VARIANT_COUNTS_SCHEMA
+    )
 
 
 def offered(name: str, **options: object) -> tuple[Mechanism[object], object]:
     """A mechanism and its parameters at (1, 0.01)."""
-    goal = DifferentialPrivacy(kind="differential-privacy", epsilon=1.0, delta=1e-2, over=("control-flow",))
+    goal = DifferentialPrivacy(
+        kind="differential-privacy", epsilon=1.0, delta=1e-2, over=("control-flow",)
+    )
     offer = catalogue()[name].offer(goal, Facts(alphabet=LABELS, longest_case=1), options)  # type: ignore[arg-type]
     assert isinstance(offer, Offer)
     return catalogue()[name], offer.params
@@ -53,7 +57,9 @@ def released(name: str, cases: int = COUNT, **options: object) -> Errors:
     """What is released of variants of ``cases`` cases, of those that are."""
     mechanism, params = offered(name, **options)
     summary = histogram(cases)
-    return lambda noise: mechanism.decide(params, summary, noise).table["cases"].to_numpy() - float(cases)
+    return lambda noise: (
+        mechanism.decide(params, summary, noise).table["cases"].to_numpy() - float(cases)
+    )
 
 
 def levels(kind: NoiseKind) -> Errors:
@@ -155,7 +161,9 @@ def test_counts_are_unbiased(errors: Errors) -> None:
     assert mean > 10 * error
 
 
-@pytest.mark.parametrize("name", ["threshold, laplace", "threshold, gaussian", "amun, declared variants"])
+@pytest.mark.parametrize(
+    "name", ["threshold, laplace", "threshold, gaussian", "amun, declared variants"]
+)
 def test_sums_cut_to_integers_are_found(name: str) -> None:
     """They come out half a case too small."""
     mean, error = average(UNBIASED[name], CutSums(reproducible(3)))  # type: ignore[arg-type]

@@ -37,10 +37,14 @@ def read(file: Path) -> list[Case]:
         return _xes(content)
     rows = list(csv.reader(io.StringIO(content.decode("utf-8"), newline="")))
     header = rows[0]
-    assert all(len(row) == len(header) for row in rows[1:]), "a row has another number of fields than the header"
+    assert all(len(row) == len(header) for row in rows[1:]), (
+        "a row has another number of fields than the header"
+    )
     columns = [_told([row[place] for row in rows[1:]]) for place in range(len(header))]
     table = (dict(zip(header, row, strict=True)) for row in zip(*columns, strict=True))
-    return _of_rows({name: value for name, value in row.items() if value is not None} for row in table)
+    return _of_rows(
+        {name: value for name, value in row.items() if value is not None} for row in table
+    )
 
 
 def _told(cells: list[str]) -> list[Value | None]:
@@ -48,7 +52,10 @@ def _told(cells: list[str]) -> list[Value | None]:
     for meaning in (_instant, _truth, _number):
         meant = [meaning(cell) for cell in cells]
         if all(value is not None for cell, value in zip(cells, meant, strict=True) if cell != ""):
-            return [(cell, value) if cell != "" else None for cell, value in zip(cells, meant, strict=True)]
+            return [
+                (cell, value) if cell != "" else None
+                for cell, value in zip(cells, meant, strict=True)
+            ]
     return [(cell, cell) if cell != "" else None for cell in cells]
 
 
@@ -74,7 +81,11 @@ def _parquet(file: Path) -> Iterator[Row]:
     table = pq.read_table(file)
     names = table.column_names
     for row in zip(*(table.column(place).to_pylist() for place in range(len(names))), strict=True):
-        yield {name: (repr(value), value) for name, value in zip(names, row, strict=True) if value is not None}
+        yield {
+            name: (repr(value), value)
+            for name, value in zip(names, row, strict=True)
+            if value is not None
+        }
 
 
 def _of_rows(rows: Any) -> list[Case]:
@@ -96,7 +107,9 @@ def _xes(content: bytes) -> list[Case]:
         if _tag(trace) != "trace":
             continue
         attributes = {f"case:{name}": value for name, value in _attributes(trace)}
-        cases.append((attributes, [dict(_attributes(event)) for event in trace if _tag(event) == "event"]))
+        cases.append(
+            (attributes, [dict(_attributes(event)) for event in trace if _tag(event) == "event"])
+        )
     return cases
 
 
@@ -124,7 +137,9 @@ def beginnings(case: Case, over: str) -> list[int]:
     return [len(case[1])] if over == "variants" else list(range(1, len(case[1]) + 1))
 
 
-def smallest_class(cases: list[Case], attributes: list[str], scope: str, unit: str | None = None) -> int | None:
+def smallest_class(
+    cases: list[Case], attributes: list[str], scope: str, unit: str | None = None
+) -> int | None:
     """k: the fewest cases (units) that share what is released; None for a log without cases."""
     held: dict[Any, set[Any]] = defaultdict(set)
     for number, case in enumerate(cases):
@@ -132,7 +147,11 @@ def smallest_class(cases: list[Case], attributes: list[str], scope: str, unit: s
         owner = number if unit is None else _spelt(case[0], unit)
         for length in beginnings(case, scope):
             events = case[1][:length]
-            seen = tuple(tuple(_spelt(event, name) for event in events) for name in attributes if name[:5] != "case:")
+            seen = tuple(
+                tuple(_spelt(event, name) for event in events)
+                for name in attributes
+                if name[:5] != "case:"
+            )
             members = held[course(case)[:length], own, seen]
             if owner is not None:
                 members.add(owner)
@@ -143,7 +162,9 @@ def _spelt(row: Row, name: str) -> str | None:
     return row[name][0] if name in row else None
 
 
-def _groups(cases: list[Case], attribute: str, classes: str) -> tuple[dict[Any, list[Any]], dict[Any, list[Any]]]:
+def _groups(
+    cases: list[Case], attribute: str, classes: str
+) -> tuple[dict[Any, list[Any]], dict[Any, list[Any]]]:
     """The values at each activity, and those of each class at it; None for a missing one."""
     whole: dict[Any, list[Any]] = defaultdict(list)
     parts: dict[Any, list[Any]] = defaultdict(list)
@@ -171,7 +192,9 @@ def farthest(cases: list[Case], attribute: str, classes: str) -> float:
     """t: the largest earth mover's distance of a class from its activity; missing counts as a value 1 from all others."""
     whole, parts = _groups(cases, attribute, classes)
     every = [value for values in whole.values() for value in values if value is not None]
-    numbers = bool(every) and all(isinstance(value, int | float) and not isinstance(value, bool) for value in every)
+    numbers = bool(every) and all(
+        isinstance(value, int | float) and not isinstance(value, bool) for value in every
+    )
     times = bool(every) and all(isinstance(value, datetime) for value in every)
     far = 0.0
     for (_, topic), values in parts.items():
@@ -183,10 +206,14 @@ def farthest(cases: list[Case], attribute: str, classes: str) -> float:
 def _distance(part: list[Any], whole: list[Any], ordered: bool) -> float:
     p, q = _shares(part), _shares(whole)
     if not ordered:
-        return float(sum(max(Fraction(0), share - q.get(value, Fraction(0))) for value, share in p.items()))
+        return float(
+            sum(max(Fraction(0), share - q.get(value, Fraction(0))) for value, share in p.items())
+        )
     known = sorted(value for value in whole if value is not None)
     below = {value: sum(other < value for other in known) for value in set(known)}
-    place = {value: (below[value] + Fraction(known.count(value), 2)) / len(known) for value in below}
+    place = {
+        value: (below[value] + Fraction(known.count(value), 2)) / len(known) for value in below
+    }
     if None not in p and None not in q:
         ascending, total, run = sorted(place), Fraction(0), Fraction(0)
         for one, other in pairwise(ascending):
@@ -200,7 +227,9 @@ def _shares(values: list[Any]) -> dict[Any, Fraction]:
     return {value: Fraction(count, len(values)) for value, count in Counter(values).items()}
 
 
-def _transported(p: dict[Any, Fraction], q: dict[Any, Fraction], place: dict[Any, Fraction]) -> float:
+def _transported(
+    p: dict[Any, Fraction], q: dict[Any, Fraction], place: dict[Any, Fraction]
+) -> float:
     """The earth mover's distance as a linear program."""
     import numpy as np
     from scipy.optimize import linprog
@@ -237,7 +266,9 @@ def least_variety(cases: list[Case], attribute: str, classes: str, variety: str)
     return least
 
 
-def worst_knowledge(cases: list[Case], size: int, background: str, attribute: str | None) -> tuple[int, float] | None:
+def worst_knowledge(
+    cases: list[Case], size: int, background: str, attribute: str | None
+) -> tuple[int, float] | None:
     """TLKC: the fewest cases that match some knowledge of up to ``size`` events, and the largest share with one value."""
     matching: dict[Any, set[int]] = defaultdict(set)
     for number, case in enumerate(cases):
@@ -247,7 +278,9 @@ def worst_knowledge(cases: list[Case], size: int, background: str, attribute: st
         elif background == "multiset":
             symbols = sorted(symbols)
         elif background == "relative":
-            symbols = [(event[ACTIVITY][0], event[TIME][1] if TIME in event else None) for event in case[1]]
+            symbols = [
+                (event[ACTIVITY][0], event[TIME][1] if TIME in event else None) for event in case[1]
+            ]
         for length in range(size + 1):
             for known in combinations(symbols, length):
                 matching[known].add(number)

@@ -27,7 +27,10 @@ def least_cost(
     """
     best: int | None = None
     ways = [
-        sorted((_price(texts, row, way, metric), way) for way in (_ways if parts else _whole)(len(texts), count))
+        sorted(
+            (_price(texts, row, way, metric), way)
+            for way in (_ways if parts else _whole)(len(texts), count)
+        )
         for row, count in enumerate(cases)
     ]
 
@@ -62,17 +65,25 @@ def edit_distance(one: str, other: str, metric: Metric = "levenshtein") -> int:
     return of(len(one), len(other))
 
 
-def _classes(texts: Sequence[str], present: frozenset[int], held: Sequence[int], scope: Scope) -> Counter[str]:
+def _classes(
+    texts: Sequence[str], present: frozenset[int], held: Sequence[int], scope: Scope
+) -> Counter[str]:
     sizes: Counter[str] = Counter()
     for target in present:
         text = texts[target]
-        for name in [text] if scope == "variants" else [text[:end] for end in range(1, len(text) + 1)]:
+        for name in (
+            [text] if scope == "variants" else [text[:end] for end in range(1, len(text) + 1)]
+        ):
             sizes[name] += held[target]
     return sizes
 
 
 def _price(texts: Sequence[str], row: int, way: tuple[int, ...], metric: Metric) -> int:
-    return sum(moved * edit_distance(texts[row], texts[target], metric) for target, moved in enumerate(way) if moved)
+    return sum(
+        moved * edit_distance(texts[row], texts[target], metric)
+        for target, moved in enumerate(way)
+        if moved
+    )
 
 
 def _whole(targets: int, count: int) -> Iterator[tuple[int, ...]]:

@@ -61,7 +61,11 @@ def test_damaged_files(name: str, seed: int, tmp_path: Path) -> None:
     content = (EDGE / name).read_bytes()
     for _ in range(chance.randint(1, 4)):
         start = chance.randrange(len(content) + 1)
-        content = content[:start] + chance.choice([*PIECES, b""]) + content[start + chance.choice([0, 0, 1, 5]) :]
+        content = (
+            content[:start]
+            + chance.choice([*PIECES, b""])
+            + content[start + chance.choice([0, 0, 1, 5]) :]
+        )
     path = tmp_path / name
     path.write_bytes(content)
     _read(path)

@@ -38,16 +38,22 @@ def goals(draw: st.DrawFn, attribute: str) -> Goal:
     classes = draw(st.sampled_from(CLASSES))
     if draw(st.booleans()):
         scale: Any = draw(st.sampled_from(["rank", "range"]))
-        return TCloseness(kind="t-closeness", t=draw(TS), attribute=attribute, classes=classes, scale=scale)
+        return TCloseness(
+            kind="t-closeness", t=draw(TS), attribute=attribute, classes=classes, scale=scale
+        )
     variety: Any = draw(st.sampled_from(["distinct", "entropy"]))
-    return LDiversity(kind="l-diversity", l=draw(LS), attribute=attribute, variety=variety, classes=classes)
+    return LDiversity(
+        kind="l-diversity", l=draw(LS), attribute=attribute, variety=variety, classes=classes
+    )
 
 
 def released(log: EventLog, goal: Goal, **options: Any) -> EventLog:
     """One run of the mechanism; raises MechanismError where it refuses the log."""
     offer = CLOSENESS.offer(goal, Facts(), options)
     assert isinstance(offer, Offer), offer
-    action = CLOSENESS.rewrite(offer.params, CLOSENESS.decide(offer.params, pl.DataFrame(), secret()), secret())
+    action = CLOSENESS.rewrite(
+        offer.params, CLOSENESS.decide(offer.params, pl.DataFrame(), secret()), secret()
+    )
     assert isinstance(action, MapCases)
     return action.apply(log)
 
@@ -59,7 +65,11 @@ def column(log: EventLog, attribute: str) -> pl.Series:
 
 def by_activity(log: EventLog, attribute: str) -> Counter[Any]:
     """How often each activity has each value; all values of a case attribute count together."""
-    topics = [None] * log.cases.height if attribute.startswith("case:") else log.events[ACTIVITY].to_list()
+    topics = (
+        [None] * log.cases.height
+        if attribute.startswith("case:")
+        else log.events[ACTIVITY].to_list()
+    )
     return Counter(zip(topics, column(log, attribute).to_list(), strict=True))
 
 
@@ -73,7 +83,9 @@ def holds(log: EventLog, goal: Goal) -> bool:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("attribute", ["x", "case:x"])
 @given(data=st.data())
-def test_what_is_released_holds_and_nothing_else_changes(kind: str, attribute: str, data: st.DataObject) -> None:
+def test_what_is_released_holds_and_nothing_else_changes(
+    kind: str, attribute: str, data: st.DataObject
+) -> None:
     """Every activity keeps its values, missing ones included, and courses stay; or the refusal names what does hold."""
     log, goal = data.draw(logs_with_values(kind, attribute)), data.draw(goals(attribute))
     try:
@@ -92,8 +104,12 @@ def test_what_is_released_holds_and_nothing_else_changes(kind: str, attribute: s
     assert by_activity(result, attribute) == by_activity(log, attribute)
     if isinstance(goal, LDiversity):
         assert column(result, attribute).is_null().equals(column(log, attribute).is_null())
-    assert result.events.drop(attribute, strict=False).equals(log.events.drop(attribute, strict=False))
-    assert result.cases.drop(attribute, strict=False).equals(log.cases.drop(attribute, strict=False))
+    assert result.events.drop(attribute, strict=False).equals(
+        log.events.drop(attribute, strict=False)
+    )
+    assert result.cases.drop(attribute, strict=False).equals(
+        log.cases.drop(attribute, strict=False)
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -116,7 +132,9 @@ def test_cycle_times(data: st.DataObject) -> None:
     no time are among them."""
     log = data.draw(logs_with_values("whole", "gap"))
     hours = log.events["gap"].fill_null(0).clip(0).cast(pl.Int64)
-    times = pl.DataFrame({"case": log.case_of, "h": hours}).select(pl.col("h").cum_sum().over("case"))["h"]
+    times = pl.DataFrame({"case": log.case_of, "h": hours}).select(
+        pl.col("h").cum_sum().over("case")
+    )["h"]
     stamps = pl.lit(0).cast(pl.Datetime("us", "UTC")) + pl.duration(hours=times)
     known = log.events["gap"].is_not_null()
     events = log.events.with_columns(pl.when(known).then(stamps).alias(TIMESTAMP))
@@ -138,10 +156,14 @@ def test_cycle_times(data: st.DataObject) -> None:
     values=st.lists(st.integers(0, 5), min_size=1, max_size=24),
     data=st.data(),
 )
-def test_dealing_anew_gives_every_cell_as_many_values_as_possible(values: list[int], data: st.DataObject) -> None:
+def test_dealing_anew_gives_every_cell_as_many_values_as_possible(
+    values: list[int], data: st.DataObject
+) -> None:
     """Against maximum flow: cells take l different values each, values serve as many cells as they have copies."""
     cells = data.draw(st.lists(st.integers(0, 4), min_size=len(values), max_size=len(values)))
-    codes, cell = (np.unique(part, return_inverse=True)[1].astype(np.int64) for part in (values, cells))
+    codes, cell = (
+        np.unique(part, return_inverse=True)[1].astype(np.int64) for part in (values, cells)
+    )
     sizes, copies = np.bincount(cell), np.bincount(codes)
 
     def feasible(variety: int) -> bool:

@@ -33,7 +33,9 @@ def courses_of(log: EventLog) -> list[str]:
     return ["".join(labels[log.offsets[i] : log.offsets[i + 1]]) for i in range(log.cases.height)]
 
 
-def run(name: str, options: dict[str, Any], log: EventLog, goal: KAnonymity) -> tuple[EventLog, dict[str, Any]]:
+def run(
+    name: str, options: dict[str, Any], log: EventLog, goal: KAnonymity
+) -> tuple[EventLog, dict[str, Any]]:
     """Offer, summarise, decide, rewrite."""
     mechanism = catalogue()[name]
     assert isinstance(mechanism, Anonymiser)
@@ -49,12 +51,16 @@ def run(name: str, options: dict[str, Any], log: EventLog, goal: KAnonymity) -> 
 def random_log(seed: int) -> EventLog:
     """Few activities, short cases, some of them alike; each owner has up to three cases, and some cases have none."""
     draw = np.random.default_rng(seed)
-    pool = ["".join(draw.choice(list("abc"), draw.integers(0, 5))) for _ in range(draw.integers(1, 9))]
+    pool = [
+        "".join(draw.choice(list("abc"), draw.integers(0, 5))) for _ in range(draw.integers(1, 9))
+    ]
     rows = [pool[i] for i in draw.integers(0, len(pool), draw.integers(1, 40))]
     log = log_of([list(row) for row in rows])
     gap = int(draw.choice([2, 7]))
     owners = [f"o{i // 3}" if i % gap else None for i in range(len(rows))]
-    return EventLog(log.events, log.cases.with_columns(pl.Series(OWNER, owners, pl.String)), log.offsets)
+    return EventLog(
+        log.events, log.cases.with_columns(pl.Series(OWNER, owners, pl.String)), log.offsets
+    )
 
 
 def fewest(log: EventLog, goal: KAnonymity) -> int | None:
@@ -74,7 +80,10 @@ def test_no_violation_is_found(name: str, options: dict[str, Any]) -> None:
     """Counted on the released log by the checker, which shares nothing with the algorithms."""
     for seed in range(RUNS):
         draw = np.random.default_rng([seed, 1])
-        log, count = random_log(seed), "cases" if options.get("parts") else str(draw.choice(["cases", "units"]))
+        log, count = (
+            random_log(seed),
+            "cases" if options.get("parts") else str(draw.choice(["cases", "units"])),
+        )
         goal = KAnonymity(
             kind="k-anonymity",
             k=int(draw.integers(2, 7)),
@@ -85,7 +94,9 @@ def test_no_violation_is_found(name: str, options: dict[str, Any]) -> None:
         try:
             released, figures = run(name, options | metric, log, goal)
         except MechanismError as refused:
-            mass = log.cases.height if count == "cases" else log.cases[OWNER].drop_nulls().n_unique()
+            mass = (
+                log.cases.height if count == "cases" else log.cases[OWNER].drop_nulls().n_unique()
+            )
             assert "fewer than k" in str(refused)
             assert mass < goal.k
             continue
@@ -106,16 +117,24 @@ class TestEdges:
         """Over the control flow, in cases."""
         return KAnonymity(kind="k-anonymity", k=k, scope=scope)
 
-    def released(self, name: str, options: dict[str, Any], scope: str, k: int, rows: list[str]) -> Counter[str]:
+    def released(
+        self, name: str, options: dict[str, Any], scope: str, k: int, rows: list[str]
+    ) -> Counter[str]:
         """The courses of events of the release."""
-        return Counter(courses_of(run(name, options, log_of([list(row) for row in rows]), self.goal(k, scope))[0]))
+        return Counter(
+            courses_of(
+                run(name, options, log_of([list(row) for row in rows]), self.goal(k, scope))[0]
+            )
+        )
 
     def test_empty_log(self, name: str, options: dict[str, Any], scope: str) -> None:
         """An empty release."""
         assert self.released(name, options, scope, 3, []) == Counter()
 
     @pytest.mark.parametrize("rows", [["abc"], ["abc", "ab"]], ids=len)
-    def test_fewer_than_k(self, name: str, options: dict[str, Any], scope: str, rows: list[str]) -> None:
+    def test_fewer_than_k(
+        self, name: str, options: dict[str, Any], scope: str, rows: list[str]
+    ) -> None:
         """Refused in one line."""
         with pytest.raises(MechanismError, match="fewer than k = 3"):
             self.released(name, options, scope, 3, rows)

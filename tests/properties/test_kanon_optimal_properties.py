@@ -21,7 +21,9 @@ def small_problem(seed: int, scope: Scope, most_cases: int, *, units: bool = Fal
     """A few short variants over two or three activities, many of which begin with one another."""
     dice = random.Random(seed)
     alphabet = "abc"[: dice.randint(2, 3)]
-    wanted = {"".join(dice.choices(alphabet, k=dice.randint(0, 4))) for _ in range(dice.randint(1, 5))}
+    wanted = {
+        "".join(dice.choices(alphabet, k=dice.randint(0, 4))) for _ in range(dice.randint(1, 5))
+    }
     texts = tuple(sorted(wanted))
     cases = np.array([dice.randint(1, most_cases) for _ in texts], np.int64)
     mass = np.array([dice.randint(0, count) for count in cases], np.int64) if units else cases
@@ -36,7 +38,9 @@ def test_optimal_is_what_trying_everything_finds(scope: Scope, kind: str) -> Non
     for seed in range(INSTANCES):
         parts, units = kind == "parts", kind == "units"
         problem = small_problem(seed, scope, 3 if parts else 5, units=units)
-        least = least_cost(problem.texts, problem.cases, problem.mass, problem.k, scope, parts=parts)  # type: ignore[arg-type]
+        least = least_cost(
+            problem.texts, problem.cases, problem.mass, problem.k, scope, parts=parts
+        )  # type: ignore[arg-type]
         assert (least is not None) == problem.feasible or scope == "prefixes"
         if not problem.feasible:
             continue
@@ -46,7 +50,9 @@ def test_optimal_is_what_trying_everything_finds(scope: Scope, kind: str) -> Non
         assert solution.stopped == "proved optimal"
         smallest = smallest_class(problem, solution.assignment)
         assert smallest is None or smallest >= problem.k
-        assert np.array_equal(np.bincount(solution.assignment.source, solution.assignment.cases), problem.cases)
+        assert np.array_equal(
+            np.bincount(solution.assignment.source, solution.assignment.cases), problem.cases
+        )
         compared += 1
     assert compared > INSTANCES / 2
 
@@ -66,7 +72,9 @@ def test_any_prices_prove_a_true_bound(scope: Scope, kind: str) -> None:
         prices, tolls = luck.uniform(0, 9, (2, len(problem.texts)))
         proof = certify(problem, Duties.of(problem, parts=parts), prices * problem.cases, tolls)
         assert proof.value <= least
-        kept = Program(problem, Classes.in_scope(problem), *proof.columns(least + 1), parts=parts).solve(10)
+        kept = Program(
+            problem, Classes.in_scope(problem), *proof.columns(least + 1), parts=parts
+        ).solve(10)
         assert kept.assignment is not None
         assert least == cost(problem, kept.assignment)
 

@@ -27,7 +27,9 @@ COURSES = st.lists(st.text("abcd", max_size=6), max_size=40)
 
 @pytest.mark.parametrize("scope", ["variants", "prefixes"])
 @given(courses=COURSES, k=st.integers(2, 8))
-def test_pretsa_releases_k_anonymous_logs_of_known_variants(courses: list[str], k: int, scope: Scope) -> None:
+def test_pretsa_releases_k_anonymous_logs_of_known_variants(
+    courses: list[str], k: int, scope: Scope
+) -> None:
     """Every class holds k; every variant was seen; no case is lost; what is kept keeps its row, what is new has no time."""
     log, params = log_of(courses), PretsaParams(k=k, scope=scope)
     summary = VariantCounts().of(log)
@@ -71,23 +73,33 @@ def plain_pretsa(courses: list[str], k: int, scope: Scope) -> dict[str, str]:
         violating = sorted(node for node, cases in nodes.items() if cases < k)
         if not violating:
             return target
-        movers = sorted(variant for variant in target if (target[variant] + "\0").startswith(violating[0]))
+        movers = sorted(
+            variant for variant in target if (target[variant] + "\0").startswith(violating[0])
+        )
         for mover in movers:
             del target[mover]
         for mover in movers:
             there = held()
-            target[mover] = min(there, key=lambda other: (Levenshtein.distance(mover, other), -there[other], other))
+            target[mover] = min(
+                there, key=lambda other: (Levenshtein.distance(mover, other), -there[other], other)
+            )
 
 
 @pytest.mark.parametrize("scope", ["variants", "prefixes"])
 @settings(max_examples=runs(40))
 @given(courses=st.lists(st.text("abcd", max_size=5), max_size=25), k=st.integers(2, 8))
-def test_pretsa_decides_as_the_plain_algorithm_does(courses: list[str], k: int, scope: Scope) -> None:
+def test_pretsa_decides_as_the_plain_algorithm_does(
+    courses: list[str], k: int, scope: Scope
+) -> None:
     """Every variant ends on the same target."""
     if 0 < len(courses) < k:
         return
-    table = PRETSA.decide(PretsaParams(k=k, scope=scope), VariantCounts().of(log_of(courses)), secret()).table
-    assert plain_pretsa(courses, k, scope) == {"".join(source): "".join(target) for source, target, _ in table.rows()}
+    table = PRETSA.decide(
+        PretsaParams(k=k, scope=scope), VariantCounts().of(log_of(courses)), secret()
+    ).table
+    assert plain_pretsa(courses, k, scope) == {
+        "".join(source): "".join(target) for source, target, _ in table.rows()
+    }
 
 
 @given(texts=st.sets(st.text("abcd", max_size=9), min_size=2, max_size=60), chosen=st.data())

@@ -29,7 +29,11 @@ def problems(draw: st.DrawFn, scope: Scope, most: int = 5) -> Problem:
     """Feasible, of at most ``most`` variants; mass counts cases, or fewer units, down to none on a variant."""
     texts = tuple(sorted(draw(st.sets(st.text("abc", max_size=5), min_size=1, max_size=most))))
     cases = np.array([draw(st.integers(1, 6)) for _ in texts], np.int64)
-    mass = cases if draw(st.booleans()) else np.array([draw(st.integers(0, int(count))) for count in cases], np.int64)
+    mass = (
+        cases
+        if draw(st.booleans())
+        else np.array([draw(st.integers(0, int(count))) for count in cases], np.int64)
+    )
     if mass.sum() < 2:
         mass = cases + 1
     k = draw(st.integers(2, min(12, int(mass.sum()))))
@@ -57,7 +61,9 @@ def test_a_star_finds_and_proves_the_optimum(data: st.DataObject, scope: Scope) 
 @SCOPES
 @settings(max_examples=runs(40))
 @given(data=st.data())
-def test_best_first_is_allowed_and_no_better_than_the_optimum(data: st.DataObject, scope: Scope) -> None:
+def test_best_first_is_allowed_and_no_better_than_the_optimum(
+    data: st.DataObject, scope: Scope
+) -> None:
     """And its improvement never costs more than the greedy end."""
     problem = data.draw(problems(scope))
     ground = Ground.of(problem, "kanon/best-first")
@@ -72,14 +78,20 @@ def test_best_first_is_allowed_and_no_better_than_the_optimum(data: st.DataObjec
 @SCOPES
 @settings(max_examples=runs(50))
 @given(data=st.data())
-def test_no_prices_and_no_decisions_make_a_bound_too_high(data: st.DataObject, scope: Scope) -> None:
+def test_no_prices_and_no_decisions_make_a_bound_too_high(
+    data: st.DataObject, scope: Scope
+) -> None:
     """A* stands on this: whatever the prices, no allowed answer that keeps the decisions costs less than L."""
     problem = data.draw(problems(scope))
     variants = len(problem.texts)
     ground = Ground.of(problem, "kanon/a-star")
-    target = np.array(data.draw(st.lists(st.integers(0, variants - 1), min_size=variants, max_size=variants)))
+    target = np.array(
+        data.draw(st.lists(st.integers(0, variants - 1), min_size=variants, max_size=variants))
+    )
     if not ground.allows(target):
-        target = settled(ground, ground.classes(target), target, homes(ground, ground.classes(target)))
+        target = settled(
+            ground, ground.classes(target), target, homes(ground, ground.classes(target))
+        )
     price = np.array([data.draw(st.integers(-SCALE, 40 * SCALE)) for _ in range(variants)])
     pairs = np.array([[data.draw(st.booleans()) for _ in range(variants)] for _ in range(variants)])
     pairs[np.arange(variants), target] = True
@@ -99,7 +111,9 @@ def test_the_rule_of_the_ground_is_the_judges(data: st.DataObject, scope: Scope)
     """``Ground.allows`` says what ``smallest_class`` says, of any answer."""
     problem = data.draw(problems(scope, most=7))
     variants = len(problem.texts)
-    target = np.array(data.draw(st.lists(st.integers(0, variants - 1), min_size=variants, max_size=variants)))
+    target = np.array(
+        data.draw(st.lists(st.integers(0, variants - 1), min_size=variants, max_size=variants))
+    )
     smallest = smallest_class(problem, Assignment.whole(problem, target))
     allowed = smallest is None or smallest >= problem.k
     ground = Ground.of(problem, "kanon/best-first")
@@ -111,7 +125,11 @@ def test_the_rule_of_the_ground_is_the_judges(data: st.DataObject, scope: Scope)
 @SCOPES
 @pytest.mark.parametrize("mechanism", [BestFirst(), AStar()], ids=lambda mechanism: mechanism.name)
 @settings(max_examples=runs(30))
-@given(courses=st.lists(st.text("abcd", max_size=6), max_size=30), k=st.integers(2, 8), indel=st.booleans())
+@given(
+    courses=st.lists(st.text("abcd", max_size=6), max_size=30),
+    k=st.integers(2, 8),
+    indel=st.booleans(),
+)
 def test_releases_are_k_anonymous(
     mechanism: BestFirst | AStar, scope: Scope, courses: list[str], k: int, indel: bool
 ) -> None:
@@ -119,7 +137,12 @@ def test_releases_are_k_anonymous(
     if 0 < len(courses) < k:
         return
     limit = {"seconds": 1} if mechanism.name == "kanon/a-star" else {}
-    given_params = {"k": k, "scope": scope, "distance": "indel" if indel else "levenshtein", **limit}
+    given_params = {
+        "k": k,
+        "scope": scope,
+        "distance": "indel" if indel else "levenshtein",
+        **limit,
+    }
     params = mechanism.Params.model_validate(given_params)
     log = log_of(courses)
     decision = mechanism.decide(params, VariantCounts().of(log), secret())  # type: ignore[arg-type]
@@ -143,7 +166,13 @@ def test_bounds_hold_where_mass_is_counted_in_grains(scope: Scope) -> None:
 def test_the_search_does_not_depend_on_when_it_runs() -> None:
     """The same problem twice: the same answer."""
     problem = Problem.of(
-        [f"{number * 37 % 256:08b}" for number in range(30)], [1 + n % 4 for n in range(30)], 5, "variants"
+        [f"{number * 37 % 256:08b}" for number in range(30)],
+        [1 + n % 4 for n in range(30)],
+        5,
+        "variants",
     )
-    answers = [BestFirst().solve(BestFirstParams(k=5), problem)[0].assignment.target.tolist() for _ in range(2)]
+    answers = [
+        BestFirst().solve(BestFirstParams(k=5), problem)[0].assignment.target.tolist()
+        for _ in range(2)
+    ]
     assert answers[0] == answers[1]

@@ -62,11 +62,15 @@ def random_log(chance: random.Random) -> Made:
     kinds = {}
     for name in chance.sample(NAMES, chance.randint(1, 4)):
         on = chance.choice(["case:", ""])
-        kinds[on + name] = chance.choice(["text", "text", "int", "int", "float", "bool", "date", "mixed", "empty"])
+        kinds[on + name] = chance.choice(
+            ["text", "text", "int", "int", "float", "bool", "date", "mixed", "empty"]
+        )
     kinds["case:person"] = "text"
     draw = {name: values_of(chance, kind) for name, kind in kinds.items()}
     labels = chance.sample(LABELS, 4)
-    paths = [tuple(chance.choices(labels, k=chance.randint(1, 5))) for _ in range(chance.randint(1, 5))]
+    paths = [
+        tuple(chance.choices(labels, k=chance.randint(1, 5))) for _ in range(chance.randint(1, 5))
+    ]
     cases = []
     for number in range(chance.choice([0, 3, 20, 40, 40, 80])):
         own = {name: draw[name]() for name in kinds if name.startswith("case:")}
@@ -105,7 +109,13 @@ def _csv(made: Made) -> str:
     import io
 
     def cell(value: Any) -> str:
-        return value.isoformat() if isinstance(value, datetime) else "" if value is None else str(value)
+        return (
+            value.isoformat()
+            if isinstance(value, datetime)
+            else ""
+            if value is None
+            else str(value)
+        )
 
     stream = io.StringIO(newline="")
     table = csv.writer(stream)
@@ -123,7 +133,9 @@ def _parquet(made: Made, file: Path) -> None:
         values = [row[name] for row in rows]
         if made.kinds.get(name) == "mixed":
             values = [None if value is None else str(value) for value in values]
-        columns[name] = pa.array(values, pa.timestamp("us", "UTC") if name == independent.TIME else None)
+        columns[name] = pa.array(
+            values, pa.timestamp("us", "UTC") if name == independent.TIME else None
+        )
         if not rows and name != independent.TIME:
             columns[name] = pa.array(values, pa.string())
     pq.write_table(pa.table(columns), file)
@@ -146,9 +158,15 @@ def _xes(made: Made) -> str:
 
     traces = []
     for own, events in made.cases:
-        inside = "".join(attribute(name.removeprefix("case:"), value) for name, value in own.items())
+        inside = "".join(
+            attribute(name.removeprefix("case:"), value) for name, value in own.items()
+        )
         for event in events:
-            inside += "<event>" + "".join(attribute(name, value) for name, value in event.items()) + "</event>"
+            inside += (
+                "<event>"
+                + "".join(attribute(name, value) for name, value in event.items())
+                + "</event>"
+            )
         traces.append(f"<trace>{inside}</trace>")
     return f'<?xml version="1.0" encoding="UTF-8"?><log xes.version="1.0">{"".join(traces)}</log>'
 
@@ -221,7 +239,10 @@ def groups(chance: random.Random, kind: str) -> dict[str, Any]:
     if kind in ("int", "float"):
         return {"bins": [-10, 0, 10, 20, 50, 100]}
     return {
-        "hierarchy": {"some": {"few": list(TEXTS[:3]), "more": list(TEXTS[3:9])}, "others": list(TEXTS[9:])},
+        "hierarchy": {
+            "some": {"few": list(TEXTS[:3]), "more": list(TEXTS[3:9])},
+            "others": list(TEXTS[9:]),
+        },
         "level": chance.randint(0, 2),
     }
 
@@ -232,32 +253,62 @@ def quasi_identifier(chance: random.Random, kind: str) -> dict[str, Any]:
     return {**rule, **groups(chance, kind)} if chance.random() < 0.6 else rule
 
 
-def chosen(chance: random.Random, kind: str, made: Made, identifiers: list[str], unit: Any) -> list[dict[str, Any]]:
+def chosen(
+    chance: random.Random, kind: str, made: Made, identifiers: list[str], unit: Any
+) -> list[dict[str, Any]]:
     """The guarantees of a policy."""
     names = [name for name in made.kinds if name != "case:person"]
     k, scope = chance.randint(2, 6), chance.choice(["variants", "prefixes"])
-    anonymity = {"kind": "k-anonymity", "k": k, "over": ["control-flow", *identifiers], "scope": scope}
+    anonymity = {
+        "kind": "k-anonymity",
+        "k": k,
+        "over": ["control-flow", *identifiers],
+        "scope": scope,
+    }
     if unit != "case":
         anonymity["count"] = chance.choice(["cases", "units"])
     sensitive = chance.choice(names)
     if kind == "t":
         t = chance.choice([0.1, 0.3, 0.6, 0.9])
-        return [anonymity, {"kind": "t-closeness", "t": t, "attribute": sensitive, "classes": scope}]
+        return [
+            anonymity,
+            {"kind": "t-closeness", "t": t, "attribute": sensitive, "classes": scope},
+        ]
     if kind == "l":
-        l_goal = {"kind": "l-diversity", "l": chance.choice([1.5, 2, 3]), "attribute": sensitive, "classes": scope}
+        l_goal = {
+            "kind": "l-diversity",
+            "l": chance.choice([1.5, 2, 3]),
+            "attribute": sensitive,
+            "classes": scope,
+        }
         return [anonymity, {**l_goal, "variety": chance.choice(["distinct", "entropy"])}]
     if kind == "tlkc":
         background = chance.choice(["set", "multiset", "sequence", "relative"])
-        goal = {"kind": "confidence-bound", "L": chance.randint(1, 3), "K": k, "background": background}
+        goal = {
+            "kind": "confidence-bound",
+            "L": chance.randint(1, 3),
+            "K": k,
+            "background": background,
+        }
         if background == "relative":
             goal["precision"] = "1h"
         if chance.random() < 0.6:
             goal |= {"C": chance.choice([0.5, 0.8, 1.0]), "attribute": sensitive}
         return [goal]
     if kind == "metric":
-        return [anonymity, {"kind": "metric-privacy", "epsilon": 1.0, "shift": "1h", "over": ["timestamps"]}]
+        return [
+            anonymity,
+            {"kind": "metric-privacy", "epsilon": 1.0, "shift": "1h", "over": ["timestamps"]},
+        ]
     if kind == "dp":
-        return [{"kind": "differential-privacy", "epsilon": 2.0, "delta": 1e-6, "over": ["control-flow"]}]
+        return [
+            {
+                "kind": "differential-privacy",
+                "epsilon": 2.0,
+                "delta": 1e-6,
+                "over": ["control-flow"],
+            }
+        ]
     return [anonymity]
 
 
@@ -288,10 +339,14 @@ def _broken(cases: list[independent.Case], goal: dict[str, Any], unit: Any) -> s
             far = independent.farthest(cases, goal["attribute"], goal["classes"])
             return f"t is {far:.4f}" if far > goal["t"] + 1e-6 else None
         case "l-diversity":
-            least = independent.least_variety(cases, goal["attribute"], goal["classes"], goal["variety"])
+            least = independent.least_variety(
+                cases, goal["attribute"], goal["classes"], goal["variety"]
+            )
             return f"l is {least}" if least < goal["l"] - 1e-9 else None
         case "confidence-bound":
-            worst = independent.worst_knowledge(cases, goal["L"], goal["background"], goal.get("attribute"))
+            worst = independent.worst_knowledge(
+                cases, goal["L"], goal["background"], goal.get("attribute")
+            )
             if worst and (worst[0] < goal["K"] or worst[1] > goal.get("C", 1.0) + 1e-9):
                 return f"K is {worst[0]}, C is {worst[1]:.4f}"
     return None
@@ -362,7 +417,8 @@ def test_random_releases_hold_what_they_claim(tmp_path: Path) -> None:
                 lines.write(json.dumps(outcomes[-1].__dict__) + "\n")
     wrong = [outcome for outcome in outcomes if outcome.wrong]
     assert not wrong, "\n".join(
-        f"seed {outcome.seed} ({outcome.source} to {outcome.target}): {outcome.wrong}" for outcome in wrong
+        f"seed {outcome.seed} ({outcome.source} to {outcome.target}): {outcome.wrong}"
+        for outcome in wrong
     )
     released = sum(not outcome.refused for outcome in outcomes)
     assert released >= wanted // 10, [outcome.refused for outcome in outcomes]

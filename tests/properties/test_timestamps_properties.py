@@ -19,7 +19,9 @@ from contracts.sample_logs import BEGIN, log_of
 
 GOALS = (
     MetricPrivacy(kind="metric-privacy", epsilon=0.5, shift=timedelta(minutes=90)),
-    DifferentialPrivacy(kind="differential-privacy", epsilon=3, over=(TIMESTAMPS,), neighbours="bounded"),
+    DifferentialPrivacy(
+        kind="differential-privacy", epsilon=3, over=(TIMESTAMPS,), neighbours="bounded"
+    ),
 )
 WINDOW = Window(start=BEGIN, end=BEGIN + timedelta(days=30))
 EVENT = st.tuples(
@@ -43,11 +45,15 @@ def test_times_are_complete_ordered_and_on_the_grid(
     """And nothing else of the log changes; no log makes it stop."""
     courses = [in_order(case) for case in cases]
     log = log_of([labels for labels, _ in courses], [times for _, times in courses])
-    facts = Facts(window=WINDOW, longest_gap=timedelta(days=2), longest_case=longest_case, grid=grid)
+    facts = Facts(
+        window=WINDOW, longest_gap=timedelta(days=2), longest_case=longest_case, grid=grid
+    )
     mechanism = TimestampLaplace()
     offer = mechanism.offer(goal, facts, {})
     assert isinstance(offer, Offer)
-    action = mechanism.rewrite(offer.params, mechanism.decide(offer.params, pl.DataFrame(), secret()), secret())
+    action = mechanism.rewrite(
+        offer.params, mechanism.decide(offer.params, pl.DataFrame(), secret()), secret()
+    )
     assert isinstance(action, MapCases)
     released = action.apply(log)
 

@@ -33,7 +33,12 @@ def logs(draw: st.DrawFn) -> EventLog:
     times = []
     for row, course in enumerate(courses):
         hours = np.cumsum([gaps.choice([0, 0, 1, 3]) for _ in course])
-        times.append([BEGIN + timedelta(days=row, minutes=gaps.randrange(5)) + int(hour) * HOUR for hour in hours])
+        times.append(
+            [
+                BEGIN + timedelta(days=row, minutes=gaps.randrange(5)) + int(hour) * HOUR
+                for hour in hours
+            ]
+        )
     log = log_of(courses, [sorted(case) for case in times])
     persons = [gaps.choice(["p", "q", "r", "s", "t", None]) for _ in courses]
     illnesses = [gaps.choice(["flu", "cold", "gout", None, None, None]) for _ in courses]
@@ -41,7 +46,9 @@ def logs(draw: st.DrawFn) -> EventLog:
     cases = log.cases.with_columns(
         pl.Series(PERSON, persons, dtype=pl.String), pl.Series(ILLNESS, illnesses, dtype=pl.String)
     )
-    return EventLog(log.events.with_columns(ward=pl.Series(wards, dtype=pl.String)), cases, log.offsets)
+    return EventLog(
+        log.events.with_columns(ward=pl.Series(wards, dtype=pl.String)), cases, log.offsets
+    )
 
 
 @st.composite
@@ -91,6 +98,8 @@ def test_releases_keep_the_bound(person: str | None, log: EventLog, goal: Confid
     for row, course in enumerate(courses_of(log)):
         mask = tuple(kept[int(log.offsets[row]) : int(log.offsets[row + 1])])
         times = tuple(log.events[TIMESTAMP][int(log.offsets[row]) : int(log.offsets[row + 1])])
-        steps = tuple((time - times[0]) // goal.precision for time in times) if goal.precision else ()
+        steps = (
+            tuple((time - times[0]) // goal.precision for time in times) if goal.precision else ()
+        )
         by_course.setdefault((course, steps), set()).add(mask)
     assert all(len(masks) == 1 for masks in by_course.values())

@@ -38,7 +38,9 @@ def _zoned(moment: datetime, zone: str) -> str:
     return moment.isoformat() + zone
 
 
-TIMES = st.builds(_zoned, MOMENTS, st.sampled_from(["Z", "+00:00", "+02:00", "-11:30", "+0530", ""]))
+TIMES = st.builds(
+    _zoned, MOMENTS, st.sampled_from(["Z", "+00:00", "+02:00", "-11:30", "+0530", ""])
+)
 VALUES: dict[str, st.SearchStrategy[str]] = {
     "string": XML_TEXT,
     "id": XML_TEXT,
@@ -56,12 +58,18 @@ def attributes(draw: st.DrawFn) -> str:
     kind = "date" if key == TIMESTAMP else draw(st.sampled_from(sorted(VALUES)))
     value = draw(VALUES[kind])
     plain = draw(st.integers(0, 9)) > 0
-    quoted = quoteattr(value, {"\n": "&#10;", "\t": "&#9;", "\r": "&#13;", '"': "&quot;"} if plain else {})
+    quoted = quoteattr(
+        value, {"\n": "&#10;", "\t": "&#9;", "\r": "&#13;", '"': "&quot;"} if plain else {}
+    )
     parts = [f"key={quoteattr(key)}", f"value={quoted}"]
     blank = draw(st.sampled_from(["", " ", "\n"]))
     if draw(st.integers(0, 19)) == 0:
         parts.reverse()
-    nested = "" if plain else draw(st.sampled_from(["", '<string key="n" value="1"/>', "<!-- <event> -->"]))
+    nested = (
+        ""
+        if plain
+        else draw(st.sampled_from(["", '<string key="n" value="1"/>', "<!-- <event> -->"]))
+    )
     end = f">{nested}</{kind}>" if nested or draw(st.integers(0, 29)) == 0 else f"{blank}/>"
     return f"<{kind} {' '.join(parts)}{end}{draw(st.sampled_from(['', chr(10), chr(13) + chr(10) + chr(9)]))}"
 
@@ -75,12 +83,25 @@ def logs(draw: st.DrawFn) -> bytes:
     """A well-formed XES file."""
     apart = draw(st.sampled_from(["", "\n", "\r\n\t", " "]))
     event = st.lists(attributes(), max_size=4).map(lambda inner: _element("event", inner, apart))
-    part = st.one_of(event, event, attributes(), st.sampled_from(["<event/>", "<!-- c -->", "<list key='l'/>", ""]))
+    part = st.one_of(
+        event,
+        event,
+        attributes(),
+        st.sampled_from(["<event/>", "<!-- c -->", "<list key='l'/>", ""]),
+    )
     trace = st.lists(part, max_size=5).map(lambda inner: _element("trace", inner, apart))
     outside = st.sampled_from(["", "<event/>", "<!-- <trace> -->", '<string key="s" value="t"/>'])
     traces = draw(st.lists(st.one_of(trace, trace, trace, trace, outside), max_size=5))
-    head = draw(st.sampled_from(["", '<?xml version="1.0"?>\n', "\ufeff", '<?xml version="1.0" encoding="utf-8" ?>']))
-    opening = draw(st.sampled_from(["<log>", '<log xmlns="http://www.xes-standard.org/">\n', "<log><!-- <trace> -->"]))
+    head = draw(
+        st.sampled_from(
+            ["", '<?xml version="1.0"?>\n', "\ufeff", '<?xml version="1.0" encoding="utf-8" ?>']
+        )
+    )
+    opening = draw(
+        st.sampled_from(
+            ["<log>", '<log xmlns="http://www.xes-standard.org/">\n', "<log><!-- <trace> -->"]
+        )
+    )
     return (head + opening + draw(outside) + "".join(traces) + "</log>").encode()
 
 
@@ -136,7 +157,19 @@ PIECES = [
     b"</log>",
     b"]]>",
 ]
-PIECES += [b"<!--", b"-->", b"<![CDATA[", b"<?x?>", b"&amp;", b"&#0;", b"&#xD800;", b"\0", b"\x0b", b"\xff", b"\xc3"]
+PIECES += [
+    b"<!--",
+    b"-->",
+    b"<![CDATA[",
+    b"<?x?>",
+    b"&amp;",
+    b"&#0;",
+    b"&#xD800;",
+    b"\0",
+    b"\x0b",
+    b"\xff",
+    b"\xc3",
+]
 PIECES += [
     b"\xef\xbf\xbf",
     b"\xed\xa0\x80",
@@ -171,7 +204,9 @@ def test_no_damage_makes_the_readers_disagree(seed: int, chunks: int, tmp_path: 
     content = PLAIN
     for _ in range(chance.randint(1, 3)):
         tokens = [match.start() for match in re.finditer(rb'["<>/&\n]', content)]
-        start = chance.choice([chance.choice(tokens), chance.randrange(len(content))]) + chance.randint(0, 1)
+        start = chance.choice(
+            [chance.choice(tokens), chance.randrange(len(content))]
+        ) + chance.randint(0, 1)
         end = start + chance.choice([0, 0, 0, 1, 2, 9])
         content = content[:start] + chance.choice([*PIECES, b""]) + content[end:]
     path = tmp_path / "log.xes"
@@ -193,13 +228,21 @@ def event_logs(draw: st.DrawFn) -> EventLog:
     count = sum(lengths)
 
     def column(name: str, values: st.SearchStrategy[object], dtype: pl.DataType) -> pl.Series:
-        return pl.Series(name, draw(st.lists(st.none() | values, min_size=count, max_size=count)), dtype=dtype)
+        return pl.Series(
+            name, draw(st.lists(st.none() | values, min_size=count, max_size=count)), dtype=dtype
+        )
 
     start = draw(MOMENTS.filter(lambda moment: moment.year < 9000)).replace(tzinfo=UTC)
-    times = pl.Series(TIMESTAMP, [start + timedelta(microseconds=7 * row) for row in range(count)], dtype=TIME_TYPE)
+    times = pl.Series(
+        TIMESTAMP,
+        [start + timedelta(microseconds=7 * row) for row in range(count)],
+        dtype=TIME_TYPE,
+    )
     events = pl.DataFrame(
         [
-            pl.Series(ACTIVITY, draw(st.lists(XML_TEXT, min_size=count, max_size=count)), dtype=pl.String),
+            pl.Series(
+                ACTIVITY, draw(st.lists(XML_TEXT, min_size=count, max_size=count)), dtype=pl.String
+            ),
             times,
             column("text", XML_TEXT, pl.String()),
             column("whole", st.integers(-(2**63), 2**63 - 1), pl.Int64()),
@@ -208,10 +251,14 @@ def event_logs(draw: st.DrawFn) -> EventLog:
             column("moment", MOMENTS.map(lambda moment: moment.replace(tzinfo=UTC)), TIME_TYPE),
         ]
     )
-    cases = pl.DataFrame({CASE_ID: [str(row) for row in range(len(lengths))]}, schema={CASE_ID: pl.String})
+    cases = pl.DataFrame(
+        {CASE_ID: [str(row) for row in range(len(lengths))]}, schema={CASE_ID: pl.String}
+    )
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     kept = [
-        series.name for series in events if series.null_count() < len(series) or series.name in {ACTIVITY, TIMESTAMP}
+        series.name
+        for series in events
+        if series.null_count() < len(series) or series.name in {ACTIVITY, TIMESTAMP}
     ]
     return EventLog(events.select(kept), cases, offsets)
 
@@ -247,4 +294,6 @@ def test_csv_keeps_every_text(log: EventLog, tmp_path: Path) -> None:
     write_log(log, path, "csv")
     back = read_log(path)
     expected = log.events.select(pl.when(pl.col(ACTIVITY) != "").then(ACTIVITY), TIMESTAMP)
-    assert expected.to_dict(as_series=False) == back.events.select(ACTIVITY, TIMESTAMP).to_dict(as_series=False)
+    assert expected.to_dict(as_series=False) == back.events.select(ACTIVITY, TIMESTAMP).to_dict(
+        as_series=False
+    )

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from cloakwork.accounting.charge import Charge
+from cloakwork.api import publish
 from cloakwork.budget import Cost
 from cloakwork.guarantees import KAnonymity, MetricPrivacy
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
@@ -33,12 +34,12 @@ from cloakwork.plan.columns import exposure
 from cloakwork.plan.model import Claim, Considered, Plan, Step, Treated
 from cloakwork.policy.model import Policy
 from cloakwork.privacy_event import FREE, DiscreteLaplace
-from cloakwork.release_model import Internal, Release, StepRecord, Verdict
-from cloakwork.report import verify as verifying
-from cloakwork.report.dsse import canonical, seal
-from cloakwork.report.keys import SigningKey, signing_key, trust
-from cloakwork.report.publish import Published, publish
-from cloakwork.report.statement import digest_of
+from cloakwork.publishing import verify as verifying
+from cloakwork.publishing.dsse import canonical, seal
+from cloakwork.publishing.keys import SigningKey, signing_key, trust
+from cloakwork.publishing.publish import Published
+from cloakwork.publishing.statement import digest_of
+from cloakwork.run.release import Internal, Release, StepRecord, Verdict
 
 RAW_NAME = "ward7-export-of-patients.xes"
 RAW_FIGURES = (918273, 645546, 777111.5)
@@ -49,7 +50,9 @@ VARIANTS = ([["register", "treat", "leave"]] * 3) + ([["register", "leave"]] * 3
 
 
 @pytest.fixture(autouse=True)
-def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _own_home(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
     """Every test has a configuration folder of its own."""
     monkeypatch.setenv("CLOAKWORK_HOME", str(tmp_path_factory.mktemp("home")))
     monkeypatch.delenv("CLOAKWORK_SIGNING_KEY", raising=False)
@@ -87,7 +90,11 @@ def publish_as(tmp_path: Path, key: SigningKey) -> Callable[..., Published]:
 def a_log(variants: list[list[str]] = VARIANTS) -> EventLog:
     start = datetime(2020, 1, 1, tzinfo=UTC)
     rows = [
-        {CASE_ID: f"case{case}", ACTIVITY: activity, TIMESTAMP: start + timedelta(hours=100 * case + event)}
+        {
+            CASE_ID: f"case{case}",
+            ACTIVITY: activity,
+            TIMESTAMP: start + timedelta(hours=100 * case + event),
+        }
         for case, activities in enumerate(variants)
         for event, activity in enumerate(activities)
     ]
@@ -120,7 +127,12 @@ def a_policy(format_: str = "xes", **changes: Any) -> Policy:
         "dataset": "hospital-2014",
     }
     return Policy.model_validate(
-        {"apiVersion": "cloakwork/v1", "kind": "PrivacyPolicy", "metadata": metadata, "spec": spec | changes}
+        {
+            "apiVersion": "cloakwork/v1",
+            "kind": "PrivacyPolicy",
+            "metadata": metadata,
+            "spec": spec | changes,
+        }
     )
 
 
@@ -135,8 +147,12 @@ def a_plan(format_: str = "xes", **changes: Any) -> Plan:
         policy_digest="a" * 64,
         facts=policy.facts(),
         attributes=(
-            Treated(attribute="concept:name", column=CONTROL_FLOW, treatment="protect", why="covered"),
-            Treated(attribute="time:timestamp", column=TIMESTAMPS, treatment="protect", why="covered"),
+            Treated(
+                attribute="concept:name", column=CONTROL_FLOW, treatment="protect", why="covered"
+            ),
+            Treated(
+                attribute="time:timestamp", column=TIMESTAMPS, treatment="protect", why="covered"
+            ),
         ),
         steps=(
             Step(
@@ -148,7 +164,9 @@ def a_plan(format_: str = "xes", **changes: Any) -> Plan:
                 event=FREE,
                 currency="unit",
                 lineage=Lineage(
-                    reads=frozenset({CONTROL_FLOW}), writes=frozenset({CONTROL_FLOW, METADATA}), stability=None
+                    reads=frozenset({CONTROL_FLOW}),
+                    writes=frozenset({CONTROL_FLOW, METADATA}),
+                    stability=None,
                 ),
             ),
             Step(
@@ -167,7 +185,10 @@ def a_plan(format_: str = "xes", **changes: Any) -> Plan:
                 guarantee=k,
                 sentence=k.sentence(),
                 basis="derived and measured",
-                derivation=(MovesWholeCases(mechanism="kanon/pretsa"), MeasuredOnRelease(what="groups")),
+                derivation=(
+                    MovesWholeCases(mechanism="kanon/pretsa"),
+                    MeasuredOnRelease(what="groups"),
+                ),
             ),
             Claim(
                 guarantee=metric,
@@ -177,14 +198,26 @@ def a_plan(format_: str = "xes", **changes: Any) -> Plan:
                 cost=Cost(epsilon=1.0),
                 naive=Cost(epsilon=1.0),
                 given=Given(columns=(CONTROL_FLOW, METADATA)),
-                derivation=(TimesOnlyThroughNoise(mechanisms=("timestamps/laplace",)), OthersReadNoTimes()),
+                derivation=(
+                    TimesOnlyThroughNoise(mechanisms=("timestamps/laplace",)),
+                    OthersReadNoTimes(),
+                ),
                 assumptions=(ProtectsOneTime(), WellFormed()),
             ),
         ),
-        exposed=(exposure(METADATA, PolicyReason(reason="the partner needs to know how many cases there are")),),
+        exposed=(
+            exposure(
+                METADATA, PolicyReason(reason="the partner needs to know how many cases there are")
+            ),
+        ),
         charges=(Charge(currency="metric", cost=Cost(epsilon=1.0), shift=timedelta(hours=1)),),
         considered=(
-            Considered(goal="3-anonymity", mechanism="kanon/tlkc", kind="other chosen", reason="PRETSA is preferred"),
+            Considered(
+                goal="3-anonymity",
+                mechanism="kanon/tlkc",
+                kind="other chosen",
+                reason="PRETSA is preferred",
+            ),
         ),
         warnings=(Intersection(of="k-anonymity"),),
     )
@@ -192,19 +225,29 @@ def a_plan(format_: str = "xes", **changes: Any) -> Plan:
 
 
 def a_release(
-    format_: str = "xes", *, plan: Plan | None = None, log: EventLog | None = None, private: bool = True
+    format_: str = "xes",
+    *,
+    plan: Plan | None = None,
+    log: EventLog | None = None,
+    private: bool = True,
 ) -> Release:
     plan = plan or a_plan(format_)
     internal = Internal(
         source={"file": RAW_NAME, "cases": RAW_FIGURES[0], "events": RAW_FIGURES[1]},
         steps=(
-            StepRecord("kanon/pretsa", 0.25, {"mean distance": RAW_FIGURES[2], "nested": {"values": [1, None, True]}}),
+            StepRecord(
+                "kanon/pretsa",
+                0.25,
+                {"mean distance": RAW_FIGURES[2], "nested": {"values": [1, None, True]}},
+            ),
             StepRecord("timestamps/laplace", 0.01, {}),
         ),
         stages={"read": 0.5, "steps": 0.26},
         notes=(f"{RAW_NAME}: 3 events without a case were left out",),
     )
-    verdicts = tuple(Verdict(claim, True, "the smallest group holds 3 cases") for claim in plan.claims)
+    verdicts = tuple(
+        Verdict(claim, True, "the smallest group holds 3 cases") for claim in plan.claims
+    )
     return Release(log or a_log(), plan, verdicts, "5f0c2a", internal, private, "e" * 64)
 
 
@@ -213,7 +256,9 @@ def envelope_of(folder: Path) -> dict[str, Any]:
     return loaded
 
 
-def resign(folder: Path, key: SigningKey, change: Callable[[dict[str, Any]], None] = lambda _: None) -> None:
+def resign(
+    folder: Path, key: SigningKey, change: Callable[[dict[str, Any]], None] = lambda _: None
+) -> None:
     """Sign the folder's statement anew after ``change``, with the digests of the files as they are now.
 
     What a signer could do who means ill or errs: everything is authentic, and still not right.
@@ -249,6 +294,8 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> SigningKey:
 
 def _new_key_file(folders: pytest.TempPathFactory) -> Path:
     path = folders.mktemp("keys") / "key.pem"
-    pem = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    pem = Ed25519PrivateKey.generate().private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+    )
     path.write_bytes(pem)
     return path

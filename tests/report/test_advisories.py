@@ -18,8 +18,8 @@ from cloakwork.accounting.records import Record
 from cloakwork.advisories import Advisory, Traits, advisories_for, guarantees_in, shipped_advisories
 from cloakwork.budget import Cost
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
-from cloakwork.report.earlier import EarlierPlan, read_as_pattern
-from cloakwork.report.earlier_checks import measured_then, settled
+from cloakwork.publishing.earlier import EarlierPlan, read_as_pattern
+from cloakwork.publishing.earlier_checks import measured_then, settled
 
 EARLIER = Path(__file__).parents[1] / "releases" / "0.1.0"
 
@@ -32,7 +32,13 @@ DP = {
 }
 METRIC = {"kind": "metric-privacy", "epsilon": 1.0, "shift": "1h", "over": ["timestamps"]}
 K = {"kind": "k-anonymity", "k": 3, "over": ["control-flow"], "scope": "variants", "count": "cases"}
-T = {"kind": "t-closeness", "t": 0.2, "attribute": "case:age", "distance": "emd", "classes": "variants"}
+T = {
+    "kind": "t-closeness",
+    "t": 0.2,
+    "attribute": "case:age",
+    "distance": "emd",
+    "classes": "variants",
+}
 BASE: dict[str, Any] = {
     "engine": "0.1.0",
     "guarantees": (),
@@ -46,7 +52,9 @@ BASE: dict[str, Any] = {
 
 def found(**traits: Any) -> dict[str, str]:
     """The status of each advisory that concerns a release of 0.1.0 with these traits, nothing being measured."""
-    return {finding.advisory.id: finding.status for finding in advisories_for(Traits(**(BASE | traits)))}
+    return {
+        finding.advisory.id: finding.status for finding in advisories_for(Traits(**(BASE | traits)))
+    }
 
 
 def test_each_has_a_number_of_its_own_in_order() -> None:
@@ -60,21 +68,48 @@ def test_each_has_a_number_of_its_own_in_order() -> None:
     [
         ({}, {}),
         ({"guarantees": (DP,)}, {"CW-2026-01": "open"}),
-        ({"guarantees": (DP | {"delta": 1e-12},)}, {"CW-2026-01": "open", "CW-2026-09": "weakened"}),
+        (
+            {"guarantees": (DP | {"delta": 1e-12},)},
+            {"CW-2026-01": "open", "CW-2026-09": "weakened"},
+        ),
         ({"guarantees": (DP | {"delta": 0.0},)}, {"CW-2026-01": "open"}),
-        ({"guarantees": (DP,), "unit": "case:patient"}, {"CW-2026-01": "open", "CW-2026-07": "open"}),
+        (
+            {"guarantees": (DP,), "unit": "case:patient"},
+            {"CW-2026-01": "open", "CW-2026-07": "open"},
+        ),
         ({"rules": {"*": "keep"}}, {"CW-2026-02": "open"}),
         ({"rules": {"cost[eur]": "keep", "*": "drop"}}, {"CW-2026-02": "open"}),
         ({"guarantees": (METRIC,)}, {}),
         ({"guarantees": (METRIC,), "rules": {"day": "pseudonymise"}}, {"CW-2026-03": "weakened"}),
-        ({"guarantees": (K,), "mechanisms": ("kanon/auto",), "rules": {"org": "keep"}}, {"CW-2026-04": "open"}),
-        ({"guarantees": (K,), "mechanisms": ("kanon/auto",), "rules": {"case:age": "keep"}}, {}),
         (
-            {"guarantees": (K,), "mechanisms": ("kanon/auto",), "rules": {"time:timestamp": "keep"}},
+            {"guarantees": (K,), "mechanisms": ("kanon/auto",), "rules": {"org": "keep"}},
             {"CW-2026-04": "open"},
         ),
-        ({"guarantees": (K,), "mechanisms": ("kanon/auto",), "rules": {"time:timestamp": "drop"}}, {}),
-        ({"guarantees": (K,), "mechanisms": ("kanon/auto",), "rules": {"time:timestamp": "protect"}}, {}),
+        ({"guarantees": (K,), "mechanisms": ("kanon/auto",), "rules": {"case:age": "keep"}}, {}),
+        (
+            {
+                "guarantees": (K,),
+                "mechanisms": ("kanon/auto",),
+                "rules": {"time:timestamp": "keep"},
+            },
+            {"CW-2026-04": "open"},
+        ),
+        (
+            {
+                "guarantees": (K,),
+                "mechanisms": ("kanon/auto",),
+                "rules": {"time:timestamp": "drop"},
+            },
+            {},
+        ),
+        (
+            {
+                "guarantees": (K,),
+                "mechanisms": ("kanon/auto",),
+                "rules": {"time:timestamp": "protect"},
+            },
+            {},
+        ),
         (
             {
                 "guarantees": (K,),
@@ -83,12 +118,22 @@ def test_each_has_a_number_of_its_own_in_order() -> None:
             },
             {},
         ),
-        ({"guarantees": (K, METRIC), "mechanisms": ("kanon/auto",), "rules": {"time:timestamp": "keep"}}, {}),
+        (
+            {
+                "guarantees": (K, METRIC),
+                "mechanisms": ("kanon/auto",),
+                "rules": {"time:timestamp": "keep"},
+            },
+            {},
+        ),
         ({"rules": {"^time:timestamp$": "keep", "*": "drop"}}, {"CW-2026-02": "open"}),
         ({"guarantees": (K,), "mechanisms": ("kanon/tlkc",), "rules": {"org": "keep"}}, {}),
         ({"guarantees": (T,)}, {"CW-2026-05": "open", "CW-2026-06": "open"}),
         ({"guarantees": (T | {"distance": "stochastic"},)}, {}),
-        ({"guarantees": (K | {"over": ["control-flow", "case:age"]},)}, {"CW-2026-08": "corrected"}),
+        (
+            {"guarantees": (K | {"over": ["control-flow", "case:age"]},)},
+            {"CW-2026-08": "corrected"},
+        ),
         ({"shallow": ("department",)}, {"CW-2026-10": "weakened"}),
         (
             {"words": "protected is one time of one event: not a premises, and not a person"},
@@ -96,15 +141,24 @@ def test_each_has_a_number_of_its_own_in_order() -> None:
         ),
     ],
 )
-def test_each_concerns_the_releases_that_it_is_about(traits: dict[str, Any], expected: dict[str, str]) -> None:
-    counted = any(each["kind"] in ("k-anonymity", "differential-privacy") for each in traits.get("guarantees", ()))
+def test_each_concerns_the_releases_that_it_is_about(
+    traits: dict[str, Any], expected: dict[str, str]
+) -> None:
+    counted = any(
+        each["kind"] in ("k-anonymity", "differential-privacy")
+        for each in traits.get("guarantees", ())
+    )
     traces_of_one_id = {"CW-2026-14": "open"} if counted else {}
     assert found(**traits) == expected | traces_of_one_id
 
 
 @pytest.mark.parametrize("engine", ["0.2.0", "0.2.0.dev0", "0.10.0", "1.0"])
 def test_none_concerns_later_versions(engine: str) -> None:
-    everything = {"guarantees": (DP, METRIC, K, T), "mechanisms": ("kanon/auto",), "rules": {"*": "keep"}}
+    everything = {
+        "guarantees": (DP, METRIC, K, T),
+        "mechanisms": ("kanon/auto",),
+        "rules": {"*": "keep"},
+    }
 
     assert found(engine=engine, **everything) == {}
 
@@ -113,7 +167,9 @@ def test_what_a_measurement_shows_settles_it() -> None:
     traits = Traits(**(BASE | {"guarantees": (T,)}))
 
     assert {each.status for each in advisories_for(traits, lambda *_: (True, "far"))} == {"void"}
-    assert {each.status for each in advisories_for(traits, lambda *_: (False, "near"))} == {"cleared"}
+    assert {each.status for each in advisories_for(traits, lambda *_: (False, "near"))} == {
+        "cleared"
+    }
     assert {each.status for each in advisories_for(traits, lambda *_: None)} == {"open"}
     (finding, *_) = advisories_for(traits, lambda *_: (None, "near, perhaps"))
     assert finding.status == "open" and "(near, perhaps)" in str(finding)
@@ -122,11 +178,18 @@ def test_what_a_measurement_shows_settles_it() -> None:
 def log_of(cases: list[list[tuple[str, Any]]], ages: list[Any] | None = None) -> EventLog:
     """Cases of events with an activity and a value each."""
     rows = [
-        {CASE_ID: str(number), ACTIVITY: activity, "value": value, "case:age": None if ages is None else ages[number]}
+        {
+            CASE_ID: str(number),
+            ACTIVITY: activity,
+            "value": value,
+            "case:age": None if ages is None else ages[number],
+        }
         for number, events in enumerate(cases)
         for activity, value in events
     ]
-    return EventLog.from_polars(pl.DataFrame(rows, schema_overrides={"value": pl.String, "case:age": pl.Float64}))
+    return EventLog.from_polars(
+        pl.DataFrame(rows, schema_overrides={"value": pl.String, "case:age": pl.Float64})
+    )
 
 
 def advisory(measure: str) -> Advisory:
@@ -154,7 +217,12 @@ def timed(cases: list[list[tuple[str, str | None, bool]]]) -> EventLog:
     """Cases of events with an activity, a value, and whether they have a time."""
     start = datetime(2024, 1, 1, tzinfo=UTC)
     rows = [
-        {CASE_ID: str(number), ACTIVITY: activity, TIMESTAMP: start if has_time else None, "value": value}
+        {
+            CASE_ID: str(number),
+            ACTIVITY: activity,
+            TIMESTAMP: start if has_time else None,
+            "value": value,
+        }
         for number, events in enumerate(cases)
         for activity, value, has_time in events
     ]
@@ -205,7 +273,8 @@ def released_by(rules: dict[str, tuple[str, str]]) -> EarlierPlan:
             "policy": {"metadata": {}, "spec": {"attributes": {}, "output": {"format": "csv"}}},
             "policy_digest": "",
             "attributes": [
-                {"attribute": name, "column": column, "treatment": how} for name, (column, how) in rules.items()
+                {"attribute": name, "column": column, "treatment": how}
+                for name, (column, how) in rules.items()
             ],
             "steps": [],
             "claims": [],
@@ -224,8 +293,16 @@ def released_by(rules: dict[str, tuple[str, str]]) -> EarlierPlan:
         ("keep", "hidden\nname", "the log holds 'hidden\\nname', which the plan drops"),
     ],
 )
-def test_what_a_log_holds_because_a_name_was_a_pattern(times: str, column: str, seen: str | None) -> None:
-    plan = released_by({"time:timestamp": ("timestamps", times), "*": ("*", "keep"), "hidden*": ("hidden*", "drop")})
+def test_what_a_log_holds_because_a_name_was_a_pattern(
+    times: str, column: str, seen: str | None
+) -> None:
+    plan = released_by(
+        {
+            "time:timestamp": ("timestamps", times),
+            "*": ("*", "keep"),
+            "hidden*": ("hidden*", "drop"),
+        }
+    )
     log = timed([[A]])
     renamed = EventLog(log.events.rename({"value": column}), log.cases, log.offsets)
 
@@ -235,7 +312,11 @@ def test_what_a_log_holds_because_a_name_was_a_pattern(times: str, column: str, 
 def test_one_outlier_does_not_make_classes_close_by_ranks() -> None:
     """Two variants, one of the young and one of the old, and one case that is 10,000 years old."""
     cases = [[("a", None)]] * 50 + [[("b", None)]] * 50
-    ages = [20.0 + number % 3 for number in range(50)] + [80.0 + number % 3 for number in range(49)] + [10_000.0]
+    ages = (
+        [20.0 + number % 3 for number in range(50)]
+        + [80.0 + number % 3 for number in range(49)]
+        + [10_000.0]
+    )
     log = log_of(cases, ages)
 
     then = measured_then(log, T)
@@ -261,9 +342,19 @@ def test_the_meaning_then_is_what_version_0_1_0_measured() -> None:
     log = log_of([[("a", None)]] * 2 + [[("b", None)]] * 2, [0.0, 10.0, 4.0, 6.0])
     seen = measured_then(log, T)
 
-    assert seen is not None and seen.seen.startswith("the farthest group lies 0.2 from all values") and seen.holds
+    assert (
+        seen is not None
+        and seen.seen.startswith("the farthest group lies 0.2 from all values")
+        and seen.holds
+    )
     assert not measured_then(log, T | {"t": 0.19}).holds  # type: ignore[union-attr]
-    diverse = {"kind": "l-diversity", "l": 2.0, "attribute": "case:age", "variety": "distinct", "classes": "variants"}
+    diverse = {
+        "kind": "l-diversity",
+        "l": 2.0,
+        "attribute": "case:age",
+        "variety": "distinct",
+        "classes": "variants",
+    }
     assert measured_then(log, diverse).holds  # type: ignore[union-attr]
     assert not measured_then(log, diverse | {"l": 3.0}).holds  # type: ignore[union-attr]
     assert measured_then(log, METRIC) is None
@@ -275,7 +366,13 @@ def test_a_log_without_cases_settles_nothing_and_breaks_nothing() -> None:
     for guarantee in (
         K,
         T,
-        {"kind": "l-diversity", "l": 2.0, "attribute": "x", "variety": "entropy", "classes": "prefixes"},
+        {
+            "kind": "l-diversity",
+            "l": 2.0,
+            "attribute": "x",
+            "variety": "entropy",
+            "classes": "prefixes",
+        },
     ):
         assert measured_then(empty, guarantee) is None or measured_then(empty, guarantee).holds  # type: ignore[union-attr]
 
@@ -286,7 +383,10 @@ def records(tmp_path: Path) -> tuple[Record, ...]:
 
 
 def test_entries_of_0_1_0_name_their_guarantees(tmp_path: Path) -> None:
-    kinds = {record.policy: [each["kind"] for each in guarantees_in(record.note)] for record in records(tmp_path)}
+    kinds = {
+        record.policy: [each["kind"] for each in guarantees_in(record.note)]
+        for record in records(tmp_path)
+    }
 
     assert kinds == {
         "kanon-control-flow": ["k-anonymity"],
@@ -316,7 +416,9 @@ def test_a_new_entry_says_which_version_made_it(tmp_path: Path) -> None:
     assert record.engine.startswith("0.2") and findings_of(record) == ()
 
 
-def test_an_entry_whose_claim_is_void_counts_without_bound_and_what_it_charged_stays_spent() -> None:
+def test_an_entry_whose_claim_is_void_counts_without_bound_and_what_it_charged_stays_spent() -> (
+    None
+):
     void = shipped_advisories()[0].model_copy(update={"depends": None})
     record = Record(
         id="x",
@@ -339,7 +441,9 @@ def test_an_entry_whose_claim_is_void_counts_without_bound_and_what_it_charged_s
     assert recharged(later, [void]) == later
 
 
-def test_the_ledger_counts_what_is_void_as_without_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ledger_counts_what_is_void_as_without_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The entry of version 0.1.0 that paid for differential privacy; nothing that it charged is handed back."""
     copy = shutil.copy(EARLIER / "ledger.db", tmp_path / "ledger.db")
     book = Ledger(f"sqlite:///{copy}")
@@ -348,7 +452,7 @@ def test_the_ledger_counts_what_is_void_as_without_bound(tmp_path: Path, monkeyp
     monkeypatch.setattr("cloakwork.advisories.shipped_advisories", lambda: (void,))
     (after,) = book.summary()
 
-    assert {each.policy for each in after.without_dp} - {each.policy for each in before.without_dp} == {
-        "dp-control-flow"
-    }
+    assert {each.policy for each in after.without_dp} - {
+        each.policy for each in before.without_dp
+    } == {"dp-control-flow"}
     assert after.balances == before.balances

@@ -9,9 +9,9 @@ from cloakwork.lineage import Lineage
 from cloakwork.log.io import Attribute, read_annotations
 from cloakwork.plan.claims import PolicyReason
 from cloakwork.plan.model import Treated
-from cloakwork.report.annotate import differences, flat, read_stamp, stamp
-from cloakwork.report.publish import Published
-from cloakwork.report.statement import NOT_PRIVATE, predicate_digest, state
+from cloakwork.publishing.publish import Published
+from cloakwork.publishing.stamp import differences, flat, read_stamp, stamp
+from cloakwork.publishing.statement import NOT_PRIVATE, predicate_digest, state
 from report.conftest import a_plan
 
 PARTS = ("operation type", "level", "target")
@@ -45,10 +45,17 @@ def test_each_treatment_is_an_operation_of_its_own() -> None:
     plan = a_plan()
     treated = tuple(
         Treated(attribute=name, column=name, treatment=treatment, why="policy")
-        for name, treatment in (("age", "generalise"), ("doctor", "pseudonymise"), ("ward", "generalise"))
+        for name, treatment in (
+            ("age", "generalise"),
+            ("doctor", "pseudonymise"),
+            ("ward", "generalise"),
+        )
     )
     redact = plan.steps[1].model_copy(
-        update={"mechanism": "attributes/redact", "lineage": Lineage(writes=frozenset({"age", "doctor", "ward"}))}
+        update={
+            "mechanism": "attributes/redact",
+            "lineage": Lineage(writes=frozenset({"age", "doctor", "ward"})),
+        }
     )
     bound = plan.steps[1].model_copy(update={"mechanism": "bound", "lineage": Lineage()})
     plan = a_plan(steps=(bound, redact), attributes=treated)
@@ -56,7 +63,10 @@ def test_each_treatment_is_an_operation_of_its_own() -> None:
     said = flat(stamp(plan, state(plan, "r1", released=(), private=True)))
 
     found = [
-        tuple(said[f"privacy:anonymizations/privacy:anonymizer{number}/privacy:{part}"] for part in PARTS)
+        tuple(
+            said[f"privacy:anonymizations/privacy:anonymizer{number}/privacy:{part}"]
+            for part in PARTS
+        )
         for number in (1, 2, 3)
     ]
     assert found == [
@@ -67,8 +77,12 @@ def test_each_treatment_is_an_operation_of_its_own() -> None:
 
 
 def test_figures_are_figures(published: Path) -> None:
-    guarantees = next(one for one in read_annotations(published / "log.xes") if one.key == "cloakwork:guarantees")
-    parameters = [{child.key: child.value for child in claim.children} for claim in guarantees.children]
+    guarantees = next(
+        one for one in read_annotations(published / "log.xes") if one.key == "cloakwork:guarantees"
+    )
+    parameters = [
+        {child.key: child.value for child in claim.children} for claim in guarantees.children
+    ]
 
     assert [each["cloakwork:kind"] for each in parameters] == ["k-anonymity", "metric-privacy"]
     assert parameters[0]["cloakwork:k"] == 3
@@ -81,7 +95,9 @@ def test_it_names_what_is_exposed_with_the_reason(published: Path) -> None:
     said = read_stamp(published / "log.xes")
 
     assert said["cloakwork:exposed/cloakwork:exposed1/cloakwork:column"] == "metadata"
-    assert said["cloakwork:exposed/cloakwork:exposed1/cloakwork:reason"].startswith("the partner needs")
+    assert said["cloakwork:exposed/cloakwork:exposed1/cloakwork:reason"].startswith(
+        "the partner needs"
+    )
 
 
 def test_a_reproducible_release_is_stamped() -> None:
@@ -102,8 +118,12 @@ def test_texts_that_xml_cannot_hold_still_read_back(publish_as: Callable[..., Pu
 
 
 def test_differences_are_told_one_by_one() -> None:
-    expected = flat([Attribute("a", 1), Attribute("b", "x"), Attribute("c", None, (Attribute("d", 2.5),))])
-    found = flat([Attribute("a", 2), Attribute("c", None, (Attribute("d", 2.5),)), Attribute("a", 1)])
+    expected = flat(
+        [Attribute("a", 1), Attribute("b", "x"), Attribute("c", None, (Attribute("d", 2.5),))]
+    )
+    found = flat(
+        [Attribute("a", 2), Attribute("c", None, (Attribute("d", 2.5),)), Attribute("a", 1)]
+    )
 
     assert differences(expected, found) == (
         "b is missing",

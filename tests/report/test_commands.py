@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cloakwork.cli import main
-from cloakwork.report.keys import SigningKey
+from cloakwork.publishing.keys import SigningKey
 from cloakwork.report.model import INTERNAL_BANNER
 
 
@@ -18,7 +18,9 @@ def typed(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str,
     return code, said.out, said.err
 
 
-def test_verify_says_what_was_verified(published: Path, key: SigningKey, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_says_what_was_verified(
+    published: Path, key: SigningKey, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, out, err = typed(capsys, "verify", published)
 
     assert (code, err) == (0, "")
@@ -39,17 +41,24 @@ def test_verify_says_what_was_verified(published: Path, key: SigningKey, capsys:
 
 
 def test_verify_all_lists_every_check(published: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "ok  signature: made over this statement by key" in typed(capsys, "verify", published, "--all")[1]
+    assert (
+        "ok  signature: made over this statement by key"
+        in typed(capsys, "verify", published, "--all")[1]
+    )
 
 
-def test_verify_as_json_prints_one_document(published: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_as_json_prints_one_document(
+    published: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, out, _ = typed(capsys, "verify", published, "--json")
 
     assert code == 0
     assert json.loads(out)["verified"] is True
 
 
-def test_a_failed_verification_is_told_on_standard_error(published: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_verification_is_told_on_standard_error(
+    published: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (published / "plan.json").write_text("{}")
     code, out, err = typed(capsys, "verify", published)
 
@@ -67,12 +76,16 @@ def test_a_failed_verification_as_json(published: Path, capsys: pytest.CaptureFi
     assert said["error"]["kind"] == "VerificationFailed"
 
 
-def test_verify_with_the_signers_key(published: Path, key: SigningKey, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_with_the_signers_key(
+    published: Path, key: SigningKey, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert typed(capsys, "verify", published, "--public-key", key.public_file)[0] == 0
 
 
 @pytest.mark.parametrize("command", ["verify", "report"])
-def test_what_is_no_folder_is_a_usage_error(published: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+def test_what_is_no_folder_is_a_usage_error(
+    published: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
     assert typed(capsys, command, published / "nothing")[0] == 2
     assert typed(capsys, command, published / "plan.json")[0] == 2
 
@@ -93,7 +106,9 @@ def test_report_for_insiders(published: Path, capsys: pytest.CaptureFixture[str]
     assert json.loads(out)["warning"] == INTERNAL_BANNER
 
 
-def test_report_without_its_file_is_an_error(published: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_without_its_file_is_an_error(
+    published: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     shutil.rmtree(published / "internal")
     code, out, err = typed(capsys, "report", published, "--audience", "internal")
 

@@ -6,8 +6,15 @@ import json
 import pytest
 
 from cloakwork.errors import VerificationFailed
-from cloakwork.report.dsse import canonical, is_signed_by, pre_authentication_encoding, read_envelope, read_json, seal
-from cloakwork.report.keys import SigningKey
+from cloakwork.publishing.dsse import (
+    canonical,
+    is_signed_by,
+    pre_authentication_encoding,
+    read_envelope,
+    read_json,
+    seal,
+)
+from cloakwork.publishing.keys import SigningKey
 
 
 def test_the_encoding_is_the_specifications_example() -> None:
@@ -27,7 +34,9 @@ def test_another_payload_is_not(key: SigningKey) -> None:
     sealed = json.loads(seal(b'{"a":1}', key))
     sealed["payload"] = base64.b64encode(b'{"a":2}').decode()
 
-    assert not is_signed_by(read_envelope(json.dumps(sealed).encode()), key.private.public_key(), key.keyid)
+    assert not is_signed_by(
+        read_envelope(json.dumps(sealed).encode()), key.private.public_key(), key.keyid
+    )
 
 
 @pytest.mark.parametrize(
@@ -40,7 +49,9 @@ def test_another_payload_is_not(key: SigningKey) -> None:
         {"payload": None},
     ],
 )
-def test_an_envelope_holds_nothing_but_what_is_signed(key: SigningKey, change: dict[str, object]) -> None:
+def test_an_envelope_holds_nothing_but_what_is_signed(
+    key: SigningKey, change: dict[str, object]
+) -> None:
     sealed = json.loads(seal(b"{}", key)) | change
 
     with pytest.raises(VerificationFailed):
@@ -56,7 +67,8 @@ def test_base64_is_strict(key: SigningKey, payload: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", '{"a": NaN}', '{"a": 1, "a": 2}', "[" * 100_000, "\udcff", '{"a": 1} x', "1" * 5000]
+    "text",
+    ["", "{", '{"a": NaN}', '{"a": 1, "a": 2}', "[" * 100_000, "\udcff", '{"a": 1} x', "1" * 5000],
 )
 def test_json_is_strict(text: str) -> None:
     with pytest.raises(ValueError):

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from cloakwork.errors import OutputError
 from cloakwork.home import home
-from cloakwork.report.keys import (
+from cloakwork.publishing.keys import (
     KnownKeys,
     TrustedKey,
     keyid_of,
@@ -34,7 +34,9 @@ from cloakwork.report.keys import (
 
 def a_pem(encryption: KeySerializationEncryption | None = None) -> str:
     private = Ed25519PrivateKey.generate()
-    return private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption or NoEncryption()).decode()
+    return private.private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, encryption or NoEncryption()
+    ).decode()
 
 
 def test_a_key_is_made_once_and_says_that_it_is_new() -> None:
@@ -59,7 +61,9 @@ def test_the_public_half_lies_beside_it(tmp_path: Path) -> None:
     assert not (home() / "trusted").exists()
 
 
-def test_a_given_key_goes_before_the_variable_and_the_own_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_given_key_goes_before_the_variable_and_the_own_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     given = tmp_path / "given.pem"
     given.write_text(a_pem())
     monkeypatch.setenv("CLOAKWORK_SIGNING_KEY", a_pem())
@@ -69,7 +73,9 @@ def test_a_given_key_goes_before_the_variable_and_the_own_key(tmp_path: Path, mo
 
 
 @pytest.mark.parametrize("as_text", [True, False])
-def test_the_variable_holds_a_path_or_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_text: bool) -> None:
+def test_the_variable_holds_a_path_or_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_text: bool
+) -> None:
     pem, path = a_pem(), tmp_path / "ci.pem"
     path.write_text(pem)
     monkeypatch.setenv("CLOAKWORK_SIGNING_KEY", pem if as_text else str(path))
@@ -178,12 +184,17 @@ def test_a_key_under_another_name_is_not_trusted(tmp_path: Path) -> None:
     [
         (a_pem(BestAvailableEncryption(b"secret")), "is encrypted"),
         (
-            generate_private_key(SECP256R1()).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode(),
+            generate_private_key(SECP256R1())
+            .private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+            .decode(),
             "not an Ed25519 key",
         ),
         ("garbage", "not a private key in PEM form"),
         ("", "not a private key in PEM form"),
-        ("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", "not a private key in PEM form"),
+        (
+            "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
+            "not a private key in PEM form",
+        ),
     ],
 )
 def test_what_is_no_key_is_refused_in_one_line(tmp_path: Path, content: str, said: str) -> None:

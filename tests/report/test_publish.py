@@ -12,15 +12,16 @@ from typing import Any
 import pytest
 
 import cloakwork.log.io
+from cloakwork.api import publish
 from cloakwork.errors import OutputError
 from cloakwork.locks import lock_folder
 from cloakwork.plan.model import Plan
-from cloakwork.report import publish as publishing
-from cloakwork.report import verify as verifying
-from cloakwork.report.keys import SigningKey
+from cloakwork.publishing import publish as publishing
+from cloakwork.publishing import verify as verifying
+from cloakwork.publishing.keys import SigningKey
+from cloakwork.publishing.publish import Published, check_destination
+from cloakwork.publishing.verify import verify
 from cloakwork.report.model import INTERNAL_BANNER, InternalReport
-from cloakwork.report.publish import Published, check_destination, publish
-from cloakwork.report.verify import verify
 from report.conftest import RAW_FIGURES, RAW_NAME, a_plan, a_policy, a_release
 
 EVERY_FORMAT = ("xes", "xes.gz", "csv", "csv.gz", "parquet")
@@ -28,7 +29,9 @@ PREFIX = f".cloakwork-draft-{socket.gethostname()}-"
 
 
 def test_a_release_is_a_folder_of_public_files_and_an_internal_folder(published: Path) -> None:
-    files = sorted(str(path.relative_to(published)) for path in published.rglob("*") if path.is_file())
+    files = sorted(
+        str(path.relative_to(published)) for path in published.rglob("*") if path.is_file()
+    )
 
     internal = ["internal/README.txt", "internal/report.html", "internal/report.json"]
     assert files == [*internal, "log.xes", "plan.json", "statement.json"]
@@ -37,7 +40,9 @@ def test_a_release_is_a_folder_of_public_files_and_an_internal_folder(published:
 
 def test_the_internal_folder_is_for_its_owner_alone(published: Path) -> None:
     assert stat.S_IMODE((published / "internal").stat().st_mode) == 0o700
-    assert {stat.S_IMODE(path.stat().st_mode) for path in (published / "internal").iterdir()} == {0o600}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (published / "internal").iterdir()} == {
+        0o600
+    }
 
 
 def test_internal_files_say_so_first(published: Path) -> None:
@@ -45,13 +50,21 @@ def test_internal_files_say_so_first(published: Path) -> None:
 
     assert (internal / "README.txt").read_text().splitlines()[0] == INTERNAL_BANNER
     assert next(iter(InternalReport.model_fields)) == "warning"
-    assert f'"warning": "{INTERNAL_BANNER}"' in (internal / "report.json").read_text().splitlines()[1]
+    assert (
+        f'"warning": "{INTERNAL_BANNER}"' in (internal / "report.json").read_text().splitlines()[1]
+    )
     page = (internal / "report.html").read_text()
-    assert page.partition("<body>")[2].strip().startswith(f'<div class="banner">{INTERNAL_BANNER}</div>')
+    assert (
+        page.partition("<body>")[2]
+        .strip()
+        .startswith(f'<div class="banner">{INTERNAL_BANNER}</div>')
+    )
 
 
 def test_the_internal_report_holds_the_figures(published: Path) -> None:
-    report = InternalReport.model_validate_json((published / "internal" / "report.json").read_bytes())
+    report = InternalReport.model_validate_json(
+        (published / "internal" / "report.json").read_bytes()
+    )
 
     assert report.source["cases"] == RAW_FIGURES[0]
     assert report.steps[0].figures["mean distance"] == RAW_FIGURES[2]
@@ -71,7 +84,7 @@ def test_nothing_of_the_raw_log_stands_outside_the_internal_folder(
 
 def readable(path: Path) -> bytes:
     """What a public file says, unpacked; of the statement what is signed, as a key's random digits may be any figure."""
-    from cloakwork.report.dsse import read_envelope
+    from cloakwork.publishing.dsse import read_envelope
 
     content = path.read_bytes()
     if path.name == "statement.json":
@@ -100,7 +113,9 @@ def test_the_policy_chooses_the_formats_of_the_internal_report(
     tmp_path: Path, key: SigningKey, report: list[str]
 ) -> None:
     policy = a_policy(output={"format": "xes", "report": report})
-    folder = publish(a_release(plan=a_plan(policy=policy)), tmp_path / "out", signing_key=key).folder
+    folder = publish(
+        a_release(plan=a_plan(policy=policy)), tmp_path / "out", signing_key=key
+    ).folder
 
     found = {path.name for path in (folder / "internal").iterdir()} if report else set()
 
@@ -131,19 +146,27 @@ def test_files_and_broken_links_are_no_destination(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
 
-    for name, said in (("file", "is a file"), ("link", "leads nowhere"), ("file/below", "not a folder")):
+    for name, said in (
+        ("file", "is a file"),
+        ("link", "leads nowhere"),
+        ("file/below", "not a folder"),
+    ):
         with pytest.raises(OutputError, match=said):
             check_destination(tmp_path / name)
 
 
-def test_the_current_folder_cannot_be_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_current_folder_cannot_be_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
 
     with pytest.raises(OutputError, match="inside it"):
         check_destination(Path())
 
 
-def test_a_parent_that_may_not_be_written_to_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_parent_that_may_not_be_written_to_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -153,10 +176,16 @@ def test_a_parent_that_may_not_be_written_to_is_refused(tmp_path: Path, monkeypa
         check_destination(tmp_path / "out")
 
 
-@pytest.mark.parametrize("fault", [OSError(28, "No space left on device"), KeyboardInterrupt(), RuntimeError("bug")])
+@pytest.mark.parametrize(
+    "fault", [OSError(28, "No space left on device"), KeyboardInterrupt(), RuntimeError("bug")]
+)
 @pytest.mark.parametrize("place", ["seal", "_bring_to_disk", "_write_internal"])
 def test_whatever_fails_nothing_is_left(
-    tmp_path: Path, key: SigningKey, monkeypatch: pytest.MonkeyPatch, fault: BaseException, place: str
+    tmp_path: Path,
+    key: SigningKey,
+    monkeypatch: pytest.MonkeyPatch,
+    fault: BaseException,
+    place: str,
 ) -> None:
     def fail(*_: Any) -> None:
         raise fault
@@ -168,7 +197,9 @@ def test_whatever_fails_nothing_is_left(
 
     assert list(tmp_path.iterdir()) == []
     if isinstance(fault, OSError):
-        assert str(failed.value).endswith("the release cannot be written (No space left on device); nothing is left")
+        assert str(failed.value).endswith(
+            "the release cannot be written (No space left on device); nothing is left"
+        )
 
 
 def test_a_disk_that_fills_while_the_log_is_written_is_one_line(
@@ -191,7 +222,10 @@ def test_leftovers_of_dead_processes_go_and_others_stay(tmp_path: Path, key: Sig
     assert living is not None
     # A process id proves nothing: it may be in use again by another process.
     gone = tmp_path / f"{PREFIX}{os.getpid()}-ab"
-    kept = [tmp_path / f".cloakwork-draft-otherhost-{os.getpid()}-ef", tmp_path / f"{PREFIX}strange"]
+    kept = [
+        tmp_path / f".cloakwork-draft-otherhost-{os.getpid()}-ef",
+        tmp_path / f"{PREFIX}strange",
+    ]
     for folder in (gone, *kept):
         folder.mkdir()
     for folder in (gone, living.path, *kept):
@@ -205,7 +239,9 @@ def test_leftovers_of_dead_processes_go_and_others_stay(tmp_path: Path, key: Sig
 
 
 def _publish_into(out: str) -> str:
-    verifying.prove_again = lambda plan: plan.claims  # in a process of its own; the plan is made by hand
+    verifying.prove_again = lambda plan: (
+        plan.claims
+    )  # in a process of its own; the plan is made by hand
     try:
         return publish(a_release(), Path(out)).keyid
     except OutputError as error:

@@ -16,12 +16,12 @@ from cloakwork.budget import Cost
 from cloakwork.errors import OutputError, VerificationFailed
 from cloakwork.plan.model import Unproven
 from cloakwork.plan.sentences import because
+from cloakwork.publishing.keys import SigningKey
+from cloakwork.publishing.publish import Published, plan_bytes
+from cloakwork.publishing.statement import state
 from cloakwork.report.html import bars, figure, pipeline
-from cloakwork.report.keys import SigningKey
 from cloakwork.report.model import INTERNAL_BANNER, Audience, PublicStep
-from cloakwork.report.publish import Published, plan_bytes
 from cloakwork.report.render import render
-from cloakwork.report.statement import state
 from report.conftest import RAW_FIGURES, RAW_NAME, a_plan, a_policy
 
 BOTH: tuple[Audience, ...] = ("public", "internal")
@@ -42,7 +42,9 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.add(tag)
-        self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "xlink:href", "action")]
+        self.addresses += [
+            value or "" for name, value in attrs if name in ("src", "href", "xlink:href", "action")
+        ]
         if tag not in self.VOID:
             self.open.append(tag)
 
@@ -73,7 +75,9 @@ def test_a_page_is_whole_and_needs_nothing_else(published: Path, audience: Audie
 
 
 @pytest.mark.parametrize("audience", BOTH)
-def test_exposed_columns_come_before_guarantees_and_these_in_plain_words(published: Path, audience: Audience) -> None:
+def test_exposed_columns_come_before_guarantees_and_these_in_plain_words(
+    published: Path, audience: Audience
+) -> None:
     text = Page(render(published, audience)).text
 
     assert text.index("Not protected: 1 column") < text.index("What is guaranteed")
@@ -211,7 +215,9 @@ def test_the_pipeline_drawing_holds_every_station(steps: int) -> None:
     drawing = pipeline([step] * steps)
 
     assert len(drawing.boxes) == steps + 2 and len(drawing.arrows) == steps + 1
-    assert all(box.x + 190 <= drawing.width and box.y + 64 <= drawing.height for box in drawing.boxes)
+    assert all(
+        box.x + 190 <= drawing.width and box.y + 64 <= drawing.height for box in drawing.boxes
+    )
     assert len({(box.x, box.y) for box in drawing.boxes}) == steps + 2
 
 

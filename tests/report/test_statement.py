@@ -16,10 +16,10 @@ from cloakwork.plan.claims import PolicyReason
 from cloakwork.plan.columns import exposure
 from cloakwork.plan.model import Treated, Unproven
 from cloakwork.plan.sentences import column_in_words
-from cloakwork.report.dsse import read_json
-from cloakwork.report.released import ReleasedColumn
-from cloakwork.report.schema import schema_text
-from cloakwork.report.statement import (
+from cloakwork.publishing.dsse import read_json
+from cloakwork.publishing.released import ReleasedColumn
+from cloakwork.publishing.schema import schema_text
+from cloakwork.publishing.statement import (
     NOT_PRIVATE,
     PrivacyStatement,
     payload,
@@ -33,7 +33,10 @@ SCHEMA = Path(__file__).parents[2] / "schemas" / "privacy-statement-v2.json"
 
 def test_the_statement_is_an_in_toto_statement_with_sorted_subjects() -> None:
     statement = json.loads(
-        payload(state(a_plan(), "r1", released=(), private=True), {"plan.json": "b" * 64, "log.xes": "a" * 64})
+        payload(
+            state(a_plan(), "r1", released=(), private=True),
+            {"plan.json": "b" * 64, "log.xes": "a" * 64},
+        )
     )
 
     assert statement["_type"] == "https://in-toto.io/Statement/v1"
@@ -49,8 +52,14 @@ def test_it_names_policy_guarantees_exposures_and_budget() -> None:
 
     assert stated.policy.legal_basis == "GDPR Art. 9(2)(j)"
     assert stated.policy.dataset == "hospital-2014"
-    assert [claim.guarantee.kind for claim in stated.guarantees] == ["k-anonymity", "metric-privacy"]
-    assert stated.guarantees[1].neighbours == "two logs that differ in one time of one event, by at most 1h"
+    assert [claim.guarantee.kind for claim in stated.guarantees] == [
+        "k-anonymity",
+        "metric-privacy",
+    ]
+    assert (
+        stated.guarantees[1].neighbours
+        == "two logs that differ in one time of one event, by at most 1h"
+    )
     assert stated.exposed[0].says == column_in_words("metadata")
     assert stated.budget[0].total is not None
     assert (stated.budget[0].cost.epsilon, stated.budget[0].total.epsilon) == (1.0, 4.0)
@@ -83,12 +92,17 @@ def test_a_cost_without_bound_is_null() -> None:
     [
         ("keep", "the true values of 'case:age'"),
         ("generalise", "which of the policy's groups each value of 'case:age' falls into"),
-        ("pseudonymise", "which rows share a value of 'case:age' and how often each occurs, under another name"),
+        (
+            "pseudonymise",
+            "which rows share a value of 'case:age' and how often each occurs, under another name",
+        ),
     ],
 )
 def test_what_an_exposed_column_tells_depends_on_its_treatment(treatment: Any, says: str) -> None:
     treated = Treated(attribute="case:age", column="case:age", treatment=treatment, why="policy")
-    plan = a_plan(attributes=(treated,), exposed=(exposure("case:age", PolicyReason(reason="cohorts")),))
+    plan = a_plan(
+        attributes=(treated,), exposed=(exposure("case:age", PolicyReason(reason="cohorts")),)
+    )
 
     column = ReleasedColumn(name="case:age", scope="case", treatment=treatment, rule="case:age")
 
@@ -102,16 +116,28 @@ def test_a_reproducible_release_is_marked() -> None:
 def test_what_is_unproven_is_said_with_the_published_claim_and_the_derived_cost() -> None:
     goal = DifferentialPrivacy(kind="differential-privacy", epsilon=1.0, over=("control-flow",))
     item = Unproven(
-        guarantee=goal, mechanism="variants/x-published", published="is 1-DP", currency="unit", cost=None, why=("no",)
+        guarantee=goal,
+        mechanism="variants/x-published",
+        published="is 1-DP",
+        currency="unit",
+        cost=None,
+        why=("no",),
     )
 
     said = state(a_plan(unproven=(item,)), "r1", released=(), private=True).unproven[0]
 
-    assert (said.mechanism, said.published, said.cost.epsilon, said.why) == (item.mechanism, "is 1-DP", None, ("no",))
+    assert (said.mechanism, said.published, said.cost.epsilon, said.why) == (
+        item.mechanism,
+        "is 1-DP",
+        None,
+        ("no",),
+    )
     assert "NOT guaranteed" in said.sentence
 
 
-@pytest.mark.parametrize(("neighbours", "word"), [("unbounded", "unbounded"), ("bounded", "bounded")])
+@pytest.mark.parametrize(
+    ("neighbours", "word"), [("unbounded", "unbounded"), ("bounded", "bounded")]
+)
 def test_differential_privacy_names_its_neighbours(neighbours: str, word: str) -> None:
     over = ("timestamps",) if neighbours == "bounded" else ("control-flow",)
     guarantee = DifferentialPrivacy.model_validate(
@@ -119,7 +145,9 @@ def test_differential_privacy_names_its_neighbours(neighbours: str, word: str) -
     )
     claim = a_plan().claims[1].model_copy(update={"guarantee": guarantee})
 
-    stated = state(a_plan(claims=(claim,)), "r1", released=(), private=True).guarantees[0].neighbours
+    stated = (
+        state(a_plan(claims=(claim,)), "r1", released=(), private=True).guarantees[0].neighbours
+    )
 
     assert stated is not None and stated.endswith(f"({word})")
 
@@ -136,12 +164,14 @@ def test_the_digest_depends_on_every_part_of_the_predicate() -> None:
 
 
 def test_the_shipped_schema_is_the_models() -> None:
-    """Written anew by ``python -m cloakwork.report.schema``."""
+    """Written anew by ``python -m cloakwork.publishing.schema``."""
     assert SCHEMA.read_text() == schema_text()
 
 
 def test_a_statement_fits_the_shipped_schema() -> None:
-    stated = json.loads(payload(state(a_plan(), "r1", released=(), private=False), {"log.xes": "a" * 64}))["predicate"]
+    stated = json.loads(
+        payload(state(a_plan(), "r1", released=(), private=False), {"log.xes": "a" * 64})
+    )["predicate"]
 
     jsonschema.Draft202012Validator.check_schema(json.loads(SCHEMA.read_text()))
     jsonschema.validate(stated, json.loads(SCHEMA.read_text()))

@@ -14,12 +14,12 @@ from cloakwork.errors import OutputError, PlanMoved, PlanUnsound, VerificationFa
 from cloakwork.home import home
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io import Attribute, write_log
-from cloakwork.report import verify as verifying
-from cloakwork.report.annotate import EXTENSIONS, stamp
-from cloakwork.report.keys import SigningKey
-from cloakwork.report.publish import Published, plan_bytes
-from cloakwork.report.released import ReleasedColumn, faults, released_columns
-from cloakwork.report.verify import verify
+from cloakwork.publishing import verify as verifying
+from cloakwork.publishing.keys import SigningKey
+from cloakwork.publishing.publish import Published, plan_bytes
+from cloakwork.publishing.released import ReleasedColumn, faults, released_columns
+from cloakwork.publishing.stamp import EXTENSIONS, stamp
+from cloakwork.publishing.verify import verify
 from report.conftest import VARIANTS, a_log, a_plan, a_policy, envelope_of, public_file, resign
 
 
@@ -55,11 +55,19 @@ def test_it_holds_elsewhere_with_the_signers_public_key(
     monkeypatch.setenv("CLOAKWORK_HOME", str(tmp_path / "elsewhere"))
 
     assert verify(published, public_key=tmp_path / "signer.pem").keyid == key.keyid
-    assert "not trusted here" in mismatches(published)[0] and "--public-key" in mismatches(published)[0]
+    assert (
+        "not trusted here" in mismatches(published)[0]
+        and "--public-key" in mismatches(published)[0]
+    )
 
 
-def test_another_key_does_not_vouch(published: Path, another_key: SigningKey, tmp_path: Path) -> None:
-    assert "not by the given key" in mismatches(published, public_key=public_file(another_key, tmp_path))[0]
+def test_another_key_does_not_vouch(
+    published: Path, another_key: SigningKey, tmp_path: Path
+) -> None:
+    assert (
+        "not by the given key"
+        in mismatches(published, public_key=public_file(another_key, tmp_path))[0]
+    )
 
 
 def test_a_statement_signed_by_a_stranger_fails(published: Path, stranger: SigningKey) -> None:
@@ -84,7 +92,9 @@ def test_what_is_no_public_key_is_an_error(published: Path) -> None:
         verify(published, public_key=published / "plan.json")
 
 
-def test_a_trusted_file_that_is_another_key_fails(published: Path, key: SigningKey, another_key: SigningKey) -> None:
+def test_a_trusted_file_that_is_another_key_fails(
+    published: Path, key: SigningKey, another_key: SigningKey
+) -> None:
     resign(published, another_key)
     filed = home() / "trusted" / f"{another_key.keyid}.json"
     filed.write_text(json.dumps(json.loads(filed.read_text()) | {"public_key": key.public_pem}))
@@ -162,17 +172,21 @@ def test_a_statement_about_other_files_fails(published: Path, key: SigningKey, n
         {"more": 1},
     ],
 )
-def test_another_kind_of_statement_fails(published: Path, key: SigningKey, change: dict[str, Any]) -> None:
+def test_another_kind_of_statement_fails(
+    published: Path, key: SigningKey, change: dict[str, Any]
+) -> None:
     resign(published, key, lambda statement: statement.update(change))
 
     assert "as this version knows it" in mismatches(published)[0]
 
 
 def test_a_payload_that_is_not_canonical_fails(published: Path, key: SigningKey) -> None:
-    from cloakwork.report.dsse import read_envelope, seal
+    from cloakwork.publishing.dsse import read_envelope, seal
 
     content = read_envelope((published / "statement.json").read_bytes()).content()
-    (published / "statement.json").write_bytes(seal(json.dumps(json.loads(content), indent=1).encode(), key))
+    (published / "statement.json").write_bytes(
+        seal(json.dumps(json.loads(content), indent=1).encode(), key)
+    )
 
     assert mismatches(published) == ("statement.json: its payload is not in canonical form",)
 
@@ -187,7 +201,9 @@ def test_a_payload_that_is_not_canonical_fails(published: Path, key: SigningKey)
         ("stamp", "none"),
     ],
 )
-def test_a_statement_that_says_something_else_fails(published: Path, key: SigningKey, part: str, value: Any) -> None:
+def test_a_statement_that_says_something_else_fails(
+    published: Path, key: SigningKey, part: str, value: Any
+) -> None:
     resign(published, key, lambda statement: statement["predicate"].update({part: value}))
 
     assert mismatches(published)
@@ -227,10 +243,14 @@ def test_a_log_that_says_more_than_its_stamp_fails(
     write_log(a_log(), done.log, format_, annotations=more, extensions=EXTENSIONS)  # type: ignore[arg-type]
     resign(done.folder, key)
 
-    assert mismatches(done.folder) == (f"{done.log.name}: stamp: 'meta:source' does not belong there",)
+    assert mismatches(done.folder) == (
+        f"{done.log.name}: stamp: 'meta:source' does not belong there",
+    )
 
 
-def test_a_log_that_is_less_anonymous_than_claimed_fails(publish_as: Callable[..., Published], key: SigningKey) -> None:
+def test_a_log_that_is_less_anonymous_than_claimed_fails(
+    publish_as: Callable[..., Published], key: SigningKey
+) -> None:
     folder = swap_log(publish_as(), a_log([*VARIANTS, ["register", "escape"]]), key)
 
     assert mismatches(folder) == (
@@ -267,7 +287,9 @@ def test_a_signed_plan_that_is_none_fails(published: Path, key: SigningKey, cont
 
 
 @pytest.mark.parametrize("format_", ["xes", "xes.gz", "csv", "csv.gz", "parquet"])
-@pytest.mark.parametrize("content", [b"", b"\x00\xff\x1f\x8b", b"<log", b"\x1f\x8bnonsense", b"<html></html>"])
+@pytest.mark.parametrize(
+    "content", [b"", b"\x00\xff\x1f\x8b", b"<log", b"\x1f\x8bnonsense", b"<html></html>"]
+)
 def test_a_signed_log_that_is_none_fails(
     publish_as: Callable[..., Published], key: SigningKey, format_: str, content: bytes
 ) -> None:
@@ -279,7 +301,8 @@ def test_a_signed_log_that_is_none_fails(
 
 
 @pytest.mark.parametrize(
-    "fault", [PlanUnsound("no"), PlanMoved("unknown step"), ValueError("params"), IndexError("goal")]
+    "fault",
+    [PlanUnsound("no"), PlanMoved("unknown step"), ValueError("params"), IndexError("goal")],
 )
 def test_a_plan_that_cannot_be_proved_again_fails(
     published: Path, monkeypatch: pytest.MonkeyPatch, fault: Exception
@@ -292,7 +315,9 @@ def test_a_plan_that_cannot_be_proved_again_fails(
     assert mismatches(published) == (f"plan.json: its claims cannot be derived again: {fault}",)
 
 
-def test_claims_that_the_steps_do_not_give_fail(published: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_claims_that_the_steps_do_not_give_fail(
+    published: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(verifying, "prove_again", lambda plan: plan.claims[1:])
 
     assert mismatches(published) == ("plan.json: claims other than can be derived from its steps",)
@@ -300,14 +325,20 @@ def test_claims_that_the_steps_do_not_give_fail(published: Path, monkeypatch: py
 
 def swap_log(done: Published, log: EventLog, key: SigningKey) -> Path:
     """The release with another log in it, stamped and signed as if it were the right one."""
-    write_log(log, done.log, "xes", annotations=stamp(a_plan(), done.statement), extensions=EXTENSIONS)
+    write_log(
+        log, done.log, "xes", annotations=stamp(a_plan(), done.statement), extensions=EXTENSIONS
+    )
     resign(done.folder, key)
     return done.folder
 
 
-def test_units_are_measured_by_cases(publish_as: Callable[..., Published], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_units_are_measured_by_cases(
+    publish_as: Callable[..., Published], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A unit owns at least one case; the released log has no units to count."""
-    policy = a_policy(guarantees=[{"kind": "k-anonymity", "k": 4, "over": ["control-flow"], "count": "units"}])
+    policy = a_policy(
+        guarantees=[{"kind": "k-anonymity", "k": 4, "over": ["control-flow"], "count": "units"}]
+    )
     claim = a_plan().claims[0].model_copy(update={"guarantee": policy.spec.guarantees[0]})
     with monkeypatch.context() as unchecked:
         unchecked.setattr(verifying, "verify_written", lambda *_: None)
@@ -332,7 +363,9 @@ def test_a_flipped_byte_is_found(published: Path, name: str) -> None:
         assert name == "statement.json" and json.loads(flipped) == json.loads(original)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"null", b"[]", b"\x00" * 10, b"[" * 200_000, b'{"payload": 1e999}'])
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"null", b"[]", b"\x00" * 10, b"[" * 200_000, b'{"payload": 1e999}']
+)
 def test_a_statement_of_garbage_fails(published: Path, content: bytes) -> None:
     (published / "statement.json").write_bytes(content)
 

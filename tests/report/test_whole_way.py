@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from cloakwork.accounting.ledger import Ledger
+from cloakwork.api import publish
 from cloakwork.errors import VerificationFailed
-from cloakwork.execute import execute
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
+from cloakwork.publishing import verify as verifying
+from cloakwork.publishing.keys import SigningKey
+from cloakwork.publishing.statement import Statement
+from cloakwork.publishing.verify import verify
 from cloakwork.records import stated
-from cloakwork.report import verify as verifying
-from cloakwork.report.keys import SigningKey
-from cloakwork.report.publish import publish
-from cloakwork.report.statement import Statement
-from cloakwork.report.verify import verify
+from cloakwork.run.execute import execute
 from report.conftest import REAL_PROOF, VARIANTS, a_log, a_policy, envelope_of, resign
 
 JUNK: tuple[Any, ...] = (
@@ -47,13 +47,21 @@ def _proved_in_earnest(_taken_as_proved: None, monkeypatch: pytest.MonkeyPatch) 
 @pytest.fixture
 def made(tmp_path: Path, key: SigningKey) -> Path:
     """A release that the engine itself planned and made."""
-    release = execute(make_plan(a_policy()), a_log(VARIANTS * 5), Ledger(f"sqlite:///{tmp_path / 'ledger.db'}"))
+    release = execute(
+        make_plan(a_policy()), a_log(VARIANTS * 5), Ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    )
     return publish(release, tmp_path / "made", signing_key=key).folder
 
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:
     """Every container in a JSON value with every key or index into it."""
-    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    pairs = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for place, below in list(pairs):
         yield value, place
         yield from places(below)
@@ -63,7 +71,9 @@ def test_a_real_release_holds(made: Path) -> None:
     assert any("derived again" in check for check in verify(made).checks)
 
 
-def test_a_plan_that_claims_more_than_it_gives_fails_though_signed(made: Path, key: SigningKey) -> None:
+def test_a_plan_that_claims_more_than_it_gives_fails_though_signed(
+    made: Path, key: SigningKey
+) -> None:
     """The signer states epsilon 0.5 everywhere, for noise that gives 1."""
 
     def claim_more(statement: dict[str, Any]) -> None:
@@ -114,7 +124,9 @@ def _said(payload: str) -> object:
     return stated(Statement.model_validate_json(base64.b64decode(payload)))
 
 
-def _fails_or_is_the_same(folder: Path, before: str, after: str, meaning: Callable[[str], object] = str) -> None:
+def _fails_or_is_the_same(
+    folder: Path, before: str, after: str, meaning: Callable[[str], object] = str
+) -> None:
     try:
         verify(folder)
     except VerificationFailed:

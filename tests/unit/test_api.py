@@ -8,10 +8,10 @@ import yaml
 
 import cloakwork
 from cloakwork.errors import BudgetExceeded, MechanismError, OutputError
-from cloakwork.execute import NOT_PRIVATE, execute
 from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.noise import reproducible
 from cloakwork.policy.load import parse_policy
+from cloakwork.run.execute import NOT_PRIVATE, execute
 from cloakwork.testing import run_mechanism
 from conftest import EXAMPLES, ROOT, hurried
 
@@ -45,7 +45,9 @@ def test_the_whole_way(kanon_time: Path, hospital: EventLog, tmp_path: Path, led
 
 def test_pandas_and_polars_round_trip(hospital: EventLog) -> None:
     """A table in pm4py's column names goes in and comes out."""
-    pytest.importorskip("pandas", reason="pandas is not installed (it comes with the mining and test extras)")
+    pytest.importorskip(
+        "pandas", reason="pandas is not installed (it comes with the mining and test extras)"
+    )
     again = EventLog.from_pandas(hospital.to_pandas())
     assert hospital.events["concept:name"].to_list() == again.events["concept:name"].to_list()
     assert hospital.offsets.tolist() == EventLog.from_polars(hospital.to_polars()).offsets.tolist()
@@ -98,7 +100,9 @@ def test_a_fixed_seed_is_not_private(hospital: EventLog, tmp_path: Path, ledger:
         cloakwork.verify(tmp_path / "out")
 
 
-def test_what_looks_like_times_is_a_hint_and_the_claim_names_it(hospital: EventLog, ledger: str) -> None:
+def test_what_looks_like_times_is_a_hint_and_the_claim_names_it(
+    hospital: EventLog, ledger: str
+) -> None:
     """Looks decide nothing: the claim takes every kept attribute as known; the hint stays in the internal notes."""
     document = KANON_TIME.read_text("utf-8").replace(
         "  attributes:\n",
@@ -116,15 +120,21 @@ def test_what_looks_like_times_is_a_hint_and_the_claim_names_it(hospital: EventL
     assert any("'case:admitted' looks like times" in note for note in release.internal.notes)
 
 
-def test_a_release_is_not_overwritten(kanon_time: Path, hospital: EventLog, tmp_path: Path, ledger: str) -> None:
+def test_a_release_is_not_overwritten(
+    kanon_time: Path, hospital: EventLog, tmp_path: Path, ledger: str
+) -> None:
     """Publishing twice into one folder is refused."""
-    release = cloakwork.apply(cloakwork.make_plan(cloakwork.load_policy(kanon_time)), hospital, ledger=ledger)
+    release = cloakwork.apply(
+        cloakwork.make_plan(cloakwork.load_policy(kanon_time)), hospital, ledger=ledger
+    )
     cloakwork.publish(release, tmp_path / "out")
     with pytest.raises(OutputError):
         cloakwork.publish(release, tmp_path / "out")
 
 
-def test_an_exhausted_budget_stops_before_the_log(kanon_time: Path, hospital: EventLog, ledger: str) -> None:
+def test_an_exhausted_budget_stops_before_the_log(
+    kanon_time: Path, hospital: EventLog, ledger: str
+) -> None:
     """The metric total of the shipped policy is charged release by release until it is spent."""
     plan = cloakwork.make_plan(cloakwork.load_policy(kanon_time))
     with pytest.raises(BudgetExceeded):

@@ -111,7 +111,16 @@ class Writing:
         """Add one entry; it stands once the transaction ends without an error."""
         previous = self.entries[-1].digest if self.entries else BEFORE_FIRST
         at = datetime.now(UTC).isoformat()
-        bare = Entry(len(self.entries) + 1, release, dataset, kind, at, json.dumps(body, sort_keys=True), previous, "")
+        bare = Entry(
+            len(self.entries) + 1,
+            release,
+            dataset,
+            kind,
+            at,
+            json.dumps(body, sort_keys=True),
+            previous,
+            "",
+        )
         entry = replace(bare, digest=bare.expected_digest)
         self._connection.execute(_table().insert().values(asdict(entry)))
         self.entries += (entry,)
@@ -151,10 +160,13 @@ class Journal:
             raise LedgerError(shown, "is not a database URL") from None
         if backend not in ("sqlite", "postgresql"):
             hint = "; write postgresql://..." if backend == "postgres" else ""
-            raise LedgerError(shown, f"a ledger lives in SQLite or Postgres, not in '{backend}'{hint}")
+            raise LedgerError(
+                shown, f"a ledger lives in SQLite or Postgres, not in '{backend}'{hint}"
+            )
         if backend == "sqlite" and (url.host or url.query):
             raise LedgerError(
-                shown, "is not the address of a file: write sqlite:///relative.db or sqlite:////absolute.db"
+                shown,
+                "is not the address of a file: write sqlite:///relative.db or sqlite:////absolute.db",
             )
         return url
 
@@ -162,9 +174,13 @@ class Journal:
         """The address as a path, unless it is a URL or a path of another system that lost a sign."""
         if "\0" in self.address:
             raise LedgerError(repr(self.address), "is not a path")
-        if os.name != "nt" and ("\\" in self.address or re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", self.address)):
+        if os.name != "nt" and (
+            "\\" in self.address or re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", self.address)
+        ):
             hint = "write a path of this system, or a URL such as sqlite:///ledger.db or postgresql://host/name"
-            raise LedgerError(_without_password(self.address), f"is neither a path nor a URL; {hint}")
+            raise LedgerError(
+                _without_password(self.address), f"is neither a path nor a URL; {hint}"
+            )
         return self.address
 
     @cached_property
@@ -178,7 +194,9 @@ class Journal:
         if self.url.get_backend_name() != "sqlite":
             return None
         if self.url.database in (None, "", ":memory:"):
-            raise LedgerError(self.name, "a ledger in memory would forget what was spent; name a file")
+            raise LedgerError(
+                self.name, "a ledger in memory would forget what was spent; name a file"
+            )
         return Path(str(self.url.database))
 
     def exists(self) -> bool:
@@ -212,7 +230,10 @@ class Journal:
                 entries = self._entries(connection)
                 found = first_break(entries)
                 if found:
-                    raise LedgerError(self.name, f"{found}; the ledger was changed by hand and takes no more releases")
+                    raise LedgerError(
+                        self.name,
+                        f"{found}; the ledger was changed by hand and takes no more releases",
+                    )
                 yield Writing(entries, connection)
 
     def fingerprints(self) -> list[tuple[str, str, str]]:
@@ -225,7 +246,9 @@ class Journal:
         with self._errors_told(), self._engine("rw").connect() as connection:
             if FINGERPRINTS not in inspect(connection).get_table_names():
                 return []
-            return [(row.release, row.dataset, row.sample) for row in connection.execute(table.select())]
+            return [
+                (row.release, row.dataset, row.sample) for row in connection.execute(table.select())
+            ]
 
     def keep_fingerprint(self, release: str, dataset: str, sample: str) -> None:
         """Add one fingerprint."""
@@ -233,7 +256,9 @@ class Journal:
         with self._errors_told(), self._engine("rw").connect() as connection, connection.begin():
             self._lock(connection)
             table.create(connection, checkfirst=True)
-            connection.execute(table.insert().values(release=release, dataset=dataset, sample=sample))
+            connection.execute(
+                table.insert().values(release=release, dataset=dataset, sample=sample)
+            )
 
     def hold(self, release: str) -> "Hold":
         """Show as long as this process lives, or until it is let go, that it works on ``release``."""
@@ -261,7 +286,9 @@ class Journal:
 
         with self._errors_told():
             connection = self._engine("rw").connect()
-            free = connection.execute(text("SELECT pg_try_advisory_lock(:key)"), {"key": _key_of(release)}).scalar()
+            free = connection.execute(
+                text("SELECT pg_try_advisory_lock(:key)"), {"key": _key_of(release)}
+            ).scalar()
             connection.commit()
             if free:
                 return Hold(connection)
@@ -293,7 +320,9 @@ class Journal:
         except OSError as error:
             raise LedgerError(self.name, str(error.strerror)) from None
         if file.is_file() and size == 0:
-            raise LedgerError(self.name, "is an empty file, not a ledger; remove it to begin a new one")
+            raise LedgerError(
+                self.name, "is an empty file, not a ledger; remove it to begin a new one"
+            )
         return True
 
     def _make_file(self, file: Path) -> None:
@@ -338,7 +367,9 @@ class Journal:
 
     def _entries(self, connection: "Connection") -> tuple[Entry, ...]:
         table = _table()
-        return tuple(Entry(*row) for row in connection.execute(table.select().order_by(table.c.seq)))
+        return tuple(
+            Entry(*row) for row in connection.execute(table.select().order_by(table.c.seq))
+        )
 
     @contextmanager
     def _errors_told(self) -> Iterator[None]:
@@ -351,7 +382,9 @@ class Journal:
         except ImportError as error:
             package = (error.name or _DRIVER).partition(".")[0]
             remedy = f"pip install '{'psycopg[binary]' if package == _DRIVER else package}'"
-            raise LedgerError(self.name, f"needs the package {package}, which cannot be loaded; {remedy}") from error
+            raise LedgerError(
+                self.name, f"needs the package {package}, which cannot be loaded; {remedy}"
+            ) from error
         except (SQLAlchemyError, sqlite3.Error, OSError) as error:
             raise LedgerError(self.name, _one_line(error)) from error
 
@@ -403,8 +436,12 @@ def _without_password(address: str) -> str:
 def _table() -> "Table":
     from sqlalchemy import Column, Integer, MetaData, Table, Text
 
-    texts = [Column(name, Text, nullable=False) for name in Entry.__dataclass_fields__ if name != "seq"]
-    return Table(TABLE, MetaData(), Column("seq", Integer, primary_key=True, autoincrement=False), *texts)
+    texts = [
+        Column(name, Text, nullable=False) for name in Entry.__dataclass_fields__ if name != "seq"
+    ]
+    return Table(
+        TABLE, MetaData(), Column("seq", Integer, primary_key=True, autoincrement=False), *texts
+    )
 
 
 @lru_cache(maxsize=1)

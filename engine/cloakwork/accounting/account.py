@@ -5,7 +5,16 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
 
-from cloakwork.accounting.books import METRIC, NOTHING, Amount, Book, Total, counted, counted_in, steps_over
+from cloakwork.accounting.books import (
+    METRIC,
+    NOTHING,
+    Amount,
+    Book,
+    Total,
+    counted,
+    counted_in,
+    steps_over,
+)
 from cloakwork.accounting.charge import Charge
 from cloakwork.accounting.records import Record, told_by_policy
 from cloakwork.budget import Cost, Currency
@@ -33,18 +42,27 @@ class Terms:
         """The units whose books are kept apart from that of ``unit``; none unless ``books`` lists it and others."""
         return tuple(sorted(self.books.keys() - {unit})) if unit in self.books else ()
 
-    def declared(self, charges: Sequence[Charge], records: Sequence[Record] = ()) -> tuple[Total, ...]:
+    def declared(
+        self, charges: Sequence[Charge], records: Sequence[Record] = ()
+    ) -> tuple[Total, ...]:
         """The totals, each with its book; that of ``metric`` is meant per the largest shift which this release charges,
         or else that any release of the dataset charged."""
-        found = [Total(Book("unit", unit), cost, apart_from=self.apart_from(unit)) for unit, cost in self.books.items()]
-        shift = _largest(charges) or _largest(charge for record in records for charge in record.charges)
+        found = [
+            Total(Book("unit", unit), cost, apart_from=self.apart_from(unit))
+            for unit, cost in self.books.items()
+        ]
+        shift = _largest(charges) or _largest(
+            charge for record in records for charge in record.charges
+        )
         for currency, cost in self.totals.items():
             if cost is None or (currency == "unit" and self.unit in self.books):
                 continue
             if currency == "unit":
                 found.append(Total(Book("unit", self.unit), cost))
             elif currency == "local":
-                kept = {charge.unit for charge in charges if charge.currency == "local"} or {"value"}
+                kept = {charge.unit for charge in charges if charge.currency == "local"} or {
+                    "value"
+                }
                 found += [Total(Book("local", unit), cost) for unit in sorted(kept, key=str)]
             elif shift is not None or any(charge.times for charge in charges):
                 found.append(Total(METRIC, cost, shift))
@@ -104,15 +122,24 @@ class Account:
             account = account.plus(record.charges, record.totals, record.cases_per_unit)
         return account
 
-    def plus(self, charges: Iterable[Charge], totals: Iterable[Total], cases: Mapping[str, int]) -> "Account":
+    def plus(
+        self, charges: Iterable[Charge], totals: Iterable[Total], cases: Mapping[str, int]
+    ) -> "Account":
         """The account after one more release."""
-        most = {unit: max(self.cases.get(unit, 1), cases.get(unit, 1)) for unit in {**self.cases, **cases}}
+        most = {
+            unit: max(self.cases.get(unit, 1), cases.get(unit, 1))
+            for unit in {**self.cases, **cases}
+        }
         return Account((*self.charges, *charges), (*self.totals, *totals), most)
 
     def books(self) -> tuple[Book, ...]:
         """Every book that was charged or given a total, by currency, in order of first use."""
         used = [total.book for total in self.totals]
-        used += [Book(charge.currency, charge.unit) for charge in self.charges if charge.currency != "none"]
+        used += [
+            Book(charge.currency, charge.unit)
+            for charge in self.charges
+            if charge.currency != "none"
+        ]
         used += [METRIC for charge in self.charges if charge.times is not None]
         # Where an older entry does not say whom it protected, its figures are kept per case.
         found = dict.fromkeys(Book("unit", CASE) if book == Book("unit") else book for book in used)
@@ -122,7 +149,9 @@ class Account:
         """The totals that bind ``book``: its own, and those of older entries that do not say for whom."""
         shift = _largest(self.charges) if book == METRIC else None
         own = [
-            total for total in self.totals if total.book in (book, Book("unit") if book.currency == "unit" else book)
+            total
+            for total in self.totals
+            if total.book in (book, Book("unit") if book.currency == "unit" else book)
         ]
         return tuple(replace(total, book=book, shift=total.shift or shift) for total in own)
 
@@ -132,14 +161,22 @@ class Account:
         bounds = self.bounds(book)
         if book == METRIC:
             known = [bound.shift for bound in bounds if bound.shift is not None]
-            over = shift or max([*known, *([found] if (found := _largest(self.charges)) else [])], default=None)
-        apart = tuple(sorted(set.intersection(*(set(bound.apart_from) for bound in bounds)))) if bounds else ()
+            over = shift or max(
+                [*known, *([found] if (found := _largest(self.charges)) else [])], default=None
+            )
+        apart = (
+            tuple(sorted(set.intersection(*(set(bound.apart_from) for bound in bounds))))
+            if bounds
+            else ()
+        )
         measure = Total(book, Cost(epsilon=0.0), over, apart)
         used, missing = _sum(self.charges, measure, self.cases)
         total = left = None
         if bounds:
             divisors = [steps_over(bound.shift, over) for bound in bounds]
-            total = _least(NOTHING.left_of(b.cost, d) for b, d in zip(bounds, divisors, strict=True))
+            total = _least(
+                NOTHING.left_of(b.cost, d) for b, d in zip(bounds, divisors, strict=True)
+            )
             left = _least(
                 _sum(self.charges, bound, self.cases)[0].left_of(bound.cost, divisor)
                 for bound, divisor in zip(bounds, divisors, strict=True)
@@ -148,7 +185,12 @@ class Account:
 
 
 def require_fit(
-    dataset: str, account: Account, charges: Sequence[Charge], totals: Sequence[Total], terms: Terms, policy: str
+    dataset: str,
+    account: Account,
+    charges: Sequence[Charge],
+    totals: Sequence[Total],
+    terms: Terms,
+    policy: str,
 ) -> None:
     """Raise unless what is spent and what is asked can be added up, and fits every total ever declared for the dataset.
 
@@ -170,14 +212,22 @@ def require_fit(
 
 
 def _exceeded(
-    dataset: str, account: Account, charges: Sequence[Charge], totals: Sequence[Total], bound: Total, after: Account
+    dataset: str,
+    account: Account,
+    charges: Sequence[Charge],
+    totals: Sequence[Total],
+    bound: Total,
+    after: Account,
 ) -> BudgetExceeded:
     book = bound.book
     shift = _largest(charges) or bound.shift
     requested = _sum(charges, replace(bound, shift=shift), after.cases)[0].as_cost()
     bounds = after.bounds(book)
     left = _least(
-        _sum(account.charges, each, after.cases)[0].left_of(each.cost, steps_over(each.shift, shift)) for each in bounds
+        _sum(account.charges, each, after.cases)[0].left_of(
+            each.cost, steps_over(each.shift, shift)
+        )
+        for each in bounds
     )
     own = [total for total in totals if total.book == book]
     fits_own = all(_sum(after.charges, total, after.cases)[0].within(total.cost) for total in own)
@@ -221,7 +271,9 @@ def _unconvertible(
 
 def _why_not(charge: Charge, book: Book, apart: bool) -> str:
     """Say what is missing, and what to declare. ``apart``: kept apart by this policy, and not by an earlier one."""
-    charged = "for a unit that its entry does not name" if charge.unit is None else f"per '{charge.unit}'"
+    charged = (
+        "for a unit that its entry does not name" if charge.unit is None else f"per '{charge.unit}'"
+    )
     opening = f"what was charged {charged} cannot be added up per '{book.unit}'"
     if book.currency == "local":
         return f"{opening}: how many values a case has is not declared"
@@ -233,13 +285,17 @@ def _why_not(charge: Charge, book: Book, apart: bool) -> str:
             f'declare assume.cases_per_unit: {{"{book.unit}": M}}, M the most cases of the dataset that one of them owns'
         )
     if charge.unit is not None and not apart:
-        ways.append(f'keep the two apart under budget.books, "{charge.unit}" and "{book.unit}" each with its own total')
+        ways.append(
+            f'keep the two apart under budget.books, "{charge.unit}" and "{book.unit}" each with its own total'
+        )
     if charge.unit is None:
         ways.append("let 'cloakwork ledger reconcile DIR' read it from the release in DIR")
     return f"{opening}; {', or '.join(ways) or 'no later policy may loosen that total'}"
 
 
-def outlook(records: Sequence[Record], charges: Sequence[Charge], totals: Sequence[Total], terms: Terms) -> Outlook:
+def outlook(
+    records: Sequence[Record], charges: Sequence[Charge], totals: Sequence[Total], terms: Terms
+) -> Outlook:
     """What a release with these charges would mean; ``records``: the dataset's earlier ones."""
     before = Account.of(records).plus((), totals, terms.cases_per_unit)
     after = before.plus(charges, (), {})
@@ -249,7 +305,9 @@ def outlook(records: Sequence[Record], charges: Sequence[Charge], totals: Sequen
     return Outlook(
         before=tuple(before.balance(book, shift) for book in books),
         cost=tuple(
-            _sum(charges, _measure(balance, shift or before.balance(balance.book).shift), after.cases)[0].as_cost()
+            _sum(
+                charges, _measure(balance, shift or before.balance(balance.book).shift), after.cases
+            )[0].as_cost()
             for balance in balances
         ),
         after=balances,
@@ -274,7 +332,9 @@ def informed(
     return told_by_policy(records, [(policy_digest, unit, tuple(charges))])
 
 
-def _sum(charges: Iterable[Charge], total: Total, cases: Mapping[str, int]) -> tuple[Amount, tuple[str, ...]]:
+def _sum(
+    charges: Iterable[Charge], total: Total, cases: Mapping[str, int]
+) -> tuple[Amount, tuple[str, ...]]:
     """All that counts against ``total``, and the units whose charges cannot be converted into its book."""
     amount, missing = NOTHING, dict[str, None]()
     for charge in charges:
@@ -288,7 +348,9 @@ def _sum(charges: Iterable[Charge], total: Total, cases: Mapping[str, int]) -> t
 
 def _least(costs: Iterable[Cost]) -> Cost:
     found = list(costs)
-    return Cost(epsilon=min(cost.epsilon for cost in found), delta=min(cost.delta for cost in found))
+    return Cost(
+        epsilon=min(cost.epsilon for cost in found), delta=min(cost.delta for cost in found)
+    )
 
 
 def _largest(charges: Iterable[Charge]) -> timedelta | None:

@@ -14,7 +14,9 @@ _CURRENCY: Final = {"differential-privacy": "unit", "metric-privacy": "metric", 
 """In which currency a guarantee is charged."""
 
 
-def findings_of(record: "Record", advisories: Iterable[Advisory] | None = None) -> tuple[Finding, ...]:
+def findings_of(
+    record: "Record", advisories: Iterable[Advisory] | None = None
+) -> tuple[Finding, ...]:
     """The advisories that concern an entry, by what it notes: kinds of guarantee and version, no steps and no columns.
 
     What only the release shows is left open; ``cloakwork verify`` settles it there. ``advisories``: those to go by,
@@ -31,7 +33,11 @@ def recharged(record: "Record", advisories: Iterable[Advisory] | None = None) ->
 
     What was charged stays spent: budget is never handed back.
     """
-    void = {_CURRENCY.get(finding.kind) for finding in findings_of(record, advisories) if finding.status == "void"}
+    void = {
+        _CURRENCY.get(finding.kind)
+        for finding in findings_of(record, advisories)
+        if finding.status == "void"
+    }
     if record.without_dp or not any(charge.currency in void for charge in record.charges):
         return record
     return replace(record, charges=(*record.charges, Charge(currency="none")))

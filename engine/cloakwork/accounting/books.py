@@ -87,7 +87,9 @@ class Amount:
         """Whether it is at most ``total``."""
         if self.delta > exactly(total.delta):
             return False
-        return math.isinf(total.epsilon) or (self.epsilon is not None and self.epsilon <= exactly(total.epsilon))
+        return math.isinf(total.epsilon) or (
+            self.epsilon is not None and self.epsilon <= exactly(total.epsilon)
+        )
 
     def left_of(self, total: Cost, divisor: int = 1) -> Cost:
         """``total`` less this amount, a ``divisor``-th of its epsilon, rounded down and never below zero."""
@@ -96,8 +98,12 @@ class Amount:
         elif self.epsilon is None:
             epsilon = 0.0
         else:
-            epsilon = rounded_down(max(Fraction(0), exactly(total.epsilon) - self.epsilon) / divisor)
-        return Cost(epsilon=epsilon, delta=rounded_down(max(Fraction(0), exactly(total.delta) - self.delta)))
+            epsilon = rounded_down(
+                max(Fraction(0), exactly(total.epsilon) - self.epsilon) / divisor
+            )
+        return Cost(
+            epsilon=epsilon, delta=rounded_down(max(Fraction(0), exactly(total.delta) - self.delta))
+        )
 
     def as_cost(self) -> Cost:
         """The least floats that read as decimals at least as much."""
@@ -167,7 +173,9 @@ def counted(charge: Charge, total: Total, cases: Mapping[str, int]) -> Amount | 
     return counted_in(charge, total.book, cases, total.shift)
 
 
-def counted_in(charge: Charge, book: Book, cases: Mapping[str, int], shift: timedelta | None = None) -> Amount | None:
+def counted_in(
+    charge: Charge, book: Book, cases: Mapping[str, int], shift: timedelta | None = None
+) -> Amount | None:
     """What ``charge`` counts in ``book``; None where it cannot be converted. ``shift``: for metric privacy."""
     amount = Amount.of(charge.cost)
     match book.currency, charge.currency:
@@ -183,13 +191,17 @@ def counted_in(charge: Charge, book: Book, cases: Mapping[str, int], shift: time
     return NOTHING
 
 
-def _for_unit(charged: str | None, amount: Amount, wanted: str | None, cases: Mapping[str, int]) -> Amount | None:
+def _for_unit(
+    charged: str | None, amount: Amount, wanted: str | None, cases: Mapping[str, int]
+) -> Amount | None:
     if charged == wanted and charged is not None:
         return amount
     if charged != CASE:
         if wanted not in (CASE, None) and charged is not None:
             return None  # two ways of telling persons apart
-        amount = for_replacement(amount)  # where nobody says for whom, this holds for a case whoever it was
+        amount = for_replacement(
+            amount
+        )  # where nobody says for whom, this holds for a case whoever it was
     if wanted in (CASE, None):
         return amount
     return for_group(amount, cases[str(wanted)]) if wanted in cases else None

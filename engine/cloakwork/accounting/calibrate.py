@@ -9,7 +9,13 @@ from fractions import Fraction
 from typing import Final
 
 from cloakwork.accounting.events import cost, naive, roughly
-from cloakwork.accounting.exact import exactly, exp_minus, rounded_down, rounded_up, truncation_delta
+from cloakwork.accounting.exact import (
+    exactly,
+    exp_minus,
+    rounded_down,
+    rounded_up,
+    truncation_delta,
+)
 from cloakwork.budget import Cost
 from cloakwork.errors import MechanismError
 from cloakwork.noise import LARGEST_SCALE, drawn_scale, drawn_sigma
@@ -37,7 +43,9 @@ def smallest_scale(event_of_scale: Callable[[float], PrivacyEvent], target: Cost
         before = high - low
         for middle in _guesses(event_of_scale, low, high, target):
             if low < middle < high:
-                low, high = (low, middle) if _meets(event_of_scale(middle), target) else (middle, high)
+                low, high = (
+                    (low, middle) if _meets(event_of_scale(middle), target) else (middle, high)
+                )
         if high - low > before / 2:
             middle = (low + high) / 2
             if not low < middle < high:
@@ -66,7 +74,8 @@ def _meeting(event_of_scale: Callable[[float], PrivacyEvent], target: Cost) -> f
         scale *= 2
         if scale > LARGEST_SCALE:
             raise MechanismError(
-                "calibration", f"no amount of noise meets epsilon {target.epsilon:g}, delta {target.delta:g}"
+                "calibration",
+                f"no amount of noise meets epsilon {target.epsilon:g}, delta {target.delta:g}",
             )
     while scale / 2 >= SMALLEST and _meets(event_of_scale(scale / 2), target):
         scale /= 2
@@ -76,7 +85,14 @@ def _meeting(event_of_scale: Callable[[float], PrivacyEvent], target: Cost) -> f
 def _beginning(event_of_scale: Callable[[float], PrivacyEvent], target: Cost) -> float:
     """The least power of two, from 1 on, that closed forms show to meet the target; 1 where they show none."""
     powers = (2.0**exponent for exponent in range(40))
-    return next((scale for scale in powers if roughly(event_of_scale(scale), target.delta) <= target.epsilon), 1.0)
+    return next(
+        (
+            scale
+            for scale in powers
+            if roughly(event_of_scale(scale), target.delta) <= target.epsilon
+        ),
+        1.0,
+    )
 
 
 def _meets(event: PrivacyEvent, target: Cost) -> bool:
@@ -120,7 +136,9 @@ def partition_threshold(scale: float, delta: float, max_cases: int = 1) -> int:
             f"a scale of {scale:g} is too large for delta {delta:g}: 1/scale must be at least -ln(1 - delta)",
         )
     allowed = min(exactly(delta), Fraction(delta)) / max_cases
-    above = math.ceil(scale * max(0.0, math.log(max_cases / delta) - math.log1p(math.exp(-1 / scale))))
+    above = math.ceil(
+        scale * max(0.0, math.log(max_cases / delta) - math.log1p(math.exp(-1 / scale)))
+    )
     while _tail(scale, above)[1] > allowed:
         above += 1
     while _tail(scale, above - 1)[1] <= allowed:
@@ -150,7 +168,11 @@ def gaussian_threshold(sigma: float, delta: float, max_cases: int = 1) -> int:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if gaussian_threshold_delta(sigma, middle, max_cases) <= delta else (middle, high)
+        low, high = (
+            (low, middle)
+            if gaussian_threshold_delta(sigma, middle, max_cases) <= delta
+            else (middle, high)
+        )
     return high
 
 
@@ -164,12 +186,16 @@ def gaussian_threshold_delta(sigma: float, tau: int, max_cases: int = 1) -> floa
     """
     sigma, above = drawn_sigma(sigma), tau - max_cases
     if max_cases < 1:
-        raise MechanismError("threshold", f"at most {max_cases} cases a unit: the bound must be at least 1")
+        raise MechanismError(
+            "threshold", f"at most {max_cases} cases a unit: the bound must be at least 1"
+        )
     if above < 1:
         return 1.0
     start = above - 0.5 if above >= sigma + 0.5 else above - 1.0
     # erfc errs by a few units in the last place, and nowhere by a part in 10**12; below 1e-300 it may lose digits.
-    return min(1.0, max_cases * math.erfc(start / (sigma * math.sqrt(2))) / 2 * (1 + 1e-12) + 1e-300)
+    return min(
+        1.0, max_cases * math.erfc(start / (sigma * math.sqrt(2))) / 2 * (1 + 1e-12) + 1e-300
+    )
 
 
 def truncation_bound(scale: float, delta: float, max_cases: int = 1) -> int:
@@ -185,7 +211,9 @@ def truncation_bound(scale: float, delta: float, max_cases: int = 1) -> int:
     allowed, r = min(exactly(delta), Fraction(delta)), math.exp(-1 / scale)
     share = -math.expm1(-max_cases / scale)
     # r**(1-m) (1 - r**m) may overflow, so its logarithm is taken apart.
-    guess = (max_cases - 1) + scale * (math.log(share + 2 * delta * r**max_cases) - math.log(delta * (1 + r)))
+    guess = (max_cases - 1) + scale * (
+        math.log(share + 2 * delta * r**max_cases) - math.log(delta * (1 + r))
+    )
     bound = max(max_cases, math.ceil(guess))
     while truncation_delta(scale, bound, max_cases) > allowed:
         bound += 1
@@ -200,13 +228,17 @@ def largest_delta(units_at_most: int | None) -> float:
     >>> largest_delta(1000), largest_delta(None)
     (0.0001, 1e-06)
     """
-    return UNDECLARED_DELTA if units_at_most is None else rounded_down(Fraction(1, 10 * units_at_most))
+    return (
+        UNDECLARED_DELTA if units_at_most is None else rounded_down(Fraction(1, 10 * units_at_most))
+    )
 
 
 def _drawn(scale: float, max_cases: int) -> float:
     """The scale that is really drawn; MechanismError where none can be."""
     if max_cases < 1:
-        raise MechanismError("threshold", f"at most {max_cases} cases a unit: the bound must be at least 1")
+        raise MechanismError(
+            "threshold", f"at most {max_cases} cases a unit: the bound must be at least 1"
+        )
     return drawn_scale(scale)
 
 

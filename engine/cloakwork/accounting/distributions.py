@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 from cloakwork.accounting.exact import rounded_up
 from cloakwork.accounting.losses import Losses, composed
 from cloakwork.accounting.parts import Parts, own_figures, parts_of
-from cloakwork.privacy_event import Composed, DiscreteGaussian, DiscreteLaplace, PoissonSampled, PrivacyEvent, Repeated
+from cloakwork.privacy_event import (
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    PoissonSampled,
+    PrivacyEvent,
+    Repeated,
+)
 
 if TYPE_CHECKING:
     from cloakwork.accounting.losses import Floats
@@ -61,9 +68,15 @@ def _distribution_of_leaf(event: PrivacyEvent, step: float) -> Distribution:
 
     match leaf:
         case DiscreteLaplace(scale=scale, sensitivity=sensitivity) if sensitivity <= LARGEST_SHIFT:
-            found = _read(pld.from_discrete_laplace_mechanism(1 / scale, sensitivity, **sampling), step, 1)
+            found = _read(
+                pld.from_discrete_laplace_mechanism(1 / scale, sensitivity, **sampling), step, 1
+            )
             # Its losses are bounded: a mass at infinity is rounding alone, and what rounding took is made up for.
-            return replace(found, remove=replace(found.remove, infinite=0.0), add=replace(found.add, infinite=0.0))
+            return replace(
+                found,
+                remove=replace(found.remove, infinite=0.0),
+                add=replace(found.add, infinite=0.0),
+            )
         case DiscreteGaussian(sigma=sigma, sensitivity=sensitivity):
             # Wide enough that what is cut off, and charged as a catastrophe, has a mass below 1e-30 after the move too.
             reach = math.ceil(11.6 * sigma) + sensitivity
@@ -86,7 +99,9 @@ def _read(found: Any, step: float, summands: int, certain: float = 0.0) -> Distr
     """
     remove = _raised(found._pmf_remove, step, summands, certain)
     same = found._pmf_add is found._pmf_remove
-    return Distribution(remove, remove if same else _raised(found._pmf_add, step, summands, certain), same)
+    return Distribution(
+        remove, remove if same else _raised(found._pmf_add, step, summands, certain), same
+    )
 
 
 def _raised(pmf: Any, step: float, summands: int, certain: float) -> Losses:
@@ -131,7 +146,11 @@ def _spread(event: PrivacyEvent) -> float:
             return sensitivity / sigma
         case PoissonSampled(event=inner):
             figure = own_figures(event)
-            return float(figure[0]) if figure else sum(times * _spread(part) for part, times in parts_of(inner))
+            return (
+                float(figure[0])
+                if figure
+                else sum(times * _spread(part) for part, times in parts_of(inner))
+            )
     figure = own_figures(event)
     return float(figure[0]) if figure else 1.0
 
@@ -151,7 +170,9 @@ def _sampled_remove(inner: Losses, rate: float) -> Losses:
 
     below = inner.masses * np.exp(-np.clip(inner.losses, -700, None))
     rest = max(0.0, 1.0 - float(below.sum())) + len(below) * 2.0**-52
-    losses = np.append(np.logaddexp(math.log1p(-rate), math.log(rate) + inner.losses), math.log1p(-rate))
+    losses = np.append(
+        np.logaddexp(math.log1p(-rate), math.log(rate) + inner.losses), math.log1p(-rate)
+    )
     masses = np.append((1 - rate) * below + rate * inner.masses, (1 - rate) * rest)
     return _on_grid(losses, masses, rate * inner.infinite, inner.step)
 
@@ -160,7 +181,9 @@ def _sampled_add(inner: Losses, rate: float) -> Losses:
     """P against (1-q) P + q Q: loss -ln(1-q + q e**-loss), at most -ln(1-q)."""
     import numpy as np
 
-    losses = np.append(-np.logaddexp(math.log1p(-rate), math.log(rate) - inner.losses), -math.log1p(-rate))
+    losses = np.append(
+        -np.logaddexp(math.log1p(-rate), math.log(rate) - inner.losses), -math.log1p(-rate)
+    )
     return _on_grid(losses, np.append(inner.masses, inner.infinite), 0.0, inner.step)
 
 

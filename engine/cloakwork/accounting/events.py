@@ -62,7 +62,11 @@ def roughly(event: PrivacyEvent, delta: float) -> float:
     curved = tuple(part for part in parts if part not in plain)
     own = _naive(plain, 0.0)
     left = float(exactly(delta) - exactly(own.delta))
-    apart = own.epsilon + (epsilon_of_gaussians(curved, left) if curved else 0.0) if left >= 0 else math.inf
+    apart = (
+        own.epsilon + (epsilon_of_gaussians(curved, left) if curved else 0.0)
+        if left >= 0
+        else math.inf
+    )
     return min(apart, epsilon_of_gaussians(parts, delta))
 
 
@@ -115,7 +119,11 @@ def _naive(parts: Parts, delta: float) -> Cost:
     share = float((exactly(delta) - own) / curves)
     if share <= 0:
         return Cost(epsilon=math.inf, delta=delta)
-    curved = (times * _accounted(((event, 1),), share) for event, times in parts if own_figures(event) is None)
+    curved = (
+        times * _accounted(((event, 1),), share)
+        for event, times in parts
+        if own_figures(event) is None
+    )
     return Cost(epsilon=rounded_up(epsilon) + sum(curved), delta=delta)
 
 
@@ -155,5 +163,7 @@ def _least_delta(parts: Parts, epsilon: float) -> float:
         return 1.0
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (low, middle) if _accounted(parts, math.exp(middle)) <= epsilon else (middle, high)
+        low, high = (
+            (low, middle) if _accounted(parts, math.exp(middle)) <= epsilon else (middle, high)
+        )
     return math.exp(high)

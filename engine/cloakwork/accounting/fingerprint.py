@@ -35,7 +35,9 @@ class Resemblance:
 
 def fingerprint(ids: Iterable[str], key: bytes) -> str:
     """The ``SIZE`` least keyed hashes of the distinct ids, in hex, ascending; time linear in the ids."""
-    hashes = {hashlib.blake2b(text.encode(), key=key, digest_size=_HEX // 2).hexdigest() for text in ids}
+    hashes = {
+        hashlib.blake2b(text.encode(), key=key, digest_size=_HEX // 2).hexdigest() for text in ids
+    }
     return "".join(heapq.nsmallest(SIZE, hashes))
 
 
@@ -48,7 +50,9 @@ def shared(one: str, other: str) -> float:
     return common / least if common >= min(_ENOUGH, least) and least else 0.0
 
 
-def resemblances(sample: str, dataset: str, known: Iterable[tuple[str, str, str]]) -> tuple[Resemblance, ...]:
+def resemblances(
+    sample: str, dataset: str, known: Iterable[tuple[str, str, str]]
+) -> tuple[Resemblance, ...]:
     """Other datasets whose fingerprints (release, dataset, sample) share clearly many cases with ``sample``."""
     best: dict[str, float] = {}
     for _, name, other in known:

@@ -4,7 +4,13 @@ import math
 from typing import Final
 
 from cloakwork.accounting.parts import Parts, own_figures, parts_of
-from cloakwork.privacy_event import DiscreteGaussian, DiscreteLaplace, EpsilonDelta, PoissonSampled, PrivacyEvent
+from cloakwork.privacy_event import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    EpsilonDelta,
+    PoissonSampled,
+    PrivacyEvent,
+)
 
 LARGEST_SIGMA: Final = 1000.0
 """Discrete Gaussians up to this many grid steps are charged by their own PLD."""
@@ -106,5 +112,10 @@ def _epsilon_of_rho(rho: float, delta: float) -> float:
     second = (np.log1p(above) - math.log(1 / delta)) / above
     third = np.log(above) - np.log1p(above)
     # More than the terms can err by.
-    rounding = first + (np.log1p(above) + math.log(1 / delta)) / above + np.abs(np.log(above)) + np.log1p(above)
+    rounding = (
+        first
+        + (np.log1p(above) + math.log(1 / delta)) / above
+        + np.abs(np.log(above))
+        + np.log1p(above)
+    )
     return max(0.0, float((first - second + third + 1e-14 * rounding).min()))

@@ -23,11 +23,27 @@ from string import ascii_lowercase
 from typing import Any, Final, Literal
 
 from cloakwork.accounting._journal import Break, Hold, Journal, Writing, say
-from cloakwork.accounting.account import CURRENCIES, Account, Balance, Outlook, Terms, informed, outlook, require_fit
+from cloakwork.accounting.account import (
+    CURRENCIES,
+    Account,
+    Balance,
+    Outlook,
+    Terms,
+    informed,
+    outlook,
+    require_fit,
+)
 from cloakwork.accounting.books import METRIC
 from cloakwork.accounting.charge import Charge
 from cloakwork.accounting.fingerprint import Resemblance, fingerprint, resemblances
-from cloakwork.accounting.records import CLOSED, Place, Record, charge_fields, records_of, total_fields
+from cloakwork.accounting.records import (
+    CLOSED,
+    Place,
+    Record,
+    charge_fields,
+    records_of,
+    total_fields,
+)
 from cloakwork.budget import Cost, Currency
 from cloakwork.errors import LedgerError
 from cloakwork.facts import CASE
@@ -88,7 +104,9 @@ class Ledger:
 
     def __init__(self, url: str | None = None, *, notice: Callable[[str], None] = say) -> None:
         named = url or os.environ.get(URL_VARIABLE)
-        self._journal = Journal(named or str(data_home() / "ledger.db"), notice, make_folder=not named)
+        self._journal = Journal(
+            named or str(data_home() / "ledger.db"), notice, make_folder=not named
+        )
         self._usual = not named
         self._holds: dict[str, Hold] = {}
         self._reserved: list[Reservation] = []
@@ -111,7 +129,11 @@ class Ledger:
         """A ledger of version 0.1.0 in the working folder that is passed over for the default one; None without one."""
         former = Path(FORMER_DEFAULT)
         try:
-            return former if self._usual and former.is_file() and Journal(FORMER_DEFAULT).exists() else None
+            return (
+                former
+                if self._usual and former.is_file() and Journal(FORMER_DEFAULT).exists()
+                else None
+            )
         except LedgerError:
             return None  # something else of that name
 
@@ -143,7 +165,9 @@ class Ledger:
         when the ledger cannot be used or was altered.
         """
         if not private:
-            raise LedgerError(self.url, "a reproducible run is not private and is not recorded as a release")
+            raise LedgerError(
+                self.url, "a reproducible run is not private and is not recorded as a release"
+            )
         terms = terms or Terms(totals=totals or {})
         body = {
             "policy": policy,
@@ -165,7 +189,14 @@ class Ledger:
                 records = records_of(self.url, writing.entries, dataset)
                 records = informed(records, policy_digest, terms.unit, charges)
                 declared = terms.declared(charges, records)
-                require_fit(dataset, Account.of(records), charges, declared, terms, f"{policy} {version}".strip())
+                require_fit(
+                    dataset,
+                    Account.of(records),
+                    charges,
+                    declared,
+                    terms,
+                    f"{policy} {version}".strip(),
+                )
                 if folder is not None:
                     self._hold(release)
                 body["totals"] = [total_fields(total) for total in declared]
@@ -208,7 +239,8 @@ class Ledger:
             record = self._known(writing, reservation.id)
             if record.state == "committed":
                 raise LedgerError(
-                    self.url, f"release {record.id} was published already{_where(record)}; copy that folder"
+                    self.url,
+                    f"release {record.id} was published already{_where(record)}; copy that folder",
                 )
             writing.append("intent", record.id, record.dataset, body)
 
@@ -221,7 +253,10 @@ class Ledger:
         body = {} if statement_digest is None else {"statement_digest": statement_digest}
         with self._journal.writing() as writing:
             record = self._known(writing, reservation.id)
-            if record.state == "committed" and statement_digest not in (None, record.statement_digest):
+            if record.state == "committed" and statement_digest not in (
+                None,
+                record.statement_digest,
+            ):
                 raise LedgerError(self.url, f"release {reservation.id} is {record.state} already")
             if record.state == "failed" and record.statement_digest != (statement_digest or ""):
                 raise LedgerError(self.url, f"release {reservation.id} is {record.state} already")
@@ -248,7 +283,9 @@ class Ledger:
             if record.statement_digest != statement_digest:
                 raise LedgerError(self.url, f"release {release} has another statement")
             if record.state != "committed":
-                writing.append("commit", release, record.dataset, {"statement_digest": statement_digest})
+                writing.append(
+                    "commit", release, record.dataset, {"statement_digest": statement_digest}
+                )
 
     def close(self, release: str) -> bool:
         """Close an entry whose process is gone, as spent; whether it was open, and no live process holds it.
@@ -263,7 +300,10 @@ class Ledger:
                 record = self._known(writing, release)
                 if record.state not in ("reserved", "publishing"):
                     return False
-                if record.place is not None and Path(record.place.folder, "statement.json").exists():
+                if (
+                    record.place is not None
+                    and Path(record.place.folder, "statement.json").exists()
+                ):
                     return False  # it was renamed in the meantime
                 writing.append("fail", release, record.dataset, {"reason": CLOSED})
             return True
@@ -287,7 +327,9 @@ class Ledger:
         with self._journal.writing() as writing:
             record = self._known(writing, release)
             if record.state != "committed" or record.statement_digest is not None:
-                raise LedgerError(self.url, f"release {release} is {record.state} and takes no statement")
+                raise LedgerError(
+                    self.url, f"release {release} is {record.state} and takes no statement"
+                )
             writing.append("statement", release, record.dataset, {"statement_digest": digest})
 
     def recognise(self, reservation: Reservation, ids: Iterable[str]) -> tuple[Resemblance, ...]:
@@ -301,7 +343,11 @@ class Ledger:
         return found
 
     def remaining(
-        self, dataset: str, totals: Mapping[Currency, Cost | None] | None = None, *, shift: timedelta | None = None
+        self,
+        dataset: str,
+        totals: Mapping[Currency, Cost | None] | None = None,
+        *,
+        shift: timedelta | None = None,
     ) -> Mapping[str, Balance]:
         """What is spent and left by name of book (``case``, an attribute, ``metric``, ``local``), were a policy to
         declare ``totals`` per case; metric figures are per ``shift``, by default the largest charged or declared.
@@ -310,14 +356,21 @@ class Ledger:
         """
         account = Account.of(self.history(dataset))
         metric = Charge(currency="metric", cost=Cost(epsilon=0.0), shift=shift) if shift else None
-        account = account.plus((), Terms(totals=totals or {}).declared([metric] if metric else []), {})
-        return {book.name: account.balance(book, shift if book == METRIC else None) for book in account.books()}
+        account = account.plus(
+            (), Terms(totals=totals or {}).declared([metric] if metric else []), {}
+        )
+        return {
+            book.name: account.balance(book, shift if book == METRIC else None)
+            for book in account.books()
+        }
 
     def summary(self, dataset: str | None = None) -> tuple[Summary, ...]:
         """Spent and left per dataset, in order of first release; only ``dataset`` when it is given."""
         records = self.history(dataset)
         names = dict.fromkeys(record.dataset for record in records)
-        grouped = {name: tuple(record for record in records if record.dataset == name) for name in names}
+        grouped = {
+            name: tuple(record for record in records if record.dataset == name) for name in names
+        }
         return tuple(Summary(name, _balances(own), own) for name, own in grouped.items())
 
     def history(self, dataset: str | None = None) -> tuple[Record, ...]:
@@ -336,7 +389,9 @@ class Ledger:
         held = {entry.digest for entry in entries}
         lost = sum(1 for witness in witnesses if witness not in held)
         return first_break(entries) or (
-            Break(len(entries) + 1, f"is missing: {lost} signed statements name entries that are gone")
+            Break(
+                len(entries) + 1, f"is missing: {lost} signed statements name entries that are gone"
+            )
             if lost
             else None
         )
@@ -358,7 +413,11 @@ class Ledger:
     def _key(self) -> bytes:
         """The key of the fingerprints: beside an SQLite ledger, else in the user's data folder."""
         file = self._journal.file
-        path = home() / "ledger-fingerprints.key" if file is None else file.with_name(f"{file.name}.key")
+        path = (
+            home() / "ledger-fingerprints.key"
+            if file is None
+            else file.with_name(f"{file.name}.key")
+        )
         return secret_made_once(path, lambda: secrets.token_bytes(32))
 
 
@@ -375,4 +434,15 @@ def _fresh_id() -> str:
     return "".join(secrets.choice(ascii_lowercase) for _ in range(20))
 
 
-__all__ = ["CASE", "CURRENCIES", "Balance", "Charge", "Ledger", "Outlook", "Record", "Reservation", "Summary", "Terms"]
+__all__ = [
+    "CASE",
+    "CURRENCIES",
+    "Balance",
+    "Charge",
+    "Ledger",
+    "Outlook",
+    "Record",
+    "Reservation",
+    "Summary",
+    "Terms",
+]

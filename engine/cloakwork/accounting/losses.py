@@ -173,7 +173,9 @@ class _Window:
     cut_below: float
 
     @classmethod
-    def of(cls, parts: Sequence[tuple[Losses, int]], orders: "Floats", above: "Floats", below: "Floats") -> "_Window":
+    def of(
+        cls, parts: Sequence[tuple[Losses, int]], orders: "Floats", above: "Floats", below: "Floats"
+    ) -> "_Window":
         import numpy as np
 
         step = parts[0][0].step
@@ -183,8 +185,12 @@ class _Window:
         low = max(least, math.floor(-float(((below - math.log(_CUT)) / orders).min()) / step) - 1)
         low = min(low, high)
         size = 1 << max(1, (high - low).bit_length())
-        over = float(np.exp(np.minimum(above - orders * ((low + size) * step), 0.0)).min()) * (1 + 1e-6)
-        under = float(np.exp(np.minimum(below + orders * ((low - 1) * step), 0.0)).min()) * (1 + 1e-6)
+        over = float(np.exp(np.minimum(above - orders * ((low + size) * step), 0.0)).min()) * (
+            1 + 1e-6
+        )
+        under = float(np.exp(np.minimum(below + orders * ((low - 1) * step), 0.0)).min()) * (
+            1 + 1e-6
+        )
         return cls(low, size, 0.0 if low + size > most else over, 0.0 if low <= least else under)
 
 

@@ -61,7 +61,12 @@ def _flat_sample(rate: float, inner: PrivacyEvent) -> Iterator[tuple[PrivacyEven
         case ((single, 1),):
             yield PoissonSampled(rate=rate, event=single), 1
         case _:
-            yield PoissonSampled(rate=rate, event=Composed(events=tuple(_times(*part) for part in parts))), 1
+            yield (
+                PoissonSampled(
+                    rate=rate, event=Composed(events=tuple(_times(*part) for part in parts))
+                ),
+                1,
+            )
 
 
 def _times(event: PrivacyEvent, times: int) -> PrivacyEvent:

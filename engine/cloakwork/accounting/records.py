@@ -70,7 +70,9 @@ class Record:
     @property
     def without_dp(self) -> bool:
         """Whether something was released that no DP budget bounds."""
-        return not self.came_to_nothing and any(charge.currency == "none" for charge in self.charges)
+        return not self.came_to_nothing and any(
+            charge.currency == "none" for charge in self.charges
+        )
 
     @property
     def came_to_nothing(self) -> bool:
@@ -80,7 +82,8 @@ class Record:
     def identified(self, unit: str, charges: tuple[Charge, ...]) -> "Record":
         """The record of an older entry, told whom it protected."""
         totals = tuple(
-            replace(total, book=Book("unit", unit)) if total.book == Book("unit") else total for total in self.totals
+            replace(total, book=Book("unit", unit)) if total.book == Book("unit") else total
+            for total in self.totals
         )
         return replace(self, unit=unit, charges=charges, totals=totals)
 
@@ -118,7 +121,11 @@ def _learnt(record: Record, policies: Mapping[str, tuple[str, tuple[Charge, ...]
     unit, charges = policies[record.policy_digest]
     said = {(charge.currency, charge.cost, charge.shift): charge for charge in charges}
     return record.identified(
-        unit, tuple(said.get((charge.currency, charge.cost, charge.shift), charge) for charge in record.charges)
+        unit,
+        tuple(
+            said.get((charge.currency, charge.cost, charge.shift), charge)
+            for charge in record.charges
+        ),
     )
 
 
@@ -129,16 +136,22 @@ def _told(record: Record | None, entry: Entry) -> Record:
     match entry.kind:
         case "intent":
             place = Place(**fields["place"])
-            return replace(record, state="publishing", place=place, statement_digest=fields["statement_digest"])
+            return replace(
+                record, state="publishing", place=place, statement_digest=fields["statement_digest"]
+            )
         case "commit":
             digest = fields.get("statement_digest", record.statement_digest)
-            return replace(record, state="committed", committed_at=_time(entry), statement_digest=digest)
+            return replace(
+                record, state="committed", committed_at=_time(entry), statement_digest=digest
+            )
         case "fail":
             return replace(record, state="failed", failure=fields["reason"])
         case "statement":
             return replace(record, statement_digest=fields["statement_digest"])
         case "identify":
-            return record.identified(fields["unit"], tuple(_charge(item) for item in fields["charges"]))
+            return record.identified(
+                fields["unit"], tuple(_charge(item) for item in fields["charges"])
+            )
     raise ValueError(entry.kind)
 
 
@@ -182,12 +195,21 @@ def charge_fields(charge: Charge) -> dict[str, Any]:
     more = {"unit": charge.unit, "max_cases": charge.max_cases, "times": charge.times}
     said = {name: value for name, value in more.items() if value is not None}
     whom = {"unit": charge.unit, **said} if charge.currency in ("unit", "local") else {}
-    return {"currency": charge.currency, **_cost_fields(charge.cost), **_shift_fields(charge.shift), **whom}
+    return {
+        "currency": charge.currency,
+        **_cost_fields(charge.cost),
+        **_shift_fields(charge.shift),
+        **whom,
+    }
 
 
 def total_fields(total: Total) -> dict[str, Any]:
     """A declared total as an entry's body holds it."""
-    book = {"currency": total.book.currency, "unit": total.book.unit, "apart": bool(total.apart_from)}
+    book = {
+        "currency": total.book.currency,
+        "unit": total.book.unit,
+        "apart": bool(total.apart_from),
+    }
     return {**book, **_cost_fields(total.cost), **_shift_fields(total.shift)}
 
 
@@ -200,7 +222,11 @@ def _cost(fields: Mapping[str, Any]) -> Cost:
 
 
 def _shift(fields: Mapping[str, Any]) -> timedelta | None:
-    return timedelta(microseconds=fields["shift_microseconds"]) if "shift_microseconds" in fields else None
+    return (
+        timedelta(microseconds=fields["shift_microseconds"])
+        if "shift_microseconds" in fields
+        else None
+    )
 
 
 def _charge(fields: Mapping[str, Any]) -> Charge:
@@ -215,7 +241,8 @@ def _totals(fields: Any) -> tuple[Total, ...]:
     if isinstance(fields, dict):  # of version 0.1.0: one total a currency
         whom = {"local": "value"}
         return tuple(
-            Total(Book(currency, whom.get(currency)), _cost(item), _shift(item)) for currency, item in fields.items()
+            Total(Book(currency, whom.get(currency)), _cost(item), _shift(item))
+            for currency, item in fields.items()
         )
     # One entry holds all books of its policy, so that each is apart from the others.
     apart = {item["unit"] for item in fields if item["apart"]}

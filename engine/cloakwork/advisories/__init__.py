@@ -22,7 +22,9 @@ Effect = Literal["voids", "weakens", "corrects"]
 Status = Literal["void", "open", "weakened", "corrected", "cleared"]
 """``open``: void if something is so that the release does not show. ``cleared``: measured, and not so here."""
 
-Measure = Literal["k without empty events", "closeness by ranks", "closeness with missing values", "columns"]
+Measure = Literal[
+    "k without empty events", "closeness by ranks", "closeness with missing values", "columns"
+]
 Parameters = Mapping[str, JsonValue]
 
 RELEASED: Final = ("keep", "pseudonymise", "generalise", "protect")
@@ -33,23 +35,44 @@ _FILE: Final = Path(__file__).with_name("advisories.yaml")
 class Condition(Frozen):
     """Which releases an advisory concerns: everything that is given must hold."""
 
-    guarantees: Annotated[tuple[str, ...], Field(description="Kinds of guarantee; empty: the release as a whole")] = ()
+    guarantees: Annotated[
+        tuple[str, ...], Field(description="Kinds of guarantee; empty: the release as a whole")
+    ] = ()
     parameters: Annotated[
-        dict[str, tuple[JsonValue, ...]], Field(description="Values that the guarantee's parameters have, any of each")
+        dict[str, tuple[JsonValue, ...]],
+        Field(description="Values that the guarantee's parameters have, any of each"),
     ] = {}
-    over: Annotated[tuple[str, ...], Field(description="Columns, any of which the guarantee covers")] = ()
-    beyond: Annotated[tuple[str, ...], Field(description="The guarantee covers some column besides these")] = ()
-    delta_below: Annotated[float | None, Field(description="The guarantee's delta is above 0 and below this")] = None
-    mechanisms: Annotated[tuple[str, ...], Field(description="Mechanisms (globs), any of which is a step")] = ()
-    not_mechanisms: Annotated[tuple[str, ...], Field(description="Mechanisms that do not count as such")] = ()
+    over: Annotated[
+        tuple[str, ...], Field(description="Columns, any of which the guarantee covers")
+    ] = ()
+    beyond: Annotated[
+        tuple[str, ...], Field(description="The guarantee covers some column besides these")
+    ] = ()
+    delta_below: Annotated[
+        float | None, Field(description="The guarantee's delta is above 0 and below this")
+    ] = None
+    mechanisms: Annotated[
+        tuple[str, ...], Field(description="Mechanisms (globs), any of which is a step")
+    ] = ()
+    not_mechanisms: Annotated[
+        tuple[str, ...], Field(description="Mechanisms that do not count as such")
+    ] = ()
     released: Annotated[
         Literal["event attributes", "attributes", "by pattern"] | None,
-        Field(description="What is released beside activities, under no DP claim; raw times are an event attribute"),
+        Field(
+            description="What is released beside activities, under no DP claim; raw times are an event attribute"
+        ),
     ] = None
-    unit: Annotated[Literal["declared"] | None, Field(description="The unit is an attribute, not the case")] = None
-    hierarchy: Annotated[Literal["shallow"] | None, Field(description="A released hierarchy has a short branch")] = None
+    unit: Annotated[
+        Literal["declared"] | None, Field(description="The unit is an attribute, not the case")
+    ] = None
+    hierarchy: Annotated[
+        Literal["shallow"] | None, Field(description="A released hierarchy has a short branch")
+    ] = None
     words: Annotated[str | None, Field(description="Text that the statement holds")] = None
-    entry: Annotated[bool, Field(description="It concerns the ledger's entry, not the release")] = False
+    entry: Annotated[bool, Field(description="It concerns the ledger's entry, not the release")] = (
+        False
+    )
 
 
 class Advisory(Frozen):
@@ -57,11 +80,17 @@ class Advisory(Frozen):
 
     id: Annotated[str, Field(pattern=r"^CW-[0-9]{4}-[0-9]{2}$")]
     title: str
-    versions: Annotated[tuple[str, ...], Field(min_length=1, description="Versions of Cloakwork (globs)")]
+    versions: Annotated[
+        tuple[str, ...], Field(min_length=1, description="Versions of Cloakwork (globs)")
+    ]
     applies: Condition
     effect: Effect
-    depends: Annotated[str | None, Field(description="What it depends on that a release does not show")] = None
-    measure: Annotated[Measure | None, Field(description="What settles it on the released file")] = None
+    depends: Annotated[
+        str | None, Field(description="What it depends on that a release does not show")
+    ] = None
+    measure: Annotated[
+        Measure | None, Field(description="What settles it on the released file")
+    ] = None
     says: Annotated[str, Field(description="What is void, or how the claim must be read")]
     remedy: str
 
@@ -152,13 +181,23 @@ def _findings(advisory: Advisory, traits: Traits, settle: Settle | None) -> Iter
         concerned = [(number, each) for number, each in numbered if _of_guarantee(condition, each)]
     for number, guarantee in concerned:
         finding = Finding(advisory, guarantee, number, _status(advisory, certain is True))
-        seen = settle(advisory, guarantee) if settle is not None and advisory.measure is not None else None
-        yield finding if seen is None else replace(finding, status=_settled(advisory, seen[0]), seen=seen[1])
+        seen = (
+            settle(advisory, guarantee)
+            if settle is not None and advisory.measure is not None
+            else None
+        )
+        yield (
+            finding
+            if seen is None
+            else replace(finding, status=_settled(advisory, seen[0]), seen=seen[1])
+        )
 
 
 def _status(advisory: Advisory, certain: bool) -> Status:
     if advisory.effect == "voids":
-        return "void" if certain and advisory.depends is None and advisory.measure is None else "open"
+        return (
+            "void" if certain and advisory.depends is None and advisory.measure is None else "open"
+        )
     return "weakened" if advisory.effect == "weakens" else "corrected"
 
 
@@ -174,7 +213,10 @@ def _of_guarantee(condition: Condition, guarantee: Parameters) -> bool:
     """Whether one guarantee is of the kinds and parameters meant; a parameter that is not told counts as meant."""
     if guarantee["kind"] not in condition.guarantees:
         return False
-    if any(guarantee.get(name, values[0]) not in values for name, values in condition.parameters.items()):
+    if any(
+        guarantee.get(name, values[0]) not in values
+        for name, values in condition.parameters.items()
+    ):
         return False
     over = guarantee.get("over")
     if isinstance(over, list | tuple):
@@ -193,9 +235,13 @@ def _of_release(condition: Condition, traits: Traits) -> bool | None:
     if condition.mechanisms:
         steps = traits.mechanisms
         counted = [step for step in steps or () if not _named(step, condition.not_mechanisms)]
-        answers.append(None if steps is None else any(_named(step, condition.mechanisms) for step in counted))
+        answers.append(
+            None if steps is None else any(_named(step, condition.mechanisms) for step in counted)
+        )
     if condition.released is not None:
-        answers.append(None if traits.rules is None else bool(_released(traits, condition.released)))
+        answers.append(
+            None if traits.rules is None else bool(_released(traits, condition.released))
+        )
     if condition.unit is not None:
         answers.append(None if traits.unit is None else traits.unit != "")
     if condition.hierarchy is not None:
@@ -210,7 +256,9 @@ def _of_release(condition: Condition, traits: Traits) -> bool | None:
 def _released(traits: Traits, which: str) -> tuple[str, ...]:
     """The attributes of that sort that the rules release, beside activities; raw times are an event attribute."""
     rules = traits.rules or {}
-    names = [name for name, treatment in rules.items() if treatment in RELEASED and name not in _STANDARD]
+    names = [
+        name for name, treatment in rules.items() if treatment in RELEASED and name not in _STANDARD
+    ]
     if which == "by pattern":
         return tuple(name for name in names if set(name) & set("*?[") or is_pattern(name))
     if which == "attributes":
@@ -229,7 +277,9 @@ def has_raw_times(traits: Traits) -> bool:
 
 def _covers_times(guarantee: Parameters) -> bool:
     over = guarantee.get("over")
-    return guarantee.get("attribute") == "timestamps" or (isinstance(over, list | tuple) and "timestamps" in over)
+    return guarantee.get("attribute") == "timestamps" or (
+        isinstance(over, list | tuple) and "timestamps" in over
+    )
 
 
 def is_pattern(name: str) -> bool:

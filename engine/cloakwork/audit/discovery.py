@@ -28,7 +28,8 @@ class Discovery(Frozen):
     """Quality of a model of the release, tried on the source; each between 0 and 1, 1 being best."""
 
     fitness: float = Field(
-        title="Model: fitness", description="How much of the source a model of the release can replay."
+        title="Model: fitness",
+        description="How much of the source a model of the release can replay.",
     )
     precision: float = Field(
         title="Model: precision", description="How little that model allows that the source lacks."
@@ -36,10 +37,14 @@ class Discovery(Frozen):
     generalisation: float = Field(
         title="Model: generalisation", description="How often the source uses each of its parts."
     )
-    f_score: float = Field(title="Model: F-score", description="The harmonic mean of fitness and precision.")
+    f_score: float = Field(
+        title="Model: F-score", description="The harmonic mean of fitness and precision."
+    )
 
 
-def mined(source: Mapping[tuple[str, ...], int], release: Mapping[tuple[str, ...], int]) -> Discovery:
+def mined(
+    source: Mapping[tuple[str, ...], int], release: Mapping[tuple[str, ...], int]
+) -> Discovery:
     """Mine the ``release`` (cases by variant) and try the model on the ``source``.
 
     Raises MechanismError where pm4py is not installed or one of the logs has no case.
@@ -56,10 +61,16 @@ def mined(source: Mapping[tuple[str, ...], int], release: Mapping[tuple[str, ...
         raise MechanismError(NAME, _MISSING) from error
 
     options = {"noise_threshold": NOISE, "multiprocessing": False}
-    net = convert_to_petri_net(miner.apply(_as_pm4py(release), variant=miner.Variants.IMf, parameters=options))
+    net = convert_to_petri_net(
+        miner.apply(_as_pm4py(release), variant=miner.Variants.IMf, parameters=options)
+    )
     log, quiet = _as_pm4py(source), {"show_progress_bar": False, "multiprocessing": False}
-    fitness = fitnesses.apply(log, *net, variant=fitnesses.Variants.TOKEN_BASED, parameters=quiet)["log_fitness"]
-    precision = precisions.apply(log, *net, variant=precisions.Variants.ETCONFORMANCE_TOKEN, parameters=quiet)
+    fitness = fitnesses.apply(log, *net, variant=fitnesses.Variants.TOKEN_BASED, parameters=quiet)[
+        "log_fitness"
+    ]
+    precision = precisions.apply(
+        log, *net, variant=precisions.Variants.ETCONFORMANCE_TOKEN, parameters=quiet
+    )
     generalisation = generalisations.apply(log, *net, parameters=quiet)
     total = fitness + precision
     return Discovery(

@@ -65,15 +65,15 @@ class OneOf:
     def name(self) -> str:
         """The event in words, the first few members named."""
         shown = sorted(map(str, self.members))[:3]
-        return (
-            f"outcome in {{{', '.join(shown)}{', ...' if len(self.members) > 3 else ''}}} ({len(self.members)} values)"
-        )
+        return f"outcome in {{{', '.join(shown)}{', ...' if len(self.members) > 3 else ''}}} ({len(self.members)} values)"
 
     def holds(self, outcomes: NDArray[Any]) -> NDArray[np.bool_]:
         """See ``Event``."""
         if outcomes.dtype != object:
             return np.isin(outcomes, np.array(sorted(self.members)))
-        return np.fromiter((outcome in self.members for outcome in outcomes), dtype=bool, count=len(outcomes))
+        return np.fromiter(
+            (outcome in self.members for outcome in outcomes), dtype=bool, count=len(outcomes)
+        )
 
 
 Events = Callable[[NDArray[Any], NDArray[Any]], Sequence[Event]]
@@ -99,7 +99,11 @@ class AuditResult:
     confidence: float
 
     def __str__(self) -> str:
-        verdict = "" if self.claim is None else f"; claimed {self.claim:g}: {'passed' if self.passed else 'FAILED'}"
+        verdict = (
+            ""
+            if self.claim is None
+            else f"; claimed {self.claim:g}: {'passed' if self.passed else 'FAILED'}"
+        )
         return (
             f"epsilon >= {self.epsilon_lower_bound:.3f} at delta {self.delta:g} ({self.direction}, {self.event}: "
             f"{self.hits[0]} against {self.hits[1]} of {self.counted}){verdict}"
@@ -131,9 +135,23 @@ def empirical_epsilon(
     trials = _trials(choose, (a[:spent], b[:spent]), (a[spent:], b[spent:]))
     error = (1 - confidence) / max(1, len(trials))
     judged = [(_bound(trial.hits, runs - spent, delta, error), trial) for trial in trials]
-    bound, trial = max(judged, key=lambda each: each[0], default=(-math.inf, Trial("neither way", "no event", (0, 0))))
+    bound, trial = max(
+        judged,
+        key=lambda each: each[0],
+        default=(-math.inf, Trial("neither way", "no event", (0, 0))),
+    )
     passed = claim is None or bound <= claim
-    return AuditResult(bound, claim, delta, passed, trial.event, trial.direction, trial.hits, runs - spent, confidence)
+    return AuditResult(
+        bound,
+        claim,
+        delta,
+        passed,
+        trial.event,
+        trial.direction,
+        trial.hits,
+        runs - spent,
+        confidence,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +170,14 @@ def _trials(
 ) -> list[Trial]:
     """Every event in both directions: direction, name, and how often it holds on the likelier and the other side."""
     found: list[Trial] = []
-    for direction, (x, y), (p, q) in (("a over b", first, second), ("b over a", first[::-1], second[::-1])):
+    for direction, (x, y), (p, q) in (
+        ("a over b", first, second),
+        ("b over a", first[::-1], second[::-1]),
+    ):
         for event in choose(x, y) if callable(choose) else choose:
-            found.append(Trial(direction, event.name, (int(event.holds(p).sum()), int(event.holds(q).sum()))))
+            found.append(
+                Trial(direction, event.name, (int(event.holds(p).sum()), int(event.holds(q).sum())))
+            )
     return found
 
 
@@ -171,8 +194,12 @@ def half_lines(a: NDArray[Any], b: NDArray[Any]) -> list[Event]:
     """Half-lines at quantiles of both samples whose share in ``a`` most outweighs that in ``b``; for numbers."""
     bounds = np.unique(np.concatenate([a, b]))
     if len(bounds) > 200:
-        bounds = np.unique(np.quantile(np.concatenate([a, b]), np.linspace(0, 1, 200), method="nearest"))
-    return _best([HalfLine(float(bound), upper) for bound in bounds for upper in (True, False)], a, b)
+        bounds = np.unique(
+            np.quantile(np.concatenate([a, b]), np.linspace(0, 1, 200), method="nearest")
+        )
+    return _best(
+        [HalfLine(float(bound), upper) for bound in bounds for upper in (True, False)], a, b
+    )
 
 
 def points(a: NDArray[Any], b: NDArray[Any]) -> list[Event]:
@@ -183,7 +210,11 @@ def points(a: NDArray[Any], b: NDArray[Any]) -> list[Event]:
 def ratio_sets(a: NDArray[Any], b: NDArray[Any]) -> list[Event]:
     """Sets of the outcomes whose (smoothed) likelihood ratio of ``a`` to ``b`` is highest: the most telling by Neyman-Pearson."""
     counts_b = dict(_frequent(b, most=None))
-    ranked = sorted(_frequent(a), key=lambda item: (item[1] + 0.5) / (counts_b.get(item[0], 0) + 0.5), reverse=True)
+    ranked = sorted(
+        _frequent(a),
+        key=lambda item: (item[1] + 0.5) / (counts_b.get(item[0], 0) + 0.5),
+        reverse=True,
+    )
     sizes: NDArray[np.int64] = np.unique(np.geomspace(1, max(1, len(ranked)), 24).astype(np.int64))
     return _best([OneOf(frozenset(value for value, _ in ranked[:size])) for size in sizes], a, b)
 

@@ -44,7 +44,10 @@ _WINDOW, _GAP, _FAR = timedelta(minutes=10_000), timedelta(minutes=500), timedel
 
 CONTROL_FLOW_FACTS: Final = Facts(alphabet=ALPHABET, longest_case=LONGEST, units_at_most=100)
 TIMES_FACTS: Final = Facts(
-    window=Window(start=_BEGIN, end=_BEGIN + _WINDOW), longest_gap=_GAP, longest_case=3, grid=timedelta(minutes=1)
+    window=Window(start=_BEGIN, end=_BEGIN + _WINDOW),
+    longest_gap=_GAP,
+    longest_case=3,
+    grid=timedelta(minutes=1),
 )
 
 
@@ -87,7 +90,9 @@ def control_flow_pairs(least: int | None = None) -> tuple[Pair, ...]:
     pairs = [
         _one_more("a case with a variant of its own", usual, ("a", "d", "e")),
         _one_more(f"a case of maximal length ({LONGEST} events)", usual, longest),
-        _one_more(f"one case more on a frequent variant ({many - 1} cases)", [USUAL] * (many - 1), USUAL),
+        _one_more(
+            f"one case more on a frequent variant ({many - 1} cases)", [USUAL] * (many - 1), USUAL
+        ),
         _one_more("the only case of the log", [], USUAL),
     ]
     if least is not None and least > 1:
@@ -105,7 +110,10 @@ def least_released(runner: Callable[[EventLog], Callable[[], EventLog]]) -> int 
 
     def comes_out(cases: int) -> bool:
         run = runner(_log([RETURNING] * cases))
-        found = [2 * sum(course == RETURNING for course in _courses(run())) >= cases for _ in range(_TRIALS)]
+        found = [
+            2 * sum(course == RETURNING for course in _courses(run())) >= cases
+            for _ in range(_TRIALS)
+        ]
         return 3 * sum(found) >= _TRIALS
 
     high = 1
@@ -130,7 +138,9 @@ def metric_pairs() -> tuple[Pair, ...]:
 
     moved, still = (_case_at([timedelta(0), _FAR + by, 2 * _FAR]) for by in (SHIFT, timedelta(0)))
     figures = (Figure("by how much both gaps show the move", HalfLine(0, upper=True)),)
-    return (Pair("the middle of three times moved by the whole shift", moved, still, figures, observe),)
+    return (
+        Pair("the middle of three times moved by the whole shift", moved, still, figures, observe),
+    )
 
 
 def bounded_pairs() -> tuple[Pair, ...]:
@@ -144,7 +154,15 @@ def bounded_pairs() -> tuple[Pair, ...]:
 
     most, least = (_case_at([start + place * gap for place in range(3)]) for start, gap in _EDGES)
     figures = (Figure("how many of its values lie at the upper edge", HalfLine(3, upper=True)),)
-    return (Pair("all times of a case moved from one edge of the bounds to the other", most, least, figures, observe),)
+    return (
+        Pair(
+            "all times of a case moved from one edge of the bounds to the other",
+            most,
+            least,
+            figures,
+            observe,
+        ),
+    )
 
 
 _EDGES: Final = ((_WINDOW, _GAP), (timedelta(0), timedelta(0)))
@@ -164,7 +182,10 @@ def audit_pair(
     ``runner``: gives for a log what runs the mechanism on it once, with fresh noise. The error is shared out over the
     figures. Raises ValueError for fewer than 10 runs.
     """
-    a, b = (_outcomes(pair, runner(log), runs, side) for log, side in ((pair.a, "first"), (pair.b, "second")))
+    a, b = (
+        _outcomes(pair, runner(log), runs, side)
+        for log, side in ((pair.a, "first"), (pair.b, "second"))
+    )
     each = 1 - (1 - confidence) / len(pair.figures)
 
     def judged(column: int, figure: Figure) -> AuditResult:
@@ -200,16 +221,26 @@ def _one_more(name: str, rest: Sequence[Course], added: Course) -> Pair:
     def observe(released: EventLog) -> Numbers:
         courses = _courses(released)
         taken = sum(step in steps for course in courses for step in pairwise(course))
-        return np.array([[sum(course == added for course in courses), taken, len(courses)]], np.float64)
+        return np.array(
+            [[sum(course == added for course in courses), taken, len(courses)]], np.float64
+        )
 
-    names = ("cases that take the added case's variant", "steps that the added case takes", "cases released")
+    names = (
+        "cases that take the added case's variant",
+        "steps that the added case takes",
+        "cases released",
+    )
     return Pair(name, _log([*rest, added]), _log(rest), tuple(map(Figure, names)), observe)
 
 
 def _log(courses: Sequence[Course]) -> EventLog:
     """One case a course, without times."""
-    labels = pl.DataFrame({ACTIVITY: [label for course in courses for label in course]}, schema={ACTIVITY: pl.String})
-    cases = pl.DataFrame({CASE_ID: [str(row) for row in range(len(courses))]}, schema={CASE_ID: pl.String})
+    labels = pl.DataFrame(
+        {ACTIVITY: [label for course in courses for label in course]}, schema={ACTIVITY: pl.String}
+    )
+    cases = pl.DataFrame(
+        {CASE_ID: [str(row) for row in range(len(courses))]}, schema={CASE_ID: pl.String}
+    )
     return EventLog(labels, cases, np.cumsum([0, *map(len, courses)]).astype(np.int64))
 
 

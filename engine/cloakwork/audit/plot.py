@@ -16,7 +16,11 @@ def audit_svg(title: str, claim: float, audits: Sequence[PairAudit]) -> str:
     right = 1.15 * max(claim, *(audit.result.epsilon_lower_bound for audit in audits))
     height = _TOP + _ROW * len(audits) + 50
     at = _at(claim, right)
-    rows = [line for place, audit in enumerate(audits) for line in _row(audit, _TOP + place * _ROW, right)]
+    rows = [
+        line
+        for place, audit in enumerate(audits)
+        for line in _row(audit, _TOP + place * _ROW, right)
+    ]
     foot = height - 30
     return "\n".join(
         [

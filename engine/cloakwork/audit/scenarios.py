@@ -42,7 +42,10 @@ def varied(draw: random.Random) -> Variant:
         draw.shuffle(parallel)
     course = first + parallel
     if draw.random() < 0.75:
-        course += ["A", *(draw.choice("lclcLk") for _ in range(min(60, int(draw.expovariate(0.2)))))]
+        course += [
+            "A",
+            *(draw.choice("lclcLk") for _ in range(min(60, int(draw.expovariate(0.2))))),
+        ]
         course += ["A"] * (draw.random() < 0.1)
         way = draw.random()
         course += ["X"] if way < 0.7 else ["Y"] if way < 0.8 else []
@@ -50,12 +53,19 @@ def varied(draw: random.Random) -> Variant:
     return tuple(course)
 
 
-SCENARIOS: Final[Mapping[str, Callable[[random.Random], Variant]]] = {"usual": usual, "varied": varied}
+SCENARIOS: Final[Mapping[str, Callable[[random.Random], Variant]]] = {
+    "usual": usual,
+    "varied": varied,
+}
 
 
 def log_of(courses: list[Variant]) -> EventLog:
     """One case a course, all at one time."""
-    rows = [(str(case), label, "2024-01-01T00:00:00Z") for case, course in enumerate(courses) for label in course]
+    rows = [
+        (str(case), label, "2024-01-01T00:00:00Z")
+        for case, course in enumerate(courses)
+        for label in course
+    ]
     return EventLog.from_polars(pl.DataFrame(rows, [CASE_ID, ACTIVITY, TIMESTAMP], orient="row"))
 
 

@@ -47,21 +47,36 @@ class Times(Frozen):
     """
 
     events: int | None = _figure("Events compared", "Events that have a time in the source.")
-    error_mean: float | None = _figure("Error of a time, mean", "Hours by which a released time is off. 0 is best.")
-    error_median: float | None = _figure("Error of a time, median", "Half of the released times are off by less.")
-    duration_source_mean: float | None = _figure("Case duration in the source, mean", "Hours from first to last event.")
+    error_mean: float | None = _figure(
+        "Error of a time, mean", "Hours by which a released time is off. 0 is best."
+    )
+    error_median: float | None = _figure(
+        "Error of a time, median", "Half of the released times are off by less."
+    )
+    duration_source_mean: float | None = _figure(
+        "Case duration in the source, mean", "Hours from first to last event."
+    )
     duration_released_mean: float | None = _figure(
         "Case duration released, mean", "The closer to the source the better."
     )
     duration_source_median: float | None = _figure("Case duration in the source, median", "Hours.")
     duration_released_median: float | None = _figure("Case duration released, median", "Hours.")
     duration_distance: float | None = _figure(
-        "Distance of case durations", "Wasserstein distance of both distributions, in hours. 0 is best."
+        "Distance of case durations",
+        "Wasserstein distance of both distributions, in hours. 0 is best.",
     )
-    gap_source_median: float | None = _figure("Time between neighbouring events in the source, median", "Hours.")
-    gap_released_median: float | None = _figure("Time between neighbouring events released, median", "Hours.")
-    zeros_source: float | None = _figure("Share of zero gaps in the source", "Neighbouring events at the same time.")
-    zeros_released: float | None = _figure("Share of zero gaps released", "The closer to the source the better.")
+    gap_source_median: float | None = _figure(
+        "Time between neighbouring events in the source, median", "Hours."
+    )
+    gap_released_median: float | None = _figure(
+        "Time between neighbouring events released, median", "Hours."
+    )
+    zeros_source: float | None = _figure(
+        "Share of zero gaps in the source", "Neighbouring events at the same time."
+    )
+    zeros_released: float | None = _figure(
+        "Share of zero gaps released", "The closer to the source the better."
+    )
     pairs: tuple[PairTimes, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -70,9 +85,17 @@ def compared(before: EventLog, after: EventLog) -> Times:
     """The figures of ``after`` against ``before``: the same events in the same order, with other times."""
     if any(TIMESTAMP not in log.events.columns for log in (before, after)):
         return Times(notes=("there are no times to compare",))
-    if before.events.height != after.events.height or not np.array_equal(before.offsets, after.offsets):
-        return Times(notes=("the step changed which events there are, so their times cannot be compared one by one",))
-    known = (before.events[TIMESTAMP].is_not_null() & after.events[TIMESTAMP].is_not_null()).to_numpy()
+    if before.events.height != after.events.height or not np.array_equal(
+        before.offsets, after.offsets
+    ):
+        return Times(
+            notes=(
+                "the step changed which events there are, so their times cannot be compared one by one",
+            )
+        )
+    known = (
+        before.events[TIMESTAMP].is_not_null() & after.events[TIMESTAMP].is_not_null()
+    ).to_numpy()
     if not known.any():
         return Times(events=0)
     raw, released = (_hours(log, known) for log in (before, after))
@@ -114,7 +137,9 @@ def _zeros(gaps: Floats) -> float | None:
     return float((gaps == 0).mean()) if len(gaps) else None
 
 
-def _pairs(labels: pl.Series, follows: NDArray[np.int64], gaps: tuple[Floats, Floats]) -> tuple[PairTimes, ...]:
+def _pairs(
+    labels: pl.Series, follows: NDArray[np.int64], gaps: tuple[Floats, Floats]
+) -> tuple[PairTimes, ...]:
     """The most frequent directly-follows pairs."""
     first, second = labels.gather(pl.Series(follows - 1)), labels.gather(pl.Series(follows))
     rows = pl.DataFrame({"first": first, "second": second, "source": gaps[0], "released": gaps[1]})

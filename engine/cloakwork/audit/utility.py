@@ -45,13 +45,23 @@ class Utility(Frozen):
     A figure that is None could not be had; ``notes`` says why, except for shares of nothing.
     """
 
-    source_cases: int | None = _figure("Cases in the source", "Cases with at least one named event.")
+    source_cases: int | None = _figure(
+        "Cases in the source", "Cases with at least one named event."
+    )
     released_cases: int | None = _figure("Cases released", "The closer to the source the better.")
     source_variants: int | None = _figure("Variants in the source", "Distinct activity sequences.")
-    true_variants: int | None = _figure("True variants", "Released variants that occur in the source.")
-    fake_variants: int | None = _figure("Fake variants", "Released variants that do not occur in the source.")
-    variant_precision: float | None = _figure("Variant precision", "Share of the released variants that are true.")
-    variant_recall: float | None = _figure("Variant recall", "Share of the source's variants that are released.")
+    true_variants: int | None = _figure(
+        "True variants", "Released variants that occur in the source."
+    )
+    fake_variants: int | None = _figure(
+        "Fake variants", "Released variants that do not occur in the source."
+    )
+    variant_precision: float | None = _figure(
+        "Variant precision", "Share of the released variants that are true."
+    )
+    variant_recall: float | None = _figure(
+        "Variant recall", "Share of the source's variants that are released."
+    )
     case_precision: float | None = _figure(
         "Variant precision, by cases", "Share of the released cases that follow a true variant."
     )
@@ -63,7 +73,8 @@ class Utility(Frozen):
         "How alike the variants and their shares are; similar variants count in part. 1 is best.",
     )
     absolute_log_difference: int | None = _figure(
-        "Absolute log difference", "Events to insert, remove or rename to turn one log into the other. 0 is best."
+        "Absolute log difference",
+        "Events to insert, remove or rename to turn one log into the other. 0 is best.",
     )
     dfg_edge_distance: float | None = _figure(
         "Directly-follows distance",
@@ -81,12 +92,16 @@ class Utility(Frozen):
 def histogram(log: EventLog) -> dict[Variant, int]:
     """The variant histogram of ``log``; events without an activity and cases without events are left out."""
     labels = log.events[ACTIVITY]
-    variants = variants_of(log.keep_events(labels.is_not_null().to_numpy()) if labels.null_count() else log)
+    variants = variants_of(
+        log.keep_events(labels.is_not_null().to_numpy()) if labels.null_count() else log
+    )
     counted = {variants.labels(row): int(variants.counts[row]) for row in range(len(variants))}
     return {variant: cases for variant, cases in counted.items() if variant}
 
 
-def measured(source: EventLog, release: EventLog, *, most_pairs: int = MOST_PAIRS, seconds: float = 0.0) -> Utility:
+def measured(
+    source: EventLog, release: EventLog, *, most_pairs: int = MOST_PAIRS, seconds: float = 0.0
+) -> Utility:
     """Every figure of ``release`` against ``source``, within bounds; a figure that fails is None, with a note.
 
     Earth mover's distances are left out above ``most_pairs`` pairs of a variant here and one there, process discovery
@@ -98,7 +113,9 @@ def measured(source: EventLog, release: EventLog, *, most_pairs: int = MOST_PAIR
     def bounded(figure: Callable[[Histogram, Histogram], Any]) -> Any:
         name = figure.__name__.replace("_", " ")
         if (pairs := len(before) * len(after)) > most_pairs:
-            notes.append(f"{name}: left out, since {pairs:,} pairs of variants take too long (at most {most_pairs:,})")
+            notes.append(
+                f"{name}: left out, since {pairs:,} pairs of variants take too long (at most {most_pairs:,})"
+            )
             return None
         return noted(name, lambda: figure(before, after))
 
@@ -124,7 +141,9 @@ def measured(source: EventLog, release: EventLog, *, most_pairs: int = MOST_PAIR
         absolute_log_difference=bounded(absolute_log_difference),
         dfg_edge_distance=dfg_edge_distance(before, after),
         dfg_frequency_distance=dfg_frequency_distance(before, after),
-        discovery=noted("process discovery", lambda: mined_apart(before, after, seconds)) if seconds else None,
+        discovery=noted("process discovery", lambda: mined_apart(before, after, seconds))
+        if seconds
+        else None,
         notes=tuple(notes),
     )
 
@@ -190,7 +209,9 @@ def directly_follows(log: Histogram) -> dict[tuple[str, str], int]:
     return dict(counts)
 
 
-def _both_counts(source: Histogram, release: Histogram) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _both_counts(
+    source: Histogram, release: Histogram
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The counts of every relation that occurs in either log, in one order: twice int64, shape (relations,)."""
     one, other = directly_follows(source), directly_follows(release)
     pairs = one.keys() | other.keys()
@@ -224,12 +245,18 @@ def _levenshtein(rows: Iterable[Variant], columns: Iterable[Variant]) -> NDArray
     return np.asarray(process.cdist(*texts, scorer=Levenshtein.distance, dtype=np.int32))
 
 
-def _moved(have: NDArray[np.float64], want: NDArray[np.float64], costs: NDArray[np.float64]) -> float:
+def _moved(
+    have: NDArray[np.float64], want: NDArray[np.float64], costs: NDArray[np.float64]
+) -> float:
     """The least cost of moving ``have`` to ``want``, both of one sum, by the network simplex: the exact optimum."""
-    os.environ.setdefault("POT_BACKEND_DISABLE_PYTORCH", "1")  # else torch loads, where it is installed
+    os.environ.setdefault(
+        "POT_BACKEND_DISABLE_PYTORCH", "1"
+    )  # else torch loads, where it is installed
     from ot import emd2
 
     cost, report = emd2(have, want, costs, numItermax=_ITERATIONS, log=True)
     if report["warning"]:
-        raise MechanismError("audit/utility", f"the earth mover's distance was not found: {report['warning']}")
+        raise MechanismError(
+            "audit/utility", f"the earth mover's distance was not found: {report['warning']}"
+        )
     return float(cost)

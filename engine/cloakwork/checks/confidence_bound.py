@@ -63,8 +63,13 @@ def extremes(log: EventLog, guarantee: ConfidenceBound, unit: Unit = _CASE) -> E
     try:
         for known, by in _knowledge(courses, members, guarantee.L):
             cases, share = _by_case(known, by, members, held)
-            units, share_of_units = _by_owner(known, by, members, held) if unit.attribute else (cases, share)
-            smallest, confidence = min(smallest, cases, units), max(confidence, share, share_of_units)
+            units, share_of_units = (
+                _by_owner(known, by, members, held) if unit.attribute else (cases, share)
+            )
+            smallest, confidence = (
+                min(smallest, cases, units),
+                max(confidence, share, share_of_units),
+            )
     except _TooMuch:
         why = f"it cannot be measured: there is too much knowledge of up to {guarantee.L} events to be counted"
         raise GuaranteeBroken(guarantee.sentence(), why) from None
@@ -75,10 +80,13 @@ def check(log: EventLog, guarantee: ConfidenceBound, unit: Unit = _CASE) -> None
     """Raise ``GuaranteeBroken`` unless ``log`` keeps ``guarantee``; an empty log does."""
     found = extremes(log, guarantee, unit)
     if found is not None and found.smallest < guarantee.K:
-        raise GuaranteeBroken(guarantee.sentence(), f"some knowledge fits {found.smallest} units only")
+        raise GuaranteeBroken(
+            guarantee.sentence(), f"some knowledge fits {found.smallest} units only"
+        )
     if found is not None and (found.confidence or 0.0) > guarantee.C:
         raise GuaranteeBroken(
-            guarantee.sentence(), f"some knowledge tells a value with {found.confidence:.1%} confidence"
+            guarantee.sentence(),
+            f"some knowledge tells a value with {found.confidence:.1%} confidence",
         )
 
 
@@ -86,32 +94,48 @@ def _courses(log: EventLog, guarantee: ConfidenceBound) -> tuple[pl.DataFrame, p
     """The places of each distinct course (``course``, ``place``, ``symbol``), and the course of each case."""
     seen = [ACTIVITY, TIMESTAMP] if guarantee.background == "relative" else [ACTIVITY]
     if missing := [name for name in seen if name not in log.events.columns]:
-        raise GuaranteeBroken(guarantee.sentence(), f"the log has no column '{missing[0]}' to count by")
+        raise GuaranteeBroken(
+            guarantee.sentence(), f"the log has no column '{missing[0]}' to count by"
+        )
     symbols = log.events.select(named(*seen)).unique(maintain_order=True).with_row_index("symbol")
     events = log.events.select(named(*seen)).with_columns(pl.Series("case", log.case_of))
-    events = events.join(symbols, on=named(*seen), how="left", nulls_equal=True, maintain_order="left")
+    events = events.join(
+        symbols, on=named(*seen), how="left", nulls_equal=True, maintain_order="left"
+    )
     known = {"set": pl.col("symbol").unique().sort(), "multiset": pl.col("symbol").sort()}
     lists = events.group_by("case").agg(known.get(guarantee.background, pl.col("symbol")))
     every = pl.DataFrame({"case": np.arange(log.cases.height)}).join(lists, on="case", how="left")
     courses = every.group_by("symbol", maintain_order=True).agg("case").with_row_index("course")
     of_case = courses.select("course", "case").explode("case").sort("case")["course"]
     some = courses.filter(pl.col("symbol").is_not_null()).select("course", "symbol")
-    return some.with_columns(place=pl.int_ranges(pl.col("symbol").list.len())).explode("symbol", "place"), of_case
+    return some.with_columns(place=pl.int_ranges(pl.col("symbol").list.len())).explode(
+        "symbol", "place"
+    ), of_case
 
 
-def _knowledge(courses: pl.DataFrame, members: pl.DataFrame, longest: int) -> Iterator[tuple[pl.DataFrame, list[str]]]:
+def _knowledge(
+    courses: pl.DataFrame, members: pl.DataFrame, longest: int
+) -> Iterator[tuple[pl.DataFrame, list[str]]]:
     """All knowledge of size 0, 1, ..., ``longest`` that some course matches, and the columns that tell it apart.
 
     A table holds those columns, ``course``, and ``end``: the earliest place at which the knowledge ends there.
     """
-    known = members.select("course").unique().with_columns(nothing=pl.lit(0), end=pl.lit(-1, pl.Int64))
+    known = (
+        members.select("course").unique().with_columns(nothing=pl.lit(0), end=pl.lit(-1, pl.Int64))
+    )
     by = ["nothing"]
     yield known, by
     for size in range(1, longest + 1):
         found, event = [], f"event {size}"
         for rows in _slices(known, courses):
-            longer = rows.join(courses, on="course").filter(pl.col("place") > pl.col("end")).rename({"symbol": event})
-            found.append(longer.group_by(named(*by, event, "course")).agg(pl.col("place").min().alias("end")))
+            longer = (
+                rows.join(courses, on="course")
+                .filter(pl.col("place") > pl.col("end"))
+                .rename({"symbol": event})
+            )
+            found.append(
+                longer.group_by(named(*by, event, "course")).agg(pl.col("place").min().alias("end"))
+            )
             if sum(part.height for part in found) > MOST_ROWS:
                 raise _TooMuch
         known, by = pl.concat(found), [*by, event]
@@ -123,7 +147,11 @@ def _knowledge(courses: pl.DataFrame, members: pl.DataFrame, longest: int) -> It
 def _slices(known: pl.DataFrame, courses: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """``known`` in slices that make about ``_SLICE`` rows each when joined with ``courses``; at least one."""
     width = courses.group_by("course").agg(pl.len().alias("width"))
-    widths = known.select("course").join(width, on="course", how="left", maintain_order="left")["width"].fill_null(0)
+    widths = (
+        known.select("course")
+        .join(width, on="course", how="left", maintain_order="left")["width"]
+        .fill_null(0)
+    )
     number = (widths.cast(pl.Int64).cum_sum() // _SLICE).to_numpy()
     ends = [*np.flatnonzero(np.diff(number)) + 1, known.height]
     begin = 0
@@ -135,7 +163,9 @@ def _slices(known: pl.DataFrame, courses: pl.DataFrame) -> Iterator[pl.DataFrame
 def _fits(known: pl.DataFrame, by: list[str], other: pl.DataFrame) -> pl.DataFrame:
     """``known`` joined with what ``other`` holds for its courses, if that can be held."""
     width = other.group_by("course").agg(pl.len().alias("width"))
-    if (known.select("course").join(width, on="course")["width"].cast(pl.Int64).sum() or 0) > MOST_ROWS:
+    if (
+        known.select("course").join(width, on="course")["width"].cast(pl.Int64).sum() or 0
+    ) > MOST_ROWS:
         raise _TooMuch
     return known.select(named(*by, "course")).join(other, on="course")
 
@@ -147,12 +177,16 @@ def _owners(log: EventLog, guarantee: ConfidenceBound, unit: Unit) -> pl.Series:
     if unit.attribute is None:
         return own
     if unit.attribute not in log.cases.columns:
-        raise GuaranteeBroken(guarantee.sentence(), f"the log has no column '{unit.attribute}' to count by")
+        raise GuaranteeBroken(
+            guarantee.sentence(), f"the log has no column '{unit.attribute}' to count by"
+        )
     shared = values_of(log.cases, unit.attribute).cast(pl.String).rank("dense").cast(pl.Int64)
     return pl.select(pl.coalesce(-shared, own)).to_series()
 
 
-def _held(log: EventLog, attribute: str | None, members: pl.DataFrame, *, none_counts: bool) -> pl.DataFrame:
+def _held(
+    log: EventLog, attribute: str | None, members: pl.DataFrame, *, none_counts: bool
+) -> pl.DataFrame:
     """Which cases hold which values: ``course``, ``owner``, ``value``, one row for each value of each case.
 
     ``none_counts``: a case without any has one row, whose value is null.
@@ -168,11 +202,15 @@ def _held(log: EventLog, attribute: str | None, members: pl.DataFrame, *, none_c
     rows = pl.DataFrame({"case": case, "value": values.cast(pl.String)}).drop_nulls().unique()
     if none_counts:
         without_any = np.setdiff1d(np.arange(log.cases.height), rows["case"].to_numpy())
-        rows = pl.concat([rows, pl.DataFrame({"case": without_any}).with_columns(value=pl.lit(None, pl.String))])
+        rows = pl.concat(
+            [rows, pl.DataFrame({"case": without_any}).with_columns(value=pl.lit(None, pl.String))]
+        )
     return pl.concat([members[rows["case"]], rows.select("value")], how="horizontal")
 
 
-def _by_case(known: pl.DataFrame, by: list[str], members: pl.DataFrame, held: pl.DataFrame) -> tuple[int, float]:
+def _by_case(
+    known: pl.DataFrame, by: list[str], members: pl.DataFrame, held: pl.DataFrame
+) -> tuple[int, float]:
     """The fewest cases that match some knowledge, and the largest share of them that holds one value."""
     cases = members.group_by("course").agg(pl.len().alias("cases"))
     total = _fits(known, by, cases).group_by(named(*by)).agg(pl.col("cases").sum())
@@ -181,14 +219,21 @@ def _by_case(known: pl.DataFrame, by: list[str], members: pl.DataFrame, held: pl
     return int(total["cases"].to_numpy().min()), _largest_share(most, by, total)
 
 
-def _by_owner(known: pl.DataFrame, by: list[str], members: pl.DataFrame, held: pl.DataFrame) -> tuple[int, float]:
+def _by_owner(
+    known: pl.DataFrame, by: list[str], members: pl.DataFrame, held: pl.DataFrame
+) -> tuple[int, float]:
     """The same for distinct units: those that match, and those of which a matching case holds the value."""
     is_unit = pl.col("owner") < 0
-    counted = [pl.col("owner").filter(is_unit).n_unique().alias("units"), pl.col("owner").n_unique().alias("owners")]
+    counted = [
+        pl.col("owner").filter(is_unit).n_unique().alias("units"),
+        pl.col("owner").n_unique().alias("owners"),
+    ]
     total = _fits(known, by, members.unique()).group_by(named(*by)).agg(counted)
     most = _fits(known, by, held.unique()).group_by(named(*by, "value")).agg(counted)
     of_units = _largest_share(
-        most.select(named(*by, "value"), pl.col("units").alias("holders")).filter(pl.col("holders") > 0),
+        most.select(named(*by, "value"), pl.col("units").alias("holders")).filter(
+            pl.col("holders") > 0
+        ),
         by,
         total.select(named(*by), pl.col("units").alias("cases")),
     )

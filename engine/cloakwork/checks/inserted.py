@@ -23,10 +23,14 @@ def stripped(log: EventLog, *, by_time: bool = False) -> EventLog:
     """
     if log.inserted is None:
         return log
-    lacks = [values_of(log.events, name).is_null() for name in log.events.columns if name != ACTIVITY]
+    lacks = [
+        values_of(log.events, name).is_null() for name in log.events.columns if name != ACTIVITY
+    ]
     pattern = values_of(log.events, ACTIVITY).rank("dense").fill_null(0).to_numpy().astype(np.int64)
     for missing in lacks:
-        pattern = np.unique(2 * pattern + missing.to_numpy(), return_inverse=True)[1].astype(np.int64)
+        pattern = np.unique(2 * pattern + missing.to_numpy(), return_inverse=True)[1].astype(
+            np.int64
+        )
     likely = np.isin(pattern, pattern[log.kept])
     if by_time and TIMESTAMP in log.events.columns:
         likely &= _times_occur(log)
@@ -39,7 +43,9 @@ def _times_occur(log: EventLog) -> NDArray[np.bool_]:
     Times of day tell events apart only where they are all on quarters of an hour, and on midnight of UTC or at three
     times as many events as times of day.
     """
-    activity = values_of(log.events, ACTIVITY).rank("dense").fill_null(0).to_numpy().astype(np.int64)
+    activity = (
+        values_of(log.events, ACTIVITY).rank("dense").fill_null(0).to_numpy().astype(np.int64)
+    )
     stamps = log.events[TIMESTAMP].cast(TIME_TYPE).to_physical()
     time, known = stamps.fill_null(0).to_numpy(), stamps.is_not_null().to_numpy()
     fineness = np.select([time % unit == 0 for unit in _UNITS], range(len(_UNITS)), len(_UNITS))
@@ -64,8 +70,14 @@ def _times_occur(log: EventLog) -> NDArray[np.bool_]:
 
 def without_their_values(log: EventLog, attribute: str | None) -> EventLog:
     """``log`` where inserted events have no value of ``attribute``."""
-    if attribute is None or attribute.startswith(CASE_PREFIX) or attribute not in log.events.columns:
+    if (
+        attribute is None
+        or attribute.startswith(CASE_PREFIX)
+        or attribute not in log.events.columns
+    ):
         return log
     values = values_of(log.events, attribute)
-    alone = values.zip_with(pl.Series(log.kept), pl.Series(values.name, [None] * len(values), dtype=values.dtype))
+    alone = values.zip_with(
+        pl.Series(log.kept), pl.Series(values.name, [None] * len(values), dtype=values.dtype)
+    )
     return replace(log, events=log.events.with_columns(alone.alias(attribute)))

@@ -51,10 +51,14 @@ def check(log: EventLog, guarantee: KAnonymity, unit: Unit = _CASE) -> None:
     """Raise ``GuaranteeBroken`` unless every class of ``log`` holds at least ``guarantee.k``; an empty log holds."""
     smallest = smallest_group(log, guarantee, unit)
     if smallest is not None and smallest < guarantee.k:
-        raise GuaranteeBroken(guarantee.sentence(), f"the smallest group holds {smallest} {guarantee.count}")
+        raise GuaranteeBroken(
+            guarantee.sentence(), f"the smallest group holds {smallest} {guarantee.count}"
+        )
 
 
-def _refine(log: EventLog, guarantee: KAnonymity) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], bool]]:
+def _refine(
+    log: EventLog, guarantee: KAnonymity
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], bool]]:
     """Yield (cases, the class of each, whether only cases that end here are meant), for each number of events seen."""
     lengths = np.diff(log.offsets)
     of_events = [_event_column(name) for name in guarantee.over if not _of_case(name)]
@@ -67,7 +71,9 @@ def _refine(log: EventLog, guarantee: KAnonymity) -> Iterator[tuple[NDArray[np.i
         yield cases[ends], members[ends], True
         cases, members = cases[~ends], members[~ends]
         here = symbol[log.offsets[cases] + seen]
-        members = np.unique(members * (symbol.max(initial=0) + 1) + here, return_inverse=True)[1].astype(np.int64)
+        members = np.unique(members * (symbol.max(initial=0) + 1) + here, return_inverse=True)[
+            1
+        ].astype(np.int64)
 
 
 def _sizes(members: NDArray[np.int64], owner: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -90,12 +96,18 @@ def _owners(log: EventLog, guarantee: KAnonymity, unit: Unit) -> NDArray[np.int6
 def _symbols(frame: pl.DataFrame, columns: list[str], guarantee: KAnonymity) -> NDArray[np.int64]:
     """A number for each row of ``frame`` that rows share if and only if they agree in ``columns``: int64, dense."""
     if missing := [name for name in columns if name not in frame.columns]:
-        raise GuaranteeBroken(guarantee.sentence(), f"the log has no column '{missing[0]}' to count by")
+        raise GuaranteeBroken(
+            guarantee.sentence(), f"the log has no column '{missing[0]}' to count by"
+        )
     if not columns:
         return np.zeros(frame.height, np.int64)
-    rows = pl.DataFrame([values_of(frame, name).alias(str(place)) for place, name in enumerate(columns)])
+    rows = pl.DataFrame(
+        [values_of(frame, name).alias(str(place)) for place, name in enumerate(columns)]
+    )
     distinct = rows.unique(maintain_order=True).with_row_index("symbol")
-    joined = rows.join(distinct, on=named(*rows.columns), how="left", nulls_equal=True, maintain_order="left")
+    joined = rows.join(
+        distinct, on=named(*rows.columns), how="left", nulls_equal=True, maintain_order="left"
+    )
     return joined["symbol"].to_numpy().astype(np.int64)
 
 

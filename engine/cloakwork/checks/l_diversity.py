@@ -43,4 +43,6 @@ def check(log: EventLog, guarantee: LDiversity) -> None:
     """Raise ``GuaranteeBroken`` unless every group of ``log`` holds ``guarantee.l`` values; one without values holds."""
     variety = least_variety(log, guarantee)
     if not holds(variety, guarantee):
-        raise GuaranteeBroken(guarantee.sentence(), f"some group holds {variety:.4g} ({guarantee.variety}) values")
+        raise GuaranteeBroken(
+            guarantee.sentence(), f"some group holds {variety:.4g} ({guarantee.variety}) values"
+        )

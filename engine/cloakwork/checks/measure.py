@@ -41,11 +41,20 @@ def _confidence_bound(log: EventLog, guarantee: Any, unit: Unit) -> Observation:
         return Observation(True, "the log holds no case")
     counted = "released cases" if unit.attribute is None else "units"
     holds = found.smallest >= guarantee.K and (found.confidence or 0.0) <= guarantee.C
-    told = f", and the largest confidence in a value is {found.confidence:.1%}" if found.confidence is not None else ""
-    return Observation(holds, f"knowledge of up to {guarantee.L} events fits at least {found.smallest} {counted}{told}")
+    told = (
+        f", and the largest confidence in a value is {found.confidence:.1%}"
+        if found.confidence is not None
+        else ""
+    )
+    return Observation(
+        holds,
+        f"knowledge of up to {guarantee.L} events fits at least {found.smallest} {counted}{told}",
+    )
 
 
-def _t_closeness(log: EventLog, guarantee: Any, unit: Unit, *, missing_is_value: bool = True) -> Observation | None:
+def _t_closeness(
+    log: EventLog, guarantee: Any, unit: Unit, *, missing_is_value: bool = True
+) -> Observation | None:
     if guarantee.distance != "emd":
         return None
     far = t_closeness.farthest_group(log, guarantee, missing_is_value=missing_is_value)
@@ -60,7 +69,10 @@ def _l_diversity(log: EventLog, guarantee: Any, unit: Unit) -> Observation:
     if variety is None:
         return Observation(True, f"the log holds no value of '{guarantee.attribute}'")
     counted = "different values" if guarantee.variety == "distinct" else "values, by their entropy"
-    return Observation(l_diversity.holds(variety, guarantee), f"the least varied group holds {variety:.4g} {counted}")
+    return Observation(
+        l_diversity.holds(variety, guarantee),
+        f"the least varied group holds {variety:.4g} {counted}",
+    )
 
 
 CHECKERS: Final[Mapping[str, Checker]] = {
@@ -74,7 +86,12 @@ release."""
 
 
 def measure(
-    log: EventLog, guarantee: Guarantee, unit: Unit, *, missing_is_value: bool = True, raw_times: bool = False
+    log: EventLog,
+    guarantee: Guarantee,
+    unit: Unit,
+    *,
+    missing_is_value: bool = True,
+    raw_times: bool = False,
 ) -> Observation | None:
     """What an independent check of ``guarantee`` sees on ``log``; None where nothing can be measured.
 
@@ -104,4 +121,8 @@ def _recognised(log: EventLog, guarantee: Guarantee, raw_times: bool) -> EventLo
     """
     if isinstance(guarantee, KAnonymity):
         return stripped(log, by_time=raw_times)
-    return without_their_values(log, guarantee.attribute) if isinstance(guarantee, ConfidenceBound) else log
+    return (
+        without_their_values(log, guarantee.attribute)
+        if isinstance(guarantee, ConfidenceBound)
+        else log
+    )

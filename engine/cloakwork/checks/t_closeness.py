@@ -31,7 +31,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-def farthest_group(log: EventLog, guarantee: TCloseness, *, missing_is_value: bool = True) -> float | None:
+def farthest_group(
+    log: EventLog, guarantee: TCloseness, *, missing_is_value: bool = True
+) -> float | None:
     """The largest distance of any group from the values of its activity; None where there is no value.
 
     Where the log says which events are inserted, groups and whole are those of the others alone; places of numbers are
@@ -44,7 +46,9 @@ def farthest_group(log: EventLog, guarantee: TCloseness, *, missing_is_value: bo
     if not (found.present & found.kept).any() or not found.kept[found.member].any():
         return None
     if found.numeric and not found.values.drop_nulls().cast(pl.Float64).is_finite().all():
-        raise GuaranteeBroken(guarantee.sentence(), f"'{guarantee.attribute}' holds numbers that are not finite")
+        raise GuaranteeBroken(
+            guarantee.sentence(), f"'{guarantee.attribute}' holds numbers that are not finite"
+        )
     places = _places(found, guarantee.scale)
     far = 0.0
     for topic in np.unique(found.topic[found.kept]):
@@ -53,7 +57,11 @@ def farthest_group(log: EventLog, guarantee: TCloseness, *, missing_is_value: bo
         group = np.unique(found.group[among], return_inverse=True)[1].astype(np.int64)
         whole, part = places[of_topic], places[found.member[among]]
         if len(part):
-            distances = _distances(whole, part, group) if found.numeric else _total_variation(whole, part, group)
+            distances = (
+                _distances(whole, part, group)
+                if found.numeric
+                else _total_variation(whole, part, group)
+            )
             far = max(far, float(distances.max()))
     return far
 
@@ -62,7 +70,9 @@ def check(log: EventLog, guarantee: TCloseness) -> None:
     """Raise ``GuaranteeBroken`` unless every group of ``log`` lies within ``guarantee.t``; a log without values holds."""
     far = farthest_group(log, guarantee)
     if far is not None and far > guarantee.t + TOLERANCE:
-        raise GuaranteeBroken(guarantee.sentence(), f"the farthest group lies {rounded_up(far):g} from all values")
+        raise GuaranteeBroken(
+            guarantee.sentence(), f"the farthest group lies {rounded_up(far):g} from all values"
+        )
 
 
 def rounded_up(distance: float) -> float:
@@ -124,7 +134,9 @@ def _area(ascending: Floats, upto: Floats) -> Floats:
     sums = np.concatenate([[0.0], np.cumsum(ascending)])
     place = upto * len(ascending)
     whole = np.minimum(place.astype(np.int64), len(ascending) - 1)
-    return np.asarray((sums[whole] + (place - whole) * ascending[whole]) / len(ascending), np.float64)
+    return np.asarray(
+        (sums[whole] + (place - whole) * ascending[whole]) / len(ascending), np.float64
+    )
 
 
 def _total_variation(whole: Floats, part: Floats, group: Ints) -> Floats:

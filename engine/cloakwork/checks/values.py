@@ -88,7 +88,9 @@ def _follows(log: EventLog) -> NDArray[np.bool_]:
 def _of_cases(log: EventLog, values: pl.Series, prefix: Ints, classes: str) -> Grouped:
     every = np.ones(log.cases.height, np.bool_)
     case, group = (
-        (np.arange(log.cases.height), last_of_case(log, prefix)) if classes == "variants" else (log.case_of, prefix)
+        (np.arange(log.cases.height), last_of_case(log, prefix))
+        if classes == "variants"
+        else (log.case_of, prefix)
     )
     return Grouped(_plain(values), np.zeros(log.cases.height, np.int64), every, case, group)
 
@@ -105,7 +107,9 @@ def prefixes(log: EventLog) -> Ints:
     alike, seen, numbered = np.zeros(len(cases), np.int64), 0, 0
     while len(cases):
         events = log.offsets[cases] + seen
-        distinct, alike = np.unique(alike * (symbol.max() + 1) + symbol[events], return_inverse=True)
+        distinct, alike = np.unique(
+            alike * (symbol.max() + 1) + symbol[events], return_inverse=True
+        )
         found[events] = numbered + alike
         seen, numbered = seen + 1, numbered + len(distinct)
         longer = lengths[cases] > seen

@@ -26,17 +26,37 @@ class Home(NamedTuple):
 
 
 COMMANDS: Final[Mapping[str, Home]] = {
-    "policy": Home("cloakwork.cli.policy:policy", "Write, check, explain and compare privacy policies."),
-    "profile": Home("cloakwork.cli.profile:profile", "Buy noisy figures of a log, for planning to go by."),
-    "plan": Home("cloakwork.cli.plan:plan", "Say what would be done to a log, what it gives and what it costs."),
+    "policy": Home(
+        "cloakwork.cli.policy:policy", "Write, check, explain and compare privacy policies."
+    ),
+    "profile": Home(
+        "cloakwork.cli.profile:profile", "Buy noisy figures of a log, for planning to go by."
+    ),
+    "plan": Home(
+        "cloakwork.cli.plan:plan",
+        "Say what would be done to a log, what it gives and what it costs.",
+    ),
     "apply": Home("cloakwork.cli.apply:apply", "Do it: write a release folder, or nothing."),
-    "verify": Home("cloakwork.cli.verify:verify", "Check that a release is what its statement says."),
-    "pack": Home("cloakwork.cli.pack:pack", "Put the public parts of a release into one file to send."),
+    "verify": Home(
+        "cloakwork.cli.verify:verify", "Check that a release is what its statement says."
+    ),
+    "pack": Home(
+        "cloakwork.cli.pack:pack", "Put the public parts of a release into one file to send."
+    ),
     "report": Home("cloakwork.cli.report:report", "Show the audit report of a release."),
-    "ledger": Home("cloakwork.cli.ledger:ledger", "Show, verify and reconcile the budget that releases have spent."),
+    "ledger": Home(
+        "cloakwork.cli.ledger:ledger",
+        "Show, verify and reconcile the budget that releases have spent.",
+    ),
     "keys": Home("cloakwork.cli.keys:keys", "Show and say whose signatures count."),
-    "audit": Home("cloakwork.cli.audit:audit", "Test whether a mechanism keeps its claim, by running it many times."),
-    "mechanisms": Home("cloakwork.cli.mechanisms:mechanisms", "List what can be applied, and how far each is proved."),
+    "audit": Home(
+        "cloakwork.cli.audit:audit",
+        "Test whether a mechanism keeps its claim, by running it many times.",
+    ),
+    "mechanisms": Home(
+        "cloakwork.cli.mechanisms:mechanisms",
+        "List what can be applied, and how far each is proved.",
+    ),
 }
 """Each command's home: loaded when it is asked for, so that ``--help`` stays fast."""
 
@@ -85,7 +105,12 @@ def _print_version(ctx: click.Context, _option: click.Parameter, wanted: bool) -
     "5 verification failed.",
 )
 @click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show the version."
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version.",
 )
 def program() -> None:
     """Anonymize event logs as a privacy policy asks, and prove what the result guarantees."""
@@ -107,7 +132,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _reader_left()
     except Exception as error:
         if isinstance(error, click.Abort) and arguments is None:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # on the way out a second Ctrl-C has nothing left to stop
+            signal.signal(
+                signal.SIGINT, signal.SIG_IGN
+            )  # on the way out a second Ctrl-C has nothing left to stop
         return _failed(error, as_json=asks_for_json(given))
     return code if isinstance(code, int) else 0
 
@@ -142,14 +169,19 @@ def _told(error: Exception) -> tuple[str, int, str]:
     return (
         kind,
         code,
-        words + aftermath(error.__cause__ if isinstance(error, click.Abort) and error.__cause__ else error),
+        words
+        + aftermath(
+            error.__cause__ if isinstance(error, click.Abort) and error.__cause__ else error
+        ),
     )
 
 
 def _told_alone(error: Exception) -> tuple[str, int, str]:
     if isinstance(error, click.Abort):
         by_key = isinstance(error.__cause__, KeyboardInterrupt)
-        return "Interrupted", *((INTERRUPTED, "cloakwork: interrupted") if by_key else (1, "cloakwork: aborted"))
+        return "Interrupted", *(
+            (INTERRUPTED, "cloakwork: interrupted") if by_key else (1, "cloakwork: aborted")
+        )
     if isinstance(error, click.UsageError):
         return "UsageError", error.exit_code, error.format_message()
     if isinstance(error, click.ClickException):
@@ -158,8 +190,14 @@ def _told_alone(error: Exception) -> tuple[str, int, str]:
         return type(error).__name__, error.exit_code, str(error) or type(error).__name__
     if isinstance(error, OSError):
         where = (
-            f"{os.fsdecode(error.filename)}: " if error.filename is not None else "cloakwork: cannot read or write: "
+            f"{os.fsdecode(error.filename)}: "
+            if error.filename is not None
+            else "cloakwork: cannot read or write: "
         )
         return "OSError", 1, f"{where}{error.strerror or error}"
     what = " ".join(f"{type(error).__name__}: {error}".split())
-    return "InternalError", 1, f"cloakwork: internal error: {what} (please report; set {DEBUG}=1 for the traceback)"
+    return (
+        "InternalError",
+        1,
+        f"cloakwork: internal error: {what} (please report; set {DEBUG}=1 for the traceback)",
+    )

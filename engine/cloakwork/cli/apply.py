@@ -23,22 +23,31 @@ from cloakwork.progress import silent
 if TYPE_CHECKING:
     from cloakwork.accounting.charge import Charge
     from cloakwork.plan.model import Plan
-    from cloakwork.report.publish import Published
+    from cloakwork.publishing.publish import Published
 
 
 @click.command()
 @click.argument("policy_or_plan")
 @click.argument("log", type=click.Path(path_type=Path))
 @click.option(
-    "--out", required=True, type=click.Path(path_type=Path), help="Folder that the release becomes; must not exist."
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Folder that the release becomes; must not exist.",
 )
 @ledger_option
 @column_option
 @click.option(
-    "--engine", type=click.Choice(["polars", "spark"]), default="polars", show_default=True, help="Where the plan runs."
+    "--engine",
+    type=click.Choice(["polars", "spark"]),
+    default="polars",
+    show_default=True,
+    help="Where the plan runs.",
 )
 @click.option(
-    "--signing-key", metavar="FILE", help="Ed25519 private key (PEM); default: $CLOAKWORK_SIGNING_KEY, else your own."
+    "--signing-key",
+    metavar="FILE",
+    help="Ed25519 private key (PEM); default: $CLOAKWORK_SIGNING_KEY, else your own.",
 )
 @click.option(
     "--mine",
@@ -123,7 +132,7 @@ def _book(charge: "Charge") -> str:
 
 def _show(published: "Published") -> None:
     """What is unproven first, then exposed columns, then what holds, then where it lies."""
-    from cloakwork.report.released import absent_attributes
+    from cloakwork.publishing.released import absent_attributes
 
     release = published.release
     plan = release.plan
@@ -138,12 +147,16 @@ def _show(published: "Published") -> None:
     for item in published.statement.exposed:
         click.echo(f"  exposed: {', '.join(item.names) or item.column}: {item.reason}")
     if absent := absent_attributes(plan, published.statement.released):
-        click.echo(f"  not in the log, so not released: {', '.join(absent)}; check how the policy spells them")
+        click.echo(
+            f"  not in the log, so not released: {', '.join(absent)}; check how the policy spells them"
+        )
     for verdict in release.verdicts:
         click.echo(f"  holds: {verdict.claim.sentence}")
     if plan.unproven:
         click.echo("  the ledger records a release without bound")
     for charge in plan.charges:
-        click.echo(f"  charged ({_book(charge)}): epsilon {charge.cost.epsilon:g}, delta {charge.cost.delta:g}")
+        click.echo(
+            f"  charged ({_book(charge)}): epsilon {charge.cost.epsilon:g}, delta {charge.cost.delta:g}"
+        )
     click.echo(f"  public: log, plan.json, statement.json (signed by key {published.keyid[:16]})")
     click.echo("  internal, never publish: internal/report.html, internal/report.json")

@@ -32,7 +32,11 @@ def audit() -> None:
     help="The claim's delta; times have none. Small ones cannot be told from 0 by few runs.",
 )
 @click.option(
-    "--runs", type=click.IntRange(min=10), default=1000, show_default=True, help="Runs on each log of each pair."
+    "--runs",
+    type=click.IntRange(min=10),
+    default=1000,
+    show_default=True,
+    help="Runs on each log of each pair.",
 )
 @click.option(
     "--option",
@@ -41,7 +45,9 @@ def audit() -> None:
     metavar="NAME=VALUE",
     help="An option of the mechanism, as under a policy's parameters; VALUE is JSON or a word.",
 )
-@click.option("--out", type=click.Path(path_type=Path), help="Draw the bounds against the claim here (SVG).")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Draw the bounds against the claim here (SVG)."
+)
 @click.option("--quiet", is_flag=True, help="No progress on standard error.")
 @json_option
 @click.pass_context
@@ -66,7 +72,9 @@ def dp(
     from cloakwork.testing import audit_mechanism, auditable
 
     if mechanism not in catalogue():
-        raise click.UsageError(f"there is no mechanism '{mechanism}'; to audit there are {', '.join(auditable())}")
+        raise click.UsageError(
+            f"there is no mechanism '{mechanism}'; to audit there are {', '.join(auditable())}"
+        )
     if not (LEAST_EPSILON <= epsilon <= MOST_EPSILON and (delta == 0 or LEAST_DELTA <= delta < 1)):
         raise click.UsageError(
             f"epsilon must be between {LEAST_EPSILON:g} and {MOST_EPSILON:g}, delta 0, or at least {LEAST_DELTA:g} and below 1"
@@ -86,7 +94,9 @@ def dp(
         _show(mechanism, proof, found)
     if not passed:
         known = "" if proof == "proved" else "; only its paper claims so"
-        click.echo(f"{mechanism}: audit failed: it does not keep epsilon {epsilon:g}{known}", err=True)
+        click.echo(
+            f"{mechanism}: audit failed: it does not keep epsilon {epsilon:g}{known}", err=True
+        )
         ctx.exit(EXCEEDED)
 
 
@@ -96,7 +106,9 @@ def _options(pairs: tuple[str, ...]) -> dict[str, Any]:
     for pair in pairs:
         name, sign, value = pair.partition("=")
         if not (name and sign and value) or name in found:
-            raise click.BadParameter(f"'{pair}' is not NAME=VALUE, each name once", param_hint="--option")
+            raise click.BadParameter(
+                f"'{pair}' is not NAME=VALUE, each name once", param_hint="--option"
+            )
         try:
             found[name] = json.loads(value)
         except (ValueError, RecursionError):
@@ -123,7 +135,11 @@ def _show(mechanism: str, proof: str, found: "tuple[PairAudit, ...]") -> None:
     click.echo(f"{mechanism} ({proof})")
     for item in found:
         result = item.result
-        seen = f"epsilon >= {result.epsilon_lower_bound:.3f}" if result.epsilon_lower_bound > 0 else "nothing seen"
+        seen = (
+            f"epsilon >= {result.epsilon_lower_bound:.3f}"
+            if result.epsilon_lower_bound > 0
+            else "nothing seen"
+        )
         verdict = "within the claim" if result.passed else "EXCEEDS the claim"
         click.echo(f"  {item.pair}: {seen}, {verdict} of {result.claim:g} (delta {result.delta:g})")
         if result.epsilon_lower_bound > 0:

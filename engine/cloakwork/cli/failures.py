@@ -44,7 +44,9 @@ def saying_what_stays(ledger: "Ledger", out: Path) -> Iterator[None]:
         if isinstance(error, KeyboardInterrupt):
             made = (out / "statement.json").exists() or (not there and out.is_file())
             error.add_note(STANDS if made else NOTHING)
-        if any(charge.currency != "none" for made in ledger.reserved_here for charge in made.charges):
+        if any(
+            charge.currency != "none" for made in ledger.reserved_here for charge in made.charges
+        ):
             error.add_note(SPENT)
         raise
 
@@ -57,7 +59,11 @@ def aftermath(error: BaseException) -> str:
 
 def asks_for_json(arguments: Sequence[str]) -> bool:
     """Whether ``--json`` is among the arguments; told without parsing them, for they may be what is wrong."""
-    return "--json" in arguments[: arguments.index("--")] if "--" in arguments else "--json" in arguments
+    return (
+        "--json" in arguments[: arguments.index("--")]
+        if "--" in arguments
+        else "--json" in arguments
+    )
 
 
 def error_document(error: BaseException, kind: str, exit_code: int, message: str) -> str:

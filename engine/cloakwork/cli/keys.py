@@ -17,18 +17,24 @@ def keys() -> None:
 @json_option
 def list_(as_json: bool) -> None:
     """List your own key and the keys that were trusted here."""
-    from cloakwork.report.keys import known_keys
+    from cloakwork.publishing.keys import known_keys
 
     known = known_keys()
     if as_json:
         document = {
             "own": known.own,
-            "trusted": [each.model_dump(mode="json", exclude={"public_key"}) for each in known.trusted],
+            "trusted": [
+                each.model_dump(mode="json", exclude={"public_key"}) for each in known.trusted
+            ],
             "unconfirmed": [path.stem for path in known.unconfirmed],
         }
         click.echo(json.dumps(document, indent=2))
         return
-    click.echo(f"{known.own}  your own" if known.own else "no key of your own: the first 'cloakwork apply' makes one")
+    click.echo(
+        f"{known.own}  your own"
+        if known.own
+        else "no key of your own: the first 'cloakwork apply' makes one"
+    )
     for each in known.trusted:
         click.echo(f"{each.keyid}  {each.name}, trusted on {each.since:%Y-%m-%d}")
     for path in known.unconfirmed:
@@ -44,7 +50,7 @@ def list_(as_json: bool) -> None:
 @json_option
 def trust(file: Path, name: str, as_json: bool) -> None:
     """Let signatures of the public key in FILE (PEM) count from now on."""
-    from cloakwork.report.keys import trust as trust_key
+    from cloakwork.publishing.keys import trust as trust_key
 
     record = trust_key(file, name)
     if as_json:
@@ -58,7 +64,7 @@ def trust(file: Path, name: str, as_json: bool) -> None:
 @click.argument("key", metavar="NAME_OR_KEYID")
 def untrust(key: str) -> None:
     """No longer let signatures of a key count: by its name, or by 8 or more digits of its id."""
-    from cloakwork.report.keys import untrust as untrust_key
+    from cloakwork.publishing.keys import untrust as untrust_key
 
     removed = untrust_key(key)
     keyid = removed.stem if isinstance(removed, Path) else removed.keyid

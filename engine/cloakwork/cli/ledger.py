@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cloakwork.accounting.records import Record
     from cloakwork.advisories import Finding
     from cloakwork.budget import Cost
-    from cloakwork.report.reconcile import Reconciliation
+    from cloakwork.publishing.reconcile import Reconciliation
 
 _P = ParamSpec("_P")
 
@@ -37,7 +37,9 @@ def ledger() -> None:
 
 
 def _options(command: Callable[_P, None]) -> Callable[_P, None]:
-    where = "Where the ledger lives. Default: $CLOAKWORK_LEDGER, else ledger.db in your data folder."
+    where = (
+        "Where the ledger lives. Default: $CLOAKWORK_LEDGER, else ledger.db in your data folder."
+    )
     url = click.option("--ledger", "url", metavar="URL", help=where)
     as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
     return url(as_json(command))
@@ -55,7 +57,12 @@ def show(url: str | None, as_json: bool, dataset: str | None) -> None:
     _warn_if_altered(book)
     summaries = book.summary(dataset)
     if as_json:
-        click.echo(json.dumps({"ledger": book.url, "datasets": [_summary_json(each) for each in summaries]}, indent=2))
+        click.echo(
+            json.dumps(
+                {"ledger": book.url, "datasets": [_summary_json(each) for each in summaries]},
+                indent=2,
+            )
+        )
         return
     if not summaries:
         click.echo(_nothing(book, dataset))
@@ -72,7 +79,11 @@ def history(url: str | None, as_json: bool, dataset: str | None) -> None:
     _warn_if_altered(book)
     records = book.history(dataset)
     if as_json:
-        click.echo(json.dumps({"ledger": book.url, "releases": [_record_json(each) for each in records]}, indent=2))
+        click.echo(
+            json.dumps(
+                {"ledger": book.url, "releases": [_record_json(each) for each in records]}, indent=2
+            )
+        )
     elif not records:
         click.echo(_nothing(book, dataset))
     else:
@@ -112,26 +123,36 @@ def verify(url: str | None, as_json: bool, releases: tuple[Path, ...]) -> None:
             click.echo(_nothing(book, None))
             return
         against = f", all {len(releases)} statements found" if releases else ""
-        click.echo(f"The chain of entries is whole: {count} release{'' if count == 1 else 's'}{against}.")
+        click.echo(
+            f"The chain of entries is whole: {count} release{'' if count == 1 else 's'}{against}."
+        )
 
 
 @ledger.command()
-@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DIR...")
+@click.argument(
+    "folders", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DIR..."
+)
 @_options
 @click.pass_context
-def reconcile(ctx: click.Context, url: str | None, as_json: bool, folders: tuple[Path, ...]) -> None:
+def reconcile(
+    ctx: click.Context, url: str | None, as_json: bool, folders: tuple[Path, ...]
+) -> None:
     """Bring the ledger and the releases below each DIR to agreement, after a crash.
 
     Commits entries whose folder stands there; closes, as spent, those that were aimed there and have neither a folder
     nor a running process; removes the drafts of dead processes. Exit 1 where a release is found that this ledger does
     not know, or whose files are not those that its statement signs.
     """
-    from cloakwork.report.reconcile import reconcile as bring_to_agreement
+    from cloakwork.publishing.reconcile import reconcile as bring_to_agreement
 
     book = _open(url)
     done = bring_to_agreement(book, folders)
     if as_json:
-        click.echo(json.dumps({"ledger": book.url, **_reconciliation_json(done)}, indent=2, ensure_ascii=False))
+        click.echo(
+            json.dumps(
+                {"ledger": book.url, **_reconciliation_json(done)}, indent=2, ensure_ascii=False
+            )
+        )
     else:
         _print_reconciliation(done)
     if not done.agrees:
@@ -139,7 +160,9 @@ def reconcile(ctx: click.Context, url: str | None, as_json: bool, folders: tuple
 
 
 def _print_reconciliation(done: "Reconciliation") -> None:
-    quiet = [finding for finding in done.findings if finding.outcome == "agrees" and not finding.says]
+    quiet = [
+        finding for finding in done.findings if finding.outcome == "agrees" and not finding.says
+    ]
     for finding in done.findings:
         if finding not in quiet:
             name = f" {finding.release}" if finding.release else ""
@@ -147,7 +170,9 @@ def _print_reconciliation(done: "Reconciliation") -> None:
     if done.drafts_removed:
         click.echo(f"removed {_number(done.drafts_removed, 'draft')} of processes that had ended")
     found = sum(finding.outcome in ("agrees", "completed") for finding in done.findings)
-    click.echo(f"{_number(found, 'release')} found here {'agrees' if found == 1 else 'agree'} with the ledger")
+    click.echo(
+        f"{_number(found, 'release')} found here {'agrees' if found == 1 else 'agree'} with the ledger"
+    )
 
 
 def _number(count: int, noun: str) -> str:
@@ -159,7 +184,12 @@ def _reconciliation_json(done: "Reconciliation") -> dict[str, Any]:
         "agrees": done.agrees,
         "drafts_removed": done.drafts_removed,
         "findings": [
-            {"outcome": each.outcome, "release": each.release or None, "folder": each.folder, "says": each.says}
+            {
+                "outcome": each.outcome,
+                "release": each.release or None,
+                "folder": each.folder,
+                "says": each.says,
+            }
             for each in done.findings
         ],
     }
@@ -167,7 +197,7 @@ def _reconciliation_json(done: "Reconciliation") -> dict[str, Any]:
 
 def _entry_of(folder: Path) -> str | None:
     """The ledger entry that a verified release's statement names."""
-    from cloakwork.report.verify import verify as verify_release
+    from cloakwork.publishing.verify import verify as verify_release
 
     return verify_release(folder).statement.ledger_entry
 
@@ -195,7 +225,10 @@ def _print_summary(summary: "Summary") -> None:
     for heading in ("budget", "spent", "left", "total"):
         table.add_column(heading, overflow="fold")
     for balance in summary.balances:
-        left, total = _cost(balance.left, "no total declared"), _cost(balance.total, "no total declared")
+        left, total = (
+            _cost(balance.left, "no total declared"),
+            _cost(balance.total, "no total declared"),
+        )
         table.add_row(_plain(book_in_words(balance)), _cost(balance.spent), left, total)
     if summary.balances:
         _console().print(table)
@@ -219,14 +252,24 @@ def _print_affected(summary: "Summary") -> None:
     from cloakwork.accounting.affected import findings_of
 
     told = ((record, findings_of(record)) for record in summary.records)
-    listed = [(record, [each for each in found if each.status in _SHORTLY]) for record, found in told]
+    listed = [
+        (record, [each for each in found if each.status in _SHORTLY]) for record, found in told
+    ]
     concerned = [(record, found) for record, found in listed if found]
     if not concerned:
         return
-    click.echo(f"{len(concerned)} concerned by what was found since; 'cloakwork verify DIR' settles what it can:")
+    click.echo(
+        f"{len(concerned)} concerned by what was found since; 'cloakwork verify DIR' settles what it can:"
+    )
     for record, found in concerned:
-        said = [f"{says} {_ids(found, status)}" for status, says in _SHORTLY.items() if _ids(found, status)]
-        click.echo(f"  {_date(record.created_at)}  {record.id}  {record.policy} {record.version}: {'; '.join(said)}")
+        said = [
+            f"{says} {_ids(found, status)}"
+            for status, says in _SHORTLY.items()
+            if _ids(found, status)
+        ]
+        click.echo(
+            f"  {_date(record.created_at)}  {record.id}  {record.policy} {record.version}: {'; '.join(said)}"
+        )
     titles = {each.advisory.id: each.advisory.title for _, found in concerned for each in found}
     for number, title in sorted(titles.items()):
         click.echo(f"  {number}  {title}")
@@ -249,7 +292,12 @@ def _print_books(summary: "Summary") -> None:
             click.echo(
                 f"The book per {balance.book.name} lacks what was charged per {missing}: it cannot be converted."
             )
-    if any(charge.unit is None for record in summary.records for charge in record.charges if charge.currency == "unit"):
+    if any(
+        charge.unit is None
+        for record in summary.records
+        for charge in record.charges
+        if charge.currency == "unit"
+    ):
         click.echo(
             "Entries of version 0.1.0 do not say whom they protected, and count as the costliest they may be; "
             "'cloakwork ledger reconcile DIR' reads it from the releases in DIR."
@@ -261,9 +309,13 @@ def _print_warnings(summary: "Summary") -> None:
         if (why := without_release(record)) is not None:
             click.echo(f"  {record.id} ({record.state}): {why}")
     if summary.without_dp:
-        click.echo(f"{len(summary.without_dp)} without a DP guarantee; no budget bounds what these disclose:")
+        click.echo(
+            f"{len(summary.without_dp)} without a DP guarantee; no budget bounds what these disclose:"
+        )
         for record in summary.without_dp:
-            click.echo(f"  {_date(record.created_at)}  {record.id}  {record.policy} {record.version}".rstrip())
+            click.echo(
+                f"  {_date(record.created_at)}  {record.id}  {record.policy} {record.version}".rstrip()
+            )
 
 
 _FAILURES: Final = {
@@ -301,7 +353,9 @@ def without_release(record: "Record") -> str | None:
         case "reserved" if not aim:
             return "released in memory, no folder was written; or its process ended before that; its cost is spent"
         case "reserved":
-            return f"running, or ended before anything was written to {aim}; its cost is spent; {look}"
+            return (
+                f"running, or ended before anything was written to {aim}; its cost is spent; {look}"
+            )
         case "publishing":
             return f"written for {aim}, and not confirmed to stand there; its cost is spent; {look}"
         case "failed":
@@ -314,8 +368,19 @@ def without_release(record: "Record") -> str | None:
 def _print_history(records: "tuple[Record, ...]") -> None:
     from rich.table import Table
 
-    table = Table(title=f"{len(records)} release{'' if len(records) == 1 else 's'}", title_justify="left")
-    for heading in ("reserved at (UTC)", "release", "dataset", "policy", "protects", "state", "cost", "folder"):
+    table = Table(
+        title=f"{len(records)} release{'' if len(records) == 1 else 's'}", title_justify="left"
+    )
+    for heading in (
+        "reserved at (UTC)",
+        "release",
+        "dataset",
+        "policy",
+        "protects",
+        "state",
+        "cost",
+        "folder",
+    ):
         table.add_column(heading, overflow="fold")
     for record in records:
         policy = f"{record.policy} {record.version}".strip()
@@ -343,7 +408,9 @@ def book_in_words(balance: "Balance") -> str:
     if balance.currency == "unit":
         whom = "case" if balance.book.unit == "case" else f"unit of '{balance.book.unit}'"
         return f"differential privacy of each {whom}"
-    return CURRENCY_NAMES[balance.currency] + (f", per {format_duration(balance.shift)}" if balance.shift else "")
+    return CURRENCY_NAMES[balance.currency] + (
+        f", per {format_duration(balance.shift)}" if balance.shift else ""
+    )
 
 
 def kept_apart(balance: "Balance") -> str:
@@ -392,7 +459,8 @@ def _concerned(summary: "Summary") -> list[dict[str, Any]]:
 
     found = ((record, finding) for record in summary.records for finding in findings_of(record))
     return [
-        {"release": record.id, "advisory": finding.advisory.id, "status": finding.status} for record, finding in found
+        {"release": record.id, "advisory": finding.advisory.id, "status": finding.status}
+        for record, finding in found
     ]
 
 
@@ -431,7 +499,10 @@ def _record_json(record: "Record") -> dict[str, Any]:
         "statement_digest": record.statement_digest,
         "guarantees": record.note,
         "engine": record.engine,
-        "advisories": [{"id": each.advisory.id, "status": each.status, "title": each.advisory.title} for each in found],
+        "advisories": [
+            {"id": each.advisory.id, "status": each.status, "title": each.advisory.title}
+            for each in found
+        ],
         "charges": [
             {
                 "currency": charge.currency,

@@ -37,7 +37,10 @@ def _describe(mechanism: Any) -> dict[str, Any]:
         "source": mechanism.theorem.source,
         "about": _plain(mechanism.__doc__),
         "parameters": {
-            key: {"type": value.get("type", "see schema"), "required": key in schema.get("required", [])}
+            key: {
+                "type": value.get("type", "see schema"),
+                "required": key in schema.get("required", []),
+            }
             for key, value in schema.get("properties", {}).items()
         },
         "parameters_say": _plain(mechanism.Params.__doc__),

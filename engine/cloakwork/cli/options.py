@@ -22,7 +22,9 @@ ledger_option = click.option(
     metavar="URL",
     help="Budget ledger: a database address or a file; default: $CLOAKWORK_LEDGER, else ledger.db in your data folder.",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document and nothing else."
+)
 column_option = click.option(
     "--column",
     "columns",
@@ -40,11 +42,15 @@ def column_mapping(pairs: tuple[str, ...]) -> dict[str, str]:
     split = [pair.partition("=") for pair in pairs]
     for name, sign, column in split:
         if sign and name not in STANDARD:
-            raise click.BadParameter(f"'{name}' is none of {', '.join(STANDARD)}", param_hint="--column")
+            raise click.BadParameter(
+                f"'{name}' is none of {', '.join(STANDARD)}", param_hint="--column"
+            )
         if [other for _, _, other in split].count(column) > 1:
             raise click.BadParameter(f"the column '{column}' is named twice", param_hint="--column")
         if not (name and sign and column):
-            raise click.BadParameter(f"'{name}{sign}{column}' is not NAME=COLUMN", param_hint="--column")
+            raise click.BadParameter(
+                f"'{name}{sign}{column}' is not NAME=COLUMN", param_hint="--column"
+            )
     return {name: column for name, _, column in split}
 
 
@@ -94,7 +100,9 @@ def read_plan(path: Path) -> Plan:
     except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
         raise CloakworkError(f"{path}: cannot be read as a plan: {_first_line(error)}") from error
     if not isinstance(document, dict):
-        raise CloakworkError(f"{path}: is not a plan; make one with 'cloakwork plan POLICY LOG --out plan.json'")
+        raise CloakworkError(
+            f"{path}: is not a plan; make one with 'cloakwork plan POLICY LOG --out plan.json'"
+        )
     made_from = document.pop("made_from", None)
     for beside in (
         "internal",
@@ -106,7 +114,9 @@ def read_plan(path: Path) -> Plan:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise CloakworkError(f"{path}: is not a plan of this version: {where}: {first['msg']}; plan again") from error
+        raise CloakworkError(
+            f"{path}: is not a plan of this version: {where}: {first['msg']}; plan again"
+        ) from error
     _still_the_same(path, made_from, plan)
     try:
         return plan_again(plan)
@@ -127,7 +137,9 @@ def read_profile(path: Path) -> Profile:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise CloakworkError(f"{path}: is not a profile of this version: {where}: {first['msg']}") from error
+        raise CloakworkError(
+            f"{path}: is not a profile of this version: {where}: {first['msg']}"
+        ) from error
 
 
 def _still_the_same(path: Path, made_from: Any, plan: Plan) -> None:
@@ -137,7 +149,9 @@ def _still_the_same(path: Path, made_from: Any, plan: Plan) -> None:
     if not isinstance(made_from, str) or not (policy_file := path.parent / made_from).is_file():
         return
     if digest(load_policy(policy_file)) != plan.policy_digest:
-        raise PlanMoved(f"{path}: the policy {made_from} has changed since this plan was made; plan again")
+        raise PlanMoved(
+            f"{path}: the policy {made_from} has changed since this plan was made; plan again"
+        )
 
 
 def _short(text: str) -> str:

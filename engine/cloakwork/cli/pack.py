@@ -8,9 +8,15 @@ from cloakwork.cli.verify import public_key_option
 
 
 @click.command()
-@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument(
+    "folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path)
+)
 @click.option(
-    "--out", required=True, metavar="FILE.zip", type=click.Path(path_type=Path), help="The file; it must not exist."
+    "--out",
+    required=True,
+    metavar="FILE.zip",
+    type=click.Path(path_type=Path),
+    help="The file; it must not exist.",
 )
 @public_key_option
 def pack(folder: Path, out: Path, public_key: Path | None) -> None:
@@ -18,12 +24,16 @@ def pack(folder: Path, out: Path, public_key: Path | None) -> None:
 
     The same parts give the same bytes. 'cloakwork verify FILE.zip' checks it on the other side.
     """
-    from cloakwork.report.packing import pack as pack_release
+    from cloakwork.publishing.packing import pack as pack_release
 
     if out.suffix.lower() != ".zip":
         raise click.BadParameter(f"'{out}' does not end in .zip", param_hint="--out")
     verified = pack_release(folder, out, public_key=public_key)
-    click.echo(f"{out}: log, plan.json and statement.json of release {verified.statement.release}, verified")
+    click.echo(
+        f"{out}: log, plan.json and statement.json of release {verified.statement.release}, verified"
+    )
     if verified.internal:
         click.echo("  the internal folder was left out")
-    click.echo(f"  whoever receives it needs the signer's public key: cloakwork verify {out.name} --public-key FILE")
+    click.echo(
+        f"  whoever receives it needs the signer's public key: cloakwork verify {out.name} --public-key FILE"
+    )

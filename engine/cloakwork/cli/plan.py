@@ -39,7 +39,7 @@ from cloakwork.quantities import format_duration
 
 if TYPE_CHECKING:
     from cloakwork.accounting.account import Outlook
-    from cloakwork.release_model import StepRecord
+    from cloakwork.run.release import StepRecord
 
 
 @click.command()
@@ -50,10 +50,18 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Write the plan here, for 'cloakwork apply'.",
 )
-@click.option("--profile", type=click.Path(path_type=Path), help="Noisy figures of LOG that 'cloakwork profile' wrote.")
+@click.option(
+    "--profile",
+    type=click.Path(path_type=Path),
+    help="Noisy figures of LOG that 'cloakwork profile' wrote.",
+)
 @column_option
 @ledger_option
-@click.option("--no-preview", is_flag=True, help="Do not read LOG at all: leave out what the plan would change in it.")
+@click.option(
+    "--no-preview",
+    is_flag=True,
+    help="Do not read LOG at all: leave out what the plan would change in it.",
+)
 @click.option("--quiet", is_flag=True, help="No progress on standard error.")
 @json_option
 def plan(
@@ -83,12 +91,20 @@ def plan(
     require_log(log)
     outlook = api.budget(made, ledger=open_ledger(ledger, tell_missing=not quiet))
     heard = silent if quiet else progress
-    foreseen = () if no_preview else api.foresee(made, log, reporter=heard, columns=column_mapping(columns) or None)
+    foreseen = (
+        ()
+        if no_preview
+        else api.preview(made, log, reporter=heard, columns=column_mapping(columns) or None)
+    )
     document = made.model_dump(mode="json", by_alias=True)
     if out is not None:
         _write(out, document | {"made_from": os.path.relpath(path, out.parent)})
     if as_json:
-        internal = {"internal": {step.mechanism: dict(step.figures) for step in foreseen}} if foreseen else {}
+        internal = (
+            {"internal": {step.mechanism: dict(step.figures) for step in foreseen}}
+            if foreseen
+            else {}
+        )
         budget = {"ledger": _outlook_json(outlook)}
         click.echo(json.dumps(document | budget | internal, indent=2, ensure_ascii=False))
     else:
@@ -100,13 +116,17 @@ def plan(
 def _write(out: Path, document: dict[str, Any]) -> None:
     try:
         if (out.parent / "statement.json").exists():
-            raise OutputError(f"{out}: lies in a release, whose files are signed; name another place")
+            raise OutputError(
+                f"{out}: lies in a release, whose files are signed; name another place"
+            )
         out.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", "utf-8")
     except OSError as error:
         raise OutputError(f"{out}: cannot be written: {error.strerror}") from error
 
 
-def show(made: Plan, foreseen: "Sequence[StepRecord]" = (), outlook: "Outlook | None" = None) -> None:
+def show(
+    made: Plan, foreseen: "Sequence[StepRecord]" = (), outlook: "Outlook | None" = None
+) -> None:
     """Print a plan for people: what is unproven or unprotected, then guarantees, steps, cost, and what was refused.
 
     ``foreseen``: figures of the raw log, printed last and marked so. ``outlook``: what the ledger says of the budget.
@@ -116,7 +136,9 @@ def show(made: Plan, foreseen: "Sequence[StepRecord]" = (), outlook: "Outlook | 
 
     console = Console(highlight=False, width=None if sys.stdout.isatty() else UNCUT)
     meta = made.policy.metadata
-    console.print(f"[bold]{meta.name} {meta.version}[/]  dataset {meta.dataset}, unit of privacy: {made.facts.unit}")
+    console.print(
+        f"[bold]{meta.name} {meta.version}[/]  dataset {meta.dataset}, unit of privacy: {made.facts.unit}"
+    )
     tree = Tree("Plan", guide_style="dim")
     for heading, lines in [*_sections(made, outlook), *_foreseen(foreseen)]:
         branch = tree.add(heading)
@@ -147,25 +169,38 @@ def _sections(made: Plan, outlook: "Outlook | None" = None) -> Iterator[tuple[st
     yield (
         "[bold]Attributes[/]",
         [
-            [f"{escape(item.attribute)}: {item.treatment} ({treatment_in_words(item.why, item.mechanism)})"]
+            [
+                f"{escape(item.attribute)}: {item.treatment} ({treatment_in_words(item.why, item.mechanism)})"
+            ]
             for item in made.attributes
         ],
     )
     charged = [[_charge(charge)] for charge in made.charges] or [[_UNBOUNDED]]
-    yield "[bold]Budget[/]", charged + ([[line] for line in _outlook(outlook, made)] if outlook else [])
+    yield (
+        "[bold]Budget[/]",
+        charged + ([[line] for line in _outlook(outlook, made)] if outlook else []),
+    )
     if made.profile is not None:
         known = made.profile.params
         paid = f"release {made.profile.release} of the ledger; epsilon {known.epsilon:g}, delta {known.delta:g}"
         taken = ", ".join(made.facts.measured) or "none: the policy declares all of it"
-        yield "[bold]DP profile[/]", [[f"paid for by {paid}"], [f"facts that come from it: {escape(taken)}"]]
+        yield (
+            "[bold]DP profile[/]",
+            [[f"paid for by {paid}"], [f"facts that come from it: {escape(taken)}"]],
+        )
     if made.considered:
         said: dict[tuple[str, str], list[str]] = {}
         for item in made.considered:
             said.setdefault((item.goal, item.reason), []).append(item.mechanism)
-        others = [f"{', '.join(names)} for {goal}: {reason}" for (goal, reason), names in said.items()]
+        others = [
+            f"{', '.join(names)} for {goal}: {reason}" for (goal, reason), names in said.items()
+        ]
         yield "[bold]Considered and not chosen[/]", [[escape(line)] for line in others]
     if made.warnings:
-        yield "[bold yellow]Warnings[/]", [[escape(caveat_in_words(caveat))] for caveat in made.warnings]
+        yield (
+            "[bold yellow]Warnings[/]",
+            [[escape(caveat_in_words(caveat))] for caveat in made.warnings],
+        )
 
 
 def _outlook(outlook: "Outlook", made: Plan) -> Iterator[str]:
@@ -173,7 +208,9 @@ def _outlook(outlook: "Outlook", made: Plan) -> Iterator[str]:
     for before, cost, after in zip(outlook.before, outlook.cost, outlook.after, strict=True):
         book = book_in_words(before)
         if before.left is None or after.left is None:
-            yield escape(f"{book}: {_cost(before.spent)} spent, this release {_cost(cost)}; no total is declared")
+            yield escape(
+                f"{book}: {_cost(before.spent)} spent, this release {_cost(cost)}; no total is declared"
+            )
         else:
             yield escape(
                 f"{book}: {_cost(before.left)} left, this release {_cost(cost)}, then {_cost(after.left)} left"
@@ -227,7 +264,10 @@ def _foreseen(steps: "Sequence[StepRecord]") -> Iterator[tuple[str, Lines]]:
             ]
             for step in steps
         ]
-        yield "[bold]What it would change[/] (figures of the raw log: [bold]internal, never publish[/])", lines
+        yield (
+            "[bold]What it would change[/] (figures of the raw log: [bold]internal, never publish[/])",
+            lines,
+        )
 
 
 def _unproven(item: Unproven) -> list[str]:
@@ -249,7 +289,11 @@ def _claim(claim: Claim) -> list[str]:
 
 
 def _step(step: Step) -> list[str]:
-    settings = [f"{name} {_short(value)}" for name, value in step.params.items() if value not in (None, [], {})]
+    settings = [
+        f"{name} {_short(value)}"
+        for name, value in step.params.items()
+        if value not in (None, [], {})
+    ]
     below = ["with " + ", ".join(settings)] if settings else []
     below += [f"predicted: {step.predicted}"] if step.predicted else []
     return [f"[cyan]{step.mechanism}[/]: {step.why}", *map(escape, below)]
@@ -275,4 +319,8 @@ def _short(value: Any) -> str:
 
 
 def _without_nothing(value: Any) -> Any:
-    return {key: item for key, item in value.items() if item is not None} if isinstance(value, dict) else value
+    return (
+        {key: item for key, item in value.items() if item is not None}
+        if isinstance(value, dict)
+        else value
+    )

@@ -18,7 +18,9 @@ STARTER: Final = "kanon-dp-timestamps"
 SCHEMA_FILE: Final = "privacy-policy-v1.json"
 INVALID: Final = PolicyError.exit_code
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document and nothing else."
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -30,8 +32,16 @@ def policy() -> None:
 
 
 @policy.command()
-@click.option("--out", type=click.Path(path_type=Path), default=Path("policy.yaml"), help="Where to write it.")
-@click.option("--from", "name", metavar="NAME", default=STARTER, help=f"Shipped policy to begin with ({STARTER}).")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("policy.yaml"), help="Where to write it."
+)
+@click.option(
+    "--from",
+    "name",
+    metavar="NAME",
+    default=STARTER,
+    help=f"Shipped policy to begin with ({STARTER}).",
+)
 @click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
 def init(out: Path, name: str, force: bool) -> None:
     """Write a policy to begin with: it is valid, can be planned, and says line by line what it means."""
@@ -45,14 +55,20 @@ def init(out: Path, name: str, force: bool) -> None:
     text = _starter((shipped("policies") / f"{name}.yaml").read_text("utf-8"), out)
     parse_policy(text, str(out))
     _write(out, text, force=force)
-    click.echo(f"{out}: written, from {name}. Next: change what stands under metadata, then check it:")
+    click.echo(
+        f"{out}: written, from {name}. Next: change what stands under metadata, then check it:"
+    )
     click.echo(f"  cloakwork policy validate {out}")
-    click.echo(f"For completion in your editor: cloakwork policy schema --out {out.parent / SCHEMA_FILE}")
+    click.echo(
+        f"For completion in your editor: cloakwork policy schema --out {out.parent / SCHEMA_FILE}"
+    )
 
 
 def _starter(text: str, out: Path) -> str:
     """A shipped policy as a file of one's own: named after the file, with the schema expected beside it."""
-    text = re.sub(r"(?m)^(# yaml-language-server: \$schema=).*$", rf"\g<1>{SCHEMA_FILE}", text, count=1)
+    text = re.sub(
+        r"(?m)^(# yaml-language-server: \$schema=).*$", rf"\g<1>{SCHEMA_FILE}", text, count=1
+    )
     name = re.sub(r"[^a-z0-9._-]+", "-", out.name.split(".")[0].lower()).lstrip("._-")[:100]
     return re.sub(r"(?m)^(  name: )[a-z0-9._-]+", rf"\g<1>{name or 'policy'}", text, count=1)
 
@@ -89,9 +105,13 @@ def _validated(source: str) -> dict[str, Any]:
     try:
         read = _read(source)
     except PolicyError as error:
-        problems = [asdict(problem) | {"text": str(problem)} for problem in error.problems[:MOST_LINES]]
+        problems = [
+            asdict(problem) | {"text": str(problem)} for problem in error.problems[:MOST_LINES]
+        ]
         more = max(0, len(error.problems) - MOST_LINES)
-        return {"path": source, "valid": False, "problems": problems} | ({"more": more} if more else {})
+        return {"path": source, "valid": False, "problems": problems} | (
+            {"more": more} if more else {}
+        )
     meta = read.metadata
     return {
         "path": source,
@@ -123,7 +143,12 @@ def explain(policy_: str, as_json: bool) -> None:
     read = _read(policy_)
     sections = explained(read)
     if as_json:
-        _print_json({"policy": describe_version(read), "sections": [asdict(section) for section in sections]})
+        _print_json(
+            {
+                "policy": describe_version(read),
+                "sections": [asdict(section) for section in sections],
+            }
+        )
         return
     for place, section in enumerate(sections):
         click.secho(("\n" if place else "") + section.title, bold=True)
@@ -149,7 +174,9 @@ def lint(policy_: str, as_json: bool) -> None:
     found.sort()
     if as_json:
         keys = ("line", "column", "field", "message")
-        _print_json({"path": str(path), "advice": [dict(zip(keys, item, strict=True)) for item in found]})
+        _print_json(
+            {"path": str(path), "advice": [dict(zip(keys, item, strict=True)) for item in found]}
+        )
         return
     for line, column, field, message in found:
         click.echo(f"{path}:{line}:{column}: {field}: {message}")
@@ -168,7 +195,9 @@ def diff(old: str, new: str, as_json: bool) -> None:
 
     changes = differences(_read(old), _read(new))
     if as_json:
-        _print_json({"verdict": verdict(changes), "changes": [asdict(change) for change in changes]})
+        _print_json(
+            {"verdict": verdict(changes), "changes": [asdict(change) for change in changes]}
+        )
         return
     for change in changes:
         click.echo(str(change))
@@ -186,7 +215,11 @@ def _in_one_sentence(word: str) -> str:
 
 
 @policy.command()
-@click.option("--out", type=click.Path(path_type=Path), help="Write it to this file instead of standard output.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Write it to this file instead of standard output.",
+)
 def schema(out: Path | None) -> None:
     """Print the JSON Schema of the policy language, for editors and for checks elsewhere."""
     from cloakwork.policy.schema import schema_text

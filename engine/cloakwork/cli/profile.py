@@ -25,13 +25,24 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("policy")
 @click.argument("log", type=click.Path(path_type=Path))
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="New file that the profile becomes.")
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="New file that the profile becomes.",
+)
 @column_option
 @ledger_option
 @click.option("--quiet", is_flag=True, help="No progress on standard error.")
 @json_option
 def profile(
-    policy: str, log: Path, out: Path, columns: tuple[str, ...], ledger: str | None, quiet: bool, as_json: bool
+    policy: str,
+    log: Path,
+    out: Path,
+    columns: tuple[str, ...],
+    ledger: str | None,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     """Measure noisy figures of LOG for the share of the budget that POLICY sets under spec.profile.
 
@@ -75,8 +86,12 @@ def _show(made: "Profile", out: Path) -> None:
         most = f"{length} events" if length is not None else "more events than the bins reach"
         click.echo(f"  {float(share):.0%} of them have at most {most}")
     for most, held in found.top.items():
-        click.echo(f"  the {most} most frequent variants hold about {held:,} (noise of scale {noise.top_scale:.4g})")
+        click.echo(
+            f"  the {most} most frequent variants hold about {held:,} (noise of scale {noise.top_scale:.4g})"
+        )
     if found.alphabet is not None:
         click.echo(f"  {len(found.alphabet)} activities, each in at least about {noise.tau} cases")
-    click.echo(f"charged (unit): epsilon {noise.epsilon:g}, delta {noise.delta:g} (release {made.release})")
+    click.echo(
+        f"charged (unit): epsilon {noise.epsilon:g}, delta {noise.delta:g} (release {made.release})"
+    )
     click.echo(f"written to {out}")

@@ -23,7 +23,13 @@ if TYPE_CHECKING:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The signer's public key (PEM). Without it: the keys that are trusted here.",
 )
-@click.option("--format", "format_", type=click.Choice(["html", "json", "pdf"]), default="html", show_default=True)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["html", "json", "pdf"]),
+    default="html",
+    show_default=True,
+)
 def report(folder: Path, audience: "Audience", format_: "Format", public_key: Path | None) -> None:
     """Print the audit report of the release in DIR to standard output.
 

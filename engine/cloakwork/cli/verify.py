@@ -12,7 +12,7 @@ from cloakwork.errors import VerificationFailed
 
 if TYPE_CHECKING:
     from cloakwork.advisories import Finding
-    from cloakwork.report.verify import Verification
+    from cloakwork.publishing.verify import Verification
 
 _WIDTH: Final = 108
 _LABEL: Final = 14
@@ -30,22 +30,29 @@ _STATUS: Final = {
 def release_argument(context: click.Context, _: click.Parameter, path: Path) -> Path:
     """A folder, or a file that ``cloakwork pack`` made."""
     if path.is_file() and path.suffix.lower() != ".zip":
-        raise click.BadParameter(f"'{path}' is neither a release folder nor a .zip file of 'cloakwork pack'", context)
+        raise click.BadParameter(
+            f"'{path}' is neither a release folder nor a .zip file of 'cloakwork pack'", context
+        )
     return path
 
 
-def expectations(context: click.Context, _: click.Parameter, given: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+def expectations(
+    context: click.Context, _: click.Parameter, given: tuple[str, ...]
+) -> tuple[tuple[str, str], ...]:
     """``WHAT=VALUE`` as pairs."""
-    from cloakwork.report.verify import EXPECTABLE
+    from cloakwork.publishing.verify import EXPECTABLE
 
     pairs = [text.partition("=") for text in given]
     for name, sign, value in pairs:
         if name not in EXPECTABLE or not sign or not value:
             raise click.BadParameter(
-                f"'{name}{sign}{value}' is not policy=NAME@VERSION, dataset=D or release=ID", context
+                f"'{name}{sign}{value}' is not policy=NAME@VERSION, dataset=D or release=ID",
+                context,
             )
         if name == "policy" and not all(value.rpartition("@")[::2]):
-            raise click.BadParameter(f"'{value}' names no version; write policy=NAME@VERSION", context)
+            raise click.BadParameter(
+                f"'{value}' names no version; write policy=NAME@VERSION", context
+            )
     return tuple((name, value) for name, _, value in pairs)
 
 
@@ -57,7 +64,12 @@ public_key_option = click.option(
 
 
 @click.command()
-@click.argument("path", metavar="DIR_OR_ZIP", type=click.Path(exists=True, path_type=Path), callback=release_argument)
+@click.argument(
+    "path",
+    metavar="DIR_OR_ZIP",
+    type=click.Path(exists=True, path_type=Path),
+    callback=release_argument,
+)
 @public_key_option
 @click.option(
     "--expect",
@@ -66,18 +78,28 @@ public_key_option = click.option(
     callback=expectations,
     help="policy=NAME@VERSION, dataset=D or release=ID: exit 5 unless the release is that one. May be repeated.",
 )
-@click.option("--all", "--why", "everything", is_flag=True, help="Every check, every column, every advisory in full.")
+@click.option(
+    "--all",
+    "--why",
+    "everything",
+    is_flag=True,
+    help="Every check, every column, every advisory in full.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
 def verify(
-    path: Path, public_key: Path | None, expect: tuple[tuple[str, str], ...], everything: bool, as_json: bool
+    path: Path,
+    public_key: Path | None,
+    expect: tuple[tuple[str, str], ...],
+    everything: bool,
+    as_json: bool,
 ) -> None:
     """Check signature, digests and stamp of a release, and measure again what can be measured.
 
     DIR_OR_ZIP is a release folder or a file that 'cloakwork pack' made. Exit code 5: it is not what it says, it is not
     the one expected, or a guarantee of it was found void since (an advisory).
     """
-    from cloakwork.report.verify import Verification
-    from cloakwork.report.verify import verify as verify_release
+    from cloakwork.publishing.verify import Verification
+    from cloakwork.publishing.verify import verify as verify_release
 
     try:
         verified = verify_release(path, public_key=public_key, expect=expect)
@@ -115,15 +137,23 @@ def _screen(verified: "Verification", everything: bool, verdict: str) -> Iterato
     for line in verified.unproven:
         yield from _block("UNPROVEN", [line])
     yield f"{_printable(str(verified.path))}: {verdict}"
-    yield from _block("Release", [f"{said.release}, made {said.issued:%Y-%m-%d %H:%M} UTC by Cloakwork {said.engine}"])
+    yield from _block(
+        "Release",
+        [f"{said.release}, made {said.issued:%Y-%m-%d %H:%M} UTC by Cloakwork {said.engine}"],
+    )
     policy = said.policy
     yield from _block(
-        "Policy", [f"{policy.name} {policy.version}; dataset {policy.dataset}; protected: each {said.unit}"]
+        "Policy",
+        [f"{policy.name} {policy.version}; dataset {policy.dataset}; protected: each {said.unit}"],
     )
-    yield from _block("Signed by", [f"key {verified.keyid if everything else verified.keyid[:16]}, {verified.trusted}"])
+    yield from _block(
+        "Signed by",
+        [f"key {verified.keyid if everything else verified.keyid[:16]}, {verified.trusted}"],
+    )
     void = {finding.number for finding in verified.void}
     marked = [
-        ("VOID: " if number in void else "") + sentence for number, (_, sentence) in enumerate(verified.guarantees)
+        ("VOID: " if number in void else "") + sentence
+        for number, (_, sentence) in enumerate(verified.guarantees)
     ]
     yield from _block("Guarantees", marked or ["none"])
     yield from _block("Cost", _costs(verified))
@@ -134,7 +164,10 @@ def _screen(verified: "Verification", everything: bool, verdict: str) -> Iterato
     yield from _block("Signer's word", [*verified.signers_word, _entry(verified, everything)])
     yield from _block("Advisories", _advisories(verified.advisories, everything))
     if verified.internal:
-        yield from _block("Note", ["it came with the internal folder: never pass it on (cloakwork pack leaves it out)"])
+        yield from _block(
+            "Note",
+            ["it came with the internal folder: never pass it on (cloakwork pack leaves it out)"],
+        )
     if everything:
         yield from (f"ok  {_printable(line)}" for line in verified.checks)
 
@@ -149,7 +182,11 @@ def _block(label: str, lines: Iterable[str]) -> Iterator[str]:
     for number, line in enumerate(lines):
         first = f"{'' if number else label:<{_LABEL}}"
         yield from textwrap.wrap(
-            _printable(line), _WIDTH, initial_indent=first, subsequent_indent=" " * _LABEL, break_on_hyphens=False
+            _printable(line),
+            _WIDTH,
+            initial_indent=first,
+            subsequent_indent=" " * _LABEL,
+            break_on_hyphens=False,
         )
 
 
@@ -218,9 +255,15 @@ def _as_json(verified: "Verification") -> dict[str, Any]:
         "issued": said.issued.isoformat(),
         "engine": said.engine,
         "ledger_entry": said.ledger_entry,
-        "policy": {"name": said.policy.name, "version": said.policy.version, "dataset": said.policy.dataset},
+        "policy": {
+            "name": said.policy.name,
+            "version": said.policy.version,
+            "dataset": said.policy.dataset,
+        },
         "unit": str(said.unit),
-        "guarantees": [{"kind": kind, "sentence": sentence} for kind, sentence in verified.guarantees],
+        "guarantees": [
+            {"kind": kind, "sentence": sentence} for kind, sentence in verified.guarantees
+        ],
         "budget": [each.model_dump(mode="json") for each in said.budget],
         "exposed": [{"column": column, "tells": says} for column, says in verified.exposed],
         "keyid": verified.keyid,

@@ -171,12 +171,21 @@ class EventLog:
         """
         if attribute in self.source.texts:
             return self.source.texts[attribute]
-        values = values_of(self.cases if attribute.startswith(CASE_PREFIX) else self.events, attribute)
-        return values.cast(pl.String) if _is_text(values) or attribute in self.source.exact else None
+        values = values_of(
+            self.cases if attribute.startswith(CASE_PREFIX) else self.events, attribute
+        )
+        return (
+            values.cast(pl.String) if _is_text(values) or attribute in self.source.exact else None
+        )
 
     @classmethod
     def from_polars(
-        cls, frame: pl.DataFrame, *, case_id: str = CASE_ID, activity: str = ACTIVITY, timestamp: str = TIMESTAMP
+        cls,
+        frame: pl.DataFrame,
+        *,
+        case_id: str = CASE_ID,
+        activity: str = ACTIVITY,
+        timestamp: str = TIMESTAMP,
     ) -> "EventLog":
         """Read a flat table, one row an event; columns that start with ``case:`` become case attributes.
 
@@ -186,7 +195,8 @@ class EventLog:
         """
         _require_columns(frame, case_id=case_id, activity=activity)
         frame = frame.rename(
-            {case_id: CASE_ID, activity: ACTIVITY} | ({timestamp: TIMESTAMP} if timestamp in frame.columns else {})
+            {case_id: CASE_ID, activity: ACTIVITY}
+            | ({timestamp: TIMESTAMP} if timestamp in frame.columns else {})
         )
         return of_table(frame)
 
@@ -199,14 +209,23 @@ class EventLog:
             return self
         keys = pl.DataFrame({"case": self.case_of, "value": self.source.rows[attribute]})
         parts = keys.unique(maintain_order=True).with_row_index("part")
-        joined = keys.join(parts, on=["case", "value"], how="left", nulls_equal=True, maintain_order="left")
+        joined = keys.join(
+            parts, on=["case", "value"], how="left", nulls_equal=True, maintain_order="left"
+        )
         part_of = joined["part"].to_numpy().astype(np.int64)
         origin = parts["case"].to_numpy()
         own = [_first(each, part_of).alias(name) for name, each in self.source.rows.items()]
         texts = self.source.gathered(cases=origin).texts
-        source = Source(self.source.exact, {name: text for name, text in texts.items() if name not in self.source.rows})
+        source = Source(
+            self.source.exact,
+            {name: text for name, text in texts.items() if name not in self.source.rows},
+        )
         return EventLog.build(
-            self.events, self.cases[origin].with_columns(own), part_of, notes=self.notes, source=source
+            self.events,
+            self.cases[origin].with_columns(own),
+            part_of,
+            notes=self.notes,
+            source=source,
         )
 
     def to_polars(self) -> pl.DataFrame:
@@ -239,7 +258,11 @@ def _require_columns(frame: object, **named: str) -> None:
         raise LogError("table", f"must be a polars table (got {type(frame).__name__})")
     for parameter, column in named.items():
         if column not in frame.columns:
-            raise LogError("table", f"has no column '{column}'", hint=f"say which one holds it: {parameter}='...'")
+            raise LogError(
+                "table",
+                f"has no column '{column}'",
+                hint=f"say which one holds it: {parameter}='...'",
+            )
 
 
 @contextmanager
@@ -248,10 +271,18 @@ def _pandas_at_hand(verb: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise MissingExtra(f"{verb}: needs pandas and pyarrow; pip install 'cloakwork[pandas]'") from error
-    except (TypeError, ValueError, ArithmeticError) as error:  # pyarrow's own errors are values or types
+        raise MissingExtra(
+            f"{verb}: needs pandas and pyarrow; pip install 'cloakwork[pandas]'"
+        ) from error
+    except (
+        TypeError,
+        ValueError,
+        ArithmeticError,
+    ) as error:  # pyarrow's own errors are values or types
         first = str(error).partition("\n")[0]
-        raise LogError("table", f"cannot be read ({first})", hint="give each column values of one type") from error
+        raise LogError(
+            "table", f"cannot be read ({first})", hint="give each column values of one type"
+        ) from error
 
 
 def _is_text(values: pl.Series) -> bool:
@@ -277,7 +308,9 @@ def of_table(
         frame = frame.with_columns(_as_utc(frame[TIMESTAMP]))
     of_cases = [name for name in frame.columns if name.startswith(CASE_PREFIX) and name != CASE_ID]
     table = frame.select(named(CASE_ID, *of_cases))
-    cases = table.group_by(CASE_ID, maintain_order=True).agg(named(*of_cases).as_expr().drop_nulls().first())
+    cases = table.group_by(CASE_ID, maintain_order=True).agg(
+        named(*of_cases).as_expr().drop_nulls().first()
+    )
     place = cases.select(CASE_ID).with_row_index("row")
     joined = frame.select(CASE_ID).join(place, on=CASE_ID, how="left", maintain_order="left")["row"]
     case_of = joined.to_numpy().astype(np.int64)
@@ -328,7 +361,12 @@ def _source(
 def _first(each: pl.Series, case_of: Rows) -> pl.Series:
     """The first value of each case that is not missing; cases are numbered from 0 and have a row each, in any order."""
     table = pl.DataFrame({"case": case_of, "value": each})
-    return table.group_by("case").agg(pl.col("value").drop_nulls().first()).sort("case")["value"].alias("")
+    return (
+        table.group_by("case")
+        .agg(pl.col("value").drop_nulls().first())
+        .sort("case")["value"]
+        .alias("")
+    )
 
 
 def _as_utc(times: pl.Series) -> pl.Series:
@@ -337,7 +375,9 @@ def _as_utc(times: pl.Series) -> pl.Series:
             times = times.str.to_datetime(time_zone="UTC", time_unit="us")
         except pl.exceptions.PolarsError:
             raise LogError(
-                "table", f"'{TIMESTAMP}' holds texts that are no times", hint="write 2024-05-31T13:45:00+02:00"
+                "table",
+                f"'{TIMESTAMP}' holds texts that are no times",
+                hint="write 2024-05-31T13:45:00+02:00",
             ) from None
     elif isinstance(times.dtype, pl.Datetime) and times.dtype.time_zone is None:
         times = times.dt.replace_time_zone("UTC")
@@ -348,7 +388,9 @@ def _order(case_of: NDArray[np.int64], events: pl.DataFrame) -> NDArray[np.int64
     """The stable permutation that sorts by case, then time; None when the rows already are in order."""
     if len(case_of) == 0:
         return None
-    first: NDArray[Any] = np.lexsort((case_of,)) if (np.diff(case_of) < 0).any() else np.arange(len(case_of))
+    first: NDArray[Any] = (
+        np.lexsort((case_of,)) if (np.diff(case_of) < 0).any() else np.arange(len(case_of))
+    )
     grouped = case_of[first]
     if TIMESTAMP not in events.columns:
         return None if grouped is case_of else first

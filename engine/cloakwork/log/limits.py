@@ -55,7 +55,9 @@ def current_limits() -> Limits:
     try:
         return parse_limits(text)
     except ValueError as error:
-        raise LogError(ENVIRONMENT, str(error), hint="write it as value-size=64MiB, attributes=20000") from None
+        raise LogError(
+            ENVIRONMENT, str(error), hint="write it as value-size=64MiB, attributes=20000"
+        ) from None
 
 
 def parse_limits(text: str) -> Limits:
@@ -75,7 +77,9 @@ def parse_limits(text: str) -> Limits:
             raise ValueError(f"'{_short(name.strip())}' is no limit; there are {known}")
         found = _SIZE.fullmatch(size)
         if not found or not int(found[1]):
-            raise ValueError(f"'{_short(pair.strip())}' is not NAME=NUMBER, with a number of at least 1")
+            raise ValueError(
+                f"'{_short(pair.strip())}' is not NAME=NUMBER, with a number of at least 1"
+            )
         changed[names[name.strip()]] = int(found[1]) * _SIZES[found[2] or ""]
     return replace(Limits(), **changed)
 

@@ -59,10 +59,16 @@ def variants_of(log: EventLog) -> Variants:
         found.append(distinct)
         counts.append(count)
         total += len(count)
-    sizes = np.concatenate([np.full(len(rows), rows.shape[1]) for rows in found]) if found else np.zeros(0, np.int64)
+    sizes = (
+        np.concatenate([np.full(len(rows), rows.shape[1]) for rows in found])
+        if found
+        else np.zeros(0, np.int64)
+    )
     return Variants(
         alphabet=tuple(alphabet.to_list()),
-        codes=np.concatenate([rows.ravel() for rows in found]).astype(np.int32) if found else np.zeros(0, np.int32),
+        codes=np.concatenate([rows.ravel() for rows in found]).astype(np.int32)
+        if found
+        else np.zeros(0, np.int32),
         offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         counts=np.concatenate(counts).astype(np.int64) if counts else np.zeros(0, np.int64),
         of_case=of_case,
@@ -76,5 +82,7 @@ def _distinct_rows(
     if matrix.shape[1] == 0:
         return matrix[:1], np.zeros(len(matrix), np.int64), np.array([len(matrix)])
     rows = matrix.view(np.dtype((np.void, matrix.dtype.itemsize * matrix.shape[1]))).ravel()
-    _, first, inverse, count = np.unique(rows, return_index=True, return_inverse=True, return_counts=True)
+    _, first, inverse, count = np.unique(
+        rows, return_index=True, return_inverse=True, return_counts=True
+    )
     return matrix[first], inverse.astype(np.int64).ravel(), count

@@ -33,12 +33,24 @@ class VariantCounts:
         """Count the variants of one batch of whole cases."""
         variants = variants_of(batch)
         if self.unit is None:
-            return pl.DataFrame({VARIANT: _as_lists(variants), CASES: variants.counts}, schema=VARIANT_COUNTS_SCHEMA)
+            return pl.DataFrame(
+                {VARIANT: _as_lists(variants), CASES: variants.counts}, schema=VARIANT_COUNTS_SCHEMA
+            )
         unknown = pl.Series([None], dtype=pl.String).new_from_index(0, batch.cases.height)
-        owner = values_of(batch.cases, self.unit).cast(pl.String) if self.unit in batch.cases.columns else unknown
-        rows = pl.DataFrame({"row": variants.of_case, UNIT: owner}, schema={"row": pl.Int64, UNIT: pl.String})
-        counted = rows.group_by("row", UNIT, maintain_order=True).agg(pl.len().cast(pl.Int64).alias(CASES))
-        return counted.select(_as_lists(variants).gather(counted["row"]).alias(VARIANT), UNIT, CASES)
+        owner = (
+            values_of(batch.cases, self.unit).cast(pl.String)
+            if self.unit in batch.cases.columns
+            else unknown
+        )
+        rows = pl.DataFrame(
+            {"row": variants.of_case, UNIT: owner}, schema={"row": pl.Int64, UNIT: pl.String}
+        )
+        counted = rows.group_by("row", UNIT, maintain_order=True).agg(
+            pl.len().cast(pl.Int64).alias(CASES)
+        )
+        return counted.select(
+            _as_lists(variants).gather(counted["row"]).alias(VARIANT), UNIT, CASES
+        )
 
     def merge(self, parts: pl.DataFrame) -> pl.DataFrame:
         """Add up the rows that several batches have for the same variant."""
@@ -48,8 +60,16 @@ class VariantCounts:
 
 def _as_lists(variants: Variants) -> pl.Series:
     """The variants as lists of labels, in their own order: List[String], shape (variants,)."""
-    labels = pl.Series(variants.alphabet, dtype=pl.String).gather(pl.Series(variants.codes, dtype=pl.UInt32))
+    labels = pl.Series(variants.alphabet, dtype=pl.String).gather(
+        pl.Series(variants.codes, dtype=pl.UInt32)
+    )
     row = np.repeat(np.arange(len(variants)), np.diff(variants.offsets))
-    lists = pl.DataFrame({"row": row, VARIANT: labels}).group_by("row", maintain_order=True).agg(VARIANT)
-    every = pl.DataFrame({"row": np.arange(len(variants))}).join(lists, on="row", how="left", maintain_order="left")
+    lists = (
+        pl.DataFrame({"row": row, VARIANT: labels})
+        .group_by("row", maintain_order=True)
+        .agg(VARIANT)
+    )
+    every = pl.DataFrame({"row": np.arange(len(variants))}).join(
+        lists, on="row", how="left", maintain_order="left"
+    )
     return every[VARIANT].fill_null(pl.Series([[]], dtype=pl.List(pl.String)))

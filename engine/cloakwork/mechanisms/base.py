@@ -140,7 +140,9 @@ class Mechanism(Protocol[P]):
     theorem: ClassVar[Theorem]
     Params: type[P]
 
-    def offer(self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]) -> Offer[P] | Refusal:
+    def offer(
+        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
+    ) -> Offer[P] | Refusal:
         """Meet ``goal`` given the declared ``facts`` and the policy's ``options`` for this mechanism, or say why not."""
         ...
 

@@ -13,7 +13,16 @@ from cloakwork.guarantees import Guarantee
 from cloakwork.lineage import Lineage
 from cloakwork.log.eventlog import ACTIVITY, EventLog
 from cloakwork.log.naming import values_of
-from cloakwork.mechanisms.base import Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem, Undecided
+from cloakwork.mechanisms.base import (
+    Decision,
+    MapCases,
+    Offer,
+    Proof,
+    Refusal,
+    Rewrite,
+    Theorem,
+    Undecided,
+)
 from cloakwork.noise import Noise
 from cloakwork.quantities import Frozen
 
@@ -47,7 +56,9 @@ class Bound(Undecided):
     )
     Params = BoundParams
 
-    def offer(self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]) -> Offer[BoundParams] | Refusal:
+    def offer(
+        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
+    ) -> Offer[BoundParams] | Refusal:
         """It makes no claim of its own; the planner always runs it first."""
         return Refusal("never", "it bounds contributions and makes no claim of its own")
 
@@ -61,14 +72,20 @@ class Bound(Undecided):
         def cut(log: EventLog) -> EventLog:
             log = _first_events(_declared_labels(log, params.alphabet), params.longest_case)
             log = log.keep_cases(np.flatnonzero(np.diff(log.offsets) > 0))
-            return log if params.attribute is None else _few_cases(log, params.attribute, params.max_cases, noise)
+            return (
+                log
+                if params.attribute is None
+                else _few_cases(log, params.attribute, params.max_cases, noise)
+            )
 
         return MapCases(cut)
 
 
 def _declared_labels(log: EventLog, alphabet: tuple[str, ...] | None) -> EventLog:
     labels = log.events[ACTIVITY]
-    kept = labels.is_not_null() if alphabet is None else labels.is_in(list(alphabet)).fill_null(False)
+    kept = (
+        labels.is_not_null() if alphabet is None else labels.is_in(list(alphabet)).fill_null(False)
+    )
     return log if kept.all() else log.keep_events(kept.to_numpy())
 
 
@@ -90,7 +107,11 @@ def _few_cases(log: EventLog, attribute: str, max_cases: int, noise: Noise) -> E
     shuffled = noise.permutation(log.cases.height)
     by_unit = shuffled[np.argsort(unit[shuffled], kind="stable")]
     units = unit[by_unit]
-    starts = np.flatnonzero(np.concatenate([[True], units[1:] != units[:-1]])) if len(units) else np.zeros(0, np.int64)
+    starts = (
+        np.flatnonzero(np.concatenate([[True], units[1:] != units[:-1]]))
+        if len(units)
+        else np.zeros(0, np.int64)
+    )
     rank = np.arange(len(units)) - np.repeat(starts, np.diff(np.append(starts, len(units))))
     return log.keep_cases(np.sort(by_unit[(rank < max_cases) | (units == _ALONE)]))
 

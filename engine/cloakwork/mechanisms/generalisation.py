@@ -11,7 +11,9 @@ def groups_at(values: pl.Series, hierarchy: Mapping[str, JsonValue], level: int)
     """Each value's group at depth ``level`` of a generalisation tree: String; what the tree lacks becomes null."""
     groups = ancestors(hierarchy, level)
     text = values.cast(pl.String)
-    raised = text.replace_strict(list(groups), list(groups.values()), default=None, return_dtype=pl.String)
+    raised = text.replace_strict(
+        list(groups), list(groups.values()), default=None, return_dtype=pl.String
+    )
     return raised.alias(values.name)
 
 

@@ -26,7 +26,12 @@ import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field
 
-from cloakwork.accounting.calibrate import largest_delta, partition_threshold, smallest_scale, threshold_delta
+from cloakwork.accounting.calibrate import (
+    largest_delta,
+    partition_threshold,
+    smallest_scale,
+    threshold_delta,
+)
 from cloakwork.accounting.exact import exactly, rounded_down, rounded_up
 from cloakwork.budget import Cost
 from cloakwork.errors import Cause, PlanImpossible
@@ -126,16 +131,24 @@ class Profile(Frozen):
             "longest_case": self.figures.lengths.get(str(LONGEST_AT)),
             "units_at_most": max(1, self.figures.cases + margin),
         }
-        added = {name: value for name, value in found.items() if value is not None and getattr(declared, name) is None}
+        added = {
+            name: value
+            for name, value in found.items()
+            if value is not None and getattr(declared, name) is None
+        }
         held = min(1.0, self.figures.top[str(HEAD)] / max(1, self.figures.cases))
-        return declared.model_copy(update={**added, "measured": tuple(sorted(added)), "head_share": held})
+        return declared.model_copy(
+            update={**added, "measured": tuple(sorted(added)), "head_share": held}
+        )
 
 
 def bought(policy: Policy) -> ProfileParams:
     """``profile_params`` of a policy that may buy a profile; raises PlanImpossible also where its delta is too large."""
     params = profile_params(policy)
     if params.delta > (limit := largest_delta(policy.facts().units_at_most)):
-        raise _refused(policy, f"delta {params.delta:g} is more than {limit:g}, which the units declared allow")
+        raise _refused(
+            policy, f"delta {params.delta:g} is more than {limit:g}, which the units declared allow"
+        )
     return params
 
 
@@ -153,13 +166,18 @@ def profile_params(policy: Policy) -> ProfileParams:
 
     def events(scale: float) -> PrivacyEvent:
         drawn = (
-            DiscreteLaplace(scale=drawn_scale(width * scale / weight), sensitivity=width) for width, weight in groups
+            DiscreteLaplace(scale=drawn_scale(width * scale / weight), sensitivity=width)
+            for width, weight in groups
         )
         return Composed(events=tuple(drawn))
 
     scale = smallest_scale(events, Cost(epsilon=share.epsilon))
     scales = [drawn_scale(width * scale / weight) for width, weight in groups]
-    tau = partition_threshold(scales[3], rounded_down(exactly(share.delta) / per_case), m) if selects else None
+    tau = (
+        partition_threshold(scales[3], rounded_down(exactly(share.delta) / per_case), m)
+        if selects
+        else None
+    )
     return ProfileParams(
         unit=unit,
         epsilon=share.epsilon,
@@ -215,8 +233,20 @@ def _alphabet(params: ProfileParams, log: EventLog, noise: Noise) -> tuple[str, 
     """The activities whose noisy number of cases reaches the threshold, by name."""
     if params.selection_scale is None or params.tau is None:
         return None
-    held = pl.DataFrame({"case": log.case_of, "activity": log.events[ACTIVITY]}).unique(maintain_order=True)
-    drawn = held[noise.permutation(held.height)].group_by("case", maintain_order=True).head(params.activities_per_case)
+    held = pl.DataFrame({"case": log.case_of, "activity": log.events[ACTIVITY]}).unique(
+        maintain_order=True
+    )
+    drawn = (
+        held[noise.permutation(held.height)]
+        .group_by("case", maintain_order=True)
+        .head(params.activities_per_case)
+    )
     counted = drawn.group_by("activity", maintain_order=True).agg(pl.len().alias("cases"))
-    noisy = noise.laplace_counts(counted["cases"].to_numpy().astype(np.int64), params.selection_scale)
-    return tuple(sorted(counted["activity"].filter(pl.Series(noisy >= params.tau, dtype=pl.Boolean)).to_list()))
+    noisy = noise.laplace_counts(
+        counted["cases"].to_numpy().astype(np.int64), params.selection_scale
+    )
+    return tuple(
+        sorted(
+            counted["activity"].filter(pl.Series(noisy >= params.tau, dtype=pl.Boolean)).to_list()
+        )
+    )

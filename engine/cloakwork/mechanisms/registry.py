@@ -43,7 +43,9 @@ OURS: Final[Mapping[str, str]] = {
 class Catalogue(Mapping[str, Mechanism[Any]]):
     """Mechanisms by name; a mapping that loads each one when it is asked for."""
 
-    def __init__(self, homes: Mapping[str, str], others: Mapping[str, Mechanism[Any]] | None = None) -> None:
+    def __init__(
+        self, homes: Mapping[str, str], others: Mapping[str, Mechanism[Any]] | None = None
+    ) -> None:
         self._homes, self._others = dict(homes), dict(others or {})
         self._loaded: dict[str, Mechanism[Any]] = {}
 
@@ -76,6 +78,8 @@ def catalogue() -> Catalogue:
         try:
             mechanism = entry.load()()
         except Exception as error:
-            raise MechanismError(entry.name, f"cannot be loaded from {entry.value}: {error}") from error
+            raise MechanismError(
+                entry.name, f"cannot be loaded from {entry.value}: {error}"
+            ) from error
         found = found.with_mechanism(mechanism)
     return found

@@ -23,7 +23,11 @@ CURRENCIES: Final[tuple[Currency, ...]] = ("unit", "metric", "local")
 
 def check_profile(draft: Draft) -> Draft:
     """Refuse a profile that is not of this dataset and unit, or that leaves a guarantee nothing."""
-    return replace(draft, causes=(*draft.causes, *_unfit(draft)), warnings=(*draft.warnings, *_without_profile(draft)))
+    return replace(
+        draft,
+        causes=(*draft.causes, *_unfit(draft)),
+        warnings=(*draft.warnings, *_without_profile(draft)),
+    )
 
 
 def _unfit(draft: Draft) -> Iterator[Cause]:
@@ -31,13 +35,20 @@ def _unfit(draft: Draft) -> Iterator[Cause]:
     if profile is None:
         return
     if profile.dataset != policy.metadata.dataset:
-        yield Cause("profile", f"it is of dataset '{profile.dataset}', not of '{policy.metadata.dataset}'")
+        yield Cause(
+            "profile", f"it is of dataset '{profile.dataset}', not of '{policy.metadata.dataset}'"
+        )
     if profile.params.unit != policy.spec.unit:
-        yield Cause("profile", f"its unit of privacy is {profile.params.unit}, the policy's is {policy.spec.unit}")
+        yield Cause(
+            "profile",
+            f"its unit of privacy is {profile.params.unit}, the policy's is {policy.spec.unit}",
+        )
     if policy.spec.profile is None:
         yield Cause("profile", "the policy sets no spec.profile, so it has no budget for one")
     if not any(_bears_profile(goal) for goal in draft.goals):
-        yield Cause("profile", "it belongs to a guarantee of differential privacy with unbounded neighbours")
+        yield Cause(
+            "profile", "it belongs to a guarantee of differential privacy with unbounded neighbours"
+        )
     for goal in draft.goals:
         if left_by(profile, goal) is None:
             yield Cause(
@@ -61,7 +72,10 @@ def left_by(profile: Profile | None, goal: Guarantee) -> Guarantee | None:
     if profile is None or not isinstance(goal, DifferentialPrivacy) or not _bears_profile(goal):
         return goal
     spent = profile.cost()
-    epsilon, delta = exactly(goal.epsilon) - exactly(spent.epsilon), exactly(goal.delta) - exactly(spent.delta)
+    epsilon, delta = (
+        exactly(goal.epsilon) - exactly(spent.epsilon),
+        exactly(goal.delta) - exactly(spent.delta),
+    )
     if epsilon <= 0 or delta < 0:
         return None
     return goal.model_copy(update={"epsilon": rounded_down(epsilon), "delta": rounded_down(delta)})
@@ -73,15 +87,37 @@ def charge_budget(draft: Draft) -> Draft:
     A goal that stays unproven takes nothing: the ledger records the release as one without bound.
     """
     unproven = {index for step in draft.steps for index in step.goals if step.proof != "proved"}
-    bought = [left_by(draft.profile, goal) for goal in draft.goals]  # the profile was charged when it was measured
-    proved = [(index, goal) for index, goal in enumerate(bought) if index not in unproven and goal is not None]
+    bought = [
+        left_by(draft.profile, goal) for goal in draft.goals
+    ]  # the profile was charged when it was measured
+    proved = [
+        (index, goal)
+        for index, goal in enumerate(bought)
+        if index not in unproven and goal is not None
+    ]
     charges = tuple(charge for index, goal in proved for charge in _charge(index, goal, draft))
     budget, unit = draft.policy.spec.budget, unit_name(draft.policy.spec.unit)
-    causes = [cause for name in CURRENCIES for cause in _over_budget(total_of(charges, name), name, budget, unit)]
+    causes = [
+        cause
+        for name in CURRENCIES
+        for cause in _over_budget(total_of(charges, name), name, budget, unit)
+    ]
     if budget.composition == "tight":
-        causes.append(Cause("budget.composition: tight", "this version adds releases up by basic composition only"))
-    warnings = (() if budget.total or budget.books or not charges else (NoTotal(),)) + tuple(_books_apart(draft))
-    return replace(draft, charges=charges, causes=(*draft.causes, *causes), warnings=(*draft.warnings, *warnings))
+        causes.append(
+            Cause(
+                "budget.composition: tight",
+                "this version adds releases up by basic composition only",
+            )
+        )
+    warnings = (() if budget.total or budget.books or not charges else (NoTotal(),)) + tuple(
+        _books_apart(draft)
+    )
+    return replace(
+        draft,
+        charges=charges,
+        causes=(*draft.causes, *causes),
+        warnings=(*draft.warnings, *warnings),
+    )
 
 
 def _charge(index: int, goal: Guarantee, draft: Draft) -> Iterator[Charge]:
@@ -101,7 +137,9 @@ def _covers_times(index: int, goal: DifferentialPrivacy, draft: Draft) -> bool:
     return TIMESTAMPS in goal.over or any(TIMESTAMPS in step.lineage.measures for step in steps)
 
 
-def unit_charge(cost: Cost, unit: Unit, times: Literal["bounded", "unbounded"] | None = None) -> Charge:
+def unit_charge(
+    cost: Cost, unit: Unit, times: Literal["bounded", "unbounded"] | None = None
+) -> Charge:
     """A cost of differential privacy, with whom it protects."""
     most = None if unit.attribute is None else unit.max_cases
     return Charge(currency="unit", cost=cost, unit=unit_name(unit), max_cases=most, times=times)
@@ -134,7 +172,11 @@ def totals(budget: Budget) -> Mapping[Currency, Cost | None]:
     total = budget.total
     if total is None:
         return {"unit": None, "metric": None, "local": None}
-    own: Mapping[Currency, Limit] = {"unit": total, "metric": total.metric or total, "local": total.local or total}
+    own: Mapping[Currency, Limit] = {
+        "unit": total,
+        "metric": total.metric or total,
+        "local": total.local or total,
+    }
     return {currency: limit.cost() for currency, limit in own.items()}
 
 
@@ -162,7 +204,11 @@ def check_deltas(draft: Draft) -> Draft:
 
     limit = largest_delta(draft.facts.units_at_most)
     declared = draft.facts.units_at_most
-    because = f"1/(10 x {declared:,} units)" if declared else "1e-06 while assume.units_at_most is undeclared"
+    because = (
+        f"1/(10 x {declared:,} units)"
+        if declared
+        else "1e-06 while assume.units_at_most is undeclared"
+    )
     causes = tuple(
         Cause(goal_name(goal), f"delta {goal.delta:g} is more than {because}")
         for goal in draft.goals

@@ -41,7 +41,9 @@ def _warnings(draft: Draft) -> Iterator[Caveat]:
         if step.proof != "proved":
             yield RunsUnproven(mechanism=step.mechanism)
     yield from _about_counted_groups(draft)
-    if copied := {column for step in draft.steps if step.lineage.fills for column in step.lineage.writes} - {METADATA}:
+    if copied := {
+        column for step in draft.steps if step.lineage.fills for column in step.lineage.writes
+    } - {METADATA}:
         yield InsertedEventsCopy(columns=tuple(sorted(copied)))
     for goal in draft.goals:
         if isinstance(goal, TCloseness) and goal.distance == "emd":
@@ -71,7 +73,9 @@ def _about_counted_groups(draft: Draft) -> Iterator[Caveat]:
 def _released_sensitive(draft: Draft) -> tuple[str, ...]:
     """Sensitive attributes that are released and that no guarantee about values covers."""
     on_values = ("t-closeness", "l-diversity", "confidence-bound")
-    bounded = frozenset(column for goal in draft.goals if goal.kind in on_values for column in goal.over)
+    bounded = frozenset(
+        column for goal in draft.goals if goal.kind in on_values for column in goal.over
+    )
     return tuple(
         item.attribute
         for item in draft.attributes

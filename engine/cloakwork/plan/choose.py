@@ -47,7 +47,9 @@ class _Candidate:
     turn: int
 
 
-def choose(index: int, goal: Guarantee, facts: Facts, allowed: Mechanisms, catalogue: Catalogue) -> Choice:
+def choose(
+    index: int, goal: Guarantee, facts: Facts, allowed: Mechanisms, catalogue: Catalogue
+) -> Choice:
     """The first mechanism that is allowed, proved and offers to meet the goal, preferred ones first.
 
     Of those that one glob names, and of those that none does, the one that is predicted to be most accurate comes first;
@@ -63,10 +65,17 @@ def choose(index: int, goal: Guarantee, facts: Facts, allowed: Mechanisms, catal
             candidates.append(found)
         else:
             kind, reason = found
-            considered.append(Considered(goal=name, mechanism=mechanism.name, kind=kind, reason=reason))
+            considered.append(
+                Considered(goal=name, mechanism=mechanism.name, kind=kind, reason=reason)
+            )
     ranked = _ranked(candidates)
     considered += [
-        Considered(goal=name, mechanism=other.mechanism.name, kind="other chosen", reason=_outdone(other, ranked[0]))
+        Considered(
+            goal=name,
+            mechanism=other.mechanism.name,
+            kind="other chosen",
+            reason=_outdone(other, ranked[0]),
+        )
         for other in ranked[1:]
     ]
     if not ranked:
@@ -83,10 +92,15 @@ def _asked(
 ) -> _Candidate | tuple[Kind, str]:
     """A mechanism's offer, or what kind of refusal it meets and why."""
     answer = mechanism.offer(goal, facts, _options(mechanism, allowed))
-    turn = next((at for at, glob in enumerate(allowed.prefer) if matches(glob, mechanism.name)), len(allowed.prefer))
+    turn = next(
+        (at for at, glob in enumerate(allowed.prefer) if matches(glob, mechanism.name)),
+        len(allowed.prefer),
+    )
     if isinstance(answer, Refusal):
         return answer.kind, _with_needs(answer)
-    if mechanism.proof != "proved" and not (allowed.accept_unproven and mechanism.name in allowed.prefer):
+    if mechanism.proof != "proved" and not (
+        allowed.accept_unproven and mechanism.name in allowed.prefer
+    ):
         return "never", "its guarantee is only published, so it cannot satisfy a policy"
     if not allowed.allows(mechanism.name):
         return "denied", "could give this, but mechanisms.allow or mechanisms.deny rules it out"
@@ -131,12 +145,19 @@ def _options(mechanism: Mechanism[Any], allowed: Mechanisms) -> dict[str, JsonVa
         return options
     asked = options.get("among", [*delegates])
     return options | {
-        "among": [name for name in asked if allowed.allows(str(name))] if isinstance(asked, list) else asked
+        "among": [name for name in asked if allowed.allows(str(name))]
+        if isinstance(asked, list)
+        else asked
     }
 
 
 def step_of(
-    mechanism: Mechanism[Any], params: BaseModel, facts: Facts, *, why: str, goals: tuple[int, ...] = ()
+    mechanism: Mechanism[Any],
+    params: BaseModel,
+    facts: Facts,
+    *,
+    why: str,
+    goals: tuple[int, ...] = (),
 ) -> Step:
     """The plan's entry for a mechanism with its parameters: cost and lineage are the mechanism's own."""
     return Step(
@@ -157,22 +178,32 @@ def step_of(
 def _in_order(allowed: Mechanisms, catalogue: Catalogue) -> Iterator[Mechanism[Any]]:
     """The mechanisms that make claims, those that ``prefer`` names first and in its order."""
     preferred = [name for glob in allowed.prefer for name in catalogue if matches(glob, name)]
-    yield from (catalogue[name] for name in dict.fromkeys([*preferred, *catalogue]) if name not in TREATMENTS)
+    yield from (
+        catalogue[name]
+        for name in dict.fromkeys([*preferred, *catalogue])
+        if name not in TREATMENTS
+    )
 
 
 def _with_needs(refusal: Refusal) -> str:
     return refusal.reason + (f"; declare {', '.join(refusal.needs)}" if refusal.needs else "")
 
 
-def _causes(goal: Guarantee, considered: list[Considered], allowed: Mechanisms) -> tuple[Cause, ...]:
+def _causes(
+    goal: Guarantee, considered: list[Considered], allowed: Mechanisms
+) -> tuple[Cause, ...]:
     """Why nothing was found: the near misses, what a later version brings, else what each allowed mechanism says."""
     name, missing = goal_name(goal), tuple(_missing(goal))
     near = ("needs", "misconfigured", "not_yet")
     close = [
-        item for item in considered if item.kind == "denied" or (item.kind in near and allowed.allows(item.mechanism))
+        item
+        for item in considered
+        if item.kind == "denied" or (item.kind in near and allowed.allows(item.mechanism))
     ]
     if not missing and all(item.kind == "denied" for item in close):
-        close += [item for item in considered if item.kind == "never" and allowed.allows(item.mechanism)]
+        close += [
+            item for item in considered if item.kind == "never" and allowed.allows(item.mechanism)
+        ]
     said: dict[str, list[str]] = {}
     for item in close:
         said.setdefault(item.reason, []).append(item.mechanism)

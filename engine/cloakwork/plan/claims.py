@@ -335,7 +335,9 @@ class FormOfRelease(Frozen):
     changed_by: Names = ()
 
 
-ExposureReason = Annotated[PolicyReason | OnlyPublished | FormOfRelease, Field(discriminator="kind")]
+ExposureReason = Annotated[
+    PolicyReason | OnlyPublished | FormOfRelease, Field(discriminator="kind")
+]
 
 
 # What the guarantees leave open ----------------------------------------------------------------------------------

@@ -5,12 +5,22 @@ from dataclasses import replace
 from typing import Final
 
 from cloakwork.errors import Cause
-from cloakwork.guarantees import ConfidenceBound, DifferentialPrivacy, Guarantee, KAnonymity, LocalDP
+from cloakwork.guarantees import (
+    ConfidenceBound,
+    DifferentialPrivacy,
+    Guarantee,
+    KAnonymity,
+    LocalDP,
+)
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP
 from cloakwork.mechanisms.attributes.redact import RedactParams, Treatment
 from cloakwork.mechanisms.kanon.fill import FillParams
-from cloakwork.mechanisms.kanon.generalise import MOST_COMBINATIONS, GeneraliseParams, QuasiIdentifier
+from cloakwork.mechanisms.kanon.generalise import (
+    MOST_COMBINATIONS,
+    GeneraliseParams,
+    QuasiIdentifier,
+)
 from cloakwork.plan.choose import step_of
 from cloakwork.plan.claims import ExposureReason, FormOfRelease, OnlyPublished, PolicyReason
 from cloakwork.plan.derive import goal_name
@@ -26,13 +36,18 @@ def classify_columns(draft: Draft) -> Draft:
     policy = draft.policy
     goals = policy.goals()
     covered = frozenset(column for goal in goals for column in goal.over)
-    coarsened = frozenset(column for goal in goals if isinstance(goal, KAnonymity) for column in goal.over)
+    coarsened = frozenset(
+        column for goal in goals if isinstance(goal, KAnonymity) for column in goal.over
+    )
     attributes = tuple(
-        _treated(name, rule, policy.column(name), covered, coarsened) for name, rule in policy.spec.attributes.items()
+        _treated(name, rule, policy.column(name), covered, coarsened)
+        for name, rule in policy.spec.attributes.items()
     )
     draft = replace(draft, goals=goals, attributes=attributes)
     exposed, causes = _exposures(draft, covered)
-    return replace(draft, exposed=exposed, causes=(*draft.causes, *causes, *_unusable(draft, covered)))
+    return replace(
+        draft, exposed=exposed, causes=(*draft.causes, *causes, *_unusable(draft, covered))
+    )
 
 
 def _treated(
@@ -41,7 +56,11 @@ def _treated(
     """The fate of one attribute: some guarantee covers the columns in ``covered``, k-anonymity those in ``coarsened``."""
     if name == CASE_ID:
         return Treated(attribute=name, column=METADATA, treatment="replace", why="fresh-ids")
-    if column in covered and rule.treatment in (None, "keep", *(["generalise"] if column in coarsened else [])):
+    if column in covered and rule.treatment in (
+        None,
+        "keep",
+        *(["generalise"] if column in coarsened else []),
+    ):
         return Treated(attribute=name, column=column, treatment="protect", why="covered")
     if rule.treatment is not None:
         return Treated(attribute=name, column=column, treatment=rule.treatment, why="policy")
@@ -115,7 +134,9 @@ def _effects(draft: Draft) -> dict[str, object]:
 
 
 def _hides_names(goal: Guarantee) -> bool:
-    return isinstance(goal, LocalDP) or (isinstance(goal, DifferentialPrivacy) and goal.neighbours == "unbounded")
+    return isinstance(goal, LocalDP) or (
+        isinstance(goal, DifferentialPrivacy) and goal.neighbours == "unbounded"
+    )
 
 
 def _unusable(draft: Draft, covered: frozenset[str]) -> Iterator[Cause]:
@@ -123,21 +144,27 @@ def _unusable(draft: Draft, covered: frozenset[str]) -> Iterator[Cause]:
     policy, released = draft.policy, draft.released
     if CONTROL_FLOW not in released:
         yield Cause(
-            "release", "no released attribute has the role control-flow; give it to the activity, such as concept:name"
+            "release",
+            "no released attribute has the role control-flow; give it to the activity, such as concept:name",
         )
     for item in draft.attributes:
         if item.column in (CONTROL_FLOW, TIMESTAMPS) and is_glob(item.attribute):
             yield Cause(
-                "release", f"role {_ROLE[item.column]} belongs to one attribute by name, not to '{item.attribute}'"
+                "release",
+                f"role {_ROLE[item.column]} belongs to one attribute by name, not to '{item.attribute}'",
             )
     rule = policy.rule(CASE_ID)
     if rule is not None and rule.treatment == "keep":
-        yield Cause("release", f"'{CASE_ID}' cannot be kept: releases never carry original case ids")
+        yield Cause(
+            "release", f"'{CASE_ID}' cannot be kept: releases never carry original case ids"
+        )
     for column in sorted(covered - released - {METADATA}):
         if column in (CONTROL_FLOW, TIMESTAMPS) and policy.attribute_with(_ROLE[column]) is None:
             yield Cause(f"guarantee over {column}", f"no attribute has the role {_ROLE[column]}")
         elif column not in released:
-            yield Cause(f"guarantee over {column}", "the policy drops it, so there is nothing to cover")
+            yield Cause(
+                f"guarantee over {column}", "the policy drops it, so there is nothing to cover"
+            )
     yield from _names_taken(draft, covered)
     yield from _parts_counted(draft)
 
@@ -173,13 +200,24 @@ _ROLE: Final[Mapping[str, Role]] = {CONTROL_FLOW: "control-flow", TIMESTAMPS: "t
 
 def expose_unproven(draft: Draft) -> Draft:
     """A column that only a published claim covers is released without protection, and is shown so."""
-    by = {index: step.mechanism for step in draft.steps for index in step.goals if step.proof != "proved"}
+    by = {
+        index: step.mechanism
+        for step in draft.steps
+        for index in step.goals
+        if step.proof != "proved"
+    }
     if not by:
         return draft
-    bare = {column: name for index, name in by.items() for column in (*draft.goals[index].over, METADATA)}
+    bare = {
+        column: name
+        for index, name in by.items()
+        for column in (*draft.goals[index].over, METADATA)
+    }
     shown = {item.column for item in draft.exposed}
     exposed = tuple(
-        exposure(column, OnlyPublished(mechanism=name)) for column, name in bare.items() if column not in shown
+        exposure(column, OnlyPublished(mechanism=name))
+        for column, name in bare.items()
+        if column not in shown
     )
     attributes = tuple(
         item.model_copy(update={"why": "unproven", "mechanism": bare[item.column]})
@@ -192,10 +230,15 @@ def expose_unproven(draft: Draft) -> Draft:
 
 def expose_metadata(draft: Draft) -> Draft:
     """Say what the form of the release shows, unless a claim about whole cases covers it."""
-    covered = any(isinstance(goal, DifferentialPrivacy) and goal.neighbours == "unbounded" for goal in draft.goals)
+    covered = any(
+        isinstance(goal, DifferentialPrivacy) and goal.neighbours == "unbounded"
+        for goal in draft.goals
+    )
     if covered or METADATA in {item.column for item in draft.exposed}:
         return draft
-    changing = dict.fromkeys(step.mechanism for step in draft.steps if METADATA in step.lineage.writes)
+    changing = dict.fromkeys(
+        step.mechanism for step in draft.steps if METADATA in step.lineage.writes
+    )
     why = FormOfRelease(changed_by=tuple(changing))
     return replace(draft, exposed=(*draft.exposed, exposure(METADATA, why)))
 
@@ -224,13 +267,27 @@ def _generalisation(index: int, goal: KAnonymity, draft: Draft) -> Step | Cause:
     if not policy.spec.mechanisms.allows(mechanism.name):
         return Cause(name, "mechanisms.allow or mechanisms.deny rules it out", mechanism.name)
     others = [column for column in goal.over if column != CONTROL_FLOW]
-    if unfit := [column for column in others if column in (TIMESTAMPS, METADATA) or is_glob(column)]:
-        return Cause(name, f"'{unfit[0]}' is no single attribute that could be made coarser", mechanism.name)
+    if unfit := [
+        column for column in others if column in (TIMESTAMPS, METADATA) or is_glob(column)
+    ]:
+        return Cause(
+            name, f"'{unfit[0]}' is no single attribute that could be made coarser", mechanism.name
+        )
     unit = draft.facts.unit.attribute if goal.count == "units" else None
-    params = GeneraliseParams(k=goal.k, unit=unit, attributes=tuple(_ladder(column, policy) for column in others))
+    params = GeneraliseParams(
+        k=goal.k, unit=unit, attributes=tuple(_ladder(column, policy) for column in others)
+    )
     if params.combinations > MOST_COMBINATIONS:
-        count = f"{params.combinations:,}" if params.combinations < _COUNTLESS else f"more than {_COUNTLESS:,}"
-        return Cause(name, f"{count} combinations of levels; {MOST_COMBINATIONS:,} can be compared", mechanism.name)
+        count = (
+            f"{params.combinations:,}"
+            if params.combinations < _COUNTLESS
+            else f"more than {_COUNTLESS:,}"
+        )
+        return Cause(
+            name,
+            f"{count} combinations of levels; {MOST_COMBINATIONS:,} can be compared",
+            mechanism.name,
+        )
     why = f"makes {', '.join(others)} coarser where fewer than {goal.k} share a value within a variant"
     return step_of(mechanism, params, draft.facts, why=why, goals=(index,))
 
@@ -245,7 +302,9 @@ def _ladder(column: str, policy: Policy) -> QuasiIdentifier:
         return QuasiIdentifier(attribute=column)
     fixed = rule.treatment == "generalise"
     finest = rule.level if fixed and rule.hierarchy is not None else None
-    return QuasiIdentifier(attribute=column, hierarchy=rule.hierarchy, bins=rule.bins, raw=not fixed, finest=finest)
+    return QuasiIdentifier(
+        attribute=column, hierarchy=rule.hierarchy, bins=rule.bins, raw=not fixed, finest=finest
+    )
 
 
 def treat_attributes(draft: Draft) -> Draft:
@@ -261,7 +320,11 @@ def treat_attributes(draft: Draft) -> Draft:
     mechanism = draft.catalogue["attributes/redact"]
     why = "treats attributes as the policy says; whatever it does not name is dropped"
     return replace(
-        draft, steps=(*draft.steps, step_of(mechanism, RedactParams(treatments=treatments), draft.facts, why=why))
+        draft,
+        steps=(
+            *draft.steps,
+            step_of(mechanism, RedactParams(treatments=treatments), draft.facts, why=why),
+        ),
     )
 
 
@@ -287,13 +350,17 @@ def fill_inserted_events(draft: Draft) -> Draft:
 
 
 def _counts_units(goal: Guarantee) -> bool:
-    return isinstance(goal, ConfidenceBound) or (isinstance(goal, KAnonymity) and goal.count == "units")
+    return isinstance(goal, ConfidenceBound) or (
+        isinstance(goal, KAnonymity) and goal.count == "units"
+    )
 
 
 def _with_unit(treatments: tuple[Treatment, ...], draft: Draft) -> tuple[Treatment, ...]:
     """The attribute that tells units apart stays until the check has counted them; only then does it go, if it must."""
     unit = draft.facts.unit.attribute
-    if unit is None or any(item.attribute == unit and item.treatment in RELEASED for item in draft.attributes):
+    if unit is None or any(
+        item.attribute == unit and item.treatment in RELEASED for item in draft.attributes
+    ):
         return treatments
     others = tuple(item for item in treatments if item.attribute != unit)
     return (*others, Treatment(attribute=unit, treatment="protect"))
@@ -301,7 +368,9 @@ def _with_unit(treatments: tuple[Treatment, ...], draft: Draft) -> tuple[Treatme
 
 def _treatment(item: Treated, rule: AttributeRule, dataset: str) -> Treatment:
     if item.treatment in ("keep", "protect"):
-        return Treatment(attribute=item.attribute, treatment="keep" if item.treatment == "keep" else "protect")
+        return Treatment(
+            attribute=item.attribute, treatment="keep" if item.treatment == "keep" else "protect"
+        )
     if item.treatment not in ("pseudonymise", "generalise"):
         return Treatment(attribute=item.attribute, treatment="drop")
     return Treatment(

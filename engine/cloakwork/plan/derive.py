@@ -57,8 +57,15 @@ def derive(
     """
     leaving = frozenset(released) | {CONTROL_FLOW, METADATA}
     premises = Premises(tuple(steps), trace(steps, leaving), leaving, facts, profile)
-    unproven = {index: step for step in steps for index in step.goals if step.proof != "proved" and accept_unproven}
-    results = [_derived(index, goal, premises) for index, goal in enumerate(goals) if index not in unproven]
+    unproven = {
+        index: step
+        for step in steps
+        for index in step.goals
+        if step.proof != "proved" and accept_unproven
+    }
+    results = [
+        _derived(index, goal, premises) for index, goal in enumerate(goals) if index not in unproven
+    ]
     return Derivation(
         tuple(result for result in results if isinstance(result, Claim)),
         tuple(cause for result in results if not isinstance(result, Claim) for cause in result),

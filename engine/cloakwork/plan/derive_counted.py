@@ -60,7 +60,9 @@ def confidence_bound(index: int, goal: ConfidenceBound, premises: Premises) -> C
     state = premises.flow.columns.get(goal.attribute) if goal.attribute else None
     if state is not None and state.writer is not None:
         by = premises.steps[state.writer].mechanism
-        reasons.append(f"{by} changes {goal.attribute}, and the confidence is measured in its values as they are")
+        reasons.append(
+            f"{by} changes {goal.attribute}, and the confidence is measured in its values as they are"
+        )
     if reasons:
         return reasons
     writer = premises.steps[premises.writer_of(CONTROL_FLOW)]
@@ -73,7 +75,10 @@ def confidence_bound(index: int, goal: ConfidenceBound, premises: Premises) -> C
             *_told(goal, premises.facts),
             MeasuredOnRelease(what="knowledge"),
         ),
-        assumptions=(*_known_at_most(goal, premises), *unit_assumptions(premises.facts, counted=True)),
+        assumptions=(
+            *_known_at_most(goal, premises),
+            *unit_assumptions(premises.facts, counted=True),
+        ),
     )
 
 
@@ -88,27 +93,48 @@ def _told(goal: ConfidenceBound, facts: Facts) -> Iterator[Reason]:
 def _known_at_most(goal: ConfidenceBound, premises: Premises) -> Iterator[Assumption]:
     """What an attacker is taken to know."""
     yield KnowsAtMost(events=goal.L, background=goal.background, precision=goal.precision)
-    if others := sorted(premises.released - {CONTROL_FLOW, METADATA} - (set(goal.over) - {goal.attribute})):
+    if others := sorted(
+        premises.released - {CONTROL_FLOW, METADATA} - (set(goal.over) - {goal.attribute})
+    ):
         yield NobodyKnows(columns=tuple(others))
 
 
-def _not_served(index: int, goal: Guarantee, premises: Premises, columns: Sequence[str] | None = None) -> Iterator[str]:
+def _not_served(
+    index: int, goal: Guarantee, premises: Premises, columns: Sequence[str] | None = None
+) -> Iterator[str]:
     """Why the last steps to write what a measured goal covers (or ``columns`` of it) do not make it true of real cases."""
     for column in goal.over if columns is None else columns:
         state = premises.flow.columns.get(column)
         if state is None or state.writer is None or index not in premises.steps[state.writer].goals:
-            by = premises.steps[state.writer].mechanism if state and state.writer is not None else "no step"
-            own = [step.mechanism for step in premises.steps if index in step.goals and column in step.lineage.writes]
-            undone = f", and undoes what {own[0]} does for it: ask for one of the two guarantees" if own else ""
+            by = (
+                premises.steps[state.writer].mechanism
+                if state and state.writer is not None
+                else "no step"
+            )
+            own = [
+                step.mechanism
+                for step in premises.steps
+                if index in step.goals and column in step.lineage.writes
+            ]
+            undone = (
+                f", and undoes what {own[0]} does for it: ask for one of the two guarantees"
+                if own
+                else ""
+            )
             yield f"{column} is last written by {by}, which does not bring about {goal.kind}{undone}"
         elif premises.steps[state.writer].proof != "proved":
             yield f"{premises.steps[state.writer].mechanism} is only published, not proved"
         elif state.measured:
-            by, counted = premises.steps[state.writer].mechanism, "k" if goal.kind == "k-anonymity" else goal.kind
+            by, counted = (
+                premises.steps[state.writer].mechanism,
+                "k" if goal.kind == "k-anonymity" else goal.kind,
+            )
             yield f"{by} runs after a noisy release: {counted} would count released rows, not the cases of the source log"
 
 
-def values_in_classes(index: int, goal: TCloseness | LDiversity, premises: Premises) -> Claim | list[str]:
+def values_in_classes(
+    index: int, goal: TCloseness | LDiversity, premises: Premises
+) -> Claim | list[str]:
     """The last step to write the attribute was chosen for the goal, and the classes are no others afterwards."""
     reasons = list(_not_served(index, goal, premises))
     if reasons:
@@ -119,7 +145,10 @@ def values_in_classes(index: int, goal: TCloseness | LDiversity, premises: Premi
         return [
             f"{premises.steps[courses].mechanism} changes which cases form a class after {premises.steps[writer].mechanism}"
         ]
-    by, promised = premises.steps[writer].mechanism, isinstance(goal, TCloseness) and goal.distance == "stochastic"
+    by, promised = (
+        premises.steps[writer].mechanism,
+        isinstance(goal, TCloseness) and goal.distance == "stochastic",
+    )
     checked = FollowsFromNoise(mechanism=by) if promised else MeasuredOnRelease(what="classes")
     dilutes = premises.inserts and not promised and not goal.attribute.startswith(CASE_PREFIX)
     return Claim(

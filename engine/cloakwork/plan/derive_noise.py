@@ -33,15 +33,25 @@ def unconditional(goal: DifferentialPrivacy, premises: Premises) -> Claim | list
     columns, reasons = premises.flow.columns, []
     for column in goal.over:
         if column not in columns:
-            reasons.append(f"{column} does not exist in the release: a step makes new cases without it")
+            reasons.append(
+                f"{column} does not exist in the release: a step makes new cases without it"
+            )
         elif columns[column].raw:
-            reasons.append(f"raw {joined(columns[column].raw)} would reach the released {column} without noise")
+            reasons.append(
+                f"raw {joined(columns[column].raw)} would reach the released {column} without noise"
+            )
     for column in sorted(premises.released - set(goal.over)):
         if column not in columns:
-            reasons.append(f"{column} cannot be released beside it: a step makes new cases without it; drop it")
+            reasons.append(
+                f"{column} cannot be released beside it: a step makes new cases without it; drop it"
+            )
         elif columns[column].raw:
-            reasons.append(f"{column} would be released raw beside it, and can give the protected columns away")
-    used = frozenset().union(*(columns[column].measured for column in goal.over if column in columns))
+            reasons.append(
+                f"{column} would be released raw beside it, and can give the protected columns away"
+            )
+    used = frozenset().union(
+        *(columns[column].measured for column in goal.over if column in columns)
+    )
     reasons += _unproved(used, premises) + _overspent(goal.epsilon, goal.delta, "unit", premises)
     if reasons:
         return reasons
@@ -74,10 +84,14 @@ def conditional(goal: DifferentialPrivacy | MetricPrivacy, premises: Premises) -
         if column in columns and TIMESTAMPS in columns[column].raw:
             writer = columns[column].writer
             by = premises.steps[writer].mechanism if writer is not None else "the source"
-            reasons.append(f"{by} reads timestamps otherwise than through the order of events, and writes {column}")
+            reasons.append(
+                f"{by} reads timestamps otherwise than through the order of events, and writes {column}"
+            )
     currency: Currency = "metric" if isinstance(goal, MetricPrivacy) else "unit"
     delta = 0.0 if isinstance(goal, MetricPrivacy) else goal.delta
-    reasons += _unproved(state.measured, premises) + _overspent(goal.epsilon, delta, currency, premises)
+    reasons += _unproved(state.measured, premises) + _overspent(
+        goal.epsilon, delta, currency, premises
+    )
     if reasons:
         return reasons
     claim = _priced(
@@ -85,10 +99,15 @@ def conditional(goal: DifferentialPrivacy | MetricPrivacy, premises: Premises) -
         delta,
         currency,
         premises,
-        derivation=(TimesOnlyThroughNoise(mechanisms=premises.names_of(state.measured)), OthersReadNoTimes()),
+        derivation=(
+            TimesOnlyThroughNoise(mechanisms=premises.names_of(state.measured)),
+            OthersReadNoTimes(),
+        ),
         given=_given(currency, premises),
     )
-    return claim.model_copy(update={"assumptions": (*claim.assumptions, *_of_times(currency, premises.facts))})
+    return claim.model_copy(
+        update={"assumptions": (*claim.assumptions, *_of_times(currency, premises.facts))}
+    )
 
 
 def _given(currency: Currency, premises: Premises) -> Given:
@@ -102,7 +121,9 @@ def _given(currency: Currency, premises: Premises) -> Given:
         for column in premises.released - {TIMESTAMPS}
         if column not in columns or columns[column].raw or not columns[column].measured <= noised
     )
-    return Given(columns=tuple(sorted(known)), window=premises.facts.window if currency == "unit" else None)
+    return Given(
+        columns=tuple(sorted(known)), window=premises.facts.window if currency == "unit" else None
+    )
 
 
 def _of_times(currency: Currency, facts: Facts) -> Iterator[Assumption]:
@@ -134,7 +155,9 @@ def _priced(
         naive=naive(events),
         given=given,
         derivation=(*derivation, NoiseCosts(cost=spent)),
-        assumptions=_of_one_time(premises.facts) if currency == "metric" else unit_assumptions(premises.facts),
+        assumptions=_of_one_time(premises.facts)
+        if currency == "metric"
+        else unit_assumptions(premises.facts),
     )
 
 
@@ -155,4 +178,6 @@ def _overspent(epsilon: float, delta: float, currency: Currency, premises: Premi
     spent = cost(premises.events(currency), delta)
     if spent.epsilon <= epsilon and spent.delta <= delta:
         return []
-    return [f"the steps cost epsilon {spent.epsilon:.6g}, delta {spent.delta:.3g}: more than {epsilon:g}, {delta:g}"]
+    return [
+        f"the steps cost epsilon {spent.epsilon:.6g}, delta {spent.delta:.3g}: more than {epsilon:g}, {delta:g}"
+    ]

@@ -33,7 +33,9 @@ class Flow:
 
 def trace(steps: Sequence[Step], columns: Iterable[str]) -> Flow:
     """Follow the columns of the source log through ``steps``."""
-    flow = Flow({column: ColumnState(frozenset({column})) for column in {*columns, CONTROL_FLOW, METADATA}})
+    flow = Flow(
+        {column: ColumnState(frozenset({column})) for column in {*columns, CONTROL_FLOW, METADATA}}
+    )
     for index, step in enumerate(steps):
         flow = _after(flow, index, step, steps)
     return flow
@@ -50,7 +52,9 @@ def _after(flow: Flow, index: int, step: Step, steps: Sequence[Step]) -> Flow:
     unstable = next((state.unstable for state in looked_at if state.unstable is not None), None)
     written = ColumnState(
         raw=frozenset().union(*(state.raw for state in read)),
-        measured=frozenset().union({index} if lineage.measures else (), *(state.measured for state in looked_at)),
+        measured=frozenset().union(
+            {index} if lineage.measures else (), *(state.measured for state in looked_at)
+        ),
         writer=index,
         unstable=index if lineage.stability is None else unstable,
     )
@@ -69,7 +73,13 @@ def _moves_inside_columns(step: Step) -> bool:
     """Whether a step only fills; one that declares more besides, or is not proved, is followed like any other."""
     lineage = step.lineage
     alone = lineage.reads <= lineage.writes | {CONTROL_FLOW} and CONTROL_FLOW not in lineage.writes
-    return lineage.fills and alone and not lineage.measures and not lineage.generates and step.proof == "proved"
+    return (
+        lineage.fills
+        and alone
+        and not lineage.measures
+        and not lineage.generates
+        and step.proof == "proved"
+    )
 
 
 def _filled(before: Mapping[str, ColumnState], index: int, step: Step) -> dict[str, ColumnState]:

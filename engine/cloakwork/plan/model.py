@@ -138,7 +138,9 @@ class Plan(Frozen):
 
     def treated(self, attribute: str) -> Treated | None:
         """What happens to an attribute of the source by the rule that decides about it; None where none does."""
-        rules = decisive(self, self.attributes, lambda: {item.attribute: item for item in self.attributes})
+        rules = decisive(
+            self, self.attributes, lambda: {item.attribute: item for item in self.attributes}
+        )
         return rules.rule(attribute)
 
     def releases(self, attribute: str) -> bool:

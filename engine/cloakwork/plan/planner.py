@@ -30,11 +30,15 @@ def make_plan(
     """
     if facts is None:
         facts = policy.facts() if profile is None else profile.facts(policy.facts())
-    draft = Draft(policy, facts, all_mechanisms() if catalogue is None else catalogue, profile=profile)
+    draft = Draft(
+        policy, facts, all_mechanisms() if catalogue is None else catalogue, profile=profile
+    )
     for improve in passes:
         draft = improve(draft)
     accept = policy.spec.mechanisms.accept_unproven
-    derivation = derive(draft.goals, draft.steps, draft.released, facts, accept_unproven=accept, profile=profile)
+    derivation = derive(
+        draft.goals, draft.steps, draft.released, facts, accept_unproven=accept, profile=profile
+    )
     causes = draft.causes or derivation.causes
     if causes:
         raise PlanImpossible(causes, policy=describe_version(policy))

@@ -36,8 +36,12 @@ class Premises:
 
     def events(self, currency: Currency) -> PrivacyEvent:
         """All that is charged to ``currency``, as one event."""
-        before = [self.profile.params.event()] if self.profile is not None and currency == "unit" else []
-        return Composed(events=(*before, *(step.event for step in self.steps if step.currency == currency)))
+        before = (
+            [self.profile.params.event()] if self.profile is not None and currency == "unit" else []
+        )
+        return Composed(
+            events=(*before, *(step.event for step in self.steps if step.currency == currency))
+        )
 
     @property
     def inserts(self) -> bool:

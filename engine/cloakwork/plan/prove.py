@@ -31,7 +31,9 @@ def plan_again(plan: Plan, catalogue: Catalogue | None = None) -> Plan:
     catalogue = all_mechanisms() if catalogue is None else catalogue
     for step in plan.steps:
         if step.mechanism not in catalogue:
-            raise PlanMoved(f"the plan uses mechanism '{step.mechanism}', which is not installed here")
+            raise PlanMoved(
+                f"the plan uses mechanism '{step.mechanism}', which is not installed here"
+            )
     try:
         implied = make_plan(plan.policy, catalogue=catalogue, profile=plan.profile)
     except PlanImpossible as error:
@@ -49,5 +51,11 @@ def in_own_words(plan: Plan) -> Plan:
     """
     try:
         return plan_again(plan)
-    except (CloakworkError, PlanUnsound, ValueError, TypeError, LookupError):  # parameters that no planner wrote
+    except (
+        CloakworkError,
+        PlanUnsound,
+        ValueError,
+        TypeError,
+        LookupError,
+    ):  # parameters that no planner wrote
         return without_prose(plan)

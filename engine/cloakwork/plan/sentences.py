@@ -32,7 +32,11 @@ def claim_sentence(guarantee: Guarantee, given: Given | None) -> str:
 
 def _known(given: Given) -> str:
     window = given.window
-    declared = "" if window is None else f", the window from {window.start:%Y-%m-%d} to {window.end:%Y-%m-%d}"
+    declared = (
+        ""
+        if window is None
+        else f", the window from {window.start:%Y-%m-%d} to {window.end:%Y-%m-%d}"
+    )
     said = (
         f"Taken as known: the order of events{declared}, and every released column that is not computed from "
         f"noised times alone ({', '.join(given.columns)})."
@@ -76,7 +80,9 @@ def reason_in_words(reason: Reason) -> str:
         case claims.ProfileIsCharged():
             return "the noisy figures of the DP profile are published with the plan, and are part of the cost"
         case claims.ValuesOnlyThroughNoise(mechanisms=names):
-            return f"no raw value reaches a released column except through the noise of {_all(names)}"
+            return (
+                f"no raw value reaches a released column except through the noise of {_all(names)}"
+            )
         case claims.NothingElseObservable():
             return (
                 "case ids are new and random, cases come in random order, and no step stops because of what the log "
@@ -87,7 +93,9 @@ def reason_in_words(reason: Reason) -> str:
         case claims.OthersReadNoTimes():
             return "no step makes another released column from times, except through the order of events"
         case claims.NoiseCosts(cost=cost):
-            return f"the noise that is drawn costs epsilon {cost.epsilon:.6g}, delta {cost.delta:.3g}"
+            return (
+                f"the noise that is drawn costs epsilon {cost.epsilon:.6g}, delta {cost.delta:.3g}"
+            )
         case _:
             return _counted_reason(reason)
 
@@ -208,7 +216,9 @@ def _other_assumption(
         case claims.KnowsActivitySequence():
             return "whoever reads the release knows the activity sequence of a case, and none of the values"
         case claims.StartsAtEpoch(epoch=epoch):
-            return f"every case starts at {epoch:%Y-%m-%d}, so when cases took place is not released"
+            return (
+                f"every case starts at {epoch:%Y-%m-%d}, so when cases took place is not released"
+            )
         case claims.ValuesDeclared(attribute=name):
             return f"the values that '{name}' may have are declared, not taken from the log"
         case _:
@@ -225,7 +235,9 @@ def exposure_in_words(why: ExposureReason) -> str:
         case claims.FormOfRelease(changed_by=names):
             shown = "how many cases there are, and which values are missing, show as in the source after bounding"
             change = "changes" if len(names) == 1 else "change"
-            return f"released with the log: {shown}" + (f", except for what {_all(names)} {change}" if names else "")
+            return f"released with the log: {shown}" + (
+                f", except for what {_all(names)} {change}" if names else ""
+            )
         case _:
             assert_never(why)
 
@@ -326,7 +338,11 @@ def _caveat_of_inserted(columns: tuple[str, ...]) -> str:
 
 
 def _caveat_of_rows(
-    caveat: claims.InsertedEventsCopy | claims.RangeScale | claims.LargeT | claims.CountsCases | claims.FrequenciesKept,
+    caveat: claims.InsertedEventsCopy
+    | claims.RangeScale
+    | claims.LargeT
+    | claims.CountsCases
+    | claims.FrequenciesKept,
 ) -> str:
     """What single events, cases or values of the release still show."""
     match caveat:
@@ -354,11 +370,11 @@ def neighbours_in_words(guarantee: Guarantee) -> str | None:
     """Which two logs an attacker can hardly tell apart; None where the guarantee does not compare logs."""
     match guarantee:
         case DifferentialPrivacy(neighbours="unbounded"):
-            return "two logs that differ by everything that one protected unit contributes (unbounded)"
-        case DifferentialPrivacy():
             return (
-                "two logs with the same order of events that differ in the times of one protected unit only (bounded)"
+                "two logs that differ by everything that one protected unit contributes (unbounded)"
             )
+        case DifferentialPrivacy():
+            return "two logs with the same order of events that differ in the times of one protected unit only (bounded)"
         case MetricPrivacy(shift=shift):
             return f"two logs that differ in one time of one event, by at most {format_duration(shift)}"
         case LocalDP(per=per):

@@ -73,7 +73,9 @@ def in_guarantees(old: Policy, new: Policy) -> Iterator[Change]:
         yield Change(f"spec.guarantees[{_label(goal)}]", "tightened", None, goal.sentence())
 
 
-def _counterpart(goal: Guarantee, candidates: list[Guarantee], others: tuple[Guarantee, ...]) -> Guarantee | None:
+def _counterpart(
+    goal: Guarantee, candidates: list[Guarantee], others: tuple[Guarantee, ...]
+) -> Guarantee | None:
     same_kind = [item for item in candidates if item.kind == goal.kind]
     for sense in (_sense(goal, exact=True), _sense(goal, exact=False)):
         exact = len(sense) > 2
@@ -86,7 +88,9 @@ def _counterpart(goal: Guarantee, candidates: list[Guarantee], others: tuple[Gua
 
 def _sense(goal: Guarantee, *, exact: bool) -> tuple[object, ...]:
     """What a guarantee is about: its kind and columns, and, if ``exact``, every word that is not a number."""
-    words = tuple(sorted((name, value) for name, value in goal if isinstance(value, str) and name != "kind"))
+    words = tuple(
+        sorted((name, value) for name, value in goal if isinstance(value, str) and name != "kind")
+    )
     return (goal.kind, frozenset(goal.over), words) if exact else (goal.kind, frozenset(goal.over))
 
 
@@ -102,7 +106,12 @@ def in_attributes(old: Policy, new: Policy) -> Iterator[Change]:
             continue
         field = f"spec.attributes['{name}']"
         fates = [_openness(policy, name) for policy in (old, new)]
-        if before is None or after is None or fates[0] != fates[1] or before.treatment != after.treatment:
+        if (
+            before is None
+            or after is None
+            or fates[0] != fates[1]
+            or before.treatment != after.treatment
+        ):
             kind: Verdict = "changed"
             if fates[0] != fates[1]:
                 kind = "tightened" if fates[1] < fates[0] else "loosened"
@@ -120,7 +129,9 @@ def _openness(policy: Policy, name: str) -> int:
         return 0 if rule.treatment == "drop" else 2
     if policy.column(name) in covered_columns(policy):
         return 1
-    released = rule.treatment == "keep" or (name in policy.spec.attributes and is_released(policy, name))
+    released = rule.treatment == "keep" or (
+        name in policy.spec.attributes and is_released(policy, name)
+    )
     return 3 if released else 0
 
 
@@ -137,15 +148,27 @@ def in_budget(old: Policy, new: Policy) -> Iterator[Change]:
         field = f"spec.budget.{name}"
         if before is None or after is None:
             if before != after:
-                yield Change(field, "loosened" if after is None else "tightened", _cost(before), _cost(after))
+                yield Change(
+                    field, "loosened" if after is None else "tightened", _cost(before), _cost(after)
+                )
             continue
         for unit in ("epsilon", "delta"):
             least, most = getattr(before.cost(), unit), getattr(after.cost(), unit)
             if least != most:
-                yield Change(f"{field}.{unit}", "loosened" if most > least else "tightened", f"{least:g}", f"{most:g}")
+                yield Change(
+                    f"{field}.{unit}",
+                    "loosened" if most > least else "tightened",
+                    f"{least:g}",
+                    f"{most:g}",
+                )
     if old.spec.budget.composition != new.spec.budget.composition:
         kind: Verdict = "loosened" if new.spec.budget.composition == "tight" else "tightened"
-        yield Change("spec.budget.composition", kind, old.spec.budget.composition, new.spec.budget.composition)
+        yield Change(
+            "spec.budget.composition",
+            kind,
+            old.spec.budget.composition,
+            new.spec.budget.composition,
+        )
 
 
 def _limits(old: Policy, new: Policy) -> Iterator[tuple[str, Limit | None, Limit | None]]:
@@ -205,7 +228,9 @@ def _fields(where: str, before: Frozen, after: Frozen) -> Iterator[Change]:
     for name, info in type(before).model_fields.items():
         was, now = getattr(before, name), getattr(after, name)
         if was != now:
-            yield Change(f"{where}.{info.alias or name}", _judged(name, was, now), _shown(was), _shown(now))
+            yield Change(
+                f"{where}.{info.alias or name}", _judged(name, was, now), _shown(was), _shown(now)
+            )
 
 
 def _judged(name: str, was: Any, now: Any) -> Verdict:
@@ -230,7 +255,10 @@ _TIGHTER_VALUE: Final[Mapping[str, object]] = {
     "link": False,
     "accept_unproven": False,
 }
-_SETS: Final[Mapping[str, bool]] = {"over": True, "bins": False}  # whether the larger set is the tighter one
+_SETS: Final[Mapping[str, bool]] = {
+    "over": True,
+    "bins": False,
+}  # whether the larger set is the tighter one
 
 
 def _shown(value: Any) -> str | None:

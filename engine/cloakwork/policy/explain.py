@@ -63,7 +63,11 @@ def _unit(policy: Policy) -> Iterator[str]:
     if unit.attribute is None:
         yield "Each case on its own. Whoever owns several cases is protected for each of them, not for all together."
         return
-    used = "one, drawn at random, is used" if unit.max_cases == 1 else f"{unit.max_cases}, drawn at random, are used"
+    used = (
+        "one, drawn at random, is used"
+        if unit.max_cases == 1
+        else f"{unit.max_cases}, drawn at random, are used"
+    )
     yield f"Everybody with a value of '{unit.attribute}' of their own, with all their cases, of which at most {used}."
     yield "A case without that value is protected on its own."
 
@@ -107,7 +111,11 @@ def _fate(policy: Policy, name: str, rule: AttributeRule) -> str:
         case "keep":
             return "released as it is"
         case "pseudonymise":
-            kept = "the same in every release of the dataset" if rule.link else "new ones in each release"
+            kept = (
+                "the same in every release of the dataset"
+                if rule.link
+                else "new ones in each release"
+            )
             return f"replaced by pseudonyms, {kept}; how often each occurs still shows"
         case "generalise":
             return f"made coarser: {_groups(rule)}"
@@ -118,12 +126,21 @@ def _fate(policy: Policy, name: str, rule: AttributeRule) -> str:
 def _groups(rule: AttributeRule) -> str:
     if rule.bins is not None:
         pairs = zip(rule.bins, rule.bins[1:], strict=False)
-        return "intervals " + ", ".join(f"[{low:g}, {high:g})" for low, high in pairs) + "; values outside are dropped"
-    return f"groups at level {rule.level} of its hierarchy; values that stand in no group are dropped"
+        return (
+            "intervals "
+            + ", ".join(f"[{low:g}, {high:g})" for low, high in pairs)
+            + "; values outside are dropped"
+        )
+    return (
+        f"groups at level {rule.level} of its hierarchy; values that stand in no group are dropped"
+    )
 
 
 def _budget(policy: Policy) -> Iterator[str]:
-    budget, presence = policy.spec.budget, any(_hides_presence(goal) for goal in policy.spec.guarantees)
+    budget, presence = (
+        policy.spec.budget,
+        any(_hides_presence(goal) for goal in policy.spec.guarantees),
+    )
     if budget.release is not None:
         yield f"One release: at most {in_words(budget.release, presence=presence)}."
     yield from _total(budget, presence=presence)
@@ -150,7 +167,9 @@ def in_words(limit: Limit, *, presence: bool) -> str:
     if presence:
         gain = 100 * guessing_advantage(cost.epsilon, cost.delta)
         words += f" (whoever guesses whether a protected unit is in the log gains at most {gain:.3g} percentage points"
-        words += f", apart from outcomes of probability {RARE * cost.delta:g})" if cost.delta else ")"
+        words += (
+            f", apart from outcomes of probability {RARE * cost.delta:g})" if cost.delta else ")"
+        )
     return words
 
 

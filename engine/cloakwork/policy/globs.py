@@ -41,7 +41,10 @@ def _expression(glob: str) -> re.Pattern[str]:
     What stands between two stars is taken where it is found first and never looked for again (an atomic group), so that
     no name takes more steps than its length times the glob's.
     """
-    first, *others = ["".join("." if sign == "?" else re.escape(sign) for sign in part) for part in glob.split("*")]
+    first, *others = [
+        "".join("." if sign == "?" else re.escape(sign) for sign in part)
+        for part in glob.split("*")
+    ]
     if not others:
         return re.compile(first, re.DOTALL)
     between = "".join(f"(?>.*?{part})" for part in others[:-1] if part)
@@ -67,7 +70,9 @@ class _Places(NamedTuple):
 
     def after_any_letter(self, reached: int) -> int:
         """The positions after one more character, whichever fits."""
-        return self.after_nothing((reached & self.stars) | (reached & (self.end - 1) & ~self.stars) << 1)
+        return self.after_nothing(
+            (reached & self.stars) | (reached & (self.end - 1) & ~self.stars) << 1
+        )
 
     def after_anything(self, reached: int) -> int:
         """The positions after any characters or none: whatever is not passed already can still be written."""
@@ -190,7 +195,9 @@ class Decisive(Generic[Rule]):
         return next((self._rules[glob] for glob in around), None)
 
 
-def decisive(model: BaseModel, source: object, rules: Callable[[], Mapping[str, Rule]]) -> Decisive[Rule]:
+def decisive(
+    model: BaseModel, source: object, rules: Callable[[], Mapping[str, Rule]]
+) -> Decisive[Rule]:
     """The ``Decisive`` over ``rules()``, which follow from ``source``, a field of the frozen ``model``; made once.
 
     It is kept beside the model's fields, as a cached property is, and made anew for a copy with another ``source``.

@@ -41,5 +41,11 @@ def _path_of(name: str) -> Path:
     known = list_policies()
     if name not in known:
         hint = "'cloakwork policy list' shows them"
-        raise PolicyError([Problem(name, f"no policy of this name is shipped{did_you_mean(name, known)}", hint=hint)])
+        raise PolicyError(
+            [
+                Problem(
+                    name, f"no policy of this name is shipped{did_you_mean(name, known)}", hint=hint
+                )
+            ]
+        )
     return shipped("policies") / f"{name}.yaml"

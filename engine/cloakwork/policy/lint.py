@@ -43,7 +43,11 @@ def lint(policy: Policy) -> tuple[Advice, ...]:
 
 def values_in_groups(policy: Policy) -> Iterator[Advice]:
     """k-anonymity alone says nothing about values."""
-    on_values = [g for g in policy.spec.guarantees if g.kind in ("t-closeness", "l-diversity", "confidence-bound")]
+    on_values = [
+        g
+        for g in policy.spec.guarantees
+        if g.kind in ("t-closeness", "l-diversity", "confidence-bound")
+    ]
     bounded = {name for goal in on_values for name in goal.over}
     if not any(isinstance(goal, KAnonymity) for goal in policy.spec.guarantees):
         return
@@ -60,7 +64,10 @@ def small_groups(policy: Policy) -> Iterator[Advice]:
     """Small k protects little against those who know somebody."""
     for index, goal in enumerate(policy.spec.guarantees):
         if isinstance(goal, KAnonymity) and goal.k < SMALL_K:
-            yield Advice(("spec", "guarantees", index, "k"), f"k = {goal.k} is small; 10 is usual for partners")
+            yield Advice(
+                ("spec", "guarantees", index, "k"),
+                f"k = {goal.k} is small; 10 is usual for partners",
+            )
 
 
 def weak_closeness(policy: Policy) -> Iterator[Advice]:
@@ -105,9 +112,7 @@ def quasi_identifiers(policy: Policy) -> Iterator[Advice]:
     covered = covered_columns(policy)
     for name, rule in policy.spec.attributes.items():
         if rule.role == "quasi-identifier" and is_released(policy, name) and name not in covered:
-            message = (
-                f"'{name}' is a quasi-identifier, released and covered by no guarantee: people may be singled out by it"
-            )
+            message = f"'{name}' is a quasi-identifier, released and covered by no guarantee: people may be singled out by it"
             yield Advice(("spec", "attributes", name), message)
 
 
@@ -134,7 +139,10 @@ def cases_or_units(policy: Policy) -> Iterator[Advice]:
 def large_epsilon(policy: Policy) -> Iterator[Advice]:
     """A large epsilon promises little."""
     for index, goal in enumerate(policy.spec.guarantees):
-        if not isinstance(goal, DifferentialPrivacy | MetricPrivacy | LocalDP) or goal.epsilon <= LARGE_EPSILON:
+        if (
+            not isinstance(goal, DifferentialPrivacy | MetricPrivacy | LocalDP)
+            or goal.epsilon <= LARGE_EPSILON
+        ):
             continue
         delta = goal.delta if isinstance(goal, DifferentialPrivacy) else 0.0
         gain = 100 * guessing_advantage(goal.epsilon, delta)
@@ -144,7 +152,9 @@ def large_epsilon(policy: Policy) -> Iterator[Advice]:
             if presence
             else ""
         )
-        yield Advice(("spec", "guarantees", index, "epsilon"), f"epsilon {goal.epsilon:g} is large{means}")
+        yield Advice(
+            ("spec", "guarantees", index, "epsilon"), f"epsilon {goal.epsilon:g} is large{means}"
+        )
 
 
 def large_delta(policy: Policy) -> Iterator[Advice]:
@@ -168,7 +178,10 @@ def no_delta(policy: Policy) -> Iterator[Advice]:
 
 def no_total(policy: Policy) -> Iterator[Advice]:
     """Without a total, releases add up without end."""
-    spends = any(isinstance(goal, DifferentialPrivacy | MetricPrivacy | LocalDP) for goal in policy.spec.guarantees)
+    spends = any(
+        isinstance(goal, DifferentialPrivacy | MetricPrivacy | LocalDP)
+        for goal in policy.spec.guarantees
+    )
     if spends and policy.spec.budget.total is None:
         message = "no budget.total: nothing limits how much all releases of the dataset give away together"
         yield Advice(("spec", "budget"), message)
@@ -186,7 +199,9 @@ def idle_exposures(policy: Policy) -> Iterator[Advice]:
     """An exposure of something that is dropped misleads the reader."""
     for column in policy.spec.expose:
         if column in policy.spec.attributes and not is_released(policy, column):
-            yield Advice(("spec", "expose", column), f"'{column}' is dropped, so there is nothing to expose")
+            yield Advice(
+                ("spec", "expose", column), f"'{column}' is dropped, so there is nothing to expose"
+            )
 
 
 def unwritten_columns(policy: Policy) -> Iterator[Advice]:
@@ -195,7 +210,10 @@ def unwritten_columns(policy: Policy) -> Iterator[Advice]:
     held = {rule.role for rule in policy.spec.attributes.values()}
     for column in sorted(covered_columns(policy) | {CONTROL_FLOW}):
         if column in roles and roles[column] not in held:
-            yield Advice(("spec", "attributes"), f"no attribute has role: {roles[column]}; planning needs one")
+            yield Advice(
+                ("spec", "attributes"),
+                f"no attribute has role: {roles[column]}; planning needs one",
+            )
 
 
 def undeclared_attributes(policy: Policy) -> Iterator[Advice]:
@@ -210,7 +228,11 @@ def clocks_beside_noised_times(policy: Policy) -> Iterator[Advice]:
     if not any(_rests_on_noised_times(goal) for goal in policy.spec.guarantees):
         return
     for name, rule in policy.spec.attributes.items():
-        if is_released(policy, name) and rule.role not in ("control-flow", "timestamp") and name != CASE_ID:
+        if (
+            is_released(policy, name)
+            and rule.role not in ("control-flow", "timestamp")
+            and name != CASE_ID
+        ):
             message = (
                 f"can anybody read times off '{name}' (a date, a day, a counter, a pseudonym of one)? The guarantee over "
                 "timestamps takes it as known, so whoever can learns the times; drop it unless the answer is no"

@@ -30,7 +30,9 @@ def load_policy(path: str | Path, *, mechanisms: Collection[str] | None = None) 
     return parse_policy(read_text(Path(path)), str(path), mechanisms=mechanisms)
 
 
-def parse_policy(text: str, path: str = "policy.yaml", *, mechanisms: Collection[str] | None = None) -> Policy:
+def parse_policy(
+    text: str, path: str = "policy.yaml", *, mechanisms: Collection[str] | None = None
+) -> Policy:
     """Read a policy from text; ``path`` is what the errors call it."""
     document = read_document(text, path)
     known = KNOWN_MECHANISMS if mechanisms is None else frozenset(mechanisms)
@@ -61,7 +63,11 @@ def canonical(policy: Policy) -> str:
 
 def _whole(steps: Steps) -> Steps:
     """A list of exposures is judged as a whole: pydantic reads it as a mapping, and names other paths."""
-    return steps[:2] if steps[:2] == ("spec", "expose") and len(steps) > 2 and isinstance(steps[2], int) else steps
+    return (
+        steps[:2]
+        if steps[:2] == ("spec", "expose") and len(steps) > 2 and isinstance(steps[2], int)
+        else steps
+    )
 
 
 def _covered(finding: Finding, spoken: set[Steps]) -> bool:
@@ -79,4 +85,7 @@ def _fault(document: Document, finding: Finding) -> Fault:
 def _problems(faults: list[Fault], path: str) -> list[Problem]:
     """One problem a fault, in file order, none twice."""
     unique = dict.fromkeys(sorted(faults, key=lambda fault: fault.place))
-    return [Problem(path, fault.message, fault.place.line, fault.place.column, fault.hint) for fault in unique]
+    return [
+        Problem(path, fault.message, fault.place.line, fault.place.column, fault.hint)
+        for fault in unique
+    ]

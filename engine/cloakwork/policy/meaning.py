@@ -21,7 +21,18 @@ MOST_CLASHES: Final = 1000  # that are listed
 
 COLUMNS: Final = (CONTROL_FLOW, TIMESTAMPS, METADATA)
 _COLUMN_ROLES: Final = {"control-flow": CONTROL_FLOW, "timestamp": TIMESTAMPS}
-_STRENGTHS: Final = {"k", "t", "l", "L", "K", "C", "epsilon", "guessing_advantage", "delta", "shift"}
+_STRENGTHS: Final = {
+    "k",
+    "t",
+    "l",
+    "L",
+    "K",
+    "C",
+    "epsilon",
+    "guessing_advantage",
+    "delta",
+    "shift",
+}
 _RENAMED: Final = (((), "api_version", "apiVersion"), (("metadata",), "legal_basis", "legalBasis"))
 
 Content = Mapping[str, Any]
@@ -61,9 +72,13 @@ def roles_are_unique(content: Content) -> Iterator[Finding]:
             continue
         steps = ("spec", "attributes", name, "role")
         if is_glob(name):
-            yield Finding(steps, f"cannot be {role}: that role belongs to one attribute, not to a glob")
+            yield Finding(
+                steps, f"cannot be {role}: that role belongs to one attribute, not to a glob"
+            )
         elif role in holders:
-            yield Finding(steps, f"repeats the role {role}, which {shown(holders[role])} holds already")
+            yield Finding(
+                steps, f"repeats the role {role}, which {shown(holders[role])} holds already"
+            )
         holders.setdefault(role, name)
 
 
@@ -98,10 +113,15 @@ def hierarchies_are_trees(content: Content) -> Iterator[Finding]:
         steps = ("spec", "attributes", name, "hierarchy")
         leaves = list(_leaves(rule["hierarchy"], steps))
         yield from _tree_faults(leaves)
-        deepest = max((sum(isinstance(step, str) for step in place[len(steps) :]) for place, _ in leaves), default=0)
+        deepest = max(
+            (sum(isinstance(step, str) for step in place[len(steps) :]) for place, _ in leaves),
+            default=0,
+        )
         level = rule.get("level", 1)
         if isinstance(level, int) and leaves and level > deepest:
-            message = f"must be at most {deepest}, where the groups of the hierarchy end (got {level})"
+            message = (
+                f"must be at most {deepest}, where the groups of the hierarchy end (got {level})"
+            )
             yield Finding((*steps[:-1], "level"), message)
 
 
@@ -124,7 +144,9 @@ def _tree_faults(leaves: Iterable[tuple[Steps, Any]]) -> Iterator[Finding]:
         if isinstance(value, Unsure):
             continue
         if isinstance(value, dict | list) or value is None:
-            yield Finding(steps, f"must be a value, or a group that lists values (got {kind_of(value)})")
+            yield Finding(
+                steps, f"must be a value, or a group that lists values (got {kind_of(value)})"
+            )
         elif str(value) in first:
             yield Finding(steps, f"repeats the value {shown(value)} of {dotted(first[str(value)])}")
         else:
@@ -133,17 +155,29 @@ def _tree_faults(leaves: Iterable[tuple[Steps, Any]]) -> Iterator[Finding]:
 
 def names_lead_somewhere(content: Content) -> Iterator[Finding]:
     """A guarantee or an exposure speaks of a column, or of an attribute that the policy declares and does not drop."""
-    names = [*COLUMNS, *(known for known in _mapping(content, "spec", "attributes") if not is_glob(known))]
+    names = [
+        *COLUMNS,
+        *(known for known in _mapping(content, "spec", "attributes") if not is_glob(known)),
+    ]
     for steps, name in _names_in_guarantees(content):
         if isinstance(name, str) and is_glob(name):
-            yield Finding(steps, f"names the glob {shown(name)}; a guarantee covers columns, and attributes by name")
+            yield Finding(
+                steps,
+                f"names the glob {shown(name)}; a guarantee covers columns, and attributes by name",
+            )
     for steps, name in [*_names_in_guarantees(content), *_exposed(content)]:
         if isinstance(name, Unsure) or not isinstance(name, str) or _is_released(content, name):
             continue
         guess = did_you_mean(name, names)
-        fate = "which the policy drops" if _rule(content, name) else "which the policy does not declare"
+        fate = (
+            "which the policy drops"
+            if _rule(content, name)
+            else "which the policy does not declare"
+        )
         columns = f"{', '.join(COLUMNS)} or an attribute under spec.attributes"
-        yield Finding(steps, f"names {shown(name)}, {fate}{guess}", f"use {columns}", of_key=steps[-1] == name)
+        yield Finding(
+            steps, f"names {shown(name)}, {fate}{guess}", f"use {columns}", of_key=steps[-1] == name
+        )
 
 
 def unit_is_declared(content: Content) -> Iterator[Finding]:
@@ -153,9 +187,14 @@ def unit_is_declared(content: Content) -> Iterator[Finding]:
     if not isinstance(name, str) or isinstance(name, Unsure):
         return
     if is_glob(name):
-        yield Finding(("spec", "unit", "attribute"), f"names the glob {shown(name)}; it must be one attribute, by name")
+        yield Finding(
+            ("spec", "unit", "attribute"),
+            f"names the glob {shown(name)}; it must be one attribute, by name",
+        )
         return
-    if name in attributes or any(matches(glob, name) for glob in attributes if is_glob(glob) and glob != "*"):
+    if name in attributes or any(
+        matches(glob, name) for glob in attributes if is_glob(glob) and glob != "*"
+    ):
         return
     guess = did_you_mean(name, [known for known in attributes if not is_glob(known)])
     message = f"names {shown(name)}, which the policy does not declare{guess}"
@@ -179,8 +218,12 @@ def guarantees_are_said_once(content: Content) -> Iterator[Finding]:
 
 def columns_are_listed_once(content: Content) -> Iterator[Finding]:
     """A list of columns or of public values names each of them once."""
-    lists: list[Steps] = [("spec", "guarantees", index, "over") for index in range(len(_guarantees(content)))]
-    lists += [("spec", "attributes", name, "domain") for name in _mapping(content, "spec", "attributes")]
+    lists: list[Steps] = [
+        ("spec", "guarantees", index, "over") for index in range(len(_guarantees(content)))
+    ]
+    lists += [
+        ("spec", "attributes", name, "domain") for name in _mapping(content, "spec", "attributes")
+    ]
     for steps in [*lists, ("spec", "assume", "alphabet")]:
         values = value_at(content, steps)
         seen: set[str] = set()
@@ -217,7 +260,9 @@ def _exposure_faults(item: Content, steps: Steps) -> Iterator[Finding]:
         elif not isinstance(value, Unsure) and not isinstance(value, str):
             yield Finding((*steps, key), f"must be text; put it in quotes (got {kind_of(value)})")
         elif len(value) < least:
-            yield Finding((*steps, key), f"must be at least {least} characters long (got {shown(value)})")
+            yield Finding(
+                (*steps, key), f"must be at least {least} characters long (got {shown(value)})"
+            )
 
 
 def covered_columns_are_not_exposed(content: Content) -> Iterator[Finding]:
@@ -254,7 +299,9 @@ def _limit(content: Content, name: str) -> Limit | None:
     if not isinstance(given, dict):
         return None
     try:
-        return Limit.model_validate({key: value for key, value in given.items() if key in Limit.model_fields})
+        return Limit.model_validate(
+            {key: value for key, value in given.items() if key in Limit.model_fields}
+        )
     except ValidationError:
         return None
 
@@ -272,7 +319,11 @@ def mechanisms_exist(content: Content, known: Collection[str]) -> Iterator[Findi
         for name in _mapping(content, "spec", "mechanisms", "parameters")
     ]
     for steps, name, of_key in named:
-        if not isinstance(name, str) or isinstance(name, Unsure) or any(matches(name, one) for one in known):
+        if (
+            not isinstance(name, str)
+            or isinstance(name, Unsure)
+            or any(matches(name, one) for one in known)
+        ):
             continue
         families = {f"{one.split('/')[0]}/*" for one in known if "/" in one}
         guess = did_you_mean(name, families if is_glob(name) else [*known])
@@ -306,7 +357,11 @@ def _covered_by(index: int, guarantee: Any) -> Iterator[tuple[Steps, str]]:
     steps: Steps = ("spec", "guarantees", index)
     over = guarantee.get("over")
     listed = over if isinstance(over, list) else _DEFAULT_OVER.get(str(guarantee.get("kind")), ())
-    yield from (((*steps, "over", place), name) for place, name in enumerate(listed) if isinstance(name, str))
+    yield from (
+        ((*steps, "over", place), name)
+        for place, name in enumerate(listed)
+        if isinstance(name, str)
+    )
     if isinstance(guarantee.get("attribute"), str):
         yield (*steps, "attribute"), guarantee["attribute"]
     if guarantee.get("kind") == "confidence-bound" and guarantee.get("background") == "relative":
@@ -332,7 +387,11 @@ def _exposed(content: Content) -> Iterator[tuple[Steps, Any]]:
 
 def _rule(content: Content, name: str) -> dict[str, Any]:
     """The rule for a name, as ``Policy.rule_of`` finds it; empty when undeclared."""
-    decides = content.decisive if isinstance(content, _Indexed) else Decisive(_mapping(content, "spec", "attributes"))
+    decides = (
+        content.decisive
+        if isinstance(content, _Indexed)
+        else Decisive(_mapping(content, "spec", "attributes"))
+    )
     rule = decides.rule_of(name)
     return rule if isinstance(rule, dict) else {}
 

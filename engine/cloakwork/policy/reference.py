@@ -62,8 +62,16 @@ def _need(key: str, required: Collection[str], either: Collection[str]) -> str:
 def _said(field: Mapping[str, Any]) -> str:
     words = str(field.get("description", "which guarantee is meant" if "const" in field else ""))
     default = field.get("default")
-    written = str(default).lower() if isinstance(default, bool) else f"{default:g}" if _is_number(default) else default
-    return words.replace("|", "\\|") + (f". Default: `{written}`" if written not in (None, "") else "")
+    written = (
+        str(default).lower()
+        if isinstance(default, bool)
+        else f"{default:g}"
+        if _is_number(default)
+        else default
+    )
+    return words.replace("|", "\\|") + (
+        f". Default: `{written}`" if written not in (None, "") else ""
+    )
 
 
 def _is_number(value: object) -> bool:
@@ -94,7 +102,12 @@ def _by_type(field: Mapping[str, Any]) -> str:
         case "string":
             return _text(field)
         case _:
-            return " ".join(["a whole number" if field.get("type") == "integer" else "a number", *_bounds(field)])
+            return " ".join(
+                [
+                    "a whole number" if field.get("type") == "integer" else "a number",
+                    *_bounds(field),
+                ]
+            )
 
 
 def _items(items: Mapping[str, Any]) -> str:
@@ -123,7 +136,13 @@ def _bounds(field: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _number(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.0f}" if value >= 1000 else f"{value:g}"
+    return (
+        f"{value:,}"
+        if isinstance(value, int)
+        else f"{value:,.0f}"
+        if value >= 1000
+        else f"{value:g}"
+    )
 
 
 def with_reference(document: str) -> str:

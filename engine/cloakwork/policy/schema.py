@@ -13,11 +13,22 @@ from cloakwork.policy.model import Policy
 FILE: Final = "privacy-policy-v1.json"
 
 
-_BOUNDS: Final = {"gt": "exclusiveMinimum", "ge": "minimum", "lt": "exclusiveMaximum", "le": "maximum"}
+_BOUNDS: Final = {
+    "gt": "exclusiveMinimum",
+    "ge": "minimum",
+    "lt": "exclusiveMaximum",
+    "le": "maximum",
+}
 _BORROWED: Final = {
-    ("Unit", "attribute"): "Case attribute that tells persons apart; each case is its own unit unless given",
+    (
+        "Unit",
+        "attribute",
+    ): "Case attribute that tells persons apart; each case is its own unit unless given",
     ("Unit", "max_cases"): "Most cases that one person keeps; the others are left out at random",
-    ("Unit", "on_conflict"): "Where rows of a case name two units: refuse the log, or split every case by unit",
+    (
+        "Unit",
+        "on_conflict",
+    ): "Where rows of a case name two units: refuse the log, or split every case by unit",
     ("Window", "start"): "First instant, with its time zone, such as 2014-01-01T00:00:00Z",
     ("Window", "end"): "Last instant, with its time zone",
 }
@@ -47,7 +58,11 @@ def _tidy(value: Any) -> Any:
         return [_tidy(item) for item in value]
     if not isinstance(value, dict):
         return value
-    kept = {_spelt(key, below): _tidy(below) for key, below in value.items() if not _is_noise(key, below)}
+    kept = {
+        _spelt(key, below): _tidy(below)
+        for key, below in value.items()
+        if not _is_noise(key, below)
+    }
     if isinstance(kept.get("description"), str):
         kept["description"] = " ".join(kept["description"].replace("``", "").split())
     return _without_null(kept)

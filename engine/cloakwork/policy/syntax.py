@@ -116,7 +116,9 @@ def decode(data: bytes, path: str) -> str:
         line = before.count(b"\n") + 1
         column = len(before.rsplit(b"\n", 1)[-1].decode("utf-8", "replace")) + 1
         byte = f"0x{error.object[error.start]:02x}"
-        raise PolicyError([Problem(path, f"is not UTF-8 text (byte {byte})", line, column)]) from None
+        raise PolicyError(
+            [Problem(path, f"is not UTF-8 text (byte {byte})", line, column)]
+        ) from None
 
 
 def _refusal(path: Path, message: str) -> PolicyError:
@@ -134,9 +136,13 @@ def read_document(text: str, path: str) -> Document:
     except _Unreadable as error:
         raise PolicyError([Problem(path, error.message, *error.place)]) from None
     if root is None:
-        raise PolicyError([Problem(path, "is empty; 'cloakwork policy init' writes a starter", 1, 1)])
+        raise PolicyError(
+            [Problem(path, "is empty; 'cloakwork policy init' writes a starter", 1, 1)]
+        )
     if not isinstance(content, dict):
-        expected = f"must be a mapping with apiVersion, kind, metadata and spec (got {kind_of(content)})"
+        expected = (
+            f"must be a mapping with apiVersion, kind, metadata and spec (got {kind_of(content)})"
+        )
         message = reader.faults[0].message if reader.faults else expected
         raise PolicyError([Problem(path, message, *_start(root))])
     return Document(content, reader.values, reader.keys, tuple(reader.faults))
@@ -176,7 +182,9 @@ class _Loader(yaml.SafeLoader):
         self.depth += 1
         if self.depth > DEEPEST:
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise _Unreadable(f"is nested more than {DEEPEST} levels deep", Place(mark.line + 1, mark.column + 1))
+            raise _Unreadable(
+                f"is nested more than {DEEPEST} levels deep", Place(mark.line + 1, mark.column + 1)
+            )
         node = super().compose_node(parent, index)
         self.depth -= 1
         return node
@@ -186,7 +194,9 @@ _CORE = "tag:yaml.org,2002:"
 _SCALARS = {
     "null": re.compile(r"^(~|null|Null|NULL|)$"),
     "bool": re.compile(r"^(true|True|TRUE|false|False|FALSE)$"),
-    "word": re.compile(r"^(yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF)$"),  # truth in YAML 1.1, text in YAML 1.2
+    "word": re.compile(
+        r"^(yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF)$"
+    ),  # truth in YAML 1.1, text in YAML 1.2
     "int": re.compile(r"^[-+]?(0|[1-9][0-9]*)$"),
     "float": re.compile(
         r"^([-+]?(\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$"
@@ -208,7 +218,9 @@ def _compose(text: str) -> Node | None:
     except yaml.reader.ReaderError as error:
         before = text[: int(error.position)]
         place = Place(before.count("\n") + 1, len(before.rsplit("\n", 1)[-1]) + 1)
-        raise _Unreadable(f"holds the control character {text[int(error.position)]!a}", place) from None
+        raise _Unreadable(
+            f"holds the control character {text[int(error.position)]!a}", place
+        ) from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         complaint = " ".join(str(error).split())
         raise _Unreadable(f"is not readable as YAML: {complaint}", Place(1, 1)) from None
@@ -229,7 +241,9 @@ def _plain(error: yaml.MarkedYAMLError) -> str:
     if "found undefined alias" in problem:
         return "refers to an anchor that is not defined before this line"
     if "mapping values are not allowed here" in problem:
-        return "a colon stands where none can; check the indentation, and quote text that holds ': '"
+        return (
+            "a colon stands where none can; check the indentation, and quote text that holds ': '"
+        )
     context = f" {error.context}" if error.context else ""
     return f"is not readable as YAML: {problem}{context}"
 
@@ -292,11 +306,16 @@ class _Reader:
             self._fault(node, f"{where} has a key that is not text")
             return None
         if node.tag == _CORE + "str" and node.value == "<<" and node.style is None:
-            self._fault(node, "merge keys (<<) are not part of the policy language; write the keys out")
+            self._fault(
+                node, "merge keys (<<) are not part of the policy language; write the keys out"
+            )
             return None
         if node.tag != _CORE + "str":
             written = shown(node.value)
-            self._fault(node, f"{where} has the key {written}, which YAML does not read as text; put it in quotes")
+            self._fault(
+                node,
+                f"{where} has the key {written}, which YAML does not read as text; put it in quotes",
+            )
             return None
         return self._text(node, steps)
 
@@ -314,7 +333,9 @@ class _Reader:
             case "word":
                 truth = "true" if node.value.lower() in ("yes", "on") else "false"
                 message = f"{dotted(steps)} is ambiguous: many readers of YAML take {node.value} for {truth}"
-                self._fault(node, message, f"write {truth}, or '{node.value}' in quotes for the word")
+                self._fault(
+                    node, message, f"write {truth}, or '{node.value}' in quotes for the word"
+                )
                 return Unsure(node.value)
             case "int" | "float":
                 return self._number(node, kind, steps)
@@ -332,7 +353,10 @@ class _Reader:
         text = str(node.value)
         number = math.nan if "n" in text.lower() else float(text)
         if len(text) > LONGEST_NUMBER:
-            self._fault(node, f"{dotted(steps)} has more than {LONGEST_NUMBER} characters, too many for a number")
+            self._fault(
+                node,
+                f"{dotted(steps)} has more than {LONGEST_NUMBER} characters, too many for a number",
+            )
         elif not math.isfinite(number):
             self._fault(node, f"{dotted(steps)} must be a finite number (got {text})")
         else:

@@ -40,7 +40,9 @@ def nearest(word: object, known: Iterable[str]) -> str | None:
     found = process.extractOne(text, names, scorer=distance, processor=str.lower, score_cutoff=most)
     if found:
         return str(found[0])
-    grown = [name for name in names if min(len(text), len(name)) > 2 and (text in name or name in text)]
+    grown = [
+        name for name in names if min(len(text), len(name)) > 2 and (text in name or name in text)
+    ]
     return grown[0] if grown else None
 
 
@@ -77,7 +79,9 @@ def _echoes(item: Any) -> bool:
 def _without_tags(loc: tuple[Step, ...]) -> Steps:
     """The path in the document: without the tag of a union of guarantees, without pydantic's mark for keys."""
     steps = loc[:-1] if loc and loc[-1] == "[key]" else loc
-    return steps[:3] + steps[4:] if steps[:2] == ("spec", "guarantees") and len(steps) > 3 else steps
+    return (
+        steps[:3] + steps[4:] if steps[:2] == ("spec", "guarantees") and len(steps) > 3 else steps
+    )
 
 
 def value_at(content: Any, steps: Steps) -> Any:
@@ -97,11 +101,15 @@ def _finding(item: Mapping[str, Any], steps: Steps, content: Mapping[str, Any]) 
         case "extra_forbidden":
             finding = _unknown_key(steps, content)
         case "missing":
-            finding = Finding(steps, "is missing" + (" (or guessing_advantage)" if steps[-1] == "epsilon" else ""))
+            finding = Finding(
+                steps, "is missing" + (" (or guessing_advantage)" if steps[-1] == "epsilon" else "")
+            )
         case "literal_error":
             finding = _not_a_choice(steps, value, _quoted(ctx["expected"]))
         case "union_tag_invalid":
-            finding = _not_a_choice((*steps, "kind"), value_at(value, ("kind",)), _quoted(ctx["expected_tags"]))
+            finding = _not_a_choice(
+                (*steps, "kind"), value_at(value, ("kind",)), _quoted(ctx["expected_tags"])
+            )
         case "union_tag_not_found":
             finding = Finding((*steps, "kind"), "is missing; it says which guarantee is meant")
         case "value_error":
@@ -110,7 +118,8 @@ def _finding(item: Mapping[str, Any], steps: Steps, content: Mapping[str, Any]) 
             empty = value in ("", [], {})
             said = _allowed(steps, content) if kind in _LIMITS else None
             finding = Finding(
-                steps, (said or _expectation(item, steps)) + ("" if empty else f" (got {kind_of(value)})")
+                steps,
+                (said or _expectation(item, steps)) + ("" if empty else f" (got {kind_of(value)})"),
             )
     return finding
 
@@ -123,7 +132,14 @@ def _allowed(steps: Steps, content: Mapping[str, Any]) -> str | None:
         for name, field in model.model_fields.items():
             if path[-1] in (name, field.alias):
                 said = [*_limits_in(field.annotation), *field.metadata]
-                return _as_range({key: getattr(each, key) for each in said for key in _SIGNS if hasattr(each, key)})
+                return _as_range(
+                    {
+                        key: getattr(each, key)
+                        for each in said
+                        for key in _SIGNS
+                        if hasattr(each, key)
+                    }
+                )
     return None
 
 
@@ -222,7 +238,10 @@ def _looks_like_attribute(steps: Steps) -> bool:
 
 def _not_a_choice(steps: Steps, value: Any, choices: list[str]) -> Finding:
     if steps == ("apiVersion",):
-        return Finding(steps, f"must be {API_VERSION}, the version that this engine reads (got {kind_of(value)})")
+        return Finding(
+            steps,
+            f"must be {API_VERSION}, the version that this engine reads (got {kind_of(value)})",
+        )
     guess = did_you_mean(value, choices) if isinstance(value, str) else ""
     return Finding(steps, f"must be {one_of(choices)} (got {kind_of(value)}){guess}")
 
@@ -248,7 +267,10 @@ def models_at(steps: Steps, content: Any) -> list[type[BaseModel]]:
     models: list[type[BaseModel]] = [Policy]
     for step in steps:
         fields = [
-            field for model in models for name, field in model.model_fields.items() if step in (name, field.alias)
+            field
+            for model in models
+            for name, field in model.model_fields.items()
+            if step in (name, field.alias)
         ]
         if fields:
             models = [model for field in fields for model in _models_in(field.annotation)]

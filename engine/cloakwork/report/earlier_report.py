@@ -5,31 +5,42 @@ from pathlib import Path
 from typing import Final
 
 from cloakwork.errors import OutputError, VerificationFailed
-from cloakwork.report.dsse import read_envelope, read_json
-from cloakwork.report.earlier import EarlierStatement, is_earlier
-from cloakwork.report.folder import STATEMENT_FILE, read_document
+from cloakwork.publishing.dsse import read_envelope, read_json
+from cloakwork.publishing.earlier import EarlierStatement, is_earlier
+from cloakwork.publishing.folder import STATEMENT_FILE, read_document
+from cloakwork.publishing.verify import Verification, verify
 from cloakwork.report.html import page
 from cloakwork.report.model import Audience, Format
-from cloakwork.report.verify import Verification, verify
 
-STATUSES: Final = {"void": "Void", "open": "May be void", "weakened": "Weakened", "corrected": "Wording only"}
+STATUSES: Final = {
+    "void": "Void",
+    "open": "May be void",
+    "weakened": "Weakened",
+    "corrected": "Wording only",
+}
 
 
 def is_earlier_release(folder: Path) -> bool:
     """Whether the statement in ``folder`` is one of version 0.1.0; False for whatever else stands there."""
     try:
-        return is_earlier(read_json(read_envelope(read_document(folder / STATEMENT_FILE)).content()))
+        return is_earlier(
+            read_json(read_envelope(read_document(folder / STATEMENT_FILE)).content())
+        )
     except (VerificationFailed, ValueError):
         return False
 
 
-def earlier_report(folder: Path, audience: Audience, format: Format, public_key: Path | None = None) -> str:  # noqa: A002
+def earlier_report(
+    folder: Path, audience: Audience, format: Format, public_key: Path | None = None
+) -> str:  # noqa: A002
     """The report as text. Raises VerificationFailed where the release is not what it says, OutputError for insiders.
 
     A release that is authentic is shown though a guarantee of it is void: the report says which.
     """
     if audience == "internal":
-        raise OutputError(f"{folder}: was made by version 0.1.0; read its internal/report.html as it was written then")
+        raise OutputError(
+            f"{folder}: was made by version 0.1.0; read its internal/report.html as it was written then"
+        )
     try:
         found = verify(folder, public_key=public_key)
     except VerificationFailed as failure:
@@ -46,7 +57,16 @@ def earlier_report(folder: Path, audience: Audience, format: Format, public_key:
 
 def _as_json(found: Verification, said: EarlierStatement) -> dict[str, object]:
     findings = [
-        {"id": each.advisory.id, "status": each.status, "concerns": each.kind, "says": each.advisory.says}
+        {
+            "id": each.advisory.id,
+            "status": each.status,
+            "concerns": each.kind,
+            "says": each.advisory.says,
+        }
         for each in found.advisories
     ]
-    return {"advisories": findings, "statement": said.model_dump(mode="json"), "checks": list(found.checks)}
+    return {
+        "advisories": findings,
+        "statement": said.model_dump(mode="json"),
+        "checks": list(found.checks),
+    }

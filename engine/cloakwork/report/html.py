@@ -11,8 +11,8 @@ from pydantic import JsonValue
 
 from cloakwork.audit.utility import Utility
 from cloakwork.plan.sentences import caveat_in_words, treatment_in_words
+from cloakwork.publishing.statement import Price, Spent
 from cloakwork.report.model import InternalReport, PublicReport, PublicStep, public_steps
-from cloakwork.report.statement import Price, Spent
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -79,7 +79,12 @@ class Line:
 
 def public_html(report: PublicReport) -> str:
     """The public report as a page."""
-    return page("public.html", report=report, bars=bars(report.statement.budget), pipeline=pipeline(report.steps))
+    return page(
+        "public.html",
+        report=report,
+        bars=bars(report.statement.budget),
+        pipeline=pipeline(report.steps),
+    )
 
 
 def internal_html(report: InternalReport) -> str:
@@ -135,7 +140,9 @@ def _arrow(start: Box, end: Box) -> Arrow:
         middle = start.y + _BOX_HEIGHT // 2
         return Arrow(f"M{start.x + _BOX_WIDTH} {middle}H{end.x - 3}")
     fold = start.y + _BOX_HEIGHT + _GAP // 2
-    return Arrow(f"M{start.x + _BOX_WIDTH // 2} {start.y + _BOX_HEIGHT}V{fold}H{end.x + _BOX_WIDTH // 2}V{end.y - 3}")
+    return Arrow(
+        f"M{start.x + _BOX_WIDTH // 2} {start.y + _BOX_HEIGHT}V{fold}H{end.x + _BOX_WIDTH // 2}V{end.y - 3}"
+    )
 
 
 def _writes(step: PublicStep) -> str:
@@ -155,7 +162,9 @@ def _bar(spent: Spent) -> Bar:
     if total is None or not total.epsilon:
         return Bar(label, f"this release spends {price(cost)}; the policy declares no total", None)
     share = min(1.0, cost.epsilon / total.epsilon)
-    return Bar(label, f"this release spends {price(cost)} of {price(total)} ({share:.0%} of ε)", share)
+    return Bar(
+        label, f"this release spends {price(cost)} of {price(total)} ({share:.0%} of ε)", share
+    )
 
 
 def price(cost: Price | None) -> str:

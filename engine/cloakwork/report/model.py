@@ -4,13 +4,14 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from cloakwork.advisories import Traits, advisories_for
+from cloakwork.advisories import advisories_for
 from cloakwork.audit.utility import Utility
 from cloakwork.plan.model import Plan
 from cloakwork.plan.sentences import caveat_in_words
+from cloakwork.publishing.statement import PrivacyStatement, Statement
+from cloakwork.publishing.traits import traits_of
 from cloakwork.quantities import Frozen
-from cloakwork.release_model import Release
-from cloakwork.report.statement import PrivacyStatement, Statement
+from cloakwork.run.release import Release
 
 INTERNAL_BANNER: Final = "INTERNAL: holds figures from the raw log. Never publish."
 
@@ -68,18 +69,9 @@ class PublicReport(Frozen):
     advisories: tuple[str, ...] = ()
 
 
-def traits_of(plan: Plan) -> Traits:
-    """What advisories go by, of a plan of this version's format."""
-    return Traits(
-        engine=plan.engine,
-        guarantees=tuple(claim.guarantee.model_dump(mode="json") for claim in plan.claims),
-        mechanisms=tuple(step.mechanism for step in plan.steps),
-        rules={item.attribute: item.treatment for item in plan.attributes},
-        unit=plan.facts.unit.attribute or "",
-    )
-
-
-def internal_report(release: Release, statement: PrivacyStatement, writing: float = 0.0) -> InternalReport:
+def internal_report(
+    release: Release, statement: PrivacyStatement, writing: float = 0.0
+) -> InternalReport:
     """Everything about ``release``; figures from the raw log included. ``writing``: seconds it took to write the log."""
     internal = release.internal
     return InternalReport(
@@ -108,13 +100,20 @@ def public_report(statement: Statement, plan: Plan, keyids: tuple[str, ...]) -> 
         keyids=keyids,
         steps=public_steps(plan),
         warnings=tuple(caveat_in_words(caveat) for caveat in plan.warnings),
-        advisories=tuple(f"{finding}: {finding.advisory.says}" for finding in advisories_for(traits_of(plan))),
+        advisories=tuple(
+            f"{finding}: {finding.advisory.says}" for finding in advisories_for(traits_of(plan))
+        ),
     )
 
 
 def public_steps(plan: Plan) -> tuple[PublicStep, ...]:
     """The steps of a plan as outsiders may know them."""
     return tuple(
-        PublicStep(mechanism=step.mechanism, writes=tuple(sorted(step.lineage.writes)), proof=step.proof, why=step.why)
+        PublicStep(
+            mechanism=step.mechanism,
+            writes=tuple(sorted(step.lineage.writes)),
+            proof=step.proof,
+            why=step.why,
+        )
         for step in plan.steps
     )

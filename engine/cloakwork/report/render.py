@@ -8,17 +8,17 @@ from pydantic import ValidationError
 from cloakwork.errors import OutputError, VerificationFailed
 from cloakwork.plan.model import Plan
 from cloakwork.plan.prove import in_own_words
+from cloakwork.publishing.dsse import is_signed_by, read_envelope
+from cloakwork.publishing.folder import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE
+from cloakwork.publishing.keys import keyid_of, trusted_key
+from cloakwork.publishing.keys import public_key as read_key
+from cloakwork.publishing.statement import Statement, digest_of
+from cloakwork.publishing.statement import in_own_words as reworded
+from cloakwork.publishing.verify import read_statement
 from cloakwork.quantities import Frozen
-from cloakwork.report.dsse import is_signed_by, read_envelope
 from cloakwork.report.earlier_report import earlier_report, is_earlier_release
-from cloakwork.report.folder import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE
 from cloakwork.report.html import internal_html, public_html
-from cloakwork.report.keys import keyid_of, trusted_key
-from cloakwork.report.keys import public_key as read_key
 from cloakwork.report.model import Audience, Format, InternalReport, public_report
-from cloakwork.report.statement import Statement, digest_of
-from cloakwork.report.statement import in_own_words as reworded
-from cloakwork.report.verify import read_statement
 
 M = TypeVar("M", bound=Frozen)
 
@@ -39,7 +39,9 @@ def render(
     PDF.
     """
     if format == "pdf":
-        raise OutputError("a PDF is not made here: write the report as html, open it in a browser and print it to PDF")
+        raise OutputError(
+            "a PDF is not made here: write the report as html, open it in a browser and print it to PDF"
+        )
     if is_earlier_release(folder):
         return earlier_report(folder, audience, format, public_key)
     statement, keyids = _authentic(folder, public_key)
@@ -78,7 +80,9 @@ def _authentic(folder: Path, given: Path | None) -> tuple[Statement, tuple[str, 
         raise VerificationFailed([f"signature: does not fit the statement (key {keyid_of(key)})"])
     statement = read_statement(envelope)
     if wrong := [
-        f"{name}: {fault}" for name, digest in statement.digests().items() if (fault := _fault(folder / name, digest))
+        f"{name}: {fault}"
+        for name, digest in statement.digests().items()
+        if (fault := _fault(folder / name, digest))
     ]:
         raise VerificationFailed(wrong)
     return statement, keyids

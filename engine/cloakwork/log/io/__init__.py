@@ -47,9 +47,13 @@ def read_log(
         case "xes":
             return read_xes(file, keep, text, limits=limits, on_excess=on_excess)
         case "csv":
-            return read_csv(file, columns, keep, text, timeless=timeless, limits=limits, on_excess=on_excess)
+            return read_csv(
+                file, columns, keep, text, timeless=timeless, limits=limits, on_excess=on_excess
+            )
         case "parquet":
-            return read_parquet(file, columns, keep, text, timeless=timeless, limits=limits, on_excess=on_excess)
+            return read_parquet(
+                file, columns, keep, text, timeless=timeless, limits=limits, on_excess=on_excess
+            )
 
 
 def write_log(

@@ -68,12 +68,18 @@ def read_annotations(path: str | Path) -> tuple[Attribute, ...]:
             pass
         except (LookupError, UnicodeError) as error:
             raise LogError(
-                file, f"the encoding cannot be read ({error})", line=1, hint="save the file as UTF-8"
+                file,
+                f"the encoding cannot be read ({error})",
+                line=1,
+                hint="save the file as UTF-8",
             ) from None
         except expat.ExpatError as error:
             said = expat.ErrorString(error.code)
             raise LogError(
-                file, f"the XML is not well formed ({said})", line=error.lineno, hint="write the file again"
+                file,
+                f"the XML is not well formed ({said})",
+                line=error.lineno,
+                hint="write the file again",
             ) from None
     return tuple(header.found)
 
@@ -91,7 +97,9 @@ class _Header:
         self.parser.StartDoctypeDeclHandler = self._refuse
 
     def _refuse(self, *_: object) -> None:
-        raise self._fault("the file declares a document type", "remove the <!DOCTYPE ...> declaration")
+        raise self._fault(
+            "the file declares a document type", "remove the <!DOCTYPE ...> declaration"
+        )
 
     def _fault(self, message: str, hint: str) -> LogError:
         return LogError(self._path, message, line=self.parser.CurrentLineNumber, hint=hint)
@@ -120,7 +128,9 @@ class _Header:
         try:
             return parse_value(element, text)
         except ValueError:
-            raise self._fault(f"the value of a <{element}> is none", "write the file again") from None
+            raise self._fault(
+                f"the value of a <{element}> is none", "write the file again"
+            ) from None
 
 
 def utc_text(moment: datetime) -> str:

@@ -9,7 +9,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog, Source
+from cloakwork.log.eventlog import (
+    ACTIVITY,
+    CASE_ID,
+    CASE_PREFIX,
+    TIME_TYPE,
+    TIMESTAMP,
+    EventLog,
+    Source,
+)
 from cloakwork.log.io.source import shown
 from cloakwork.log.io.times import parse_times
 from cloakwork.log.limits import Limits, OnExcess, current_limits
@@ -140,7 +148,9 @@ class Layout:
         source[rows] = np.arange(len(rows))
         if self.order is not None:
             source = source[self.order]
-        return pl.concat([values, pl.Series([None], dtype=values.dtype)], rechunk=True).gather(source)
+        return pl.concat([values, pl.Series([None], dtype=values.dtype)], rechunk=True).gather(
+            source
+        )
 
     def _chain(self, values: pl.Series, rows: NDArray[np.int64]) -> pl.Series:
         if self.order is not None:
@@ -236,10 +246,19 @@ class ColumnBuilder:
 
     def finish(self) -> EventLog:
         """The log, with notes. ``MixedKinds`` when an attribute came in more than one type."""
-        mixed = {name: column.kinds for name, column in self._columns.items() if len(column.kinds) > 1}
+        mixed = {
+            name: column.kinds for name, column in self._columns.items() if len(column.kinds) > 1
+        }
         if mixed:
-            raise MixedKinds({name: "float" if kinds == {"int", "float"} else "text" for name, kinds in mixed.items()})
-        of_cases = {name: column for name, column in self._columns.items() if name.startswith(CASE_PREFIX)}
+            raise MixedKinds(
+                {
+                    name: "float" if kinds == {"int", "float"} else "text"
+                    for name, kinds in mixed.items()
+                }
+            )
+        of_cases = {
+            name: column for name, column in self._columns.items() if name.startswith(CASE_PREFIX)
+        }
         of_events = {name: column for name, column in self._columns.items() if name not in of_cases}
         layout = Layout.of_rows(self._traces, len(of_cases))
         of_traces = self._source(of_cases, layout)
@@ -305,12 +324,16 @@ class ColumnBuilder:
         if kind == "float":
             return text.cast(pl.Float64, strict=False)
         if kind == "boolean":
-            return text.str.to_lowercase().replace_strict(_TRUTH, default=None, return_dtype=pl.Boolean)
+            return text.str.to_lowercase().replace_strict(
+                _TRUTH, default=None, return_dtype=pl.Boolean
+            )
         times = parse_times(text)
         self.irregular.zoneless += times.zoneless
         return times.values
 
-    def _frame(self, columns: dict[str, _Column], layout: "Layout", first: dict[str, pl.DataType]) -> pl.DataFrame:
+    def _frame(
+        self, columns: dict[str, _Column], layout: "Layout", first: dict[str, pl.DataType]
+    ) -> pl.DataFrame:
         """One table, the standard columns first, then the others as they first appear in the file."""
         names = [*first, *(name for name in columns if name not in first)]
         return pl.DataFrame(
@@ -334,7 +357,10 @@ class ColumnBuilder:
         ids = cases[CASE_ID].drop_nulls()
         counts = self.irregular
         told = (
-            (len(ids) - ids.n_unique(), "cases with the id of an earlier case (such a log is read, and not released)"),
+            (
+                len(ids) - ids.n_unique(),
+                "cases with the id of an earlier case (such a log is read, and not released)",
+            ),
             (cases[CASE_ID].null_count(), "cases without an id (each stays a case)"),
             (events[ACTIVITY].null_count(), NO_ACTIVITY),
             (events[TIMESTAMP].null_count(), NO_TIME),
@@ -345,7 +371,10 @@ class ColumnBuilder:
             (counts.foreign, "elements that XES does not know, left out"),
             (counts.reserved, f"event attributes whose name starts with '{CASE_PREFIX}', left out"),
             (counts.oversized, OVERSIZED),
-            (counts.repeated, "values that the same case or event states again (the last one counts)"),
+            (
+                counts.repeated,
+                "values that the same case or event states again (the last one counts)",
+            ),
         )
         yield from (f"{what}: {count}" for count, what in told if count)
         for name, kind in sorted(self._kinds.items()):
@@ -368,7 +397,9 @@ def _conflict(column: _Column, spelt: Sequence[pl.Series]) -> str | None:
     rows = np.concatenate(column.rows)
     if (np.diff(rows) > 0).all():
         return None
-    stated = pl.DataFrame({"row": rows, "value": pl.concat(spelt, rechunk=True)}).with_row_index("place")
+    stated = pl.DataFrame({"row": rows, "value": pl.concat(spelt, rechunk=True)}).with_row_index(
+        "place"
+    )
     differs = stated.filter(pl.col("value") != pl.col("value").first().over("row"))
     if not differs.height:
         return None
@@ -381,8 +412,12 @@ def _repeated(column: _Column, spelt: Sequence[pl.Series]) -> str:
     ``Conflicting`` where the reader does not know its lines.
     """
     rows = np.concatenate(column.rows)
-    stated = pl.DataFrame({"row": rows, "id": pl.concat(spelt, rechunk=True)}).with_row_index("place")
-    stated = stated.filter(np.append(np.diff(rows) != 0, True))  # the last id that a trace states is its id
+    stated = pl.DataFrame({"row": rows, "id": pl.concat(spelt, rechunk=True)}).with_row_index(
+        "place"
+    )
+    stated = stated.filter(
+        np.append(np.diff(rows) != 0, True)
+    )  # the last id that a trace states is its id
     again = stated.filter(~pl.col("id").is_first_distinct())
     return _line(column, again["place"][0]) if again.height else ""
 

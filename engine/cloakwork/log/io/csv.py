@@ -57,7 +57,9 @@ def read_csv(
     try:
         found = records(data, separator)
     except CsvFault as fault:
-        raise LogError(path, f"the table cannot be read ({fault})", line=fault.line, hint=_MEND) from None
+        raise LogError(
+            path, f"the table cannot be read ({fault})", line=fault.line, hint=_MEND
+        ) from None
     header = _header(path, found, separator, limits)
     named = [name for name in header if name.strip()]
     names = standard_names(path, named, columns, keep, timeless=timeless)
@@ -68,7 +70,9 @@ def read_csv(
 
     kept = table[list(names.kept)]
     whole, oversized = within_value_size(path, kept, limits, on_excess, line_of)
-    free = [name for name, full in names.kept.items() if full not in names.standard and full not in text]
+    free = [
+        name for name, full in names.kept.items() if full not in names.standard and full not in text
+    ]
     typed = whole.with_columns([inferred(values_of(whole, name)).alias(name) for name in free])
     exact = {name for name in free if spelt_alike(values_of(whole, name), values_of(typed, name))}
     texts = {name: values_of(whole, name) for name in free if name not in exact}
@@ -76,7 +80,9 @@ def read_csv(
         (len(header) - len(named), "columns without a name, left out"),
         (int(found.blank.sum()) if len(header) > 1 else 0, "blank lines, left out"),
     )
-    return names.build(path, typed, line_of=line_of, notes=(*notes, *oversized), texts=texts, exact=exact)
+    return names.build(
+        path, typed, line_of=line_of, notes=(*notes, *oversized), texts=texts, exact=exact
+    )
 
 
 def _counted(*told: tuple[int, str]) -> tuple[str, ...]:
@@ -89,7 +95,10 @@ def _refuse_other_encodings(path: Path, data: bytes) -> None:
             data.decode()
     except UnicodeDecodeError as error:
         raise LogError(
-            path, "the file is not in UTF-8", line=line_at(data, error.start), hint="save it as UTF-8"
+            path,
+            "the file is not in UTF-8",
+            line=line_at(data, error.start),
+            hint="save it as UTF-8",
         ) from None
 
 
@@ -116,12 +125,17 @@ def _header(path: Path, found: Records, separator: str, limits: Limits) -> list[
     repeated = [name for name, count in Counter(header).items() if count > 1 and name.strip()]
     if repeated:
         raise LogError(
-            path, f"two columns are called '{shown(repeated[0])}'", line=1, hint="give each column a name of its own"
+            path,
+            f"two columns are called '{shown(repeated[0])}'",
+            line=1,
+            hint="give each column a name of its own",
         )
     return header
 
 
-def _table(path: Path, found: Records, separator: str, header: list[str]) -> tuple[pl.DataFrame, NDArray[np.int64]]:
+def _table(
+    path: Path, found: Records, separator: str, header: list[str]
+) -> tuple[pl.DataFrame, NDArray[np.int64]]:
     """All fields as text, null where empty, columns called as in ``header``; and the record that each row is.
 
     polars reads the fields. It sees only files that the grammar has settled, and must find as many rows as that did.
@@ -137,9 +151,16 @@ def _table(path: Path, found: Records, separator: str, header: list[str]) -> tup
     if not len(rows):
         return pl.DataFrame(schema=dict.fromkeys(columns, pl.String)), rows
     first = int(found.starts[rows[0]])
-    if found.data.startswith(_BOM, first):  # polars would take it for the beginning of a file, and leave it out
+    if found.data.startswith(
+        _BOM, first
+    ):  # polars would take it for the beginning of a file, and leave it out
         said = "a byte order mark stands at the beginning of a row"
-        raise LogError(path, said, line=found.line(int(rows[0])), hint="remove it; its place is before the header")
+        raise LogError(
+            path,
+            said,
+            line=found.line(int(rows[0])),
+            hint="remove it; its place is before the header",
+        )
     body, skipped = _body(found, blank)
     try:
         table = pl.read_csv(
@@ -150,12 +171,16 @@ def _table(path: Path, found: Records, separator: str, header: list[str]) -> tup
             skip_lines=skipped,
         )
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise LogError(path, f"the table cannot be read ({first_line(error)})", hint=_MEND) from None
+        raise LogError(
+            path, f"the table cannot be read ({first_line(error)})", hint=_MEND
+        ) from None
     if table.shape != (len(rows), width):
         said = f"the file has {len(rows):,} rows, and {table.height:,} can be read"
         raise LogError(path, said, hint=_MEND)
     table.columns = columns
-    return table.with_columns(pl.when(pl.all() != "").then(pl.all())) if b'""' in body else table, rows
+    return table.with_columns(
+        pl.when(pl.all() != "").then(pl.all())
+    ) if b'""' in body else table, rows
 
 
 def _body(found: Records, blank: NDArray[np.bool_]) -> tuple[bytes, int]:
@@ -212,7 +237,11 @@ def _times(text: pl.Series) -> pl.Series | None:
 
 def written(values: pl.Series) -> pl.Series:
     """The fields that a column is written as: String."""
-    return values.dt.strftime(_WRITTEN) if isinstance(values.dtype, pl.Datetime) else values.cast(pl.String)
+    return (
+        values.dt.strftime(_WRITTEN)
+        if isinstance(values.dtype, pl.Datetime)
+        else values.cast(pl.String)
+    )
 
 
 def write_csv(log: EventLog, path: Path) -> None:

@@ -90,7 +90,9 @@ def fields(record: bytes, separator: str) -> list[bytes]:
         place = end + 1
 
 
-def _in_blocks(data: bytes, take: Callable[[NDArray[np.uint8], int, int], int | None]) -> int | None:
+def _in_blocks(
+    data: bytes, take: Callable[[NDArray[np.uint8], int, int], int | None]
+) -> int | None:
     """Call ``take(bytes, their place, quotes before them modulo 2)`` block by block.
 
     ``take`` returns the parity after its block, or None to stop; returned is the last.
@@ -143,7 +145,11 @@ def _with_quotes_doubled(data: bytes, separator: str) -> bytes:
                 raise CsvFault(data, quote, "a quote opens a field and nothing closes it")
             done = quoted.end()
             if done < len(data) and data[done] not in ends:
-                raise CsvFault(data, done, "text stands behind a closing quote; inside quotes, write a quote twice")
+                raise CsvFault(
+                    data,
+                    done,
+                    "text stands behind a closing quote; inside quotes, write a quote twice",
+                )
             continue
         line = data.rfind(b"\n", done, quote) + 1
         start = max(done, line, data.rfind(split, max(done, line), quote) + 1)
@@ -194,7 +200,9 @@ def _scanned(data: bytes, separator: str) -> Records:
     return Records(data, starts, ends - returned, np.diff(before, prepend=0))
 
 
-def _refuse_lone_returns(data: bytes, block: NDArray[np.uint8], start: int, outside: NDArray[np.bool_] | None) -> None:
+def _refuse_lone_returns(
+    data: bytes, block: NDArray[np.uint8], start: int, outside: NDArray[np.bool_] | None
+) -> None:
     """Readers differ on whether a CR alone ends a line."""
     returns = np.flatnonzero(block == _CR)
     if not len(returns):

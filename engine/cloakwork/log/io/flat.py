@@ -11,7 +11,15 @@ from typing import Final
 import polars as pl
 
 from cloakwork.errors import LogError, OutputError
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog, of_table
+from cloakwork.log.eventlog import (
+    ACTIVITY,
+    CASE_ID,
+    CASE_PREFIX,
+    TIME_TYPE,
+    TIMESTAMP,
+    EventLog,
+    of_table,
+)
 from cloakwork.log.io.columns import NO_ACTIVITY, NO_TIME, NO_ZONE, OVERSIZED
 from cloakwork.log.io.source import shown, too_long
 from cloakwork.log.io.times import TIME_HINT, outside_calendar, parse_times
@@ -22,7 +30,15 @@ _EXACT_DIGITS: Final = 15  # what a floating-point number keeps of a decimal one
 _OTHER_CASE_PREFIX: Final = "CASE_"
 _COMMON: Final = {
     CASE_ID: (CASE_ID, "case_id", "caseid", "case id", "case", "case_concept_name", "trace_id"),
-    ACTIVITY: (ACTIVITY, "activity", "event", "activity_name", "event_name", "task", "concept_name"),
+    ACTIVITY: (
+        ACTIVITY,
+        "activity",
+        "event",
+        "activity_name",
+        "event_name",
+        "task",
+        "concept_name",
+    ),
     TIMESTAMP: (
         TIMESTAMP,
         "timestamp",
@@ -69,7 +85,11 @@ class Names:
         ``texts`` and ``exact``, by the file's names: what the file says where ``frame`` holds no text (``Source``).
         """
         renamed, left_out = _plain(path, frame.rename(self.kept))
-        timed, zoneless = _timed(path, renamed, line_of) if TIMESTAMP in renamed.columns else (_timeless(renamed), 0)
+        timed, zoneless = (
+            _timed(path, renamed, line_of)
+            if TIMESTAMP in renamed.columns
+            else (_timeless(renamed), 0)
+        )
         full = {self.kept[name]: text for name, text in texts.items()}
         log = of_table(timed, full, frozenset(self.kept[name] for name in exact))
         told = (
@@ -94,7 +114,9 @@ def _plain(path: Path, frame: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ..
         for name, column in columns.items()
         if column is None
     )
-    return pl.DataFrame({name: column for name, column in columns.items() if column is not None}), notes
+    return pl.DataFrame(
+        {name: column for name, column in columns.items() if column is not None}
+    ), notes
 
 
 def plain(path: Path, name: str, column: pl.Series) -> pl.Series | None:
@@ -102,7 +124,10 @@ def plain(path: Path, name: str, column: pl.Series) -> pl.Series | None:
     dtype = column.dtype
     if dtype in (pl.String, pl.Null) or name == TIMESTAMP:
         return column
-    if name in (CASE_ID, ACTIVITY):  # one value more can change how any other type spells the others
+    if name in (
+        CASE_ID,
+        ACTIVITY,
+    ):  # one value more can change how any other type spells the others
         spelt = dtype.is_integer() or dtype in (pl.Categorical, pl.Enum)
         return column.cast(pl.String) if spelt else None
     if dtype == pl.Boolean:
@@ -136,7 +161,9 @@ def _as_utc(path: Path, name: str, times: pl.Series) -> pl.Series:
         raise LogError(path, said, hint=TIME_HINT)
     times = times.cast(pl.Datetime("us")) if times.dtype == pl.Date else times
     zoned = (
-        times if isinstance(times.dtype, pl.Datetime) and times.dtype.time_zone else times.dt.replace_time_zone("UTC")
+        times
+        if isinstance(times.dtype, pl.Datetime) and times.dtype.time_zone
+        else times.dt.replace_time_zone("UTC")
     )
     return zoned.cast(TIME_TYPE)
 
@@ -151,7 +178,9 @@ def _timeless(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(pl.lit(None, TIME_TYPE).alias(TIMESTAMP))
 
 
-def _timed(path: Path, frame: pl.DataFrame, line_of: Callable[[int], int] | None) -> tuple[pl.DataFrame, int]:
+def _timed(
+    path: Path, frame: pl.DataFrame, line_of: Callable[[int], int] | None
+) -> tuple[pl.DataFrame, int]:
     """The same table with its time column as UTC, and how many times named no zone."""
     times = frame[TIMESTAMP]
     zoneless = 0
@@ -168,7 +197,10 @@ def _timed(path: Path, frame: pl.DataFrame, line_of: Callable[[int], int] | None
         times, zoneless = read.values, read.zoneless
     elif times.dtype in (pl.Date, pl.Datetime):
         zoned = isinstance(times.dtype, pl.Datetime) and times.dtype.time_zone
-        times, zoneless = _as_utc(path, TIMESTAMP, times), 0 if zoned else len(times) - times.null_count()
+        times, zoneless = (
+            _as_utc(path, TIMESTAMP, times),
+            0 if zoned else len(times) - times.null_count(),
+        )
     elif times.dtype != pl.Null:
         raise LogError(
             path,
@@ -190,7 +222,9 @@ def standard_names(
 
     ``timeless``: a table without a column called ``time:timestamp`` has no times. ``LogError`` when one is missing.
     """
-    wanted = [standard for standard in _COMMON if not (timeless and standard == TIMESTAMP not in header)]
+    wanted = [
+        standard for standard in _COMMON if not (timeless and standard == TIMESTAMP not in header)
+    ]
     found = {standard: _found(path, standard, header, columns or {}) for standard in wanted}
     notes = tuple(
         f"column '{shown(name)}' was taken as the {_MEANING[standard]}"
@@ -199,21 +233,31 @@ def standard_names(
     )
     standard_of = {name: standard for standard, name in found.items()}
     named = {name: standard_of.get(name) or full_name(name) for name in header}
-    kept = {name: full for name, full in named.items() if name in standard_of or keep is None or keep(full)}
+    kept = {
+        name: full
+        for name, full in named.items()
+        if name in standard_of or keep is None or keep(full)
+    }
     _refuse_collisions(path, kept)
     return Names(kept, notes)
 
 
 def full_name(name: str) -> str:
     """The attribute name for a column: ``CASE_x`` is another way to write ``case:x``."""
-    return CASE_PREFIX + name.removeprefix(_OTHER_CASE_PREFIX) if name.startswith(_OTHER_CASE_PREFIX) else name
+    return (
+        CASE_PREFIX + name.removeprefix(_OTHER_CASE_PREFIX)
+        if name.startswith(_OTHER_CASE_PREFIX)
+        else name
+    )
 
 
 def _found(path: Path, standard: str, header: Sequence[str], columns: Mapping[str, str]) -> str:
     if wanted := columns.get(standard):
         if wanted in header:
             return wanted
-        raise _missing(path, standard, f"there is no column {_in_quotes(wanted)}", (wanted,), header)
+        raise _missing(
+            path, standard, f"there is no column {_in_quotes(wanted)}", (wanted,), header
+        )
     if standard in header:
         return standard
     taken = set(columns.values()) | {name for name in _COMMON if name in header}
@@ -221,14 +265,26 @@ def _found(path: Path, standard: str, header: Sequence[str], columns: Mapping[st
     for common in _COMMON[standard]:
         if common in lowered:
             return lowered[common]
-    raise _missing(path, standard, f"there is no column for the {_MEANING[standard]}", _COMMON[standard], header)
+    raise _missing(
+        path,
+        standard,
+        f"there is no column for the {_MEANING[standard]}",
+        _COMMON[standard],
+        header,
+    )
 
 
-def _missing(path: Path, standard: str, message: str, wanted: Sequence[str], header: Sequence[str]) -> LogError:
+def _missing(
+    path: Path, standard: str, message: str, wanted: Sequence[str], header: Sequence[str]
+) -> LogError:
     line = 1 if path.suffix.lower() in {".csv", ".gz"} else None
     if line and (separator := _separator_hint(header)):
-        return LogError(path, "the separator of the columns is not recognised", line=line, hint=separator)
-    listed = ", ".join(_listed(name) for name in header[:12]) + (", ..." if len(header) > 12 else "")
+        return LogError(
+            path, "the separator of the columns is not recognised", line=line, hint=separator
+        )
+    listed = ", ".join(_listed(name) for name in header[:12]) + (
+        ", ..." if len(header) > 12 else ""
+    )
     others = [name for name in header if name == standard or name not in _COMMON]
     close = next(iter(_close(wanted, others)), None)
     how = f"did you mean {_in_quotes(close)}? then" if close else "name the column that holds it:"
@@ -265,7 +321,9 @@ def _listed(name: str) -> str:
 def _close(wanted: Sequence[str], header: Sequence[str]) -> Iterator[str]:
     lowered = {name.lower(): name for name in header}
     for name in wanted:
-        yield from (lowered[match] for match in difflib.get_close_matches(name.lower(), lowered, n=1))
+        yield from (
+            lowered[match] for match in difflib.get_close_matches(name.lower(), lowered, n=1)
+        )
 
 
 def _refuse_collisions(path: Path, kept: Mapping[str, str]) -> None:
@@ -309,5 +367,7 @@ def flat_table(log: EventLog, path: Path) -> pl.DataFrame:
     """One row an event. ``OutputError`` when cases lack an id or share one: a flat table would merge or lose them."""
     ids = log.cases[CASE_ID]
     if ids.null_count() or ids.n_unique() != len(ids):
-        raise OutputError(f"{path}: cases without an id of their own cannot be told apart in a table; write XES")
+        raise OutputError(
+            f"{path}: cases without an id of their own cannot be told apart in a table; write XES"
+        )
     return log.to_polars()

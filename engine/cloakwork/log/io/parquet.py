@@ -44,9 +44,17 @@ def read_parquet(
     try:
         with _any_zone():
             return _read(path, columns, keep, text, timeless, limits, on_excess)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError, OverflowError) as error:
+    except (
+        pl.exceptions.PolarsError,
+        pl.exceptions.PanicException,
+        OSError,
+        ValueError,
+        OverflowError,
+    ) as error:
         raise LogError(
-            path, f"this is no readable Parquet file ({first_line(error)})", hint="export the log again"
+            path,
+            f"this is no readable Parquet file ({first_line(error)})",
+            hint="export the log again",
         ) from None
 
 
@@ -71,7 +79,9 @@ def _read(
     frame = pl.read_parquet(path, columns=places)
     read = {name: _zone_known(values_of(frame, name)) for name in frame.columns}
     spelt = {
-        name: values.cast(pl.String) if names.kept[name] in text and _spelt(values.dtype) else values
+        name: values.cast(pl.String)
+        if names.kept[name] in text and _spelt(values.dtype)
+        else values
         for name, values in read.items()
     }
     whole, oversized = within_value_size(path, pl.DataFrame(spelt), limits, on_excess)
@@ -97,7 +107,11 @@ def _any_zone() -> Iterator[None]:
 def _zone_known(column: pl.Series) -> pl.Series:
     """The same column; times with a zone as times in UTC, which is how Parquet keeps them."""
     if isinstance(column.dtype, pl.Datetime) and column.dtype.time_zone is not None:
-        return column.to_physical().cast(pl.Datetime(column.dtype.time_unit)).dt.replace_time_zone("UTC")
+        return (
+            column.to_physical()
+            .cast(pl.Datetime(column.dtype.time_unit))
+            .dt.replace_time_zone("UTC")
+        )
     return column
 
 

@@ -25,7 +25,9 @@ def as_read(log: EventLog, output: str) -> EventLog:
     Columns that no format can hold are left out.
     """
     kind = output.removesuffix(".gz")
-    through: Callable[[pl.Series], pl.Series | None] = {"xes": _xes, "csv": _csv}.get(kind, lambda values: values)
+    through: Callable[[pl.Series], pl.Series | None] = {"xes": _xes, "csv": _csv}.get(
+        kind, lambda values: values
+    )
     return replace(
         log,
         events=pl.DataFrame(list(_columns(log.events, through))),
@@ -33,7 +35,9 @@ def as_read(log: EventLog, output: str) -> EventLog:
     )
 
 
-def _columns(table: pl.DataFrame, through: Callable[[pl.Series], pl.Series | None]) -> Iterator[pl.Series]:
+def _columns(
+    table: pl.DataFrame, through: Callable[[pl.Series], pl.Series | None]
+) -> Iterator[pl.Series]:
     for name in table.columns:
         values = plain(Path("release"), name, values_of(table, name))
         values = None if values is None else _one_zero(values)
@@ -52,7 +56,9 @@ def as_steps_take_it(table: pl.DataFrame, output: str) -> pl.DataFrame:
     """
     through = _no_empty_text if output.removesuffix(".gz") == "csv" else lambda values: values
     changed = {
-        name: through(values_of(table, name)) if kind == pl.String else _one_zero(values_of(table, name))
+        name: through(values_of(table, name))
+        if kind == pl.String
+        else _one_zero(values_of(table, name))
         for name, kind in table.schema.items()
         if name != CASE_ID and (kind == pl.String or kind.is_float())
     }
@@ -63,9 +69,17 @@ def _one_zero(values: pl.Series) -> pl.Series:
     return values.set((values == 0.0).fill_null(False), 0.0) if values.dtype.is_float() else values
 
 
-def _standard_text(values: pl.Series, through: Callable[[pl.Series], pl.Series | None]) -> pl.Series:
+def _standard_text(
+    values: pl.Series, through: Callable[[pl.Series], pl.Series | None]
+) -> pl.Series:
     """Case ids and activities: they stay text whatever they look like, and stay where all are missing."""
-    return expressible(values) if through is _xes else _no_empty_text(values) if through is _csv else values
+    return (
+        expressible(values)
+        if through is _xes
+        else _no_empty_text(values)
+        if through is _csv
+        else values
+    )
 
 
 def _xes(values: pl.Series) -> pl.Series | None:

@@ -14,7 +14,12 @@ from cloakwork.log.limits import RATIO_FROM, Limits, current_limits, raising, si
 Format = Literal["xes", "csv", "parquet"]
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
-SUFFIXES: Final[dict[str, Format]] = {".xes": "xes", ".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
+SUFFIXES: Final[dict[str, Format]] = {
+    ".xes": "xes",
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
 SUPPORTED: Final = "XES (.xes, .xes.gz), CSV (.csv, .csv.gz) and Parquet (.parquet, .pq)"
 _BLOCK: Final = 16 << 20  # bytes
 _XML_STARTS: Final = (b"<", b"\xef\xbb\xbf<", b"\xff\xfe<", b"\xfe\xff\x00<")
@@ -32,7 +37,9 @@ class LogStream:
             self._raw: IO[bytes] = path.open("rb")
             packed = self._raw.read(2) == GZIP_MAGIC
             self._raw.seek(0)
-        self._bytes: IO[bytes] | gzip.GzipFile = gzip.GzipFile(fileobj=self._raw) if packed else self._raw
+        self._bytes: IO[bytes] | gzip.GzipFile = (
+            gzip.GzipFile(fileobj=self._raw) if packed else self._raw
+        )
 
     def read(self, size: int) -> bytes:
         """The next ``size`` bytes; fewer only at the end."""
@@ -62,7 +69,10 @@ class LogStream:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._raw.close()
 
@@ -76,16 +86,22 @@ def _told_as_log_error(path: Path) -> Iterator[None]:
     except IsADirectoryError:
         raise LogError(path, "this is a folder", hint="name one log file inside it") from None
     except PermissionError:
-        raise LogError(path, "the file may not be read", hint="grant read permission on it") from None
+        raise LogError(
+            path, "the file may not be read", hint="grant read permission on it"
+        ) from None
     except EOFError:
         raise LogError(
             path, "the gzip file breaks off before its end", hint="download or copy the file again"
         ) from None
     except (gzip.BadGzipFile, zlib.error) as error:
-        raise LogError(path, f"the gzip file is damaged ({error})", hint="download or copy the file again") from None
+        raise LogError(
+            path, f"the gzip file is damaged ({error})", hint="download or copy the file again"
+        ) from None
     except OSError as error:
         raise LogError(
-            path, f"the file cannot be read ({error.strerror or error})", hint="check the disk and the path"
+            path,
+            f"the file cannot be read ({error.strerror or error})",
+            hint="check the disk and the path",
         ) from None
 
 
@@ -101,7 +117,9 @@ def format_of(path: Path) -> Format:
         return "parquet"
     if start.lstrip(b" \t\r\n").startswith(_XML_STARTS):
         return "xes"
-    raise LogError(path, "this is no log format that Cloakwork reads", hint=f"give a file in {SUPPORTED}")
+    raise LogError(
+        path, "this is no log format that Cloakwork reads", hint=f"give a file in {SUPPORTED}"
+    )
 
 
 def format_by_suffix(path: Path) -> Format | None:

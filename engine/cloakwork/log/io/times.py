@@ -40,7 +40,9 @@ def parse_times(text: pl.Series) -> Times:
     a blank for the ``T``; ``/`` between the parts of the day (year first); no seconds; a day alone (midnight); any
     number of decimals (digits beyond microseconds are cut off).
     """
-    values = _within_calendar(text.str.to_datetime(_ISO, strict=False, time_unit="us").cast(TIME_TYPE))
+    values = _within_calendar(
+        text.str.to_datetime(_ISO, strict=False, time_unit="us").cast(TIME_TYPE)
+    )
     plain = text.str.contains(_STRICT)
     if not plain.all():  # nulls count as plain
         values = values.set(~plain.fill_null(True), None)
@@ -50,10 +52,14 @@ def parse_times(text: pl.Series) -> Times:
     odd = text.filter(left)
     parts = odd.str.extract_groups(_LOOSE).struct.unnest()
     zoneless = parts["zone"].is_null() & parts["year"].is_not_null()
-    read = _within_calendar(_canonical(parts).str.to_datetime(_ISO, strict=False, time_unit="us").cast(TIME_TYPE))
+    read = _within_calendar(
+        _canonical(parts).str.to_datetime(_ISO, strict=False, time_unit="us").cast(TIME_TYPE)
+    )
     whole = values.to_frame("time").with_row_index("row")
     found = pl.DataFrame({"row": whole["row"].filter(left), "read": read})
-    merged = whole.join(found, on="row", how="left", maintain_order="left").select(pl.coalesce("time", "read"))
+    merged = whole.join(found, on="row", how="left", maintain_order="left").select(
+        pl.coalesce("time", "read")
+    )
     return Times(merged.to_series().alias(text.name), int((zoneless & read.is_not_null()).sum()))
 
 
@@ -63,11 +69,17 @@ def _canonical(parts: pl.DataFrame) -> pl.Series:
     zone = (
         pl.when(pl.col("zone").is_null() | pl.col("zone").str.to_uppercase().eq("Z"))
         .then(pl.lit("+00:00"))
-        .otherwise(pl.concat_str(digits.str.slice(0, 3), pl.lit(":"), digits.str.slice(3).str.pad_end(2, "0")))
+        .otherwise(
+            pl.concat_str(
+                digits.str.slice(0, 3), pl.lit(":"), digits.str.slice(3).str.pad_end(2, "0")
+            )
+        )
     )
     second = pl.col("second").fill_null(":00").str.replace(",", ".", literal=True)
     day = pl.concat_str("year", "month", "day", separator="-")
-    return parts.select(pl.concat_str(day, pl.lit("T"), pl.col("minute").fill_null("00:00"), second, zone)).to_series()
+    return parts.select(
+        pl.concat_str(day, pl.lit("T"), pl.col("minute").fill_null("00:00"), second, zone)
+    ).to_series()
 
 
 _PER_SECOND: Final = {"ms": 10**3, "us": 10**6, "ns": 10**9}

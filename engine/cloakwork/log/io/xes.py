@@ -44,7 +44,9 @@ def with_kinds_settled(
 
     def once(kinds: Mapping[str, Kind]) -> EventLog:
         with LogStream(path, limits) as stream:
-            return read(stream, ColumnBuilder(keep, kinds, limits=stream.limits, on_excess=on_excess))
+            return read(
+                stream, ColumnBuilder(keep, kinds, limits=stream.limits, on_excess=on_excess)
+            )
 
     try:
         return once(kinds)

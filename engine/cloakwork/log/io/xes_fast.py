@@ -21,7 +21,16 @@ import polars as pl
 from numpy.typing import NDArray
 
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.io.columns import KIND_OF, BadValue, ColumnBuilder, Conflicting, Kind, Run, Scope, TooManyKeys
+from cloakwork.log.io.columns import (
+    KIND_OF,
+    BadValue,
+    ColumnBuilder,
+    Conflicting,
+    Kind,
+    Run,
+    Scope,
+    TooManyKeys,
+)
 from cloakwork.log.io.source import LogStream
 from cloakwork.log.io.xes_full import LogXml
 
@@ -90,7 +99,15 @@ def parse_gap(text: str) -> Gap:
         position = _matched(_END, text, position)
     if position != len(text) or (place == _LOG) == (kind >= 0) or (kind < 0 and place == _ANYWHERE):
         raise Declined("markup that is not of the plain form")
-    return Gap(enters, place, kind, traces, tuple(events), text.count("<"), sum(char < " " for char in text))
+    return Gap(
+        enters,
+        place,
+        kind,
+        traces,
+        tuple(events),
+        text.count("<"),
+        sum(char < " " for char in text),
+    )
 
 
 def _matched(pattern: re.Pattern[str], text: str, position: int) -> int:
@@ -115,7 +132,9 @@ class _GapTable:
         self.traces = np.array([gap.traces for gap in self.gaps], np.int64)
         self.events = np.array([len(gap.events) for gap in self.gaps], np.int64)
         self.first_event = np.concatenate([[0], np.cumsum(self.events)])[:-1]
-        self.event_traces = np.array([before for gap in self.gaps for before in gap.events], np.int64)
+        self.event_traces = np.array(
+            [before for gap in self.gaps for before in gap.events], np.int64
+        )
         self.tags = np.array([gap.tags for gap in self.gaps], np.int64)
         self.controls = np.array([gap.controls for gap in self.gaps], np.int64)
 
@@ -133,9 +152,12 @@ class _KeyTable:
         if "" in words:
             raise Declined("an empty key")
         self.wanted = np.array(
-            [builder.name_of(scope, key) is not None for key in self.keys for scope in _SCOPES], np.bool_
+            [builder.name_of(scope, key) is not None for key in self.keys for scope in _SCOPES],
+            np.bool_,
         )
-        self.kind = np.array([self._settled(builder, scope, key) for key in self.keys for scope in _SCOPES], np.int64)
+        self.kind = np.array(
+            [self._settled(builder, scope, key) for key in self.keys for scope in _SCOPES], np.int64
+        )
         self.reserved = np.array([key.startswith("case:") for key in self.keys], np.bool_)
 
     @staticmethod
@@ -162,7 +184,12 @@ def _referred(reference: re.Match[str]) -> str:
             raise Declined("an entity that XML does not predefine")
         return _NAMED[name]
     code = int(decimal) if decimal else int(hexadecimal, 16)
-    if code in {9, 10, 13} or 0x20 <= code < 0xD800 or 0xE000 <= code < 0xFFFE or 0x10000 <= code < 0x110000:
+    if (
+        code in {9, 10, 13}
+        or 0x20 <= code < 0xD800
+        or 0xE000 <= code < 0xFFFE
+        or 0x10000 <= code < 0x110000
+    ):
         return chr(code)
     raise Declined("a reference to no character")
 
@@ -208,9 +235,15 @@ def _opens_first_trace(stream: LogStream, header: bytes, start: int) -> bool:
     xml = LogXml(stream.path)
     try:
         xml.feed(header)
-    except (expat.ExpatError, LookupError, ValueError):  # the latter two: an encoding that Python does not know
+    except (
+        expat.ExpatError,
+        LookupError,
+        ValueError,
+    ):  # the latter two: an encoding that Python does not know
         return False
-    return xml.plain and xml.traces == 1 and xml.trace_at == start and not xml.irregular.stray_events
+    return (
+        xml.plain and xml.traces == 1 and xml.trace_at == start and not xml.irregular.stray_events
+    )
 
 
 def _quote_cycles(stream: LogStream, start: bytes) -> Iterator[tuple[bytes, bool]]:
@@ -303,25 +336,40 @@ class _FastReader:
         traces_before, events_before = np.cumsum(traces) - traces, np.cumsum(events) - events
         within = np.arange(events.sum()) - np.repeat(events_before, events)
         trace_in_gap = table.event_traces[np.repeat(table.first_event[gap], events) + within]
-        builder.open(int(traces.sum()), first_trace + np.repeat(traces_before, events) + trace_in_gap - 1)
+        builder.open(
+            int(traces.sum()), first_trace + np.repeat(traces_before, events) + trace_in_gap - 1
+        )
         in_event = place == _EVENT
-        return np.where(in_event, first_event + events_before + events, first_trace + traces_before + traces) - 1
+        return (
+            np.where(
+                in_event, first_event + events_before + events, first_trace + traces_before + traces
+            )
+            - 1
+        )
 
     def _collect(
-        self, gap: NDArray[np.int64], place: NDArray[np.int8], owner: NDArray[np.int64], parts: pl.Series
+        self,
+        gap: NDArray[np.int64],
+        place: NDArray[np.int8],
+        owner: NDArray[np.int64],
+        parts: pl.Series,
     ) -> None:
         """Hand the values to the builder, one run for each key, scope and kind."""
         words = parts.gather_every(4, 1)
         key = _codes(words, self._keys.words, lambda new: self._keys.learn(new, self._builder))
         in_event = (place == _EVENT).astype(np.int64)
         if self._keys.reserved.any():
-            self._builder.irregular.reserved += int((self._keys.reserved[key] & (in_event == 1)).sum())
+            self._builder.irregular.reserved += int(
+                (self._keys.reserved[key] & (in_event == 1)).sum()
+            )
         scoped = 2 * key + in_event
         chosen = np.flatnonzero(self._keys.wanted[scoped])
         if not len(chosen):
             return
         settled = self._keys.kind[scoped[chosen]]
-        what = scoped[chosen] * len(_KINDS) + np.where(settled < 0, self._gaps.kind[gap[chosen]], settled)
+        what = scoped[chosen] * len(_KINDS) + np.where(
+            settled < 0, self._gaps.kind[gap[chosen]], settled
+        )
         order = np.argsort(what.astype(np.uint16) if what.max() < 1 << 16 else what, kind="stable")
         chosen, what = chosen[order], what[order]
         values = _decoded(parts.gather(4 * chosen + 3))
@@ -333,7 +381,13 @@ class _FastReader:
             pair, kind = divmod(int(what[start]), len(_KINDS))
             scope, key_word = _SCOPES[pair % 2], self._keys.keys[pair // 2]
             self._builder.add(
-                Run(scope, key_word, _KINDS[kind], owner[start:end], values.slice(int(start), int(end - start)))
+                Run(
+                    scope,
+                    key_word,
+                    _KINDS[kind],
+                    owner[start:end],
+                    values.slice(int(start), int(end - start)),
+                )
             )
 
 
@@ -351,7 +405,9 @@ def _pieces(data: bytes) -> pl.Series:
     return text.str.split('"').explode()
 
 
-def _codes(words: pl.Series, known: list[str], learn: Callable[[list[str]], None]) -> NDArray[np.int64]:
+def _codes(
+    words: pl.Series, known: list[str], learn: Callable[[list[str]], None]
+) -> NDArray[np.int64]:
     """The index of each word among the known ones; new ones are learnt first. int64, shape (words,)."""
     coded = words.cast(pl.Enum(known), strict=False)
     if coded.null_count():

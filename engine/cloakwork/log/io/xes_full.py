@@ -16,7 +16,16 @@ import polars as pl
 
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import CASE_PREFIX, TIMESTAMP, EventLog
-from cloakwork.log.io.columns import KIND_OF, BadValue, ColumnBuilder, Irregularities, Kind, Run, Scope, TooManyKeys
+from cloakwork.log.io.columns import (
+    KIND_OF,
+    BadValue,
+    ColumnBuilder,
+    Irregularities,
+    Kind,
+    Run,
+    Scope,
+    TooManyKeys,
+)
 from cloakwork.log.io.source import LogStream, empty_file, shown, too_long
 from cloakwork.log.io.times import TIME_HINT
 from cloakwork.log.io.xml_feed import Feeder
@@ -92,12 +101,16 @@ class LogXml:
 
     def _refuse_doctype(self, *_: object) -> None:
         raise self._fault(
-            "the file declares a document type, which may hide entities", "remove the <!DOCTYPE ...> declaration"
+            "the file declares a document type, which may hide entities",
+            "remove the <!DOCTYPE ...> declaration",
         )
 
     def _declared(self, version: str, encoding: str | None, _standalone: int) -> None:
         if not version.startswith("1."):
-            raise self._fault(f"the XML version is '{shown(version)}'", 'begin the file with <?xml version="1.0"?>')
+            raise self._fault(
+                f"the XML version is '{shown(version)}'",
+                'begin the file with <?xml version="1.0"?>',
+            )
         self.plain = (encoding.upper() if encoding else None) in _PLAIN_ENCODINGS
         if self._marked and not self.plain:
             raise self._fault(
@@ -126,7 +139,9 @@ class LogXml:
     def _start_root(self, name: str) -> None:
         namespace, blank, local = name.rpartition(" ")
         if local != "log":
-            raise self._fault(f"the file is XML, but its root is <{shown(local)}>, not <log>", "give an XES file")
+            raise self._fault(
+                f"the file is XML, but its root is <{shown(local)}>, not <log>", "give an XES file"
+            )
         self._place = "log"
         self._trace, self._event = f"{namespace}{blank}trace", f"{namespace}{blank}event"
         self._kinds = {f"{namespace}{blank}{element}": kind for element, kind in KIND_OF.items()}
@@ -170,12 +185,16 @@ class LogXml:
         if not key or value is None:
             element = name.rpartition(" ")[2]
             missing = "value" if key else "key"
-            raise self._fault(f"a <{element}> element has no {missing}", f"give it a {missing}, or remove it")
+            raise self._fault(
+                f"a <{element}> element has no {missing}", f"give it a {missing}, or remove it"
+            )
         scope: Scope = "event" if self._place == "event" else "trace"
         settled = self._kind_of(scope, key, kind)
         if settled is None:
             return
-        if 4 * len(value) > self._most and len(value.encode()) > self._most:  # 4 bytes a character at most
+        if (
+            4 * len(value) > self._most and len(value.encode()) > self._most
+        ):  # 4 bytes a character at most
             self._oversized(key)
             return
         values = self._values.setdefault((scope, key, settled), _Values())
@@ -209,7 +228,9 @@ class LogXml:
         self._builder.open(traces, np.array(case_of, np.int64))
         for (scope, key, kind), values in found.items():
             text = pl.Series(values.values, dtype=pl.String)
-            self._builder.add(Run(scope, key, kind, np.array(values.rows, np.int64), text, values.lines))
+            self._builder.add(
+                Run(scope, key, kind, np.array(values.rows, np.int64), text, values.lines)
+            )
 
 
 def read_full(stream: LogStream, builder: ColumnBuilder) -> EventLog:
@@ -234,20 +255,32 @@ def read_full(stream: LogStream, builder: ColumnBuilder) -> EventLog:
             stream.path,
             f"the value of attribute '{shown(bad.key)}' is no {bad.kind}",
             line=bad.line,
-            hint=TIME_HINT if bad.key == TIMESTAMP else f"write a valid {bad.kind}, or declare it as <string>",
+            hint=TIME_HINT
+            if bad.key == TIMESTAMP
+            else f"write a valid {bad.kind}, or declare it as <string>",
         ) from None
     except TooManyKeys:
         most = builder.limits.attributes
         raise LogError(
-            stream.path, f"the file has more than {most:,} attributes, the limit", hint=raising("attributes", 4 * most)
+            stream.path,
+            f"the file has more than {most:,} attributes, the limit",
+            hint=raising("attributes", 4 * most),
         ) from None
     except (LookupError, UnicodeError, ValueError) as error:
         raise LogError(
-            stream.path, f"the file's encoding cannot be read ({error})", line=1, hint="save the file as UTF-8"
+            stream.path,
+            f"the file's encoding cannot be read ({error})",
+            line=1,
+            hint="save the file as UTF-8",
         ) from None
     return builder.finish()
 
 
 def _not_well_formed(path: Path, error: expat.ExpatError) -> LogError:
     said = expat.ErrorString(error.code)
-    return LogError(path, f"the XML is not well formed ({said})", line=error.lineno, hint=_HINTS.get(said, _ANY_HINT))
+    return LogError(
+        path,
+        f"the XML is not well formed ({said})",
+        line=error.lineno,
+        hint=_HINTS.get(said, _ANY_HINT),
+    )

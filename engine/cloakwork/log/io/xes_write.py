@@ -31,12 +31,23 @@ _GLOBALS: Final = (
     '\t<classifier name="Activity" keys="concept:name"/>\n'
 )
 _FORBIDDEN: Final = "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"
-_ESCAPES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
+_ESCAPES: Final = {
+    "&": "&amp;",
+    "<": "&lt;",
+    ">": "&gt;",
+    '"': "&quot;",
+    "\t": "&#9;",
+    "\n": "&#10;",
+    "\r": "&#13;",
+}
 _ISO: Final = "%Y-%m-%dT%H:%M:%S%.6f%:z"
 
 
 def write_xes(
-    log: EventLog, path: Path, annotations: tuple[Attribute, ...] = (), extensions: tuple[Extension, ...] = ()
+    log: EventLog,
+    path: Path,
+    annotations: tuple[Attribute, ...] = (),
+    extensions: tuple[Extension, ...] = (),
 ) -> None:
     """Write ``log`` as XES; packed by gzip when ``path`` ends in ``.gz``. ``OSError`` when it cannot be written."""
     with open_output(path) as out:
@@ -64,7 +75,9 @@ def _header(annotations: tuple[Attribute, ...], extensions: tuple[Extension, ...
 
 def _annotation(attribute: Attribute, depth: int) -> str:
     indent = "\t" * depth
-    inner = "".join(_annotation(child, depth + 1 + (attribute.value is None)) for child in attribute.children)
+    inner = "".join(
+        _annotation(child, depth + 1 + (attribute.value is None)) for child in attribute.children
+    )
     if attribute.value is None:
         return (
             f"{indent}<list key={_quoted(attribute.key)}>\n{indent}\t<values>\n{inner}{indent}\t</values>\n"
@@ -98,12 +111,18 @@ def _float_text(value: float) -> str:
 def _quoted(text: str) -> str:
     """``text`` as an attribute value with its quotes."""
     clean = pl.Series([text]).str.replace_all(_FORBIDDEN, "\ufffd")[0]
-    return '"' + quoteattr(clean, {'"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"})[1:-1] + '"'
+    return (
+        '"'
+        + quoteattr(clean, {'"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"})[1:-1]
+        + '"'
+    )
 
 
 def _batches(log: EventLog) -> Iterator[str]:
     """The traces as text, some whole cases at a time."""
-    starts = np.searchsorted(log.offsets, np.arange(0, max(log.events.height, 1), _BATCH), side="left")
+    starts = np.searchsorted(
+        log.offsets, np.arange(0, max(log.events.height, 1), _BATCH), side="left"
+    )
     bounds = np.unique(np.concatenate([[0], starts, [log.cases.height]]))
     for first, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         begin, stop = int(log.offsets[first]), int(log.offsets[end])
@@ -128,7 +147,11 @@ def _elements(table: pl.DataFrame, start: str, depth: int, end: str, prefix: str
         for column, name in enumerate(table.columns)
     ]
     joined = pl.concat_str(pl.lit(start), pl.all(), pl.lit(end))
-    return pl.DataFrame(attributes).select(joined).to_series() if attributes else pl.Series([], dtype=pl.String)
+    return (
+        pl.DataFrame(attributes).select(joined).to_series()
+        if attributes
+        else pl.Series([], dtype=pl.String)
+    )
 
 
 def expressible(text: pl.Series) -> pl.Series:
@@ -155,7 +178,11 @@ def _column_text(values: pl.Series) -> tuple[str, pl.Expr]:
     if dtype == pl.Boolean:
         return "boolean", column.cast(pl.String)
     if isinstance(dtype, pl.Datetime):
-        zoned = column.dt.replace_time_zone("UTC") if dtype.time_zone is None else column.dt.convert_time_zone("UTC")
+        zoned = (
+            column.dt.replace_time_zone("UTC")
+            if dtype.time_zone is None
+            else column.dt.convert_time_zone("UTC")
+        )
         return "date", zoned.dt.strftime(_ISO)
     if dtype == pl.Date:
         return "date", column.dt.strftime("%Y-%m-%dT00:00:00.000000+00:00")

@@ -42,7 +42,11 @@ class Feeder:
         self._parser.Parse(piece, last)
         self._fed += len(piece)
         self._unfinished = self._fed - max(0, self._parser.CurrentByteIndex)
-        if not last and self._limits is not None and self._unfinished > self._limits.value_size + _MARKUP:
+        if (
+            not last
+            and self._limits is not None
+            and self._unfinished > self._limits.value_size + _MARKUP
+        ):
             raise LogError(
                 self._path,
                 f"a value or tag is larger than {size_text(self._limits.value_size)}, the limit",

@@ -15,7 +15,16 @@ from cloakwork.home import home, secret_made_once
 from cloakwork.lineage import Lineage
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.naming import values_of
-from cloakwork.mechanisms.base import Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem, Undecided
+from cloakwork.mechanisms.base import (
+    Decision,
+    MapCases,
+    Offer,
+    Proof,
+    Refusal,
+    Rewrite,
+    Theorem,
+    Undecided,
+)
 from cloakwork.mechanisms.generalisation import groups_at, intervals
 from cloakwork.noise import Noise
 from cloakwork.policy.globs import decisive
@@ -47,9 +56,9 @@ class RedactParams(Frozen):
 
     def of(self, attribute: str) -> Treatment | None:
         """The treatment for one attribute: its own name first, then the smallest glob that it fits."""
-        return decisive(self, self.treatments, lambda: {rule.attribute: rule for rule in self.treatments}).rule(
-            attribute
-        )
+        return decisive(
+            self, self.treatments, lambda: {rule.attribute: rule for rule in self.treatments}
+        ).rule(attribute)
 
 
 class Redact(Undecided):
@@ -69,13 +78,21 @@ class Redact(Undecided):
     )
     Params = RedactParams
 
-    def offer(self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]) -> Offer[RedactParams] | Refusal:
+    def offer(
+        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
+    ) -> Offer[RedactParams] | Refusal:
         """It makes no claim; the planner runs it where the policy names treatments."""
-        return Refusal("never", "dropping, pseudonymising and generalising are treatments, not guarantees")
+        return Refusal(
+            "never", "dropping, pseudonymising and generalising are treatments, not guarantees"
+        )
 
     def lineage(self, params: RedactParams) -> Lineage:
         """What is kept in any form is read raw and written raw; what is protected stays its protector's."""
-        kept = frozenset(rule.attribute for rule in params.treatments if rule.treatment not in ("drop", "protect"))
+        kept = frozenset(
+            rule.attribute
+            for rule in params.treatments
+            if rule.treatment not in ("drop", "protect")
+        )
         return Lineage(reads=kept, writes=kept)
 
     def rewrite(self, params: RedactParams, decision: Decision, noise: Noise) -> Rewrite:
@@ -105,8 +122,12 @@ def _treated(table: pl.DataFrame, params: RedactParams, noise: Noise) -> Iterato
 def pseudonyms(values: pl.Series, key: bytes) -> pl.Series:
     """A keyed pseudonym of 26 letters for each value; nulls stay null."""
     distinct = values.drop_nulls().unique()
-    names = [_letters(hmac.digest(key, str(value).encode(), "sha256")) for value in distinct.to_list()]
-    return values.replace_strict(distinct, pl.Series(names, dtype=pl.String), default=None, return_dtype=pl.String)
+    names = [
+        _letters(hmac.digest(key, str(value).encode(), "sha256")) for value in distinct.to_list()
+    ]
+    return values.replace_strict(
+        distinct, pl.Series(names, dtype=pl.String), default=None, return_dtype=pl.String
+    )
 
 
 def _letters(digest: bytes) -> str:
@@ -122,7 +143,9 @@ def _linked_key(dataset: str, attribute: str) -> bytes:
     """The key of one dataset and attribute, kept in the configuration folder, never in a release."""
     from os import urandom
 
-    name = hashlib.sha256(f"{dataset}\n{attribute.removeprefix(CASE_PREFIX)}".encode()).hexdigest()[:32]
+    name = hashlib.sha256(f"{dataset}\n{attribute.removeprefix(CASE_PREFIX)}".encode()).hexdigest()[
+        :32
+    ]
     return secret_made_once(home() / "pseudonym-keys" / f"{name}.key", lambda: urandom(32))
 
 

@@ -29,9 +29,12 @@ class AStarParams(FamilyParams):
     """Options: how long and how large the search may grow."""
 
     seconds: Annotated[
-        float, Field(gt=0, description="after how many seconds the best answer so far is handed back")
+        float,
+        Field(gt=0, description="after how many seconds the best answer so far is handed back"),
     ] = 60
-    memory: Annotated[int, Field(ge=1, description="how many MiB the states that wait may take")] = 1024
+    memory: Annotated[
+        int, Field(ge=1, description="how many MiB the states that wait may take")
+    ] = 1024
 
 
 class AStar(Anonymiser[AStarParams]):
@@ -59,21 +62,27 @@ class AStar(Anonymiser[AStarParams]):
     """
 
     name: ClassVar[str] = "kanon/a-star"
-    summary: ClassVar[str] = "Moves as few cases as little as possible, and proves it, while time and memory last."
+    summary: ClassVar[str] = (
+        "Moves as few cases as little as possible, and proves it, while time and memory last."
+    )
     theorem: ClassVar[Theorem] = Theorem(
         statement=K_ANONYMOUS,
         source=f"{PAPER} (PRETSA*), with another heuristic; admissibility and k shown in this class's docstring",
     )
     Params = AStarParams
 
-    def solve(self, params: AStarParams, problem: Problem) -> tuple[Solution, Mapping[str, JsonValue]]:
+    def solve(
+        self, params: AStarParams, problem: Problem
+    ) -> tuple[Solution, Mapping[str, JsonValue]]:
         """Start from kanon/best-first's answer; prove it, or better it, within ``seconds`` and ``memory``."""
         until = monotonic() + params.seconds
         ground = Ground.of(problem, self.name)
         search = _Search(ground, improved(ground, best_first(ground), until), until)
         stopped = search.run(params.memory)
         bound = min(search.cost, search.least)
-        return Solution(Assignment.whole(problem, search.target), bound, stopped), {"states": search.expanded}
+        return Solution(Assignment.whole(problem, search.target), bound, stopped), {
+            "states": search.expanded
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +138,13 @@ class _Search:
             self.expanded += 1
             for yes in (True, False):
                 self._enqueue(
-                    _State(waiting.state, *waiting.split, yes, waiting.state.price), waiting.least, LATER_PRICES
+                    _State(waiting.state, *waiting.split, yes, waiting.state.price),
+                    waiting.least,
+                    LATER_PRICES,
                 )
-            self.clock.say(f"{self.cost:,} edits found, {self.least:,} proved, {len(self.queue):,} states wait")
+            self.clock.say(
+                f"{self.cost:,} edits found, {self.least:,} proved, {len(self.queue):,} states wait"
+            )
         self.least = self.cost
         return "no whole variants can be moved at less cost"
 
@@ -174,7 +187,10 @@ class _Search:
         variants. (Were j's n >= k cases on b: let them go home, which saves n * d(j, b); should b now fall short, let
         what is left there, fewer than k cases, go to j as well, which costs less than k * d(j, b) more.)"""
         ground = self.ground
-        plain = bool((ground.mass == ground.cases).all() and (ground.behind == np.arange(len(self.target)) + 1).all())
+        plain = bool(
+            (ground.mass == ground.cases).all()
+            and (ground.behind == np.arange(len(self.target)) + 1).all()
+        )
         return (ground.mass >= ground.k) & plain
 
     def _first_price(self) -> Ints:
@@ -223,7 +239,11 @@ class _Prices:
             if relaxed.value > highest:
                 highest, self.best = relaxed.value, price
             if bound < self.search.cost and (answer := self.search.answer(relaxed)) is not None:
-                self.offer = answer if self.offer is None else min(self.offer, answer, key=self.search.ground.cost)
+                self.offer = (
+                    answer
+                    if self.offer is None
+                    else min(self.offer, answer, key=self.search.ground.cost)
+                )
             slope = 1 - relaxed.picked.sum(axis=1)
             length = int(slope @ slope)
             self._remember(relaxed, 1.0 if step == 0 else 0.1)

@@ -16,7 +16,12 @@ from cloakwork.mechanisms.kanon.whole import LARGEST
 from cloakwork.progress import say
 
 Algorithm = Literal["kanon/pretsa", "kanon/best-first", "kanon/a-star", "kanon/optimal"]
-FAMILY: Final[tuple[Algorithm, ...]] = ("kanon/pretsa", "kanon/best-first", "kanon/a-star", "kanon/optimal")
+FAMILY: Final[tuple[Algorithm, ...]] = (
+    "kanon/pretsa",
+    "kanon/best-first",
+    "kanon/a-star",
+    "kanon/optimal",
+)
 """Cheap ones first; a later one is preferred where two find the same distance, since it proves more."""
 
 SMALL: Final = 60
@@ -30,16 +35,24 @@ class AutoParams(FamilyParams):
     ``parts``: identical cases may move to different variants; ``among``: the algorithms that may be used, of those that
     the policy's lists of mechanisms allow."""
 
-    seconds: Annotated[float, Field(gt=0, le=86_400, description="Most seconds that the search may take")] = 30.0
+    seconds: Annotated[
+        float, Field(gt=0, le=86_400, description="Most seconds that the search may take")
+    ] = 30.0
     gap: Annotated[
-        float, Field(ge=0, description="Share above the least possible distance at which the search may stop")
+        float,
+        Field(
+            ge=0, description="Share above the least possible distance at which the search may stop"
+        ),
     ] = 0.01
     parts: Annotated[
-        bool, Field(description="Identical cases may move to different variants; not where units count")
+        bool,
+        Field(description="Identical cases may move to different variants; not where units count"),
     ] = True
     among: Annotated[
         tuple[Algorithm, ...],
-        Field(min_length=1, description="Algorithms that may be tried; all allowed ones unless given"),
+        Field(
+            min_length=1, description="Algorithms that may be tried; all allowed ones unless given"
+        ),
     ] = FAMILY
 
 
@@ -53,18 +66,30 @@ class Auto(Anonymiser[AutoParams]):
     """
 
     name: ClassVar[str] = "kanon/auto"
-    summary: ClassVar[str] = "Tries the k-anonymisers that the log's size allows, and takes the best answer."
+    summary: ClassVar[str] = (
+        "Tries the k-anonymisers that the log's size allows, and takes the best answer."
+    )
     theorem: ClassVar[Theorem] = Theorem(
-        statement=K_ANONYMOUS, source="each algorithm's own; the answer that is kept is one of theirs"
+        statement=K_ANONYMOUS,
+        source="each algorithm's own; the answer that is kept is one of theirs",
     )
     Params = AutoParams
     delegates: ClassVar[tuple[str, ...]] = FAMILY
 
-    def offer(self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]) -> Offer[AutoParams] | Refusal:
+    def offer(
+        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
+    ) -> Offer[AutoParams] | Refusal:
         """As the whole family does; cases part unless units are counted."""
-        counts_units = isinstance(goal, KAnonymity) and goal.count == "units" and facts.unit.attribute is not None
+        counts_units = (
+            isinstance(goal, KAnonymity)
+            and goal.count == "units"
+            and facts.unit.attribute is not None
+        )
         if counts_units and options.get("parts"):
-            return Refusal("misconfigured", "option parts: the cases of a variant can part only where k counts cases")
+            return Refusal(
+                "misconfigured",
+                "option parts: the cases of a variant can part only where k counts cases",
+            )
         return super().offer(goal, facts, {**options, "parts": False} if counts_units else options)
 
     def how(self, params: AutoParams) -> str:
@@ -72,7 +97,9 @@ class Auto(Anonymiser[AutoParams]):
         names = ", ".join(name.removeprefix("kanon/") for name in params.among)
         return f", by the best of {names} within {params.seconds:g} s"
 
-    def solve(self, params: AutoParams, problem: Problem) -> tuple[Solution, Mapping[str, JsonValue]]:
+    def solve(
+        self, params: AutoParams, problem: Problem
+    ) -> tuple[Solution, Mapping[str, JsonValue]]:
         """The best answer of those that were tried; which, why, and what the others would have changed."""
         begun = perf_counter()
         tried: dict[str, Solution] = {}
@@ -92,7 +119,11 @@ class Auto(Anonymiser[AutoParams]):
         best, bound = tried[chosen], max(bounds, default=None)
         others: dict[str, JsonValue] = {name: distances[name] for name in tried if name != chosen}
         why = _why(params, len(problem.texts), tuple(tried), gap(distances[chosen], bound))
-        return Solution(best.assignment, bound, best.stopped), {"algorithm": chosen, "why": why, "others": others}
+        return Solution(best.assignment, bound, best.stopped), {
+            "algorithm": chosen,
+            "why": why,
+            "others": others,
+        }
 
 
 def _worth_trying(params: AutoParams, problem: Problem) -> tuple[str, ...]:
@@ -122,8 +153,15 @@ def _run(name: str, params: AutoParams, problem: Problem, seconds: float) -> Sol
         "gap": params.gap,
         "parts": params.parts,
     }
-    shared = {"k": params.k, "scope": params.scope, "unit": params.unit, "distance": params.distance}
-    options = {option: value for option, value in own.items() if option in mechanism.Params.model_fields}
+    shared = {
+        "k": params.k,
+        "scope": params.scope,
+        "unit": params.unit,
+        "distance": params.distance,
+    }
+    options = {
+        option: value for option, value in own.items() if option in mechanism.Params.model_fields
+    }
     solution, _ = mechanism.solve(mechanism.Params.model_validate(shared | options), problem)
     return solution
 
@@ -135,4 +173,6 @@ def _why(params: AutoParams, variants: int, tried: tuple[str, ...], reached: flo
         return f"{size}; the one that changes least was kept; nothing is proved about better ones"
     if reached == 0:
         return f"{size}; the one kept changes as little as possible"
-    return f"{size}; the one kept changes at most {100 * reached:.2g} % more than the least possible"
+    return (
+        f"{size}; the one kept changes at most {100 * reached:.2g} % more than the least possible"
+    )

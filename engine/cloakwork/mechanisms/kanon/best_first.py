@@ -51,19 +51,25 @@ class BestFirst(Anonymiser[BestFirstParams]):
     """
 
     name: ClassVar[str] = "kanon/best-first"
-    summary: ClassVar[str] = "Merges rare variants, the cheapest merger first, then improves what it found."
+    summary: ClassVar[str] = (
+        "Merges rare variants, the cheapest merger first, then improves what it found."
+    )
     theorem: ClassVar[Theorem] = Theorem(
         statement=K_ANONYMOUS,
         source=f"{PAPER} (BF-PRETSA); termination and k proved in this class's docstring",
     )
     Params = BestFirstParams
 
-    def solve(self, params: BestFirstParams, problem: Problem) -> tuple[Solution, Mapping[str, JsonValue]]:
+    def solve(
+        self, params: BestFirstParams, problem: Problem
+    ) -> tuple[Solution, Mapping[str, JsonValue]]:
         """Search greedily, then improve; the report also tells the distance that the greedy search alone reached."""
         ground = Ground.of(problem, self.name)
         greedy = best_first(ground)
         solution = Solution(
-            Assignment.whole(problem, improved(ground, greedy)), None, "no single change of a class made it better"
+            Assignment.whole(problem, improved(ground, greedy)),
+            None,
+            "no single change of a class made it better",
         )
         return solution, {"greedy_distance": ground.cost(greedy)}
 
@@ -99,7 +105,11 @@ class _Greedy:
     def __init__(self, ground: Ground) -> None:
         variants = len(ground.mass)
         self.ground, self.target = ground, np.arange(variants)
-        self.edits, self.cases, self.held = ground.moving.copy(), ground.cases.copy(), ground.mass.copy()
+        self.edits, self.cases, self.held = (
+            ground.moving.copy(),
+            ground.cases.copy(),
+            ground.mass.copy(),
+        )
         self.holds = np.ones(variants, bool)
         self.violating, self.conforming = self._judged()
         self.to_conforming, self.to_violating = (
@@ -115,7 +125,9 @@ class _Greedy:
         ahead, near, joined = self._estimates(), self.to_conforming, self.to_violating
         mending = near.cost[rows] - ahead[rows]
         partner = joined.place[rows]
-        joining = joined.cost[rows] - ahead[rows] - ahead[partner] + self._estimate_joined(rows, partner)
+        joining = (
+            joined.cost[rows] - ahead[rows] - ahead[partner] + self._estimate_joined(rows, partner)
+        )
         joining = np.where(partner == _NONE, np.inf, joining)
         best = int(np.argmin(np.minimum(mending, joining)))
         place = partner if joining[best] <= mending[best] else near.place[rows]
@@ -146,7 +158,10 @@ class _Greedy:
 
     def _look_around(self, rows: Ints) -> None:
         """Find anew what is nearest to ``rows``."""
-        for nearest, kind in ((self.to_conforming, self.conforming), (self.to_violating, self.violating)):
+        for nearest, kind in (
+            (self.to_conforming, self.conforming),
+            (self.to_violating, self.violating),
+        ):
             places = np.flatnonzero(kind)
             if not len(places):
                 nearest.cost[rows], nearest.place[rows] = _FAR, _NONE
@@ -161,14 +176,18 @@ class _Greedy:
         """Let variants that became of ``nearest``'s kind be nearest to those that they are nearer to."""
         rows = np.flatnonzero(self.violating)
         for arrival in arrivals:
-            cost = np.where(rows == arrival, _FAR, self.edits[rows, arrival] - self.edits[rows, rows])
+            cost = np.where(
+                rows == arrival, _FAR, self.edits[rows, arrival] - self.edits[rows, rows]
+            )
             nearer = cost < nearest.cost[rows]
             nearest.cost[rows[nearer]], nearest.place[rows[nearer]] = cost[nearer], arrival
 
     def _estimates(self) -> NDArray[np.float64]:
         """h for each variant: float64, shape (variants,); 0 where it does not violate."""
         half = self._half(self.cases, self.held) * self.to_violating.cost
-        ahead = np.minimum(self.to_conforming.cost, np.where(self.to_violating.place == _NONE, np.inf, half))
+        ahead = np.minimum(
+            self.to_conforming.cost, np.where(self.to_violating.place == _NONE, np.inf, half)
+        )
         return np.where(self.violating, ahead, 0.0)
 
     def _estimate_joined(self, rows: Ints, partner: Ints) -> NDArray[np.float64]:
@@ -176,10 +195,14 @@ class _Greedy:
         cases, held = self.cases[rows] + self.cases[partner], self.held[rows] + self.held[partner]
         onward = self.to_conforming.place[partner]
         extra = self.edits[rows, onward] - self.edits[rows, partner]
-        mend = np.where(onward == _NONE, np.inf, (self.to_conforming.cost[partner] + extra).astype(np.float64))
+        mend = np.where(
+            onward == _NONE, np.inf, (self.to_conforming.cost[partner] + extra).astype(np.float64)
+        )
         per_case = self.to_violating.cost[partner] / np.maximum(self.cases[partner], 1)
         ahead = np.minimum(mend, self._half(cases, held) * per_case * cases)
-        suffices = self.ground.below(self.held)[partner] + self.held[rows] >= self.ground.least[partner]
+        suffices = (
+            self.ground.below(self.held)[partner] + self.held[rows] >= self.ground.least[partner]
+        )
         return np.where(suffices, 0.0, ahead)
 
     def _half(self, cases: Ints, held: Ints) -> NDArray[np.float64]:

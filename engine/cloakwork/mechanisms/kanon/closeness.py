@@ -16,7 +16,16 @@ from cloakwork.facts import UNIX_EPOCH, Facts
 from cloakwork.guarantees import Guarantee, LDiversity, TCloseness
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import CASE_ID, EventLog
-from cloakwork.mechanisms.base import Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem, Undecided
+from cloakwork.mechanisms.base import (
+    Decision,
+    MapCases,
+    Offer,
+    Proof,
+    Refusal,
+    Rewrite,
+    Theorem,
+    Undecided,
+)
 from cloakwork.mechanisms.kanon.exchange import ROUNDING, Aim, Groups, Near, Varied, exchange
 from cloakwork.mechanisms.kanon.holdings import Holdings, Times, holdings_of, with_values
 from cloakwork.mechanisms.kanon.randomise import Randomiser, epsilon_for, least_t, randomiser_of
@@ -48,7 +57,9 @@ class ClosenessParams(Frozen):
     scale: Literal["rank", "range"] = "rank"
     infeasible: Annotated[
         Literal["refuse", "suppress"],
-        Field(description="refuse the log, or leave out values: of such classes for l, of such activities for t"),
+        Field(
+            description="refuse the log, or leave out values: of such classes for l, of such activities for t"
+        ),
     ] = "refuse"
     domain: tuple[JsonValue, ...] | None = None
     range: tuple[float, float] | None = None
@@ -82,7 +93,9 @@ class Closeness(Undecided):
     """
 
     name: ClassVar[str] = NAME
-    summary: ClassVar[str] = "Exchanges attribute values between classes of cases until no class stands out."
+    summary: ClassVar[str] = (
+        "Exchanges attribute values between classes of cases until no class stands out."
+    )
     proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(
         statement="In the release, the values of every class and activity are within t of all values of that activity, or as "
@@ -97,32 +110,58 @@ class Closeness(Undecided):
     ) -> Offer[ClosenessParams] | Refusal:
         """Meet t-closeness or l-diversity of any attribute, cycle times included."""
         if not isinstance(goal, TCloseness | LDiversity):
-            return Refusal("never", "it bounds what a class of cases reveals about values, nothing else")
+            return Refusal(
+                "never", "it bounds what a class of cases reveals about values, nothing else"
+            )
         if goal.attribute in (CONTROL_FLOW, METADATA, CASE_ID):
-            return Refusal("never", "it protects values that events or cases have beside their activity sequence")
+            return Refusal(
+                "never",
+                "it protects values that events or cases have beside their activity sequence",
+            )
         if own := sorted(set(options) - set(_OPTIONS)):
-            return Refusal("misconfigured", f"unknown option {', '.join(own)}; it knows {', '.join(_OPTIONS)}")
-        aim, bound = (goal.distance, goal.t) if isinstance(goal, TCloseness) else (goal.variety, goal.l)
-        given = {**options, "column": goal.attribute, "classes": goal.classes, "aim": aim, "bound": bound}
+            return Refusal(
+                "misconfigured", f"unknown option {', '.join(own)}; it knows {', '.join(_OPTIONS)}"
+            )
+        aim, bound = (
+            (goal.distance, goal.t) if isinstance(goal, TCloseness) else (goal.variety, goal.l)
+        )
+        given = {
+            **options,
+            "column": goal.attribute,
+            "classes": goal.classes,
+            "aim": aim,
+            "bound": bound,
+        }
         if isinstance(goal, TCloseness):
             given["scale"] = goal.scale
         try:
-            params = ClosenessParams.model_validate({**given, "epoch": facts.epoch, "grid": facts.grid})
+            params = ClosenessParams.model_validate(
+                {**given, "epoch": facts.epoch, "grid": facts.grid}
+            )
         except ValidationError as error:
             first = error.errors()[0]
             return Refusal("misconfigured", f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
         if params.column == TIMESTAMPS and params.infeasible == "suppress":
             return Refusal(
-                "misconfigured", "infeasible: suppress would leave events without a time; cycle times need one"
+                "misconfigured",
+                "infeasible: suppress would leave events without a time; cycle times need one",
             )
         if aim == "emd" and bound >= 1:
             return Refusal(
-                "misconfigured", f"no class lies farther than 1 from the whole, so t = {bound:g} asks for nothing"
+                "misconfigured",
+                f"no class lies farther than 1 from the whole, so t = {bound:g} asks for nothing",
             )
         if aim == "stochastic":
             return _offer_stochastic(params, facts)
-        how = f"lies within {bound:g} of all values" if aim == "emd" else f"holds {bound:g} ({aim}) of them"
-        return Offer(params, f"exchanges values of {_called(params.column)} between classes until each class {how}")
+        how = (
+            f"lies within {bound:g} of all values"
+            if aim == "emd"
+            else f"holds {bound:g} ({aim}) of them"
+        )
+        return Offer(
+            params,
+            f"exchanges values of {_called(params.column)} between classes until each class {how}",
+        )
 
     def lineage(self, params: ClosenessParams) -> Lineage:
         """Reads the course of events and the attribute; one case can change which values any number of others get.
@@ -132,7 +171,9 @@ class Closeness(Undecided):
         stays = params.aim in ("distinct", "entropy") and params.infeasible == "refuse"
         presence = set() if stays or params.column == TIMESTAMPS else {METADATA}
         return Lineage(
-            reads=frozenset({CONTROL_FLOW, params.column}), writes=frozenset({params.column, *presence}), stability=None
+            reads=frozenset({CONTROL_FLOW, params.column}),
+            writes=frozenset({params.column, *presence}),
+            stability=None,
         )
 
     def rewrite(self, params: ClosenessParams, decision: Decision, noise: Noise) -> Rewrite:
@@ -153,24 +194,34 @@ def _offer_stochastic(params: ClosenessParams, facts: Facts) -> Offer[ClosenessP
         if facts.longest_gap is None:
             missing = ("assume.longest_gap",)
             return Refusal("needs", "noise on cycle times needs a public bound on them", missing)
-        params = params.model_copy(update={"range": (0.0, float(max(1, -(-facts.longest_gap // params.grid))))})
+        params = params.model_copy(
+            update={"range": (0.0, float(max(1, -(-facts.longest_gap // params.grid))))}
+        )
     else:
         domain, between = facts.domains.get(params.column), facts.ranges.get(params.column)
         if domain is None and between is None:
             missing = (f"domain or range of '{params.column}' under spec.attributes",)
-            return Refusal("needs", "values are randomised over all that there may be, which must be public", missing)
+            return Refusal(
+                "needs",
+                "values are randomised over all that there may be, which must be public",
+                missing,
+            )
         params = params.model_copy(update={"domain": domain, "range": between})
     if params.range is not None:
         low, high, step = (Fraction(str(figure)) for figure in (*params.range, params.step))
         if (high - low) % step:
-            return Refusal("misconfigured", f"the range must be a whole number of steps of {params.step:g}")
+            return Refusal(
+                "misconfigured", f"the range must be a whole number of steps of {params.step:g}"
+            )
         least = least_t(int((high - low) / step))
         if params.bound < least:
             return Refusal(
-                "misconfigured", f"noise for so small a t cannot be drawn; the least feasible t is {least:.12g}"
+                "misconfigured",
+                f"noise for so small a t cannot be drawn; the least feasible t is {least:.12g}",
             )
     return Offer(
-        params, f"randomises each value of {_called(params.column)} so that no class makes an outcome likelier"
+        params,
+        f"randomises each value of {_called(params.column)} so that no class makes an outcome likelier",
     )
 
 
@@ -183,10 +234,14 @@ def _protected(log: EventLog, params: ClosenessParams, noise: Noise) -> EventLog
         return log
     randomiser = _randomiser(params, held)
     if randomiser is not None:
-        return with_values(log, params.column, held, _randomised(held, params.bound, randomiser, noise), times)
+        return with_values(
+            log, params.column, held, _randomised(held, params.bound, randomiser, noise), times
+        )
     kept, codes = _exchanged(held, params, noise)
     left = held.only(kept)
-    say(f"{params.column}: {int((codes != left.codes).sum())} of {len(codes)} values changed places")
+    say(
+        f"{params.column}: {int((codes != left.codes).sum())} of {len(codes)} values changed places"
+    )
     return with_values(log, params.column, left, held.distinct.alias("").gather(codes), times)
 
 
@@ -204,12 +259,16 @@ def _randomised(held: Holdings, t: float, randomiser: Randomiser, noise: Noise) 
     for rows in held.topics:
         cells, kept = held.cells[rows], held.kept[rows]
         sizes = [np.unique(part, return_counts=True)[1] for part in (cells, cells[kept])]
-        parts.append(randomiser(held.codes[rows], min(epsilon_for(t, size) for size in sizes), noise))
+        parts.append(
+            randomiser(held.codes[rows], min(epsilon_for(t, size) for size in sizes), noise)
+        )
     order = np.argsort(np.concatenate([none, *held.topics]), kind="stable")
     return pl.concat(parts).gather(order)
 
 
-def _exchanged(held: Holdings, params: ClosenessParams, noise: Noise) -> tuple[NDArray[np.bool_], Ints]:
+def _exchanged(
+    held: Holdings, params: ClosenessParams, noise: Noise
+) -> tuple[NDArray[np.bool_], Ints]:
     """Which rows keep a value, and the code that each of these then has. Where classes miss the aim the log is refused, or
     they lose their values; without these the whole is another one, so the others are exchanged from what they had."""
     kept = np.ones(len(held.codes), np.bool_)
@@ -229,7 +288,9 @@ def _exchanged(held: Holdings, params: ClosenessParams, noise: Noise) -> tuple[N
         for rows, outcome in outcomes:
             if len(outcome.figures):
                 kept[standing[rows[_beyond_help(left, rows, aim)]]] = False
-        say(f"{params.column}: {int((~kept).sum())} values are left out, of classes that cannot be protected otherwise")
+        say(
+            f"{params.column}: {int((~kept).sum())} values are left out, of classes that cannot be protected otherwise"
+        )
 
 
 def _aim(params: ClosenessParams, held: Holdings) -> Aim:
@@ -250,7 +311,12 @@ class _Outcome:
 
 def _exchanged_in(held: Holdings, rows: Ints, aim: Aim, noise: Noise) -> _Outcome:
     """The values of one activity exchanged."""
-    return _moved(held, rows, aim, lambda codes, cells, judged, aim: exchange(codes, cells, judged, aim, noise))
+    return _moved(
+        held,
+        rows,
+        aim,
+        lambda codes, cells, judged, aim: exchange(codes, cells, judged, aim, noise),
+    )
 
 
 def _beyond_help(held: Holdings, rows: Ints, aim: Aim) -> NDArray[np.bool_]:
@@ -262,7 +328,9 @@ def _beyond_help(held: Holdings, rows: Ints, aim: Aim) -> NDArray[np.bool_]:
         return np.ones(len(rows), np.bool_)
     left = np.ones(len(rows), np.bool_)
     while left.any():
-        outcome = _moved(held, rows[left], aim, lambda codes, cells, judged, aim: aim.dealt_anew(codes, cells))
+        outcome = _moved(
+            held, rows[left], aim, lambda codes, cells, judged, aim: aim.dealt_anew(codes, cells)
+        )
         if not len(outcome.figures):
             break
         left[np.flatnonzero(left)[outcome.misses]] = False
@@ -291,9 +359,15 @@ def _moved(held: Holdings, rows: Ints, aim: Aim, move: Move) -> _Outcome:
 def _infeasible(params: ClosenessParams, figures: NDArray[np.float64]) -> str:
     """What cannot be had, and what can: the worst of the ``figures`` that dealing everything anew came to."""
     if params.aim == "emd":
-        figure, said = math.ceil((figures.max() - ROUNDING) * 1e4) / 1e4, "the least t that the exchange reaches"
+        figure, said = (
+            math.ceil((figures.max() - ROUNDING) * 1e4) / 1e4,
+            "the least t that the exchange reaches",
+        )
     elif params.aim == "entropy":
-        figure, said = math.floor((figures.min() + ROUNDING) * 1e4) / 1e4, "the largest l that the exchange reaches"
+        figure, said = (
+            math.floor((figures.min() + ROUNDING) * 1e4) / 1e4,
+            "the largest l that the exchange reaches",
+        )
     else:
         figure, said = figures.min(), "the largest l that the exchange reaches"
     asked = f"{'t' if params.aim == 'emd' else 'l'} = {params.bound:g} is not reached over {params.classes}"

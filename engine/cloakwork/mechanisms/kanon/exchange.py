@@ -60,7 +60,10 @@ class Groups:
         cell, group = cell[known], np.unique(group[known], return_inverse=True)[1].astype(np.int64)
         first, times = (np.cumsum(size) - size)[cell], size[cell]
         turn = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
-        return cls(np.argsort(cells, kind="stable")[np.repeat(first, times) + turn], np.repeat(group, times))
+        return cls(
+            np.argsort(cells, kind="stable")[np.repeat(first, times) + turn],
+            np.repeat(group, times),
+        )
 
 
 class Aim(ABC):
@@ -120,11 +123,16 @@ class Near(Aim):
     def _beside_missing(self, whole: Ints, part: Ints, group: Ints, places: Floats) -> Floats:
         """Where a group lacks more values (or fewer) than the whole, the difference moves by 1, the others in proportion."""
         there = part != self.missing
-        share, of_all = np.bincount(group, there) / np.bincount(group), float((whole != self.missing).mean())
+        share, of_all = (
+            np.bincount(group, there) / np.bincount(group),
+            float((whole != self.missing).mean()),
+        )
         moved = np.zeros(len(share))
         if there.any():
             known, dense = np.unique(group[there], return_inverse=True)
-            moved[known] = moved_earth(whole[whole != self.missing], part[there], dense.astype(np.int64), places)
+            moved[known] = moved_earth(
+                whole[whole != self.missing], part[there], dense.astype(np.int64), places
+            )
         return np.asarray(np.abs(share - of_all) + np.minimum(share, of_all) * moved, np.float64)
 
     def lacking(self, figures: Floats) -> Floats:
@@ -222,7 +230,9 @@ def _given_up(codes: Ints, cells: Ints, share: Floats, shuffled: Ints, noise: No
     rank = np.arange(len(order)) - (np.cumsum(size) - size)[cell]
     begin = noise.uniform(np.full(len(size), _DRAWS, np.int64)) / _DRAWS
     given = np.zeros(len(codes), np.bool_)
-    given[order] = np.floor((rank + 1) * share[cell] + begin[cell]) > np.floor(rank * share[cell] + begin[cell])
+    given[order] = np.floor((rank + 1) * share[cell] + begin[cell]) > np.floor(
+        rank * share[cell] + begin[cell]
+    )
     return given
 
 

@@ -18,7 +18,16 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee, KAnonymity
 from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.mechanisms.aggregates import VariantCounts
-from cloakwork.mechanisms.base import Aggregate, Costless, Decision, MapCases, Offer, Proof, Refusal, Rewrite
+from cloakwork.mechanisms.base import (
+    Aggregate,
+    Costless,
+    Decision,
+    MapCases,
+    Offer,
+    Proof,
+    Refusal,
+    Rewrite,
+)
 from cloakwork.mechanisms.kanon.problem import (
     Assignment,
     Problem,
@@ -62,9 +71,9 @@ class FamilyParams(Frozen):
     k: Annotated[int, Field(ge=2)]
     scope: Scope = "variants"
     unit: str | None = None
-    distance: Annotated[Metric, Field(description="levenshtein, or indel: a substitution counts as two edits")] = (
-        "levenshtein"
-    )
+    distance: Annotated[
+        Metric, Field(description="levenshtein, or indel: a substitution counts as two edits")
+    ] = "levenshtein"
 
 
 P = TypeVar("P", bound=FamilyParams)
@@ -90,22 +99,37 @@ class Anonymiser(Costless, ABC, Generic[P]):
     def solve(self, params: P, problem: Problem) -> tuple[Solution, Mapping[str, JsonValue]]:
         """An answer to ``problem`` (feasible, at least one variant), and what else the internal report should tell."""
 
-    def offer(self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]) -> Offer[P] | Refusal:
+    def offer(
+        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
+    ) -> Offer[P] | Refusal:
         """Meet k-anonymity over the control flow, counted in cases or units; other columns of ``over`` come after it."""
         if not isinstance(goal, KAnonymity):
             return Refusal("never", OTHER_KINDS[goal.kind])
         if CONTROL_FLOW not in goal.over:
-            return Refusal("never", "it changes the control flow, which the guarantee does not cover")
+            return Refusal(
+                "never", "it changes the control flow, which the guarantee does not cover"
+            )
         if own := sorted(set(options) & set(_GOALS_OWN)):
-            return Refusal("misconfigured", f"{', '.join(own)} comes from the guarantee; it is no option")
+            return Refusal(
+                "misconfigured", f"{', '.join(own)} comes from the guarantee; it is no option"
+            )
         unit = facts.unit.attribute if goal.count == "units" else None
         try:
-            params = self.Params.model_validate({**options, "k": goal.k, "scope": _scope(goal), "unit": unit})
+            params = self.Params.model_validate(
+                {**options, "k": goal.k, "scope": _scope(goal), "unit": unit}
+            )
         except ValidationError as error:
             return Refusal("misconfigured", _option_fault(error, self.Params))
-        what = "activity sequence" if params.scope == "variants" else "beginning of an activity sequence"
+        what = (
+            "activity sequence"
+            if params.scope == "variants"
+            else "beginning of an activity sequence"
+        )
         whom = "of them" if unit is None else f"different values of '{unit}'"
-        return Offer(params, f"moves cases until every {what} is shared by at least {goal.k} {whom}{self.how(params)}")
+        return Offer(
+            params,
+            f"moves cases until every {what} is shared by at least {goal.k} {whom}{self.how(params)}",
+        )
 
     def how(self, params: P) -> str:
         """How the algorithm goes about it, as the end of a sentence."""
@@ -139,13 +163,19 @@ class Anonymiser(Costless, ABC, Generic[P]):
         solution, more = self.solve(params, problem) if len(problem.texts) else (_NOTHING, {})
         smallest = smallest_class(problem, solution.assignment)
         if smallest is not None and smallest < params.k:
-            raise AssertionError(f"{self.name} left a class of {smallest}, fewer than k = {params.k}: a bug in it")
-        return Decision(as_table(solution.assignment, labels), {**figures(problem, solution), **more})
+            raise AssertionError(
+                f"{self.name} left a class of {smallest}, fewer than k = {params.k}: a bug in it"
+            )
+        return Decision(
+            as_table(solution.assignment, labels), {**figures(problem, solution), **more}
+        )
 
     def rewrite(self, params: P, decision: Decision, noise: Noise) -> Rewrite:
         """Move the cases; where each source has one target, batches are independent."""
         return MapCases(
-            lambda log: rewrite_cases(log, decision.table, noise, mechanism=self.name, metric=params.distance)
+            lambda log: rewrite_cases(
+                log, decision.table, noise, mechanism=self.name, metric=params.distance
+            )
         )
 
 

@@ -14,7 +14,16 @@ from cloakwork.guarantees import Guarantee
 from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.variants import variants_of
-from cloakwork.mechanisms.base import Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem, Undecided
+from cloakwork.mechanisms.base import (
+    Decision,
+    MapCases,
+    Offer,
+    Proof,
+    Refusal,
+    Rewrite,
+    Theorem,
+    Undecided,
+)
 from cloakwork.mechanisms.kanon.raw_times import FAR, Patterns, Places, placed
 from cloakwork.noise import Noise
 from cloakwork.quantities import Frozen
@@ -62,7 +71,9 @@ class Fill(Undecided):
     """
 
     name: ClassVar[str] = "kanon/fill"
-    summary: ClassVar[str] = "Gives inserted events the attributes of kept events of the same activity."
+    summary: ClassVar[str] = (
+        "Gives inserted events the attributes of kept events of the same activity."
+    )
     proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(
         "Every inserted event has exactly the attribute values of a kept event of its activity, if there is any.",
@@ -70,14 +81,18 @@ class Fill(Undecided):
     )
     Params = FillParams
 
-    def offer(self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]) -> Offer[FillParams] | Refusal:
+    def offer(
+        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
+    ) -> Offer[FillParams] | Refusal:
         """The planner adds it behind a step that inserts events; alone it meets no goal."""
         return Refusal("never", "it completes events that another mechanism has inserted")
 
     def lineage(self, params: FillParams) -> Lineage:
         """Copies values inside each column; who copies whom follows from the control flow."""
         columns = frozenset(params.columns)
-        return Lineage(reads=columns | {CONTROL_FLOW}, writes=columns | {METADATA}, fills=True, stability=None)
+        return Lineage(
+            reads=columns | {CONTROL_FLOW}, writes=columns | {METADATA}, fills=True, stability=None
+        )
 
     def rewrite(self, params: FillParams, decision: Decision, noise: Noise) -> Rewrite:
         """Fill in the inserted events; needs all cases at once."""
@@ -147,7 +162,12 @@ def _numbered(labels: pl.Series) -> Ints:
 
 def _or_null(rows: Ints) -> pl.Series:
     """Rows to gather, null where there is nobody."""
-    return pl.Series("row", rows).to_frame().select(pl.when(pl.col("row") != _NOBODY).then("row")).to_series()
+    return (
+        pl.Series("row", rows)
+        .to_frame()
+        .select(pl.when(pl.col("row") != _NOBODY).then("row"))
+        .to_series()
+    )
 
 
 def _times(log: EventLog, activity: Ints, source: Ints, noise: Noise) -> pl.Series:
@@ -165,7 +185,12 @@ def _times(log: EventLog, activity: Ints, source: Ints, noise: Noise) -> pl.Seri
     start = np.repeat(log.offsets[:-1], np.diff(log.offsets))
     after = time[earlier] + total - total[earlier]
     before = time[later] - (total[later] - total)
-    alone = drawn(time[known], np.zeros(int(known.sum()), np.int64), np.zeros(log.cases.height, np.int64), noise)
+    alone = drawn(
+        time[known],
+        np.zeros(int(known.sum()), np.int64),
+        np.zeros(log.cases.height, np.int64),
+        noise,
+    )
     neither = alone[log.case_of] + total - total[start]
     middle = time[earlier] + noise.uniform(np.maximum(time[later] - time[earlier], 0) + 1)
     aim = np.select([first & last, first, last], [middle, after, before], neither)
@@ -177,7 +202,15 @@ def _times(log: EventLog, activity: Ints, source: Ints, noise: Noise) -> pl.Seri
     run = np.cumsum((np.diff(case, prepend=_NOBODY) != 0) | (np.diff(behind, prepend=_NOBODY) != 0))
     low = np.where(first, time[earlier], -FAR)[rows]
     high = np.maximum(np.where(last, time[later], FAR)[rows], low)
-    places = Places(run, low, high, aim[rows[np.lexsort((aim[rows], run))]], activity[rows], time[donor[rows]], span)
+    places = Places(
+        run,
+        low,
+        high,
+        aim[rows[np.lexsort((aim[rows], run))]],
+        activity[rows],
+        time[donor[rows]],
+        span,
+    )
     filled = time.copy()
     filled[rows] = placed(places, Patterns.of(time[known], activity[known]))
     lacks = ~known

@@ -19,7 +19,17 @@ from cloakwork.log.eventlog import CASE_PREFIX, EventLog
 from cloakwork.log.naming import named, values_of
 from cloakwork.log.variants import variants_of
 from cloakwork.mechanisms.aggregates import CASES, UNIT, VARIANT, VariantCounts
-from cloakwork.mechanisms.base import Aggregate, Costless, Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem
+from cloakwork.mechanisms.base import (
+    Aggregate,
+    Costless,
+    Decision,
+    MapCases,
+    Offer,
+    Proof,
+    Refusal,
+    Rewrite,
+    Theorem,
+)
 from cloakwork.mechanisms.generalisation import groups_at, height, intervals
 from cloakwork.noise import Noise
 from cloakwork.quantities import Frozen, Number
@@ -111,7 +121,9 @@ class Generalise(Costless):
     """
 
     name: ClassVar[str] = "kanon/generalise"
-    summary: ClassVar[str] = "Makes quasi-identifiers coarser until each combination is shared by k cases."
+    summary: ClassVar[str] = (
+        "Makes quasi-identifiers coarser until each combination is shared by k cases."
+    )
     proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(
         "Where every activity sequence is shared by at least k cases (or units), every released combination of one with "
@@ -125,13 +137,18 @@ class Generalise(Costless):
         self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
     ) -> Offer[GeneraliseParams] | Refusal:
         """The planner adds it where a guarantee names quasi-identifiers; alone it meets no goal."""
-        return Refusal("never", "it makes values coarser after another mechanism has made the control flow k-anonymous")
+        return Refusal(
+            "never",
+            "it makes values coarser after another mechanism has made the control flow k-anonymous",
+        )
 
     def lineage(self, params: GeneraliseParams) -> Lineage:
         """Reads the control flow and the attributes, and writes the attributes."""
         names = frozenset(item.attribute for item in params.attributes)
         owner = {params.unit} if params.unit else set()
-        return Lineage(reads=names | {CONTROL_FLOW, *owner}, writes=names | {METADATA}, stability=None)
+        return Lineage(
+            reads=names | {CONTROL_FLOW, *owner}, writes=names | {METADATA}, stability=None
+        )
 
     def summarise(self, params: GeneraliseParams) -> Aggregate:
         """How many cases of each unit have each variant with each combination of values."""
@@ -143,8 +160,14 @@ class Generalise(Costless):
         Raises ``MechanismError`` where the control flow alone is not k-anonymous.
         """
         present = [item for item in params.attributes if item.column in summary.columns]
-        variants = summary.group_by(VARIANT, maintain_order=True).agg(pl.col(CASES).sum()).with_row_index("row")
-        rows = summary.join(variants.select(VARIANT, "row"), on=VARIANT, how="left", maintain_order="left")
+        variants = (
+            summary.group_by(VARIANT, maintain_order=True)
+            .agg(pl.col(CASES).sum())
+            .with_row_index("row")
+        )
+        rows = summary.join(
+            variants.select(VARIANT, "row"), on=VARIANT, how="left", maintain_order="left"
+        )
         variant = rows["row"].to_numpy().astype(np.int64)
         levels = np.full((variants.height, len(present)), -1, np.int64)
         open_ = np.ones(variants.height, np.bool_)
@@ -154,9 +177,13 @@ class Generalise(Costless):
             settled = open_ & (_smallest(rows, variant, node.codes) >= params.k)
             levels[settled], open_ = node.levels, open_ & ~settled
         if open_.any():
-            raise MechanismError(self.name, f"the control flow that it was given is not {params.k}-anonymous")
+            raise MechanismError(
+                self.name, f"the control flow that it was given is not {params.k}-anonymous"
+            )
         columns = {item.column: levels[:, i] for i, item in enumerate(present)}
-        table = variants.select(VARIANT).with_columns(pl.Series(name, level) for name, level in columns.items())
+        table = variants.select(VARIANT).with_columns(
+            pl.Series(name, level) for name, level in columns.items()
+        )
         return Decision(table, _figures(present, levels, variants[CASES].to_numpy()))
 
     def rewrite(self, params: GeneraliseParams, decision: Decision, noise: Noise) -> Rewrite:
@@ -180,15 +207,21 @@ class CombinationCounts:
         variants = variants_of(batch)
         labels = VariantCounts().of(batch)[VARIANT].gather(variants.of_case)
         columns = {VARIANT: labels} | {
-            item.column: found for item in self.attributes if (found := _by_case(batch, item.attribute)) is not None
+            item.column: found
+            for item in self.attributes
+            if (found := _by_case(batch, item.attribute)) is not None
         }
         if self.unit is not None:
             alone = pl.Series([None], dtype=pl.String).new_from_index(0, batch.cases.height)
             columns[UNIT] = (
-                values_of(batch.cases, self.unit).cast(pl.String) if self.unit in batch.cases.columns else alone
+                values_of(batch.cases, self.unit).cast(pl.String)
+                if self.unit in batch.cases.columns
+                else alone
             )
         frame = pl.DataFrame(columns)
-        return frame.group_by(pl.all(), maintain_order=True).agg(pl.len().cast(pl.Int64).alias(CASES))
+        return frame.group_by(pl.all(), maintain_order=True).agg(
+            pl.len().cast(pl.Int64).alias(CASES)
+        )
 
     def merge(self, parts: pl.DataFrame) -> pl.DataFrame:
         """Add up the rows that several batches have alike."""
@@ -220,7 +253,10 @@ class _Node:
 
 def _by_loss(present: list[QuasiIdentifier], rows: pl.DataFrame) -> list[_Node]:
     """All nodes, the one that loses least first; ties: the lower levels."""
-    ladders = [[_codes(item, values_of(rows, item.column), level) for level in range(item.levels)] for item in present]
+    ladders = [
+        [_codes(item, values_of(rows, item.column), level) for level in range(item.levels)]
+        for item in present
+    ]
     weight = rows[CASES].to_numpy()
     losses = [[_loss(ladder[0], codes, weight) for codes in ladder] for ladder in ladders]
     nodes = [
@@ -236,9 +272,15 @@ def _by_loss(present: list[QuasiIdentifier], rows: pl.DataFrame) -> list[_Node]:
 
 def _codes(item: QuasiIdentifier, values: pl.Series, level: int) -> NDArray[np.int64]:
     """A number for each row that rows share if and only if their values agree at ``level``."""
-    raised = _on_lists(item, values, level) if isinstance(values.dtype, pl.List) else item.at(values, level)
+    raised = (
+        _on_lists(item, values, level)
+        if isinstance(values.dtype, pl.List)
+        else item.at(values, level)
+    )
     distinct = raised.to_frame("value").unique(maintain_order=True).with_row_index("code")
-    joined = raised.to_frame("value").join(distinct, on="value", how="left", nulls_equal=True, maintain_order="left")
+    joined = raised.to_frame("value").join(
+        distinct, on="value", how="left", nulls_equal=True, maintain_order="left"
+    )
     return joined["code"].to_numpy().astype(np.int64)
 
 
@@ -246,8 +288,14 @@ def _on_lists(item: QuasiIdentifier, values: pl.Series, level: int) -> pl.Series
     lengths = values.list.len().fill_null(0).to_numpy()
     flat = item.at(values.explode(empty_as_null=False, keep_nulls=False), level)
     place = np.repeat(np.arange(len(values)), lengths)
-    lists = pl.DataFrame({"row": place, "value": flat}).group_by("row", maintain_order=True).agg("value")
-    every = pl.DataFrame({"row": np.arange(len(values))}).join(lists, on="row", how="left", maintain_order="left")
+    lists = (
+        pl.DataFrame({"row": place, "value": flat})
+        .group_by("row", maintain_order=True)
+        .agg("value")
+    )
+    every = pl.DataFrame({"row": np.arange(len(values))}).join(
+        lists, on="row", how="left", maintain_order="left"
+    )
     return every["value"]
 
 
@@ -263,7 +311,9 @@ def _entropy(codes: NDArray[np.int64], weight: NDArray[np.int64]) -> float:
     return float(-(share * np.log(share)).sum())
 
 
-def _smallest(rows: pl.DataFrame, variant: NDArray[np.int64], codes: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+def _smallest(
+    rows: pl.DataFrame, variant: NDArray[np.int64], codes: Sequence[NDArray[np.int64]]
+) -> NDArray[np.int64]:
     """The least size of any group of each variant, in cases or distinct units: int64, shape (variants,)."""
     keys = {"variant": variant} | {f"key {i}": key for i, key in enumerate(codes)}
     frame = pl.DataFrame({CASES: rows[CASES], **keys})
@@ -271,7 +321,12 @@ def _smallest(rows: pl.DataFrame, variant: NDArray[np.int64], codes: Sequence[ND
     if UNIT in rows.columns:
         frame = frame.with_columns(rows[UNIT])
         size = pl.col(UNIT).drop_nulls().n_unique()
-    least = frame.group_by(named(*keys)).agg(size.alias("size")).group_by("variant").agg(pl.col("size").min())
+    least = (
+        frame.group_by(named(*keys))
+        .agg(size.alias("size"))
+        .group_by("variant")
+        .agg(pl.col("size").min())
+    )
     return least.sort("variant")["size"].to_numpy().astype(np.int64)
 
 
@@ -306,7 +361,9 @@ def _raised(log: EventLog, attributes: Sequence[QuasiIdentifier], table: pl.Data
                 )
             else:
                 events = events.with_columns(
-                    _at_levels(item, values_of(events, item.attribute), level[log.case_of]).alias(item.attribute)
+                    _at_levels(item, values_of(events, item.attribute), level[log.case_of]).alias(
+                        item.attribute
+                    )
                 )
     return replace(log, events=events, cases=cases)
 

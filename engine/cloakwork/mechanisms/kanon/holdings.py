@@ -107,7 +107,9 @@ class Holdings:
 
         Raises ``MechanismError`` for numbers that are not finite.
         """
-        if not (self.distinct.dtype.is_numeric() or self.distinct.dtype.is_temporal()) or not len(self.codes):
+        if not (self.distinct.dtype.is_numeric() or self.distinct.dtype.is_temporal()) or not len(
+            self.codes
+        ):
             return None
         numbers = self.distinct.alias("").drop_nulls().to_physical().cast(pl.Float64).to_numpy()
         held = numbers[self.codes[self.codes < len(numbers)]]
@@ -115,7 +117,8 @@ class Holdings:
             return None
         if not np.isfinite(held).all():
             raise MechanismError(
-                NAME, f"'{self.distinct.name}' holds numbers that are not finite; no distance is defined"
+                NAME,
+                f"'{self.distinct.name}' holds numbers that are not finite; no distance is defined",
             )
         low, high = held.min() / 2, held.max() / 2
         return np.asarray((numbers / 2 - low) / ((high - low) or 1.0), np.float64)
@@ -141,7 +144,9 @@ def holdings_of(
     if (TIMESTAMP if times else column) not in table.columns:
         if table.height == 0:
             return None
-        raise MechanismError(NAME, f"no {'case' if of_cases else 'event'} has '{column}'; mend the policy or the log")
+        raise MechanismError(
+            NAME, f"no {'case' if of_cases else 'event'} has '{column}'; mend the policy or the log"
+        )
     values = values_of(table, column) if times is None else _gaps(log, times)
     cells, topic, above = _cells(log, classes, of_cases=of_cases)
     distinct, codes = _coded(values)
@@ -160,14 +165,20 @@ def holdings_of(
     return held.only(codes >= 0)
 
 
-def with_values(log: EventLog, column: str, held: Holdings, values: pl.Series, times: Times | None) -> EventLog:
+def with_values(
+    log: EventLog, column: str, held: Holdings, values: pl.Series, times: Times | None
+) -> EventLog:
     """``log`` with ``values`` in the rows of ``held`` and none in any other; cycle times are added up to times."""
     if times is not None:
-        return replace(log, events=log.events.with_columns(_added_up(log, held.rows, values, times)))
+        return replace(
+            log, events=log.events.with_columns(_added_up(log, held.rows, values, times))
+        )
     table = log.cases if column.startswith(CASE_PREFIX) else log.events
     place = np.full(table.height, len(values), np.int64)
     place[held.rows] = np.arange(len(values))
-    laid_out = pl.concat([values, pl.Series([None], dtype=values.dtype)]).gather(place).alias(column)
+    laid_out = (
+        pl.concat([values, pl.Series([None], dtype=values.dtype)]).gather(place).alias(column)
+    )
     if column.startswith(CASE_PREFIX):
         return replace(log, cases=log.cases.with_columns(laid_out))
     return replace(log, events=log.events.with_columns(laid_out))
@@ -177,7 +188,10 @@ def _coded(values: pl.Series) -> tuple[pl.Series, Ints]:
     """The distinct values, ascending, and which each is; -1 for null."""
     distinct = values.drop_nulls().unique().sort()
     found = values.to_frame("value").join(
-        distinct.to_frame("value").with_row_index("code"), on="value", how="left", maintain_order="left"
+        distinct.to_frame("value").with_row_index("code"),
+        on="value",
+        how="left",
+        maintain_order="left",
     )
     return distinct, found["code"].cast(pl.Int64).fill_null(-1).to_numpy().astype(np.int64)
 
@@ -186,7 +200,9 @@ def _filled(codes: Ints, topic: Ints, noise: Noise) -> Ints:
     """Codes where those that are missing (-1) are drawn from those of the same topic, else from all."""
     missing, known = np.flatnonzero(codes < 0), np.flatnonzero(codes >= 0)
     known = known[np.argsort(topic[known], kind="stable")]
-    first, end = (np.searchsorted(topic[known], topic[missing], side=side) for side in ("left", "right"))
+    first, end = (
+        np.searchsorted(topic[known], topic[missing], side=side) for side in ("left", "right")
+    )
     empty = first == end
     first, end = np.where(empty, 0, first), np.where(empty, len(known), end)
     filled = codes.copy()
@@ -235,7 +251,10 @@ def _beginnings(variants: Variants) -> Ints:
 
 def _common(one: list[int], other: list[int]) -> int:
     """How many first entries two courses share."""
-    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    return next(
+        (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b),
+        min(len(one), len(other)),
+    )
 
 
 def _followers(log: EventLog) -> Ints:
@@ -247,7 +266,9 @@ def _followers(log: EventLog) -> Ints:
 
 def _gaps(log: EventLog, times: Times) -> pl.Series:
     """For each event the grid steps since the last event of its case that has a time; null where either has none."""
-    stamps = pl.DataFrame({"case": log.case_of, "time": log.events[TIMESTAMP].cast(TIME_TYPE).to_physical()})
+    stamps = pl.DataFrame(
+        {"case": log.case_of, "time": log.events[TIMESTAMP].cast(TIME_TYPE).to_physical()}
+    )
     step = times.grid // _MICROSECOND
     before = pl.col("time").forward_fill().shift(1).over("case")
     gap = ((pl.col("time") - before + step // 2) // step).clip(lower_bound=0)
@@ -261,10 +282,15 @@ def _added_up(log: EventLog, rows: Ints, steps: pl.Series, times: Times) -> pl.S
     """
     gap = np.zeros(log.events.height, np.int64)
     gap[rows] = steps.to_numpy()
-    longest = np.bincount(log.case_of, gap.astype(np.float64), minlength=log.cases.height).max(initial=0.0)
+    longest = np.bincount(log.case_of, gap.astype(np.float64), minlength=log.cases.height).max(
+        initial=0.0
+    )
     calendar = datetime(_LAST_YEAR, 1, 1, tzinfo=times.epoch.tzinfo) - times.epoch
     if longest > calendar / times.grid:
-        raise MechanismError(NAME, f"cycle times add up to times beyond {_LAST_YEAR}; declare an earlier assume.epoch")
+        raise MechanismError(
+            NAME,
+            f"cycle times add up to times beyond {_LAST_YEAR}; declare an earlier assume.epoch",
+        )
     lengths = np.diff(log.offsets)
     total = np.cumsum(gap)
     since = total - np.repeat(total[log.offsets[:-1][lengths > 0]], lengths[lengths > 0])

@@ -243,7 +243,9 @@ class _Parts:
         unmatched = np.bincount(number)
         spot = _ranges(self.first, self.last - self.first)
         pairs = np.unique(np.repeat(number, self.last - self.first) * len(self.order) + spot)
-        lost = _sums(pairs // len(self.order), self.events[self.order[pairs % len(self.order)]], len(symbols))
+        lost = _sums(
+            pairs // len(self.order), self.events[self.order[pairs % len(self.order)]], len(symbols)
+        )
         course = self.course[symbols]
         order = np.lexsort((symbols, lost, -unmatched / lost, course))
         winners = order[np.flatnonzero(np.diff(course[order], prepend=-1))]
@@ -290,9 +292,19 @@ def _parts(level: Level, matches: Ints, courses: Courses) -> _Parts:
     match = np.tile(matches, size)
     behind = np.concatenate([[0], np.cumsum(courses.events[order])])
     cheapest = np.lexsort((behind[last] - behind[first], symbol, match))
-    repeated = (np.diff(match[cheapest], prepend=-1) == 0) & (np.diff(symbol[cheapest], prepend=-1) == 0)
+    repeated = (np.diff(match[cheapest], prepend=-1) == 0) & (
+        np.diff(symbol[cheapest], prepend=-1) == 0
+    )
     kept = cheapest[~repeated]
-    return _Parts(match[kept], symbol[kept], distinct // symbols, first[kept], last[kept], order, courses.events)
+    return _Parts(
+        match[kept],
+        symbol[kept],
+        distinct // symbols,
+        first[kept],
+        last[kept],
+        order,
+        courses.events,
+    )
 
 
 def _spread(rows: Ints, offsets: Ints) -> tuple[Ints, Ints]:

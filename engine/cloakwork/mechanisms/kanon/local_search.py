@@ -11,7 +11,14 @@ from typing import Final
 import numpy as np
 
 from cloakwork.mechanisms.kanon.lower_bound import Bound, Duties, ascend
-from cloakwork.mechanisms.kanon.problem import Assignment, Ints, Problem, Solution, cost, smallest_class
+from cloakwork.mechanisms.kanon.problem import (
+    Assignment,
+    Ints,
+    Problem,
+    Solution,
+    cost,
+    smallest_class,
+)
 from cloakwork.mechanisms.kanon.program import Classes, Program
 
 _NEVER: Final = np.iinfo(np.int64).max // 4
@@ -109,7 +116,9 @@ def improve(
     best, least = solution.assignment, cost(problem, solution.assignment)
     if proof is None:
         away = problem.distances.matrix[best.source, best.target] * best.cases
-        prices = np.bincount(best.source, away.astype(np.float64), len(problem.texts)).astype(np.float64)
+        prices = np.bincount(best.source, away.astype(np.float64), len(problem.texts)).astype(
+            np.float64
+        )
         proof = ascend(problem, Duties.of(problem, parts=parts), prices, least, _SHARE * seconds)
     for size in (growth * max(_SMALLEST, 3 * problem.k) for growth in _GROWTH):
         before = None
@@ -140,7 +149,14 @@ def _neighbourhood(problem: Problem, now: Assignment, seed: int, size: int) -> I
 
 
 def _resolved(
-    problem: Problem, classes: Classes, proof: Bound, now: Assignment, rows: Ints, seconds: float, *, parts: bool
+    problem: Problem,
+    classes: Classes,
+    proof: Bound,
+    now: Assignment,
+    rows: Ints,
+    seconds: float,
+    *,
+    parts: bool,
 ) -> Assignment | None:
     """The best answer that differs from ``now`` in where ``rows`` go only, as far as promising pairs tell."""
     count = len(problem.texts)
@@ -149,7 +165,10 @@ def _resolved(
     least = proof.least_among(rows)
     few = min(_COLUMNS, len(rows))
     promising = rows[np.argpartition(least, few - 1, axis=1)[:, :few]]
-    pairs = [(rows[:, None] * count + promising).ravel(), now.source[moving] * count + now.target[moving]]
+    pairs = [
+        (rows[:, None] * count + promising).ravel(),
+        now.source[moving] * count + now.target[moving],
+    ]
     outside = np.unique(fixed.target)
     if len(outside):
         nearest = outside[problem.distances.matrix[np.ix_(rows, outside)].argmin(axis=1)]

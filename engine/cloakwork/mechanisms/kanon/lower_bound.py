@@ -122,7 +122,9 @@ def _choose_along_the_forest(parent: Ints, own: NDArray[Any], not_owing: NDArray
         elsewhere[row] = around - min(best[row], 0)
         forced[row] = elsewhere[row] + best[row]
         above = up < 0 or owes_not[up]
-        chosen[row] = above and (best[row] < 0 or (up >= 0 and least[up] >= 0 and best[row] == least[up]))
+        chosen[row] = above and (
+            best[row] < 0 or (up >= 0 and least[up] >= 0 and best[row] == least[up])
+        )
         owes[row] = chosen[row] and best[row] == own[row]
         owes_not[row] = chosen[row] and not owes[row]
     return Choice(total, forced, owes, owes_not)
@@ -173,20 +175,28 @@ class Bound:
         """Where the prices would have each variant go, whether or not that is an answer: int64, shape (variants,)."""
         placed = np.flatnonzero(self.duties.placed)
         opened = np.flatnonzero(self.forced == self.forced.min())
-        away = self.problem.distances.matrix[np.ix_(placed, opened)] * self.problem.cases[placed, None].astype(
-            np.float64
-        )
+        away = self.problem.distances.matrix[np.ix_(placed, opened)] * self.problem.cases[
+            placed, None
+        ].astype(np.float64)
         target = np.arange(len(self.forced))
         target[placed] = opened[
-            (away - self.problem.mass[placed, None] * (self.tolls[opened] / self.grid)).argmin(axis=1)
+            (away - self.problem.mass[placed, None] * (self.tolls[opened] / self.grid)).argmin(
+                axis=1
+            )
         ]
         return target
 
     def least_among(self, rows: Ints) -> Floats:
         """How much more than ``value`` an answer costs at least that moves one of ``rows`` to another: float64, in edits,
         shape (rows moved, rows moved to)."""
-        problem, prices, tolls = self.problem, self.prices[rows] / self.grid, self.tolls[rows] / self.grid
-        away = problem.distances.matrix[np.ix_(rows, rows)] * problem.cases[rows, None].astype(np.float64)
+        problem, prices, tolls = (
+            self.problem,
+            self.prices[rows] / self.grid,
+            self.tolls[rows] / self.grid,
+        )
+        away = problem.distances.matrix[np.ix_(rows, rows)] * problem.cases[rows, None].astype(
+            np.float64
+        )
         over = away - prices[:, None] - tolls * problem.mass[rows, None]
         if self.duties.parts:
             over = over / problem.cases[rows, None]
@@ -195,7 +205,9 @@ class Bound:
     def _least(self) -> Iterator[tuple[Ints, Ints]]:
         """Chunks of variants, and what an answer costs at least that moves each placed variant (columns) to each of
         them (rows), or one case of it, where cases may part: in ``1 / grid`` edits."""
-        for columns, over in _reduced(self.problem, self.duties, self.grid, self.prices, self.tolls):
+        for columns, over in _reduced(
+            self.problem, self.duties, self.grid, self.prices, self.tolls
+        ):
             moved = over // self.problem.cases[self.duties.placed] if self.duties.parts else over
             yield columns, self.forced[columns, None] + np.maximum(moved, 0)
 
@@ -209,7 +221,9 @@ def certify(problem: Problem, duties: Duties, prices: Floats, tolls: Floats) -> 
     farthest = float(problem.distances.matrix.max(initial=0)) * float(problem.cases.max())
     entry = farthest + np.abs(prices).max() + float(problem.mass.max() + problem.k) * tolls.max()
     grid = 1 << max(0, int(60 - np.log2(count * count * (entry + 1) + 1)))
-    whole_prices, whole_tolls = (np.floor(value * grid).astype(np.int64) for value in (prices, tolls))
+    whole_prices, whole_tolls = (
+        np.floor(value * grid).astype(np.int64) for value in (prices, tolls)
+    )
     owing, not_owing = problem.k * whole_tolls, np.zeros(count, np.int64)
     for columns, over in _reduced(problem, duties, grid, whole_prices, whole_tolls):
         owing[columns] += np.minimum(over, 0).sum(axis=1)
@@ -221,7 +235,9 @@ def certify(problem: Problem, duties: Duties, prices: Floats, tolls: Floats) -> 
     return Bound(problem, duties, value, grid, whole_prices, whole_tolls, base + choice.forced)
 
 
-def _reduced(problem: Problem, duties: Duties, grid: int, prices: Ints, tolls: Ints) -> Iterator[tuple[Ints, Ints]]:
+def _reduced(
+    problem: Problem, duties: Duties, grid: int, prices: Ints, tolls: Ints
+) -> Iterator[tuple[Ints, Ints]]:
     """Chunks of variants, and ``n_i d_ij - p_i - w_i t_j`` for each of them (rows) and each placed variant (columns)."""
     placed = np.flatnonzero(duties.placed)
     weight, mass, price = problem.cases[placed] * grid, problem.mass[placed], prices[placed]
@@ -270,9 +286,17 @@ class _Answer:
 def _respond(problem: Problem, duties: Duties, pool: _Pool, prices: Floats) -> _Answer:
     reduced = pool.cost - prices[pool.rows]
     with np.errstate(divide="ignore"):
-        ratio = np.where(pool.mass > 0, reduced / np.maximum(pool.mass, 0.5), np.where(reduced < 0, -np.inf, np.inf))
+        ratio = np.where(
+            pool.mass > 0,
+            reduced / np.maximum(pool.mass, 0.5),
+            np.where(reduced < 0, -np.inf, np.inf),
+        )
     few = min(problem.k, reduced.shape[1])
-    first = np.argpartition(ratio, few - 1, axis=1)[:, :few] if few < reduced.shape[1] else np.argsort(ratio, axis=1)
+    first = (
+        np.argpartition(ratio, few - 1, axis=1)[:, :few]
+        if few < reduced.shape[1]
+        else np.argsort(ratio, axis=1)
+    )
     order = np.take_along_axis(first, np.argsort(np.take_along_axis(ratio, first, 1), axis=1), 1)
     mass = np.take_along_axis(pool.mass, order, 1)
     before = np.cumsum(mass, axis=1) - mass
@@ -314,7 +338,9 @@ def ascend(
             break
         pool = _Pool.at(problem, duties, prices, size)
         aim = min(cost, (1.1 if rising else 1.03) * proved.value + 1) if leg > _SHORT_LEGS else cost
-        last = _climb(problem, duties, pool, _Climb(-np.inf, prices, prices, step), aim, _leg_length(leg), end)
+        last = _climb(
+            problem, duties, pool, _Climb(-np.inf, prices, prices, step), aim, _leg_length(leg), end
+        )
         found = certify(problem, duties, last.prices, last.tolls)
         settled = size >= len(prices) and np.array_equal(prices, last.prices) and last.step == step
         prices, step = last.prices, last.step
@@ -343,7 +369,9 @@ class _Climb:
     step: float
 
 
-def _climb(problem: Problem, duties: Duties, pool: _Pool, best: _Climb, aim: float, rounds: int, end: float) -> _Climb:
+def _climb(
+    problem: Problem, duties: Duties, pool: _Pool, best: _Climb, aim: float, rounds: int, end: float
+) -> _Climb:
     """Subgradient steps with momentum, from the best prices within one pool to better ones."""
     step, prices = best.step, best.prices
     since, direction = 0, np.zeros(len(prices))
@@ -359,5 +387,7 @@ def _climb(problem: Problem, duties: Duties, pool: _Pool, best: _Climb, aim: flo
             step, since, prices, direction = step * _SHRINK, 0, best.prices, np.zeros(len(prices))
             continue
         direction = slope + _MOMENTUM * direction
-        prices = prices + step * max(aim - answer.bound, 1.0) / float(direction @ direction) * direction
+        prices = (
+            prices + step * max(aim - answer.bound, 1.0) / float(direction @ direction) * direction
+        )
     return _Climb(best.bound, best.prices, best.tolls, step)

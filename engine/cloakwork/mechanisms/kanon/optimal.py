@@ -14,7 +14,15 @@ from cloakwork.mechanisms.kanon.best_first import best_first
 from cloakwork.mechanisms.kanon.family import K_ANONYMOUS, Anonymiser, FamilyParams
 from cloakwork.mechanisms.kanon.local_search import improve, merged
 from cloakwork.mechanisms.kanon.lower_bound import Bound, Duties, ascend
-from cloakwork.mechanisms.kanon.problem import Assignment, Ints, Problem, Solution, cost, gap, smallest_class
+from cloakwork.mechanisms.kanon.problem import (
+    Assignment,
+    Ints,
+    Problem,
+    Solution,
+    cost,
+    gap,
+    smallest_class,
+)
 from cloakwork.mechanisms.kanon.program import Classes, Program
 from cloakwork.mechanisms.kanon.whole import LARGEST, Ground, improved
 from cloakwork.progress import say
@@ -43,9 +51,15 @@ class OptimalParams(FamilyParams):
     share; ``parts``: identical cases may move to different variants (only where k counts cases).
     """
 
-    seconds: Annotated[float, Field(gt=0, description="stop searching after so many seconds")] = 60.0
-    gap: Annotated[float, Field(ge=0, description="stop once proved to be within this share of the least cost")] = 0.0
-    parts: Annotated[bool, Field(description="identical cases may move to different variants")] = False
+    seconds: Annotated[float, Field(gt=0, description="stop searching after so many seconds")] = (
+        60.0
+    )
+    gap: Annotated[
+        float, Field(ge=0, description="stop once proved to be within this share of the least cost")
+    ] = 0.0
+    parts: Annotated[bool, Field(description="identical cases may move to different variants")] = (
+        False
+    )
 
 
 class Optimal(Anonymiser[OptimalParams]):
@@ -73,18 +87,25 @@ class Optimal(Anonymiser[OptimalParams]):
     )
     Params = OptimalParams
 
-    def offer(self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]) -> Offer[OptimalParams] | Refusal:
+    def offer(
+        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
+    ) -> Offer[OptimalParams] | Refusal:
         """As the whole family does; cases part only where each counts for itself."""
         answer = super().offer(goal, facts, options)
         if isinstance(answer, Offer) and answer.params.parts and answer.params.unit is not None:
-            return Refusal("misconfigured", "option parts: the cases of a variant can part only where k counts cases")
+            return Refusal(
+                "misconfigured",
+                "option parts: the cases of a variant can part only where k counts cases",
+            )
         return answer
 
     def how(self, params: OptimalParams) -> str:
         """At the least cost that can be found in time."""
         return f", with as few edits as can be found in {params.seconds:g} seconds"
 
-    def solve(self, params: OptimalParams, problem: Problem) -> tuple[Solution, Mapping[str, JsonValue]]:
+    def solve(
+        self, params: OptimalParams, problem: Problem
+    ) -> tuple[Solution, Mapping[str, JsonValue]]:
         """Search until it is proved that nothing is better, or near enough, or the time is over."""
         search = _Search(problem, params)
         search.run()
@@ -112,7 +133,9 @@ class _Search:
         duties = Duties.of(problem, parts=parts)
         away = problem.distances.matrix[self.best.source, self.best.target]
         prices = away.astype(np.float64) * problem.cases
-        proof = ascend(problem, duties, prices, self.cost, _BOUNDING * self.params.seconds, self._hear_bound)
+        proof = ascend(
+            problem, duties, prices, self.cost, _BOUNDING * self.params.seconds, self._hear_bound
+        )
         self.exact = self._proved(proof.value)
         self._offer(merged(problem, proof.suggestion()))
         if self.ground is not None and not self._near_enough():
@@ -163,7 +186,9 @@ class _Search:
         until, radius = time.monotonic() + _SEARCHING * self._left(), _RADIUS
         while not self._near_enough() and 1 < radius <= _WIDEST and time.monotonic() < until:
             columns = self._with_best(*proof.columns(proof.below_for(count, self.cost)))
-            program = Program(self.problem, Classes.in_scope(self.problem), *columns, parts=self.params.parts)
+            program = Program(
+                self.problem, Classes.in_scope(self.problem), *columns, parts=self.params.parts
+            )
             before, left = self.cost, until - time.monotonic()
             outcome = program.solve(_A_ROUND * left, self.best, within=radius)
             if outcome.assignment is not None:
@@ -180,8 +205,12 @@ class _Search:
         """Solve the program over what an answer below ``below`` may hold, and over the best answer; whether it ended."""
         source, target = self._with_best(*proof.columns(below))
         self.columns = len(source)
-        program = Program(self.problem, Classes.in_scope(self.problem), source, target, parts=self.params.parts)
-        outcome = program.solve(seconds, self.best, lambda bound: self._hear_bound(min(_up(bound), below)))
+        program = Program(
+            self.problem, Classes.in_scope(self.problem), source, target, parts=self.params.parts
+        )
+        outcome = program.solve(
+            seconds, self.best, lambda bound: self._hear_bound(min(_up(bound), below))
+        )
         if outcome.assignment is not None:
             self._offer(outcome.assignment)
         self._proved(min(_up(outcome.bound), below, self.cost))
@@ -189,7 +218,9 @@ class _Search:
 
     def _with_best(self, source: Ints, target: Ints) -> tuple[Ints, Ints]:
         width = len(self.problem.texts)
-        pairs = np.unique(np.concatenate([source * width + target, self.best.source * width + self.best.target]))
+        pairs = np.unique(
+            np.concatenate([source * width + target, self.best.source * width + self.best.target])
+        )
         more, others = np.divmod(pairs, width)
         return more, others
 
@@ -228,14 +259,18 @@ class _Search:
         elif self._near_enough():
             stopped = f"near enough: within {100 * above:.1f} % of the least possible"
         elif self.exhausted:
-            stopped = f"no more can be proved here: within {100 * above:.1f} % of the least possible"
+            stopped = (
+                f"no more can be proved here: within {100 * above:.1f} % of the least possible"
+            )
         else:
             stopped = f"stopped at {self.params.seconds:.3g} s, within {100 * above:.1f} % of the least possible"
         return Solution(self.best, self.bound, stopped)
 
     def figures(self) -> dict[str, JsonValue]:
         """How the bound was proved, and what that took."""
-        proof = "in whole numbers" if self.exact >= self.bound else "by HiGHS, to its tolerance of 1e-6"
+        proof = (
+            "in whole numbers" if self.exact >= self.bound else "by HiGHS, to its tolerance of 1e-6"
+        )
         return {
             "seconds": round(time.monotonic() - self.begun, 2),
             "bound_proved": proof,

@@ -42,7 +42,9 @@ class Pretsa(Anonymiser[PretsaParams]):
     )
     Params = PretsaParams
 
-    def solve(self, params: PretsaParams, problem: Problem) -> tuple[Solution, Mapping[str, JsonValue]]:
+    def solve(
+        self, params: PretsaParams, problem: Problem
+    ) -> tuple[Solution, Mapping[str, JsonValue]]:
         """Walk the tree; deterministic."""
         return greedy(problem), {}
 
@@ -96,7 +98,9 @@ def _prefix_tree(texts: tuple[str, ...], scope: Scope) -> _PrefixTree:
         leaf.append(path[-1] if path else -1)
         previous = text
     close(0)
-    return _PrefixTree(*(np.array(column, np.int64) for column in (parent, after, first, last, leaf)))
+    return _PrefixTree(
+        *(np.array(column, np.int64) for column in (parent, after, first, last, leaf))
+    )
 
 
 def _shared_length(left: str, right: str) -> int:
@@ -139,7 +143,9 @@ class _Walk:
 
     def _cut(self, node: int) -> None:
         below = range(self.tree.first[node], self.tree.last[node])
-        movers = sorted(guest for variant in below if self.cases[variant] for guest in self.guests[variant])
+        movers = sorted(
+            guest for variant in below if self.cases[variant] for guest in self.guests[variant]
+        )
         for variant in below:
             if self.cases[variant]:
                 self._add(variant, -int(self.cases[variant]), -int(self.mass[variant]))

@@ -40,7 +40,12 @@ class Problem:
 
     @classmethod
     def of(
-        cls, texts: Sequence[str], cases: Sequence[int] | Ints, k: int, scope: Scope, metric: Metric = "levenshtein"
+        cls,
+        texts: Sequence[str],
+        cases: Sequence[int] | Ints,
+        k: int,
+        scope: Scope,
+        metric: Metric = "levenshtein",
     ) -> "Problem":
         """The problem of ``texts`` (distinct, in any order), where each case counts one towards k."""
         order = sorted(range(len(texts)), key=texts.__getitem__)
@@ -125,7 +130,9 @@ def gap(distance: int, bound: int | None) -> float | None:
     return 0.0 if distance <= bound else (distance - bound) / max(bound, 1)
 
 
-def read_problem(summary: pl.DataFrame, k: int, scope: Scope, metric: Metric) -> tuple[Problem, pl.Series]:
+def read_problem(
+    summary: pl.DataFrame, k: int, scope: Scope, metric: Metric
+) -> tuple[Problem, pl.Series]:
     """The problem that a variant histogram poses, and its variants as lists of labels, in the problem's order.
 
     ``summary``: rows as ``VariantCounts`` gives them. Where it names units, each unit counts once, in its rarest
@@ -139,7 +146,9 @@ def read_problem(summary: pl.DataFrame, k: int, scope: Scope, metric: Metric) ->
     cases = counts[CASES].to_numpy().astype(np.int64)
     mass = cases if UNIT not in summary.columns else _units_counted_once(summary, counts)
     ascending = tuple(texts[row] for row in order)
-    return Problem(ascending, cases, mass, k, scope, EditDistances(ascending, metric)), counts[VARIANT]
+    return Problem(ascending, cases, mass, k, scope, EditDistances(ascending, metric)), counts[
+        VARIANT
+    ]
 
 
 _PLACE: Final = "place"
@@ -149,7 +158,11 @@ def _units_counted_once(summary: pl.DataFrame, counts: pl.DataFrame) -> Ints:
     """For each row of ``counts`` how many units count there: int64, shape (variants,)."""
     placed = counts.with_row_index(_PLACE).rename({CASES: "of_variant"})
     rows = summary.join(placed, on=VARIANT, how="left", maintain_order="left")
-    named = rows.filter(pl.col(UNIT).is_not_null()).sort("of_variant", _PLACE).unique(UNIT, keep="first")
+    named = (
+        rows.filter(pl.col(UNIT).is_not_null())
+        .sort("of_variant", _PLACE)
+        .unique(UNIT, keep="first")
+    )
     return np.bincount(named[_PLACE].to_numpy(), minlength=counts.height).astype(np.int64)
 
 

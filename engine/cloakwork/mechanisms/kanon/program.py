@@ -125,18 +125,27 @@ class Program:
         if hint is not None and within is not None:
             open_ = np.isin(self.opened, hint.target)
             every = np.arange(len(open_), dtype=np.int32)
-            highs.addRow(-np.inf, float(within - open_.sum()), len(open_), every, np.where(open_, -1.0, 1.0))
+            highs.addRow(
+                -np.inf, float(within - open_.sum()), len(open_), every, np.where(open_, -1.0, 1.0)
+            )
         if hint is not None and (values := self._values(hint)) is not None:
             start = highspy.HighsSolution()
             start.col_value = values
             highs.setSolution(start)
         _run(highs, hear)
-        ended = highs.getModelStatus() in (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kInfeasible)
+        ended = highs.getModelStatus() in (
+            highspy.HighsModelStatus.kOptimal,
+            highspy.HighsModelStatus.kInfeasible,
+        )
         info = highs.getInfo()
         if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
             return Outcome(None, np.inf if ended else info.mip_dual_bound, ended)
         values = np.array(highs.getSolution().col_value)
-        found = self._corner(values[: len(self.opened)]) if self.parts else self._moved(values[len(self.opened) :])
+        found = (
+            self._corner(values[: len(self.opened)])
+            if self.parts
+            else self._moved(values[len(self.opened) :])
+        )
         return Outcome(found, info.mip_dual_bound, ended)
 
     def _corner(self, open_: Floats) -> Assignment | None:
@@ -148,7 +157,9 @@ class Program:
         fixed = np.round(open_)
         highs.changeColsBounds(count, np.arange(count, dtype=np.int32), fixed, fixed)
         highs.changeColsIntegrality(
-            count, np.arange(count, dtype=np.int32), np.full(count, int(highspy.HighsVarType.kContinuous), np.uint8)
+            count,
+            np.arange(count, dtype=np.int32),
+            np.full(count, int(highspy.HighsVarType.kContinuous), np.uint8),
         )
         _run(highs, None)
         if highs.getModelStatus() != highspy.HighsModelStatus.kOptimal:
@@ -173,7 +184,10 @@ class Program:
     def _values(self, hint: Assignment) -> Floats | None:
         width = len(self.problem.texts)
         moving = np.isin(hint.source, self.movers)
-        columns, asked = self.source * width + self.target, (hint.source * width + hint.target)[moving]
+        columns, asked = (
+            self.source * width + self.target,
+            (hint.source * width + hint.target)[moving],
+        )
         order = np.argsort(columns)
         place = order[np.minimum(np.searchsorted(columns, asked, sorter=order), len(order) - 1)]
         if not np.array_equal(columns[place], asked):
@@ -187,7 +201,9 @@ class Program:
         """The mass in each variant's class that stays there."""
         fixed, mass = self.fixed, np.zeros(len(self.problem.texts))
         counted, of = classes.pairs(fixed.target)
-        np.add.at(mass, of, (fixed.cases if self.parts else self.problem.mass[fixed.source])[counted])
+        np.add.at(
+            mass, of, (fixed.cases if self.parts else self.problem.mass[fixed.source])[counted]
+        )
         return mass
 
     def _model(self, classes: Classes) -> Any:
@@ -218,13 +234,17 @@ class Program:
         lp = highspy.HighsLp()
         lp.num_col_, lp.num_row_ = opened + moves, hold + opened
         lp.col_cost_ = np.concatenate([np.zeros(opened), price])
-        lp.col_lower_ = np.concatenate([np.isin(self.opened, self.fixed.target).astype(np.float64), np.zeros(moves)])
+        lp.col_lower_ = np.concatenate(
+            [np.isin(self.opened, self.fixed.target).astype(np.float64), np.zeros(moves)]
+        )
         lp.col_upper_ = np.concatenate([np.ones(opened), most])
         lp.row_lower_ = np.concatenate([whole, np.full(moves, -np.inf), -there])
         lp.row_upper_ = np.concatenate([whole, np.zeros(moves), np.full(opened, np.inf)])
         order = np.lexsort((rows, columns))
         lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-        lp.a_matrix_.start_ = np.searchsorted(columns[order], np.arange(opened + moves + 1)).astype(np.int32)
+        lp.a_matrix_.start_ = np.searchsorted(columns[order], np.arange(opened + moves + 1)).astype(
+            np.int32
+        )
         lp.a_matrix_.index_ = rows[order].astype(np.int32)
         lp.a_matrix_.value_ = values[order].astype(np.float64)
         kind = highspy.HighsVarType
@@ -249,7 +269,9 @@ def _run(highs: Any, hear: Callable[[float], None] | None) -> None:
     highs.HandleUserInterrupt = True
     latest = [-np.inf]
     if hear is not None:
-        highs.cbMipLogging.subscribe(lambda event: latest.__setitem__(0, event.data_out.mip_dual_bound))
+        highs.cbMipLogging.subscribe(
+            lambda event: latest.__setitem__(0, event.data_out.mip_dual_bound)
+        )
     thread, told = highs.startSolve(), -np.inf
     try:
         while not highs.wait(_WAIT)[0]:
@@ -258,6 +280,8 @@ def _run(highs: Any, hear: Callable[[float], None] | None) -> None:
                 hear(told)
     except BaseException:
         highs.cancelSolve()
-        atexit.register(thread.join)  # HiGHS looks up within seconds; only the end of the process waits for it
+        atexit.register(
+            thread.join
+        )  # HiGHS looks up within seconds; only the end of the process waits for it
         raise
     thread.join()

@@ -58,7 +58,10 @@ def least_t(steps: int) -> float:
 
 
 def randomiser_of(
-    distinct: pl.Series, domain: tuple[JsonValue, ...] | None, between: tuple[float, float] | None, step: float
+    distinct: pl.Series,
+    domain: tuple[JsonValue, ...] | None,
+    between: tuple[float, float] | None,
+    step: float,
 ) -> Randomiser:
     """The randomiser for codes of the values ``distinct``, over a declared domain or else a range.
 
@@ -111,7 +114,9 @@ def _members(distinct: pl.Series, domain: tuple[JsonValue, ...]) -> pl.Series:
     try:
         members = pl.Series(list(domain), strict=True).cast(distinct.dtype, strict=True)
     except (TypeError, pl.exceptions.PolarsError):
-        raise MechanismError(NAME, f"the values of '{distinct.name}' are of another type than its domain") from None
+        raise MechanismError(
+            NAME, f"the values of '{distinct.name}' are of another type than its domain"
+        ) from None
     return members.unique(maintain_order=True)
 
 
@@ -124,8 +129,12 @@ def _laplace(distinct: pl.Series, low: Fraction, steps: int, width: Fraction) ->
     the two answers have odds of at most e^(epsilon/2) for any two inputs, and so has a number, given that one is told.
     """
     if len(distinct) and not distinct.dtype.is_numeric():
-        raise MechanismError(NAME, f"'{distinct.name}' has a range, and its values are no numbers; declare a domain")
-    numbers = distinct.alias("").cast(pl.Float64).fill_nan(float(low)).fill_null(float(low)).to_numpy()
+        raise MechanismError(
+            NAME, f"'{distinct.name}' has a range, and its values are no numbers; declare a domain"
+        )
+    numbers = (
+        distinct.alias("").cast(pl.Float64).fill_nan(float(low)).fill_null(float(low)).to_numpy()
+    )
     place_of = np.clip(np.rint((numbers - float(low)) / float(width)), 0, steps).astype(np.int64)
     is_missing = distinct.is_null().to_numpy()
     whole = low.denominator == width.denominator == 1 and distinct.dtype.is_integer()
@@ -134,7 +143,9 @@ def _laplace(distinct: pl.Series, low: Fraction, steps: int, width: Fraction) ->
         places, lacks = place_of[codes], is_missing[codes]
         if lacks.any() and not lacks.all() and not math.isinf(epsilon):
             epsilon /= 2
-            lies = noise.uniform(np.full(len(codes), _DRAWS, np.int64)) >= _told_truly(_DRAWS, epsilon)
+            lies = noise.uniform(np.full(len(codes), _DRAWS, np.int64)) >= _told_truly(
+                _DRAWS, epsilon
+            )
             anywhere = noise.uniform(np.full(len(codes), steps + 1, np.int64))
             places, lacks = np.where(lacks, anywhere, places), lacks ^ lies
         if not math.isinf(epsilon) and len(codes):
@@ -143,6 +154,8 @@ def _laplace(distinct: pl.Series, low: Fraction, steps: int, width: Fraction) ->
         shared = low.denominator * width.denominator
         values = (int(low * shared) + places * int(width * shared)) / shared
         told = pl.Series(values).cast(pl.Int64 if whole else pl.Float64)
-        return told.zip_with(pl.Series(~lacks), pl.Series(told.name, [None] * len(told), dtype=told.dtype))
+        return told.zip_with(
+            pl.Series(~lacks), pl.Series(told.name, [None] * len(told), dtype=told.dtype)
+        )
 
     return randomise

@@ -54,14 +54,19 @@ class Patterns:
             there = end > first
             for side, wrap, step in (("left", first, 0), ("right", end - 1, 1)):
                 index = (
-                    np.searchsorted(self.codes, key * _DAY + rest, side="left" if side == "left" else "right") - step
+                    np.searchsorted(
+                        self.codes, key * _DAY + rest, side="left" if side == "left" else "right"
+                    )
+                    - step
                 )
                 over = np.where(index >= end, 1, np.where(index < first, -1, 0))
                 code = self.codes[np.clip(np.where(over == 0, index, wrap), 0, len(self.codes) - 1)]
                 yield at - rest + (code - key * _DAY) + over * period, there
         for just, unit in product((True, False), range(len(UNITS) - 1, 0, -1)):
             key = activity * len(UNITS) + unit
-            there = np.searchsorted(self.codes, (key + 1) * _DAY) > np.searchsorted(self.codes, key * _DAY)
+            there = np.searchsorted(self.codes, (key + 1) * _DAY) > np.searchsorted(
+                self.codes, key * _DAY
+            )
             later, earlier = -(-at // UNITS[unit]) * UNITS[unit], at // UNITS[unit] * UNITS[unit]
             yield later + UNITS[unit] * (just & (later % _ABOVE[unit] == 0)), there
             yield earlier - UNITS[unit] * (just & (earlier % _ABOVE[unit] == 0)), there
@@ -87,7 +92,9 @@ def _daily(time: Ints, activity: Ints) -> Flags:
 
 def units_of(time: Ints, daily: Flags) -> Ints:
     """For each time the place in ``UNITS`` of what it is a multiple of, coarsest first."""
-    return np.asarray(np.where(daily, 0, 1 + np.argmax(time[:, None] % UNITS[1:] == 0, axis=1)), np.int64)
+    return np.asarray(
+        np.where(daily, 0, 1 + np.argmax(time[:, None] % UNITS[1:] == 0, axis=1)), np.int64
+    )
 
 
 @dataclass(frozen=True)
@@ -120,7 +127,9 @@ def placed(places: Places, patterns: Patterns) -> Ints:
     ceiling, fits = places.high.copy(), np.zeros(len(order), np.bool_)
     last = np.append(places.run[1:] != places.run[:-1], True)
     for rows in reversed(turns):
-        behind = np.where(last[rows], places.high[rows], ceiling[np.minimum(rows + 1, len(order) - 1)])
+        behind = np.where(
+            last[rows], places.high[rows], ceiling[np.minimum(rows + 1, len(order) - 1)]
+        )
         point = patterns.latest(behind, places.activity[rows])
         fits[rows] = point >= places.low[rows]
         ceiling[rows] = np.where(fits[rows], point, behind)
@@ -146,7 +155,9 @@ def _chosen(places: Places, patterns: Patterns, rows: Ints, low: Ints, high: Int
             chosen[open_[fits]] = point[open_[fits]]
             open_ = open_[~fits]
         found = np.zeros(len(open_), np.bool_)
-        for point, there in patterns.points(aim[open_], places.activity[rows[open_]]) if len(open_) else ():
+        for point, there in (
+            patterns.points(aim[open_], places.activity[rows[open_]]) if len(open_) else ()
+        ):
             fits = ~found & there & (least[open_] <= point) & (point <= most[open_])
             chosen[open_[fits]] = point[fits]
             found |= fits

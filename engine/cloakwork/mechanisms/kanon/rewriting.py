@@ -35,7 +35,12 @@ INSERTED: Final = -1
 
 
 def rewrite_cases(
-    log: EventLog, assignment: pl.DataFrame, noise: Noise, *, mechanism: str, metric: Metric = "levenshtein"
+    log: EventLog,
+    assignment: pl.DataFrame,
+    noise: Noise,
+    *,
+    mechanism: str,
+    metric: Metric = "levenshtein",
 ) -> EventLog:
     """Move the cases of ``log`` as ``assignment`` says; case attributes and the order of cases stay.
 
@@ -65,7 +70,9 @@ class _Templates:
     offsets: NDArray[np.int64]
 
 
-def _draw_pairs(variants: Variants, assignment: pl.DataFrame, noise: Noise, mechanism: str) -> NDArray[np.int64]:
+def _draw_pairs(
+    variants: Variants, assignment: pl.DataFrame, noise: Noise, mechanism: str
+) -> NDArray[np.int64]:
     """For each case the row of ``assignment`` that it follows; identical cases are told apart by chance alone."""
     rows_of: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for row, source in enumerate(assignment[SOURCE].to_list()):
@@ -85,7 +92,9 @@ def _draw_pairs(variants: Variants, assignment: pl.DataFrame, noise: Noise, mech
     for variant in parted:
         rows = np.array(choices[variant], np.int64)
         if sizes[rows].sum() != variants.counts[variant]:
-            raise MechanismError(mechanism, "a variant whose cases part was not rewritten as a whole")
+            raise MechanismError(
+                mechanism, "a variant whose cases part was not rewritten as a whole"
+            )
         cases = shuffled[ends[variant] - variants.counts[variant] : ends[variant]]
         pairs[cases] = np.repeat(rows, sizes[rows])
     return pairs
@@ -94,11 +103,15 @@ def _draw_pairs(variants: Variants, assignment: pl.DataFrame, noise: Noise, mech
 def _templates(assignment: pl.DataFrame, metric: Metric) -> _Templates:
     both = encode(pl.concat([assignment[SOURCE], assignment[TARGET].alias(SOURCE)]))
     sources, targets = both.texts[: assignment.height], both.texts[assignment.height :]
-    origins = [_kept(source, target, metric) for source, target in zip(sources, targets, strict=True)]
+    origins = [
+        _kept(source, target, metric) for source, target in zip(sources, targets, strict=True)
+    ]
     return _Templates(
         origin=np.concatenate([np.zeros(0, np.int64), *origins]),
         activity=assignment[TARGET].explode().drop_nulls(),
-        offsets=np.concatenate([[0], np.cumsum([len(target) for target in targets])]).astype(np.int64),
+        offsets=np.concatenate([[0], np.cumsum([len(target) for target in targets])]).astype(
+            np.int64
+        ),
     )
 
 
@@ -119,10 +132,16 @@ def _kept(source: str, target: str, metric: Metric) -> NDArray[np.int64]:
 def _apply(log: EventLog, templates: _Templates, pair_of_case: NDArray[np.int64]) -> EventLog:
     lengths = np.diff(templates.offsets)[pair_of_case]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    step = np.arange(offsets[-1]) + np.repeat(templates.offsets[pair_of_case] - offsets[:-1], lengths)
+    step = np.arange(offsets[-1]) + np.repeat(
+        templates.offsets[pair_of_case] - offsets[:-1], lengths
+    )
     origin = templates.origin[step]
-    row = pl.Series("row", np.where(origin == INSERTED, INSERTED, origin + np.repeat(log.offsets[:-1], lengths)))
-    kept_row = row.to_frame().select(pl.when(pl.col("row") != INSERTED).then(pl.col("row"))).to_series()
+    row = pl.Series(
+        "row", np.where(origin == INSERTED, INSERTED, origin + np.repeat(log.offsets[:-1], lengths))
+    )
+    kept_row = (
+        row.to_frame().select(pl.when(pl.col("row") != INSERTED).then(pl.col("row"))).to_series()
+    )
     activity = templates.activity.gather(pl.Series(step)).cast(log.events.schema[ACTIVITY])
     events = log.events.select(pl.all().gather(kept_row)).with_columns(activity.alias(ACTIVITY))
     inserted = origin == INSERTED

@@ -70,7 +70,9 @@ class EditDistances:
         if max(map(len, texts), default=0) > LONGEST:
             message = f"a case has more than {LONGEST:,} events; 'assume: {{longest_case: ...}}' cuts such cases"
             raise MechanismError("edit distances", message)
-        return np.asarray(process.cdist(texts, texts, scorer=self._scorer(), dtype=np.int16, workers=-1))
+        return np.asarray(
+            process.cdist(texts, texts, scorer=self._scorer(), dtype=np.int16, workers=-1)
+        )
 
     def pairs(self, sources: NDArray[np.int64], targets: NDArray[np.int64]) -> NDArray[np.int64]:
         """The distance of each source to the target beside it: int64, shape (pairs,)."""
@@ -79,12 +81,16 @@ class EditDistances:
         if not len(sources):
             return np.zeros(0, np.int64)
         left, right = list(self._texts[sources]), list(self._texts[targets])
-        return np.asarray(process.cpdist(left, right, scorer=self._scorer(), dtype=np.int32), np.int64)
+        return np.asarray(
+            process.cpdist(left, right, scorer=self._scorer(), dtype=np.int32), np.int64
+        )
 
     def nearest(self, source: int, among: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
         """Those of ``among`` (int64, not empty, ascending) that are nearest to ``source``, ascending, and how far."""
         least = self._at_least(source, among)
-        first = least <= np.partition(least, min(_FIRST, len(least)) - 1)[min(_FIRST, len(least)) - 1]
+        first = (
+            least <= np.partition(least, min(_FIRST, len(least)) - 1)[min(_FIRST, len(least)) - 1]
+        )
         best = int(self._between(source, among[first]).min())
         candidates = among[least <= best]
         distances = self._between(source, candidates, best)
@@ -108,20 +114,28 @@ class EditDistances:
         differing = np.abs(self._occurs - self._occurs[:, source : source + 1]).sum(axis=0)
         if self._metric == "indel":
             return np.asarray(differing[among], np.int64)
-        return np.asarray((differing + np.abs(self._lengths - self._lengths[source]))[among] // 2, np.int64)
+        return np.asarray(
+            (differing + np.abs(self._lengths - self._lengths[source]))[among] // 2, np.int64
+        )
 
-    def _between(self, source: int, others: NDArray[np.int64], cutoff: int | None = None) -> NDArray[np.int64]:
+    def _between(
+        self, source: int, others: NDArray[np.int64], cutoff: int | None = None
+    ) -> NDArray[np.int64]:
         """Distances; those beyond ``cutoff`` are given as ``cutoff + 1``."""
         from rapidfuzz import process
 
         texts = self._texts[others]
-        scores = process.cdist([self._texts[source]], texts, scorer=self._scorer(), score_cutoff=cutoff, dtype=np.int32)
+        scores = process.cdist(
+            [self._texts[source]], texts, scorer=self._scorer(), score_cutoff=cutoff, dtype=np.int32
+        )
         return np.asarray(scores[0], np.int64)
 
 
 def _occurrences(texts: tuple[str, ...]) -> NDArray[np.int32]:
     """How often each activity occurs in each text: int32, shape (activities, texts)."""
-    symbols, codes = np.unique([ord(symbol) for text in texts for symbol in text], return_inverse=True)
+    symbols, codes = np.unique(
+        [ord(symbol) for text in texts for symbol in text], return_inverse=True
+    )
     table = np.zeros((len(symbols), len(texts)), np.int32)
     np.add.at(table, (codes, np.repeat(np.arange(len(texts)), [len(text) for text in texts])), 1)
     return table

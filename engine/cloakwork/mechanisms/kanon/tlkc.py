@@ -17,7 +17,16 @@ from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.naming import named, values_of
 from cloakwork.mechanisms.aggregates import CASES, UNIT, VARIANT
-from cloakwork.mechanisms.base import Costless, Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem
+from cloakwork.mechanisms.base import (
+    Costless,
+    Decision,
+    MapCases,
+    Offer,
+    Proof,
+    Refusal,
+    Rewrite,
+    Theorem,
+)
 from cloakwork.mechanisms.kanon.knowledge import (
     Courses,
     Floats,
@@ -91,7 +100,9 @@ class CourseCounts:
             rows = rows.with_columns(_case_column(batch, unit).alias(UNIT))
         if (attribute := self.params.attribute) is not None:
             values = _values(batch, attribute)
-            rows = rows.with_columns((values if self.params.missing == "neutral" else _or_none(values)).alias(VALUES))
+            rows = rows.with_columns(
+                (values if self.params.missing == "neutral" else _or_none(values)).alias(VALUES)
+            )
         return self.merge(rows.with_columns(pl.lit(1, pl.Int64).alias(CASES)))
 
     def merge(self, parts: pl.DataFrame) -> pl.DataFrame:
@@ -124,17 +135,27 @@ def _case_column(log: EventLog, name: str) -> pl.Series:
 
 def _values(log: EventLog, attribute: str) -> pl.Series:
     """For each case the distinct values it holds, sorted: List[String]; a missing value is none."""
-    table, case = (log.cases, np.arange(log.cases.height)) if _of_case(attribute) else (log.events, log.case_of)
+    table, case = (
+        (log.cases, np.arange(log.cases.height))
+        if _of_case(attribute)
+        else (log.events, log.case_of)
+    )
     if attribute not in table.columns:
         if log.cases.height:
             what = "case" if _of_case(attribute) else "event"
-            raise MechanismError(NAME, f"no {what} has '{attribute}', of which the guarantee speaks")
+            raise MechanismError(
+                NAME, f"no {what} has '{attribute}', of which the guarantee speaks"
+            )
         return pl.Series([], dtype=pl.List(pl.String))
     values = values_of(table, attribute)
     if values.dtype.is_float():  # -0.0 and 0.0 are one value with two spellings
-        values = values.zip_with(values.fill_null(1) != 0, pl.zeros(len(values), values.dtype, eager=True))
+        values = values.zip_with(
+            values.fill_null(1) != 0, pl.zeros(len(values), values.dtype, eager=True)
+        )
     held = pl.DataFrame({"case": case, VALUES: values.cast(pl.String)})
-    lists = held.group_by("case", maintain_order=True).agg(pl.col(VALUES).drop_nulls().unique().sort())
+    lists = held.group_by("case", maintain_order=True).agg(
+        pl.col(VALUES).drop_nulls().unique().sort()
+    )
     every = pl.DataFrame({"case": np.arange(log.cases.height)})
     return every.join(lists, on="case", how="left", maintain_order="left")[VALUES].fill_null([])
 
@@ -174,7 +195,9 @@ class Tlkc(Costless):
     """
 
     name: ClassVar[str] = NAME
-    summary: ClassVar[str] = "Suppresses events until a few known events match many cases and tell little."
+    summary: ClassVar[str] = (
+        "Suppresses events until a few known events match many cases and tell little."
+    )
     proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(
         statement="Any background knowledge of at most L events that matches a released case matches released cases of at "
@@ -185,7 +208,9 @@ class Tlkc(Costless):
     )
     Params = TlkcParams
 
-    def offer(self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]) -> Offer[TlkcParams] | Refusal:
+    def offer(
+        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
+    ) -> Offer[TlkcParams] | Refusal:
         """Meet a confidence bound, counted in units where the policy names one."""
         if not isinstance(goal, ConfidenceBound):
             return Refusal("never", OTHER_KINDS[goal.kind])
@@ -197,7 +222,11 @@ class Tlkc(Costless):
         params = TlkcParams(**stated, unit=facts.unit.attribute, epoch=facts.epoch)
         events = "one event" if goal.L == 1 else f"up to {goal.L} events"
         whom = "cases" if params.unit is None else f"different values of '{params.unit}'"
-        tells = f", of which at most {100 * goal.C:g}% hold the same '{goal.attribute}'" if goal.attribute else ""
+        tells = (
+            f", of which at most {100 * goal.C:g}% hold the same '{goal.attribute}'"
+            if goal.attribute
+            else ""
+        )
         why = f"leaves events out until what is known of {events} fits no case, or at least {goal.K} {whom}{tells}"
         return Offer(params, why)
 
@@ -235,7 +264,9 @@ class Tlkc(Costless):
         kept = events.select("course").with_columns(pl.Series(KEPT, stays[place]))
         lists = kept.group_by("course", maintain_order=True).agg(KEPT)
         table = (
-            grouped.select(named(*params.keys)).with_row_index("course").with_columns(pl.col("course").cast(pl.Int64))
+            grouped.select(named(*params.keys))
+            .with_row_index("course")
+            .with_columns(pl.col("course").cast(pl.Int64))
         )
         table = table.join(lists, on="course", how="left", maintain_order="left")
         return Decision(table.select(named(*params.keys), pl.col(KEPT).fill_null([])), figures)
@@ -248,7 +279,9 @@ class Tlkc(Costless):
 def _fault(goal: ConfidenceBound) -> str | None:
     """What a guarantee asks for that means nothing."""
     if goal.attribute in (CONTROL_FLOW, TIMESTAMPS, METADATA, ACTIVITY, TIMESTAMP):
-        return f"'{goal.attribute}' is what background knowledge is about, not a sensitive attribute"
+        return (
+            f"'{goal.attribute}' is what background knowledge is about, not a sensitive attribute"
+        )
     if goal.attribute is None and goal.C < 1:
         return f"C = {goal.C:g} says nothing without the sensitive attribute that it speaks of; name it, or leave C out"
     if goal.attribute is None and goal.missing == "sensitive":
@@ -269,10 +302,21 @@ def _events(grouped: pl.DataFrame, params: TlkcParams) -> pl.DataFrame:
 
     Symbols are numbered by activity, then time, so that nothing depends on the order of courses.
     """
-    listed = grouped.select(named(*params.keys)).with_row_index("course").filter(pl.col(VARIANT).list.len() > 0)
+    listed = (
+        grouped.select(named(*params.keys))
+        .with_row_index("course")
+        .filter(pl.col(VARIANT).list.len() > 0)
+    )
     events = listed.explode(named(*params.keys))
-    symbols = events.select(named(*params.keys)).unique().sort(named(*params.keys)).with_row_index("symbol")
-    joined = events.join(symbols, on=named(*params.keys), how="left", nulls_equal=True, maintain_order="left")
+    symbols = (
+        events.select(named(*params.keys))
+        .unique()
+        .sort(named(*params.keys))
+        .with_row_index("symbol")
+    )
+    joined = events.join(
+        symbols, on=named(*params.keys), how="left", nulls_equal=True, maintain_order="left"
+    )
     return joined.select(pl.col("course", "symbol").cast(pl.Int64))
 
 
@@ -288,7 +332,9 @@ def _known_of(events: pl.DataFrame, background: Background) -> tuple[Courses, In
         place[order] = each
         return Courses(symbol[order], course[order], np.ones(len(symbol), np.int64)), place
     symbols = int(symbol.max(initial=0)) + 1
-    distinct, place, count = np.unique(course * symbols + symbol, return_inverse=True, return_counts=True)
+    distinct, place, count = np.unique(
+        course * symbols + symbol, return_inverse=True, return_counts=True
+    )
     return Courses(distinct % symbols, distinct // symbols, count.astype(np.int64)), place
 
 
@@ -306,11 +352,19 @@ def _members(grouped: pl.DataFrame, details: list[str]) -> Members:
         known = rows[UNIT].rank("dense").fill_null(0).to_numpy().astype(np.int64) - 1
         units = int(known.max(initial=-1)) + 1
         unit = np.where(alone[each], units + np.arange(len(known)), known)
-        rows = rows.with_columns(pl.when(pl.col(UNIT).is_null()).then(1).otherwise(pl.col(CASES)).alias(CASES))
-    held = rows[VALUES] if VALUES in rows.columns else pl.Series([[]] * rows.height, dtype=pl.List(pl.String))
+        rows = rows.with_columns(
+            pl.when(pl.col(UNIT).is_null()).then(1).otherwise(pl.col(CASES)).alias(CASES)
+        )
+    held = (
+        rows[VALUES]
+        if VALUES in rows.columns
+        else pl.Series([[]] * rows.height, dtype=pl.List(pl.String))
+    )
     value = held.explode().drop_nulls().rank("dense").to_numpy().astype(np.int64)
     return Members(
-        offsets=np.concatenate([[0], np.cumsum(np.bincount(course, minlength=len(width)))]).astype(np.int64),
+        offsets=np.concatenate([[0], np.cumsum(np.bincount(course, minlength=len(width)))]).astype(
+            np.int64
+        ),
         cases=rows[CASES].to_numpy().astype(np.int64),
         unit=unit,
         value_offsets=np.concatenate([[0], np.cumsum(held.list.len().to_numpy())]).astype(np.int64),
@@ -319,7 +373,9 @@ def _members(grouped: pl.DataFrame, details: list[str]) -> Members:
     )
 
 
-def _relieved(courses: Courses, members: Members, params: TlkcParams) -> tuple[Ints, dict[str, JsonValue]]:
+def _relieved(
+    courses: Courses, members: Members, params: TlkcParams
+) -> tuple[Ints, dict[str, JsonValue]]:
     """The places that stay (int64, ascending), and figures for the internal report."""
     left, rounds, told = np.arange(len(courses.symbol)), 0, monotonic()
     if len(members.cases) and not len(left):
@@ -331,7 +387,9 @@ def _relieved(courses: Courses, members: Members, params: TlkcParams) -> tuple[I
             return left, {**_figures(courses, left, members), "rounds": rounds}
         level, size, confidence = found
         if level.known.shape[1] == 0:
-            raise Infeasible(NAME, _nothing_left(params, rounds, int(size[0]), float(confidence[0])))
+            raise Infeasible(
+                NAME, _nothing_left(params, rounds, int(size[0]), float(confidence[0]))
+            )
         gone = unmatch(level, _violating(size, confidence, params), now)
         left, rounds = np.delete(left, gone), rounds + 1
         if not len(left):
@@ -341,7 +399,9 @@ def _relieved(courses: Courses, members: Members, params: TlkcParams) -> tuple[I
             say(f"{NAME}: round {rounds}, {len(left):,} of {len(courses.symbol):,} places left")
 
 
-def _violation(courses: Courses, members: Members, params: TlkcParams) -> tuple[Level, Ints, Floats] | None:
+def _violation(
+    courses: Courses, members: Members, params: TlkcParams
+) -> tuple[Level, Ints, Floats] | None:
     """The shortest knowledge of which some violates, with the units and the confidence of each group."""
     for level in levels(courses, params.L):
         size, confidence = tally(level, members)
@@ -350,7 +410,9 @@ def _violation(courses: Courses, members: Members, params: TlkcParams) -> tuple[
     return None
 
 
-def _violating(size: Ints, confidence: Floats, params: TlkcParams) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+def _violating(
+    size: Ints, confidence: Floats, params: TlkcParams
+) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
     return (size < params.K) | (confidence > params.C)
 
 
@@ -367,7 +429,11 @@ def _nothing_left(params: TlkcParams, rounds: int, size: int, confidence: float)
 
 def _figures(courses: Courses, left: Ints, members: Members) -> dict[str, JsonValue]:
     """What the internal report may tell; measured on the raw log, never public."""
-    cases = np.add.reduceat(np.append(members.cases, 0), members.offsets[:-1]) if len(members.cases) else members.cases
+    cases = (
+        np.add.reduceat(np.append(members.cases, 0), members.offsets[:-1])
+        if len(members.cases)
+        else members.cases
+    )
     weight = courses.events * cases[courses.course]
     return {
         "events": int(weight.sum()),
@@ -383,7 +449,9 @@ def _cut(log: EventLog, table: pl.DataFrame, params: TlkcParams) -> EventLog:
         return log
     cases = courses_of_cases(log, params)
     decided = (
-        table.select(named(*params.keys)).with_row_index("row").with_columns(pl.lit(None, pl.UInt32).alias("case"))
+        table.select(named(*params.keys))
+        .with_row_index("row")
+        .with_columns(pl.lit(None, pl.UInt32).alias("case"))
     )
     asked = cases.with_row_index("case").with_columns(pl.lit(None, pl.UInt32).alias("row"))
     columns = [*params.keys, "row", "case"]
@@ -398,14 +466,20 @@ def _cut(log: EventLog, table: pl.DataFrame, params: TlkcParams) -> EventLog:
     kept = table[KEPT].gather(row).explode().drop_nulls().to_numpy()
     if params.precision is not None:
         steps = cases[STEPS].filter(cases[STEPS].list.len() > 0).explode()
-        log = replace(log, events=log.events.with_columns(_times(steps, params.precision, params.epoch)))
+        log = replace(
+            log, events=log.events.with_columns(_times(steps, params.precision, params.epoch))
+        )
     rest = log.keep_events(kept)
     return rest.keep_cases(np.flatnonzero(np.diff(rest.offsets) > 0))
 
 
 def _times(steps: pl.Series, precision: timedelta, epoch: datetime) -> pl.Series:
     """Steps as times from the epoch on."""
-    return (steps * _microseconds(precision) + _microseconds(epoch - UNIX_EPOCH)).cast(TIME_TYPE).alias(TIMESTAMP)
+    return (
+        (steps * _microseconds(precision) + _microseconds(epoch - UNIX_EPOCH))
+        .cast(TIME_TYPE)
+        .alias(TIMESTAMP)
+    )
 
 
 def _microseconds(length: timedelta) -> int:

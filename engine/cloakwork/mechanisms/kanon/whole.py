@@ -74,20 +74,30 @@ class Ground:
         for variants so long that their distances might not fit the matrix."""
         variants = len(problem.texts)
         if variants > LARGEST:
-            message = (
-                f"it compares all pairs of variants, of which the log has {variants:,}; it takes {LARGEST:,} at most"
-            )
+            message = f"it compares all pairs of variants, of which the log has {variants:,}; it takes {LARGEST:,} at most"
             raise MechanismError(mechanism, f"{message} (kanon/pretsa takes any number)")
         if max(map(len, problem.texts), default=0) > LONGEST:
-            message = f"it takes cases of {LONGEST:,} events at most, and the log holds a longer one"
+            message = (
+                f"it takes cases of {LONGEST:,} events at most, and the log holds a longer one"
+            )
             raise MechanismError(mechanism, f"{message} (kanon/pretsa takes any length)")
         distance = problem.distances.matrix
         least = np.full(variants, problem.k, np.int64)
         behind = np.arange(1, variants + 1)
         if problem.scope == "prefixes":
             least[[row for row, text in enumerate(problem.texts) if not text]] = 0
-            behind = np.array([bisect_right(problem.texts, text + _LAST) for text in problem.texts], np.int64)
-        return cls(problem.k, distance, problem.cases[:, None] * distance, problem.cases, problem.mass, behind, least)
+            behind = np.array(
+                [bisect_right(problem.texts, text + _LAST) for text in problem.texts], np.int64
+            )
+        return cls(
+            problem.k,
+            distance,
+            problem.cases[:, None] * distance,
+            problem.cases,
+            problem.mass,
+            behind,
+            least,
+        )
 
     def held(self, target: Ints) -> Ints:
         """The mass on each variant when i is on ``target[i]``: int64, shape (variants,)."""
@@ -141,7 +151,10 @@ def settled(ground: Ground, classes: Flags, target: Ints, home: Ints) -> Ints:
         if not len(short):
             return _drawn_home(ground, classes, target, home)
         least = int(short[np.argmin(held[short])])
-        ways = (_filled(ground, target, held - need, least), _closed(ground, classes, target, least))
+        ways = (
+            _filled(ground, target, held - need, least),
+            _closed(ground, classes, target, least),
+        )
         target = min((way for way in ways if way is not None), key=ground.cost)
 
 
@@ -214,14 +227,20 @@ def improved(ground: Ground, target: Ints, until: float = np.inf) -> Ints:
         if not small or len(there) <= CLOSED_AT_ONCE or monotonic() > until:
             continue
         fewer = classes.copy()
-        fewer[there[np.argsort(ground.distance[place, there], kind="stable")[:CLOSED_AT_ONCE]]] = False
+        fewer[there[np.argsort(ground.distance[place, there], kind="stable")[:CLOSED_AT_ONCE]]] = (
+            False
+        )
         near = np.argsort(ground.distance[place], kind="stable")[:AROUND]
-        shaken = _descended(ground, settled(ground, fewer, target, homes(ground, classes)), near, vain, until)
+        shaken = _descended(
+            ground, settled(ground, fewer, target, homes(ground, classes)), near, vain, until
+        )
         target = min(target, shaken, key=ground.cost)
     return target
 
 
-def _descended(ground: Ground, target: Ints, order: Ints, vain: defaultdict[bytes, set[int]], until: float) -> Ints:
+def _descended(
+    ground: Ground, target: Ints, order: Ints, vain: defaultdict[bytes, set[int]], until: float
+) -> Ints:
     """``target``, bettered by trials of the variants ``order``, in turn, until none of them offers anything.
 
     ``vain``: by answer (a digest of it), the variants whose trials offered nothing there; they are not tried again.
@@ -256,8 +275,13 @@ def _trials(ground: Ground, target: Ints, home: Ints, variant: int, least: int) 
     classes, rows = ground.classes(target), np.arange(len(target))
     if classes[variant]:
         classes[variant] = False
-        if classes.any() and ground.cost(_to_nearest(ground, classes, home, home == variant)) < least:
-            yield settled(ground, classes, _to_nearest(ground, classes, target, target == variant), home)
+        if (
+            classes.any()
+            and ground.cost(_to_nearest(ground, classes, home, home == variant)) < least
+        ):
+            yield settled(
+                ground, classes, _to_nearest(ground, classes, target, target == variant), home
+            )
         return
     saved = ground.moving[rows, target] - ground.moving[:, variant]
     if not (saved > 0).any():

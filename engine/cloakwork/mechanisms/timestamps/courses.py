@@ -22,7 +22,9 @@ Steps = NDArray[np.int64]
 CALENDAR: Final = Window(start=datetime(2, 1, 1, tzinfo=UTC), end=datetime(9998, 1, 1, tzinfo=UTC))
 """The times that a calendar library can hold, with a year to spare for rounding; raw times outside move to its edge."""
 
-READABLE: Final = Window(start=datetime(1678, 1, 1, tzinfo=UTC), end=datetime(2262, 1, 1, tzinfo=UTC))
+READABLE: Final = Window(
+    start=datetime(1678, 1, 1, tzinfo=UTC), end=datetime(2262, 1, 1, tzinfo=UTC)
+)
 """The times that readers counting nanoseconds in 64 bits can hold; released times stay inside unless declared otherwise."""
 
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -43,7 +45,9 @@ class Grid:
         Two times that lie at most ``d`` apart are rounded to steps at most ``ceil(d / step)`` apart.
         """
         step = self.step // _MICROSECOND
-        calendar = np.clip(microseconds, microseconds_of(CALENDAR.start), microseconds_of(CALENDAR.end))
+        calendar = np.clip(
+            microseconds, microseconds_of(CALENDAR.start), microseconds_of(CALENDAR.end)
+        )
         return (calendar - microseconds_of(self.epoch) + step // 2) // step
 
     def edges(self, window: Window) -> tuple[int, int]:
@@ -94,7 +98,9 @@ def measure(log: EventLog, grid: Grid, bounds: Bounds) -> Courses:
     case = log.case_of[rows]
     begins = np.concatenate([[True], case[1:] != case[:-1]])[: len(rows)]
     if bounds.times is not None:
-        rank = np.arange(len(rows)) - np.maximum.accumulate(np.where(begins, np.arange(len(rows)), 0))
+        rank = np.arange(len(rows)) - np.maximum.accumulate(
+            np.where(begins, np.arange(len(rows)), 0)
+        )
         within = rank < bounds.times
         rows, begins = rows[within], begins[within]
     steps = grid.nearest(times.gather(pl.Series(rows)).to_numpy().astype(np.int64))
@@ -199,7 +205,9 @@ def _typical_gaps(log: EventLog, since_start: Steps) -> NDArray[np.float64]:
     pair[log.offsets[:-1][np.diff(log.offsets) > 0]] = 0
     gaps = np.diff(since_start, prepend=0)
     order = np.lexsort((gaps, pair))
-    _, first, back, size = np.unique(pair[order], return_index=True, return_inverse=True, return_counts=True)
+    _, first, back, size = np.unique(
+        pair[order], return_index=True, return_inverse=True, return_counts=True
+    )
     rank = np.floor(size / 2 - np.sqrt(size)).astype(np.int64)
     usual = np.where(rank >= 0, gaps[order][first + np.maximum(rank, 0)], 1)
     usual[pair[order][first] == 0] = 1
@@ -221,7 +229,9 @@ def _gaps_of_activity(
     return _between_two(gaps, activity[gap_rows], activity[wanted], noise, 0)
 
 
-def _between_two(pool: Steps, group: NDArray[np.int64], wanted: NDArray[np.int64], noise: Noise, empty: int) -> Steps:
+def _between_two(
+    pool: Steps, group: NDArray[np.int64], wanted: NDArray[np.int64], noise: Noise, empty: int
+) -> Steps:
     """For each wanted group a value drawn uniformly between two random members of the pool's group.
 
     A group without members draws from the whole pool; an empty pool gives ``empty``. Drawing between two values rather

@@ -57,9 +57,14 @@ def spread(
     way -= np.repeat(np.add.reduceat(way, first) / size, size)
     between = np.where(case[first][1:] == case[first][:-1], np.diff(values[first]), np.inf)
     open_end = np.array([np.inf])
-    below, above = _NEAREST * np.concatenate([open_end, between]), _NEAREST * np.concatenate([between, open_end])
+    below, above = (
+        _NEAREST * np.concatenate([open_end, between]),
+        _NEAREST * np.concatenate([between, open_end]),
+    )
     low, high = -way[first], way[first + size - 1]
-    share = np.minimum(1.0, np.minimum(below / np.maximum(low, 1e-300), above / np.maximum(high, 1e-300)))
+    share = np.minimum(
+        1.0, np.minimum(below / np.maximum(low, 1e-300), above / np.maximum(high, 1e-300))
+    )
     return np.asarray(values + way * np.repeat(share, size), np.float64)
 
 

@@ -18,7 +18,15 @@ from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem
-from cloakwork.mechanisms.timestamps.courses import CALENDAR, READABLE, Bounds, Courses, Grid, measure, times_of
+from cloakwork.mechanisms.timestamps.courses import (
+    CALENDAR,
+    READABLE,
+    Bounds,
+    Courses,
+    Grid,
+    measure,
+    times_of,
+)
 from cloakwork.noise import Noise, drawn_scale
 from cloakwork.privacy_event import Composed, DiscreteLaplace, PrivacyEvent, Repeated
 from cloakwork.quantities import Duration, Frozen
@@ -74,7 +82,10 @@ class LaplaceParams(Frozen):
         if self.scope == "event":
             complete = self.shift is not None and self.shift > timedelta(0)
         else:
-            complete = None not in (self.window, self.longest_gap, self.longest_case) and self.noised == "gaps"
+            complete = (
+                None not in (self.window, self.longest_gap, self.longest_case)
+                and self.noised == "gaps"
+            )
         if not complete:
             raise ValueError(f"scope {self.scope} lacks what it is bounded by")
         if (self.start_steps, self.gap_steps) != self._implied_steps():
@@ -148,19 +159,25 @@ class TimestampLaplace:
     )
     Params = LaplaceParams
 
-    def offer(self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]) -> Offer[LaplaceParams] | Refusal:
+    def offer(
+        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
+    ) -> Offer[LaplaceParams] | Refusal:
         """Meet metric privacy (scope event) or bounded differential privacy (scope case) of the timestamps."""
         if not isinstance(goal, MetricPrivacy | DifferentialPrivacy):
-            return Refusal("never", "noise on times gives metric or differential privacy of timestamps, nothing else")
+            return Refusal(
+                "never",
+                "noise on times gives metric or differential privacy of timestamps, nothing else",
+            )
         if goal.over != (TIMESTAMPS,):
             return Refusal("never", f"it writes timestamps only, not {', '.join(goal.over)}")
         if isinstance(goal, MetricPrivacy):
             return _offer_event_scope(goal, facts, options)
         if goal.neighbours == "unbounded":
-            reason = (
-                "it keeps one time an event, so how many there are shows; whether somebody is in the log at all stays "
+            reason = "it keeps one time an event, so how many there are shows; whether somebody is in the log at all stays "
+            return Refusal(
+                "not_yet",
+                reason + "unprotected. That takes timestamps/histogram, which comes later",
             )
-            return Refusal("not_yet", reason + "unprotected. That takes timestamps/histogram, which comes later")
         return _offer_case_scope(goal, facts, options)
 
     def event(self, params: LaplaceParams, facts: Facts) -> PrivacyEvent:
@@ -169,7 +186,9 @@ class TimestampLaplace:
         if params.scope == "event":
             moved = 2 if params.noised == "gaps" else 1
             return DiscreteLaplace(scale=start_scale, sensitivity=moved * params.start_steps)
-        values: tuple[PrivacyEvent, ...] = (DiscreteLaplace(scale=start_scale, sensitivity=params.start_steps),)
+        values: tuple[PrivacyEvent, ...] = (
+            DiscreteLaplace(scale=start_scale, sensitivity=params.start_steps),
+        )
         if params.noises_gaps and params.longest_case:
             gap = DiscreteLaplace(scale=drawn_scale(params.gap_scale), sensitivity=params.gap_steps)
             values += (Repeated(times=params.longest_case - 1, event=gap),)
@@ -213,7 +232,10 @@ def _offer_event_scope(
     goal: MetricPrivacy, facts: Facts, options: Mapping[str, JsonValue]
 ) -> Offer[LaplaceParams] | Refusal:
     if unknown := sorted(set(options) - {NOISED}):
-        return Refusal("misconfigured", f"unknown option {', '.join(unknown)}; for metric privacy it knows {NOISED}")
+        return Refusal(
+            "misconfigured",
+            f"unknown option {', '.join(unknown)}; for metric privacy it knows {NOISED}",
+        )
     noised = options.get(NOISED, "times")
     if noised not in ("gaps", "times"):
         return Refusal("misconfigured", f"{NOISED} must be gaps or times")
@@ -243,12 +265,23 @@ def _offer_case_scope(
     goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
 ) -> Offer[LaplaceParams] | Refusal:
     if unknown := sorted(set(options) - {START_SHARE}):
-        return Refusal("misconfigured", f"unknown option {', '.join(unknown)}; for whole cases it knows {START_SHARE}")
+        return Refusal(
+            "misconfigured",
+            f"unknown option {', '.join(unknown)}; for whole cases it knows {START_SHARE}",
+        )
     window, gap, events = facts.window, facts.longest_gap, facts.longest_case
     if window is None or gap is None or events is None:
-        declared = {"assume.window": window, "assume.longest_gap": gap, "assume.longest_case": events}
+        declared = {
+            "assume.window": window,
+            "assume.longest_gap": gap,
+            "assume.longest_case": events,
+        }
         missing = tuple(name for name, value in declared.items() if value is None)
-        return Refusal("needs", f"noise for whole cases needs public bounds; declare {', '.join(missing)}", missing)
+        return Refusal(
+            "needs",
+            f"noise for whole cases needs public bounds; declare {', '.join(missing)}",
+            missing,
+        )
     start_steps, gap_steps = _steps(window.end - window.start, facts.grid), _steps(gap, facts.grid)
     share = options.get(START_SHARE, _balanced_share(start_steps, gap_steps, events))
     if not _is_share(share, events):
@@ -324,7 +357,11 @@ def _release(log: EventLog, params: LaplaceParams, noise: Noise) -> EventLog:
     grid = Grid(params.epoch, params.grid)
     bounds = _bounds(params, grid)
     raw = measure(log, grid, bounds)
-    noised = _noised_times(raw, params, noise) if params.noised == "times" else _noised_gaps(raw, params, noise)
+    noised = (
+        _noised_times(raw, params, noise)
+        if params.noised == "times"
+        else _noised_gaps(raw, params, noise)
+    )
     times = grid.instants(times_of(log, noised, bounds, noise))
     return replace(log, events=log.events.with_columns(times))
 
@@ -338,7 +375,9 @@ def _draw(noise: Noise, scale: float, size: int) -> NDArray[np.int64]:
 
 def _noised_gaps(raw: Courses, params: LaplaceParams, noise: Noise) -> Courses:
     starts = raw.starts + _draw(noise, params.start_scale, len(raw.starts))
-    return replace(raw, starts=starts, gaps=raw.gaps + _draw(noise, params.gap_scale, len(raw.gaps)))
+    return replace(
+        raw, starts=starts, gaps=raw.gaps + _draw(noise, params.gap_scale, len(raw.gaps))
+    )
 
 
 def _noised_times(raw: Courses, params: LaplaceParams, noise: Noise) -> Courses:
@@ -347,4 +386,6 @@ def _noised_times(raw: Courses, params: LaplaceParams, noise: Noise) -> Courses:
     by_row = np.argsort(np.concatenate([raw.start_rows, raw.gap_rows]))
     drawn = np.concatenate([start_noise, _draw(noise, params.start_scale, len(raw.gaps))])[by_row]
     begins = by_row < len(raw.starts)
-    return replace(raw, starts=raw.starts + drawn[begins], gaps=raw.gaps + np.diff(drawn, prepend=0)[~begins])
+    return replace(
+        raw, starts=raw.starts + drawn[begins], gaps=raw.gaps + np.diff(drawn, prepend=0)[~begins]
+    )

@@ -89,7 +89,9 @@ USUAL_CASES: Final = 1000
 """Cases of a log whose number of units is not declared."""
 
 
-def predicted(name: str, epsilon: float, delta: float, facts: Facts, *, weaker: float = 1.0) -> Prediction | None:
+def predicted(
+    name: str, epsilon: float, delta: float, facts: Facts, *, weaker: float = 1.0
+) -> Prediction | None:
     """What the simulation says of mechanism ``name`` at (epsilon, delta); None where it was not simulated.
 
     ``weaker``: by what factor the signal is less than the simulated one, such as for longer cases.

@@ -19,10 +19,20 @@ from cloakwork.mechanisms.variants.accuracy import USUAL_CASES
 from cloakwork.mechanisms.variants.chain import MOST_CASES
 from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.mechanisms.variants.markov import MarkovParams, VariantMarkov
-from cloakwork.mechanisms.variants.threshold import ThresholdParams, VariantThreshold, threshold_event
+from cloakwork.mechanisms.variants.threshold import (
+    ThresholdParams,
+    VariantThreshold,
+    threshold_event,
+)
 from cloakwork.mechanisms.variants.transitions import WHOLE
 from cloakwork.noise import Noise
-from cloakwork.privacy_event import Composed, DiscreteLaplace, EpsilonDelta, NonPrivate, PrivacyEvent
+from cloakwork.privacy_event import (
+    Composed,
+    DiscreteLaplace,
+    EpsilonDelta,
+    NonPrivate,
+    PrivacyEvent,
+)
 from cloakwork.quantities import Frozen, Number
 
 SHARE: Final = 0.05
@@ -84,7 +94,9 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
     """
 
     name: ClassVar[str] = "variants/adaptive"
-    summary: ClassVar[str] = "Looks whether frequent variants hold most cases, and thresholds or models accordingly."
+    summary: ClassVar[str] = (
+        "Looks whether frequent variants hold most cases, and thresholds or models accordingly."
+    )
     theorem: ClassVar[Theorem] = Theorem(
         "One case more makes one variant's count c into c + 1, so of the sums over variants of min(c, a), of "
         "min(c, b) - min(c, a) and of c - min(c, b) exactly one grows, by 1: the three layers have L1 sensitivity m for "
@@ -107,7 +119,10 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
         scale = laplace_scale(goal.epsilon * share, cases)
         left = rounded_down(exactly(goal.epsilon) - cases / Fraction(scale))
         rest = goal.model_copy(update={"epsilon": left})
-        threshold, markov = VariantThreshold().offer(rest, facts, {}), VariantMarkov().offer(rest, facts, {})
+        threshold, markov = (
+            VariantThreshold().offer(rest, facts, {}),
+            VariantMarkov().offer(rest, facts, {}),
+        )
         if isinstance(threshold, Refusal):
             return threshold
         if isinstance(markov, Refusal):
@@ -121,7 +136,8 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
             markov=markov.params,
         )
         return Offer(
-            params, "looks how cases are spread over variants, then keeps the frequent ones or models the rest too"
+            params,
+            "looks how cases are spread over variants, then keeps the frequent ones or models the rest too",
         )
 
     def event(self, params: AdaptiveParams, facts: Facts) -> PrivacyEvent:
@@ -149,7 +165,9 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
             "released by": VariantMarkov.name if modelled else VariantThreshold.name,
             **found.internal,
         }
-        return Decision(found.table if modelled else with_all_cases(found.table, int(seen.sum())), internal)
+        return Decision(
+            found.table if modelled else with_all_cases(found.table, int(seen.sum())), internal
+        )
 
 
 def usual_share(epsilon: float, facts: Facts) -> float:

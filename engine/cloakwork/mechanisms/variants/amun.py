@@ -14,7 +14,12 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.aggregates import CASES, VARIANT
 from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
 from cloakwork.mechanisms.variants.family import VariantRelease, variant_table
-from cloakwork.mechanisms.variants.threshold import ThresholdParams, least_threshold, selected, threshold_event
+from cloakwork.mechanisms.variants.threshold import (
+    ThresholdParams,
+    least_threshold,
+    selected,
+    threshold_event,
+)
 from cloakwork.noise import Noise
 from cloakwork.privacy_event import DiscreteLaplace, PrivacyEvent
 from cloakwork.quantities import Frozen, Number
@@ -66,7 +71,9 @@ class VariantAmun(VariantRelease[AmunParams]):
     """
 
     name: ClassVar[str] = "variants/amun"
-    summary: ClassVar[str] = "Adds two-sided noise to the counts of declared variants, for a guessing advantage (Amun)."
+    summary: ClassVar[str] = (
+        "Adds two-sided noise to the counts of declared variants, for a guessing advantage (Amun)."
+    )
     theorem: ClassVar[Theorem] = Theorem(
         "Noise DLap(m/epsilon) on the counts of all variants of a declared domain is (epsilon, 0)-DP for units of at most "
         "m cases (unbounded neighbours), which bounds the guessing advantage by tanh(epsilon/4). Without a declared "
@@ -94,10 +101,15 @@ class VariantAmun(VariantRelease[AmunParams]):
             why = f"adds noise to the counts of the {len(declared)} variants that the policy declares public"
             return Offer(params, f"{why}; a guess who is in the log gains at most {advantage:.3g}")
         if goal.delta == 0:
-            wanted = "it needs its option 'variants' (a public list), or a delta above 0 to select some"
+            wanted = (
+                "it needs its option 'variants' (a public list), or a delta above 0 to select some"
+            )
             return Refusal("needs", wanted, ("guarantees[].delta",))
         if goal.epsilon / cases < -math.log1p(-goal.delta):
-            return Refusal("misconfigured", "epsilon is smaller than delta allows: needs epsilon/m >= -ln(1 - delta)")
+            return Refusal(
+                "misconfigured",
+                "epsilon is smaller than delta allows: needs epsilon/m >= -ln(1 - delta)",
+            )
         params = AmunParams(
             epsilon=goal.epsilon,
             delta=goal.delta,
@@ -121,7 +133,9 @@ class VariantAmun(VariantRelease[AmunParams]):
             kept = summary.select(VARIANT)[rows].with_columns(pl.Series(CASES, noisy, pl.Int64))
         else:
             domain = params.variants or ()
-            held = dict(zip(map(tuple, summary[VARIANT].to_list()), summary[CASES].to_list(), strict=True))
+            held = dict(
+                zip(map(tuple, summary[VARIANT].to_list()), summary[CASES].to_list(), strict=True)
+            )
             order = noise.permutation(len(domain))
             shuffled = [domain[place] for place in order]
             counts = np.array([held.get(variant, 0) for variant in shuffled], np.int64)

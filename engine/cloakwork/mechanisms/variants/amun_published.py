@@ -35,7 +35,9 @@ class VariantAmunPublished(PublishedRelease[AmunPublishedParams]):
     """
 
     name: ClassVar[str] = "variants/amun-published"
-    summary: ClassVar[str] = "Duplicates cases as Amun was published; it is NOT differentially private."
+    summary: ClassVar[str] = (
+        "Duplicates cases as Amun was published; it is NOT differentially private."
+    )
     theorem: ClassVar[Theorem] = Theorem(
         "Claimed: a guessing advantage g by noise |Laplace(1/epsilon)| on each DAFSA edge, epsilon = 2 ln((1+g)/(1-g)).",
         "Elkoumy, Pankova, Dumas 2022 (Amun), ACM Transactions on Management Information Systems",
@@ -50,7 +52,9 @@ class VariantAmunPublished(PublishedRelease[AmunPublishedParams]):
     ) -> Offer[AmunPublishedParams]:
         """The noise that the paper gives for this epsilon."""
         NoOptions.model_validate(options)
-        params = AmunPublishedParams(advantage=guessing_advantage(goal.epsilon), published=goal.epsilon)
+        params = AmunPublishedParams(
+            advantage=guessing_advantage(goal.epsilon), published=goal.epsilon
+        )
         why = f"duplicates cases; published as epsilon {goal.epsilon:g} (guessing advantage {params.advantage:.3g})"
         return Offer(params, f"{why}, which does not hold: {self.broken}")
 
@@ -60,5 +64,9 @@ class VariantAmunPublished(PublishedRelease[AmunPublishedParams]):
         automaton = dafsa(summary[VARIANT].to_list())
         edges = len(automaton.variants_of)
         added = picked(automaton, np.abs(noise.laplace_values(1 / params.published, edges)), noise)
-        table = summary.select(VARIANT).with_columns(pl.Series(CASES, summary[CASES].to_numpy() + added, pl.Int64))
-        return Decision(table, {"edges of the automaton": edges, "cases duplicated": int(added.sum())})
+        table = summary.select(VARIANT).with_columns(
+            pl.Series(CASES, summary[CASES].to_numpy() + added, pl.Int64)
+        )
+        return Decision(
+            table, {"edges of the automaton": edges, "cases duplicated": int(added.sum())}
+        )

@@ -23,7 +23,9 @@ _FINENESS: Final = 2**30
 MOST_CASES: Final = 10_000_000
 
 
-def fitted(noisy: Table, prior: Table, penalty: float, allowed: NDArray[np.bool_] | None = None) -> Table:
+def fitted(
+    noisy: Table, prior: Table, penalty: float, allowed: NDArray[np.bool_] | None = None
+) -> Table:
     """The flow nearest to ``noisy`` (least squares) that departs from ``prior`` only where that is worth ``penalty``.
 
     Minimises |F - noisy|**2 / 2 + penalty * |F - prior|_1 over F >= 0 without a step from START to END, in which what
@@ -34,7 +36,9 @@ def fitted(noisy: Table, prior: Table, penalty: float, allowed: NDArray[np.bool_
 
     def near(point: Table) -> Table:
         moved = point - prior
-        found: Table = np.maximum(prior + np.sign(moved) * np.maximum(np.abs(moved) - penalty, 0), 0)
+        found: Table = np.maximum(
+            prior + np.sign(moved) * np.maximum(np.abs(moved) - penalty, 0), 0
+        )
         found[0, -1] = 0
         return found if allowed is None else np.where(allowed, found, 0)
 
@@ -107,7 +111,12 @@ class Chain:
             return place[path]
 
         labels = range(1, mass.shape[1])
-        return cls(shares, np.array([[after(context, label) for label in labels] for context in contexts], np.int64))
+        return cls(
+            shares,
+            np.array(
+                [[after(context, label) for label in labels] for context in contexts], np.int64
+            ),
+        )
 
     def draw(self, cases: int, longest: int, noise: Noise) -> list[tuple[int, ...]]:
         """``cases`` courses (label codes) of at most ``longest`` events, by systematic sampling at every step.
@@ -121,14 +130,18 @@ class Chain:
             if not alive.size:
                 break
             taken = self._next(state[alive], group[alive], noise)
-            _, group[alive] = np.unique(group[alive] * self.shares.shape[1] + taken, return_inverse=True)
+            _, group[alive] = np.unique(
+                group[alive] * self.shares.shape[1] + taken, return_inverse=True
+            )
             goes = taken < self.shares.shape[1] - 1
             alive, taken = alive[goes], taken[goes]
             state[alive] = self.then[state[alive], taken]
             steps.append((alive, taken + 1))
         return _courses(steps, cases)
 
-    def _next(self, state: NDArray[np.int64], group: NDArray[np.int64], noise: Noise) -> NDArray[np.int64]:
+    def _next(
+        self, state: NDArray[np.int64], group: NDArray[np.int64], noise: Noise
+    ) -> NDArray[np.int64]:
         """The column that each case goes to; cases of one group stand together and share their state."""
         first = np.flatnonzero(np.diff(group, prepend=-1))
         size = np.diff(first, append=group.size)
@@ -141,7 +154,9 @@ class Chain:
         return taken
 
 
-def _courses(steps: list[tuple[NDArray[np.int64], NDArray[np.int64]]], cases: int) -> list[tuple[int, ...]]:
+def _courses(
+    steps: list[tuple[NDArray[np.int64], NDArray[np.int64]]], cases: int
+) -> list[tuple[int, ...]]:
     """Courses from the steps taken at each position: which cases, and to which label."""
     found: list[list[int]] = [[] for _ in range(cases)]
     for alive, taken in steps:

@@ -29,23 +29,32 @@ def dafsa(variants: Sequence[Variant]) -> Dafsa:
     state_of = [0] * len(children)
     # A prefix is longer than those before it on its path, so the last ones are settled first.
     for node in range(len(children) - 1, -1, -1):
-        following = tuple(sorted((label, state_of[child]) for label, child in children[node].items()))
+        following = tuple(
+            sorted((label, state_of[child]) for label, child in children[node].items())
+        )
         state_of[node] = states.setdefault((node in ends, following), len(states))
     edges: dict[tuple[int, str], int] = {}
     edges_of = tuple(
         np.array(
-            [edges.setdefault((state_of[node], label), len(edges)) for node, label in zip(path, variant, strict=False)],
+            [
+                edges.setdefault((state_of[node], label), len(edges))
+                for node, label in zip(path, variant, strict=False)
+            ],
             np.int64,
         )
         for path, variant in zip(paths, variants, strict=True)
     )
     passed = np.concatenate([*edges_of, np.zeros(0, np.int64)])
-    by = np.repeat(np.arange(len(edges_of)), [len(each) for each in edges_of])[np.argsort(passed, kind="stable")]
+    by = np.repeat(np.arange(len(edges_of)), [len(each) for each in edges_of])[
+        np.argsort(passed, kind="stable")
+    ]
     cuts = np.cumsum(np.bincount(passed, minlength=len(edges)))[:-1]
     return Dafsa(edges_of, tuple(np.split(by, cuts)) if edges else ())
 
 
-def _prefixes(variants: Sequence[Variant]) -> tuple[list[list[int]], list[dict[str, int]], set[int]]:
+def _prefixes(
+    variants: Sequence[Variant],
+) -> tuple[list[list[int]], list[dict[str, int]], set[int]]:
     """The prefix tree: the nodes on each variant's path, the children of each node, and the nodes where one ends."""
     children: list[dict[str, int]] = [{}]
     ends, paths = set[int](), list[list[int]]()

@@ -17,10 +17,22 @@ from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
 from cloakwork.mechanisms.variants.chain import MOST_CASES, Chain, Context, Table, fitted
 from cloakwork.mechanisms.variants.directly_follows import MOST_LABELS, kept_steps, least_scale
 from cloakwork.mechanisms.variants.family import NOTHING, VariantRelease, cases_of, variant_table
-from cloakwork.mechanisms.variants.prefix_tree import FAKES, USUAL_LENGTH, alphabet_of, labels_of, most_cases_of
+from cloakwork.mechanisms.variants.prefix_tree import (
+    FAKES,
+    USUAL_LENGTH,
+    alphabet_of,
+    labels_of,
+    most_cases_of,
+)
 from cloakwork.mechanisms.variants.tree import MOST_EVENTS, least_reached, tail
 from cloakwork.noise import Noise
-from cloakwork.privacy_event import Composed, DiscreteLaplace, EpsilonDelta, NonPrivate, PrivacyEvent
+from cloakwork.privacy_event import (
+    Composed,
+    DiscreteLaplace,
+    EpsilonDelta,
+    NonPrivate,
+    PrivacyEvent,
+)
 from cloakwork.quantities import Frozen, Number
 
 USUAL_STEPS: Final = USUAL_LENGTH + 1
@@ -101,12 +113,20 @@ class DfgLaplace(VariantRelease[DfgParams]):
         """The least noise for so many steps, and a threshold that lets few steps pass that nobody takes."""
         chosen = DfgOptions.model_validate(options)
         if facts.alphabet is None and not goal.delta:
-            return Refusal("needs", "without a delta all activities must be public", ("assume.alphabet",))
+            return Refusal(
+                "needs", "without a delta all activities must be public", ("assume.alphabet",)
+            )
         if facts.alphabet is not None and len(facts.alphabet) > MOST_LABELS:
-            return Refusal("misconfigured", f"every pair of activities gets noise: at most {MOST_LABELS:,} of them")
+            return Refusal(
+                "misconfigured",
+                f"every pair of activities gets noise: at most {MOST_LABELS:,} of them",
+            )
         params = calibrated(goal, facts, chosen.most_steps)
         counted = "every step" if params.alphabet is not None else "the steps that occur"
-        return Offer(params, f"counts {counted} between activities with noise, and draws cases from the graph")
+        return Offer(
+            params,
+            f"counts {counted} between activities with noise, and draws cases from the graph",
+        )
 
     def event(self, params: DfgParams, facts: Facts) -> PrivacyEvent:
         """The noise, and the chance that a step of one unit alone is kept."""
@@ -115,7 +135,8 @@ class DfgLaplace(VariantRelease[DfgParams]):
             return noise
         most = params.sensitivity
         leak = max(
-            tail(params.scale, params.tau - most, "laplace"), most * tail(params.scale, params.tau - 1, "laplace")
+            tail(params.scale, params.tau - most, "laplace"),
+            most * tail(params.scale, params.tau - 1, "laplace"),
         )
         if leak >= 1 or params.tau <= most:
             return NonPrivate(reason="the threshold hides no step of one unit alone")
@@ -177,10 +198,14 @@ def _measured(
     return step[kept].astype(np.int64), noisy[kept].astype(np.int64)
 
 
-def _graph(step: NDArray[np.int64], noisy: NDArray[np.int64], labels: int) -> tuple[list[int], Table]:
+def _graph(
+    step: NDArray[np.int64], noisy: NDArray[np.int64], labels: int
+) -> tuple[list[int], Table]:
     """The labels (places, ascending) that kept steps touch, at most ``MOST_ACTIVITIES``, and the steps among them."""
     source, target = np.divmod(step, labels + 1)
-    weight = np.bincount(np.append(source - 1, target) + 1, np.append(noisy, noisy), labels + 2)[1:-1]
+    weight = np.bincount(np.append(source - 1, target) + 1, np.append(noisy, noisy), labels + 2)[
+        1:-1
+    ]
     heaviest = np.argsort(-weight, kind="stable")[:MOST_ACTIVITIES]
     used = np.sort(heaviest[weight[heaviest] > 0])
     place = np.full(labels + 2, -1)
@@ -198,8 +223,12 @@ def _drawn(flow: Table, labels: list[str], params: DfgParams, noise: Noise) -> p
     if begun <= 0:
         return NOTHING
     events = max(1.0, float(flow[:, :-1].sum()) / begun)
-    cases = math.floor(min(begun + 0.5, params.most_cases or MOST_CASES, MOST_CASES, MOST_EVENTS / events))
+    cases = math.floor(
+        min(begun + 0.5, params.most_cases or MOST_CASES, MOST_CASES, MOST_EVENTS / events)
+    )
     rows: dict[Context, Table] = {(label,): flow[label] for label in range(len(labels) + 1)}
     courses = Counter(Chain.of(rows, 1.0).draw(cases, params.longest, noise))
-    table = variant_table([tuple(labels[code - 1] for code in course) for course in courses], list(courses.values()))
+    table = variant_table(
+        [tuple(labels[code - 1] for code in course) for course in courses], list(courses.values())
+    )
     return table[noise.permutation(table.height)]

@@ -41,10 +41,14 @@ class DirectlyFollows:
     ) -> "DirectlyFollows":
         """The least noise that costs at most ``epsilon`` for units of ``max_cases`` cases; MechanismError if none does."""
         if not (0 < epsilon < float("inf") and most_steps >= 1 and max_cases >= 1 and alphabet):
-            raise MechanismError("dfg/laplace", "needs epsilon > 0, at least one step and case, and an alphabet")
+            raise MechanismError(
+                "dfg/laplace", "needs epsilon > 0, at least one step and case, and an alphabet"
+            )
         labels = tuple(dict.fromkeys(alphabet))
         if len(labels) > MOST_LABELS:
-            raise MechanismError("dfg/laplace", f"an alphabet of {len(labels):,} labels; at most {MOST_LABELS:,}")
+            raise MechanismError(
+                "dfg/laplace", f"an alphabet of {len(labels):,} labels; at most {MOST_LABELS:,}"
+            )
         return cls(labels, most_steps, least_scale(epsilon, most_steps * max_cases), max_cases)
 
     @property
@@ -63,13 +67,17 @@ class DirectlyFollows:
         side = len(self.alphabet) + 1
         source, target = np.divmod(np.arange(side * side), side)
         target = (target + 1) % side
-        frame = pl.DataFrame({"source": labels.gather(source), "target": labels.gather(target), "count": noisy}, SCHEMA)
+        frame = pl.DataFrame(
+            {"source": labels.gather(source), "target": labels.gather(target), "count": noisy},
+            SCHEMA,
+        )
         return frame.filter(pl.any_horizontal(pl.col("source", "target").is_not_null()))
 
     def _counts(self, log: EventLog, noise: Noise) -> NDArray[np.int64]:
         """Raw counts of bounded contributions, int64, shape ((A + 1)**2,): source by target, END last."""
         return np.bincount(
-            kept_steps(log, self.alphabet, self.most_steps, noise), minlength=(len(self.alphabet) + 1) ** 2
+            kept_steps(log, self.alphabet, self.most_steps, noise),
+            minlength=(len(self.alphabet) + 1) ** 2,
         ).astype(np.int64)
 
 
@@ -82,21 +90,30 @@ def least_scale(epsilon: float, sensitivity: int) -> float:
     return drawn_scale(scale)
 
 
-def kept_steps(log: EventLog, alphabet: Sequence[str], most_steps: int, noise: Noise) -> NDArray[np.int64]:
+def kept_steps(
+    log: EventLog, alphabet: Sequence[str], most_steps: int, noise: Noise
+) -> NDArray[np.int64]:
     """The steps that cases count for, each at most ``most_steps``, drawn at random by each case for itself: int64.
 
     A step is source * (A + 1) + target: source 0 is START and a the label at place a of ``alphabet``, from 1; target
     a - 1 is that label and A is END. Events of other labels are left out, and cases left without events.
     """
     side = len(alphabet) + 1
-    place = pl.DataFrame({ACTIVITY: pl.Series(alphabet, dtype=pl.String), "code": np.arange(1, side)})
+    place = pl.DataFrame(
+        {ACTIVITY: pl.Series(alphabet, dtype=pl.String), "code": np.arange(1, side)}
+    )
     named = log.events.select(ACTIVITY).with_columns(case=pl.Series(log.case_of))
     events = named.join(place, on=ACTIVITY, how="inner", maintain_order="left")
-    case, code = events["case"].to_numpy().astype(np.int64), events["code"].to_numpy().astype(np.int64)
+    case, code = (
+        events["case"].to_numpy().astype(np.int64),
+        events["code"].to_numpy().astype(np.int64),
+    )
     begins = np.diff(case, prepend=-1) != 0
     first, last = code[begins], code[np.append(begins[1:], True)] if case.size else code
     inner = np.flatnonzero(~begins)
-    step = np.concatenate([first - 1, code[inner - 1] * side + code[inner] - 1, last * side + side - 1])
+    step = np.concatenate(
+        [first - 1, code[inner - 1] * side + code[inner] - 1, last * side + side - 1]
+    )
     owner = np.concatenate([case[begins], case[inner], case[begins]])
     order = np.lexsort((noise.permutation(step.size), owner))
     owner = owner[order]

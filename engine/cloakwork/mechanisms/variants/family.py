@@ -15,7 +15,16 @@ from cloakwork.guarantees import DifferentialPrivacy, Guarantee
 from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, EventLog
 from cloakwork.mechanisms.aggregates import CASES, VARIANT, VARIANT_COUNTS_SCHEMA, VariantCounts
-from cloakwork.mechanisms.base import Aggregate, Decision, GenerateCases, Offer, Prediction, Proof, Refusal, Rewrite
+from cloakwork.mechanisms.base import (
+    Aggregate,
+    Decision,
+    GenerateCases,
+    Offer,
+    Prediction,
+    Proof,
+    Refusal,
+    Rewrite,
+)
 from cloakwork.mechanisms.variants.accuracy import predicted
 from cloakwork.noise import Noise
 
@@ -33,7 +42,9 @@ class VariantRelease(ABC, Generic[P]):
     Params: type[P]
     needs_delta: ClassVar[bool] = False
 
-    def offer(self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]) -> Offer[P] | Refusal:
+    def offer(
+        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
+    ) -> Offer[P] | Refusal:
         """Accept differential privacy over the control flow alone, for whole units."""
         if not isinstance(goal, DifferentialPrivacy):
             return Refusal("never", f"it gives differential privacy, not {goal.kind}")
@@ -44,14 +55,19 @@ class VariantRelease(ABC, Generic[P]):
         if self.needs_delta and goal.delta == 0:
             return Refusal("needs", "the threshold needs a delta above 0", ("guarantees[].delta",))
         if self.needs_delta and goal.epsilon / facts.unit.max_cases < -math.log1p(-goal.delta):
-            return Refusal("misconfigured", "epsilon is smaller than delta allows: needs epsilon/m >= -ln(1 - delta)")
+            return Refusal(
+                "misconfigured",
+                "epsilon is smaller than delta allows: needs epsilon/m >= -ln(1 - delta)",
+            )
         try:
             return self.meet(goal, facts, options)
         except ValidationError as error:
             return Refusal("misconfigured", option_fault(error))
 
     @abstractmethod
-    def meet(self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]) -> Offer[P] | Refusal:
+    def meet(
+        self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
+    ) -> Offer[P] | Refusal:
         """Parameters whose cost is at most the goal's (epsilon, delta), or why there are none.
 
         A pydantic ``ValidationError`` raised here (options read by a model) becomes a refusal.
@@ -65,11 +81,17 @@ class VariantRelease(ABC, Generic[P]):
         """By simulation, for the target that ``params`` were found for, and ``weaker`` by what they say."""
         epsilon, delta = getattr(params, "epsilon", None), getattr(params, "delta", 0.0)
         weaker = getattr(params, "weaker", 1.0)
-        return None if epsilon is None else predicted(self.name, epsilon, delta, facts, weaker=weaker)
+        return (
+            None if epsilon is None else predicted(self.name, epsilon, delta, facts, weaker=weaker)
+        )
 
     def lineage(self, params: P) -> Lineage:
         """Measures the control flow; every case of the release is made from the noisy counts."""
-        return Lineage(measures=frozenset({CONTROL_FLOW}), writes=frozenset({CONTROL_FLOW, METADATA}), generates=True)
+        return Lineage(
+            measures=frozenset({CONTROL_FLOW}),
+            writes=frozenset({CONTROL_FLOW, METADATA}),
+            generates=True,
+        )
 
     def facts_after(self, params: P, facts: Facts) -> Facts:
         """Nothing more is public than before, as planning goes."""
@@ -106,7 +128,10 @@ NOTHING: Final = pl.DataFrame(schema=VARIANT_COUNTS_SCHEMA)
 def variant_table(variants: list[tuple[str, ...]], counts: Any) -> pl.DataFrame:
     """Rows (``variant``, ``cases``) of what is to be released; counts below 1 are left out."""
     table = pl.DataFrame(
-        {VARIANT: pl.Series(variants, dtype=pl.List(pl.String())), CASES: np.asarray(counts, np.int64)},
+        {
+            VARIANT: pl.Series(variants, dtype=pl.List(pl.String())),
+            CASES: np.asarray(counts, np.int64),
+        },
         schema=VARIANT_COUNTS_SCHEMA,
     )
     return table.filter(pl.col(CASES) > 0)

@@ -28,7 +28,13 @@ from cloakwork.mechanisms.variants.threshold import (
     threshold_event,
 )
 from cloakwork.noise import Noise, drawn_rate, drawn_scale
-from cloakwork.privacy_event import Composed, DiscreteLaplace, PoissonSampled, PrivacyEvent, Repeated
+from cloakwork.privacy_event import (
+    Composed,
+    DiscreteLaplace,
+    PoissonSampled,
+    PrivacyEvent,
+    Repeated,
+)
 from cloakwork.progress import say
 from cloakwork.quantities import Frozen, Number
 
@@ -84,7 +90,9 @@ class VariantLibra(VariantRelease[LibraParams]):
     """
 
     name: ClassVar[str] = "variants/libra"
-    summary: ClassVar[str] = "Counts frequent variants in random samples, with noise in each (Libra)."
+    summary: ClassVar[str] = (
+        "Counts frequent variants in random samples, with noise in each (Libra)."
+    )
     theorem: ClassVar[Theorem] = Theorem(
         "Variants selected as in variants/threshold; then eta histograms over them, each of a sample that holds every unit "
         "independently with probability rate, with noise DLap(scale) on each count: the composition of the selection with "
@@ -104,7 +112,8 @@ class VariantLibra(VariantRelease[LibraParams]):
         share = goal.delta * chosen.selection_share
         if goal.epsilon * chosen.selection_share / cases < -math.log1p(-share):
             return Refusal(
-                "misconfigured", "the selection's share of epsilon is smaller than its share of delta allows"
+                "misconfigured",
+                "the selection's share of epsilon is smaller than its share of delta allows",
             )
         params = _params(goal, facts, chosen)
         if isinstance(params, str):
@@ -119,7 +128,9 @@ class VariantLibra(VariantRelease[LibraParams]):
         """Measures which unit follows which variants; every case of the release is made from the noisy counts."""
         owner = frozenset() if params.unit is None else frozenset({params.unit})
         return Lineage(
-            measures=frozenset({CONTROL_FLOW}) | owner, writes=frozenset({CONTROL_FLOW, METADATA}), generates=True
+            measures=frozenset({CONTROL_FLOW}) | owner,
+            writes=frozenset({CONTROL_FLOW, METADATA}),
+            generates=True,
         )
 
     def summarise(self, params: LibraParams) -> Aggregate:
@@ -135,7 +146,9 @@ class VariantLibra(VariantRelease[LibraParams]):
         seen = (noisy >= params.omega).sum(axis=0)
         relevant = seen >= sightings_needed(params)
         # Sums are exact integers; the estimate is rounded once, to the nearest whole case.
-        estimates = np.floor(noisy.sum(axis=0) / (params.samples * params.rate) + 0.5).astype(np.int64)
+        estimates = np.floor(noisy.sum(axis=0) / (params.samples * params.rate) + 0.5).astype(
+            np.int64
+        )
         table = found.select(VARIANT).with_columns(pl.Series(CASES, estimates, pl.Int64))
         kept = table.filter(pl.Series(relevant & (estimates > 0), dtype=pl.Boolean))
         return Decision(
@@ -173,12 +186,16 @@ def _params(goal: DifferentialPrivacy, facts: Facts, chosen: LibraOptions) -> Li
 
 
 @lru_cache(maxsize=64)
-def _least_scale(selection: ThresholdParams, rate: float, samples: int, epsilon: float, delta: float) -> float:
+def _least_scale(
+    selection: ThresholdParams, rate: float, samples: int, epsilon: float, delta: float
+) -> float:
     """The least noise on the samples at which selection and samples together cost at most (epsilon, delta)."""
     from cloakwork.accounting.calibrate import smallest_scale
 
     budget = Cost(epsilon=epsilon, delta=delta)
-    return drawn_scale(smallest_scale(lambda scale: _event(selection, rate, samples, scale), budget))
+    return drawn_scale(
+        smallest_scale(lambda scale: _event(selection, rate, samples, scale), budget)
+    )
 
 
 def _event(selection: ThresholdParams, rate: float, samples: int, scale: float) -> PrivacyEvent:
@@ -191,7 +208,9 @@ def _why(params: LibraParams) -> str:
     """How it compares, in closed form, with plain noise at the same budget, on a variant of a hundred cases."""
     plain = math.sqrt(_variance(calibrated(params.epsilon, params.delta, params.max_cases).scale))
     here = deviation(params, 100)
-    verdict = "plain noise is better for counts" if here > plain else "sampling is better for counts"
+    verdict = (
+        "plain noise is better for counts" if here > plain else "sampling is better for counts"
+    )
     return (
         f"finds frequent variants, then counts them in {params.samples} noisy samples; a count of 100 errs by "
         f"{here:.1f} cases (standard deviation), and by {plain:.1f} with variants/threshold at equal cost: {verdict}"
@@ -215,7 +234,9 @@ def sightings_needed(params: LibraParams) -> int:
 
     r = math.exp(-1 / params.scale)
     by_noise = r**params.omega / (1 + r)
-    chances = binom.sf(np.arange(-1, params.samples), params.samples, by_noise)  # of 0, 1, ... sightings or more
+    chances = binom.sf(
+        np.arange(-1, params.samples), params.samples, by_noise
+    )  # of 0, 1, ... sightings or more
     enough = np.flatnonzero(chances <= params.rho)
     return int(enough[0]) if enough.size else params.samples + 1
 
@@ -234,12 +255,16 @@ def _noisy_samples(params: LibraParams, found: pl.DataFrame, noise: Noise) -> ND
     say(f"counting {found.height:,} variants in {params.samples:,} samples")
     for sample in range(params.samples):
         drawn = noise.coins(params.rate, owners)[owner]
-        counts = np.bincount(variant[drawn], weights=cases[drawn], minlength=found.height).astype(np.int64)
+        counts = np.bincount(variant[drawn], weights=cases[drawn], minlength=found.height).astype(
+            np.int64
+        )
         noisy[sample] = noise.laplace_counts(counts, params.scale)
     return noisy
 
 
-def _contributions(found: pl.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def _contributions(
+    found: pl.DataFrame,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Variant, unit (both as indexes) and number of cases of each contribution; a case without a unit is its own."""
     listed = found.drop(VARIANT)
     rows = listed.with_row_index("row").explode(named(*listed.columns))

@@ -55,7 +55,9 @@ class VariantLibraPublished(PublishedRelease[LibraPublishedParams]):
     """
 
     name: ClassVar[str] = "variants/libra-published"
-    summary: ClassVar[str] = "Anonymises samples as Libra was published; it is NOT differentially private."
+    summary: ClassVar[str] = (
+        "Anonymises samples as Libra was published; it is NOT differentially private."
+    )
     theorem: ClassVar[Theorem] = Theorem(
         "Claimed: epsilon' = 1/gamma times the Renyi divergence of order alpha of one Poisson-sampled Laplace(b) count.",
         "Elkoumy and Dumas 2022 (Libra), ICPM; Zhu and Wang 2019, theorem 6",
@@ -75,7 +77,9 @@ class VariantLibraPublished(PublishedRelease[LibraPublishedParams]):
         samples = round(1 / chosen.rate)
         low, high = 2.0**-6, MOST_NOISE
         if published_epsilon(high, chosen.rate, chosen.alpha, samples) > goal.epsilon:
-            return Refusal("misconfigured", f"no noise brings the published figure to epsilon {goal.epsilon:g}")
+            return Refusal(
+                "misconfigured", f"no noise brings the published figure to epsilon {goal.epsilon:g}"
+            )
         for _ in range(60):
             middle = math.sqrt(low * high)
             enough = published_epsilon(middle, chosen.rate, chosen.alpha, samples) <= goal.epsilon
@@ -98,7 +102,9 @@ class VariantLibraPublished(PublishedRelease[LibraPublishedParams]):
             sample = _sample(counts, params.rate, noise)
             present = np.flatnonzero(sample)
             automaton = dafsa([variants[row] for row in present])
-            united[present] += np.maximum(sample[present] + _change(automaton, params.scale, noise), 0)
+            united[present] += np.maximum(
+                sample[present] + _change(automaton, params.scale, noise), 0
+            )
         table = variant_table([tuple(variant) for variant in variants], united)
         return Decision(table, {"least count that is kept": clip, "variants kept": len(variants)})
 
@@ -114,7 +120,9 @@ def _sample(counts: NDArray[np.int64], rate: float, noise: Noise) -> NDArray[np.
 def _change(automaton: Dafsa, scale: float, noise: Noise) -> NDArray[np.int64]:
     """Cases duplicated less cases deleted, by variant: noise above 0 is brought about by the one, below 0 by the other."""
     drawn = noise.laplace_values(scale, len(automaton.variants_of))
-    return picked(automaton, np.maximum(drawn, 0), noise) - picked(automaton, np.maximum(-drawn, 0), noise)
+    return picked(automaton, np.maximum(drawn, 0), noise) - picked(
+        automaton, np.maximum(-drawn, 0), noise
+    )
 
 
 def published_epsilon(scale: float, rate: float, alpha: int, samples: int) -> float:
@@ -128,12 +136,21 @@ def published_epsilon(scale: float, rate: float, alpha: int, samples: int) -> fl
     def term(order: int) -> float:
         ways = math.lgamma(alpha + 1) - math.lgamma(order + 1) - math.lgamma(alpha - order + 1)
         chance = order * math.log(rate) + (alpha - order) * math.log1p(-rate)
-        return ways + chance + (order - 1) * _renyi_of_laplace(order, scale) + (math.log(3) if order > 2 else 0.0)
+        return (
+            ways
+            + chance
+            + (order - 1) * _renyi_of_laplace(order, scale)
+            + (math.log(3) if order > 2 else 0.0)
+        )
 
     first = (alpha - 1) * math.log1p(-rate) + math.log(alpha * rate - rate + 1)
     logs = [first, *(term(order) for order in range(2, alpha + 1))]
     top = max(logs)
-    return samples * max(0.0, top + math.log(math.fsum(math.exp(each - top) for each in logs))) / (alpha - 1)
+    return (
+        samples
+        * max(0.0, top + math.log(math.fsum(math.exp(each - top) for each in logs)))
+        / (alpha - 1)
+    )
 
 
 def _renyi_of_laplace(order: int, scale: float) -> float:

@@ -15,7 +15,13 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
 from cloakwork.mechanisms.variants.chain import MOST_CASES, Chain, Context, Table, fitted, refined
 from cloakwork.mechanisms.variants.family import VariantRelease, variant_table
-from cloakwork.mechanisms.variants.transitions import MOST_CELLS, WHOLE, Courses, transitions, vector_noise
+from cloakwork.mechanisms.variants.transitions import (
+    MOST_CELLS,
+    WHOLE,
+    Courses,
+    transitions,
+    vector_noise,
+)
 from cloakwork.noise import Noise
 from cloakwork.privacy_event import Composed, EpsilonDelta, NonPrivate, PrivacyEvent
 from cloakwork.quantities import Frozen, Number
@@ -105,7 +111,9 @@ class VariantMarkov(VariantRelease[MarkovParams]):
     """
 
     name: ClassVar[str] = "variants/markov"
-    summary: ClassVar[str] = "Releases frequent variants, and draws the other cases from a noisy Markov model."
+    summary: ClassVar[str] = (
+        "Releases frequent variants, and draws the other cases from a noisy Markov model."
+    )
     theorem: ClassVar[Theorem] = Theorem(
         "For units of at most m cases (unbounded neighbours): (1) noisy counts of the variants that one unit alone has "
         "reach tau with probability at most d = m Pr[m + N >= tau], which is (-ln(1 - d), d)-DP, and all other counts move "
@@ -127,7 +135,9 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         """The least noise, shared out as ``SHARES`` says."""
         chosen = MarkovOptions.model_validate(options)
         target = Cost(epsilon=goal.epsilon, delta=goal.delta)
-        sigmas, tau, selection = calibrated(target, facts.unit.max_cases, chosen.shares, facts.alphabet is not None)
+        sigmas, tau, selection = calibrated(
+            target, facts.unit.max_cases, chosen.shares, facts.alphabet is not None
+        )
         params = MarkovParams(
             epsilon=goal.epsilon,
             delta=goal.delta,
@@ -139,16 +149,23 @@ class VariantMarkov(VariantRelease[MarkovParams]):
             sigmas=sigmas,
             tau=tau,
         )
-        return Offer(params, "keeps frequent variants, and draws the other cases from a noisy Markov model of them")
+        return Offer(
+            params,
+            "keeps frequent variants, and draws the other cases from a noisy Markov model of them",
+        )
 
     def event(self, params: MarkovParams, facts: Facts) -> PrivacyEvent:
         """Noise on five tables, and the chance that a variant of one unit alone passes the threshold."""
         leaks = [selection_delta(params.sigmas[0], params.tau, params.max_cases)]
         if params.selection is not None:
             found = params.selection
-            leaks.append(selection_delta(found.sigma, found.tau, params.max_cases, labels=MOST_CELLS))
+            leaks.append(
+                selection_delta(found.sigma, found.tau, params.max_cases, labels=MOST_CELLS)
+            )
         elif params.alphabet is None:
-            return NonPrivate(reason="activities that are neither declared nor selected would be read off the log")
+            return NonPrivate(
+                reason="activities that are neither declared nor selected would be read off the log"
+            )
         planned = _leaks(params.delta, len(leaks))
         return _event(_sigmas(params), tuple(map(max, leaks, planned)), params.max_cases)
 
@@ -161,9 +178,13 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         common = [variants[row] for row in np.flatnonzero(frequent)]
         alphabet = params.alphabet
         if alphabet is None:
-            alphabet = tuple(sorted(set().union(*common, _selected(variants, cases, params.selection, noise))))
+            alphabet = tuple(
+                sorted(set().union(*common, _selected(variants, cases, params.selection, noise)))
+            )
         released = _coded(common, kept, alphabet)
-        others = _coded([variants[row] for row in np.flatnonzero(~frequent)], cases[~frequent], alphabet)
+        others = _coded(
+            [variants[row] for row in np.flatnonzero(~frequent)], cases[~frequent], alphabet
+        )
         drawn = self._drawn(others, released, params, noise) if alphabet else []
         courses = [*common, *(tuple(alphabet[code - 1] for code in course) for course in drawn)]
         counts = np.concatenate([kept, np.ones(len(drawn), np.int64)])
@@ -178,12 +199,20 @@ class VariantMarkov(VariantRelease[MarkovParams]):
             },
         )
 
-    def _drawn(self, others: Courses, released: Courses, params: MarkovParams, noise: Noise) -> list[tuple[int, ...]]:
+    def _drawn(
+        self, others: Courses, released: Courses, params: MarkovParams, noise: Noise
+    ) -> list[tuple[int, ...]]:
         """As many courses as there are other cases, but for noise, from a chain fitted to noisy counts of their steps."""
-        wanted = noise.gaussian_counts(np.array([int(others.cases.sum())]) * WHOLE, params.sigmas[1])[0]
+        wanted = noise.gaussian_counts(
+            np.array([int(others.cases.sum())]) * WHOLE, params.sigmas[1]
+        )[0]
         count = min(max(round(int(wanted) / WHOLE), 0), MOST_CASES)
         rows = _measured(others, _prior(released, count), params, noise)
-        return [] if rows[(0,)].sum() <= 0 else Chain.of(rows, params.sharpness).draw(count, params.longest, noise)
+        return (
+            []
+            if rows[(0,)].sum() <= 0
+            else Chain.of(rows, params.sharpness).draw(count, params.longest, noise)
+        )
 
 
 def calibrated(
@@ -202,7 +231,9 @@ def calibrated(
     tau = threshold(found[0], leaks[0], max_cases)
     if declared:
         return (found[0], found[1], found[2], found[3], found[4]), tau, None
-    selection = Selection(sigma=found[5], tau=threshold(found[5], leaks[1], max_cases, labels=MOST_CELLS))
+    selection = Selection(
+        sigma=found[5], tau=threshold(found[5], leaks[1], max_cases, labels=MOST_CELLS)
+    )
     return (found[0], found[1], found[2], found[3], found[4]), tau, selection
 
 
@@ -221,7 +252,11 @@ def threshold(sigma: float, delta: float, max_cases: int, labels: int = 1) -> in
     low, high = max_cases * WHOLE, max_cases * WHOLE + math.ceil(40 * sigma)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if selection_delta(sigma, middle, max_cases, labels) <= delta else (middle, high)
+        low, high = (
+            (low, middle)
+            if selection_delta(sigma, middle, max_cases, labels) <= delta
+            else (middle, high)
+        )
     return high
 
 
@@ -251,7 +286,10 @@ def _event(sigmas: Sequence[float], leaks: Sequence[float], max_cases: int) -> P
 
 
 def _selected(
-    variants: Sequence[tuple[str, ...]], cases: NDArray[np.int64], selection: Selection | None, noise: Noise
+    variants: Sequence[tuple[str, ...]],
+    cases: NDArray[np.int64],
+    selection: Selection | None,
+    noise: Noise,
 ) -> tuple[str, ...]:
     """The activities that enough cases hold: each case counts for its first ``MOST_CELLS``, as a vector of norm at most 1."""
     if selection is None:
@@ -263,18 +301,26 @@ def _selected(
         for label in held:
             mass[label] = mass.get(label, 0) + count * each
     labels = sorted(mass)
-    noisy = noise.gaussian_counts(np.array([mass[label] for label in labels], np.int64), selection.sigma)
-    return tuple(label for label, count in zip(labels, noisy.tolist(), strict=True) if count >= selection.tau)
+    noisy = noise.gaussian_counts(
+        np.array([mass[label] for label in labels], np.int64), selection.sigma
+    )
+    return tuple(
+        label for label, count in zip(labels, noisy.tolist(), strict=True) if count >= selection.tau
+    )
 
 
-def _variants(summary: pl.DataFrame, alphabet: Sequence[str] | None) -> tuple[list[tuple[str, ...]], NDArray[np.int64]]:
+def _variants(
+    summary: pl.DataFrame, alphabet: Sequence[str] | None
+) -> tuple[list[tuple[str, ...]], NDArray[np.int64]]:
     """Variants without any label outside ``alphabet`` (if there is one), and their cases; none without events.
 
     The order is that of the labels: it says nothing about the log's.
     """
     found: dict[tuple[str, ...], int] = {}
     known = None if alphabet is None else frozenset(alphabet)
-    for variant, cases in zip(summary["variant"].to_list(), summary["cases"].to_list(), strict=True):
+    for variant, cases in zip(
+        summary["variant"].to_list(), summary["cases"].to_list(), strict=True
+    ):
         course = tuple(label for label in variant if known is None or label in known)
         if course:
             found[course] = found.get(course, 0) + cases
@@ -282,7 +328,9 @@ def _variants(summary: pl.DataFrame, alphabet: Sequence[str] | None) -> tuple[li
     return variants, np.array([found[variant] for variant in variants], np.int64)
 
 
-def _coded(variants: Sequence[tuple[str, ...]], cases: NDArray[np.int64], alphabet: Sequence[str]) -> Courses:
+def _coded(
+    variants: Sequence[tuple[str, ...]], cases: NDArray[np.int64], alphabet: Sequence[str]
+) -> Courses:
     """Each label by its place in ``alphabet`` (from 1), without any other label; courses left without events are left out."""
     place = {label: code for code, label in enumerate(alphabet, start=1)}
     courses = [tuple(place[label] for label in variant if label in place) for variant in variants]
@@ -306,18 +354,24 @@ def _at_order_one(courses: Courses) -> Table:
     return transitions(courses, 1).at(codes).astype(np.float64)
 
 
-def _measured(others: Courses, prior: Table, params: MarkovParams, noise: Noise) -> dict[Context, NDArray[np.float64]]:
+def _measured(
+    others: Courses, prior: Table, params: MarkovParams, noise: Noise
+) -> dict[Context, NDArray[np.float64]]:
     """Masses of what follows each context: order 1 whole, then, order by order, contexts that are common so far."""
     first = _noised(_at_order_one(others), params.sigmas[2], noise)
     flow = fitted(first, prior, PENALTIES[0] * params.sigmas[2])
-    rows: dict[Context, NDArray[np.float64]] = {(label,): flow[label] for label in range(others.labels + 1)}
+    rows: dict[Context, NDArray[np.float64]] = {
+        (label,): flow[label] for label in range(others.labels + 1)
+    }
     newest = list(rows)
     for order, sigma in enumerate(params.sigmas[3:], start=2):
         contexts, mass = _common(rows, newest, KNOWN * sigma)
         noisy = _noised(_following(others, order, contexts), sigma, noise)
         if contexts:
             parent = np.array([_known(rows, context[1:]) for context in contexts])
-            rows |= zip(contexts, refined(noisy, parent, mass, PENALTIES[order - 1] * sigma), strict=True)
+            rows |= zip(
+                contexts, refined(noisy, parent, mass, PENALTIES[order - 1] * sigma), strict=True
+            )
         newest = contexts
     return rows
 
@@ -338,7 +392,12 @@ def _common(
 def _following(others: Courses, order: int, contexts: Sequence[Context]) -> Table:
     """Transitions from each of ``contexts``, in grid steps: shape (contexts, A + 1)."""
     base = others.labels + 2
-    place = np.array([sum(step * base ** (order - at) for at, step in enumerate(context)) for context in contexts])
+    place = np.array(
+        [
+            sum(step * base ** (order - at) for at, step in enumerate(context))
+            for context in contexts
+        ]
+    )
     codes = place.astype(np.int64)[:, None] + np.arange(1, base)
     return transitions(others, order).at(codes).astype(np.float64)
 
@@ -354,7 +413,9 @@ def _noised(table: Table, sigma: float, noise: Noise) -> Table:
     return table + noise.gaussian_values(sigma, table.size).reshape(table.shape)
 
 
-def _as_table(courses: Sequence[tuple[str, ...]], counts: NDArray[np.int64], noise: Noise) -> pl.DataFrame:
+def _as_table(
+    courses: Sequence[tuple[str, ...]], counts: NDArray[np.int64], noise: Noise
+) -> pl.DataFrame:
     """The release, each variant once, in random order."""
     total: dict[tuple[str, ...], int] = {}
     for course, cases in zip(courses, counts.tolist(), strict=True):

@@ -87,7 +87,9 @@ class NoisyTree(Frozen):
 
     def growth(self, letters: int) -> Growth:
         """How the tree grows over so many activities."""
-        return Growth(self.shape, self.noise, letters, self.prefixes, every=self.alphabet is not None)
+        return Growth(
+            self.shape, self.noise, letters, self.prefixes, every=self.alphabet is not None
+        )
 
 
 class TreeParams(NoisyTree):
@@ -109,7 +111,9 @@ class PrefixTree(VariantRelease[TreeParams]):
     """
 
     name: ClassVar[str] = "variants/prefix-tree"
-    summary: ClassVar[str] = "Releases variants along a noisy prefix tree (the benchmark of Mannhardt et al.)."
+    summary: ClassVar[str] = (
+        "Releases variants along a noisy prefix tree (the benchmark of Mannhardt et al.)."
+    )
     theorem: ClassVar[Theorem] = Theorem(
         "A case of at most N events touches one count by 1 on each of N + 1 levels (N prefixes and its END); a unit of m "
         "cases moves these by m at most. Fresh discrete noise on every extension of the kept prefixes over a public alphabet "
@@ -130,14 +134,18 @@ class PrefixTree(VariantRelease[TreeParams]):
         if isinstance(noise, Refusal):
             return noise
         if facts.alphabet is None and not goal.delta:
-            return Refusal("needs", "without a delta all activities must be public", ("assume.alphabet",))
+            return Refusal(
+                "needs", "without a delta all activities must be public", ("assume.alphabet",)
+            )
         params = calibrated(goal, facts, chosen, noise)
         if (
             params.alphabet is None
             and chosen.threshold is not None
             and chosen.threshold < (tau := max(params.thresholds))
         ):
-            least = f"without declared activities a threshold under {tau} would give single cases away"
+            least = (
+                f"without declared activities a threshold under {tau} would give single cases away"
+            )
             return Refusal("misconfigured", least)
         return Offer(params, _why(params))
 
@@ -199,12 +207,16 @@ def passing(tree: NoisyTree, thresholds: tuple[int, ...]) -> PrivacyEvent:
     return EpsilonDelta(epsilon=0.0, delta=leak)
 
 
-def hiding(shape: tuple[Stage, ...], leak: float, max_cases: int, noise: NoiseKind) -> tuple[int, ...]:
+def hiding(
+    shape: tuple[Stage, ...], leak: float, max_cases: int, noise: NoiseKind
+) -> tuple[int, ...]:
     """By stage, the least threshold that prefixes of one unit alone pass with probability at most ``leak``, all together."""
     return tuple(least_reached(stage.scale, leak / max_cases, noise) + max_cases for stage in shape)
 
 
-def calibrated(goal: DifferentialPrivacy, facts: Facts, chosen: TreeOptions, noise: NoiseKind) -> TreeParams:
+def calibrated(
+    goal: DifferentialPrivacy, facts: Facts, chosen: TreeOptions, noise: NoiseKind
+) -> TreeParams:
     """The least noise that costs at most the goal's (epsilon, delta), with its thresholds."""
     m, alphabet = facts.unit.max_cases, alphabet_of(facts)
     spare = 0.0 if alphabet is not None else goal.delta * SHARE_OF_DELTA
@@ -213,7 +225,9 @@ def calibrated(goal: DifferentialPrivacy, facts: Facts, chosen: TreeOptions, noi
     if alphabet is None:
         found = hiding(shape, spare, m, noise)
     else:
-        found = tuple(least_reached(stage.scale, FAKES / (len(alphabet) + 1), noise) for stage in shape)
+        found = tuple(
+            least_reached(stage.scale, FAKES / (len(alphabet) + 1), noise) for stage in shape
+        )
     return TreeParams(
         epsilon=goal.epsilon,
         delta=goal.delta,
@@ -229,14 +243,20 @@ def calibrated(goal: DifferentialPrivacy, facts: Facts, chosen: TreeOptions, noi
 
 @lru_cache(maxsize=256)
 def shape_for(
-    goal: DifferentialPrivacy, shape: tuple[Stage, ...], noise: NoiseKind, max_cases: int, spare: float = 0.0
+    goal: DifferentialPrivacy,
+    shape: tuple[Stage, ...],
+    noise: NoiseKind,
+    max_cases: int,
+    spare: float = 0.0,
 ) -> tuple[Stage, ...]:
     """The stages at the least noise whose cost, and ``spare`` of delta beside it, is at most the goal's."""
     from cloakwork.accounting.calibrate import smallest_scale
 
     beside = (EpsilonDelta(epsilon=0.0, delta=spare),) if spare else ()
     scale = smallest_scale(
-        lambda scale: Composed(events=(cost_of(scaled(shape, scale, noise), noise, max_cases), *beside)),
+        lambda scale: Composed(
+            events=(cost_of(scaled(shape, scale, noise), noise, max_cases), *beside)
+        ),
         Cost(epsilon=goal.epsilon, delta=goal.delta),
     )
     return scaled(shape, scale, noise)

@@ -26,5 +26,7 @@ class PublishedRelease(VariantRelease[P]):
     def lineage(self, params: P) -> Lineage:
         """Reads the control flow as it is, and how many cases follow it; makes new cases."""
         return Lineage(
-            reads=frozenset({CONTROL_FLOW, METADATA}), writes=frozenset({CONTROL_FLOW, METADATA}), generates=True
+            reads=frozenset({CONTROL_FLOW, METADATA}),
+            writes=frozenset({CONTROL_FLOW, METADATA}),
+            generates=True,
         )

@@ -105,7 +105,9 @@ class PublishedPrefixTree(VariantRelease[PublishedTreeParams]):
             threshold=chosen.threshold,
             prefixes=chosen.prefixes,
         )
-        return Offer(params, f"grows a prefix tree as published, which claims epsilon {goal.epsilon:g}")
+        return Offer(
+            params, f"grows a prefix tree as published, which claims epsilon {goal.epsilon:g}"
+        )
 
     def event(self, params: PublishedTreeParams, facts: Facts) -> PrivacyEvent:
         """No finite cost can be derived."""
@@ -116,7 +118,11 @@ class PublishedPrefixTree(VariantRelease[PublishedTreeParams]):
 
     def lineage(self, params: PublishedTreeParams) -> Lineage:
         """Which activities there are reaches the release as it is."""
-        return Lineage(reads=frozenset({CONTROL_FLOW}), writes=frozenset({CONTROL_FLOW, METADATA}), generates=True)
+        return Lineage(
+            reads=frozenset({CONTROL_FLOW}),
+            writes=frozenset({CONTROL_FLOW, METADATA}),
+            generates=True,
+        )
 
     def decide(self, params: PublishedTreeParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Grow the tree level by level."""
@@ -159,17 +165,28 @@ class PublishedSacofa(VariantRelease[PublishedSacofaParams]):
             harmless_threshold=chosen.harmless_threshold,
             bound=chosen.bound,
         )
-        return Offer(params, f"grows a prefix tree by rules as published, which claims epsilon {goal.epsilon:g}")
+        return Offer(
+            params,
+            f"grows a prefix tree by rules as published, which claims epsilon {goal.epsilon:g}",
+        )
 
     def event(self, params: PublishedSacofaParams, facts: Facts) -> PrivacyEvent:
         """No finite cost can be derived."""
-        return NonPrivate(reason="rules are read off the log, and real prefixes that break them keep their raw counts")
+        return NonPrivate(
+            reason="rules are read off the log, and real prefixes that break them keep their raw counts"
+        )
 
     def lineage(self, params: PublishedSacofaParams) -> Lineage:
         """Raw counts and rules reach the release."""
-        return Lineage(reads=frozenset({CONTROL_FLOW}), writes=frozenset({CONTROL_FLOW, METADATA}), generates=True)
+        return Lineage(
+            reads=frozenset({CONTROL_FLOW}),
+            writes=frozenset({CONTROL_FLOW, METADATA}),
+            generates=True,
+        )
 
-    def decide(self, params: PublishedSacofaParams, summary: pl.DataFrame, noise: Noise) -> Decision:
+    def decide(
+        self, params: PublishedSacofaParams, summary: pl.DataFrame, noise: Noise
+    ) -> Decision:
         """Read the rules off the log, and grow the tree by them."""
         labels = labels_of(summary)
         courses = Courses.of(summary, labels)
@@ -178,11 +195,15 @@ class PublishedSacofa(VariantRelease[PublishedSacofaParams]):
 
         def measure(found: Extensions) -> tuple[Codes, Flags]:
             broken = rules.broken(found)
-            drawn = np.flatnonzero(broken)[_drawn_harmful(broken[broken > 0], epsilon, params.bound, noise)]
+            drawn = np.flatnonzero(broken)[
+                _drawn_harmful(broken[broken > 0], epsilon, params.bound, noise)
+            ]
             noised = broken == 0
             noised[drawn] = True
             noisy = np.where(noised, noisy_as_published(found.counts, epsilon, noise), found.counts)
-            return noisy, noisy >= np.where(broken == 0, params.harmless_threshold, params.threshold)
+            return noisy, noisy >= np.where(
+                broken == 0, params.harmless_threshold, params.threshold
+            )
 
         return Decision(_grown(courses, labels, params, measure, noise))
 
@@ -217,7 +238,11 @@ def _drawn_harmful(broken: Codes, epsilon: float, bound: int, noise: Noise) -> C
 
 
 def _grown(
-    courses: Courses, labels: Sequence[str], params: PublishedTreeParams, measure: Measure, noise: Noise
+    courses: Courses,
+    labels: Sequence[str],
+    params: PublishedTreeParams,
+    measure: Measure,
+    noise: Noise,
 ) -> pl.DataFrame:
     """The table of released variants: every END with a positive count, and every prefix of full length."""
     end, rows = len(labels), np.arange(len(courses.cases))
@@ -226,16 +251,23 @@ def _grown(
     counts: list[int] = []
     for depth in range(params.length):
         key = at * (end + 1) + courses.after(rows, depth, end)
-        raw = np.bincount(key, weights=courses.cases[rows], minlength=len(paths) * (end + 1)).astype(np.int64)
+        raw = np.bincount(
+            key, weights=courses.cases[rows], minlength=len(paths) * (end + 1)
+        ).astype(np.int64)
         found = Extensions(paths, raw, end)
         noisy, reached = measure(found)
         whole = (found.symbol == end) | (depth == params.length - 1)
         for place in np.flatnonzero(whole & (noisy > 0)):
-            path = [*paths[place // (end + 1)], *([] if found.symbol[place] == end else [found.symbol[place]])]
+            path = [
+                *paths[place // (end + 1)],
+                *([] if found.symbol[place] == end else [found.symbol[place]]),
+            ]
             variants.append(tuple(labels[code] for code in path))
             counts.append(int(noisy[place]))
         goes_on = np.flatnonzero(reached & ~whole)
-        kept: Codes = np.sort(goes_on[np.argsort(-noisy[goes_on], kind="stable")[: params.prefixes]])
+        kept: Codes = np.sort(
+            goes_on[np.argsort(-noisy[goes_on], kind="stable")[: params.prefixes]]
+        )
         if not len(kept):
             break
         paths = np.concatenate([paths[kept // (end + 1)], found.symbol[kept][:, None]], axis=1)
@@ -267,7 +299,9 @@ class RawRules:
         first, last = _places(rows, courses.codes, place, (len(courses.cases), letters))
         after, before = _after_and_before(first, last)
         there = first < _NOWHERE
-        always_after, never_after, always_before, never_before = (np.ones((letters, letters), bool) for _ in range(4))
+        always_after, never_after, always_before, never_before = (
+            np.ones((letters, letters), bool) for _ in range(4)
+        )
         for a in range(letters):
             followers, predecessors = after(a)[there[:, a]], before(a)[there[:, a]]
             always_after[a], never_after[a] = followers.all(axis=0), ~followers.any(axis=0)
@@ -292,10 +326,12 @@ class RawRules:
         after, before = _after_and_before(first, last)
         broken, ended = np.zeros(len(paths), np.int64), symbol == letters
         for a in range(letters):
-            faults = (after(a) & self.never_after[a]).sum(axis=1) + (~after(a) & self.always_after[a]).sum(
-                axis=1
-            ) * ended
-            faults += (before(a) & self.never_before[a]).sum(axis=1) + (~before(a) & self.always_before[a]).sum(axis=1)
+            faults = (after(a) & self.never_after[a]).sum(axis=1) + (
+                ~after(a) & self.always_after[a]
+            ).sum(axis=1) * ended
+            faults += (before(a) & self.never_before[a]).sum(axis=1) + (
+                ~before(a) & self.always_before[a]
+            ).sum(axis=1)
             broken += faults * (first[:, a] < _NOWHERE)
         return broken
 
@@ -311,6 +347,8 @@ def _places(rows: Codes, codes: Codes, place: Codes, shape: tuple[int, int]) -> 
     return first, last
 
 
-def _after_and_before(first: Codes, last: Codes) -> tuple[Callable[[int], Flags], Callable[[int], Flags]]:
+def _after_and_before(
+    first: Codes, last: Codes
+) -> tuple[Callable[[int], Flags], Callable[[int], Flags]]:
     """For an activity a, which others (rows, A) come after its first place, and which before its last."""
     return (lambda a: last > first[:, [a]]), (lambda a: first < last[:, [a]])

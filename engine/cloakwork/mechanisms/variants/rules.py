@@ -11,7 +11,9 @@ import numpy as np
 
 from cloakwork.mechanisms.variants.tree import Candidates, Codes, Courses
 
-Relation = Literal["always follows", "never follows", "never directly follows", "always precedes", "never precedes"]
+Relation = Literal[
+    "always follows", "never follows", "never directly follows", "always precedes", "never precedes"
+]
 Rule = tuple[str, Relation, str]
 
 
@@ -64,7 +66,9 @@ class RuleBook:
         for place, codes in enumerate(paths.T):
             last_place[rows, codes] = place
         seen = (last_place[:, :size] >= 0).astype(np.int64)
-        found = self.not_next[paths[:, -1] if candidates.depth else np.full(len(paths), size + 1)].copy()
+        found = self.not_next[
+            paths[:, -1] if candidates.depth else np.full(len(paths), size + 1)
+        ].copy()
         found[:, :size] += seen @ self.never_after + (1 - seen) @ self.needs.T
         for a, b in np.argwhere(self.owes):
             found[:, size] += (last_place[:, a] >= 0) & (last_place[:, a] >= last_place[:, b])
@@ -105,7 +109,9 @@ def steps_taken(courses: Courses, length: int, letters: int) -> tuple[Codes, Cod
     distinct = np.unique(np.concatenate(steps)) if steps else np.empty(0, np.int64)
     row, step = np.divmod(distinct, (letters + 1) ** 2)
     codes, place = np.unique(step, return_inverse=True)
-    return codes, np.bincount(place, weights=courses.cases[row], minlength=len(codes)).astype(np.int64)
+    return codes, np.bincount(place, weights=courses.cases[row], minlength=len(codes)).astype(
+        np.int64
+    )
 
 
 def steps_of(courses: Courses, length: int, letters: int) -> Codes:

@@ -27,7 +27,14 @@ from cloakwork.mechanisms.variants.prefix_tree import (
     passing,
     shape_for,
 )
-from cloakwork.mechanisms.variants.rules import KnownSteps, Relation, Rule, RuleBook, steps_of, steps_taken
+from cloakwork.mechanisms.variants.rules import (
+    KnownSteps,
+    Relation,
+    Rule,
+    RuleBook,
+    steps_of,
+    steps_taken,
+)
 from cloakwork.mechanisms.variants.tree import (
     Candidates,
     Codes,
@@ -79,7 +86,8 @@ class SacofaOptions(TreeOptions):
     @classmethod
     def _readable(cls, rules: Any) -> Any:
         listed = isinstance(rules, list | tuple) and all(
-            isinstance(rule, list | tuple) and len(rule) == 3 and rule[1] in get_args(Relation) for rule in rules
+            isinstance(rule, list | tuple) and len(rule) == 3 and rule[1] in get_args(Relation)
+            for rule in rules
         )
         if not listed and rules != "measured":
             relations = ", ".join(get_args(Relation))
@@ -124,7 +132,9 @@ class Sacofa(VariantRelease[SacofaParams]):
     """
 
     name: ClassVar[str] = "variants/sacofa"
-    summary: ClassVar[str] = "Releases variants along a noisy prefix tree that prefers what the process's rules allow."
+    summary: ClassVar[str] = (
+        "Releases variants along a noisy prefix tree that prefers what the process's rules allow."
+    )
     theorem: ClassVar[Theorem] = Theorem(
         "A unit of m cases of at most N events moves one count by m at most on each of the tree's N + 1 levels, and at most "
         "N + 1 counts of steps by m each (a case takes N + 1 different steps at most, start and end among them). With "
@@ -147,15 +157,25 @@ class Sacofa(VariantRelease[SacofaParams]):
         if isinstance(noise, Refusal):
             return noise
         if facts.alphabet is None and not goal.delta:
-            return Refusal("needs", "without a delta all activities must be public", ("assume.alphabet",))
+            return Refusal(
+                "needs", "without a delta all activities must be public", ("assume.alphabet",)
+            )
         if chosen.rules_from is not None and chosen.rules == "measured":
-            return Refusal("misconfigured", "option rules_from: state the rules that this release shows, under rules")
+            return Refusal(
+                "misconfigured",
+                "option rules_from: state the rules that this release shows, under rules",
+            )
         params = calibrated(goal, facts, chosen, noise)
         if facts.alphabet is not None and (strange := sorted(params.named - set(facts.alphabet))):
-            return Refusal("misconfigured", f"option rules: '{strange[0]}' is not among the declared activities")
+            return Refusal(
+                "misconfigured",
+                f"option rules: '{strange[0]}' is not among the declared activities",
+            )
         asked = [each for each in (chosen.threshold, chosen.harmful_threshold) if each is not None]
         if facts.alphabet is None and asked and min(asked) < (tau := max(_hiding(params))):
-            least = f"without declared activities a threshold under {tau} would give single cases away"
+            least = (
+                f"without declared activities a threshold under {tau} would give single cases away"
+            )
             return Refusal("misconfigured", least)
         return Offer(params, _why(params))
 
@@ -167,12 +187,16 @@ class Sacofa(VariantRelease[SacofaParams]):
             return noise
         if params.harmless is None or params.harmful is None:
             return NonPrivate(reason="thresholds that follow how many extensions occur hide nobody")
-        return Composed(events=(noise, passing(params, tuple(map(min, params.harmless, params.harmful)))))
+        return Composed(
+            events=(noise, passing(params, tuple(map(min, params.harmless, params.harmful))))
+        )
 
     def decide(self, params: SacofaParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Measure the rules unless they are stated, grow the tree by them, and make the counts of its leaves agree."""
         labels = params.alphabet
-        if labels is None:  # with all that the rules name, so that which of it occurs decides nothing
+        if (
+            labels is None
+        ):  # with all that the rules name, so that which of it occurs decides nothing
             labels = tuple(sorted(params.named.union(labels_of(summary))))
         courses = Courses.of(summary, labels)
         keeper = Keeper(params, _rules(params, courses, labels, noise), noise)
@@ -188,7 +212,9 @@ def _why(params: SacofaParams) -> str:
     return f"counts prefixes with noise, and asks less of those that keep the rules of the process ({how})"
 
 
-def _rules(params: SacofaParams, courses: Courses, labels: tuple[str, ...], noise: Noise) -> RuleBook | KnownSteps:
+def _rules(
+    params: SacofaParams, courses: Courses, labels: tuple[str, ...], noise: Noise
+) -> RuleBook | KnownSteps:
     """The rules as stated, or by noisy counts of every step, or of those that occur where activities are not declared."""
     if params.steps is None:
         return RuleBook.of(params.rules or (), labels)
@@ -212,18 +238,26 @@ class Keeper:
     def __init__(self, params: SacofaParams, rules: RuleBook | KnownSteps, noise: Noise) -> None:
         self._params, self._rules, self._noise = params, rules, noise
         self._scales = tuple(params.growth(0).scales())
-        self._stages = np.repeat(np.arange(len(params.shape)), [stage.levels for stage in params.shape])
+        self._stages = np.repeat(
+            np.arange(len(params.shape)), [stage.levels for stage in params.shape]
+        )
 
     def __call__(self, candidates: Candidates) -> NDArray[np.bool_]:
         """Harmless ones from their threshold on, and a choice of the harmful ones from theirs on."""
         broken = self._rules.broken(candidates)
         kept = self._frequent(candidates, broken == 0, self._params.harmless, FAKES)
-        harmful = np.flatnonzero(self._frequent(candidates, broken > 0, self._params.harmful, FAKES_HARMFUL))
+        harmful = np.flatnonzero(
+            self._frequent(candidates, broken > 0, self._params.harmful, FAKES_HARMFUL)
+        )
         kept[harmful[self._chosen(broken[harmful])]] = True
         return kept
 
     def _frequent(
-        self, candidates: Candidates, among: NDArray[np.bool_], asked: tuple[int, ...] | None, fakes: float
+        self,
+        candidates: Candidates,
+        among: NDArray[np.bool_],
+        asked: tuple[int, ...] | None,
+        fakes: float,
     ) -> NDArray[np.bool_]:
         """Those of the candidates ``among`` that reach their stage's threshold, or else one that lets ``fakes`` a prefix pass."""
         if asked is not None:
@@ -240,14 +274,26 @@ class Keeper:
         score = np.minimum(broken, MOST_BROKEN if self._params.score == "bounded-count" else 1)
         uniform = (self._noise.uniform(np.full(len(broken), 1 << 53)) + 0.5) / (1 << 53)
         # The smallest of scores plus independent Gumbel noise are draws by the exponential mechanism without replacement.
-        return np.argsort(score + np.log(-np.log(uniform)), kind="stable")[: self._params.most_harmful]
+        return np.argsort(score + np.log(-np.log(uniform)), kind="stable")[
+            : self._params.most_harmful
+        ]
 
 
-def calibrated(goal: DifferentialPrivacy, facts: Facts, chosen: SacofaOptions, noise: NoiseKind) -> SacofaParams:
+def calibrated(
+    goal: DifferentialPrivacy, facts: Facts, chosen: SacofaOptions, noise: NoiseKind
+) -> SacofaParams:
     """The least noise on the tree, and in proportion on the steps, that costs at most the goal's (epsilon, delta)."""
-    m, measured, levels = facts.unit.max_cases, chosen.rules == "measured", length_of(facts, chosen) + 1
+    m, measured, levels = (
+        facts.unit.max_cases,
+        chosen.rules == "measured",
+        length_of(facts, chosen) + 1,
+    )
     ratio = (1 - chosen.share) / chosen.share
-    steps = (Stage(levels=levels, scale=ratio**0.5 if noise == "gaussian" else ratio),) if measured else ()
+    steps = (
+        (Stage(levels=levels, scale=ratio**0.5 if noise == "gaussian" else ratio),)
+        if measured
+        else ()
+    )
     spare = 0.0 if facts.alphabet is not None else goal.delta * SHARE_OF_DELTA
     found = shape_for(goal, (*stages(levels, chosen.split), *steps), noise, m, spare)
     shape, counted = (found[:-1], found[-1]) if measured else (found, None)
@@ -273,7 +319,9 @@ def calibrated(goal: DifferentialPrivacy, facts: Facts, chosen: SacofaOptions, n
         return params
     least, more = _hiding(params), _hiding(params, FAKES_HARMFUL / FAKES)
     harmless = tuple(map(max, least, params.harmless or least))
-    return params.model_copy(update={"harmless": harmless, "harmful": tuple(map(max, least, params.harmful or more))})
+    return params.model_copy(
+        update={"harmless": harmless, "harmful": tuple(map(max, least, params.harmful or more))}
+    )
 
 
 def _by_stage(shape: tuple[Stage, ...], threshold: int | None) -> tuple[int, ...] | None:
@@ -282,4 +330,6 @@ def _by_stage(shape: tuple[Stage, ...], threshold: int | None) -> tuple[int, ...
 
 def _hiding(params: SacofaParams, part: float = 1.0) -> tuple[int, ...]:
     """By stage, the threshold that prefixes of one unit alone pass with at most this ``part`` of the delta set aside for it."""
-    return hiding(params.shape, params.delta * SHARE_OF_DELTA * part, params.max_cases, params.noise)
+    return hiding(
+        params.shape, params.delta * SHARE_OF_DELTA * part, params.max_cases, params.noise
+    )

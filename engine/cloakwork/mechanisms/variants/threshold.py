@@ -126,9 +126,16 @@ def expected_error(params: ThresholdParams) -> float:
     return 1 / math.sinh(1 / params.scale)
 
 
-def calibrated(epsilon: float, delta: float, max_cases: int, noise: Kind = "laplace") -> ThresholdParams:
+def calibrated(
+    epsilon: float, delta: float, max_cases: int, noise: Kind = "laplace"
+) -> ThresholdParams:
     """The least noise and the least threshold that cost at most (epsilon, delta) for units of ``max_cases`` cases."""
-    from cloakwork.accounting.calibrate import gaussian_threshold, laplace_scale, partition_threshold, truncation_bound
+    from cloakwork.accounting.calibrate import (
+        gaussian_threshold,
+        laplace_scale,
+        partition_threshold,
+        truncation_bound,
+    )
 
     if noise == "gaussian":
         scale = _sigma(epsilon, delta, max_cases)
@@ -139,13 +146,20 @@ def calibrated(epsilon: float, delta: float, max_cases: int, noise: Kind = "lapl
     else:
         scale = laplace_scale(epsilon, max_cases)
         tau = truncation_bound(scale, delta, max_cases) + 1
-    return ThresholdParams(epsilon=epsilon, delta=delta, max_cases=max_cases, noise=noise, scale=scale, tau=tau)
+    return ThresholdParams(
+        epsilon=epsilon, delta=delta, max_cases=max_cases, noise=noise, scale=scale, tau=tau
+    )
 
 
-def least_threshold(epsilon: float, delta: float, max_cases: int, noise: Kind | None) -> ThresholdParams:
+def least_threshold(
+    epsilon: float, delta: float, max_cases: int, noise: Kind | None
+) -> ThresholdParams:
     """With this noise; or truncated geometric noise where that has a lower threshold than Laplace noise, and else Laplace."""
     kinds: tuple[Kind, ...] = ("laplace", "truncated-geometric") if noise is None else (noise,)
-    return min((calibrated(epsilon, delta, max_cases, kind) for kind in kinds), key=lambda params: params.tau)
+    return min(
+        (calibrated(epsilon, delta, max_cases, kind) for kind in kinds),
+        key=lambda params: params.tau,
+    )
 
 
 _LEAK: Final = 0.5
@@ -159,7 +173,9 @@ def _sigma(epsilon: float, delta: float, max_cases: int) -> float:
     leak = EpsilonDelta(epsilon=0.0, delta=delta * _LEAK)
 
     def event(sigma: float) -> PrivacyEvent:
-        return Composed(events=(DiscreteGaussian(sigma=drawn_sigma(sigma), sensitivity=max_cases), leak))
+        return Composed(
+            events=(DiscreteGaussian(sigma=drawn_sigma(sigma), sensitivity=max_cases), leak)
+        )
 
     return drawn_sigma(smallest_scale(event, Cost(epsilon=epsilon, delta=delta)))
 

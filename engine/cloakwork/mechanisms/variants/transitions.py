@@ -40,11 +40,17 @@ class Courses:
     labels: int
 
     @classmethod
-    def of(cls, variants: Sequence[Sequence[int]], cases: NDArray[np.int64], labels: int) -> "Courses":
+    def of(
+        cls, variants: Sequence[Sequence[int]], cases: NDArray[np.int64], labels: int
+    ) -> "Courses":
         """From label codes (1 to A) and how many cases follow each variant."""
         lengths = np.array([len(variant) + 2 for variant in variants], np.int64)
-        steps = np.array([code for variant in variants for code in (0, *variant, labels + 1)], np.int64)
-        return cls(steps, np.repeat(np.arange(len(variants)), lengths), np.asarray(cases, np.int64), labels)
+        steps = np.array(
+            [code for variant in variants for code in (0, *variant, labels + 1)], np.int64
+        )
+        return cls(
+            steps, np.repeat(np.arange(len(variants)), lengths), np.asarray(cases, np.int64), labels
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +79,28 @@ def transitions(courses: Courses, order: int) -> Cells:
     code = np.zeros(end.size, np.int64)
     for back in range(order, -1, -1):
         code = code * (courses.labels + 2) + steps[end - back]
-    own = pl.DataFrame({"row": row[end], "code": code}).group_by("row", "code", maintain_order=True).len("count")
+    own = (
+        pl.DataFrame({"row": row[end], "code": code})
+        .group_by("row", "code", maintain_order=True)
+        .len("count")
+    )
     rows = own["row"].to_numpy()
-    own = own.with_columns(rank=np.arange(rows.size) - np.searchsorted(rows, rows)).filter(pl.col("rank") < MOST_CELLS)
+    own = own.with_columns(rank=np.arange(rows.size) - np.searchsorted(rows, rows)).filter(
+        pl.col("rank") < MOST_CELLS
+    )
     count = np.minimum(own["count"].to_numpy().astype(np.int64), _MOST_REPEATS)
     rows = own["row"].to_numpy()
-    square = np.bincount(rows, weights=count * count, minlength=len(courses.cases)).astype(np.int64)[rows]
+    square = np.bincount(rows, weights=count * count, minlength=len(courses.cases)).astype(
+        np.int64
+    )[rows]
     weight = np.floor(count * (WHOLE / np.sqrt(square))).astype(np.int64)
     # The float may have come out a step too high: integers decide.
     weight -= weight * weight * square > count * count * WHOLE**2
     mass = pl.DataFrame({"code": own["code"], "mass": weight * courses.cases[rows]})
     total = mass.group_by("code").sum().sort("code")
-    return Cells(total["code"].to_numpy().astype(np.int64), total["mass"].to_numpy().astype(np.int64))
+    return Cells(
+        total["code"].to_numpy().astype(np.int64), total["mass"].to_numpy().astype(np.int64)
+    )
 
 
 def vector_noise(sigma: float, norm: int, cells: int) -> PrivacyEvent:

@@ -18,7 +18,13 @@ from pydantic import Field
 from cloakwork.mechanisms.aggregates import CASES, VARIANT
 from cloakwork.mechanisms.variants.family import NOTHING, variant_table
 from cloakwork.noise import Noise, drawn_scale, drawn_sigma
-from cloakwork.privacy_event import Composed, DiscreteGaussian, DiscreteLaplace, PrivacyEvent, Repeated
+from cloakwork.privacy_event import (
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    PrivacyEvent,
+    Repeated,
+)
 from cloakwork.progress import say
 from cloakwork.quantities import Frozen, Number
 
@@ -57,7 +63,11 @@ def scaled(shape: Sequence[Stage], scale: float, noise: NoiseKind) -> tuple[Stag
 
 def cost_of(shape: Sequence[Stage], noise: NoiseKind, max_cases: int) -> PrivacyEvent:
     """One noisy count a level, moved by ``max_cases``: a case touches one count of each level at most."""
-    return Composed(events=tuple(Repeated(times=stage.levels, event=_one(stage, noise, max_cases)) for stage in shape))
+    return Composed(
+        events=tuple(
+            Repeated(times=stage.levels, event=_one(stage, noise, max_cases)) for stage in shape
+        )
+    )
 
 
 def _one(stage: Stage, noise: NoiseKind, max_cases: int) -> PrivacyEvent:
@@ -198,11 +208,17 @@ def grow(courses: Courses, growth: Growth, keep: Keep, noise: Noise) -> list[Lev
 
 def drawn(kind: NoiseKind, scale: float, size: int, noise: Noise) -> Codes:
     """``size`` draws; held where sums with counts cannot wrap."""
-    values = noise.gaussian_values(scale, size) if kind == "gaussian" else noise.laplace_values(scale, size)
+    values = (
+        noise.gaussian_values(scale, size)
+        if kind == "gaussian"
+        else noise.laplace_values(scale, size)
+    )
     return np.clip(values, -_LARGEST_NOISE, _LARGEST_NOISE)
 
 
-def _counted(real: Codes, cases: Codes, prefixes: int, last: bool, growth: Growth) -> tuple[Codes, Codes]:
+def _counted(
+    real: Codes, cases: Codes, prefixes: int, last: bool, growth: Growth
+) -> tuple[Codes, Codes]:
     """The candidates' keys, ascending, and how many cases follow each; on the last level they are ENDs only."""
     width = growth.letters + 1
     if growth.every:
@@ -220,15 +236,22 @@ def _kept(candidates: Candidates, wanted: NDArray[np.bool_], growth: Growth) -> 
     A case without events is no case, so there is no END on the first level.
     """
     ends = candidates.symbol == growth.letters
-    leaves, goes_on = np.flatnonzero(wanted & ends & (candidates.depth > 0)), np.flatnonzero(wanted & ~ends)
+    leaves, goes_on = (
+        np.flatnonzero(wanted & ends & (candidates.depth > 0)),
+        np.flatnonzero(wanted & ~ends),
+    )
     if len(goes_on) > growth.prefixes:
         highest = np.argsort(-candidates.noisy[goes_on], kind="stable")[: growth.prefixes]
         goes_on = np.sort(goes_on[highest])
     parent, symbol, noisy = candidates.parent, candidates.symbol, candidates.noisy
-    return Level(parent[goes_on], symbol[goes_on], noisy[goes_on], parent[leaves], noisy[leaves]), goes_on
+    return Level(
+        parent[goes_on], symbol[goes_on], noisy[goes_on], parent[leaves], noisy[leaves]
+    ), goes_on
 
 
-def released(levels: Sequence[Level], alphabet: Sequence[str], most_cases: int | None, noise: Noise) -> pl.DataFrame:
+def released(
+    levels: Sequence[Level], alphabet: Sequence[str], most_cases: int | None, noise: Noise
+) -> pl.DataFrame:
     """Variants and whole counts that agree with one another, of a noisy tree: a table as ``variant_table`` makes it.
 
     A prefix without any kept END below it is left out. From the top down, the cases of a prefix are shared among what is
@@ -280,7 +303,9 @@ def _shared(
         rows, ends = np.flatnonzero(living), len(level.leaf_parent)
         parent = np.concatenate([level.leaf_parent, level.parent[rows]])
         weight = np.concatenate([level.leaf_noisy, level.noisy[rows]]).astype(np.float64)
-        share = mass[parent] * weight / np.bincount(parent, weights=weight, minlength=len(mass))[parent]
+        share = (
+            mass[parent] * weight / np.bincount(parent, weights=weight, minlength=len(mass))[parent]
+        )
         order = np.argsort(parent, kind="stable")
         before = np.cumsum(share[order]) - share[order]
         first = np.searchsorted(parent[order], parent[order])

@@ -108,7 +108,9 @@ def coin_thresholds(u: NDArray[np.uint64], p: int) -> NDArray[np.uint64]:
     return (exp_minus(u / np.float64(p)) * float(1 << COIN_BITS)).astype(np.uint64)
 
 
-def coins(u: NDArray[np.uint64], p: int, words: Words, drawn: NDArray[np.uint64]) -> NDArray[np.bool_]:
+def coins(
+    u: NDArray[np.uint64], p: int, words: Words, drawn: NDArray[np.uint64]
+) -> NDArray[np.bool_]:
     """For each u (uint64, below p) a coin that shows heads with probability exp(-u/p), from the top bits of ``drawn``."""
     return _settled(drawn, coin_thresholds(u, p), lambda i: Fraction(int(u[i]), p), words)
 
@@ -139,7 +141,10 @@ def gaussian_coins(
 
 
 def _settled(
-    drawn: NDArray[np.uint64], threshold: NDArray[np.uint64], exponent: Callable[[int], Fraction], words: Words
+    drawn: NDArray[np.uint64],
+    threshold: NDArray[np.uint64],
+    exponent: Callable[[int], Fraction],
+    words: Words,
 ) -> NDArray[np.bool_]:
     """Whether each uniform lies below exp(-exponent(i)), where ``threshold`` is within MARGIN / 2 of that."""
     prefix = drawn >> np.uint64(64 - COIN_BITS)
@@ -171,7 +176,10 @@ def _geometric_table() -> NDArray[np.int64]:
     thresholds = _geometric_thresholds()
     first = np.arange(1 << 16, dtype=np.uint64) << np.uint64(48)
     last = first | np.uint64((1 << 48) - 1)
-    low, high = np.searchsorted(thresholds, first, side="left"), np.searchsorted(thresholds, last, side="right")
+    low, high = (
+        np.searchsorted(thresholds, first, side="left"),
+        np.searchsorted(thresholds, last, side="right"),
+    )
     return np.where(low == high, len(thresholds) - low, -1).astype(np.int64)
 
 
@@ -238,7 +246,9 @@ def _laplace_block(scale: Fraction, candidates: int, words: Words) -> NDArray[np
     negative = (drawn[kept] & np.uint64(1)).astype(bool)
     v = np.minimum(geometric(words, kept.size), 1000)
     magnitude = (u[kept].astype(np.int64) + p * v) >> shift
-    signed: NDArray[np.int64] = np.where(negative, -magnitude, magnitude)[~(negative & (magnitude == 0))]
+    signed: NDArray[np.int64] = np.where(negative, -magnitude, magnitude)[
+        ~(negative & (magnitude == 0))
+    ]
     return signed
 
 

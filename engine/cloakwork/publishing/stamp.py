@@ -16,9 +16,16 @@ from cloakwork.errors import LogError
 from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.log.io import Attribute, Extension, read_annotations
 from cloakwork.plan.model import Plan, Step
-from cloakwork.report.statement import Guaranteed, PrivacyStatement, UnprovenGoal, predicate_digest
+from cloakwork.publishing.statement import (
+    Guaranteed,
+    PrivacyStatement,
+    UnprovenGoal,
+    predicate_digest,
+)
 
-PRIVACY: Final = Extension(name="Privacy", prefix="privacy", uri="http://www.xes-standard.org/privacy.xesext")
+PRIVACY: Final = Extension(
+    name="Privacy", prefix="privacy", uri="http://www.xes-standard.org/privacy.xesext"
+)
 CLOAKWORK: Final = Extension(name="Cloakwork", prefix="cloakwork", uri="urn:cloakwork:xes:v1")
 EXTENSIONS: Final = (PRIVACY, CLOAKWORK)
 
@@ -35,9 +42,15 @@ _OPERATIONS: Final = (
     ("attributes/*", "addition"),
 )
 """Our mechanisms in the extension's words; adding noise counts as *addition* there. The first glob that fits wins."""
-_TREATMENTS: Final = {"generalise": "generalization", "pseudonymise": "cryptography", "drop": "suppression"}
+_TREATMENTS: Final = {
+    "generalise": "generalization",
+    "pseudonymise": "cryptography",
+    "drop": "suppression",
+}
 _ALL: Final = "*"
-_PROSE: Final = frozenset(f"cloakwork:{name}" for name in ("sentence", "tells", "published", "because"))
+_PROSE: Final = frozenset(
+    f"cloakwork:{name}" for name in ("sentence", "tells", "published", "because")
+)
 """Keys of the stamp whose values are sentences, for readers alone."""
 
 
@@ -97,9 +110,13 @@ def read_stamp(log: Path) -> dict[str, str]:
     import polars as pl
 
     try:
-        return {name: text for name, text in pl.read_parquet_metadata(log).items() if name != _SCHEMA}
+        return {
+            name: text for name, text in pl.read_parquet_metadata(log).items() if name != _SCHEMA
+        }
     except (OSError, pl.exceptions.PolarsError) as error:
-        raise LogError(log, f"its metadata cannot be read ({str(error).partition(chr(10))[0]})") from error
+        raise LogError(
+            log, f"its metadata cannot be read ({str(error).partition(chr(10))[0]})"
+        ) from error
 
 
 def flat(attributes: Iterable[Attribute], above: str = "") -> dict[str, str]:
@@ -125,7 +142,9 @@ def differences(expected: dict[str, str], found: dict[str, str]) -> tuple[str, .
 
     Sentences are not compared: they follow from the parameters beside them.
     """
-    missing = [f"{place} is missing" for place in expected if place not in found and not _is_prose(place)]
+    missing = [
+        f"{place} is missing" for place in expected if place not in found and not _is_prose(place)
+    ]
     unknown = [f"{place!a} does not belong there" for place in found if place not in expected]
     changed = [
         f"{place} says {found[place]!a}, the statement {text!a}"
@@ -141,7 +160,9 @@ def _is_prose(place: str) -> bool:
 
 def _operations(step: Step, plan: Plan) -> dict[str, list[str]]:
     """What a step does, in the extension's words, and to which columns; it may treat each of them otherwise."""
-    usual = next((word for glob, word in _OPERATIONS if fnmatchcase(step.mechanism, glob)), "substitution")
+    usual = next(
+        (word for glob, word in _OPERATIONS if fnmatchcase(step.mechanism, glob)), "substitution"
+    )
     treatments = {item.column: item.treatment for item in plan.attributes}
     operations: dict[str, list[str]] = {}
     for column in sorted(step.lineage.writes) or [_ALL]:
@@ -151,7 +172,9 @@ def _operations(step: Step, plan: Plan) -> dict[str, list[str]]:
 
 
 def _operation(step: Step, word: str, targets: Sequence[str]) -> tuple[Attribute, ...]:
-    whole = bool({CONTROL_FLOW, _ALL} & set(targets)) and not step.mechanism.startswith("attributes/")
+    whole = bool({CONTROL_FLOW, _ALL} & set(targets)) and not step.mechanism.startswith(
+        "attributes/"
+    )
     return (
         Attribute("privacy:operation type", word),
         Attribute("privacy:level", "case" if whole else "attribute"),
@@ -164,16 +187,28 @@ def _parameters(claim: Guaranteed, statement: PrivacyStatement) -> tuple[Attribu
     values = claim.guarantee.model_dump(mode="json", exclude={"kind"}, exclude_none=True)
     values |= {"given": claim.given.columns} if claim.given is not None else {}
     written = [
-        _said(name, ", ".join(value) if isinstance(value, list | tuple) else value) for name, value in values.items()
+        _said(name, ", ".join(value) if isinstance(value, list | tuple) else value)
+        for name, value in values.items()
     ]
     kind, unit = _said("kind", claim.guarantee.kind), _said("unit", str(statement.unit))
     return (kind, unit, *written, _said("sentence", claim.sentence))
 
 
 def _not_given(item: UnprovenGoal) -> tuple[Attribute, ...]:
-    derived = "no bound" if item.cost.epsilon is None else f"epsilon {item.cost.epsilon!r}, delta {item.cost.delta!r}"
-    said = {"mechanism": item.mechanism, "sentence": item.sentence, "published": item.published, "derived": derived}
-    return tuple(_said(name, text) for name, text in (said | {"because": "; ".join(item.why)}).items())
+    derived = (
+        "no bound"
+        if item.cost.epsilon is None
+        else f"epsilon {item.cost.epsilon!r}, delta {item.cost.delta!r}"
+    )
+    said = {
+        "mechanism": item.mechanism,
+        "sentence": item.sentence,
+        "published": item.published,
+        "derived": derived,
+    }
+    return tuple(
+        _said(name, text) for name, text in (said | {"because": "; ".join(item.why)}).items()
+    )
 
 
 def _origin(statement: PrivacyStatement) -> tuple[Attribute, ...]:
@@ -185,7 +220,8 @@ def _origin(statement: PrivacyStatement) -> tuple[Attribute, ...]:
         "engine": statement.engine,
     }
     return tuple(
-        _said(name, text) for name, text in (said | ({"mark": statement.mark} if statement.mark else {})).items()
+        _said(name, text)
+        for name, text in (said | ({"mark": statement.mark} if statement.mark else {})).items()
     )
 
 

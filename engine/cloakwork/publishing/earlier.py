@@ -14,14 +14,22 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    field_validator,
+)
 
 from cloakwork.advisories import TIME, Traits, is_pattern
 from cloakwork.errors import LogError, VerificationFailed
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
-from cloakwork.report.dsse import canonical
-from cloakwork.report.folder import PLAN_FILE, STATEMENT_FILE, Check
+from cloakwork.publishing.dsse import canonical
+from cloakwork.publishing.folder import PLAN_FILE, STATEMENT_FILE, Check
 
 EARLIER_TYPE: Final = "urn:cloakwork:privacy-statement:v1"
 EARLIER_ENGINE: Final = "0.1.0"
@@ -49,7 +57,9 @@ _NO_STRENGTH: Final = ("kind", "over", "attribute")
 class _Read(BaseModel):
     """Reads what is relied on and lets the rest be."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True, extra="ignore", populate_by_name=True, allow_inf_nan=False
+    )
 
 
 class EarlierUnit(_Read):
@@ -59,7 +69,11 @@ class EarlierUnit(_Read):
     max_cases: int = 1
 
     def __str__(self) -> str:
-        return "case" if self.attribute is None else f"'{self.attribute}' (at most {self.max_cases} cases each)"
+        return (
+            "case"
+            if self.attribute is None
+            else f"'{self.attribute}' (at most {self.max_cases} cases each)"
+        )
 
 
 class EarlierGuarantee(_Read):
@@ -79,9 +93,13 @@ class EarlierGuarantee(_Read):
     def brief(self) -> str:
         """Kind, columns and parameters in a few words."""
         over = self.guarantee.get("over") or [self.guarantee.get("attribute")]
-        columns = " and ".join(str(column) for column in over) if isinstance(over, list) else str(over)
+        columns = (
+            " and ".join(str(column) for column in over) if isinstance(over, list) else str(over)
+        )
         shown = {
-            name: value for name, value in self.guarantee.items() if name not in _NO_STRENGTH and value is not None
+            name: value
+            for name, value in self.guarantee.items()
+            if name not in _NO_STRENGTH and value is not None
         }
         return f"{self.kind} over {columns} ({', '.join(f'{name} {value}' for name, value in shown.items())})"
 
@@ -168,7 +186,9 @@ class EarlierEnvelope(_Read):
 
     type_: Annotated[Literal["https://in-toto.io/Statement/v1"], Field(alias="_type")]
     subject: Annotated[tuple[_Subject, ...], Field(min_length=1)]
-    predicate_type: Annotated[Literal["urn:cloakwork:privacy-statement:v1"], Field(alias="predicateType")]
+    predicate_type: Annotated[
+        Literal["urn:cloakwork:privacy-statement:v1"], Field(alias="predicateType")
+    ]
     predicate: EarlierStatement
 
     def digests(self) -> dict[str, str]:
@@ -231,7 +251,9 @@ class EarlierPlan(_Read):
 
     def releases(self, attribute: str) -> bool:
         """Whether an attribute of that very name was to be released; only ``*`` and ``?`` are globs here."""
-        rules = {item.attribute: item.treatment not in ("drop", "replace") for item in self.attributes}
+        rules = {
+            item.attribute: item.treatment not in ("drop", "replace") for item in self.attributes
+        }
         if attribute in rules:
             return rules[attribute]
         fitting = [name for name in rules if fnmatchcase(attribute, name.replace("[", "[[]"))]
@@ -258,7 +280,9 @@ def read_earlier(value: JsonValue, content: bytes) -> Earlier:
     try:
         envelope = EarlierEnvelope.model_validate(value)
     except ValidationError as error:
-        raise VerificationFailed([f"{STATEMENT_FILE}: is not a statement of version 0.1.0: {_first(error)}"]) from error
+        raise VerificationFailed(
+            [f"{STATEMENT_FILE}: is not a statement of version 0.1.0: {_first(error)}"]
+        ) from error
     return Earlier(envelope, value["predicate"] if isinstance(value, dict) else None)
 
 
@@ -267,7 +291,9 @@ def read_earlier_plan(content: bytes) -> EarlierPlan:
     try:
         return EarlierPlan.model_validate_json(content)
     except ValidationError as error:
-        raise VerificationFailed([f"{PLAN_FILE}: is not a plan of version 0.1.0: {_first(error)}"]) from error
+        raise VerificationFailed(
+            [f"{PLAN_FILE}: is not a plan of version 0.1.0: {_first(error)}"]
+        ) from error
 
 
 _ROLES: Final = {TIMESTAMPS: TIME}
@@ -286,7 +312,9 @@ def traits_of(statement: EarlierStatement, plan: EarlierPlan) -> Traits:
         shallow=tuple(
             name
             for name, rule in plan.policy.spec.attributes.items()
-            if rule.treatment == "generalise" and rule.hierarchy is not None and _shortest(rule.hierarchy) < rule.level
+            if rule.treatment == "generalise"
+            and rule.hierarchy is not None
+            and _shortest(rule.hierarchy) < rule.level
         ),
         words="\n".join(words),
     )
@@ -305,7 +333,9 @@ def read_as_pattern(log: EventLog, plan: EarlierPlan) -> str | None:
     if timed and log.events[TIMESTAMP].null_count() < log.events.height:
         return "the log holds times, which the plan drops"
     standard = (CASE_ID, ACTIVITY, TIMESTAMP)
-    stranger = next((name for name in names if name not in standard and not plan.releases(name)), None)
+    stranger = next(
+        (name for name in names if name not in standard and not plan.releases(name)), None
+    )
     return None if stranger is None else f"the log holds {stranger!a}, which the plan drops"
 
 
@@ -321,8 +351,16 @@ def same_claims(statement: EarlierStatement, plan: EarlierPlan) -> Iterator[Chec
             [(each.get("column"), each.get("reason")) for each in plan.exposed],
         ),
         "policy": (
-            (statement.policy.digest, statement.policy.name, statement.policy.version, statement.policy.dataset),
-            (plan.policy_digest, *(plan.policy.metadata.get(name) for name in ("name", "version", "dataset"))),
+            (
+                statement.policy.digest,
+                statement.policy.name,
+                statement.policy.version,
+                statement.policy.dataset,
+            ),
+            (
+                plan.policy_digest,
+                *(plan.policy.metadata.get(name) for name in ("name", "version", "dataset")),
+            ),
         ),
         "engine": (statement.engine, plan.engine),
     }
@@ -330,12 +368,14 @@ def same_claims(statement: EarlierStatement, plan: EarlierPlan) -> Iterator[Chec
     for name in different:
         yield Check(False, f"{STATEMENT_FILE}: '{name}' is not what {PLAN_FILE} says")
     if not different:
-        yield Check(True, f"{PLAN_FILE}: policy, guarantees and exposed columns are the statement's")
+        yield Check(
+            True, f"{PLAN_FILE}: policy, guarantees and exposed columns are the statement's"
+        )
 
 
 def same_stamp(log: Path, earlier: Earlier) -> Iterator[Check]:
     """Whether the stamp in the log names this statement, and says of guarantees and exposed columns what it says."""
-    from cloakwork.report.annotate import read_stamp
+    from cloakwork.publishing.stamp import read_stamp
 
     statement = earlier.envelope.predicate
     if statement.stamp == "none":

@@ -6,7 +6,7 @@ import secrets
 import shutil
 import socket
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,23 +14,31 @@ from time import perf_counter
 from typing import Final
 
 from cloakwork.errors import LedgerError, OutputError
-from cloakwork.execute import failed
 from cloakwork.locks import Lock, abandoned, lock_folder
 from cloakwork.plan.model import Plan
-from cloakwork.release_model import Release
-from cloakwork.report.annotate import EXTENSIONS, stamp
-from cloakwork.report.dsse import seal
-from cloakwork.report.folder import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE
-from cloakwork.report.html import internal_html
-from cloakwork.report.keys import SigningKey
-from cloakwork.report.keys import signing_key as find_signing_key
-from cloakwork.report.model import INTERNAL_BANNER, InternalReport, internal_report
-from cloakwork.report.released import released_columns
-from cloakwork.report.statement import FAMILY, PrivacyStatement, digest_of, payload, state
+from cloakwork.publishing.dsse import seal
+from cloakwork.publishing.folder import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE
+from cloakwork.publishing.keys import SigningKey
+from cloakwork.publishing.keys import signing_key as find_signing_key
+from cloakwork.publishing.released import released_columns
+from cloakwork.publishing.stamp import EXTENSIONS, stamp
+from cloakwork.publishing.statement import FAMILY, PrivacyStatement, digest_of, payload, state
+from cloakwork.run.execute import failed
+from cloakwork.run.release import Release
 
 _DRAFT: Final = ".cloakwork-draft"
 
 Reporter = Callable[[str], None]
+
+InternalFiles = Callable[[Release, PrivacyStatement, float], Mapping[str, bytes]]
+"""The internal report of a release, by file name; given the seconds that writing the log took."""
+
+
+def no_internal_files(
+    release: Release, statement: PrivacyStatement, writing: float
+) -> dict[str, bytes]:
+    """A release without an internal report."""
+    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +78,9 @@ def check_destination(out: Path) -> None:
         with suppress(FileNotFoundError):  # somebody tidied up
             trial.rmdir()
     except OSError as error:
-        raise OutputError(f"{out}: cannot be made, nothing can be written in {ground} ({error.strerror})") from error
+        raise OutputError(
+            f"{out}: cannot be made, nothing can be written in {ground} ({error.strerror})"
+        ) from error
 
 
 def publish(
@@ -79,19 +89,21 @@ def publish(
     *,
     signing_key: SigningKey | str | Path | None = None,
     reporter: Reporter = lambda _: None,
+    internal: InternalFiles = no_internal_files,
 ) -> Published:
     """Write ``release`` to the folder ``out``: log, plan, signed statement, and the internal report.
 
-    Everything is written to a hidden folder beside ``out`` and brought to the disk; then the ledger is told what is about
-    to stand where, the folder is renamed, and the entry is committed. ``signing_key``: a key, or where
-    ``keys.signing_key`` finds it. Raises OutputError when ``out`` cannot receive the release or the key is none; then
-    nothing is left behind, and the entry says that it failed. Leftovers of killed processes on this host are removed.
+    Everything is written to a hidden folder beside ``out`` and brought to the disk; then the ledger is told what
+    is about to stand where, the folder is renamed, and the entry is committed. ``signing_key``: a key, or where
+    ``keys.signing_key`` finds it. ``internal``: what writes the internal report. Raises OutputError when ``out``
+    cannot receive the release or the key is none; then nothing is left behind, and the entry says that it failed.
+    Leftovers of killed processes on this host are removed.
     """
     try:
         check_destination(out)
         key = signing_key if isinstance(signing_key, SigningKey) else find_signing_key(signing_key)
         with _output_errors(out):
-            published = _published(release, out, key, reporter)
+            published = _published(release, out, key, reporter, internal)
     except BaseException as error:
         if release.reservation is not None:
             failed(release.reservation, error)
@@ -100,9 +112,11 @@ def publish(
     return published
 
 
-def _published(release: Release, out: Path, key: SigningKey, reporter: Reporter) -> Published:
+def _published(
+    release: Release, out: Path, key: SigningKey, reporter: Reporter, internal: InternalFiles
+) -> Published:
     """The folder, complete and in its place; the ledger knows the intent."""
-    from cloakwork.report.verify import verify_written
+    from cloakwork.publishing.verify import verify_written
 
     target = _target(out)
     with _draft(target) as draft:
@@ -123,7 +137,7 @@ def _published(release: Release, out: Path, key: SigningKey, reporter: Reporter)
         reporter("checking what was written")
         verify_written(draft, key)
         reporter("writing the internal report")
-        _write_internal(internal_report(release, statement, writing), draft / INTERNAL_FOLDER)
+        _write_internal(internal(release, statement, writing), draft / INTERNAL_FOLDER)
         _bring_to_disk(draft)
         digest = digest_of(draft / STATEMENT_FILE)
         if release.reservation is not None:
@@ -157,7 +171,9 @@ def plan_bytes(plan: Plan) -> bytes:
 def _check_empty(out: Path) -> None:
     try:
         if any(out.iterdir()):
-            raise OutputError(f"{out}: is not empty, and a release never overwrites; name a new folder")
+            raise OutputError(
+                f"{out}: is not empty, and a release never overwrites; name a new folder"
+            )
     except OSError as error:
         raise OutputError(f"{out}: cannot be looked into ({error.strerror})") from error
     if out.is_mount() or out.resolve() == Path.cwd():
@@ -176,14 +192,18 @@ def _output_errors(out: Path) -> Iterator[None]:
     try:
         yield
     except OutputError as error:  # names a file of the draft, which is gone
-        raise OutputError(f"{out}: the release cannot be written; nothing is left: {_shown(error)}") from error
+        raise OutputError(
+            f"{out}: the release cannot be written; nothing is left: {_shown(error)}"
+        ) from error
     except OSError as error:
         raise OutputError(
             f"{out}: the release cannot be written ({error.strerror or error}); nothing is left"
         ) from error
     except PolarsError as error:  # polars wraps a full disk in its own errors
         first = str(error).partition("\n")[0]
-        raise OutputError(f"{out}: the release cannot be written ({first}); nothing is left") from error
+        raise OutputError(
+            f"{out}: the release cannot be written ({first}); nothing is left"
+        ) from error
 
 
 def _shown(error: OutputError) -> str:
@@ -250,21 +270,13 @@ def _write_log(release: Release, statement: PrivacyStatement, folder: Path) -> P
     return path
 
 
-def _write_internal(report: InternalReport, folder: Path) -> None:
-    """The internal report in the formats that the policy asks for, readable by its owner only."""
-    formats = report.plan.policy.spec.output.report
-    if not formats:
+def _write_internal(files: Mapping[str, bytes], folder: Path) -> None:
+    """The internal report, readable by its owner only; no folder where there is none."""
+    if not files:
         return
     folder.mkdir(mode=0o700)
-    _write(
-        folder / "README.txt",
-        f"{INTERNAL_BANNER}\nRemove this folder before the release is passed on.\n".encode(),
-        0o600,
-    )
-    if "json" in formats:
-        _write(folder / "report.json", report.model_dump_json(by_alias=True, indent=2).encode() + b"\n", 0o600)
-    if "html" in formats:
-        _write(folder / "report.html", internal_html(report).encode(), 0o600)
+    for name, content in files.items():
+        _write(folder / name, content, 0o600)
 
 
 def _write(path: Path, content: bytes, mode: int = 0o666) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from cloakwork.errors import VerificationFailed
-from cloakwork.report.statement import digest_of
+from cloakwork.publishing.statement import digest_of
 
 PLAN_FILE: Final = "plan.json"
 STATEMENT_FILE: Final = "statement.json"
@@ -39,7 +39,9 @@ def read_document(path: Path) -> bytes:
         raise VerificationFailed([f"{path.name}: is missing{hint}"]) from None
     except OSError as error:
         if path.is_symlink():
-            raise VerificationFailed([f"{path.name}: is a link; a release holds plain files only"]) from None
+            raise VerificationFailed(
+                [f"{path.name}: is a link; a release holds plain files only"]
+            ) from None
         raise VerificationFailed([f"{path.name}: cannot be read ({error.strerror})"]) from error
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
@@ -66,7 +68,11 @@ def check_file(path: Path, digest: str) -> Check:
 
 def is_signed(name: str, same: bool) -> Check:
     """What to say of a file by whether its digest is the signed one."""
-    return Check(same, f"{name}: " + ("is the file that was signed" if same else "is not the file that was signed"))
+    return Check(
+        same,
+        f"{name}: "
+        + ("is the file that was signed" if same else "is not the file that was signed"),
+    )
 
 
 def check_entries(folder: Path, signed: Collection[str]) -> Iterator[Check]:

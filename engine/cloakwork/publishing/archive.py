@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from cloakwork.errors import OutputError, VerificationFailed
-from cloakwork.report.folder import PLAN_FILE, STATEMENT_FILE
+from cloakwork.publishing.folder import PLAN_FILE, STATEMENT_FILE
 
 LOG_NAME: Final = re.compile(r"log\.(?:xes|csv|parquet|xes\.gz|csv\.gz)")
 
@@ -42,7 +42,9 @@ def pack_folder(folder: Path, out: Path) -> None:
             for name in names:
                 _add(archive, folder / name)
     except FileExistsError:
-        raise OutputError(f"{out}: exists already, and nothing is overwritten; name a new file") from None
+        raise OutputError(
+            f"{out}: exists already, and nothing is overwritten; name a new file"
+        ) from None
     except OSError as error:
         raise OutputError(f"{out}: cannot be written ({error.strerror or error})") from error
 
@@ -62,10 +64,20 @@ def unpacked(file: Path) -> Iterator[Path]:
             pack_folder(folder, again)
             same = _same_bytes(file, again)
             again.unlink()
-        except (zipfile.BadZipFile, NotImplementedError, struct.error, EOFError, ValueError) as error:
-            raise VerificationFailed([_not_ours(file, "it is not a ZIP file that can be read")]) from error
+        except (
+            zipfile.BadZipFile,
+            NotImplementedError,
+            struct.error,
+            EOFError,
+            ValueError,
+        ) as error:
+            raise VerificationFailed(
+                [_not_ours(file, "it is not a ZIP file that can be read")]
+            ) from error
         except OSError as error:
-            raise VerificationFailed([f"{file.name}: cannot be unpacked ({error.strerror or error})"]) from error
+            raise VerificationFailed(
+                [f"{file.name}: cannot be unpacked ({error.strerror or error})"]
+            ) from error
         if not same:
             raise VerificationFailed([_not_ours(file, "it holds more than the parts of a release")])
         yield folder
@@ -78,7 +90,10 @@ def _take_apart(file: Path, folder: Path) -> None:
             members = archive.infolist()
             _parts([member.filename for member in members])
             for member in members:
-                if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
+                if (
+                    member.compress_type != zipfile.ZIP_STORED
+                    or member.file_size != member.compress_size
+                ):
                     raise VerificationFailed([_not_ours(file, "its parts are compressed")])
                 if stat.S_IFMT(member.external_attr >> 16) != stat.S_IFREG or member.flag_bits & 1:
                     raise VerificationFailed([_not_ours(file, "it holds what is not a plain file")])
@@ -111,7 +126,9 @@ def _parts(names: list[str]) -> list[str]:
     """``names``, sorted; raises VerificationFailed unless they are a release's public parts, each once."""
     logs = [name for name in names if LOG_NAME.fullmatch(name)]
     if len(logs) != 1 or sorted(names) != sorted([PLAN_FILE, STATEMENT_FILE, *logs]):
-        raise VerificationFailed([f"a release is one log, {PLAN_FILE} and {STATEMENT_FILE}, and nothing else"])
+        raise VerificationFailed(
+            [f"a release is one log, {PLAN_FILE} and {STATEMENT_FILE}, and nothing else"]
+        )
     return sorted(names)
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import Field, JsonValue, ValidationError
 
 from cloakwork.errors import VerificationFailed
+from cloakwork.publishing.keys import SigningKey
 from cloakwork.quantities import Frozen
-from cloakwork.report.keys import SigningKey
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -27,7 +27,9 @@ class Signature(Frozen):
 class Envelope(Frozen):
     """A payload in base64 with its signatures."""
 
-    payload_type: Annotated[Literal["application/vnd.in-toto+json"], Field(alias="payloadType")] = PAYLOAD_TYPE
+    payload_type: Annotated[Literal["application/vnd.in-toto+json"], Field(alias="payloadType")] = (
+        PAYLOAD_TYPE
+    )
     payload: str
     signatures: Annotated[tuple[Signature, ...], Field(min_length=1)]
 
@@ -41,13 +43,17 @@ def canonical(value: JsonValue) -> bytes:
 
     Raises ValueError on infinite numbers, which JSON does not know.
     """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    ).encode()
 
 
 def read_json(content: bytes) -> JsonValue:
     """Parse JSON strictly; raises ValueError on anything else, on a repeated key, and on numbers JSON does not know."""
     try:
-        value: JsonValue = json.loads(content, object_pairs_hook=_once, parse_constant=_refuse_constant)
+        value: JsonValue = json.loads(
+            content, object_pairs_hook=_once, parse_constant=_refuse_constant
+        )
     except RecursionError:
         raise ValueError("nested too deeply") from None
     return value
@@ -76,7 +82,9 @@ def read_envelope(content: bytes) -> Envelope:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise VerificationFailed([f"statement.json: is not a signed statement: {place}: {first['msg']}"]) from error
+        raise VerificationFailed(
+            [f"statement.json: is not a signed statement: {place}: {first['msg']}"]
+        ) from error
     except ValueError as error:
         raise VerificationFailed(["statement.json: is not JSON"]) from error
 
@@ -101,7 +109,9 @@ def _bytes_of(text: str) -> bytes:
     try:
         content = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise VerificationFailed(["statement.json: payload and signature must be base64"]) from error
+        raise VerificationFailed(
+            ["statement.json: payload and signature must be base64"]
+        ) from error
     if base64.b64encode(content).decode() != text:
         raise VerificationFailed(["statement.json: payload and signature must be canonical base64"])
     return content

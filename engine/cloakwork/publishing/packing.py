@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from cloakwork.errors import OutputError, VerificationFailed
-from cloakwork.report.archive import pack_folder
-from cloakwork.report.folder import check_entries, holds_internal
-from cloakwork.report.verify import Verification, verify
+from cloakwork.publishing.archive import pack_folder
+from cloakwork.publishing.folder import check_entries, holds_internal
+from cloakwork.publishing.verify import Verification, verify
 
 
 def pack(folder: Path, out: Path, *, public_key: Path | None = None) -> Verification:
@@ -25,13 +25,17 @@ def pack(folder: Path, out: Path, *, public_key: Path | None = None) -> Verifica
     draft = out.with_name(f".{out.name}.{secrets.token_hex(4)}")
     try:
         pack_folder(folder, draft)
-        signed = [path.name for path in folder.iterdir() if path.name.startswith("log.")] + ["plan.json"]
+        signed = [path.name for path in folder.iterdir() if path.name.startswith("log.")] + [
+            "plan.json"
+        ]
         if wrong := [check.says for check in check_entries(folder, signed) if not check.holds]:
             raise VerificationFailed(wrong)
         found = verify(draft, public_key=public_key)
         os.link(draft, out)
     except FileExistsError:
-        raise OutputError(f"{out}: exists already, and nothing is overwritten; name a new file") from None
+        raise OutputError(
+            f"{out}: exists already, and nothing is overwritten; name a new file"
+        ) from None
     except OSError as error:
         raise OutputError(f"{out}: cannot be written ({error.strerror or error})") from error
     finally:

@@ -1,4 +1,4 @@
-"""The embedded engine: one process, polars, the whole log as one batch."""
+"""The engine in memory: one process, polars, the whole log as one batch."""
 
 from typing import Protocol
 
@@ -20,7 +20,7 @@ class Engine(Protocol):
         ...
 
 
-class Embedded:
+class MemoryEngine:
     """Runs in this process."""
 
     def summarise(self, log: EventLog, aggregate: Aggregate | None) -> pl.DataFrame:

@@ -20,7 +20,10 @@ from cloakwork.home import home, private_secret, secret_made_once
 from cloakwork.quantities import Frozen
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+        Ed25519PrivateKey,
+        Ed25519PublicKey,
+    )
 
 KEY_VARIABLE: Final = "CLOAKWORK_SIGNING_KEY"
 _PEM_HEADER: Final = "-----BEGIN"
@@ -122,7 +125,11 @@ def known_keys() -> KnownKeys:
     keyid = None if own is None else keyid_of(own)
     folder = home() / "trusted"
     try:
-        names = sorted(path for path in folder.iterdir() if not path.name.startswith(".")) if folder.is_dir() else []
+        names = (
+            sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+            if folder.is_dir()
+            else []
+        )
     except OSError as error:
         raise OutputError(f"{folder}: cannot be looked into ({error.strerror})") from error
     trusted = [_read_trusted(path) for path in names if path.suffix == ".json"]
@@ -142,13 +149,20 @@ def trust(path: Path, name: str) -> TrustedKey:
     if keyid == known.own:
         raise OutputError(f"{path}: is your own key, whose signatures count anyway")
     if any(each.name == name and each.keyid != keyid for each in known.trusted):
-        raise OutputError(f"another key is trusted under the name {name!a}; choose another name, or untrust that one")
+        raise OutputError(
+            f"another key is trusted under the name {name!a}; choose another name, or untrust that one"
+        )
     try:
         record = TrustedKey(
-            keyid=keyid, name=name, since=datetime.now(UTC).replace(microsecond=0), public_key=_pem_of(public)
+            keyid=keyid,
+            name=name,
+            since=datetime.now(UTC).replace(microsecond=0),
+            public_key=_pem_of(public),
         )
     except ValidationError as error:
-        raise OutputError(f"{name!a} cannot be a name: one line of at most 100 characters") from error
+        raise OutputError(
+            f"{name!a} cannot be a name: one line of at most 100 characters"
+        ) from error
     _keep(_trusted_file(keyid), record.model_dump_json(indent=2) + "\n")
     return record
 
@@ -160,7 +174,9 @@ def untrust(which: str) -> TrustedKey | Path:
     """
     known = known_keys()
     if known.own is not None and len(which) >= _SHORTEST_ID and known.own.startswith(which):
-        raise OutputError(f"{which}: is your own key; it counts as long as it is in {_own_key().parent}")
+        raise OutputError(
+            f"{which}: is your own key; it counts as long as it is in {_own_key().parent}"
+        )
     named = [each for each in known.trusted if each.name == which]
     meant: list[TrustedKey | Path] = [*named]
     if not named and len(which) >= _SHORTEST_ID:
@@ -231,8 +247,13 @@ def _read_trusted(path: Path) -> TrustedKey:
     except OSError as error:
         raise OutputError(f"{path}: cannot be read ({error.strerror})") from error
     except ValidationError as error:
-        raise OutputError(f"{path}: is no trusted key as this version writes them; remove it") from error
-    if keyid_of(_loaded(record.public_key.encode(), path)) != path.stem or record.keyid != path.stem:
+        raise OutputError(
+            f"{path}: is no trusted key as this version writes them; remove it"
+        ) from error
+    if (
+        keyid_of(_loaded(record.public_key.encode(), path)) != path.stem
+        or record.keyid != path.stem
+    ):
         raise OutputError(f"{path}: is not the key that its name says; remove it")
     return record
 
@@ -264,7 +285,9 @@ def _new_private_pem() -> bytes:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-    return Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return Ed25519PrivateKey.generate().private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+    )
 
 
 def _load_private(content: bytes, origin: str) -> "Ed25519PrivateKey":
@@ -275,11 +298,15 @@ def _load_private(content: bytes, origin: str) -> "Ed25519PrivateKey":
     try:
         private = load_pem_private_key(content, password=None)
     except TypeError as error:
-        raise OutputError(f"{origin}: the signing key is encrypted; give an unencrypted PKCS#8 key") from error
+        raise OutputError(
+            f"{origin}: the signing key is encrypted; give an unencrypted PKCS#8 key"
+        ) from error
     except (ValueError, UnsupportedAlgorithm) as error:
         raise OutputError(f"{origin}: is not a private key in PEM form (PKCS#8)") from error
     if not isinstance(private, Ed25519PrivateKey):
-        raise OutputError(f"{origin}: is not an Ed25519 key; make one with: openssl genpkey -algorithm ed25519")
+        raise OutputError(
+            f"{origin}: is not an Ed25519 key; make one with: openssl genpkey -algorithm ed25519"
+        )
     return private
 
 

@@ -1,7 +1,7 @@
 """The only door to privacy noise, and the only place that holds a random source for it.
 
 Everything a guarantee rests on (noise, which cases stay, which identical case moves, ids, row order) is drawn here.
-Released counts go through OpenDP; noise per value on millions of events through our own exact sampler (``_sampler``).
+Released counts go through OpenDP; noise per value on millions of events through our own exact sampler (``sampler``).
 No floating-point noise, no truncation, no numpy or ``random`` generator (``privacy.md`` section 5).
 """
 
@@ -17,13 +17,13 @@ from typing import Final, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cloakwork import _sampler
 from cloakwork.errors import MechanismError
+from cloakwork.noise import sampler
 
 NAME_LENGTH: Final = 16
 """Letters of a fresh id: 26**16 is about 2**75."""
 
-LARGEST_SCALE: Final = float(_sampler.LARGEST)
+LARGEST_SCALE: Final = float(sampler.LARGEST)
 """The largest scale or sigma, in grid steps, at which noise can be drawn: 2**53."""
 
 
@@ -90,7 +90,7 @@ def drawn_scale(scale: float) -> float:
     >>> drawn_scale(7200.0), drawn_scale(0.01), drawn_scale(1e-30) == 2.0**-60
     (7200.0, 0.01, True)
     """
-    return float(_sampler.exact_scale(_drawable("laplace noise", "a scale", scale)))
+    return float(sampler.exact_scale(_drawable("laplace noise", "a scale", scale)))
 
 
 def drawn_sigma(sigma: float) -> float:
@@ -102,7 +102,7 @@ def drawn_sigma(sigma: float) -> float:
     >>> drawn_sigma(43.5), drawn_sigma(1e-30) == 2.0**-60
     (43.5, True)
     """
-    return float(_sampler.exact_scale(_drawable("gaussian noise", "a sigma", sigma)))
+    return float(sampler.exact_scale(_drawable("gaussian noise", "a sigma", sigma)))
 
 
 def drawn_rate(rate: Fraction | float) -> float:
@@ -120,7 +120,9 @@ def drawn_rate(rate: Fraction | float) -> float:
 
 def _drawable(mechanism: str, what: str, size: float) -> float:
     if not (math.isfinite(size) and 0 < size <= LARGEST_SCALE):
-        raise MechanismError(mechanism, f"{what} of {size:g} grid steps cannot be drawn; it must be in (0, 2**53]")
+        raise MechanismError(
+            mechanism, f"{what} of {size:g} grid steps cannot be drawn; it must be in (0, 2**53]"
+        )
     return size
 
 
@@ -152,7 +154,9 @@ class _Keystream:
     _requests: "count[int]" = field(default_factory=count)
 
     def __call__(self, size: int) -> NDArray[np.uint64]:
-        stream = hashlib.shake_256(f"cloakwork test noise {self.seed} {next(self._requests)}".encode())
+        stream = hashlib.shake_256(
+            f"cloakwork test noise {self.seed} {next(self._requests)}".encode()
+        )
         return np.frombuffer(stream.digest(8 * size), dtype="<u8").astype(np.uint64)
 
 
@@ -160,7 +164,7 @@ class _Keystream:
 class _Source:
     """Draws of every kind from one stream of uniform words; see ``Noise`` for what each method gives."""
 
-    words: _sampler.Words
+    words: sampler.Words
     private: bool
 
     def laplace_counts(self, counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
@@ -171,7 +175,7 @@ class _Source:
 
     def laplace_values(self, scale: float, size: int) -> NDArray[np.int64]:
         drawn_scale(scale)
-        return _sampler.discrete_laplace(_sampler.exact_scale(scale), size, self.words)
+        return sampler.discrete_laplace(sampler.exact_scale(scale), size, self.words)
 
     def gaussian_counts(self, counts: NDArray[np.int64], sigma: float) -> NDArray[np.int64]:
         counts = np.asarray(counts, dtype=np.int64)
@@ -181,16 +185,16 @@ class _Source:
 
     def gaussian_values(self, sigma: float, size: int) -> NDArray[np.int64]:
         drawn_sigma(sigma)
-        return _sampler.discrete_gaussian(_sampler.exact_scale(sigma), size, self.words)
+        return sampler.discrete_gaussian(sampler.exact_scale(sigma), size, self.words)
 
     def coins(self, rate: Fraction | float, size: int) -> NDArray[np.bool_]:
-        return _sampler.bernoulli(_exact_rate(rate), size, self.words)
+        return sampler.bernoulli(_exact_rate(rate), size, self.words)
 
     def uniform(self, below: NDArray[np.int64]) -> NDArray[np.int64]:
         bounds = np.asarray(below, dtype=np.int64)
         if bounds.size and bounds.min() < 1:
             raise ValueError("every bound must be at least 1")
-        return _sampler.uniform_below_each(bounds.astype(np.uint64), self.words).astype(np.int64)
+        return sampler.uniform_below_each(bounds.astype(np.uint64), self.words).astype(np.int64)
 
     def permutation(self, size: int) -> NDArray[np.int64]:
         while True:
@@ -211,7 +215,7 @@ class _Source:
         return self.words(4).tobytes()
 
 
-def _letters(size: int, words: _sampler.Words) -> NDArray[np.uint8]:
+def _letters(size: int, words: sampler.Words) -> NDArray[np.uint8]:
     """``size`` independent uniform lower-case letters (ASCII codes); bytes of the last, partial alphabet are dropped."""
     accepted = np.empty(0, dtype=np.uint8)
     while accepted.size < size:
@@ -220,7 +224,9 @@ def _letters(size: int, words: _sampler.Words) -> NDArray[np.uint8]:
     return accepted[:size] % np.uint8(26) + np.uint8(ord("a"))
 
 
-def _by_opendp(kind: Literal["laplace", "gaussian"], counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+def _by_opendp(
+    kind: Literal["laplace", "gaussian"], counts: NDArray[np.int64], scale: float
+) -> NDArray[np.int64]:
     """``counts`` plus OpenDP's noise on integers; it takes ``scale`` as the float's exact value, and its sums saturate."""
     from opendp.domains import atom_domain, vector_domain
     from opendp.measurements import make_gaussian, make_laplace
@@ -228,7 +234,9 @@ def _by_opendp(kind: Literal["laplace", "gaussian"], counts: NDArray[np.int64], 
     from opendp.mod import enable_features
 
     enable_features("contrib")
-    make, distance = (make_laplace, l1_distance) if kind == "laplace" else (make_gaussian, l2_distance)
+    make, distance = (
+        (make_laplace, l1_distance) if kind == "laplace" else (make_gaussian, l2_distance)
+    )
     measurement = make(vector_domain(atom_domain(T="i64")), distance(T="i64"), scale)
     return np.array(measurement(counts), dtype=np.int64)
 

@@ -37,10 +37,10 @@ from cloakwork.plan.sentences import (
     unproven_sentence,
 )
 from cloakwork.policy.model import Policy
+from cloakwork.publishing.dsse import canonical, read_json
+from cloakwork.publishing.released import ReleasedColumn, given_by_name, names_of
 from cloakwork.quantities import Duration, Frozen
 from cloakwork.records import PROSE, Prose, without_prose
-from cloakwork.report.dsse import canonical, read_json
-from cloakwork.report.released import ReleasedColumn, given_by_name, names_of
 
 STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE: Final = "urn:cloakwork:privacy-statement:v2"
@@ -61,8 +61,13 @@ Stamp = Literal["xes", "parquet", "none"]
 class ExposedColumn(Frozen):
     """A column that is released without protection, and why."""
 
-    column: Annotated[str, Field(description="control-flow, timestamps, metadata, or the policy's name or pattern")]
-    names: Annotated[tuple[str, ...], Field(description="The actual attributes that it stands for")] = ()
+    column: Annotated[
+        str,
+        Field(description="control-flow, timestamps, metadata, or the policy's name or pattern"),
+    ]
+    names: Annotated[
+        tuple[str, ...], Field(description="The actual attributes that it stands for")
+    ] = ()
     treatment: Annotated[str, Field(description="What was done to the values")]
     why: ExposureReason
     says: Annotated[Prose, Field(description="What a reader of the log learns from it")]
@@ -87,15 +92,23 @@ class Guaranteed(Frozen):
     guarantee: Guarantee
     sentence: Annotated[Prose, Field(description="The guarantee in plain words")]
     basis: Literal["derived", "derived and measured"]
-    given: Annotated[Given | None, Field(description="What the claim takes as known, by actual names")] = None
-    neighbours: Annotated[str | None, PROSE, Field(description="Which two logs must be hard to tell apart")] = None
+    given: Annotated[
+        Given | None, Field(description="What the claim takes as known, by actual names")
+    ] = None
+    neighbours: Annotated[
+        str | None, PROSE, Field(description="Which two logs must be hard to tell apart")
+    ] = None
     currency: Currency | None = None
     cost: Annotated[Price | None, Field(description="The accountant's figure")] = None
     naive: Annotated[Price | None, Field(description="The plain sum of all its events")] = None
     derivation: Annotated[tuple[Reason, ...], Field(description="Why it holds")]
     because: Annotated[tuple[str, ...], PROSE, Field(description="Why it holds, in words")]
-    assumptions: Annotated[tuple[Assumption, ...], Field(description="Public facts that it rests on")] = ()
-    assuming: Annotated[tuple[str, ...], PROSE, Field(description="What it rests on, in words")] = ()
+    assumptions: Annotated[
+        tuple[Assumption, ...], Field(description="Public facts that it rests on")
+    ] = ()
+    assuming: Annotated[
+        tuple[str, ...], PROSE, Field(description="What it rests on, in words")
+    ] = ()
 
 
 class UnprovenGoal(Frozen):
@@ -105,8 +118,14 @@ class UnprovenGoal(Frozen):
     mechanism: str
     sentence: Annotated[Prose, Field(description="What is not guaranteed, in one plain sentence")]
     published: Annotated[Prose, Field(description="What the literature claims for the mechanism")]
-    cost: Annotated[Price, Field(description="What can be derived for it; epsilon null where nothing bounds it")]
-    why: Annotated[tuple[str, ...], PROSE, Field(description="Why the published claim is not derived, in words")]
+    cost: Annotated[
+        Price, Field(description="What can be derived for it; epsilon null where nothing bounds it")
+    ]
+    why: Annotated[
+        tuple[str, ...],
+        PROSE,
+        Field(description="Why the published claim is not derived, in words"),
+    ]
 
 
 class Spent(Frozen):
@@ -117,9 +136,15 @@ class Spent(Frozen):
 
     currency: Currency | Literal["none"]
     cost: Price
-    shift: Annotated[Duration | None, Field(description="For metric privacy: how far one value may move")] = None
-    total: Annotated[Price | None, Field(description="What all releases of the dataset together may cost")] = None
-    unit: Annotated[str | None, Field(description="Whose book it stands in: case, or an attribute")] = None
+    shift: Annotated[
+        Duration | None, Field(description="For metric privacy: how far one value may move")
+    ] = None
+    total: Annotated[
+        Price | None, Field(description="What all releases of the dataset together may cost")
+    ] = None
+    unit: Annotated[
+        str | None, Field(description="Whose book it stands in: case, or an attribute")
+    ] = None
     apart_from: Annotated[
         tuple[str, ...],
         Field(
@@ -128,7 +153,10 @@ class Spent(Frozen):
         ),
     ] = ()
     cases_per_unit: Annotated[
-        dict[str, int], Field(description="Declared: the most cases of the dataset that one unit owns, by attribute")
+        dict[str, int],
+        Field(
+            description="Declared: the most cases of the dataset that one unit owns, by attribute"
+        ),
     ] = {}
 
 
@@ -148,23 +176,32 @@ class PrivacyStatement(Frozen):
     """What a release claims about itself: the predicate of the signed statement, version 2."""
 
     unproven: Annotated[
-        tuple[UnprovenGoal, ...], Field(description="UNPROVEN: guarantees asked for and not given, before all else")
+        tuple[UnprovenGoal, ...],
+        Field(description="UNPROVEN: guarantees asked for and not given, before all else"),
     ] = ()
-    exposed: Annotated[tuple[ExposedColumn, ...], Field(description="Columns under no guarantee, first")]
+    exposed: Annotated[
+        tuple[ExposedColumn, ...], Field(description="Columns under no guarantee, first")
+    ]
     guarantees: tuple[Guaranteed, ...]
     caveats: Annotated[tuple[Caveat, ...], Field(description="What the guarantees leave open")] = ()
-    released: Annotated[tuple[ReleasedColumn, ...], Field(description="What the log holds, by actual names")]
+    released: Annotated[
+        tuple[ReleasedColumn, ...], Field(description="What the log holds, by actual names")
+    ]
     unit: Annotated[Unit, Field(description="Whom the guarantees protect")]
     budget: tuple[Spent, ...]
     policy: PolicyReference
     engine: Annotated[str, Field(description="Version of Cloakwork")]
     release: Annotated[str, Field(description="Identity of the release in the ledger")]
     ledger_entry: Annotated[
-        Digest | None, Field(description="Digest of the ledger's entry: a ledger that lacks it has lost entries")
+        Digest | None,
+        Field(description="Digest of the ledger's entry: a ledger that lacks it has lost entries"),
     ] = None
     issued: Annotated[AwareDatetime, Field(description="When the release was made, UTC")]
     stamp: Annotated[
-        Stamp, Field(description="How the log carries this statement's digest inside; CSV has no room for it")
+        Stamp,
+        Field(
+            description="How the log carries this statement's digest inside; CSV has no room for it"
+        ),
     ]
     mark: Annotated[
         Literal["reproducible: NOT PRIVATE"] | None,
@@ -188,11 +225,13 @@ class Subject(Frozen):
 class Statement(Frozen):
     """An in-toto Statement v1 with a privacy statement as its predicate."""
 
-    type_: Annotated[Literal["https://in-toto.io/Statement/v1"], Field(alias="_type")] = STATEMENT_TYPE
-    subject: Annotated[tuple[Subject, ...], Field(min_length=1)]
-    predicate_type: Annotated[Literal["urn:cloakwork:privacy-statement:v2"], Field(alias="predicateType")] = (
-        PREDICATE_TYPE
+    type_: Annotated[Literal["https://in-toto.io/Statement/v1"], Field(alias="_type")] = (
+        STATEMENT_TYPE
     )
+    subject: Annotated[tuple[Subject, ...], Field(min_length=1)]
+    predicate_type: Annotated[
+        Literal["urn:cloakwork:privacy-statement:v2"], Field(alias="predicateType")
+    ] = PREDICATE_TYPE
     predicate: PrivacyStatement
 
     def digests(self) -> dict[str, str]:
@@ -237,7 +276,8 @@ def in_own_words(predicate: PrivacyStatement, plan: Plan) -> PrivacyStatement:
     return predicate.model_copy(
         update={
             "unproven": tuple(
-                unproven.get((item.mechanism, item.guarantee)) or without_prose(item) for item in predicate.unproven
+                unproven.get((item.mechanism, item.guarantee)) or without_prose(item)
+                for item in predicate.unproven
             ),
             "exposed": tuple(_reworded_exposure(item) for item in predicate.exposed),
             "guarantees": tuple(_reworded(item) for item in predicate.guarantees),
@@ -252,7 +292,9 @@ def predicate_digest(predicate: PrivacyStatement) -> str:
 
 def payload(predicate: PrivacyStatement, files: dict[str, str]) -> bytes:
     """The statement about ``files`` (name to SHA-256 in hex) as canonical JSON, ready to be signed."""
-    subjects = tuple(Subject(name=name, digest=Sha256(sha256=digest)) for name, digest in sorted(files.items()))
+    subjects = tuple(
+        Subject(name=name, digest=Sha256(sha256=digest)) for name, digest in sorted(files.items())
+    )
     return in_canonical_form(Statement(subject=subjects, predicate=predicate))
 
 
@@ -277,7 +319,11 @@ def _as_json(model: Frozen) -> JsonValue:
 
 def _exposed(plan: Plan, released: tuple[ReleasedColumn, ...]) -> Iterator[ExposedColumn]:
     """The columns without protection; an attribute that the log lacks is not released, and not listed."""
-    treatments = {name: item.treatment for item in reversed(plan.attributes) for name in (item.column, item.attribute)}
+    treatments = {
+        name: item.treatment
+        for item in reversed(plan.attributes)
+        for name in (item.column, item.attribute)
+    }
     for exposure in plan.exposed:
         names = names_of(exposure.column, plan, released)
         if names or exposure.column in (CONTROL_FLOW, TIMESTAMPS, METADATA):
@@ -339,7 +385,9 @@ def _reworded(item: Guaranteed) -> Guaranteed:
 
 def _spent(charge: Charge, policy: Policy) -> Spent:
     declared = terms(policy)
-    total = next((limit for currency, limit in declared.totals.items() if currency == charge.currency), None)
+    total = next(
+        (limit for currency, limit in declared.totals.items() if currency == charge.currency), None
+    )
     own = charge.currency == "unit"
     if own and charge.unit is not None and charge.unit in declared.books:
         total = declared.books[charge.unit]
@@ -356,5 +404,7 @@ def _spent(charge: Charge, policy: Policy) -> Spent:
 
 def _reference(plan: Plan) -> PolicyReference:
     metadata = plan.policy.metadata
-    shared = {name: getattr(metadata, name) for name in PolicyReference.model_fields if name != "digest"}
+    shared = {
+        name: getattr(metadata, name) for name in PolicyReference.model_fields if name != "digest"
+    }
     return PolicyReference(digest=plan.policy_digest, **shared)

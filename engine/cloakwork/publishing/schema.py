@@ -1,6 +1,6 @@
 """The JSON Schema of the privacy statement, generated from its models: for checks elsewhere.
 
-Run ``python -m cloakwork.report.schema`` in a checkout to write it again. It describes the statement's predicate; the
+Run ``python -m cloakwork.publishing.schema`` in a checkout to write it again. It describes the statement's predicate; the
 in-toto layer and the envelope around it have public schemas of their own.
 """
 
@@ -8,10 +8,15 @@ import json
 from typing import Any, Final
 
 from cloakwork.policy.library import shipped
-from cloakwork.report.statement import PREDICATE_TYPE, PrivacyStatement
+from cloakwork.publishing.statement import PREDICATE_TYPE, PrivacyStatement
 
 FILE: Final = "privacy-statement-v2.json"
-_BOUNDS: Final = {"gt": "exclusiveMinimum", "ge": "minimum", "lt": "exclusiveMaximum", "le": "maximum"}
+_BOUNDS: Final = {
+    "gt": "exclusiveMinimum",
+    "ge": "minimum",
+    "lt": "exclusiveMaximum",
+    "le": "maximum",
+}
 
 
 def statement_schema() -> dict[str, Any]:

@@ -19,10 +19,10 @@ from cloakwork.accounting.records import Place, Record
 from cloakwork.errors import OutputError, VerificationFailed
 from cloakwork.facts import Unit, unit_name
 from cloakwork.lineage import TIMESTAMPS
-from cloakwork.report.archive import LOG_NAME
-from cloakwork.report.dsse import read_envelope, read_json
-from cloakwork.report.folder import PLAN_FILE, STATEMENT_FILE, check_file, read_document
-from cloakwork.report.publish import remove_leftovers
+from cloakwork.publishing.archive import LOG_NAME
+from cloakwork.publishing.dsse import read_envelope, read_json
+from cloakwork.publishing.folder import PLAN_FILE, STATEMENT_FILE, check_file, read_document
+from cloakwork.publishing.publish import remove_leftovers
 
 Outcome = Literal["agrees", "completed", "closed", "unknown", "differs", "in progress", "elsewhere"]
 
@@ -81,7 +81,11 @@ def reconcile(ledger: Ledger, folders: Sequence[Path]) -> Reconciliation:
     found = [_judged(ledger, records, folder) for folder in standing]
     releases = {finding.release for finding in found}
     for record in records.values():
-        if record.id not in releases and record.place is not None and _below(record.place.folder, roots):
+        if (
+            record.id not in releases
+            and record.place is not None
+            and _below(record.place.folder, roots)
+        ):
             found += _without_folder(ledger, record, record.place)
     removed = sum(_leftovers(root) for root in roots)
     ledger.tidy()
@@ -93,7 +97,9 @@ def _releases(root: Path) -> Iterator[Path]:
 
     def refuse(error: OSError) -> None:
         if not isinstance(error, FileNotFoundError):
-            raise OutputError(f"{error.filename}: cannot be looked into ({error.strerror})") from error
+            raise OutputError(
+                f"{error.filename}: cannot be looked into ({error.strerror})"
+            ) from error
 
     for folder, names, files in os.walk(root, onerror=refuse):
         names[:] = sorted(name for name in names if not name.startswith(".cloakwork-draft-"))
@@ -112,7 +118,12 @@ def _judged(ledger: Ledger, records: Mapping[str, Record], folder: Path) -> Find
     if record.statement_digest is None:
         return _of_older_version(ledger, record, stated, folder)
     if record.statement_digest != stated.digest:
-        return Finding("differs", record.id, str(folder), "its statement is not the one that the ledger recorded")
+        return Finding(
+            "differs",
+            record.id,
+            str(folder),
+            "its statement is not the one that the ledger recorded",
+        )
     _learn(ledger, record, stated)
     if record.state != "committed":  # what stood was released, whatever became of its files since
         ledger.complete(record.id, stated.digest)
@@ -120,7 +131,9 @@ def _judged(ledger: Ledger, records: Mapping[str, Record], folder: Path) -> Find
         return Finding("differs", record.id, str(folder), _damaged(wrong))
     if record.state == "committed":
         return Finding("agrees", record.id, str(folder), "")
-    return Finding("completed", record.id, str(folder), f"was {record.state}, and stands whole: committed")
+    return Finding(
+        "completed", record.id, str(folder), f"was {record.state}, and stands whole: committed"
+    )
 
 
 def _damaged(wrong: Sequence[str]) -> str:
@@ -133,7 +146,9 @@ def _damaged(wrong: Sequence[str]) -> str:
 def _of_older_version(ledger: Ledger, record: Record, stated: _Stated, folder: Path) -> Finding:
     """Version 0.1.0 committed before it wrote: its statement bears witness by the digest of the ledger's entry."""
     if record.state != "committed" or stated.entry != record.digest:
-        return Finding("differs", record.id, str(folder), "the ledger recorded no statement for this release")
+        return Finding(
+            "differs", record.id, str(folder), "the ledger recorded no statement for this release"
+        )
     if wrong := stated.differences(folder):
         return Finding("differs", record.id, str(folder), _damaged(wrong))
     says = "committed by an earlier version, which did not come to record the statement"
@@ -144,15 +159,25 @@ def _without_folder(ledger: Ledger, record: Record, place: Place) -> Iterator[Fi
     """An entry that was aimed at one of the folders, whose release was not found."""
     if record.state in ("committed", "failed"):
         if record.state == "committed" and not Path(place.folder, STATEMENT_FILE).exists():
-            yield Finding("elsewhere", record.id, place.folder, "committed; its folder was moved or removed since")
+            yield Finding(
+                "elsewhere",
+                record.id,
+                place.folder,
+                "committed; its folder was moved or removed since",
+            )
         return
     here = Place.here(place.folder)
     if here.host != place.host:
         says = f"was aimed at this folder on host '{place.host}': reconcile there"
         yield Finding("elsewhere", record.id, place.folder, says)
     elif ledger.close(record.id):
-        yield Finding("closed", record.id, place.folder, "ended before its folder stood; its cost stays spent")
-    elif next(again for again in ledger.history() if again.id == record.id).state in ("reserved", "publishing"):
+        yield Finding(
+            "closed", record.id, place.folder, "ended before its folder stood; its cost stays spent"
+        )
+    elif next(again for again in ledger.history() if again.id == record.id).state in (
+        "reserved",
+        "publishing",
+    ):
         yield Finding("in progress", record.id, place.folder, "a running process works on it")
 
 
@@ -173,7 +198,9 @@ def _learn(ledger: Ledger, record: Record, stated: _Stated) -> None:
     most = None if unit.attribute is None else unit.max_cases
     covers = "unbounded" if "unbounded" in times else "bounded" if times else None
     charges = [
-        Charge(currency="unit", cost=charge.cost, unit=unit_name(unit), max_cases=most, times=covers)
+        Charge(
+            currency="unit", cost=charge.cost, unit=unit_name(unit), max_cases=most, times=covers
+        )
         if charge.currency == "unit"
         else charge
         for charge in record.charges
@@ -189,8 +216,13 @@ def _read(folder: Path) -> _Stated | str:
         document: Any = read_json(read_envelope(content).content())
         predicate = document["predicate"]
         files = {subject["name"]: subject["digest"]["sha256"] for subject in document["subject"]}
-        whole = PLAN_FILE in files and all(name == PLAN_FILE or LOG_NAME.fullmatch(name) for name in files)
-        release, entry = predicate["release"], predicate.get("ledger_entry", predicate.get("ledgerEntry"))
+        whole = PLAN_FILE in files and all(
+            name == PLAN_FILE or LOG_NAME.fullmatch(name) for name in files
+        )
+        release, entry = (
+            predicate["release"],
+            predicate.get("ledger_entry", predicate.get("ledgerEntry")),
+        )
         if isinstance(release, str) and whole and len(files) > 1:
             return _Stated(release, entry, hashlib.sha256(content).hexdigest(), files, predicate)
     except (VerificationFailed, ValueError, KeyError, TypeError, AttributeError):
@@ -207,10 +239,14 @@ def _leftovers(root: Path) -> int:
     """Remove the drafts of dead processes below ``root``, and beside it: a draft lies beside its target."""
     try:
         beside = remove_leftovers(root.parent) if root.parent.is_dir() else 0
-        folders = [Path(folder) for folder, names, files in os.walk(root) if STATEMENT_FILE not in files]
+        folders = [
+            Path(folder) for folder, names, files in os.walk(root) if STATEMENT_FILE not in files
+        ]
         return beside + sum(remove_leftovers(folder) for folder in folders if folder.is_dir())
     except OSError as error:
-        raise OutputError(f"{error.filename}: a draft cannot be removed ({error.strerror})") from error
+        raise OutputError(
+            f"{error.filename}: a draft cannot be removed ({error.strerror})"
+        ) from error
 
 
 __all__ = ["DISAGREE", "Finding", "Reconciliation", "reconcile"]

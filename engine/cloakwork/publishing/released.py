@@ -24,10 +24,15 @@ _ROLES: Final = {ACTIVITY: CONTROL_FLOW, TIMESTAMP: TIMESTAMPS, CASE_ID: METADAT
 class ReleasedColumn(Frozen):
     """One attribute of the released log, and the rule of the policy that released it."""
 
-    name: Annotated[str, Field(description="As the released log names it; case attributes begin with case:")]
+    name: Annotated[
+        str, Field(description="As the released log names it; case attributes begin with case:")
+    ]
     scope: Annotated[Literal["case", "event"], Field(description="Whether cases or events have it")]
     treatment: Annotated[Treatment, Field(description="What was done to its values")]
-    rule: Annotated[str | None, Field(description="The policy's name or pattern that it follows; null for case ids")]
+    rule: Annotated[
+        str | None,
+        Field(description="The policy's name or pattern that it follows; null for case ids"),
+    ]
 
 
 def released_columns(log: EventLog, plan: Plan) -> tuple[ReleasedColumn, ...]:
@@ -104,17 +109,23 @@ def absent_attributes(plan: Plan, released: Iterable[ReleasedColumn]) -> tuple[s
     return tuple(
         item.attribute
         for item in plan.attributes
-        if item.treatment in RELEASED and not is_glob(item.attribute) and item.attribute not in found
+        if item.treatment in RELEASED
+        and not is_glob(item.attribute)
+        and item.attribute not in found
     )
 
 
-def given_by_name(given: Given | None, plan: Plan, released: Sequence[ReleasedColumn]) -> Given | None:
+def given_by_name(
+    given: Given | None, plan: Plan, released: Sequence[ReleasedColumn]
+) -> Given | None:
     """What a claim takes as known, with the actual attributes in place of the policy's names and patterns."""
     if given is None:
         return None
     columns = dict.fromkeys(
         name
         for column in given.columns
-        for name in ((column,) if column in (CONTROL_FLOW, METADATA) else names_of(column, plan, released))
+        for name in (
+            (column,) if column in (CONTROL_FLOW, METADATA) else names_of(column, plan, released)
+        )
     )
     return given.model_copy(update={"columns": tuple(columns)})

@@ -70,11 +70,17 @@ def settled(
         case "closeness by ranks":
             far = _farthest(log, guarantee, by_ranks=True)
             t = _number(guarantee, "t")
-            return far > t + TOLERANCE, f"by ranks the farthest group lies {_up(far):g} away, t is {t:g}"
+            return (
+                far > t + TOLERANCE,
+                f"by ranks the farthest group lies {_up(far):g} away, t is {t:g}",
+            )
         case "closeness with missing values":
             far = _farthest_in_missing(log, guarantee)
             t = _number(guarantee, "t")
-            return far > t + TOLERANCE, f"by missing values some group lies at least {_up(far):g} away, t is {t:g}"
+            return (
+                far > t + TOLERANCE,
+                f"by missing values some group lies at least {_up(far):g} away, t is {t:g}",
+            )
     return None
 
 
@@ -83,12 +89,19 @@ def _by_todays_check(log: EventLog, guarantee: Parameters) -> Seen:
         today: Guarantee = TypeAdapter[Any](Guarantee).validate_python(dict(guarantee))
         found = measure(log, today, Unit())
     except (ValidationError, GuaranteeBroken) as error:
-        observed = error.observed if isinstance(error, GuaranteeBroken) else "its parameters are not known"
+        observed = (
+            error.observed if isinstance(error, GuaranteeBroken) else "its parameters are not known"
+        )
         return Seen(False, observed)
-    return Seen(found is not None and found.holds, found.seen if found is not None else "nothing can be measured")
+    return Seen(
+        found is not None and found.holds,
+        found.seen if found is not None else "nothing can be measured",
+    )
 
 
-def _without_empty_events(log: EventLog, guarantee: Parameters, raw_times: bool) -> tuple[bool | None, str]:
+def _without_empty_events(
+    log: EventLog, guarantee: Parameters, raw_times: bool
+) -> tuple[bool | None, str]:
     """Whether k holds without the events that have no attribute though others of their activity have some.
 
     Inserted events have none, and no raw time. Where no event is empty, or all are, none can be told apart. Otherwise
@@ -103,7 +116,10 @@ def _without_empty_events(log: EventLog, guarantee: Parameters, raw_times: bool)
     if empty.all() or not empty.any():
         if not raw_times and _partly_timed(log):
             return None, "some events have no time"
-        return False, f"{'no event' if empty.all() else 'every event'} has attributes{' or a time' * raw_times}"
+        return (
+            False,
+            f"{'no event' if empty.all() else 'every event'} has attributes{' or a time' * raw_times}",
+        )
     rows = pl.DataFrame({"activity": log.events[ACTIVITY].cast(pl.String), "empty": empty})
     told = rows.select(pl.col("empty") & ~pl.col("empty").all().over("activity")).to_series()
     seen = _by_todays_check(log.keep_events(~told.to_numpy()), guarantee)
@@ -130,7 +146,12 @@ class _Classes:
         having = self.values.is_not_null().to_numpy()
         place = np.cumsum(having) - 1
         known = having[self.member]
-        return _Classes(self.values.drop_nulls(), self.topic[having], place[self.member[known]], self.group[known])
+        return _Classes(
+            self.values.drop_nulls(),
+            self.topic[having],
+            place[self.member[known]],
+            self.group[known],
+        )
 
 
 def _classes(log: EventLog, guarantee: Parameters) -> _Classes:
@@ -142,8 +163,13 @@ def _classes(log: EventLog, guarantee: Parameters) -> _Classes:
         topic = np.zeros(log.cases.height, np.int64)
         member, group = (np.arange(log.cases.height), course) if variants else (log.case_of, prefix)
         return _Classes(values, topic, np.asarray(member, np.int64), group)
-    values = _plain(_cycle_times(log) if attribute == TIMESTAMPS else _column(log.events, attribute))
-    activity = log.events[ACTIVITY].cast(pl.String).fill_null("").rank("dense").to_numpy().astype(np.int64) - 1
+    values = _plain(
+        _cycle_times(log) if attribute == TIMESTAMPS else _column(log.events, attribute)
+    )
+    activity = (
+        log.events[ACTIVITY].cast(pl.String).fill_null("").rank("dense").to_numpy().astype(np.int64)
+        - 1
+    )
     group = course[log.case_of] * (activity.max(initial=0) + 1) + activity if variants else prefix
     return _Classes(values, activity, np.arange(log.events.height), group)
 
@@ -165,7 +191,11 @@ def _plain(values: pl.Series) -> pl.Series:
     """Numbers and times as Float64, everything else as String."""
     if values.dtype.is_numeric():
         return values.cast(pl.Float64)
-    return values.to_physical().cast(pl.Float64) if values.dtype.is_temporal() else values.cast(pl.String)
+    return (
+        values.to_physical().cast(pl.Float64)
+        if values.dtype.is_temporal()
+        else values.cast(pl.String)
+    )
 
 
 def _farthest(log: EventLog, guarantee: Parameters, *, by_ranks: bool) -> float:
@@ -176,9 +206,15 @@ def _farthest(log: EventLog, guarantee: Parameters, *, by_ranks: bool) -> float:
     numeric = found.values.dtype == pl.Float64
     if numeric and not found.values.is_finite().all():
         return 1.0
-    numbers = found.values.to_numpy() if numeric else found.values.rank("dense").to_numpy().astype(np.float64)
+    numbers = (
+        found.values.to_numpy()
+        if numeric
+        else found.values.rank("dense").to_numpy().astype(np.float64)
+    )
     if numeric and not by_ranks:
-        half = numbers.max() / 2 - numbers.min() / 2  # halves: the range may exceed what a float holds
+        half = (
+            numbers.max() / 2 - numbers.min() / 2
+        )  # halves: the range may exceed what a float holds
         numbers = (numbers / 2 - numbers.min() / 2) / (half or 1.0)
     far = 0.0
     for topic in np.unique(found.topic[found.member]):
@@ -187,7 +223,9 @@ def _farthest(log: EventLog, guarantee: Parameters, *, by_ranks: bool) -> float:
         whole, part = numbers[found.topic == topic], numbers[found.member[ours]]
         if numeric and by_ranks:
             whole, part = _mid_ranks(whole, whole), _mid_ranks(whole, part)
-        distances = _moved_earth(whole, part, group) if numeric else _total_variation(whole, part, group)
+        distances = (
+            _moved_earth(whole, part, group) if numeric else _total_variation(whole, part, group)
+        )
         far = max(far, float(distances.max()))
     return far
 
@@ -211,7 +249,9 @@ def _least_variety(log: EventLog, guarantee: Parameters) -> float | None:
         return None
     value = found.values.rank("dense").to_numpy().astype(np.int64)[found.member]
     topic = found.topic[found.member]
-    group = np.unique(found.group * (topic.max() + 1) + topic, return_inverse=True)[1].astype(np.int64)
+    group = np.unique(found.group * (topic.max() + 1) + topic, return_inverse=True)[1].astype(
+        np.int64
+    )
     cells, count = np.unique(group * (value.max() + 1) + value, return_counts=True)
     of_group = cells // (value.max() + 1)
     if guarantee.get("variety") == "distinct":
@@ -245,13 +285,17 @@ def _area(ascending: Floats, upto: Floats) -> Floats:
     sums = np.concatenate([[0.0], np.cumsum(ascending)])
     place = upto * len(ascending)
     whole = np.minimum(place.astype(np.int64), len(ascending) - 1)
-    return np.asarray((sums[whole] + (place - whole) * ascending[whole]) / len(ascending), np.float64)
+    return np.asarray(
+        (sums[whole] + (place - whole) * ascending[whole]) / len(ascending), np.float64
+    )
 
 
 def _total_variation(whole: Floats, part: Floats, group: Ints) -> Floats:
     """For each group by how much its values' shares exceed those of the whole, in all."""
     values, share = np.unique(whole, return_counts=True)
-    cells, count = np.unique(group * len(values) + np.searchsorted(values, part), return_counts=True)
+    cells, count = np.unique(
+        group * len(values) + np.searchsorted(values, part), return_counts=True
+    )
     of_group = cells // len(values)
     excess = count / np.bincount(group)[of_group] - share[cells % len(values)] / len(whole)
     return np.asarray(np.bincount(of_group, np.maximum(excess, 0.0)), np.float64)

@@ -17,18 +17,22 @@ from typing import TYPE_CHECKING, Final, Protocol
 from pydantic import ValidationError
 
 from cloakwork.advisories import Advisory, Finding, Parameters, advisories_for, has_raw_times
-from cloakwork.errors import CloakworkError, GuaranteeBroken, LogError, PlanUnsound, VerificationFailed
+from cloakwork.errors import (
+    CloakworkError,
+    GuaranteeBroken,
+    LogError,
+    PlanUnsound,
+    VerificationFailed,
+)
 from cloakwork.facts import Unit
 from cloakwork.guarantees import brief
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.plan.model import Claim, Plan
 from cloakwork.plan.prove import in_own_words as plan_in_own_words
-from cloakwork.records import stated
-from cloakwork.report import earlier
-from cloakwork.report.annotate import differences, flat, read_stamp, stamp
-from cloakwork.report.archive import LOG_NAME, unpacked
-from cloakwork.report.dsse import Envelope, is_signed_by, read_envelope, read_json
-from cloakwork.report.folder import (
+from cloakwork.publishing import earlier
+from cloakwork.publishing.archive import LOG_NAME, unpacked
+from cloakwork.publishing.dsse import Envelope, is_signed_by, read_envelope, read_json
+from cloakwork.publishing.folder import (
     PLAN_FILE,
     STATEMENT_FILE,
     Check,
@@ -38,10 +42,10 @@ from cloakwork.report.folder import (
     is_signed,
     read_document,
 )
-from cloakwork.report.keys import SigningKey, keyid_of, public_key, trusted_key, why_trusted
-from cloakwork.report.model import traits_of
-from cloakwork.report.released import faults
-from cloakwork.report.statement import (
+from cloakwork.publishing.keys import SigningKey, keyid_of, public_key, trusted_key, why_trusted
+from cloakwork.publishing.released import faults
+from cloakwork.publishing.stamp import differences, flat, read_stamp, stamp
+from cloakwork.publishing.statement import (
     PREDICATE_TYPE,
     PrivacyStatement,
     Statement,
@@ -49,6 +53,8 @@ from cloakwork.report.statement import (
     in_own_words,
     state,
 )
+from cloakwork.publishing.traits import traits_of
+from cloakwork.records import stated
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -116,7 +122,8 @@ class Verification:
         if isinstance(self.statement, earlier.EarlierStatement):
             signers = "in the signer's words:"
             return tuple(
-                (each.kind, f"{each.brief()}; {signers} {each.sentence}") for each in self.statement.guarantees
+                (each.kind, f"{each.brief()}; {signers} {each.sentence}")
+                for each in self.statement.guarantees
             )
         return tuple((each.guarantee.kind, each.sentence) for each in self.statement.guarantees)
 
@@ -128,7 +135,9 @@ class Verification:
     @property
     def unproven(self) -> tuple[str, ...]:
         """What the release does not guarantee although its policy asked for it, one line each."""
-        return tuple(f"{item.sentence} Why: {'; '.join(item.why)}" for item in self.statement.unproven)
+        return tuple(
+            f"{item.sentence} Why: {'; '.join(item.why)}" for item in self.statement.unproven
+        )
 
     @property
     def void(self) -> tuple[Finding, ...]:
@@ -146,7 +155,9 @@ class _Inside:
     plan: Plan | None = None
 
 
-def verify(path: Path, *, public_key: Path | None = None, expect: Sequence[tuple[str, str]] = ()) -> Verification:
+def verify(
+    path: Path, *, public_key: Path | None = None, expect: Sequence[tuple[str, str]] = ()
+) -> Verification:
     """Check a published release, a folder or the file that ``pack`` made, and measure again what can be measured.
 
     The signature is checked with the key in the file ``public_key``, else with one that is trusted here; a key that
@@ -162,7 +173,10 @@ def verify(path: Path, *, public_key: Path | None = None, expect: Sequence[tuple
             found = _examined(path, folder, public_key)
     else:
         found = _examined(path, path, public_key)
-    failed = [*_unexpected(found.statement, expect), *(f"void: {finding}" for finding in found.void)]
+    failed = [
+        *_unexpected(found.statement, expect),
+        *(f"void: {finding}" for finding in found.void),
+    ]
     if failed:
         raise VerificationFailed(failed, found=found)
     return found
@@ -184,7 +198,9 @@ def verify_written(folder: Path, key: SigningKey) -> None:
         checks += [*inside.derived, *inside.measured]
     if failed := [check.says for check in checks if not check.holds]:
         more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
-        raise VerificationFailed([f"no release, since what was written is not what it states: {failed[0]}{more}"])
+        raise VerificationFailed(
+            [f"no release, since what was written is not what it states: {failed[0]}{more}"]
+        )
 
 
 def _examined(path: Path, folder: Path, given: Path | None) -> Verification:
@@ -193,14 +209,18 @@ def _examined(path: Path, folder: Path, given: Path | None) -> Verification:
     key = _signer(envelope, given)
     signed = _signature(envelope, key)
     statement = _any_statement(envelope)
-    plan, files = _files(folder, statement if isinstance(statement, Statement) else statement.envelope)
+    plan, files = _files(
+        folder, statement if isinstance(statement, Statement) else statement.envelope
+    )
     known = statement if isinstance(statement, Statement) else statement.envelope
     files += check_entries(folder, known.digests())
     mark = _private(known.predicate)
     inside = _Inside()
     if signed.holds and all(check.holds for check in files):
         inside = (
-            _inside(folder, plan, statement) if isinstance(statement, Statement) else _earlier(folder, plan, statement)
+            _inside(folder, plan, statement)
+            if isinstance(statement, Statement)
+            else _earlier(folder, plan, statement)
         )
     checks = [signed, *files, mark, *inside.derived, *inside.measured]
     if failed := [check.says for check in checks if not check.holds]:
@@ -248,7 +268,11 @@ def _any_statement(envelope: Envelope) -> Statement | earlier.Earlier:
         value = read_json(content)
     except ValueError as error:
         raise VerificationFailed([f"{STATEMENT_FILE}: its payload is not JSON"]) from error
-    return earlier.read_earlier(value, content) if earlier.is_earlier(value) else read_statement(envelope)
+    return (
+        earlier.read_earlier(value, content)
+        if earlier.is_earlier(value)
+        else read_statement(envelope)
+    )
 
 
 def read_statement(envelope: Envelope) -> Statement:
@@ -316,7 +340,10 @@ def _private(predicate: PrivacyStatement | earlier.EarlierStatement) -> Check:
     if predicate.mark is not None:
         return Check(False, f"the release is marked '{predicate.mark}': it protects nobody")
     if predicate.ledger_entry is None:
-        return Check(False, "the statement names no entry of a ledger: no budget was charged for this release")
+        return Check(
+            False,
+            "the statement names no entry of a ledger: no budget was charged for this release",
+        )
     return Check(True, "randomness: stated to be secret, and the cost charged to a ledger")
 
 
@@ -325,7 +352,9 @@ def _inside(folder: Path, content: bytes, statement: Statement) -> _Inside:
     try:
         plan = Plan.model_validate_json(content)
     except ValidationError as error:
-        fault = f"{PLAN_FILE}: is not a plan as this version knows it ({error.error_count()} faults)"
+        fault = (
+            f"{PLAN_FILE}: is not a plan as this version knows it ({error.error_count()} faults)"
+        )
         return _Inside(derived=(Check(False, fault),))
     log = folder / next(name for name in statement.digests() if name != PLAN_FILE)
     derived = (_format(log, plan), *_plan(plan, statement.predicate), *_proof(plan))
@@ -336,13 +365,18 @@ def _inside(folder: Path, content: bytes, statement: Statement) -> _Inside:
 def _earlier(folder: Path, content: bytes, statement: earlier.Earlier) -> _Inside:
     """What a release of version 0.1.0 says, measured by the meaning that its claims had then."""
     from cloakwork.log.io import read_log
-    from cloakwork.report.earlier_checks import MEASURABLE, measured_then, settled
+    from cloakwork.publishing.earlier_checks import MEASURABLE, measured_then, settled
 
     predicate = statement.envelope.predicate
     plan = earlier.read_earlier_plan(content)
     log = folder / next(name for name in statement.envelope.digests() if name != PLAN_FILE)
     asked_format = log.name == f"log.{plan.policy.spec.output.format}"
-    derived = [Check(asked_format, f"{log.name}: is {'' if asked_format else 'not '}in the format of the plan")]
+    derived = [
+        Check(
+            asked_format,
+            f"{log.name}: is {'' if asked_format else 'not '}in the format of the plan",
+        )
+    ]
     derived += earlier.same_claims(predicate, plan)
     measured = list(earlier.same_stamp(log, statement))
     try:
@@ -369,7 +403,10 @@ def _earlier(folder: Path, content: bytes, statement: earlier.Earlier) -> _Insid
 def _format(log: Path, plan: Plan) -> Check:
     asked = f"log.{plan.policy.spec.output.format}"
     return Check(
-        log.name == asked, f"{log.name}: " + ("is in" if log.name == asked else "is not in") + " the format of the plan"
+        log.name == asked,
+        f"{log.name}: "
+        + ("is in" if log.name == asked else "is not in")
+        + " the format of the plan",
     )
 
 
@@ -391,7 +428,9 @@ def _plan(plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
     for name in different:
         yield Check(False, f"{STATEMENT_FILE}: '{name}' is not what {PLAN_FILE} says")
     if not different:
-        yield Check(True, f"{PLAN_FILE}: policy, guarantees, exposed columns and budget are the statement's")
+        yield Check(
+            True, f"{PLAN_FILE}: policy, guarantees, exposed columns and budget are the statement's"
+        )
 
 
 def prove_again(plan: Plan) -> tuple[Claim, ...]:
@@ -406,11 +445,16 @@ def _proof(plan: Plan) -> Iterator[Check]:
         proved = prove_again(plan)
     except _UNPROVABLE as error:
         yield Check(
-            False, f"{PLAN_FILE}: its claims cannot be derived again: {_first_line(error)}{_other_engine(plan)}"
+            False,
+            f"{PLAN_FILE}: its claims cannot be derived again: {_first_line(error)}{_other_engine(plan)}",
         )
         return
     if stated(plan.claims) == stated(proved):
-        yield Check(True, f"{PLAN_FILE}: " + (_DERIVED if proved else "it claims no guarantee; that was derived again"))
+        yield Check(
+            True,
+            f"{PLAN_FILE}: "
+            + (_DERIVED if proved else "it claims no guarantee; that was derived again"),
+        )
     else:
         yield Check(False, f"{PLAN_FILE}: claims other than can be derived from its steps")
 
@@ -422,7 +466,9 @@ def _other_engine(plan: Plan) -> str:
     """What to try where another version made the plan: costs are computed by the engine's version."""
     here = version("cloakwork")
     return (
-        "" if plan.engine == here else f" (made by Cloakwork {plan.engine}, this is {here}: verify with that version)"
+        ""
+        if plan.engine == here
+        else f" (made by Cloakwork {plan.engine}, this is {here}: verify with that version)"
     )
 
 
@@ -452,17 +498,27 @@ def _contents(log: Path, plan: Plan, predicate: PrivacyStatement) -> Iterator[Ch
     timeless = TIMESTAMPS not in plan.released
     measurable = [claim.guarantee for claim in plan.claims if claim.guarantee.kind in CHECKERS]
     spelled = {name for guarantee in measurable for name in _quasi_identifiers(guarantee)}
-    by_value = {name for guarantee in measurable for name in set(guarantee.over) - set(_quasi_identifiers(guarantee))}
+    by_value = {
+        name
+        for guarantee in measurable
+        for name in set(guarantee.over) - set(_quasi_identifiers(guarantee))
+    }
     both = spelled & by_value
     try:
         released = read_log(log, timeless=timeless, text=spelled - both)
-        as_written = read_log(log, timeless=timeless, text=spelled, keep=spelled.__contains__) if both else released
+        as_written = (
+            read_log(log, timeless=timeless, text=spelled, keep=spelled.__contains__)
+            if both
+            else released
+        )
     except LogError as error:
         yield Check(False, f"{log.name}: cannot be read as an event log: {_first_line(error)}")
         return
     yield from _columns(log, released, plan, predicate)
     for guarantee in measurable:
-        yield from _measured_again(as_written if _quasi_identifiers(guarantee) else released, guarantee, plan)
+        yield from _measured_again(
+            as_written if _quasi_identifiers(guarantee) else released, guarantee, plan
+        )
 
 
 def _quasi_identifiers(guarantee: "Guarantee") -> tuple[str, ...]:
@@ -472,13 +528,18 @@ def _quasi_identifiers(guarantee: "Guarantee") -> tuple[str, ...]:
     return tuple(name for name in guarantee.over if name not in (CONTROL_FLOW, TIMESTAMPS))
 
 
-def _columns(log: Path, released: "EventLog", plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
+def _columns(
+    log: Path, released: "EventLog", plan: Plan, predicate: PrivacyStatement
+) -> Iterator[Check]:
     """Whether the log's attributes are exactly those that the statement lists, each under a rule of the plan."""
     found = tuple(faults(released, plan, predicate.released))
     for fault in found:
         yield Check(False, f"{log.name}: {fault}")
     if not found:
-        yield Check(True, f"{log.name}: its {len(predicate.released)} attributes are those that the statement lists")
+        yield Check(
+            True,
+            f"{log.name}: its {len(predicate.released)} attributes are those that the statement lists",
+        )
 
 
 def _measured_again(released: "EventLog", guarantee: "Guarantee", plan: Plan) -> Iterator[Check]:
@@ -486,7 +547,9 @@ def _measured_again(released: "EventLog", guarantee: "Guarantee", plan: Plan) ->
     from cloakwork.checks.measure import measure
 
     unit = plan.facts.unit
-    kept = any(item.attribute == unit.attribute and item.treatment in _TELLING for item in plan.attributes)
+    kept = any(
+        item.attribute == unit.attribute and item.treatment in _TELLING for item in plan.attributes
+    )
     visible = kept and unit.attribute in released.cases.columns
     try:
         found = measure(released, guarantee, unit if visible else Unit())
@@ -500,13 +563,17 @@ def _measured_again(released: "EventLog", guarantee: "Guarantee", plan: Plan) ->
 
 
 _TELLING: Final = ("keep", "pseudonymise")
-_BLIND: Final = "; units are not in the file, so that the cases belong to different ones is the signer's word"
+_BLIND: Final = (
+    "; units are not in the file, so that the cases belong to different ones is the signer's word"
+)
 
 
 def _counts_units(guarantee: "Guarantee", unit: Unit) -> bool:
     if unit.attribute is None:
         return False
-    return guarantee.kind == "confidence-bound" or (guarantee.kind == "k-anonymity" and guarantee.count == "units")
+    return guarantee.kind == "confidence-bound" or (
+        guarantee.kind == "k-anonymity" and guarantee.count == "units"
+    )
 
 
 def _first_line(error: BaseException) -> str:

@@ -1,0 +1,1 @@
+"""What becomes of a release: its statement, signature, folder and verification."""

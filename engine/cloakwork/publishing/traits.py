@@ -1,0 +1,15 @@
+"""What advisories go by."""
+
+from cloakwork.advisories import Traits
+from cloakwork.plan.model import Plan
+
+
+def traits_of(plan: Plan) -> Traits:
+    """What advisories go by, of a plan of this version's format."""
+    return Traits(
+        engine=plan.engine,
+        guarantees=tuple(claim.guarantee.model_dump(mode="json") for claim in plan.claims),
+        mechanisms=tuple(step.mechanism for step in plan.steps),
+        rules={item.attribute: item.treatment for item in plan.attributes},
+        unit=plan.facts.unit.attribute or "",
+    )

@@ -1,0 +1,256 @@
+"""Run a plan on a log: reserve the budget, take each step, check the result. Decides nothing that the plan left open."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Final
+
+import numpy as np
+import polars as pl
+from pydantic import JsonValue
+
+from cloakwork.accounting.charge import Charge
+from cloakwork.accounting.ledger import Ledger, Reservation
+from cloakwork.checks.measure import measure as measured_on
+from cloakwork.engines.memory import Engine, MemoryEngine
+from cloakwork.errors import GuaranteeBroken, LedgerError, MechanismError, OutputError
+from cloakwork.guarantees import brief
+from cloakwork.lineage import TIMESTAMPS
+from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
+from cloakwork.log.io.reread import as_read
+from cloakwork.log.naming import without
+from cloakwork.mechanisms.registry import catalogue as all_mechanisms
+from cloakwork.noise import Noise, secret
+from cloakwork.plan.budget import terms
+from cloakwork.plan.choose import Catalogue
+from cloakwork.plan.model import Claim, Plan, Step
+from cloakwork.plan.prove import plan_again
+from cloakwork.progress import Reporter, heard_by, silent
+from cloakwork.run.hints import time_hints
+from cloakwork.run.prepare import prepared_log, require_enough_cases
+from cloakwork.run.release import Internal, Release, StepRecord, Verdict
+
+NOT_PRIVATE: Final = "not-private"
+
+
+Observation = Callable[[Step, EventLog, EventLog], None]
+"""Sees a step, and the log before and after it; for the internal report, never raises."""
+
+
+Comparison = Callable[[Plan, EventLog, EventLog], Mapping[str, JsonValue]]
+"""Figures of a release against its source, both under the standard names; for the internal report, never raises."""
+
+
+@dataclass(slots=True)
+class Stopwatch:
+    """Seconds by stage. Internal: how long a step took can depend on the log."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the time of the block to ``name``."""
+        begun = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - begun
+
+
+def execute(
+    plan: Plan,
+    log: EventLog,
+    ledger: Ledger | None,
+    *,
+    engine: Engine | None = None,
+    noise: Noise | None = None,
+    catalogue: Catalogue | None = None,
+    reporter: Reporter = silent,
+    stopwatch: Stopwatch | None = None,
+    compare: Comparison | None = None,
+    observe: Observation | None = None,
+    folder: Path | None = None,
+) -> Release:
+    """The release that ``plan`` makes of ``log``.
+
+    Proves the plan again, reserves its cost in ``ledger`` before any step reads the log, takes the steps, and measures
+    what can be measured. The release stays reserved until it is published. ``folder``: where that will be, if it is
+    known. Raises PlanUnsound, BudgetExceeded, GuaranteeBroken, MechanismError or LedgerError. Once reserved, budget is
+    never handed back. A ``noise`` source with a fixed seed is for tests: it charges no ledger, and the release says that
+    it is not private. ``compare`` sees the source and the finished log, and changes neither; ``observe`` sees the log
+    before and after each step.
+    """
+    catalogue = all_mechanisms() if catalogue is None else catalogue
+    engine, noise, watch = engine or MemoryEngine(), noise or secret(), stopwatch or Stopwatch()
+    plan = plan_again(plan, catalogue)
+    reporter("plan proved again")
+    prepared = prepared_log(log, plan)
+    require_enough_cases(prepared, plan)
+    reservation = _reserve(plan, ledger, folder) if noise.private else None
+    recognised = _recognised(prepared, reservation, reporter)
+    records: list[StepRecord] = []
+    result = prepared
+    try:
+        for step in plan.steps:
+            reporter(f"{step.mechanism}: {step.why}")
+            before = result
+            with heard_by(reporter):
+                result, record = take_step(step, result, engine, noise, catalogue, watch)
+            records.append(record)
+            if observe is not None:
+                observe(step, before, result)
+        with watch.stage("finish"):
+            result = as_read(with_fresh_ids(result, noise), plan.policy.spec.output.format)
+        with watch.stage("checks"):
+            verdicts = tuple(_verdict(claim, result, plan) for claim in plan.claims)
+    except BaseException as error:
+        if reservation is not None:
+            failed(reservation, error)
+        raise
+    released = _without_hidden(result, plan)
+    release = Release(
+        log=released,
+        plan=plan,
+        verdicts=verdicts,
+        release_id=reservation.id if reservation else NOT_PRIVATE,
+        internal=Internal(
+            source=_figures(log),
+            steps=tuple(records),
+            stages=watch.seconds,
+            notes=(*log.notes, *time_hints(prepared, plan), *recognised),
+        ),
+        ledger_entry=reservation.digest if reservation else None,
+        private=noise.private,
+        reservation=reservation,
+    )
+    if compare is None:
+        return release
+    with watch.stage("utility"):
+        utility = compare(plan, prepared, released)
+    return replace(release, internal=replace(release.internal, utility=utility))
+
+
+def failed(reservation: Reservation, error: BaseException) -> None:
+    """Record that a release came to nothing; its cost stays spent. The reason is the kind of error, never its text."""
+    try:
+        reservation.fail(type(error).__name__)
+    except LedgerError as unrecorded:
+        # The entry stays open, as after a crash: as much is spent, and ``ledger reconcile`` closes it.
+        error.add_note(f"the ledger does not know yet: {unrecorded}")
+
+
+def _recognised(
+    log: EventLog, reservation: Reservation | None, reporter: Reporter
+) -> tuple[str, ...]:
+    """Which other datasets seem to hold the same cases: internal, and nothing else depends on it."""
+    if reservation is None:
+        return ()
+    try:
+        ids = log.cases[CASE_ID].cast(pl.String).drop_nulls()
+        found = [str(hint) for hint in reservation.ledger.recognise(reservation, ids)]
+    except (LedgerError, OutputError) as error:
+        found = [f"no fingerprint of the case ids was kept: {error}"]
+    for hint in found:
+        reporter(f"internal hint: {hint}")
+    return tuple(found)
+
+
+def _reserve(plan: Plan, ledger: Ledger | None, folder: Path | None) -> Reservation:
+    if ledger is None:
+        raise MechanismError("ledger", "a release with private noise needs a ledger to charge")
+    meta = plan.policy.metadata
+    return ledger.reserve(
+        meta.dataset,
+        policy=meta.name,
+        version=meta.version,
+        policy_digest=plan.policy_digest,
+        charges=plan.charges if plan.bounded else (*plan.charges, Charge(currency="none")),
+        terms=terms(plan.policy),
+        note="; ".join(
+            [
+                *(f"UNPROVEN: {brief(item.guarantee)}" for item in plan.unproven),
+                *(brief(claim.guarantee) for claim in plan.claims),
+            ]
+        ),
+        details={
+            "mechanisms": [step.mechanism for step in plan.steps],
+            "guarantees": [claim.guarantee.model_dump(mode="json") for claim in plan.claims],
+            "unproven": [item.guarantee.model_dump(mode="json") for item in plan.unproven],
+        },
+        folder=folder,
+    )
+
+
+def take_step(
+    step: Step, log: EventLog, engine: Engine, noise: Noise, catalogue: Catalogue, watch: Stopwatch
+) -> tuple[EventLog, StepRecord]:
+    """Summarise, decide, rewrite."""
+    mechanism = catalogue[step.mechanism]
+    params = mechanism.Params.model_validate(step.params)
+    begun = perf_counter()
+    with watch.stage(step.mechanism):
+        summary = engine.summarise(log, mechanism.summarise(params))
+        decision = mechanism.decide(params, summary, noise)
+        after = engine.rewrite(log, mechanism.rewrite(params, decision, noise))
+    _require_marks(step, log, after)
+    return after, StepRecord(step.mechanism, perf_counter() - begun, dict(decision.internal))
+
+
+def _require_marks(step: Step, before: EventLog, after: EventLog) -> None:
+    """Refuse a step that inserts events without marking them, or forgets which ones are inserted: what is checked on
+    the kept events alone would count inserted ones for real."""
+    expected = step.lineage.inserts or (before.inserted is not None and not step.lineage.generates)
+    if expected and after.inserted is None:
+        raise MechanismError(
+            step.mechanism,
+            "it does not say which events are inserted (EventLog.inserted); change a log by dataclasses.replace, "
+            "keep_cases or keep_events",
+        )
+
+
+def with_fresh_ids(log: EventLog, noise: Noise) -> EventLog:
+    """The same cases under fresh random ids, in random order: nothing tells where they stood."""
+    shuffled = log.keep_cases(noise.permutation(log.cases.height))
+    ids = pl.Series(CASE_ID, list(noise.names(shuffled.cases.height)), pl.String)
+    return replace(shuffled, cases=shuffled.cases.with_columns(ids), notes=())
+
+
+def _without_hidden(log: EventLog, plan: Plan) -> EventLog:
+    """Nothing but the columns that the plan releases: what only the steps and the checks needed goes."""
+    hidden = [TIMESTAMP] if TIMESTAMPS not in plan.released else []
+    hidden += [
+        name
+        for name in log.cases.columns
+        if name == plan.facts.unit.attribute != CASE_ID and not plan.releases(name)
+    ]
+    events, cases = without(log.events, *hidden), without(log.cases, *hidden)
+    return replace(log, events=events, cases=cases, inserted=None)
+
+
+def _verdict(claim: Claim, log: EventLog, plan: Plan) -> Verdict:
+    """Measure what can be measured; a guarantee that fails stops the release."""
+    raw = any(step.lineage.fills and TIMESTAMPS in step.lineage.writes for step in plan.steps)
+    found = measured_on(log, claim.guarantee, plan.facts.unit, raw_times=raw)
+    if found is None:
+        return Verdict(
+            claim,
+            holds=True,
+            observed="derived from lineage and privacy events; nothing to measure on one release",
+        )
+    if not found.holds:
+        raise GuaranteeBroken(claim.sentence, found.seen)
+    return Verdict(claim, holds=True, observed=found.seen)
+
+
+def _figures(source: EventLog) -> dict[str, JsonValue]:
+    """Counts of the raw log; internal."""
+    return {
+        "cases": source.cases.height,
+        "events": source.events.height,
+        "events without a time": int(source.events[TIMESTAMP].null_count())
+        if TIMESTAMP in source.events.columns
+        else 0,
+        "longest case": int(np.diff(source.offsets).max(initial=0)),
+    }

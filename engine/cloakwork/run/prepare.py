@@ -1,0 +1,248 @@
+"""What a log must have and look like before the first step: names, text, order, units of privacy."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+
+from cloakwork.errors import Infeasible, MechanismError
+from cloakwork.facts import Facts, Unit
+from cloakwork.guarantees import ConfidenceBound, KAnonymity
+from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.log.io.reread import as_steps_take_it
+from cloakwork.log.naming import named, values_of
+from cloakwork.plan.derive import goal_name
+from cloakwork.plan.model import Plan
+from cloakwork.policy.model import Policy
+
+
+def required_attributes(plan: Plan) -> Callable[[str], bool]:
+    """Which attributes of the source the plan needs at all; a reader may skip the others."""
+    needed = {CASE_ID, ACTIVITY, TIMESTAMP, plan.facts.unit.attribute}
+    return lambda attribute: attribute in needed or plan.releases(attribute)
+
+
+def prepared_log(log: EventLog, plan: Plan) -> EventLog:
+    """The log under its standard names, without the columns that the plan does not need."""
+    needs, unit = required_attributes(plan), plan.facts.unit
+    log = with_one_unit_a_case(log, unit)
+    events = under_standard_names(log, plan.policy, needs)
+    if log.events.height:
+        _require_columns(events, plan)
+        _require_quasi_identifiers(log, plan)
+    ordered = in_time_order(log, events, plan.policy, needs, unit)
+    return (
+        ordered
+        if TIMESTAMPS in plan.released
+        else replace(ordered, events=ordered.events.drop(TIMESTAMP))
+    )
+
+
+def under_standard_names(
+    log: EventLog, policy: Policy, needs: Callable[[str], bool]
+) -> pl.DataFrame:
+    """The events under standard names, without the columns that nobody needs."""
+    activity = policy.attribute_with("control-flow") or ACTIVITY
+    names = {activity: ACTIVITY, _timestamp_of(policy): TIMESTAMP}
+    return pl.DataFrame(
+        {
+            names.get(name, name): _as_text(log, name)
+            if name == activity
+            else values_of(log.events, name)
+            for name in log.events.columns
+            if name in names or (needs(name) and name not in (ACTIVITY, TIMESTAMP))
+        }
+    )
+
+
+def _as_text(log: EventLog, attribute: str) -> pl.Series:
+    """The characters of an attribute that tells activities or units apart (``privacy.md`` 1: text is identity)."""
+    text = log.text_of(attribute)
+    if text is None:
+        table = log.cases if attribute.startswith(CASE_PREFIX) else log.events
+        raise MechanismError(
+            "input",
+            f"'{attribute}' tells activities or units apart and holds {table.schema[attribute]}, whose spelling one "
+            f"more value can change; give it as text (read_log(path, text=['{attribute}']), or a column of strings)",
+        )
+    return text
+
+
+def _timestamp_of(policy: Policy) -> str:
+    return policy.attribute_with("timestamp") or TIMESTAMP
+
+
+def in_time_order(
+    log: EventLog, events: pl.DataFrame, policy: Policy, needs: Callable[[str], bool], unit: Unit
+) -> EventLog:
+    """``events`` and the needed attributes of the cases as a log, in the order of the policy's times."""
+    timestamp = _timestamp_of(policy)
+    events = _with_standard_columns(events, log.events.height)
+    if not (events[TIMESTAMP].dtype.is_temporal() or events[TIMESTAMP].dtype == pl.Null):
+        raise MechanismError(
+            "input",
+            f"'{timestamp}' has the role timestamp and does not hold times; mend the policy or the log",
+        )
+    cases = log.cases.select(
+        named(*(name for name in log.cases.columns if name == CASE_ID or needs(name)))
+    )
+    output = policy.spec.output.format
+    events, cases = as_steps_take_it(events, output), as_steps_take_it(cases, output)
+    if unit.attribute in cases.columns:
+        cases = cases.with_columns(_as_text(log, unit.attribute).alias(unit.attribute))
+    if timestamp != TIMESTAMP:
+        return EventLog.build(events, cases, log.case_of)
+    return EventLog(events, cases, log.offsets, log.notes)
+
+
+def _with_standard_columns(events: pl.DataFrame, height: int) -> pl.DataFrame:
+    """The ``height`` events with an activity and a time column, all missing where the log has none."""
+    missing: dict[str, pl.DataType] = {ACTIVITY: pl.String(), TIMESTAMP: TIME_TYPE}
+    return events.with_columns(
+        pl.Series(name, [None], dtype=kind).new_from_index(0, height)
+        for name, kind in missing.items()
+        if name not in events.columns
+    ).with_columns(pl.col(ACTIVITY).cast(pl.String))
+
+
+def with_one_unit_a_case(log: EventLog, unit: Unit) -> EventLog:
+    """The log with one unit a case at most; refuses one where no case names its unit, or one case names two."""
+    _require_distinct_ids(log)
+    name = unit.attribute
+    if name is None:
+        return log
+    if name not in log.cases.columns:
+        if not log.events.height:
+            return log
+        # Persons with several cases would go unprotected.
+        raise Infeasible(
+            "bound",
+            f"no case has '{name}', the policy's unit of privacy; it must be a case attribute",
+        )
+    _as_text(log, name)
+    stated_by_rows = name in log.source.rows
+    if unit.on_conflict == "split" and stated_by_rows:
+        return log.split_by(name)
+    if place := log.source.conflicts.get(name):
+        remedy = (
+            "mend the file, or say on_conflict: split under unit"
+            if stated_by_rows
+            else "mend the file"
+        )
+        raise MechanismError(
+            "input", f"{place}: a case names two values of '{name}', the unit of privacy; {remedy}"
+        )
+    return log
+
+
+def _require_distinct_ids(log: EventLog) -> None:
+    """Refuse a log in which two cases have one id: to count them as two, or to protect one of them alone, would be
+    false where they are one case of the source. Cases without an id are cases of their own.
+    """
+    ids = log.cases[CASE_ID].drop_nulls()
+    if ids.n_unique() == len(ids):
+        return
+    place = f"{log.source.repeated}: " if log.source.repeated else ""
+    raise MechanismError(
+        "input",
+        f"{place}a case has the id of an earlier case ('{CASE_ID}'); make one case of them, or give each an id of its own",
+    )
+
+
+def _require_columns(events: pl.DataFrame, plan: Plan) -> None:
+    """Refuse a log that nowhere has the attributes the policy is about; which attributes a file has is its schema.
+
+    Under differential privacy over the control flow a log without activities is a log without cases, and gives an empty
+    release.
+    """
+    standard = {CONTROL_FLOW: ACTIVITY, TIMESTAMPS: TIMESTAMP}
+    given = {
+        CONTROL_FLOW: plan.policy.attribute_with("control-flow"),
+        TIMESTAMPS: plan.policy.attribute_with("timestamp"),
+    }
+    if plan.bounded:
+        return
+    for column in sorted(
+        {column for claim in plan.claims for column in claim.guarantee.over} & standard.keys()
+    ):
+        name = standard[column]
+        if name in events.columns:
+            continue
+        if given[column] in (None, name):
+            raise MechanismError(
+                "input", f"no event has {column}; say where with --column {name}=COLUMN"
+            )
+        raise MechanismError(
+            "input",
+            f"no event has '{given[column]}', to which the policy gives {column}; mend the policy or the log",
+        )
+
+
+def _require_quasi_identifiers(log: EventLog, plan: Plan) -> None:
+    """Refuse a log that has no attribute of a name that k-anonymity is over: most likely it is spelt otherwise there."""
+    over = (
+        name
+        for claim in plan.claims
+        if claim.guarantee.kind == "k-anonymity"
+        for name in claim.guarantee.over
+    )
+    for name in over:
+        if name not in (CONTROL_FLOW, TIMESTAMPS, METADATA, *log.columns):
+            what = "case" if name.startswith(CASE_PREFIX) else "event"
+            raise MechanismError(
+                "input",
+                f"no {what} has '{name}', which a guarantee is over; mend the policy or the log",
+            )
+
+
+def require_enough_cases(log: EventLog, plan: Plan) -> None:
+    """Refuse, before any budget is spent, groups of more cases or units than the log has after bounding; ``Infeasible``.
+
+    How many there are is public beside k-anonymity, and taken as given by claims about times. Where differential privacy
+    hides who is there, nothing is refused for what the log holds.
+    """
+    if plan.bounded or log.events.height == 0:
+        return
+    cases, units = _most_kept(log, plan.facts)
+    for claim in plan.claims:
+        goal = claim.guarantee
+        if isinstance(goal, KAnonymity):
+            symbol, least, of_units = "k", goal.k, goal.count == "units"
+        elif isinstance(goal, ConfidenceBound):
+            symbol, least, of_units = "K", goal.K, True
+        else:
+            continue
+        held = units if of_units else cases
+        if cases and held < least:
+            unit = plan.facts.unit.attribute if of_units else None
+            noun = "cases" if unit is None else f"different values of '{unit}'"
+            advice = f": choose {symbol} of at most {held:,}" if held > 1 else ""
+            if unit is not None and held == 0:
+                advice = f": a case without '{unit}' counts as no unit"
+            raise Infeasible(
+                goal_name(goal),
+                f"{symbol} = {least:,}, but the log holds {held:,} {noun}; no such release of it exists{advice}",
+            )
+
+
+def _most_kept(log: EventLog, facts: Facts) -> tuple[int, int]:
+    """How many cases, and how many units of privacy, stay after bounding, or more; a case without a unit is none."""
+    labels = log.events[ACTIVITY]
+    known = (
+        labels.is_not_null()
+        if facts.alphabet is None
+        else labels.is_in(list(facts.alphabet)).fill_null(False)
+    )
+    staying = log.cases.filter(
+        pl.Series(np.bincount(log.case_of[known.to_numpy()], minlength=log.cases.height) > 0)
+    )
+    if facts.unit.attribute is None:
+        return staying.height, staying.height
+    if facts.unit.attribute not in staying.columns:
+        return staying.height, 0
+    owners = values_of(staying, facts.unit.attribute).drop_nulls()
+    alone = staying.height - len(owners)
+    sizes = owners.value_counts(name="cases")["cases"].to_numpy()
+    return int(np.minimum(sizes, facts.unit.max_cases).sum()) + alone, len(sizes)

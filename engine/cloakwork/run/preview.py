@@ -1,0 +1,61 @@
+"""What the first steps of a plan would change: figures of the raw log, for those who may see it."""
+
+from cloakwork.engines.memory import Engine, MemoryEngine
+from cloakwork.log.eventlog import EventLog
+from cloakwork.mechanisms.registry import catalogue as all_mechanisms
+from cloakwork.noise import secret
+from cloakwork.plan.choose import Catalogue
+from cloakwork.plan.model import Plan, Step
+from cloakwork.progress import Reporter, heard_by, silent
+from cloakwork.run.execute import Stopwatch, take_step
+from cloakwork.run.prepare import prepared_log, require_enough_cases
+from cloakwork.run.release import StepRecord
+
+
+def preview(
+    plan: Plan,
+    log: EventLog,
+    *,
+    engine: Engine | None = None,
+    catalogue: Catalogue | None = None,
+    reporter: Reporter = silent,
+) -> tuple[StepRecord, ...]:
+    """What the plan's first steps would change in ``log``, as figures: for those who may see it, never for the public.
+
+    Takes the steps until one measures through noise, or reads times that a claim protects; what is foreseen may depend
+    on nothing else than what every claim of the plan takes as known (``docs/guarantees.md``). Charges nothing and
+    releases nothing. Raises as ``execute`` does where a step refuses the log.
+    """
+    catalogue, engine, noise = (
+        all_mechanisms() if catalogue is None else catalogue,
+        engine or MemoryEngine(),
+        secret(),
+    )
+    watch, records = Stopwatch(), list[StepRecord]()
+    steps = previewable(plan)
+    result = prepared_log(log, plan) if steps else log
+    if steps:
+        require_enough_cases(result, plan)
+    for step in steps:
+        reporter(f"{step.mechanism}: {step.why}")
+        with heard_by(reporter):
+            result, record = take_step(step, result, engine, noise, catalogue, watch)
+        if record.figures:
+            records.append(record)
+    return tuple(records)
+
+
+def previewable(plan: Plan) -> tuple[Step, ...]:
+    """The steps that may be tried out on the log while planning; none where a claim covers what they would read, or an
+    unproven goal would."""
+    if plan.unproven:
+        return ()
+    protected = {
+        column for claim in plan.claims if claim.cost is not None for column in claim.guarantee.over
+    }
+    allowed = list[Step]()
+    for step in plan.steps:
+        if step.lineage.measures or step.lineage.generates or step.lineage.reads & protected:
+            break
+        allowed.append(step)
+    return tuple(allowed) if any(step.lineage.reads for step in allowed) else ()

@@ -1,0 +1,67 @@
+"""Measuring the DP profile that a policy buys."""
+
+from importlib.metadata import version
+
+import polars as pl
+
+from cloakwork.accounting.ledger import Ledger
+from cloakwork.budget import Cost
+from cloakwork.engines.memory import MemoryEngine
+from cloakwork.log.eventlog import CASE_ID, EventLog
+from cloakwork.mechanisms.base import Decision
+from cloakwork.mechanisms.bound import Bound, BoundParams
+from cloakwork.mechanisms.profile import Profile, bought, measure_profile
+from cloakwork.noise import Noise, secret
+from cloakwork.plan.budget import terms, unit_charge
+from cloakwork.policy.load import digest
+from cloakwork.policy.model import Policy
+from cloakwork.run.execute import failed
+from cloakwork.run.prepare import in_time_order, under_standard_names, with_one_unit_a_case
+
+
+def measure(
+    policy: Policy, log: EventLog, ledger: Ledger, *, noise: Noise | None = None
+) -> Profile:
+    """The DP profile of ``log`` that ``policy`` buys; its share is charged to ``ledger`` before the log is looked at.
+
+    Raises PlanImpossible where the policy buys none, or its delta is too large, BudgetExceeded and LedgerError as
+    ``execute`` does, and LedgerError for a ``noise`` source with a fixed seed.
+    """
+    noise, params, facts = noise or secret(), bought(policy), policy.facts()
+    needs = {CASE_ID, facts.unit.attribute}.__contains__
+    log = with_one_unit_a_case(log, facts.unit)
+    prepared = in_time_order(
+        log, under_standard_names(log, policy, needs), policy, needs, facts.unit
+    )
+    reservation = ledger.reserve(
+        policy.metadata.dataset,
+        policy=policy.metadata.name,
+        version=policy.metadata.version,
+        policy_digest=digest(policy),
+        charges=(unit_charge(Cost(epsilon=params.epsilon, delta=params.delta), facts.unit),),
+        terms=terms(policy),
+        note="DP profile: noisy figures of the log, for planning",
+        makes="profile",
+        private=noise.private,
+    )
+    try:
+        bounds = BoundParams(
+            attribute=facts.unit.attribute,
+            max_cases=facts.unit.max_cases,
+            alphabet=facts.alphabet,
+            longest_case=facts.longest_case,
+        )
+        cut = Bound().rewrite(bounds, Decision(pl.DataFrame()), noise)
+        figures = measure_profile(params, MemoryEngine().rewrite(prepared, cut), noise)
+    except BaseException as error:
+        failed(reservation, error)
+        raise
+    reservation.commit()
+    return Profile(
+        engine=version("cloakwork"),
+        dataset=policy.metadata.dataset,
+        release=reservation.id,
+        ledger_entry=reservation.digest,
+        params=params,
+        figures=figures,
+    )
