@@ -19,6 +19,7 @@ OUTSIDE = (
     "README.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
+    "SECURITY.md",
     "LICENSE",
     "examples/logs/README.md",
     "policies/*.yaml",

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FENCE = re.compile(
-    r"(?P<remarks>(?:^<!-- .* -->\n)*)^```(?P<language>\S*)\n(?P<code>.*?)^```$",
+    r"(?P<remarks>(?:^<!-- [^\n]* -->\n)*)^```(?P<language>\S*)\n(?P<code>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 REMARK = re.compile(r"^<!-- (not run|long|before|within): (.+) -->$", re.MULTILINE)
-INDENTED = re.compile(r"(?:\A|\n\n)(?: {4}|\t)\S")
+INDENTED = re.compile(r"(?:\A|\n\n)(?: {4}|\t)\S|^ +```", re.MULTILINE)
 SHOWN = ("text", "json")
 """Languages of what a program prints: there is nothing to run."""
 RUN = ("bash", "python", "yaml")
@@ -53,5 +53,5 @@ def blocks_of(page: Path) -> list[Block]:
 
 
 def indented(page: Path) -> bool:
-    """Whether the page holds code that is indented, not fenced, so that no test would see it."""
+    """Whether the page holds code or fences that are indented, so that no test would see them."""
     return INDENTED.search(FENCE.sub("", page.read_text("utf-8"))) is not None
