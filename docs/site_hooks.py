@@ -22,6 +22,7 @@ OUTSIDE = (
     "SECURITY.md",
     "LICENSE",
     "examples/logs/README.md",
+    "examples/notebooks/*.ipynb",
     "policies/*.yaml",
     "schemas/*.json",
 )
