@@ -2,8 +2,9 @@
 
     python benchmarks/end_to_end.py [POLICY LOG]... [--json]
 
-Without arguments: the contract's policies on the real logs beside this checkout (`../shared`), else a shipped policy on a
-shipped log. Each run is a process of its own; the stages come from the release's internal report.
+Without arguments: the contract's policies on the real logs beside this checkout (`../shared`), else
+a shipped policy on a shipped log. Each run is a process of its own; the stages come from the
+release's internal report.
 """
 
 import json

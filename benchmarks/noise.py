@@ -1,4 +1,5 @@
-"""Discrete Laplace and Gaussian noise, values per second: our exact vectorised sampler beside OpenDP's, in one run.
+"""Discrete Laplace and Gaussian noise, values per second: our exact vectorised sampler beside
+OpenDP's, in one run.
 
     python benchmarks/noise.py [--json] [--size N]
 

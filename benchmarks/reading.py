@@ -1,10 +1,11 @@
-"""CPU and memory of reading a XES log: Cloakwork beside pm4py, each in a process of its own, all in one run.
+"""CPU and memory of reading a XES log: Cloakwork beside pm4py, each in a process of its own, all in
+one run.
 
     python benchmarks/reading.py [LOG] [--repeat 3] [--json FILE]
 
-CPU is user and system time of reading alone, imports left out; the peak is the process's largest resident size, imports
-included. With several repeats, the smallest of each counts. Without LOG, the largest of the real logs is taken if they lie
-beside the repository.
+CPU is user and system time of reading alone, imports left out; the peak is the process's largest
+resident size, imports included. With several repeats, the smallest of each counts. Without LOG, the
+largest of the real logs is taken if they lie beside the repository.
 """
 
 import argparse

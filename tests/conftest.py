@@ -1,4 +1,6 @@
-"""Shared by all tests: a home of their own, logs to run on, how long to try, the command line in this process."""
+"""Shared by all tests: a home of their own, logs to run on, how long to try, the command line in
+this process.
+"""
 
 import os
 from collections.abc import Callable
@@ -14,13 +16,16 @@ SHARED = ROOT.parent / "shared"
 EXAMPLES = ROOT / "examples" / "logs"
 
 PATTERNS_BY_CHANCE = 2
-"""Runs of three gaps that noise on times (scale 2 h, grid 1 s) may repeat of a log: measured, two gaps in a row agree by
-chance in less than one release of ten, so three in less than one of 10**4, and three runs of three in less than one of
-10**12."""
+"""Runs of three gaps that noise on times (scale 2 h, grid 1 s) may repeat of a log: measured, two
+gaps in a row agree by chance in less than one release of ten, so three in less than one of 10**4,
+and three runs of three in less than one of 10**12.
+"""
 
 
 def runs(short: int) -> int:
-    """How many random instances a property is tried on: ``short``, or ``CLOAKWORK_RUNS`` for the long way."""
+    """How many random instances a property is tried on: ``short``, or ``CLOAKWORK_RUNS`` for the
+    long way.
+    """
     return int(os.environ.get("CLOAKWORK_RUNS", short))
 
 
@@ -32,7 +37,9 @@ settings.load_profile("cloakwork")
 
 
 def hurried(policy: Path, folder: Path, seconds: float = 1.0) -> Path:
-    """A copy of ``policy`` in ``folder`` that searches for a k-anonymous answer for ``seconds`` at most."""
+    """A copy of ``policy`` in ``folder`` that searches for a k-anonymous answer for ``seconds`` at
+    most.
+    """
     document = yaml.safe_load(policy.read_text("utf-8"))
     spec = document["spec"]
     if any(goal["kind"] == "k-anonymity" for goal in spec["guarantees"]):

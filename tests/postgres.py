@@ -22,7 +22,9 @@ def programs() -> Path | None:
 
 @contextmanager
 def server(folder: Path) -> Iterator[str]:
-    """A running server whose files lie in ``folder`` (short: a socket's path has 107 bytes); its folder is its address."""
+    """A running server whose files lie in ``folder`` (short: a socket's path has 107 bytes); its
+    folder is its address.
+    """
     where = programs()
     assert where is not None, MISSING
     data = folder / "data"

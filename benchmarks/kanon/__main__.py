@@ -1,12 +1,14 @@
 """The k-anonymity family side by side: one command, one table, one plot.
 
-    python benchmarks/kanon [--logs receipt,sepsis] [--k 4,8] [--scope variants] [--algorithms pretsa,optimal]
+    python benchmarks/kanon [--logs receipt,sepsis] [--k 4,8] [--scope variants] [--algorithms
+    pretsa,optimal]
                             [--seconds 60] [--whole | --filtered] [--fresh]
 
-Every cell runs in a process of its own (see ``cell.py``) on the real logs beside this checkout (``../shared/logs``), or in
-the folders that the environment variable ``CLOAKWORK_LOGS`` names; logs that are in none of them are left out. Cells that
-were measured before are taken from ``results.json``, unless ``--fresh``. The reference's figures stand in ``reference.yaml``:
-distances to compare with; times were measured elsewhere.
+Every cell runs in a process of its own (see ``cell.py``) on the real logs beside this checkout
+(``../shared/logs``), or in the folders that the environment variable ``CLOAKWORK_LOGS`` names; logs
+that are in none of them are left out. Cells that were measured before are taken from
+``results.json``, unless ``--fresh``. The reference's figures stand in ``reference.yaml``: distances
+to compare with; times were measured elsewhere.
 """
 
 import argparse
@@ -108,7 +110,9 @@ def measured(cell: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def reference() -> list[dict[str, Any]]:
-    """The reference implementation's figures, one row a cell; ``seconds``: its most over all k, or None."""
+    """The reference implementation's figures, one row a cell; ``seconds``: its most over all k, or
+    None.
+    """
     file = yaml.safe_load((HERE / "reference.yaml").read_text("utf-8"))
     return [
         figure
@@ -193,7 +197,9 @@ def table(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def plot(rows: list[dict[str, Any]]) -> None:
-    """Distance above the best proved bound, against time: one panel a log; ours filled, the reference's hollow."""
+    """Distance above the best proved bound, against time: one panel a log; ours filled, the
+    reference's hollow.
+    """
     import matplotlib as mpl
 
     mpl.use("svg")

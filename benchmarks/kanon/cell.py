@@ -1,6 +1,8 @@
-"""One cell of the benchmark, in a process of its own: one algorithm on one log at one k; prints one line of JSON.
+"""One cell of the benchmark, in a process of its own: one algorithm on one log at one k; prints one
+line of JSON.
 
-    python benchmarks/kanon/cell.py '{"log": "receipt", "filtered": true, "scope": "variants", "k": 4, ...}'
+    python benchmarks/kanon/cell.py '{"log": "receipt", "filtered": true, "scope": "variants", "k":
+    4, ...}'
 
 Reading the log is not part of the time; coding the variants, distances and solving are.
 """
@@ -29,7 +31,9 @@ from cloakwork.noise import secret
 
 BESIDE = Path(__file__).resolve().parents[3] / "shared" / "logs"
 FOLDERS = [BESIDE, *map(Path, os.environ.get("CLOAKWORK_LOGS", "").split(os.pathsep))]
-"""Where logs are looked for: beside this checkout, then in the folders that ``CLOAKWORK_LOGS`` names."""
+"""Where logs are looked for: beside this checkout, then in the folders that ``CLOAKWORK_LOGS``
+names.
+"""
 LIFECYCLE = "lifecycle:transition"
 JOINED = ("bpic2013_closed_problems",)
 """Logs whose events are told apart by activity and lifecycle together, as in the paper."""
@@ -92,10 +96,12 @@ def run(cell: dict[str, Any]) -> dict[str, Any]:
 
 
 def directly_follows(log: EventLog, released: EventLog) -> dict[str, float]:
-    """How the directly-follows relations of ``log`` are represented (Knols and van der Werf, ICPM 2019).
+    """How the directly-follows relations of ``log`` are represented (Knols and van der Werf, ICPM
+    2019).
 
-    A relation's ratio is its released count over its count. ``representative``: share of relations whose ratio lies within
-    one standard deviation of the expected one (cases over cases); ``lost``: share of relations that are gone.
+    A relation's ratio is its released count over its count. ``representative``: share of relations
+    whose ratio lies within one standard deviation of the expected one (cases over cases); ``lost``:
+    share of relations that are gone.
     """
     counts, after = _pairs(log), _pairs(released)
     ratios = np.array([after.get(pair, 0) / count for pair, count in counts.items()])
@@ -118,7 +124,8 @@ def _pairs(log: EventLog) -> dict[tuple[str, str], int]:
 
 
 def cycle_time_error(log: EventLog, released: EventLog) -> float | None:
-    """Mean over the activities of the relative error of the mean time since the event before; inserted events have none.
+    """Mean over the activities of the relative error of the mean time since the event before;
+    inserted events have none.
 
     None for a log without times.
     """

@@ -1,12 +1,15 @@
 """Differentially private control flow side by side: one command, one table, one plot.
 
-    python benchmarks/variants [--logs receipt,sepsis] [--mechanisms variants/threshold] [--epsilons 0.1,1]
+    python benchmarks/variants [--logs receipt,sepsis] [--mechanisms variants/threshold] [--epsilons
+    0.1,1]
                                [--deltas 1e-4] [--runs 10] [--fresh] [--table-only]
 
-Every mechanism called ``variants/...`` or ``dfg/...``, and ``planned`` (what the planner chooses without the log), runs on
-the real logs beside this checkout (``../shared/logs``), each log in a process of its own; ``cell.py`` says what all of them
-are told and what is measured. What was measured before is taken from ``results.json``, unless ``--fresh``. The figures of
-others' mechanisms stand in ``reference.yaml``; those marked claimed do not have the privacy that they state.
+Every mechanism called ``variants/...`` or ``dfg/...``, and ``planned`` (what the planner chooses
+without the log), runs on the real logs beside this checkout (``../shared/logs``), each log in a
+process of its own; ``cell.py`` says what all of them are told and what is measured. What was
+measured before is taken from ``results.json``, unless ``--fresh``. The figures of others'
+mechanisms stand in ``reference.yaml``; those marked claimed do not have the privacy that they
+state.
 """
 
 import argparse
@@ -88,7 +91,9 @@ def key(mechanism: str, log: str, epsilon: float, delta: float, runs: int) -> st
 def measured(
     mechanism: str, log: str, budgets: list[tuple[float, float]], runs: int
 ) -> Iterator[dict[str, Any]]:
-    """Run one mechanism on one log in a process of its own; what did not end is a row with its reason, which is not kept."""
+    """Run one mechanism on one log in a process of its own; what did not end is a row with its
+    reason, which is not kept.
+    """
     cell = {"mechanism": mechanism, "log": log, "budgets": budgets, "runs": runs}
     command = [sys.executable, str(HERE / "cell.py"), json.dumps(cell)]
     try:
@@ -174,8 +179,10 @@ def text(row: dict[str, Any], name: str, form: str) -> str:
 
 
 def plot(shown: list[dict[str, Any]]) -> None:
-    """Similarity against epsilon at the largest delta, one panel a log: what is proved as lines, the planner's choice thick;
-    sound figures of others as diamonds; what is only claimed (ours that are published forms too) as grey rings."""
+    """Similarity against epsilon at the largest delta, one panel a log: what is proved as lines,
+    the planner's choice thick; sound figures of others as diamonds; what is only claimed (ours that
+    are published forms too) as grey rings.
+    """
     import matplotlib as mpl
 
     mpl.use("svg")

@@ -1,19 +1,24 @@
-"""One mechanism on one log, in a process of its own, at every (epsilon, delta) asked for; prints a line of JSON for each.
+"""One mechanism on one log, in a process of its own, at every (epsilon, delta) asked for; prints a
+line of JSON for each.
 
-    python benchmarks/variants/cell.py '{"mechanism": "variants/threshold", "log": "receipt", "runs": 10,
+    python benchmarks/variants/cell.py '{"mechanism": "variants/threshold", "log": "receipt",
+    "runs": 10,
                                          "budgets": [[1.0, 1e-4]]}'
 
-Every mechanism is given the same declared facts, and uses those that it can: ``alphabet`` (the log's labels),
-``longest_case`` (the events of the log's longest case: nothing is cut) and ``units_at_most`` (the log's cases, rounded up to
-two digits). On a real log these are the policy's to declare; here they are read off it, for all alike. The published trees
-are given the length N and threshold P of the reference figures besides, since over whole cases they may not end.
+Every mechanism is given the same declared facts, and uses those that it can: ``alphabet`` (the
+log's labels), ``longest_case`` (the events of the log's longest case: nothing is cut) and
+``units_at_most`` (the log's cases, rounded up to two digits). On a real log these are the policy's
+to declare; here they are read off it, for all alike. The published trees are given the length N and
+threshold P of the reference figures besides, since over whole cases they may not end.
 
-Finding the noise and reading the log are not part of the seconds; the run is. The peak of memory is the process's, the log
-in it. Noise is fresh, so figures differ from run to run. The earth mover's distances (similarity, difference) are taken of
-as many runs as ``COMPARING`` seconds allow, one at least (``compared``), and of none above ``MOST_PAIRS`` pairs of variants.
+Finding the noise and reading the log are not part of the seconds; the run is. The peak of memory is
+the process's, the log in it. Noise is fresh, so figures differ from run to run. The earth mover's
+distances (similarity, difference) are taken of as many runs as ``COMPARING`` seconds allow, one at
+least (``compared``), and of none above ``MOST_PAIRS`` pairs of variants.
 
-``planned`` is no mechanism: it is what the planner chooses for a plain policy with this budget and these facts, without the
-log, and with its own parameters. Its limit on delta, 1/(10 units), is left out, so that it has a row at every delta.
+``planned`` is no mechanism: it is what the planner chooses for a plain policy with this budget and
+these facts, without the log, and with its own parameters. Its limit on delta, 1/(10 units), is left
+out, so that it has a row at every delta.
 """
 
 import json
@@ -57,8 +62,9 @@ PUBLISHED = {
     "road_traffic_fines": (10, 2, 20),
     "unrineweginfectie": (10, 2, 20),
 }
-"""N, and P at epsilon 1 and at 0.1, for the published trees: those of the reference figures, some inferred from how many true
-and fake variants these show; the last log has none."""
+"""N, and P at epsilon 1 and at 0.1, for the published trees: those of the reference figures, some
+inferred from how many true and fake variants these show; the last log has none.
+"""
 
 
 def read(name: str) -> EventLog:
@@ -132,7 +138,9 @@ def made(
 
 
 def as_published(log: str, tree: str, epsilon: float) -> dict[str, int]:
-    """Options of a published tree: between the two P that are known, P grows with 1/epsilon, and below 1 of it only."""
+    """Options of a published tree: between the two P that are known, P grows with 1/epsilon, and
+    below 1 of it only.
+    """
     length, at_one, at_a_tenth = PUBLISHED[log]
     threshold = at_a_tenth if epsilon <= 0.1 else math.ceil(at_one / min(1.0, epsilon))
     return {"length": length, "threshold": threshold} | (
@@ -183,7 +191,9 @@ def counted(source: Histogram, release: Histogram) -> dict[str, float | None]:
 
 
 def compared(source: Histogram, release: Histogram) -> dict[str, float | None]:
-    """Earth mover's distances; an empty release has no similarity, so it is left out of the mean, as in the literature."""
+    """Earth mover's distances; an empty release has no similarity, so it is left out of the mean,
+    as in the literature.
+    """
     if len(source) * len(release) > MOST_PAIRS:
         return {}
     return {
@@ -204,7 +214,9 @@ def means(runs: list[dict[str, float | None]]) -> dict[str, float | None]:
 
 
 def forget_peak() -> None:
-    """Let the process's peak of memory begin anew (Linux; elsewhere it is that of the whole process)."""
+    """Let the process's peak of memory begin anew (Linux; elsewhere it is that of the whole
+    process).
+    """
     switch = Path("/proc/self/clear_refs")
     if switch.exists():
         switch.write_text("5", "ascii")

@@ -1,13 +1,15 @@
-"""Synthetic logs: constants of the mechanisms were chosen on them, and predictions are simulated on them.
+"""Synthetic logs: constants of the mechanisms were chosen on them, and predictions are simulated on
+them.
 
     python benchmarks/variants/synthetic.py families 5   variants/threshold, markov and adaptive on four families
     python benchmarks/variants/synthetic.py choice 200   how well adaptive chooses, on random processes
     python benchmarks/variants/synthetic.py accuracy 5   the table of mechanisms/variants/accuracy.py, anew
 
-Prints relative log similarity at delta 1e-4; figures are means over the runs asked for. Every process is made up: a
-sequence with choices and a tangle of parallel steps and loops (``cloakwork.audit.scenarios``), short loops over four
-labels, a small set of variants, and random mixtures. No log was fitted; decision 0014 says which constants were settled
-after real logs had been seen.
+Prints relative log similarity at delta 1e-4; figures are means over the runs asked for. Every
+process is made up: a sequence with choices and a tangle of parallel steps and loops
+(``cloakwork.audit.scenarios``), short loops over four labels, a small set of variants, and random
+mixtures. No log was fitted; decision 0014 says which constants were settled after real logs had
+been seen.
 """
 
 import random
@@ -98,7 +100,9 @@ def random_process(draw: random.Random) -> Process:
 def similarity(
     name: str, log: EventLog, epsilon: float, runs: int, *, declared: bool = True
 ) -> float:
-    """The mean over the runs; ``declared``: whether the labels are public. An empty release counts as 0."""
+    """The mean over the runs; ``declared``: whether the labels are public. An empty release counts
+    as 0.
+    """
     source = histogram(log)
     facts = {"alphabet": tuple(sorted(set().union(*source)))} if declared else {}
     found = []
@@ -137,7 +141,9 @@ def choice(logs: int) -> None:
 
 
 def accuracy(runs: int) -> None:
-    """Every mechanism that is proved, at each signal, on both scenarios: with declared labels, and without."""
+    """Every mechanism that is proved, at each signal, on both scenarios: with declared labels, and
+    without.
+    """
     logs = {name: scenario(name, CASES) for name in SCENARIOS}
     for declared, mechanisms in ((True, SIMULATED), (False, UNDECLARED)):
         print("declared" if declared else "undeclared")

@@ -1,12 +1,15 @@
-"""Do the proved trees end, at every length and threshold? variants/prefix-tree and variants/sacofa at their hardest.
+"""Do the proved trees end, at every length and threshold? variants/prefix-tree and variants/sacofa
+at their hardest.
 
-    python benchmarks/variants/trees.py [--logs receipt,sepsis] [--epsilons 0.1,1] [--deltas 1e-6,1e-4]
+    python benchmarks/variants/trees.py [--logs receipt,sepsis] [--epsilons 0.1,1] [--deltas
+    1e-6,1e-4]
 
-N is the longest case of the log, every extension is kept whose noisy count is 1 or more (threshold 1 of both kinds), over
-the log's activities as declared ones. Each mechanism and log has a process of its own. A cell's seconds, by the clock and
-of the processor, hold everything but reading the log (finding the noise, the run, the release made); its MiB are the peak
-of the process, the log in it. Bars: 60 s of the processor, so that what else the machine does is not held against it, and
-4 GiB. Exit code 1 where a cell is over a bar or does not end.
+N is the longest case of the log, every extension is kept whose noisy count is 1 or more (threshold
+1 of both kinds), over the log's activities as declared ones. Each mechanism and log has a process
+of its own. A cell's seconds, by the clock and of the processor, hold everything but reading the log
+(finding the noise, the run, the release made); its MiB are the peak of the process, the log in it.
+Bars: 60 s of the processor, so that what else the machine does is not held against it, and 4 GiB.
+Exit code 1 where a cell is over a bar or does not end.
 """
 
 import argparse
@@ -36,7 +39,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "variants/prefix-tree": {"threshold": 1},
     "variants/sacofa": {"threshold": 1, "harmful_threshold": 1, "most_harmful": 100_000},
 }
-"""What lets the most through: no extension is pruned whose noisy count is 1 or more, however many rules it breaks."""
+"""What lets the most through: no extension is pruned whose noisy count is 1 or more, however many
+rules it breaks.
+"""
 
 EPSILONS, DELTAS = (0.1, 0.5, 1.0, 2.0), (1e-4,)
 SECONDS, MEBIBYTES = 60.0, 4096.0

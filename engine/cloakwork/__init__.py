@@ -45,7 +45,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name when it is first used, so that ``import cloakwork`` and ``--help`` stay fast."""
+    """Load a public name when it is first used, so that ``import cloakwork`` and ``--help`` stay
+    fast.
+    """
     if name not in _HOMES:
         raise AttributeError(f"module 'cloakwork' has no attribute '{name}'")
     return getattr(import_module(_HOMES[name]), name)

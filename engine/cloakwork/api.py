@@ -44,7 +44,9 @@ if TYPE_CHECKING:
 
 
 def load_policy(path_or_name: str | Path) -> Policy:
-    """Read a policy file, or a shipped policy by its name; raises PolicyError with every fault found."""
+    """Read a policy file, or a shipped policy by its name; raises PolicyError with every fault
+    found.
+    """
     if not isinstance(path_or_name, str | Path):
         raise PolicyError(
             [Problem("policy", f"must be a path or a name (got {type(path_or_name).__name__})")]
@@ -67,11 +69,12 @@ def apply(
 
     ``log``: an EventLog, the path of one, or a table of polars or pandas, one row an event.
 
-    ``ledger``: a Ledger or its URL; by default ``CLOAKWORK_LEDGER``, else ``ledger.db`` in the user's data folder.
-    ``columns``: standard name to the log's own, for CSV, Parquet and tables. ``mine``: seconds that mining a process
-    model may take, for the utility figures of the internal report (extra ``mining``; 0: none is mined). ``publish``
-    writes the release to a folder; until then the ledger shows it as reserved. ``folder``: which folder that will be,
-    for the ledger to tell a run that was killed.
+    ``ledger``: a Ledger or its URL; by default ``CLOAKWORK_LEDGER``, else ``ledger.db`` in the
+    user's data folder. ``columns``: standard name to the log's own, for CSV, Parquet and tables.
+    ``mine``: seconds that mining a process model may take, for the utility figures of the internal
+    report (extra ``mining``; 0: none is mined). ``publish`` writes the release to a folder; until
+    then the ledger shows it as reserved. ``folder``: which folder that will be, for the ledger to
+    tell a run that was killed.
     """
     if not isinstance(plan, Plan):
         what = type(plan).__name__
@@ -113,12 +116,14 @@ def release(
     columns: dict[str, str] | None = None,
     mine: float = 0.0,
 ) -> Published:
-    """Anonymize ``log`` under ``policy`` and write the release to the new folder ``out``: all that ``cloakwork apply`` does.
+    """Anonymize ``log`` under ``policy`` and write the release to the new folder ``out``: all that
+    ``cloakwork apply`` does.
 
-    Checks the destination, the key and the budget before the log is read; runs the plan; records what is about to stand
-    where; writes the folder, whole or not at all; and commits the ledger's entry. ``policy``: a policy or its file, or a
-    plan; other arguments as for ``apply`` and ``publish``. Raises CloakworkError, or one of its kinds; whatever fails
-    after the first look at the log is recorded as failed, and stays spent.
+    Checks the destination, the key and the budget before the log is read; runs the plan; records
+    what is about to stand where; writes the folder, whole or not at all; and commits the ledger's
+    entry. ``policy``: a policy or its file, or a plan; other arguments as for ``apply`` and
+    ``publish``. Raises CloakworkError, or one of its kinds; whatever fails after the first look at
+    the log is recorded as failed, and stays spent.
     """
     plan = (
         policy
@@ -147,7 +152,9 @@ def release(
 
 
 def budget(plan: Plan, *, ledger: Ledger | str | None = None) -> Outlook:
-    """What a release of ``plan`` would mean for its dataset's budget; raises where ``apply`` would refuse. Writes nothing."""
+    """What a release of ``plan`` would mean for its dataset's budget; raises where ``apply`` would
+    refuse. Writes nothing.
+    """
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     meta = plan.policy.metadata
     return book.check(
@@ -167,7 +174,8 @@ def profile(
     reporter: Reporter = silent,
     columns: dict[str, str] | None = None,
 ) -> Profile:
-    """Measure the DP profile that ``policy`` buys (``spec.profile``), charging ``ledger``; arguments as for ``apply``.
+    """Measure the DP profile that ``policy`` buys (``spec.profile``), charging ``ledger``;
+    arguments as for ``apply``.
 
     Raises PlanImpossible, before the log is read, where the policy buys none.
     """
@@ -188,7 +196,9 @@ def profile(
 
 @dataclass(slots=True)
 class _TimesSeen:
-    """Takes the figures of times before and after the last step that rewrites them, if a report is ``wanted``."""
+    """Takes the figures of times before and after the last step that rewrites them, if a report is
+    ``wanted``.
+    """
 
     wanted: bool
     figures: "Times | None" = None
@@ -221,9 +231,11 @@ def _utility(
     mine: float,
     times: "Times | None" = None,
 ) -> Mapping[str, JsonValue]:
-    """How much of the control flow, and of ``times``, is left, for the internal report if there will be one.
+    """How much of the control flow, and of ``times``, is left, for the internal report if there
+    will be one.
 
-    Whatever goes wrong here is noted there: the release is made, paid for, and does not depend on it.
+    Whatever goes wrong here is noted there: the release is made, paid for, and does not depend on
+    it.
     """
     rewritten = any(CONTROL_FLOW in step.lineage.writes for step in plan.steps)
     if not (plan.policy.spec.output.report and (rewritten or times is not None)):
@@ -245,9 +257,11 @@ def preview(
     reporter: Reporter = silent,
     columns: dict[str, str] | None = None,
 ) -> tuple[StepRecord, ...]:
-    """What ``plan`` would change in ``log``: figures of the raw log, one record a step that has some.
+    """What ``plan`` would change in ``log``: figures of the raw log, one record a step that has
+    some.
 
-    Internal: never publish them. Empty, and the log is not read, where the plan's claims leave nothing to look at.
+    Internal: never publish them. Empty, and the log is not read, where the plan's claims leave
+    nothing to look at.
     """
     if not previewable(plan):
         return ()
@@ -281,9 +295,11 @@ _PARAMETERS: Final = {CASE_ID: "case_id", ACTIVITY: "activity", TIMESTAMP: "time
 
 
 def _read(path: str | Path, plan: Plan, columns: dict[str, str] | None) -> EventLog:
-    """The log without the attributes that the plan does not need; their names go into its notes, which stay inside.
+    """The log without the attributes that the plan does not need; their names go into its notes,
+    which stay inside.
 
-    A reader may ask about a name both as a case's and as an event's attribute, so names are noted without the prefix.
+    A reader may ask about a name both as a case's and as an event's attribute, so names are noted
+    without the prefix.
     """
     needed, left = required_attributes(plan), set[str]()
 
@@ -301,7 +317,9 @@ def _read(path: str | Path, plan: Plan, columns: dict[str, str] | None) -> Event
 
 
 def _on_excess(plan: Plan) -> OnExcess:
-    """Under a claim that noise pays for, one case's value must not decide whether there is a release."""
+    """Under a claim that noise pays for, one case's value must not decide whether there is a
+    release.
+    """
     return "drop" if any(claim.cost is not None for claim in plan.claims) else "refuse"
 
 
@@ -312,9 +330,11 @@ def publish(
     signing_key: SigningKey | str | Path | None = None,
     reporter: Reporter = silent,
 ) -> Published:
-    """Write ``release`` to the folder ``out``, all or nothing, with its signed statement and its internal report.
+    """Write ``release`` to the folder ``out``, all or nothing, with its signed statement and its
+    internal report.
 
-    ``signing_key``: a key, or the path of one (PEM); by default ``CLOAKWORK_SIGNING_KEY``, else your own.
+    ``signing_key``: a key, or the path of one (PEM); by default ``CLOAKWORK_SIGNING_KEY``, else
+    your own.
     """
     key = signing_key if isinstance(signing_key, SigningKey) else find_key(signing_key)
     return publish_release(
@@ -328,11 +348,13 @@ def verify(
     public_key: str | Path | None = None,
     expect: Mapping[str, str] | None = None,
 ) -> Verification:
-    """Check a release, a folder or the file that ``pack`` made, and measure again what can be measured.
+    """Check a release, a folder or the file that ``pack`` made, and measure again what can be
+    measured.
 
-    ``public_key``: the signer's (PEM); by default your own key and those that were trusted here. ``expect``: what the
-    release must be, by ``policy`` (NAME@VERSION), ``dataset`` and ``release``. Raises VerificationFailed with every
-    mismatch; also where a guarantee was found void since, or another release was expected.
+    ``public_key``: the signer's (PEM); by default your own key and those that were trusted here.
+    ``expect``: what the release must be, by ``policy`` (NAME@VERSION), ``dataset`` and ``release``.
+    Raises VerificationFailed with every mismatch; also where a guarantee was found void since, or
+    another release was expected.
     """
     key = None if public_key is None else Path(public_key)
     return verify_release(Path(path), public_key=key, expect=tuple((expect or {}).items()))

@@ -26,17 +26,21 @@ NOTHING = Cost(epsilon=0.0)
 
 
 RARE: Final = 10
-"""With delta above 0 the guessing advantage holds apart from outcomes of probability at most ``RARE * delta``."""
+"""With delta above 0 the guessing advantage holds apart from outcomes of probability at most
+``RARE * delta``.
+"""
 
 _ALLOWANCE: Final = math.log(RARE / (RARE - 1))
 
 
 def guessing_advantage(epsilon: float, delta: float = 0.0) -> float:
-    """Largest rise of an attacker's probability that a unit is in the log, over all independent priors.
+    """Largest rise of an attacker's probability that a unit is in the log, over all independent
+    priors.
 
-    For pure epsilon-DP ``g = tanh(epsilon / 4)``. Under (epsilon, delta)-DP the privacy loss exceeds ``epsilon + a`` with
-    probability at most ``delta / (1 - exp(-a))``, since delta bounds ``E[max(0, 1 - exp(epsilon - loss))]`` (Balle and
-    Wang 2018, theorem 5); with ``a = ln(10/9)`` the figure holds apart from outcomes of probability 10 delta.
+    For pure epsilon-DP ``g = tanh(epsilon / 4)``. Under (epsilon, delta)-DP the privacy loss
+    exceeds ``epsilon + a`` with probability at most ``delta / (1 - exp(-a))``, since delta bounds
+    ``E[max(0, 1 - exp(epsilon - loss))]`` (Balle and Wang 2018, theorem 5); with ``a = ln(10/9)``
+    the figure holds apart from outcomes of probability 10 delta.
 
     >>> round(guessing_advantage(1.69), 2), round(guessing_advantage(1.0, 1e-6), 3)
     (0.4, 0.269)

@@ -15,8 +15,8 @@
      |- LedgerError           the ledger cannot be read, written or trusted    exit 1
     PlanUnsound (AssertionError)   a bug in a mechanism or in us
 
-Errors carry the objects they speak of; ``str(error)`` is what a person reads, one line a problem, at most ``MOST_LINES``
-of them and then a count.
+Errors carry the objects they speak of; ``str(error)`` is what a person reads, one line a problem,
+at most ``MOST_LINES`` of them and then a count.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -147,7 +147,9 @@ def _told_apart(requested: tuple[float, float], remaining: tuple[float, float]) 
 
 
 class GuaranteeBroken(CloakworkError):
-    """An independent check measured less than the guarantee promises, so no release came into being."""
+    """An independent check measured less than the guarantee promises, so no release came into
+    being.
+    """
 
     exit_code = 5
 
@@ -166,8 +168,8 @@ def _one_line(text: str) -> str:
 class VerificationFailed(CloakworkError):
     """A release does not match its own statement; ``mismatches`` lists every difference.
 
-    ``found``: what was verified all the same, where the release is authentic but a guarantee of it is void, or it is
-    not the release that was expected; None otherwise.
+    ``found``: what was verified all the same, where the release is authentic but a guarantee of it
+    is void, or it is not the release that was expected; None otherwise.
     """
 
     exit_code = 5
@@ -198,7 +200,9 @@ class MechanismError(CloakworkError):
 
 
 class Infeasible(MechanismError):
-    """No release of this log can give what the policy asks for, such as groups of more cases than there are."""
+    """No release of this log can give what the policy asks for, such as groups of more cases than
+    there are.
+    """
 
     exit_code = 3
 
@@ -212,7 +216,9 @@ class MissingExtra(CloakworkError):
 
 
 class LedgerError(CloakworkError):
-    """The ledger cannot be opened, read or written, or no longer is what it was; ``url`` without its password."""
+    """The ledger cannot be opened, read or written, or no longer is what it was; ``url`` without
+    its password.
+    """
 
     def __init__(self, url: str, message: str) -> None:
         self.url = url
@@ -220,4 +226,6 @@ class LedgerError(CloakworkError):
 
 
 class PlanUnsound(AssertionError):
-    """A plan states a cost or a claim that cannot be derived again: a bug in a mechanism or in Cloakwork."""
+    """A plan states a cost or a claim that cannot be derived again: a bug in a mechanism or in
+    Cloakwork.
+    """

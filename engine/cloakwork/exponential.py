@@ -1,4 +1,6 @@
-"""The exponential function between two proved integers: what exact noise and exact thresholds rest on."""
+"""The exponential function between two proved integers: what exact noise and exact thresholds rest
+on.
+"""
 
 import math
 from fractions import Fraction
@@ -6,9 +8,11 @@ from itertools import count
 
 
 def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
-    """Integers ``low <= 2**bits * exp(-x) <= high`` for a rational x >= 0, at most 2 apart for x <= 1.
+    """Integers ``low <= 2**bits * exp(-x) <= high`` for a rational x >= 0, at most 2 apart for x <=
+    1.
 
-    exp(-x) = exp(-x/n)**n with n = ceil(x); the partial sums of the alternating series enclose exp(-y) for y <= 1.
+    exp(-x) = exp(-x/n)**n with n = ceil(x); the partial sums of the alternating series enclose
+    exp(-y) for y <= 1.
     """
     whole = max(1, math.ceil(x))
     guard = 1 << (bits + 8 + whole.bit_length())

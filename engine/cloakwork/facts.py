@@ -25,10 +25,11 @@ _CASE_ID: Final = "case:concept:name"
 class Unit(Frozen):
     """Whom the guarantee protects: one case, or everybody who shares a value of ``attribute``.
 
-    ``max_cases`` bounds how many cases one such unit keeps; a case without the attribute is a unit of its
-    own under differential privacy, and none where units are counted.
-    ``on_conflict``: what becomes of a case whose rows name two units. ``refuse``: the log is refused. ``split``: every case
-    is split by unit, conflicting or not; its rows without the attribute become a case of their own.
+    ``max_cases`` bounds how many cases one such unit keeps; a case without the attribute is a unit
+    of its own under differential privacy, and none where units are counted. ``on_conflict``: what
+    becomes of a case whose rows name two units. ``refuse``: the log is refused. ``split``: every
+    case is split by unit, conflicting or not; its rows without the attribute become a case of their
+    own.
     """
 
     attribute: str | None = None
@@ -43,7 +44,9 @@ class Unit(Frozen):
 
     @model_serializer(mode="wrap")
     def _as_before(self, plain: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
-        """Without what says nothing new: digests of policies that were written before stay what they were."""
+        """Without what says nothing new: digests of policies that were written before stay what
+        they were.
+        """
         found: dict[str, JsonValue] = plain(self)
         return {
             key: value for key, value in found.items() if (key, value) != ("on_conflict", "refuse")
@@ -79,13 +82,15 @@ class Window(Frozen):
 class Facts(Frozen):
     """Declared public facts, printed with every claim as its assumptions.
 
-    None means "not declared". ``units_at_most`` is an upper bound on the number of units in the log;
-    ``cases_per_unit``, by attribute, a bound on the cases that one unit owns in the whole dataset (for the ledger's books);
-    ``longest_case`` a bound on events per case (longer cases are truncated); ``longest_gap`` a bound on the time
-    between two events of a case (longer gaps are clamped); ``grid`` the step to which time is rounded before noise.
-    ``domains``: all values that an attribute may have, by its name; ``ranges``: the least and the largest number.
-    ``measured``: which of these facts nobody declared: they come from a DP profile, and are noisy. ``head_share``: the
-    share of cases that the ten most frequent courses of events hold; only a profile tells, and only predictions use it.
+    None means "not declared". ``units_at_most`` is an upper bound on the number of units in the
+    log; ``cases_per_unit``, by attribute, a bound on the cases that one unit owns in the whole
+    dataset (for the ledger's books); ``longest_case`` a bound on events per case (longer cases are
+    truncated); ``longest_gap`` a bound on the time between two events of a case (longer gaps are
+    clamped); ``grid`` the step to which time is rounded before noise. ``domains``: all values that
+    an attribute may have, by its name; ``ranges``: the least and the largest number. ``measured``:
+    which of these facts nobody declared: they come from a DP profile, and are noisy.
+    ``head_share``: the share of cases that the ten most frequent courses of events hold; only a
+    profile tells, and only predictions use it.
     """
 
     unit: Unit = Unit()

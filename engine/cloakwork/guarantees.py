@@ -1,4 +1,6 @@
-"""The closed set of guarantees that a policy may ask for and a release may claim, each with its plain sentence."""
+"""The closed set of guarantees that a policy may ask for and a release may claim, each with its
+plain sentence.
+"""
 
 import math
 from datetime import timedelta
@@ -71,7 +73,9 @@ def _factor(epsilon: float) -> str:
 
 
 class KAnonymity(Frozen):
-    """Every released combination of ``over`` is shared by at least k cases made from distinct source cases (or units)."""
+    """Every released combination of ``over`` is shared by at least k cases made from distinct
+    source cases (or units).
+    """
 
     kind: Literal["k-anonymity"]
     k: Annotated[
@@ -129,18 +133,23 @@ def _values(attribute: str, classes: str) -> tuple[str, str]:
 
 
 VACUOUS_T: Final = 0.5
-"""How far a class of continuous values lies from all values at most, about, where they are compared by rank."""
+"""How far a class of continuous values lies from all values at most, about, where they are compared
+by rank.
+"""
 
 
 class TCloseness(Frozen):
-    """Within each class the attribute's distribution is within t of its distribution over the whole release.
+    """Within each class the attribute's distribution is within t of its distribution over the whole
+    release.
 
-    For an attribute of events both are taken over events of one activity; a missing value is a value. ``emd``: the earth
-    mover's distance; any two different values that are no numbers lie 1 apart, and a missing one 1 from every other; so t
-    is in (0, 1]. Numbers lie ``|F(x) - F(y)|`` apart (``scale: rank``), F being the share of the released values of the
-    activity that are smaller, and half of those that are equal; or ``|x - y| / range`` (``scale: range``), ``range`` over
-    the whole release: one outlier then brings all other numbers together. ``stochastic``: of the two probabilities of any
-    outcome, given the class and given the whole, neither is more than t times the other, t > 1; it has no scale.
+    For an attribute of events both are taken over events of one activity; a missing value is a
+    value. ``emd``: the earth mover's distance; any two different values that are no numbers lie 1
+    apart, and a missing one 1 from every other; so t is in (0, 1]. Numbers lie ``|F(x) - F(y)|``
+    apart (``scale: rank``), F being the share of the released values of the activity that are
+    smaller, and half of those that are equal; or ``|x - y| / range`` (``scale: range``), ``range``
+    over the whole release: one outlier then brings all other numbers together. ``stochastic``: of
+    the two probabilities of any outcome, given the class and given the whole, neither is more than
+    t times the other, t > 1; it has no scale.
     """
 
     kind: Literal["t-closeness"]
@@ -230,15 +239,18 @@ class LDiversity(Frozen):
 
 
 Background = Literal["set", "multiset", "sequence", "relative"]
-"""What is known of some events of a case: which activities; how often each; in which order; and how long after the
-case's first event each took place."""
+"""What is known of some events of a case: which activities; how often each; in which order; and how
+long after the case's first event each took place.
+"""
 
 
 class ConfidenceBound(Frozen):
-    """TLKC: background knowledge of size L matches at least K units and implies no sensitive value beyond C.
+    """TLKC: background knowledge of size L matches at least K units and implies no sensitive value
+    beyond C.
 
-    Cases without a value count among those that match. ``missing: sensitive`` bounds by C what share of them they are,
-    too: where a value is recorded only if something is the case, its absence tells as much.
+    Cases without a value count among those that match. ``missing: sensitive`` bounds by C what
+    share of them they are, too: where a value is recorded only if something is the case, its
+    absence tells as much.
     """
 
     kind: Literal["confidence-bound"]
@@ -311,7 +323,9 @@ class ConfidenceBound(Frozen):
 
 
 def background_in_words(background: Background, precision: timedelta | None) -> str:
-    """What somebody knows of some events of a case; ``precision``: of times since its first event, for *relative*."""
+    """What somebody knows of some events of a case; ``precision``: of times since its first event,
+    for *relative*.
+    """
     if background == "relative":
         since = f", and how long after the case's first event, to {format_duration(precision or timedelta())}"
         return f"which activities, in which order{since}"
@@ -334,9 +348,9 @@ def _epsilon_or_advantage(schema: dict[str, Any]) -> None:
 class DifferentialPrivacy(Frozen):
     """The joint distribution of everything observable about ``over`` is (epsilon, delta)-DP.
 
-    ``neighbours`` is *unbounded* (one unit's whole contribution added or removed) or *bounded* (one unit's timestamps
-    changed, control flow given). A policy may state ``guessing_advantage`` instead of epsilon; it is read as the epsilon
-    that it comes to.
+    ``neighbours`` is *unbounded* (one unit's whole contribution added or removed) or *bounded* (one
+    unit's timestamps changed, control flow given). A policy may state ``guessing_advantage``
+    instead of epsilon; it is read as the epsilon that it comes to.
     """
 
     model_config = ConfigDict(json_schema_extra=_epsilon_or_advantage)
@@ -397,7 +411,9 @@ class DifferentialPrivacy(Frozen):
 
 
 class MetricPrivacy(Frozen):
-    """Moving one raw value by at most ``shift`` changes no output probability by more than e^epsilon."""
+    """Moving one raw value by at most ``shift`` changes no output probability by more than
+    e^epsilon.
+    """
 
     kind: Literal["metric-privacy"]
     epsilon: Epsilon
@@ -452,7 +468,9 @@ Guarantee = Annotated[
 
 
 def brief(guarantee: Guarantee) -> str:
-    """A guarantee in a few words, with its strength: ``k-anonymity over control-flow (k 10, scope variants, ...)``."""
+    """A guarantee in a few words, with its strength:
+    ``k-anonymity over control-flow (k 10, scope variants, ...)``.
+    """
     strengths = guarantee.model_dump(
         exclude={"kind", "over", "attribute"}, exclude_none=True, mode="json"
     )

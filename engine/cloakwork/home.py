@@ -11,7 +11,9 @@ from cloakwork.errors import OutputError
 
 
 def home() -> Path:
-    """``$CLOAKWORK_HOME``, else ``$XDG_CONFIG_HOME/cloakwork``, else ``~/.config/cloakwork``; it need not exist."""
+    """``$CLOAKWORK_HOME``, else ``$XDG_CONFIG_HOME/cloakwork``, else ``~/.config/cloakwork``; it
+    need not exist.
+    """
     if chosen := os.environ.get("CLOAKWORK_HOME"):
         return Path(chosen)
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "cloakwork"
@@ -20,8 +22,8 @@ def home() -> Path:
 def data_home() -> Path:
     """``$CLOAKWORK_HOME``, else the platform's folder for a user's data; it need not exist.
 
-    ``~/Library/Application Support/cloakwork`` on macOS, ``%LOCALAPPDATA%\\cloakwork`` on Windows, elsewhere
-    ``$XDG_DATA_HOME/cloakwork``, by default ``~/.local/share/cloakwork``.
+    ``~/Library/Application Support/cloakwork`` on macOS, ``%LOCALAPPDATA%\\cloakwork`` on Windows,
+    elsewhere ``$XDG_DATA_HOME/cloakwork``, by default ``~/.local/share/cloakwork``.
     """
     if chosen := os.environ.get("CLOAKWORK_HOME"):
         return Path(chosen)
@@ -34,7 +36,8 @@ def data_home() -> Path:
 def secret_made_once(path: Path, make: Callable[[], bytes]) -> bytes:
     """The content of ``path``; made on first use, readable by its owner only (0600).
 
-    Safe when many processes ask at once: one of them wins, all read the same secret, none reads half of it.
+    Safe when many processes ask at once: one of them wins, all read the same secret, none reads
+    half of it.
     """
     try:
         if not path.exists():
@@ -58,7 +61,9 @@ def secret_made_once(path: Path, make: Callable[[], bytes]) -> bytes:
 
 
 def private_secret(path: Path) -> bytes:
-    """The content of a secret that is yours alone; raises OutputError where others may read or change it."""
+    """The content of a secret that is yours alone; raises OutputError where others may read or
+    change it.
+    """
     try:
         with path.open("rb") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)

@@ -1,7 +1,8 @@
 """Which columns a step looks at and which it replaces: the raw material of every derived claim.
 
-A *column* is ``control-flow``, ``timestamps``, ``metadata`` (number of cases, row order, ids, presence of values),
-or the name of an attribute as the log has it (``Age``; case attributes carry the prefix ``case:``).
+A *column* is ``control-flow``, ``timestamps``, ``metadata`` (number of cases, row order, ids,
+presence of values), or the name of an attribute as the log has it (``Age``; case attributes carry
+the prefix ``case:``).
 """
 
 from typing import Annotated, Final
@@ -25,12 +26,15 @@ class Lineage(Frozen):
     - ``reads``: columns it looks at without noise; whatever it writes may depend on them.
     - ``measures``: columns it looks at only through the noise that its privacy event charges for.
     - ``writes``: columns whose released values come from this step.
-    - ``generates``: the step makes new cases from its decision alone; every column it does not write is gone.
+    - ``generates``: the step makes new cases from its decision alone; every column it does not
+      write is gone.
     - ``inserts``: the step inserts events and marks them (``EventLog.inserted``).
-    - ``fills``: the step copies values between rows, each inside its column. Which rows follows from the control flow
-      and fresh randomness, so a column that it writes depends on that column and the control flow alone.
-    - ``stability``: by how many cases (for timestamps: timestamps) the output can change when one case of the input
-      changes; None where one change can ripple without bound, as in k-anonymisation.
+    - ``fills``: the step copies values between rows, each inside its column. Which rows follows
+      from the control flow and fresh randomness, so a column that it writes depends on that column
+      and the control flow alone.
+    - ``stability``: by how many cases (for timestamps: timestamps) the output can change when one
+      case of the input changes; None where one change can ripple without bound, as in
+      k-anonymisation.
     """
 
     reads: Columns = frozenset()

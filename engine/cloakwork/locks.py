@@ -1,4 +1,6 @@
-"""Locks that end with the process that holds them, however it ends: nothing to clean up, no process id to mistake."""
+"""Locks that end with the process that holds them, however it ends: nothing to clean up, no process
+id to mistake.
+"""
 
 import fcntl
 import os
@@ -9,7 +11,9 @@ from pathlib import Path
 
 @dataclass(slots=True)
 class Lock:
-    """An open, locked file or folder; the kernel unlocks it when this process ends or ``release`` is called."""
+    """An open, locked file or folder; the kernel unlocks it when this process ends or ``release``
+    is called.
+    """
 
     path: Path
     _handle: int
@@ -37,7 +41,9 @@ def lock_file(path: Path) -> Lock:
 
 
 def lock_folder(path: Path) -> Lock | None:
-    """Make the folder ``path`` and lock it; None where somebody took it away in between. Raises OSError."""
+    """Make the folder ``path`` and lock it; None where somebody took it away in between. Raises
+    OSError.
+    """
     path.mkdir()
     try:
         return _locked(path, os.O_RDONLY, wait=True)
@@ -46,7 +52,8 @@ def lock_folder(path: Path) -> Lock | None:
 
 
 def abandoned(path: Path) -> Lock | None:
-    """The lock of a file or folder that no process holds, to be removed under it; None where one does, or it is gone.
+    """The lock of a file or folder that no process holds, to be removed under it; None where one
+    does, or it is gone.
 
     Raises OSError where it cannot be opened.
     """

@@ -1,7 +1,7 @@
 """What a measurement costs, as data: each event names the noise that was actually drawn.
 
-The mathematics that turns an event into epsilon and delta is in ``accounting.events``; an event needs no other
-knowledge, and is serialised with the plan.
+The mathematics that turns an event into epsilon and delta is in ``accounting.events``; an event
+needs no other knowledge, and is serialised with the plan.
 """
 
 from typing import Annotated, Literal
@@ -15,7 +15,9 @@ Positive = Annotated[Number, Field(gt=0)]
 
 
 class DiscreteLaplace(Frozen):
-    """Integer noise with P[x] proportional to exp(-|x|/scale); ``scale`` and ``sensitivity`` in grid steps."""
+    """Integer noise with P[x] proportional to exp(-|x|/scale); ``scale`` and ``sensitivity`` in
+    grid steps.
+    """
 
     kind: Literal["discrete-laplace"] = "discrete-laplace"
     scale: Positive
@@ -23,7 +25,9 @@ class DiscreteLaplace(Frozen):
 
 
 class DiscreteGaussian(Frozen):
-    """Integer noise with P[x] proportional to exp(-x^2/(2 sigma^2)); ``sigma`` and L2 ``sensitivity`` in grid steps."""
+    """Integer noise with P[x] proportional to exp(-x^2/(2 sigma^2)); ``sigma`` and L2
+    ``sensitivity`` in grid steps.
+    """
 
     kind: Literal["discrete-gaussian"] = "discrete-gaussian"
     sigma: Positive
@@ -31,8 +35,10 @@ class DiscreteGaussian(Frozen):
 
 
 class TruncatedGeometric(Frozen):
-    """Integer noise with P[x] proportional to exp(-|x|/scale) for |x| <= ``bound``, and no larger one, on counts of which
-    only those that come out above ``bound`` are released; ``scale``, ``bound`` and L1 ``sensitivity`` in grid steps."""
+    """Integer noise with P[x] proportional to exp(-|x|/scale) for |x| <= ``bound``, and no larger
+    one, on counts of which only those that come out above ``bound`` are released; ``scale``,
+    ``bound`` and L1 ``sensitivity`` in grid steps.
+    """
 
     kind: Literal["truncated-geometric"] = "truncated-geometric"
     scale: Positive

@@ -1,6 +1,8 @@
-"""Progress of long work: whoever works says how far it is, whoever started the work decides who hears it.
+"""Progress of long work: whoever works says how far it is, whoever started the work decides who
+hears it.
 
-What is said may hold figures from the raw log: it goes to the person at the terminal and nowhere else.
+What is said may hold figures from the raw log: it goes to the person at the terminal and nowhere
+else.
 """
 
 from collections.abc import Callable, Iterator

@@ -16,7 +16,9 @@ from pydantic import (
 
 LEAST_EPSILON: Final = 1e-5
 MOST_EPSILON: Final = 100.0
-"""A guarantee's epsilon. Below, one release would take noise of a hundred thousand cases; above, e**100 bounds nothing."""
+"""A guarantee's epsilon. Below, one release would take noise of a hundred thousand cases; above,
+e**100 bounds nothing.
+"""
 
 MOST_BUDGET: Final = 10_000.0
 """The epsilon of all releases of a dataset together: a hundred of the weakest."""
@@ -28,14 +30,17 @@ MOST_UNITS: Final = 10**12
 """Protected units of a log; the delta that goes with it is 1e-13."""
 
 MOST_ROWS: Final = 10**9
-"""What k, l or K may count, events of a case and the like: more than any log of one machine holds."""
+"""What k, l or K may count, events of a case and the like: more than any log of one machine holds.
+"""
 
 SHORTEST: Final = timedelta(milliseconds=1)
 LONGEST: Final = timedelta(days=36_525)
 """A century."""
 
 LARGEST: Final = 2**53
-"""Size of numbers as data (edges, ranges, domains, options): whole numbers up to it are exact everywhere."""
+"""Size of numbers as data (edges, ranges, domains, options): whole numbers up to it are exact
+everywhere.
+"""
 
 
 class Frozen(BaseModel):

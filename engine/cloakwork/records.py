@@ -1,4 +1,6 @@
-"""What is stated as data, and what is only said about it: proofs compare the first and never the second."""
+"""What is stated as data, and what is only said about it: proofs compare the first and never the
+second.
+"""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, TypeVar
@@ -28,10 +30,11 @@ def is_prose(model: type[BaseModel], name: str) -> bool:
 
 
 def stated(value: Any) -> Any:
-    """What ``value`` states, without its prose: models become tuples of their type's name and their fields.
+    """What ``value`` states, without its prose: models become tuples of their type's name and their
+    fields.
 
-    Tuples, lists and mappings are gone through; anything else is taken as it is. Two values state the same
-    exactly when what this returns for them is equal.
+    Tuples, lists and mappings are gone through; anything else is taken as it is. Two values state
+    the same exactly when what this returns for them is equal.
     """
     if isinstance(value, BaseModel):
         kind = type(value)
@@ -45,7 +48,9 @@ def stated(value: Any) -> Any:
 
 
 def without_prose(model: T) -> T:
-    """``model`` with every text for readers emptied: what may be shown where nobody could write it anew."""
+    """``model`` with every text for readers emptied: what may be shown where nobody could write it
+    anew.
+    """
     emptied: T = _without_prose(model)
     return emptied
 

@@ -1,4 +1,6 @@
-"""For audits, and for people who write a mechanism of their own: run one mechanism without ledger, plan or files."""
+"""For audits, and for people who write a mechanism of their own: run one mechanism without ledger,
+plan or files.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -51,14 +53,17 @@ def run_mechanism(
     options: Mapping[str, Any] | None = None,
     **params: Any,
 ) -> EventLog:
-    """One run of the mechanism ``name`` on ``log`` with fresh noise; the log it makes, under fresh ids.
+    """One run of the mechanism ``name`` on ``log`` with fresh noise; the log it makes, under fresh
+    ids.
 
-    ``params`` may be the mechanism's own parameters in full, or what a policy would say: ``epsilon`` and ``delta``
-    (differential privacy over the control flow, or over timestamps for ``timestamps/*``), ``epsilon`` and ``shift``
-    (metric privacy), ``k`` and ``scope`` (k-anonymity), ``t`` or ``l`` and ``attribute`` (t-closeness, l-diversity),
-    ``L``, ``K``, ``C``, ``background`` ... (confidence bound), beside declared facts (``longest_case``, ``window``,
-    ``longest_gap``, ``grid``, ``max_cases``, ``domains`` ...). ``options``: the mechanism's own, as under a policy's
-    ``parameters``; they may also stand among ``params``, but for ``noise``. Raises MechanismError where the mechanism refuses.
+    ``params`` may be the mechanism's own parameters in full, or what a policy would say:
+    ``epsilon`` and ``delta`` (differential privacy over the control flow, or over timestamps for
+    ``timestamps/*``), ``epsilon`` and ``shift`` (metric privacy), ``k`` and ``scope``
+    (k-anonymity), ``t`` or ``l`` and ``attribute`` (t-closeness, l-diversity), ``L``, ``K``, ``C``,
+    ``background`` ... (confidence bound), beside declared facts (``longest_case``, ``window``,
+    ``longest_gap``, ``grid``, ``max_cases``, ``domains`` ...). ``options``: the mechanism's own, as
+    under a policy's ``parameters``; they may also stand among ``params``, but for ``noise``. Raises
+    MechanismError where the mechanism refuses.
 
     >>> log = EventLog.empty()
     >>> run_mechanism("variants/threshold", log, epsilon=1.0, delta=1e-6).cases.height
@@ -69,7 +74,9 @@ def run_mechanism(
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A mechanism with its parameters found, ready to be run as often as wanted; noise is calibrated once."""
+    """A mechanism with its parameters found, ready to be run as often as wanted; noise is
+    calibrated once.
+    """
 
     mechanism: Mechanism[Any]
     params: Any
@@ -82,9 +89,11 @@ class Prepared:
         return with_fresh_ids(_run(self.mechanism, self.params, bounded, source), source)
 
     def runner(self, log: EventLog, noise: Noise | None = None) -> Callable[[], EventLog]:
-        """What runs the mechanism on ``log`` once, with fresh noise; ids and order are left as the mechanism made them.
+        """What runs the mechanism on ``log`` once, with fresh noise; ids and order are left as the
+        mechanism made them.
 
-        Without a unit's attribute nothing before the mechanism's own noise is random, so it is done once.
+        Without a unit's attribute nothing before the mechanism's own noise is random, so it is done
+        once.
         """
         if self.bounds.attribute is not None:
             return lambda: self.run(log, noise)
@@ -122,7 +131,9 @@ def prepare(name: str, *, options: Mapping[str, Any] | None = None, **params: An
 
 
 def auditable() -> tuple[str, ...]:
-    """The mechanisms that ``audit_mechanism`` knows pairs for: those that may claim differential or metric privacy."""
+    """The mechanisms that ``audit_mechanism`` knows pairs for: those that may claim differential or
+    metric privacy.
+    """
     return tuple(name for name in catalogue() if not name.startswith(("kanon/", *TREATMENTS)))
 
 
@@ -135,11 +146,13 @@ def audit_mechanism(
     confidence: float = CONFIDENCE,
     options: Mapping[str, Any] | None = None,
 ) -> tuple[PairAudit, ...]:
-    """A statistical audit of the mechanism ``name`` at the claim (epsilon, delta), one result a pair of neighbours.
+    """A statistical audit of the mechanism ``name`` at the claim (epsilon, delta), one result a
+    pair of neighbours.
 
-    Control flow: unbounded neighbours at (epsilon, delta). Times: metric privacy at epsilon, and bounded neighbours.
-    The error ``1 - confidence`` is shared out over all pairs. ``options``: the mechanism's own, as under a policy's
-    ``parameters``. Raises MechanismError where the mechanism refuses the claim or the options, or makes no such claim.
+    Control flow: unbounded neighbours at (epsilon, delta). Times: metric privacy at epsilon, and
+    bounded neighbours. The error ``1 - confidence`` is shared out over all pairs. ``options``: the
+    mechanism's own, as under a policy's ``parameters``. Raises MechanismError where the mechanism
+    refuses the claim or the options, or makes no such claim.
     """
     found = _audited(name, epsilon, delta, options or {})
     audits = [(pair, prepared, spent) for prepared, pairs, spent in found for pair in pairs]
@@ -166,7 +179,9 @@ def _audited(
 def _audited_times(
     name: str, epsilon: float, options: Mapping[str, Any]
 ) -> list[tuple[Prepared, tuple[Pair, ...], float]]:
-    """Both claims that a mechanism on times may make; with ``options``, those of the two that know them."""
+    """Both claims that a mechanism on times may make; with ``options``, those of the two that know
+    them.
+    """
     facts = {key: getattr(TIMES_FACTS, key) for key in TIMES_FACTS.model_fields_set}
     claims: list[tuple[dict[str, Any], tuple[Pair, ...]]] = [
         ({"shift": SHIFT}, metric_pairs()),
@@ -208,7 +223,9 @@ def _facts(params: dict[str, Any]) -> tuple[Facts, dict[str, Any]]:
 def _params(
     mechanism: Mechanism[Any], facts: Facts, params: dict[str, Any], rest: dict[str, Any]
 ) -> Any:
-    """The mechanism's parameters: as given when they are complete, else those it offers for the goal they describe."""
+    """The mechanism's parameters: as given when they are complete, else those it offers for the
+    goal they describe.
+    """
     fields = mechanism.Params.model_fields
     required = {key for key, field in fields.items() if field.is_required()}
     try:
@@ -273,11 +290,13 @@ def directly_follows_graph(
     max_cases: int = 1,
     noise: Noise | None = None,
 ) -> pl.DataFrame:
-    """The noisy counts of dfg/laplace as a table: epsilon-DP for units of at most ``max_cases`` cases.
+    """The noisy counts of dfg/laplace as a table: epsilon-DP for units of at most ``max_cases``
+    cases.
 
-    One row a pair of labels of the public ``alphabet``: ``source`` (null: the case begins), ``target`` (null: it ends) and
-    ``count`` (may be negative). Each case counts for at most ``most_steps`` of its steps. Not a release: no policy names
-    it, and no ledger records it. Raises MechanismError where the arguments allow no noise.
+    One row a pair of labels of the public ``alphabet``: ``source`` (null: the case begins),
+    ``target`` (null: it ends) and ``count`` (may be negative). Each case counts for at most
+    ``most_steps`` of its steps. Not a release: no policy names it, and no ledger records it. Raises
+    MechanismError where the arguments allow no noise.
 
     >>> directly_follows_graph(EventLog.empty(), 1.0, ("a", "b"), 4).columns
     ['source', 'target', 'count']

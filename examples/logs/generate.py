@@ -1,12 +1,14 @@
 """Make the two example logs: ``python examples/logs/generate.py [FOLDER]``.
 
-Both logs are synthetic from the first event to the last: every name, number and note is invented here, and nothing was
-taken or learned from a real log. They are made to look like what hospital and permit systems export, faults included:
-a few paths that most cases follow and many that one case follows alone, ties, nights and weekends, summer and winter
-time, several cases of one person, staff names, free text about persons, and file headers that give exact counts away.
+Both logs are synthetic from the first event to the last: every name, number and note is invented
+here, and nothing was taken or learned from a real log. They are made to look like what hospital and
+permit systems export, faults included: a few paths that most cases follow and many that one case
+follows alone, ties, nights and weekends, summer and winter time, several cases of one person, staff
+names, free text about persons, and file headers that give exact counts away.
 
-The same seeds give the same bytes, on any machine: the script needs nothing but the standard library, draws only
-``random()``, rounds all times to whole seconds, and writes the gzip header itself.
+The same seeds give the same bytes, on any machine: the script needs nothing but the standard
+library, draws only ``random()``, rounds all times to whole seconds, and writes the gzip header
+itself.
 """
 
 import csv
@@ -36,7 +38,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of a pathway: taken with ``chance``, then repeated with chance ``again``, at most ``most`` times."""
+    """One step of a pathway: taken with ``chance``, then repeated with chance ``again``, at most
+    ``most`` times.
+    """
 
     activity: str
     chance: float = 1.0
@@ -116,15 +120,20 @@ class Dice:
         return NormalDist().inv_cdf(min(max(self._random.random(), 1e-12), 1 - 1e-12))
 
     def log_normal(self, median: float, spread: float) -> float:
-        """A positive value around ``median``; ``spread`` is the standard deviation of its logarithm."""
+        """A positive value around ``median``; ``spread`` is the standard deviation of its
+        logarithm.
+        """
         return median * exp(spread * self.normal())
 
 
-# --- Clocks and calendars ---------------------------------------------------------------------------------------------
+# --- Clocks and calendars
+# ---------------------------------------------------------------------------------------------
 
 
 def local(time: datetime) -> datetime:
-    """The wall clock of central Europe: +01:00 in winter, +02:00 from the last Sunday of March to that of October."""
+    """The wall clock of central Europe: +01:00 in winter, +02:00 from the last Sunday of March to
+    that of October.
+    """
     begin, end = (_last_sunday(time.year, month) for month in (3, 10))
     return time.astimezone(timezone(timedelta(hours=2 if begin <= time < end else 1)))
 
@@ -159,7 +168,8 @@ def arrivals(
     return sorted(chosen)
 
 
-# --- Paths ------------------------------------------------------------------------------------------------------------
+# --- Paths
+# ------------------------------------------------------------------------------------------------------------
 
 
 def walk(pathway: Pathway, dice: Dice) -> list[str]:
@@ -186,7 +196,9 @@ def shuffle_ties(path: list[str], ties: frozenset[str], dice: Dice) -> list[str]
 
 
 def stray(path: list[str], rare: Sequence[str], dice: Dice) -> list[str]:
-    """The path with something unusual in it: a step left out, done twice, done early, or one that hardly ever occurs."""
+    """The path with something unusual in it: a step left out, done twice, done early, or one that
+    hardly ever occurs.
+    """
     for _ in range(dice.weighted([(1, 0.35), (2, 0.4), (3, 0.25)])):
         place = 1 + dice.below(len(path) - 2)
         kind = dice.weighted([("skip", 0.2), ("repeat", 0.2), ("early", 0.25), ("rare", 0.35)])
@@ -236,7 +248,8 @@ def clock(path: list[str], start: datetime, place: Workplace, dice: Dice) -> lis
     return times
 
 
-# --- The hospital -----------------------------------------------------------------------------------------------------
+# --- The hospital
+# -----------------------------------------------------------------------------------------------------
 
 FIRST_NAMES: Final = (
     "Acorn", "Bramble", "Clover", "Dapple", "Ember", "Fennel", "Gingham", "Hazel", "Indigo", "Juniper", "Kestrel", "Lichen",
@@ -432,7 +445,8 @@ def _care(activity: str, time: datetime, case: Attributes, dice: Dice) -> Event:
     return Event(activity, time, attributes)
 
 
-# --- The permit office ------------------------------------------------------------------------------------------------
+# --- The permit office
+# ------------------------------------------------------------------------------------------------
 
 OFFICE: Final = {
     "front": ("Teller Tangerine", "Teller Turnip", "Teller Tomato"),
@@ -592,7 +606,8 @@ def _office(activity: str, time: datetime, application: _Application, dice: Dice
     return Event(activity, time, attributes)
 
 
-# --- Writing ----------------------------------------------------------------------------------------------------------
+# --- Writing
+# ----------------------------------------------------------------------------------------------------------
 
 XES_TYPES: Final = {str: "string", int: "int", float: "float", datetime: "date"}
 EXTENSIONS: Final = {

@@ -66,7 +66,9 @@ def test_composed_noise_meets_the_budget_closely(event_of_scale):
     ("epsilon", "delta", "about"), [(1.0, 1e-4, 43.45), (0.1, 1e-4, 334.2), (2.0, 1e-6, 30.42)]
 )
 def test_many_gaussians_are_calibrated_in_few_steps(epsilon, delta, about):
-    """186 counts, as a prefix tree measures: near the continuous Gaussian's figure, and few scales tried."""
+    """186 counts, as a prefix tree measures: near the continuous Gaussian's figure, and few scales
+    tried.
+    """
     tried = []
 
     def counts(sigma):
@@ -187,7 +189,9 @@ def exact_truncation(scale, bound, moved):
     list(product([0.05, 0.3, 1.0, 4.0], [1e-2, 1e-4, 1e-9], [1, 2, 5])),
 )
 def test_the_truncation_is_the_least_that_keeps_delta(epsilon, delta, max_cases):
-    """Against sums over the noise; no tau is above that of Laplace noise; for one case the closed form holds."""
+    """Against sums over the noise; no tau is above that of Laplace noise; for one case the closed
+    form holds.
+    """
     scale = max_cases / epsilon
     bound = truncation_bound(scale, delta, max_cases)
     spent, exact = (

@@ -1,4 +1,6 @@
-"""What events cost: exact where a figure is exact, never less than the truth, and workable at any size."""
+"""What events cost: exact where a figure is exact, never less than the truth, and workable at any
+size.
+"""
 
 import math
 from fractions import Fraction
@@ -51,7 +53,9 @@ def gaussian_pair(sigma, sensitivity):
 
 
 def composed_gaussian_delta(sigma, sensitivity, times, epsilon):
-    """Exact delta of ``times`` discrete Gaussians: the loss depends on the noises' sum alone, linearly."""
+    """Exact delta of ``times`` discrete Gaussians: the loss depends on the noises' sum alone,
+    linearly.
+    """
     x = np.arange(-math.ceil(14 * sigma) - 4, math.ceil(14 * sigma) + 5)
     one = np.exp(-((x / sigma) ** 2) / 2)
     one, total = one / one.sum(), np.ones(1)
@@ -104,7 +108,9 @@ def test_what_no_epsilon_bounds_costs_infinity():
 
 
 def test_the_design_s_figures():
-    """b = 1, rate .05, 20 times: .764 by buckets, .676 if the continuous event were charged; at delta 1e-4."""
+    """b = 1, rate .05, 20 times: .764 by buckets, .676 if the continuous event were charged; at
+    delta 1e-4.
+    """
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     discrete = pld.from_discrete_laplace_mechanism(1.0, 1, sampling_prob=0.05).self_compose(20)
@@ -167,7 +173,9 @@ def test_one_count_moved_far_is_the_worst_of_an_l1_ball(split, scale):
 
 
 def test_large_scales_stay_workable():
-    """A day's sensitivity at millisecond steps costs milliseconds to account for, and no less than the truth."""
+    """A day's sensitivity at millisecond steps costs milliseconds to account for, and no less than
+    the truth.
+    """
     fine = Repeated(times=50, event=DiscreteLaplace(scale=1000.0, sensitivity=100))
     coarse = Repeated(times=50, event=DiscreteLaplace(scale=86_400_000.0, sensitivity=8_640_000))
     assert cost(fine, 1e-6).epsilon <= cost(coarse, 1e-6).epsilon <= 5.0
@@ -175,7 +183,9 @@ def test_large_scales_stay_workable():
 
 
 def test_coarse_gaussians_get_what_others_leave_of_delta():
-    """Where these have more than half of it for themselves; never less than plain addition of the two would charge."""
+    """Where these have more than half of it for themselves; never less than plain addition of the
+    two would charge.
+    """
     gaussian = DiscreteGaussian(sigma=40_000.0, sensitivity=8192)
     own = EpsilonDelta(epsilon=0.25, delta=6e-7)
     together = cost(Composed(events=(own, gaussian)), 1e-6)
@@ -213,7 +223,9 @@ def test_coarse_gaussians_are_charged_closely():
     ("sigma", "sensitivity"), [(0.5, 1), (1.0, 1), (1.0, 4), (3.0, 2), (30.0, 1)]
 )
 def test_closed_forms_are_sound(sigma, sensitivity, times, bound):
-    """Against the exact divergence of sums of discrete Gaussians, where their surcharges matter most: at small sigmas."""
+    """Against the exact divergence of sums of discrete Gaussians, where their surcharges matter
+    most: at small sigmas.
+    """
     for delta in (0.3, 1e-2, 1e-5, 1e-9):
         epsilon = bound(((DiscreteGaussian(sigma=sigma, sensitivity=sensitivity), times),), delta)
         assert composed_gaussian_delta(sigma, sensitivity, times, epsilon) <= delta * (1 + 1e-9)
@@ -223,7 +235,9 @@ def test_closed_forms_are_sound(sigma, sensitivity, times, bound):
     ("sigma", "times", "epsilon"), [(0.5, 1, 9.62406), (1.0, 2, 7.76222), (2.0, 1, 2.80451)]
 )
 def test_the_continuous_gaussian_alone_charges_too_little(sigma, times, epsilon):
-    """Why there is a surcharge: the truth is above the continuous figure, and the test above would notice."""
+    """Why there is a surcharge: the truth is above the continuous figure, and the test above would
+    notice.
+    """
     continuous = gaussians._normal_delta(math.sqrt(times) / sigma, epsilon)
     assert composed_gaussian_delta(sigma, 1, times, epsilon) > 1.01 * continuous
 
@@ -231,7 +245,9 @@ def test_the_continuous_gaussian_alone_charges_too_little(sigma, times, epsilon)
 @pytest.mark.parametrize("times", [1, 200])
 @pytest.mark.parametrize("sensitivity", [9, 10, 11, 20, 25, 1000])
 def test_a_far_move_costs_a_finite_figure(sensitivity, times):
-    """Gaussian noise much smaller than the sensitivity: hopeless, but neither an error nor infinite."""
+    """Gaussian noise much smaller than the sensitivity: hopeless, but neither an error nor
+    infinite.
+    """
     found = cost(
         Repeated(times=times, event=DiscreteGaussian(sigma=1.0, sensitivity=sensitivity)), 1e-6
     )
@@ -249,7 +265,9 @@ def test_every_sigma_is_charged_without_a_warning(sigma):
 
 
 def test_moves_of_several_grid_steps_compose():
-    """Two hundred Gaussians of sensitivity 3 cost what two hundred of sensitivity 1 and a third of the sigma cost, nearly."""
+    """Two hundred Gaussians of sensitivity 3 cost what two hundred of sensitivity 1 and a third of
+    the sigma cost, nearly.
+    """
     far = cost(
         Repeated(times=200, event=DiscreteGaussian(sigma=150.0, sensitivity=3)), 1e-4
     ).epsilon
@@ -276,7 +294,9 @@ def test_a_sample_s_delta_is_charged_at_the_rate_drawn():
 
 
 def test_a_sample_measured_twice():
-    """One sample measured by several events: between one measurement and the sum, and exact for one."""
+    """One sample measured by several events: between one measurement and the sum, and exact for
+    one.
+    """
     one = PoissonSampled(rate=0.05, event=Composed(events=(DiscreteLaplace(scale=1.0),)))
     assert cost(Repeated(times=20, event=one), 1e-4) == cost(Repeated(times=20, event=SAMPLE), 1e-4)
     two = PoissonSampled(rate=0.05, event=Repeated(times=2, event=DiscreteLaplace(scale=1.0)))
@@ -289,7 +309,9 @@ def test_a_sample_measured_twice():
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.05, 0.2])
 def test_the_sampled_pld_is_sound(epsilon):
-    """Two measurements on one sample, against the exact divergence of the mixture of product distributions."""
+    """Two measurements on one sample, against the exact divergence of the mixture of product
+    distributions.
+    """
     p, q = laplace_pair(1.0, 1)
     with_unit, without = np.outer(q, q).ravel(), np.outer(p, p).ravel()
     exact = hockey_stick(0.1 * with_unit + 0.9 * without, without, epsilon)
@@ -342,8 +364,10 @@ def trees():
 @settings(max_examples=runs(30))
 @given(trees())
 def test_the_accountant_keeps_its_contract(event):
-    """More delta never costs more; more of the same never costs less, unless that may spend a delta which one alone does not
-    (an event's own figure is exact); the plain sum is never beaten by more than it says."""
+    """More delta never costs more; more of the same never costs less, unless that may spend a delta
+    which one alone does not (an event's own figure is exact); the plain sum is never beaten by more
+    than it says.
+    """
     strict, loose = cost(event, 1e-6), cost(event, 1e-4)
     assert loose.epsilon <= strict.epsilon + 1e-9
     assert strict.delta <= 1e-6 or strict.epsilon == math.inf
@@ -364,7 +388,9 @@ def test_a_single_figure_is_rounded_up(scale, sensitivity):
 
 
 def truncated(scale, bound, count):
-    """Mass function of what is released of a count under truncated geometric noise; nothing (the first cell) if it is 0."""
+    """Mass function of what is released of a count under truncated geometric noise; nothing (the
+    first cell) if it is 0.
+    """
     released = np.zeros(8 * bound)
     if count == 0:
         released[0] = 1.0
@@ -380,7 +406,9 @@ def truncated(scale, bound, count):
     [(1.0, 9, 1), (10.0, 63, 1), (2.0, 17, 2), (5.0, 45, 5), (0.5, 5, 3)],
 )
 def test_truncated_noise_costs_what_its_distribution_says(scale, bound, moved):
-    """Frequent, rare and absent counts: never more than charged; exactly that where a frequent count moves by one."""
+    """Frequent, rare and absent counts: never more than charged; exactly that where a frequent
+    count moves by one.
+    """
     event = TruncatedGeometric(scale=scale, bound=bound, sensitivity=moved)
     for epsilon in (0.0, 0.3 * moved / scale, moved / scale, 2 * moved / scale):
         found = delta_at(event, epsilon)
@@ -424,5 +452,6 @@ def test_one_count_moved_far_is_the_worst_of_a_sample_too(split, scale):
             for event in (wide, DiscreteLaplace(scale=scale, sensitivity=sum(split)))
         )
         for delta in (1e-6, 1e-3):
-            # The sample of several measurements is rounded up cell by cell, by a part in ten thousand or so.
+            # The sample of several measurements is rounded up cell by cell, by a part in ten
+            # thousand or so.
             assert cost(one, delta).epsilon <= cost(other, delta).epsilon * (1 + 1e-2)

@@ -1,4 +1,6 @@
-"""A ledger on a Postgres server: made once, one writer at a time, held for as long as a process lives."""
+"""A ledger on a Postgres server: made once, one writer at a time, held for as long as a process
+lives.
+"""
 
 import tempfile
 from collections.abc import Callable, Iterator

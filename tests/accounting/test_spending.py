@@ -1,4 +1,6 @@
-"""The ledger never hands out more than the total: not to thirty processes at once, not to a killed one, not by rounding."""
+"""The ledger never hands out more than the total: not to thirty processes at once, not to a killed
+one, not by rounding.
+"""
 
 import math
 import os
@@ -194,7 +196,9 @@ def test_releases_without_dp_are_listed(ledger):
 
 
 def test_an_unbounded_cost_fits_no_total(ledger):
-    """Infinity is recorded where no total is declared, refused where one is, and blocks the budget afterwards."""
+    """Infinity is recorded where no total is declared, refused where one is, and blocks the budget
+    afterwards.
+    """
     with pytest.raises(BudgetExceeded):
         reserve(ledger, unit(math.inf), total(1.0))
     reserve(ledger, unit(math.inf))
@@ -370,7 +374,9 @@ def started(script, *arguments):
 
 
 def test_thirty_processes_race_for_a_budget_of_ten(ledger):
-    """On a file that none of them has made yet: exactly ten succeed, twenty are refused, none fails."""
+    """On a file that none of them has made yet: exactly ten succeed, twenty are refused, none
+    fails.
+    """
     out, err = started(RACERS, ledger.url).communicate(timeout=200)
     assert out.split() == ["10"] * 10 + ["20"] * 20, out + err
     assert ledger.verify() is None
@@ -392,7 +398,9 @@ while True:
 
 
 def test_a_killed_process_never_leaves_less_spent_than_it_said(ledger):
-    """SIGKILL at random moments: every reservation that was reported stands, and the chain is whole."""
+    """SIGKILL at random moments: every reservation that was reported stands, and the chain is
+    whole.
+    """
     reported = {"reserved": 0, "committed": 0}
     for moment in range(6):
         process = started(ENDLESS, ledger.url)

@@ -1,4 +1,6 @@
-"""Process discovery on a release: what pm4py finds, and what is said where it is missing, slow or broken."""
+"""Process discovery on a release: what pm4py finds, and what is said where it is missing, slow or
+broken.
+"""
 
 import sys
 

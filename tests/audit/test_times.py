@@ -55,7 +55,9 @@ def test_edges():
 
 
 def test_the_internal_report_says_what_times_lost(tmp_path):
-    """The shipped policy on the shipped log: figures in the report, none of them outside ``internal``."""
+    """The shipped policy on the shipped log: figures in the report, none of them outside
+    ``internal``.
+    """
     policy = load_policy(hurried(ROOT / "policies" / "kanon-dp-timestamps.yaml", tmp_path))
     log = read_log(EXAMPLES / "hospital.xes.gz")
     release = apply(make_plan(policy), log, ledger=f"sqlite:///{tmp_path}/ledger.db")

@@ -1,4 +1,6 @@
-"""Utility figures against their definitions, solved as linear programs, and on the edges of what a log may be."""
+"""Utility figures against their definitions, solved as linear programs, and on the edges of what a
+log may be.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -116,7 +118,9 @@ def test_figures_are_symmetric_and_zero_for_the_same_log(
 
 
 def test_what_both_logs_share_may_have_to_move() -> None:
-    """ab, aba, ba: the normalised distance is no metric, and holding the shared variant in place costs half as much again."""
+    """ab, aba, ba: the normalised distance is no metric, and holding the shared variant in place
+    costs half as much again.
+    """
     source, release = {("a", "b"): 1, ("a", "b", "a"): 1}, {("a", "b", "a"): 1, ("b", "a"): 1}
     assert relative_log_similarity(source, release) == pytest.approx(2 / 3)
 
@@ -221,7 +225,9 @@ def hospital() -> EventLog:
 def test_the_internal_report_shows_utility(
     hospital: EventLog, ledger: str, tmp_path: Path, policy: str
 ) -> None:
-    """Each figure under its plain name, and what reading them does to the claims; nothing of it is public."""
+    """Each figure under its plain name, and what reading them does to the claims; nothing of it is
+    public.
+    """
     plan = cloakwork.make_plan(
         cloakwork.load_policy(hurried(ROOT / "policies" / f"{policy}.yaml", tmp_path))
     )
@@ -295,7 +301,8 @@ def test_nothing_is_measured_where_nobody_rewrites_the_control_flow(hospital: Ev
     assert figures(plan, hospital, hospital, lambda _: None, 0.0) != {}
 
 
-# log, epsilon: relative log similarity, directly-follows distance, cases, true variants of TraVaS at delta 1e-4
+# log, epsilon: relative log similarity, directly-follows distance, cases, true variants of TraVaS
+# at delta 1e-4
 TRAVAS = {
     ("receipt", 2.0): (0.962, 10, 1316, 17),
     ("receipt", 1.0): (0.956, 12, 1292, 13),
@@ -308,7 +315,9 @@ TRAVAS = {
 
 @pytest.mark.parametrize(("name", "epsilon"), TRAVAS)
 def test_figures_measured_elsewhere_are_met(name: str, epsilon: float) -> None:
-    """TraVaS was run with its authors' code; our threshold mechanism, with fixed noise, lands where it does."""
+    """TraVaS was run with its authors' code; our threshold mechanism, with fixed noise, lands where
+    it does.
+    """
     path = SHARED / "logs" / f"{name}.xes.gz"
     if not path.is_file():
         pytest.skip("the folder shared/logs with the real logs is missing beside the repository")

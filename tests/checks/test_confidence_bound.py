@@ -1,4 +1,6 @@
-"""The independent checker, against all knowledge there can be, one piece after the other in plain Python."""
+"""The independent checker, against all knowledge there can be, one piece after the other in plain
+Python.
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -142,7 +144,9 @@ def test_a_broken_guarantee_says_what_was_seen() -> None:
 
 
 def test_what_is_needed_and_missing_is_said() -> None:
-    """A unit that no case has; times that no event has. An attribute that nobody has is held by nobody."""
+    """A unit that no case has; times that no event has. An attribute that nobody has is held by
+    nobody.
+    """
     log = log_of(["ab"] * 3)
     with pytest.raises(GuaranteeBroken, match="no column 'case:Person'"):
         extremes(log, bound(), Unit(attribute=PERSON))

@@ -52,7 +52,9 @@ def test_a_broken_guarantee_says_what_was_seen() -> None:
 
 
 def test_attributes_tell_classes_apart() -> None:
-    """Case attributes and event attributes alike; missing is a value, and so it is where no case has the attribute."""
+    """Case attributes and event attributes alike; missing is a value, and so it is where no case
+    has the attribute.
+    """
     log = log_of(["ab", "ab", "ab", "ab"])
     log = EventLog(
         log.events.with_columns(ward=pl.Series(["x", None, "x", None, "x", "y", "x", "y"])),

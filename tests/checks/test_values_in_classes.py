@@ -29,7 +29,9 @@ Groups = list[tuple[list[Any], list[Any]]]
 
 
 def plain_groups(log: EventLog, attribute: str, classes: str) -> Groups:
-    """Each group of values beside all values of its activity, as the definition tells it, case by case."""
+    """Each group of values beside all values of its activity, as the definition tells it, case by
+    case.
+    """
     members: dict[Any, list[Any]] = defaultdict(list)
     whole: dict[Any, list[Any]] = defaultdict(list)
     for row, course in enumerate(courses_of(log)):
@@ -60,10 +62,11 @@ def by_rank(value: Any, whole: list[Any]) -> float:
 
 
 def plain_distance(part: list[Any], whole: list[Any], place: Places) -> tuple[float, float]:
-    """The earth mover's distance of two lists of values, None being one, and the bound that is measured.
+    """The earth mover's distance of two lists of values, None being one, and the bound that is
+    measured.
 
-    The first by a linear program over all pairs of different values; the second by moving the difference in what is
-    missing, and the other values in proportion.
+    The first by a linear program over all pairs of different values; the second by moving the
+    difference in what is missing, and the other values in proportion.
     """
     values = list(dict.fromkeys([*whole, *part]))
     one, other = ([Counter(side)[value] / len(side) for value in values] for side in (part, whole))
@@ -153,7 +156,8 @@ def test_cycle_times_are_times_since_the_event_before() -> None:
     moved = CYCLES.events.with_columns(pl.col(TIMESTAMP).fill_null(BEGIN + timedelta(hours=4)))
     whole = EventLog(moved, CYCLES.cases, CYCLES.offsets)
     assert l_diversity.least_variety(whole, goal) == 1
-    # b: {1, 3} against {1, 3, 5}: (1/6 + 1/3) x 2 hours; {5} against it: 2 hours; the range is 4 hours (1 to 5, c takes 4).
+    # b: {1, 3} against {1, 3, 5}: (1/6 + 1/3) x 2 hours; {5} against it: 2 hours; the range is 4
+    # hours (1 to 5, c takes 4).
     closeness = TCloseness(kind="t-closeness", t=0.5, attribute="timestamps", scale="range")
     # By rank, 1, 3 and 5 lie at 1/6, 1/2 and 5/6: {5} is 1/3 from them on average.
     ranked = TCloseness(kind="t-closeness", t=0.5, attribute="timestamps")

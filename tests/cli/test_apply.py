@@ -56,7 +56,9 @@ def kanon_time(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def made(kanon_time: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """The hospital log under k-anonymity and metric privacy, made once: the release and its ledger's URL."""
+    """The hospital log under k-anonymity and metric privacy, made once: the release and its
+    ledger's URL.
+    """
     folder = tmp_path_factory.mktemp("release")
     url = f"sqlite:///{folder / 'ledger.db'}"
     with pytest.MonkeyPatch.context() as patch:
@@ -85,8 +87,9 @@ def release(made: tuple[Path, str]) -> Path:
 
 
 def public_text(folder: Path) -> str:
-    """Everything in the public files of a release, unpacked; of the statement what is signed, as a signature's random
-    letters may spell anything."""
+    """Everything in the public files of a release, unpacked; of the statement what is signed, as a
+    signature's random letters may spell anything.
+    """
     contents = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     texts = [read_envelope(contents.pop("statement.json")).content()]
     texts += [
@@ -112,7 +115,9 @@ def test_release_folder(release: Path) -> None:
 
 
 def test_nothing_of_the_source_is_left(kanon_time: Path, release: Path) -> None:
-    """No case id, patient, name, member of staff, note or dropped attribute of the source is in a public file."""
+    """No case id, patient, name, member of staff, note or dropped attribute of the source is in a
+    public file.
+    """
     source, text = read_log(HOSPITAL), public_text(release)
     stated = cloakwork.make_plan(cloakwork.load_policy(kanon_time)).model_dump_json()
     columns = [source.cases[name] for name in source.cases.columns] + [
@@ -140,7 +145,9 @@ def test_nothing_of_the_source_is_left(kanon_time: Path, release: Path) -> None:
 
 
 def test_no_gap_pattern_survives(release: Path) -> None:
-    """No released case repeats three or more non-zero gaps of one source case, in order, but for what chance explains."""
+    """No released case repeats three or more non-zero gaps of one source case, in order, but for
+    what chance explains.
+    """
 
     def patterns(path: Path) -> set[tuple[int, ...]]:
         log = read_log(path)
@@ -231,7 +238,9 @@ def test_planning_never_opens_the_log(cloakwork: Cloakwork, tmp_path: Path, ledg
 def test_plan_foresees_what_k_anonymity_changes(
     cloakwork: Cloakwork, kanon_time: Path, tmp_path: Path, ledger: str
 ) -> None:
-    """Figures of the raw log are shown and marked, never written into the plan, and nothing is charged for them."""
+    """Figures of the raw log are shown and marked, never written into the plan, and nothing is
+    charged for them.
+    """
     plan = tmp_path / "plan.json"
     said = cloakwork("plan", kanon_time, HOSPITAL, "--out", plan, "--ledger", ledger)
     shown = said.out.partition("What it would change")[2]

@@ -1,4 +1,6 @@
-"""What ``apply`` says of a release that is of little use: nothing in it, or not what the policy names."""
+"""What ``apply`` says of a release that is of little use: nothing in it, or not what the policy
+names.
+"""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""A confidence bound as a user types it: for persons with several cases, and where nothing can be kept."""
+"""A confidence bound as a user types it: for persons with several cases, and where nothing can be
+kept.
+"""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -53,7 +53,9 @@ def write_policy(
 def test_released_and_verified(
     name: str, form: str, cloakwork: Callable[..., Said], tmp_path: Path, ledger: str
 ) -> None:
-    """Each guarantee is claimed, and measured again on the written file unless it is about probabilities."""
+    """Each guarantee is claimed, and measured again on the written file unless it is about
+    probabilities.
+    """
     options = {"infeasible": "suppress"} if name in ("an event's text", "a case's text") else {}
     policy = write_policy(tmp_path, GOALS[name], form, **options)
     said = cloakwork(

@@ -1,4 +1,6 @@
-"""Faults from outside: ``kill -9`` at any moment, a full disk. Ledger and folders come to agreement, nothing is half done."""
+"""Faults from outside: ``kill -9`` at any moment, a full disk. Ledger and folders come to
+agreement, nothing is half done.
+"""
 
 import os
 import random
@@ -83,8 +85,9 @@ for line in sys.stdin:
     sys.stdin.readline()  # until then the process id stays its own
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
-"""Runs one command a line, each in a process that it forks: modules are loaded once, so that kills meet the work and not
-the start."""
+"""Runs one command a line, each in a process that it forks: modules are loaded once, so that kills
+meet the work and not the start.
+"""
 
 
 class Server:
@@ -139,7 +142,9 @@ def server(tmp_path: Path) -> Iterator[Server]:
 def kill_at_random(
     server: Server, arguments: list[str], chance: random.Random, whole: float, lines: int
 ) -> str:
-    """Kill a run at a moment drawn over the whole of it, or soon after a line of progress; which it was."""
+    """Kill a run at a moment drawn over the whole of it, or soon after a line of progress; which it
+    was.
+    """
     process, said = server.start(arguments)
     if chance.random() < 0.4:
         time.sleep(chance.uniform(0.0, 1.05) * whole)
@@ -156,7 +161,9 @@ def kill_at_random(
 
 
 def test_killed_at_any_moment(tmp_path: Path, ledger: str, plan: Path, server: Server) -> None:
-    """After each kill one ``reconcile`` brings ledger and folders to agreement, and nothing of a draft is left."""
+    """After each kill one ``reconcile`` brings ledger and folders to agreement, and nothing of a
+    draft is left.
+    """
     out, chance, moments = tmp_path / "out", random.SystemRandom(), dict[str, int]()
     out.mkdir()
     for _ in range(2):  # the first one loads what was left to load
@@ -190,7 +197,9 @@ def test_killed_at_any_moment(tmp_path: Path, ledger: str, plan: Path, server: S
 
 
 def check_agreement(out: Path, ledger: str) -> None:
-    """Every folder is whole and committed, every entry without one is closed, and nothing else lies about."""
+    """Every folder is whole and committed, every entry without one is closed, and nothing else lies
+    about.
+    """
     records = {record.id: record for record in Ledger(ledger).history()}
     assert {record.state for record in records.values()} <= {"committed", "failed"}
     committed = {
@@ -232,7 +241,9 @@ def test_the_disk_of_the_release_fills(
 
 
 def run_quiet(plan: Path, out: Path, ledger: str, limit: int | None = None) -> Said:
-    """``apply --quiet`` in a process of its own, on a ledger that exists, with a largest size of files."""
+    """``apply --quiet`` in a process of its own, on a ledger that exists, with a largest size of
+    files.
+    """
 
     def limited() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -257,7 +268,9 @@ def run_quiet(plan: Path, out: Path, ledger: str, limit: int | None = None) -> S
 
 @pytest.mark.parametrize("limit", [1024, 8192, 14_000])
 def test_files_may_not_grow(tmp_path: Path, ledger: str, plan: Path, limit: int) -> None:
-    """A limit on the size of files stops the release's files, or the ledger: one line, exit 1, nothing half-written."""
+    """A limit on the size of files stops the release's files, or the ledger: one line, exit 1,
+    nothing half-written.
+    """
     (tmp_path / "out").mkdir()
     said = run_quiet(plan, tmp_path / "out" / "release", ledger, limit)
     assert (said.code, len(said.err.splitlines())) == (1, 1), said.err
@@ -271,7 +284,9 @@ def test_files_may_not_grow(tmp_path: Path, ledger: str, plan: Path, limit: int)
 def test_the_disk_of_the_ledger_fills(
     tmp_path: Path, plan: Path, small_disk: Callable[[int], Path], kib: int
 ) -> None:
-    """Wherever it fills: one line, exit 1; the chain is whole, and what stands is known or can be completed."""
+    """Wherever it fills: one line, exit 1; the chain is whole, and what stands is known or can be
+    completed.
+    """
     disk = small_disk(kib)
     ledger = f"sqlite:///{disk / 'ledger.db'}"
     (tmp_path / "out").mkdir()

@@ -94,7 +94,9 @@ def test_exit_code_of_the_context_is_the_exit_code(run: Run) -> None:
 def test_what_a_user_can_mend_is_printed_as_it_stands(
     error: CloakworkError, code: int, lines: str, run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line a problem on standard error, nothing before it, no traceback, and the error's own exit code."""
+    """One line a problem on standard error, nothing before it, no traceback, and the error's own
+    exit code.
+    """
     assert run(raising(error)) == code
     assert capsys.readouterr() == ("", lines)
 

@@ -1,4 +1,6 @@
-"""What people are told where something is missing, or ends halfway: in plain words, with the remedy."""
+"""What people are told where something is missing, or ends halfway: in plain words, with the
+remedy.
+"""
 
 import sys
 from collections.abc import Callable
@@ -21,7 +23,9 @@ Told = Callable[..., tuple[int, str]]
 def told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Told:
-    """Run a command with a home and a ledger of its own; the exit code, and the last line on standard error."""
+    """Run a command with a home and a ledger of its own; the exit code, and the last line on
+    standard error.
+    """
     monkeypatch.setenv("CLOAKWORK_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("CLOAKWORK_LEDGER", raising=False)
 

@@ -1,6 +1,7 @@
 """Many at once: the ledger never shows less spent than what was released.
 
-``CLOAKWORK_AT_ONCE`` sets how many start together (9 by default; a multiple of three). For kills see ``test_kills.py``.
+``CLOAKWORK_AT_ONCE`` sets how many start together (9 by default; a multiple of three). For kills
+see ``test_kills.py``.
 """
 
 import os
@@ -22,7 +23,9 @@ AT_ONCE = int(os.environ.get("CLOAKWORK_AT_ONCE", "9"))
 
 
 def budget_for(releases: int, folder: Path) -> Path:
-    """The shipped policy with a total that covers so many releases of epsilon 1, delta 1e-6, and one mechanism."""
+    """The shipped policy with a total that covers so many releases of epsilon 1, delta 1e-6, and
+    one mechanism.
+    """
     document = yaml.safe_load(POLICY.read_text("utf-8"))
     document["spec"]["budget"] = {"total": {"epsilon": float(releases), "delta": releases * 1e-6}}
     document["spec"]["mechanisms"] = {"allow": ["variants/threshold", "attributes/*", "bound"]}
@@ -33,7 +36,9 @@ def budget_for(releases: int, folder: Path) -> Path:
 
 @pytest.fixture
 def planned(tmp_path: Path) -> Callable[[int], Path]:
-    """A plan of ``budget_for`` so many releases: planning once leaves the processes the part that is raced for."""
+    """A plan of ``budget_for`` so many releases: planning once leaves the processes the part that
+    is raced for.
+    """
 
     def plan(releases: int) -> Path:
         made = tmp_path / "plan.json"
@@ -70,7 +75,9 @@ def start(plan: Path, out: Path, ledger: str) -> "subprocess.Popen[bytes]":
 def test_many_at_once_spend_what_a_third_may(
     tmp_path: Path, ledger: str, planned: Callable[[int], Path]
 ) -> None:
-    """Concurrent releases on one fresh ledger with budget for a third of them: these succeed, the others exit 4."""
+    """Concurrent releases on one fresh ledger with budget for a third of them: these succeed, the
+    others exit 4.
+    """
     enough = AT_ONCE // 3
     plan = planned(enough)
     running = [start(plan, tmp_path / f"out{i}", ledger) for i in range(AT_ONCE)]

@@ -1,4 +1,6 @@
-"""What every mechanism promises beside its theorem; third parties inherit the class and name their mechanism."""
+"""What every mechanism promises beside its theorem; third parties inherit the class and name their
+mechanism.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -74,7 +76,9 @@ class MechanismContract:
     goals: ClassVar[tuple[Guarantee, ...]]
     facts: ClassVar[Facts] = Facts()
     may_refuse_logs: ClassVar[bool] = False
-    """Whether it may raise ``MechanismError`` on some logs; never true of a mechanism with a DP claim."""
+    """Whether it may raise ``MechanismError`` on some logs; never true of a mechanism with a DP
+    claim.
+    """
 
     def offers(self) -> Iterator[Any]:
         """The parameters that the mechanism offers for each of its goals."""
@@ -141,7 +145,9 @@ class MechanismContract:
             assert self.mechanism.currency(params) in ("unit", "metric", "local")
 
     def test_measurements_are_charged(self) -> None:
-        """A mechanism costs something if and only if it measures something; what it measures it does not read."""
+        """A mechanism costs something if and only if it measures something; what it measures it
+        does not read.
+        """
         for params in self.offers():
             lineage = self.mechanism.lineage(params)
             assert bool(lineage.measures) == _costs(self.mechanism.event(params, self.facts))
@@ -186,7 +192,9 @@ class MechanismContract:
             assert before.offsets.tolist() == log.offsets.tolist()
 
     def test_reads_only_what_its_lineage_names(self) -> None:
-        """With the same randomness, other values in columns that it claims not to look at change nothing it writes."""
+        """With the same randomness, other values in columns that it claims not to look at change
+        nothing it writes.
+        """
         log = LOGS["ordinary"]
         for params in self.offers():
             lineage = self.mechanism.lineage(params)

@@ -1,7 +1,7 @@
 """A1: activity labels and unit ids are the characters of the file, whatever the other cases say.
 
-A type that fits a whole column spells values in its own way, and one case more can change the type: so everybody's
-labels change with one person's data, and no differential privacy is left.
+A type that fits a whole column spells values in its own way, and one case more can change the type:
+so everybody's labels change with one person's data, and no differential privacy is left.
 """
 
 from collections import Counter
@@ -87,7 +87,9 @@ def csv(folder: Path, codes: list[str]) -> Path:
 
 @pytest.mark.parametrize("kind", CODES)
 def test_csv_labels_are_the_characters_of_the_file(kind: str, tmp_path: Path) -> None:
-    """With and without two cases of another spelling: the others' labels stay what stands in the file."""
+    """With and without two cases of another spelling: the others' labels stay what stands in the
+    file.
+    """
     codes, odd = CODES[kind]
     alone = labels(tmp_path, cloakwork.read_log(csv(tmp_path, codes)))
     beside = labels(tmp_path, cloakwork.read_log(csv(tmp_path, [*codes, odd, odd])))
@@ -147,7 +149,9 @@ def test_units_are_the_characters_of_the_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("pair", [("7", "007"), ("a", "a "), ("\u00e9", "e\u0301")])
 def test_labels_of_other_characters_are_other_labels(pair: tuple[str, str], tmp_path: Path) -> None:
-    """Zeros in front, blanks behind, composed or not: different characters, different activities, different cases."""
+    """Zeros in front, blanks behind, composed or not: different characters, different activities,
+    different cases.
+    """
     found = labels(
         tmp_path, cloakwork.read_log(xes(tmp_path, [("string", label) for label in pair * 2]))
     )

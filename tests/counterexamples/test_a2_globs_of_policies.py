@@ -1,4 +1,6 @@
-"""A2: in policies only ``*`` and ``?`` are globs; which of several decides follows from the policy, never from a log."""
+"""A2: in policies only ``*`` and ``?`` are globs; which of several decides follows from the policy,
+never from a log.
+"""
 
 import random
 import re
@@ -70,7 +72,9 @@ def test_the_smallest_glob_decides_not_the_longest_text(ledger: str) -> None:
 
 
 def test_a_name_like_a_glob_of_the_policy_is_matched_as_any_other(ledger: str) -> None:
-    """Else whoever writes the file would choose the rule: ``a*`` drops this name, ``*`` is not spelt for it."""
+    """Else whoever writes the file would choose the rule: ``a*`` drops this name, ``*`` is not
+    spelt for it.
+    """
     assert released({"*": KEEP, "?": DROP}, ["*", "ab"], ledger) == {"ab"}
 
 
@@ -168,7 +172,9 @@ WORDS: Final = [
 
 @cache
 def fitting(glob: str) -> frozenset[int]:
-    """The places in ``WORDS`` of what fits, by a regular expression that shares nothing with the engine's."""
+    """The places in ``WORDS`` of what fits, by a regular expression that shares nothing with the
+    engine's.
+    """
     expression = re.compile("".join({"*": ".*", "?": "."}.get(sign, sign) for sign in glob))
     return frozenset(place for place, word in enumerate(WORDS) if expression.fullmatch(word))
 

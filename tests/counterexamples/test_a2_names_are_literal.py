@@ -1,7 +1,9 @@
-"""A2: an attribute's name is its name, in every format and under every treatment, however it is spelt.
+"""A2: an attribute's name is its name, in every format and under every treatment, however it is
+spelt.
 
-Names such as ``^time:timestamp$`` and ``*`` mean "the column of times" and "every column" to the library that holds the
-tables. With the first, a policy that drops the times released them all, exact.
+Names such as ``^time:timestamp$`` and ``*`` mean "the column of times" and "every column" to the
+library that holds the tables. With the first, a policy that drops the times released them all,
+exact.
 """
 
 from pathlib import Path
@@ -139,7 +141,9 @@ FORMATS = ["xes", "csv", "parquet", "memory"]
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("name", OF_EVENTS)
 def test_what_the_policy_drops_is_not_released(name: str, kind: str, tmp_path: Path) -> None:
-    """``"*": keep`` with ``time:timestamp: drop``: no time comes out, and the attribute holds its own values."""
+    """``"*": keep`` with ``time:timestamp: drop``: no time comes out, and the attribute holds its
+    own values.
+    """
     own = [f"v{place}" for place in range(12)]
     policy = document(
         {"time:timestamp": {"role": "timestamp", "treatment": "drop"}, "*": {"treatment": "keep"}},
@@ -191,7 +195,8 @@ def test_each_treatment_is_of_that_attribute(
 def test_pseudonyms_are_of_that_attribute(name: str, kind: str, tmp_path: Path) -> None:
     """As many pseudonyms as values, and nothing of the values left."""
     values = [f"raw-{value}" for value in "xyzxyz" for _ in "ab"]
-    # In a policy ``*`` and ``?`` are globs: what is asked for here is any attribute, and there is one besides.
+    # In a policy ``*`` and ``?`` are globs: what is asked for here is any attribute, and there is
+    # one besides.
     policy = document(
         {
             "time:timestamp": {"role": "timestamp", "treatment": "drop"},
@@ -213,7 +218,9 @@ def test_pseudonyms_are_of_that_attribute(name: str, kind: str, tmp_path: Path) 
     ["^time:timestamp$", "^.+$", "case:^.+$", "case:variant", "variant", "cases", "unit", "symbol"],
 )
 def test_a_quasi_identifier_is_that_attribute(name: str, kind: str, tmp_path: Path) -> None:
-    """Values that are alone become coarser; the group counts that attribute, whatever a table of ours calls its own."""
+    """Values that are alone become coarser; the group counts that attribute, whatever a table of
+    ours calls its own.
+    """
     values = [value for value in "xxxxyz" for _ in "ab"]
     rule = {"role": "quasi-identifier", "hierarchy": {"early": ["x"], "late": ["y", "z"]}}
     policy = document({name: rule}, [{**K2, "over": ["control-flow", name]}])
@@ -255,7 +262,9 @@ SENSITIVE = {
 def test_a_sensitive_attribute_is_that_attribute(
     name: str, claim: str, kind: str, tmp_path: Path
 ) -> None:
-    """Three values, each held by two of the six cases: what is promised of them holds, and is measured on them."""
+    """Three values, each held by two of the six cases: what is promised of them holds, and is
+    measured on them.
+    """
     values = [value for value in "xyzxyz" for _ in "ab"]
     goals = [{**SENSITIVE[claim], "attribute": name}]
     policy = document(

@@ -1,4 +1,6 @@
-"""Statement and report list what was released by the actual attribute names, and verify holds the file to them."""
+"""Statement and report list what was released by the actual attribute names, and verify holds the
+file to them.
+"""
 
 import json
 from pathlib import Path
@@ -108,7 +110,9 @@ def test_the_report_prints_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_a_list_that_is_not_the_files_fails(
     format_: str, change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the signer lists, the file is looked at: one name less, one more, one under another rule."""
+    """Whatever the signer lists, the file is looked at: one name less, one more, one under another
+    rule.
+    """
     folder = published(tmp_path, format_, monkeypatch)
     statement = statement_of(folder)
     listed = statement["predicate"].setdefault(

@@ -133,7 +133,9 @@ def test_no_spelling_changes_the_outcome(clock: list[Any], tmp_path: Path) -> No
 def test_the_statement_names_them_by_their_actual_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A pattern of the policy released 'ward' and an oddly named attribute; the claim takes both as known."""
+    """A pattern of the policy released 'ward' and an oddly named attribute; the claim takes both as
+    known.
+    """
     monkeypatch.setenv("CLOAKWORK_HOME", str(tmp_path / "home"))
     log = log_of(["day 4", "day 5"])
     release = cloakwork.apply(

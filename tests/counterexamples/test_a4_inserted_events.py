@@ -1,4 +1,6 @@
-"""Whoever takes away the events that lack attributes must not get back the variants that nobody else has."""
+"""Whoever takes away the events that lack attributes must not get back the variants that nobody
+else has.
+"""
 
 from collections import Counter
 from datetime import UTC, datetime, time, timedelta
@@ -28,7 +30,9 @@ def released(policy: Path, log: EventLog) -> EventLog:
 
 
 def stripped_variants(log: EventLog, lacking: list[str]) -> Counter[tuple[str, ...]]:
-    """How many cases have which activities, without the events that have no value of any of ``lacking``."""
+    """How many cases have which activities, without the events that have no value of any of
+    ``lacking``.
+    """
     rows = pl.DataFrame({"case": log.case_of, "activity": log.events[ACTIVITY]}).with_columns(
         there=~log.events.select(pl.all_horizontal(pl.col(lacking).is_null())).to_series()
     )
@@ -78,7 +82,9 @@ RAW_TIMES = SPEC | {
 
 @pytest.fixture
 def log() -> EventLog:
-    """20 cases of one variant; 4 lack an event at the beginning, in the middle or at the end, or two of them."""
+    """20 cases of one variant; 4 lack an event at the beginning, in the middle or at the end, or
+    two of them.
+    """
     courses = [["a", "b", "c", "d"]] * 20 + [
         ["b", "c", "d"],
         ["a", "c", "d"],
@@ -93,8 +99,9 @@ def log() -> EventLog:
 
 
 def test_raw_times(tmp_path: Path, log: EventLog) -> None:
-    """Where times are released as they are, inserted events have one, too: between their neighbours, in full hours like
-    all others."""
+    """Where times are released as they are, inserted events have one, too: between their
+    neighbours, in full hours like all others.
+    """
     policy = tmp_path / "policy.yaml"
     policy.write_text(yaml.safe_dump(RAW_TIMES), "utf-8")
     release = released(policy, log)
@@ -109,7 +116,9 @@ def test_raw_times(tmp_path: Path, log: EventLog) -> None:
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Paris"])
 def test_raw_times_are_as_precise_as_those_of_their_activity(tmp_path: Path, zone: str) -> None:
-    """A laboratory reports days, everybody else seconds: an inserted report at 14:27:31 is known for what it is."""
+    """A laboratory reports days, everybody else seconds: an inserted report at 14:27:31 is known
+    for what it is.
+    """
     courses = (
         [["register", "report", "end"]] * 40
         + [["register", "end"]] * 2
@@ -143,7 +152,9 @@ def noise(row: int, activity: str) -> timedelta:
 
 
 def test_no_room_for_such_a_time_is_no_release(tmp_path: Path) -> None:
-    """Neighbours that lie in the same second have no midnight between them: one plain line instead of a release."""
+    """Neighbours that lie in the same second have no midnight between them: one plain line instead
+    of a release.
+    """
     courses = [["register", "report", "end"]] * 20 + [["register", "end"]] * 2
     times = [
         [BEGIN + timedelta(days=3 * row + step, seconds=step % 2 - 1) for step in range(3)]

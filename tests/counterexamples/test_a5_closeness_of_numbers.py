@@ -16,11 +16,15 @@ OUTLIER = with_values(
     "case:age",
     [*AGES, *[96, 97, 98, 99, 100] * 20, 20_000],
 )
-"""Everybody's ages are spread from 1 to 100; those of one class lie from 96 to 100. One age was mistyped."""
+"""Everybody's ages are spread from 1 to 100; those of one class lie from 96 to 100. One age was
+mistyped.
+"""
 
 
 def kolmogorov_smirnov(log: EventLog) -> float:
-    """The largest difference of the two distribution functions of age: of those who took a and b, and of all."""
+    """The largest difference of the two distribution functions of age: of those who took a and b,
+    and of all.
+    """
     ages = log.cases["case:age"].to_list()
     of_all = sorted(ages)
     of_class = sorted(
@@ -33,7 +37,9 @@ def kolmogorov_smirnov(log: EventLog) -> float:
 
 
 def test_one_outlier_does_not_make_t_vacuous() -> None:
-    """Its worst class has a Kolmogorov-Smirnov distance of .9 from all, and t = .05 was found to hold."""
+    """Its worst class has a Kolmogorov-Smirnov distance of .9 from all, and t = .05 was found to
+    hold.
+    """
     goal = TCloseness(kind="t-closeness", t=0.05, attribute="case:age")
     assert kolmogorov_smirnov(OUTLIER) > 0.9
     found = measure(OUTLIER, goal, Unit())
@@ -42,7 +48,9 @@ def test_one_outlier_does_not_make_t_vacuous() -> None:
 
 
 def test_the_mechanism_brings_the_class_close() -> None:
-    """Whatever the outlier is: ages move until the class is close by rank, to the bound that the definition gives."""
+    """Whatever the outlier is: ages move until the class is close by rank, to the bound that the
+    definition gives.
+    """
     released = run_mechanism("kanon/closeness", OUTLIER, t=0.05, attribute="case:age")
     assert (
         kolmogorov_smirnov(released) < 0.35
@@ -50,7 +58,9 @@ def test_the_mechanism_brings_the_class_close() -> None:
 
 
 def test_what_is_missing_is_a_value() -> None:
-    """An attribute that is recorded only when it is true: all of one class have it, and 2 of 100 of the other."""
+    """An attribute that is recorded only when it is true: all of one class have it, and 2 of 100 of
+    the other.
+    """
     hiv = with_values(
         log_of([["a"]] * 100 + [["b"]] * 100), "case:hiv", ["yes"] * 102 + [None] * 98
     )

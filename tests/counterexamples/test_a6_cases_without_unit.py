@@ -57,7 +57,9 @@ def planned(folder: Path, goal: dict[str, Any], kept: str = "pseudonymise", **mo
 
 
 def rows(cases: list[tuple[str, str | None]], **more: list[Any]) -> pl.DataFrame:
-    """One event for each letter of each case's activities, in order; ``more``: further case attributes."""
+    """One event for each letter of each case's activities, in order; ``more``: further case
+    attributes.
+    """
     events = [
         (case, place) for case, (course, _) in enumerate(cases) for place in range(len(course))
     ]

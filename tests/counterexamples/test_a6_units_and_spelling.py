@@ -89,7 +89,9 @@ def test_a_case_of_two_units_is_refused_with_its_row(kind: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "memory"])
 def test_two_values_of_another_attribute_harm_nobody(kind: str, tmp_path: Path) -> None:
-    """Only the unit of privacy must be one; and a unit that some rows leave out is none the less one."""
+    """Only the unit of privacy must be one; and a unit that some rows leave out is none the less
+    one.
+    """
     frame = rows([("1", "p"), ("1", None), ("2", "q"), ("3", "s")]).with_columns(
         pl.Series("case:ward", ["x", "y", "z", "z"])
     )
@@ -197,7 +199,8 @@ def dp_spec(*, split: bool) -> dict[str, object]:
 def test_split_makes_one_case_of_each_unit(kind: str, tmp_path: Path) -> None:
     """Every case, conflicting or not; rows that name nobody are a case of their own.
 
-    Noise of scale 1/40 is 0 but for probability 2 * exp(-40) a count, so this fails by chance less than once in 10**16.
+    Noise of scale 1/40 is 0 but for probability 2 * exp(-40) a count, so this fails by chance less
+    than once in 10**16.
     """
     persons = [
         (f"c{case}", person)
@@ -277,7 +280,9 @@ RULES = [
 
 @st.composite
 def releases(draw: st.DrawFn) -> tuple[pl.DataFrame, dict[str, object]]:
-    """Some 4 to 16 cases of one to two variants with hostile quasi-identifiers, and a policy over them."""
+    """Some 4 to 16 cases of one to two variants with hostile quasi-identifiers, and a policy over
+    them.
+    """
     of_cases, of_events = (
         draw(st.sampled_from(sorted(VALUES))),
         draw(st.sampled_from(sorted(VALUES))),
@@ -335,7 +340,9 @@ def test_what_is_checked_is_what_the_file_says(
 
 
 def test_an_attribute_that_nobody_has_any_more(tmp_path: Path) -> None:
-    """All left out: XES cannot say it, so the release does not have it, and verify counts without it."""
+    """All left out: XES cannot say it, so the release does not have it, and verify counts without
+    it.
+    """
     frame = pl.DataFrame(
         {"case:concept:name": list("pq"), "concept:name": ["a"] * 2, "case:age": ["x", "y"]}
     )

@@ -1,4 +1,6 @@
-"""A7: what a release costs is an upper bound at every delta, and a group is never named by a raw value."""
+"""A7: what a release costs is an upper bound at every delta, and a group is never named by a raw
+value.
+"""
 
 import math
 from fractions import Fraction
@@ -17,7 +19,9 @@ mp.dps = 60
 
 
 def exact_delta(epsilon, times, scale):
-    """Delta of ``times`` discrete Laplace noises moved by one: the loss is a binomial walk of steps 1/scale."""
+    """Delta of ``times`` discrete Laplace noises moved by one: the loss is a binomial walk of steps
+    1/scale.
+    """
     up = exp(mpf(1) / scale) / (1 + exp(mpf(1) / scale))
     total = mpf(0)
     for rises in range(times // 2, times + 1):
@@ -34,7 +38,9 @@ def exact_delta(epsilon, times, scale):
 
 @pytest.mark.parametrize("delta", [1e-6, 1e-12, 1e-14, 1e-20])
 def test_many_small_noises_cost_no_less_than_they_do(delta):
-    """3,000 x DLap(20): at the epsilon charged, the true delta is at most the one asked for, and hardly less."""
+    """3,000 x DLap(20): at the epsilon charged, the true delta is at most the one asked for, and
+    hardly less.
+    """
     found = cost(Repeated(times=3000, event=DiscreteLaplace(scale=20.0)), delta).epsilon
     assert math.isfinite(found)
     truth = exact_delta(mpf(found), 3000, 20)
@@ -89,7 +95,9 @@ def test_a_mixture_of_noises_costs_no_less_than_it_does():
 
 @pytest.mark.parametrize("seed", range(6))
 def test_every_cell_bounds_the_exact_convolution(seed):
-    """Against exact rationals; a plain transform, the twin without the bound, lies below in some cell."""
+    """Against exact rationals; a plain transform, the twin without the bound, lies below in some
+    cell.
+    """
     from cloakwork.accounting.losses import Losses, composed
 
     source = np.random.default_rng(seed)  # test data, not noise

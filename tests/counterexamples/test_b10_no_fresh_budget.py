@@ -132,7 +132,9 @@ def test_a_killed_creation_leaves_no_empty_ledger(tmp_path: Path) -> None:
 def test_the_same_cases_under_another_name_are_hinted_at(
     cloakwork: Cloakwork, tmp_path: Path, ledger: str
 ) -> None:
-    """On standard error and in the internal report; nothing public says it, and the release comes out."""
+    """On standard error and in the internal report; nothing public says it, and the release comes
+    out.
+    """
     log = small_log(tmp_path, cases=300)
     assert (
         cloakwork(
@@ -167,7 +169,9 @@ def test_the_same_cases_under_another_name_are_hinted_at(
 def test_a_fingerprint_is_keyed_and_guarded(
     cloakwork: Cloakwork, tmp_path: Path, ledger: str
 ) -> None:
-    """Its key is the owner's alone; no entry, whose digest statements carry, holds it; without a key all comes out."""
+    """Its key is the owner's alone; no entry, whose digest statements carry, holds it; without a
+    key all comes out.
+    """
     policy, log = small_policy(tmp_path, "one"), small_log(tmp_path)
     assert cloakwork("apply", policy, log, "--out", tmp_path / "a", "--ledger", ledger).code == 0
     key = tmp_path / "ledger.db.key"

@@ -85,7 +85,9 @@ PERSON = {"attribute": PATIENT, "max_cases": 1}
 def test_case_and_person_are_not_added_up(
     cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path
 ) -> None:
-    """Per case 1 and per patient 1 were "2 of 2", while a patient with 60 cases stood open in the first: refused."""
+    """Per case 1 and per patient 1 were "2 of 2", while a patient with 60 cases stood open in the
+    first: refused.
+    """
     by_case = policy(tmp_path, "by-case")
     by_person = policy(tmp_path, "by-person", unit=PERSON)
     assert cloakwork("apply", by_case, log, "--out", tmp_path / "one", "--ledger", ledger).code == 0
@@ -111,7 +113,9 @@ def test_the_other_way_round(cloakwork: Cloakwork, tmp_path: Path, ledger: str, 
 def test_a_person_counts_twice_per_case(
     cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path
 ) -> None:
-    """Without one of its cases a person may be represented by another: epsilon .4 per person is .8 per case."""
+    """Without one of its cases a person may be represented by another: epsilon .4 per person is .8
+    per case.
+    """
     bound = {"cases_per_unit": {PATIENT: 60}}
     generous = {"total": {"epsilon": 100.0, "delta": 0.1}}
     by_person = policy(
@@ -134,7 +138,9 @@ def test_a_person_counts_twice_per_case(
 def test_a_declared_bound_converts_by_group_privacy(
     cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path
 ) -> None:
-    """Epsilon .1 per case is 6 for whoever owns 60 cases; the delta grows by (e**6 - 1) / (e**.1 - 1)."""
+    """Epsilon .1 per case is 6 for whoever owns 60 cases; the delta grows by (e**6 - 1) / (e**.1 -
+    1).
+    """
     bound = {"cases_per_unit": {PATIENT: 60}}
     budget = {"total": {"epsilon": 10.0, "delta": 0.1}}
     by_case = policy(tmp_path, "by-case", epsilon=0.1, assume=bound, budget=budget)
@@ -154,7 +160,9 @@ def test_a_declared_bound_converts_by_group_privacy(
 
 
 def test_books_kept_apart(cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path) -> None:
-    """With a total each, and then statement and ledger say that they do not add up to one person's risk."""
+    """With a total each, and then statement and ledger say that they do not add up to one person's
+    risk.
+    """
     apart = {
         "books": {"case": {"epsilon": 1.0, "delta": 1e-5}, PATIENT: {"epsilon": 1.0, "delta": 1e-5}}
     }
@@ -236,7 +244,9 @@ def spent_per_case(cloakwork: Cloakwork, ledger: Path) -> float:
 def test_the_ledger_of_version_010_is_read_on_the_safe_side(
     cloakwork: Cloakwork, tmp_path: Path
 ) -> None:
-    """Its entries do not say whom they protected: 1 and 2 may have been per person, and count 2 and 4 per case."""
+    """Its entries do not say whom they protected: 1 and 2 may have been per person, and count 2 and
+    4 per case.
+    """
     ledger = tmp_path / "ledger.db"
     ledger.write_bytes((ROOT / "tests" / "releases" / "0.1.0" / "ledger.db").read_bytes())
     shown = cloakwork("ledger", "show", "--ledger", ledger)
@@ -247,7 +257,9 @@ def test_the_ledger_of_version_010_is_read_on_the_safe_side(
 def test_a_release_tells_an_older_entry_whom_it_protected(
     cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path
 ) -> None:
-    """``reconcile`` reads it from the statement that the entry names by its digest; then 1 per case is 1."""
+    """``reconcile`` reads it from the statement that the entry names by its digest; then 1 per case
+    is 1.
+    """
     from cloakwork.accounting._journal import Journal
 
     assert (
@@ -295,7 +307,9 @@ def spent_by_cases(cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path)
 def test_a_book_alone_is_apart_from_nothing(
     cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path
 ) -> None:
-    """The only book said "2 left" of a patient who stands at 60: M is declared, so what cases spent is converted."""
+    """The only book said "2 left" of a patient who stands at 60: M is declared, so what cases spent
+    is converted.
+    """
     spent_by_cases(cloakwork, tmp_path, ledger, log)
     by_person = policy(tmp_path, "by-person", unit=PERSON, budget=OF_PERSONS, assume=BOUND)
     assert cloakwork("plan", by_person, log, "--ledger", ledger).code == 4
@@ -332,7 +346,9 @@ def test_a_book_is_apart_from_what_is_listed_only(
 def test_an_entry_of_an_unknown_unit_counts_in_a_book_apart(
     cloakwork: Cloakwork, tmp_path: Path, log: Path
 ) -> None:
-    """Version 0.1.0 does not say for whom epsilon 1 was: at the costliest it is 120 for a patient of 60 cases."""
+    """Version 0.1.0 does not say for whom epsilon 1 was: at the costliest it is 120 for a patient
+    of 60 cases.
+    """
     from cloakwork.accounting._journal import Journal
 
     charge = {"currency": "unit", "epsilon": "1.0", "delta": "0.0"}
@@ -390,7 +406,9 @@ def test_what_a_book_is_apart_from_is_named(
 def test_an_earlier_total_is_not_loosened_by_books_apart(
     cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path
 ) -> None:
-    """The first statement promised 2 per patient by all releases: what cannot be converted into it is refused."""
+    """The first statement promised 2 per patient by all releases: what cannot be converted into it
+    is refused.
+    """
     by_person = policy(tmp_path, "by-person", unit=PERSON)
     total = {"epsilon": 9.0, "delta": 1e-4}
     by_case = policy(tmp_path, "by-case", budget={"books": {"case": total, PATIENT: total}})

@@ -99,7 +99,9 @@ def test_reconcile_closes_what_never_stood(
 
 
 def test_reconcile_completes_what_stands(cloakwork: Cloakwork, tmp_path: Path, ledger: str) -> None:
-    """Killed between the renaming and the last entry: the folder stands, also where it was moved to since."""
+    """Killed between the renaming and the last entry: the folder stands, also where it was moved to
+    since.
+    """
     killed(tmp_path, ledger, "pathlib", "Path.rename", "after")
     (tmp_path / "releases" / "out").rename(tmp_path / "elsewhere")
     assert [record.state for record in Ledger(ledger).history()] == ["publishing"]
@@ -255,7 +257,9 @@ def test_what_came_to_nothing_is_no_release(
 def test_reconcile_does_not_call_a_wreck_whole(
     cloakwork: Cloakwork, tmp_path: Path, ledger: str, crashed: bool
 ) -> None:
-    """The statement stands, so something was released; plan gone and log overwritten are named, and exit is 1."""
+    """The statement stands, so something was released; plan gone and log overwritten are named, and
+    exit is 1.
+    """
     if crashed:
         killed(tmp_path, ledger, "pathlib", "Path.rename", "after")
     else:

@@ -1,4 +1,6 @@
-"""C11: verify says what it verified and how each part is known; false claims of version 0.1.0 are told; nothing else passes."""
+"""C11: verify says what it verified and how each part is known; false claims of version 0.1.0 are
+told; nothing else passes.
+"""
 
 import json
 import os
@@ -148,7 +150,9 @@ def test_a_claim_of_0_1_0_that_the_file_shows_to_be_false_is_void(
 def test_raw_times_and_names_that_are_patterns_show_in_the_file(
     cloakwork: Cloakwork, name: str, advisory: str, seen: str
 ) -> None:
-    """Two inserted events without a time among ten cases; every raw time under a name that the plan keeps."""
+    """Two inserted events without a time among ten cases; every raw time under a name that the plan
+    keeps.
+    """
     said = cloakwork(
         "verify",
         EARLIER / name,
@@ -366,7 +370,9 @@ def test_an_internal_folder_that_came_along_is_told(cloakwork: Cloakwork, releas
 def test_apply_verifies_what_it_wrote(
     cloakwork: Cloakwork, release: Any, tmp_path: Path, ledger: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A writer that loses cases: nothing comes into being, and one line says so. In part A of the issue (A6)."""
+    """A writer that loses cases: nothing comes into being, and one line says so. In part A of the
+    issue (A6).
+    """
     from cloakwork.log import io
 
     release()

@@ -1,4 +1,6 @@
-"""Wording is not proof: a corrected word leaves every release as valid as before, and no foreign word is believed."""
+"""Wording is not proof: a corrected word leaves every release as valid as before, and no foreign
+word is believed.
+"""
 
 import json
 from pathlib import Path
@@ -61,7 +63,9 @@ def test_a_corrected_word_leaves_a_written_plan_valid(monkeypatch: pytest.Monkey
 
 
 def test_no_claim_is_a_sentence() -> None:
-    """Derivations, assumptions, exposures and caveats say by a kind what they are, and by parameters what they say."""
+    """Derivations, assumptions, exposures and caveats say by a kind what they are, and by
+    parameters what they say.
+    """
     plan = json.loads(make_plan(load_shipped("kanon-dp-timestamps")).model_dump_json(by_alias=True))
     records = [
         record

@@ -1,4 +1,6 @@
-"""D13: tables are read by one grammar, no row is lost in silence, codes stay text, and odd types end in one line."""
+"""D13: tables are read by one grammar, no row is lost in silence, codes stay text, and odd types
+end in one line.
+"""
 
 import csv
 import datetime
@@ -85,7 +87,9 @@ def test_codes_stay_text(codes: list[str], tmp_path: Path) -> None:
 
 
 def test_random_tables_are_read_as_python_reads_them(tmp_path: Path) -> None:
-    """Quotes and line ends anywhere: the same rows as Python's strict reader, or a refusal where that refuses, too."""
+    """Quotes and line ends anywhere: the same rows as Python's strict reader, or a refusal where
+    that refuses, too.
+    """
     chance = random.Random(13)
     taken = 0
     for _ in range(400):
@@ -195,7 +199,9 @@ def test_contradicting_encodings_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_byte_order_mark_in_front_of_the_rows_changes_no_case_id(tmp_path: Path) -> None:
-    """Where two files were joined: the mark is part of the first case id, or the file is refused with the line."""
+    """Where two files were joined: the mark is part of the first case id, or the file is refused
+    with the line.
+    """
     path = tmp_path / "log.csv"
     path.write_bytes(
         b"case:concept:name,concept:name,time:timestamp\n\xef\xbb\xbf1,a,2024-01-01T00:00:00Z\n"

@@ -1,4 +1,6 @@
-"""D14: what a small file may make its reader do is bounded, and the refusal says how to raise the bound."""
+"""D14: what a small file may make its reader do is bounded, and the refusal says how to raise the
+bound.
+"""
 
 import gzip
 import subprocess
@@ -76,7 +78,9 @@ def test_too_many_attributes_are_refused(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("times", ["in order", "out of order"])
 def test_many_attributes_with_few_values_take_little_memory(times: str, tmp_path: Path) -> None:
-    """9,000 attributes with one value each in 9,000 events are 9,000 values, not 81 million (1.3 GB)."""
+    """9,000 attributes with one value each in 9,000 events are 9,000 values, not 81 million (1.3
+    GB).
+    """
     count, path = 9000, tmp_path / "log.xes"
     seconds = range(count) if times == "in order" else range(count, 0, -1)
     stamp = '<date key="time:timestamp" value="2024-03-{:02}T{:02}:{:02}:{:02}+00:00"/>'

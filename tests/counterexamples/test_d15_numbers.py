@@ -1,4 +1,6 @@
-"""D15: a number of a policy is in its range, or refused with line, column and the range; never anything else."""
+"""D15: a number of a policy is in its range, or refused with line, column and the range; never
+anything else.
+"""
 
 import random
 import sys
@@ -31,7 +33,8 @@ spec:
     "concept:name": {role: control-flow}
 """
 SLOW: Final = 30.0
-"""Seconds that nothing here comes near to on a machine that is not overloaded: the slowest took 4."""
+"""Seconds that nothing here comes near to on a machine that is not overloaded: the slowest took 4.
+"""
 
 
 def refused(spec: str) -> str:
@@ -302,14 +305,18 @@ def test_any_number_anywhere_ends_in_a_plan_or_in_exit_code_3() -> None:
 
 
 def calls_of(work: Callable[[], object]) -> int:
-    """How many functions are called, Python's and C's: what a clock would show on a machine without any other work."""
+    """How many functions are called, Python's and C's: what a clock would show on a machine without
+    any other work.
+    """
     profile = Profile()
     profile.runcall(work)
     return sum(entry.callcount for entry in profile.getstats())
 
 
 def test_attributes_are_planned_in_linear_time() -> None:
-    """Eight times as many take about eight times as many steps: where it was quadratic, sixty-four times."""
+    """Eight times as many take about eight times as many steps: where it was quadratic, sixty-four
+    times.
+    """
 
     def steps(count: int) -> int:
         read = yaml.safe_load(HEAD)

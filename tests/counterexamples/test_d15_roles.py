@@ -1,4 +1,6 @@
-"""D15: roles on names that the log does not have, and on other names than the standard ones, end in one clear line."""
+"""D15: roles on names that the log does not have, and on other names than the standard ones, end in
+one clear line.
+"""
 
 from pathlib import Path
 

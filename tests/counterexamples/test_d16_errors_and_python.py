@@ -1,4 +1,6 @@
-"""D16: with ``--json`` an error is one JSON document on standard output; in Python it is one of the tree, in one line."""
+"""D16: with ``--json`` an error is one JSON document on standard output; in Python it is one of the
+tree, in one line.
+"""
 
 import json
 import os

@@ -1,4 +1,6 @@
-"""D17: noise on times does not drift by default, and what the projection ties is drawn apart from released values."""
+"""D17: noise on times does not drift by default, and what the projection ties is drawn apart from
+released values.
+"""
 
 from datetime import UTC, datetime, timedelta
 
@@ -48,7 +50,9 @@ def regular(cases, gap):
 
 
 def test_errors_do_not_add_up_along_a_case():
-    """Twelve events a day apart: the last time is no farther off than the first, an hour on average, as is every one."""
+    """Twelve events a day apart: the last time is no farther off than the first, an hour on
+    average, as is every one.
+    """
     before, after = released(regular(2_000, 24 * 60), METRIC)
     error = np.abs(after - before).mean(axis=0)
     assert error.max() < 1.2 * 60
@@ -56,7 +60,9 @@ def test_errors_do_not_add_up_along_a_case():
 
 
 def test_what_the_projection_ties_is_drawn_apart():
-    """Gaps of twelve minutes under noise of an hour: most are pooled, none is released as zero, and the usual gap stays."""
+    """Gaps of twelve minutes under noise of an hour: most are pooled, none is released as zero, and
+    the usual gap stays.
+    """
     before, after = released(regular(2_000, 12), METRIC)
     gaps = np.diff(after, axis=1)
     assert (gaps < 0).sum() == 0
@@ -77,7 +83,9 @@ def test_case_scope_ties_are_drawn_apart_within_the_declared_range():
 
 
 def test_equal_noised_values_give_equal_times_whatever_the_raw_ones_are():
-    """Spreading reads no raw time: with the noise that makes two logs' noised times equal, the releases are equal."""
+    """Spreading reads no raw time: with the noise that makes two logs' noised times equal, the
+    releases are equal.
+    """
     from cloakwork.mechanisms.timestamps.courses import Bounds, Courses, times_of
 
     one, other = regular(50, 12), regular(50, 0)

@@ -1,4 +1,6 @@
-"""Inputs for the fuzzer: logs and policies that were whole once, damaged or exaggerated; each follows from its seed."""
+"""Inputs for the fuzzer: logs and policies that were whole once, damaged or exaggerated; each
+follows from its seed.
+"""
 
 import datetime
 import decimal

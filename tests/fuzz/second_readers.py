@@ -1,4 +1,6 @@
-"""Second readers, of lxml, csv and pyarrow: they share no code with the engine, and follow ``docs/reading-logs.md`` alone."""
+"""Second readers, of lxml, csv and pyarrow: they share no code with the engine, and follow
+``docs/reading-logs.md`` alone.
+"""
 
 import csv
 import decimal
@@ -226,7 +228,9 @@ def _from_arrow(value: Any) -> Any:
 
 
 def same(ours: Any, theirs: Any, *, spelt: bool) -> bool:
-    """Whether a value of a log is what a second reader found; ``spelt``: that one is the text of a CSV field."""
+    """Whether a value of a log is what a second reader found; ``spelt``: that one is the text of a
+    CSV field.
+    """
     if isinstance(ours, datetime):
         ours = (ours - EPOCH) // timedelta(microseconds=1)
         return ours == (moment(theirs) if isinstance(theirs, str) else theirs)

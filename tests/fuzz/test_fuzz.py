@@ -1,7 +1,9 @@
-"""Damaged and exaggerated logs and policies: a log or one line, in bounded time and memory, and what a second reader reads.
+"""Damaged and exaggerated logs and policies: a log or one line, in bounded time and memory, and
+what a second reader reads.
 
-A few hundred inputs; ``CLOAKWORK_RUNS=20000`` for as many of each log format and a tenth as many policies. The inputs
-follow from their seeds: ``python -m fuzz.worker csv 17 1`` (with ``engine`` and ``tests`` on PYTHONPATH) repeats one.
+A few hundred inputs; ``CLOAKWORK_RUNS=20000`` for as many of each log format and a tenth as many
+policies. The inputs follow from their seeds: ``python -m fuzz.worker csv 17 1`` (with ``engine``
+and ``tests`` on PYTHONPATH) repeats one.
 """
 
 import json
@@ -21,11 +23,15 @@ SECONDS, MEBIBYTES = 10.0, 1024.0
 INPUTS = {"xes": runs(80), "csv": runs(120), "parquet": runs(100), "policy": runs(240) // 10}
 AT_A_TIME = 500
 PATIENCE = 300
-"""Seconds that a worker may take over its inputs before it is stopped, on a machine that does much else."""
+"""Seconds that a worker may take over its inputs before it is stopped, on a machine that does much
+else.
+"""
 
 
 def results(kind: str, first: int, count: int, errors: Path) -> Iterator[dict[str, Any]]:
-    """What became of each input; a worker that dies is a finding, and the next goes on behind the input it died of."""
+    """What became of each input; a worker that dies is a finding, and the next goes on behind the
+    input it died of.
+    """
     while count > 0:
         some = min(count, AT_A_TIME)
         lines = _worked(kind, first, some, errors)
@@ -57,7 +63,9 @@ def _worked(kind: str, first: int, count: int, errors: Path) -> list[dict[str, A
 
 @pytest.mark.parametrize("kind", sorted(INPUTS))
 def test_no_input_breaks_a_reader(kind: str, tmp_path: Path) -> None:
-    """Every input is accepted or refused in words; within the bounds; accepted alike by a second reader."""
+    """Every input is accepted or refused in words; within the bounds; accepted alike by a second
+    reader.
+    """
     found = list(results(kind, 0, INPUTS[kind], tmp_path / "errors"))
     assert len(found) == INPUTS[kind]
     faults = [

@@ -1,4 +1,5 @@
-"""Runs the fuzzer's inputs one by one, in a process of its own: what happens to it then harms no test.
+"""Runs the fuzzer's inputs one by one, in a process of its own: what happens to it then harms no
+test.
 
     python -m fuzz.worker KIND FIRST COUNT
 
@@ -29,7 +30,9 @@ LXML_LIMITS = ("Unsupported encoding", "Excessive depth", "is not a valid URI")
 
 
 def compare(kind: str, content: bytes, log: EventLog) -> str | None:
-    """How the log differs from what a second reader finds; None where it does not, or the second reader cannot tell."""
+    """How the log differs from what a second reader finds; None where it does not, or the second
+    reader cannot tell.
+    """
     spelt = kind == "csv"
     if kind == "xes":
         if content.count(b"<string key=") > DEEP and b"</string>" * DEEP in content:
@@ -49,7 +52,9 @@ def _time(value: Any) -> Any:
 
 
 def _standard(header: list[str], log: EventLog) -> dict[str, str] | None:
-    """Which columns were taken for the standard ones, as the notes say; None where they are too odd to be named."""
+    """Which columns were taken for the standard ones, as the notes say; None where they are too odd
+    to be named.
+    """
     meanings = {"case id": second.CASE, "activity": second.ACTIVITY, "timestamp": second.TIME}
     found = {full: full for full in meanings.values() if full in header}
     for note in log.notes:
@@ -94,7 +99,9 @@ def _left_out(name: str, log: EventLog) -> bool:
 
 
 def forget_peak() -> None:
-    """Count memory anew (Linux); elsewhere the peak is that of all inputs so far, second readers included."""
+    """Count memory anew (Linux); elsewhere the peak is that of all inputs so far, second readers
+    included.
+    """
     if CLEAR.exists():
         CLEAR.write_text("5")
 
@@ -122,8 +129,8 @@ def policy(path: Path) -> str:
 def one(kind: str, seed: int, folder: Path) -> dict[str, Any]:
     """What became of one input.
 
-    Without a comparison where the second reader is at its end: lxml knows fewer encodings than expat, and pyarrow finds damage
-    in Parquet files that polars has no need to look at.
+    Without a comparison where the second reader is at its end: lxml knows fewer encodings than
+    expat, and pyarrow finds damage in Parquet files that polars has no need to look at.
     """
     name, content = mutated(kind, seed)
     path = folder / name

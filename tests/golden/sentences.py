@@ -1,4 +1,5 @@
-"""Every sentence that a plan, a statement or a report can print about what is claimed, made from the records themselves.
+"""Every sentence that a plan, a statement or a report can print about what is claimed, made from
+the records themselves.
 
 ``python tests/golden/sentences.py`` writes ``sentences.txt`` anew; somebody reads the difference.
 A new kind of record is found by itself: the members of the unions are listed here by their fields.

@@ -1,4 +1,6 @@
-"""The benchmark of private control flow: every kind of cell gives the figures that the table prints, on a made-up log."""
+"""The benchmark of private control flow: every kind of cell gives the figures that the table
+prints, on a made-up log.
+"""
 
 import importlib.util
 import json
@@ -52,7 +54,9 @@ def test_a_cell_says_what_was_paid(
 def test_a_published_form_has_no_bound(
     cell: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its cost is infinite, whatever it claims; noise of scale 2 leaves 80 cases of a variant, but for e**-30."""
+    """Its cost is infinite, whatever it claims; noise of scale 2 leaves 80 cases of a variant, but
+    for e**-30.
+    """
     for row in measured(cell, capsys, "variants/sacofa-published"):
         assert row["paid_epsilon"] is None
         assert row["cases"] > 0

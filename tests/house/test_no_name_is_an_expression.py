@@ -1,9 +1,10 @@
 """No name from a file ever reaches polars where polars would read it as a pattern.
 
-``*`` is every column to polars, and ``^...$`` a regular expression, alone and in lists. Most methods of a
-series look themselves up by the series' name, in the same way. Whether a variable holds such a name cannot be seen, so
-where polars takes names it gets nothing but names that are written out in the code, series and
-expressions made on the spot, and what ``cloakwork.log.naming`` gives.
+``*`` is every column to polars, and ``^...$`` a regular expression, alone and in lists. Most
+methods of a series look themselves up by the series' name, in the same way. Whether a variable
+holds such a name cannot be seen, so where polars takes names it gets nothing but names that are
+written out in the code, series and expressions made on the spot, and what ``cloakwork.log.naming``
+gives.
 """
 
 import ast
@@ -240,7 +241,9 @@ def _bound_harmlessly(name: str, scope: ast.FunctionDef | None) -> bool:
 
 
 def _unpacked_column(node: ast.AST, name: str) -> bool:
-    """Whether ``node`` unpacks into ``name`` what a function of the engine returns as a series or an expression."""
+    """Whether ``node`` unpacks into ``name`` what a function of the engine returns as a series or
+    an expression.
+    """
     match node:
         case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Call(func=ast.Name(id=called))):
             place = next(

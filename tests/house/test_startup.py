@@ -1,4 +1,6 @@
-"""What the command line loads before it does anything: `--help` must stay quick, extras must stay optional."""
+"""What the command line loads before it does anything: `--help` must stay quick, extras must stay
+optional.
+"""
 
 import subprocess
 import sys
@@ -36,7 +38,9 @@ def loaded_by(*arguments: str) -> set[str]:
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"]])
 def test_the_frame_loads_nothing_heavy(arguments: list[str]) -> None:
-    """Help and version come from the table of commands; the package's own import must be lazy as well."""
+    """Help and version come from the table of commands; the package's own import must be lazy as
+    well.
+    """
     assert loaded_by(*arguments) & (HEAVY | EXTRAS) == set()
 
 

@@ -15,7 +15,9 @@ from house.checkout import ROOT
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel of this tree, built with the build backend of this environment, so that no network is needed."""
+    """A wheel of this tree, built with the build backend of this environment, so that no network is
+    needed.
+    """
     folder = tmp_path_factory.mktemp("wheel")
     command = [
         sys.executable,
@@ -34,10 +36,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The bin folder of an environment that holds the wheel, and borrows its dependencies from this one.
+    """The bin folder of an environment that holds the wheel, and borrows its dependencies from this
+    one.
 
-    A path in a .pth file is searched last, and .pth files behind it are not read: an editable install of Cloakwork in
-    this environment stays out of sight.
+    A path in a .pth file is searched last, and .pth files behind it are not read: an editable
+    install of Cloakwork in this environment stays out of sight.
     """
     home = tmp_path_factory.mktemp("venv")
     venv.create(home, with_pip=False)

@@ -1,4 +1,6 @@
-"""Files that are no well-formed logs: each is refused as a whole, with one line that says where and what to do."""
+"""Files that are no well-formed logs: each is refused as a whole, with one line that says where and
+what to do.
+"""
 
 from pathlib import Path
 

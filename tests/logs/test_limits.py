@@ -1,4 +1,6 @@
-"""Limits: how they are written, what is dropped instead of refused, and that feeding a parser is linear."""
+"""Limits: how they are written, what is dropped instead of refused, and that feeding a parser is
+linear.
+"""
 
 from datetime import date
 from pathlib import Path
@@ -83,7 +85,9 @@ def test_what_exceeds_them_case_by_case_can_be_dropped(tmp_path: Path) -> None:
 def test_no_value_of_one_case_stops_a_differentially_private_release(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledger: str
 ) -> None:
-    """With or without the case that holds it there is a release; under k-anonymity alone the file is refused."""
+    """With or without the case that holds it there is a release; under k-anonymity alone the file
+    is refused.
+    """
     from conftest import EXAMPLES
 
     text = read_log(EXAMPLES / "hospital.csv.gz").to_polars().head(200)
@@ -132,7 +136,9 @@ class Counting(SimpleNamespace):
 
 
 def test_feeding_a_parser_is_linear_whatever_its_version() -> None:
-    """A token of 1,000 pieces: a parser that begins it anew each time it is fed reads it over twice, not 500 times."""
+    """A token of 1,000 pieces: a parser that begins it anew each time it is fed reads it over
+    twice, not 500 times.
+    """
     parser = Counting(fed=0, read=0)
     feeder = Feeder(Path("x"), parser, None)  # type: ignore[arg-type]
     for _ in range(1000):

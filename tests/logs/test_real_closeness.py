@@ -1,4 +1,6 @@
-"""t-closeness beside k-anonymity on real logs: released, verified, and not at the price of most values."""
+"""t-closeness beside k-anonymity on real logs: released, verified, and not at the price of most
+values.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -25,8 +27,9 @@ def test_kanon_and_closeness(
 ) -> None:
     """k = 10; all claims are measured again on the written log, whose values are the source's.
 
-    No draw makes a t infeasible: PRETSA moves whole variants, so classes hold the same values every time, but for gaps
-    that are filled in; dealt anew they lie within 0.021 (measured), and 0.1 is 70 deviations away.
+    No draw makes a t infeasible: PRETSA moves whole variants, so classes hold the same values every
+    time, but for gaps that are filled in; dealt anew they lie within 0.021 (measured), and 0.1 is
+    70 deviations away.
     """
     attributes = {
         "case:concept:name": {"role": "identifier"},

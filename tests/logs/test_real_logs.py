@@ -1,4 +1,6 @@
-"""Real logs, where they lie beside the repository: the counts that their publishers and the literature give."""
+"""Real logs, where they lie beside the repository: the counts that their publishers and the
+literature give.
+"""
 
 from pathlib import Path
 
@@ -86,7 +88,9 @@ def test_the_case_called_na_stays(name: str) -> None:
 
 @pytest.mark.parametrize("name", SMALLER)
 def test_both_readers_agree_on_real_logs(name: str) -> None:
-    """The fast reader takes each of them, with all its attributes, and gives what the full parser gives."""
+    """The fast reader takes each of them, with all its attributes, and gives what the full parser
+    gives.
+    """
     path = _real(name)
     assert_same_log(
         with_kinds_settled(read_full, path, None), with_kinds_settled(read_fast, path, None)

@@ -1,4 +1,6 @@
-"""The main job on real logs: released, verified, opened by pm4py, and nothing of the source in any public file."""
+"""The main job on real logs: released, verified, opened by pm4py, and nothing of the source in any
+public file.
+"""
 
 import gzip
 import json
@@ -78,7 +80,9 @@ def strings(document: Any) -> Iterator[str]:
 def test_nothing_of_the_source_is_left(
     released: Callable[[str, str], Path], policy: str, log: str
 ) -> None:
-    """No case id, no attribute name or value that the policy does not release, no log-level attribute."""
+    """No case id, no attribute name or value that the policy does not release, no log-level
+    attribute.
+    """
     folder, source = released(policy, log), read_log(LOGS / f"{log}.xes.gz")
     text = public_text(folder)
     words = set(re.findall(r'[^\s",<>=]+', text)) | set(
@@ -121,7 +125,9 @@ def gap_patterns(log: EventLog) -> np.ndarray[Any, np.dtype[np.uint64]]:
 
 @pytest.mark.parametrize("log", KANON)
 def test_no_gap_pattern_survives(released: Callable[[str, str], Path], log: str) -> None:
-    """No case has an unchanged pattern of three or more non-zero gaps, but for what chance explains."""
+    """No case has an unchanged pattern of three or more non-zero gaps, but for what chance
+    explains.
+    """
     source = gap_patterns(read_log(LOGS / f"{log}.xes.gz", keep=lambda _: False))
     result = gap_patterns(read_log(released("kanon-then-dp-time", log) / "log.xes.gz"))
     assert len(source)

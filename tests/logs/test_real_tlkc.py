@@ -18,7 +18,8 @@ pytestmark = pytest.mark.skipif(
 
 DAY = 24 * 60 * 60 * 1000  # milliseconds
 SENSITIVE = {"receipt": "case:responsible", "sepsis": "Diagnose"}
-# log, background, a sensitive attribute with C = 0.3 or not, events kept at least (measured, less a hundredth)
+# log, background, a sensitive attribute with C = 0.3 or not, events kept at least (measured, less a
+# hundredth)
 JOBS = [
     ("receipt", "set", False, 0.975),
     ("receipt", "multiset", False, 0.970),
@@ -34,7 +35,9 @@ JOBS = [
 
 
 def policy(log: str, background: str, sensitive: bool) -> dict[str, Any]:
-    """L = 2, K = 20 over the control flow; for background relative, days since a case's first event."""
+    """L = 2, K = 20 over the control flow; for background relative, days since a case's first
+    event.
+    """
     attributes: dict[str, Any] = {
         "case:concept:name": {"role": "identifier"},
         ACTIVITY: {"role": "control-flow"},
@@ -73,7 +76,9 @@ def test_a_real_log_is_released_and_verified(
     sensitive: bool,
     kept: float,
 ) -> None:
-    """The written file is measured again; the sensitive attribute is in it, and times only as the bound allows."""
+    """The written file is measured again; the sensitive attribute is in it, and times only as the
+    bound allows.
+    """
     (tmp_path / "policy.yaml").write_text(yaml.safe_dump(policy(log, background, sensitive)))
     source, out = LOGS / f"{log}.xes.gz", tmp_path / "out"
     said = cloakwork("apply", tmp_path / "policy.yaml", source, "--out", out, "--ledger", ledger)

@@ -33,14 +33,18 @@ def released(courses: list[str], k: int, scope: Scope = "variants") -> Counter[s
 
 
 def hard() -> Problem:
-    """A problem that takes more states than one: 40 words over two letters, whose cases do not add up to k evenly."""
+    """A problem that takes more states than one: 40 words over two letters, whose cases do not add
+    up to k evenly.
+    """
     texts = [f"{number * 37 % 1024:010b}" for number in range(1, 41)]
     return Problem.of(texts, [2 + number * number % 3 for number in range(40)], 7, "variants")
 
 
 @pytest.mark.parametrize(("scope", "least"), [("prefixes", 26), ("variants", 30)])
 def test_the_papers_optimum_is_found_and_proved(scope: Scope, least: int) -> None:
-    """The receipt log at k = 4, variants that occur once removed: 26 in the paper's table 5, over prefixes."""
+    """The receipt log at k = 4, variants that occur once removed: 26 in the paper's table 5, over
+    prefixes.
+    """
     summary = real_summary("receipt").filter(pl.col(CASES) > 1)
     problem, _ = read_problem(summary, 4, scope, "levenshtein")
     solution, _ = A_STAR.solve(AStarParams(k=4, scope=scope), problem)
@@ -62,7 +66,9 @@ def test_the_papers_heuristic_is_not_admissible() -> None:
 
 
 def test_stopped_by_the_clock_it_hands_back_a_log_and_a_bound() -> None:
-    """Both are true: a bound below, an answer above the least distance, which a longer search finds."""
+    """Both are true: a bound below, an answer above the least distance, which a longer search
+    finds.
+    """
     problem = hard()
     stopped, _ = A_STAR.solve(AStarParams(k=7, seconds=1e-9), problem)
     assert stopped.stopped == "the time was used up"
@@ -132,7 +138,9 @@ def test_edges_of_the_domain(scope: Scope) -> None:
 
 
 def test_a_case_may_leave_the_class_that_its_variant_is() -> None:
-    """A class may need the cases of a variant that others then join: nothing is assumed about who stays."""
+    """A class may need the cases of a variant that others then join: nothing is assumed about who
+    stays.
+    """
     texts, cases = ("aa", "ab", "bb", "bc"), (3, 1, 2, 1)
     problem = Problem.of(texts, cases, 3, "variants")
     solution, _ = A_STAR.solve(AStarParams(k=3), problem)

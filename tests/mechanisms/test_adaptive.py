@@ -1,4 +1,6 @@
-"""What variants/adaptive looks at, what it spends on that, and which of the two mechanisms it hands on to."""
+"""What variants/adaptive looks at, what it spends on that, and which of the two mechanisms it hands
+on to.
+"""
 
 import numpy as np
 import polars as pl

@@ -1,4 +1,6 @@
-"""variants/amun: noise over declared variants, or the threshold's own; the published form keeps every true variant."""
+"""variants/amun: noise over declared variants, or the threshold's own; the published form keeps
+every true variant.
+"""
 
 import math
 
@@ -59,7 +61,9 @@ def test_noisy_counts_of_the_domain_are_unbiased():
 
 
 def test_only_declared_variants_leave_and_absent_ones_may():
-    """Half of those that no case follows come out, from noise alone (binomial: 100 to 300 but for 1e-19); others never do."""
+    """Half of those that no case follows come out, from noise alone (binomial: 100 to 300 but for
+    1e-19); others never do.
+    """
     domain = [[str(i)] for i in range(400)]
     log = log_of([["x", "y"]] * 1000 + [["0"]] * 1000)
     released = run_mechanism("variants/amun", log, epsilon=0.1, variants=domain)
@@ -95,7 +99,9 @@ def test_what_is_missing_is_named():
 
 @given(st.sets(st.text("abc", max_size=5).map(tuple), max_size=12))
 def test_the_automaton_is_the_minimal_one(found):
-    """States are right languages: as many edges as (set of endings, label) pairs, and each variant passes its own."""
+    """States are right languages: as many edges as (set of endings, label) pairs, and each variant
+    passes its own.
+    """
     variants = sorted(found)
     automaton = dafsa(variants)
 

@@ -28,7 +28,8 @@ from contracts.sample_logs import courses_of, log_of
 
 BEST_FIRST = BestFirst()
 REAL = Path(__file__).parents[2].parent / "shared" / "logs"
-# Distances of the authors' code (prefixes, variants that occur once removed), k = 4, 8, 16, 32, 64; None: it did not end.
+# Distances of the authors' code (prefixes, variants that occur once removed), k = 4, 8, 16, 32, 64;
+# None: it did not end.
 REFERENCE = {
     "receipt": (30, 94, 208, 224, 447),
     "sepsis": (115, 219, 351, 444, 684),
@@ -59,7 +60,9 @@ def real_summary(name: str) -> pl.DataFrame:
 
 
 def test_two_rare_variants_join_before_either_joins_a_frequent_one() -> None:
-    """aab and aac are one edit apart and three cases together; the frequent variant is two edits away."""
+    """aab and aac are one edit apart and three cases together; the frequent variant is two edits
+    away.
+    """
     assert greedy_end({"aab": 1, "aac": 2, "bb": 5}, k=3) == {
         "aab": "aac",
         "aac": "aac",
@@ -157,7 +160,9 @@ def test_an_interrupt_is_not_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", sorted(REFERENCE))
 def test_distances_of_the_reference_are_reached(name: str) -> None:
-    """At most those of the authors' code, in every cell that it finished, over prefixes, as it counts."""
+    """At most those of the authors' code, in every cell that it finished, over prefixes, as it
+    counts.
+    """
     summary = real_summary(name).filter(pl.col(CASES) > 1)
     for k, reference in zip((4, 8, 16, 32, 64), REFERENCE[name], strict=True):
         problem, _ = read_problem(summary, k, "prefixes", "levenshtein")

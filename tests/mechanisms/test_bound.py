@@ -1,4 +1,6 @@
-"""Contribution bounding: declared facts are enforced, and every unit keeps a random few of its cases."""
+"""Contribution bounding: declared facts are enforced, and every unit keeps a random few of its
+cases.
+"""
 
 from collections import Counter
 
@@ -44,7 +46,9 @@ def test_events_without_a_label_go() -> None:
 
 @given(st.lists(st.sampled_from(["p", "q", "r", None]), max_size=30), st.integers(1, 4))
 def test_no_unit_keeps_more_than_its_cases(owners: list[str | None], max_cases: int) -> None:
-    """At most ``max_cases`` of each owner, all it has where it has fewer; cases without an owner all stay."""
+    """At most ``max_cases`` of each owner, all it has where it has fewer; cases without an owner
+    all stay.
+    """
     log = log_of([["a"]] * len(owners))
     owned = EventLog(
         log.events, log.cases.with_columns(pl.Series("case:owner", owners, pl.String)), log.offsets
@@ -59,7 +63,9 @@ def test_no_unit_keeps_more_than_its_cases(owners: list[str | None], max_cases: 
 
 
 def test_which_cases_stay_is_uniform() -> None:
-    """Of three cases of one person each stays alone equally often (chi-squared, false alarms below 1e-10)."""
+    """Of three cases of one person each stays alone equally often (chi-squared, false alarms below
+    1e-10).
+    """
     runs = 6000
     log = log_of([["a"]] * 3 * runs)
     owners = pl.Series("case:owner", [str(i // 3) for i in range(3 * runs)])

@@ -1,4 +1,6 @@
-"""kanon/closeness on logs small enough to see through: what moves, what is refused, what it makes of times."""
+"""kanon/closeness on logs small enough to see through: what moves, what is refused, what it makes
+of times.
+"""
 
 from collections import Counter
 from datetime import timedelta
@@ -52,8 +54,10 @@ def values_of_cases(log: EventLog, attribute: str) -> list[list[Any]]:
 
 
 def test_no_more_values_move_than_closeness_takes() -> None:
-    """Two classes of opposite values, whose mid-ranks are .25 and .75, so that each lies .25 from the whole: with t = 0.2 a
-    fifth of each class is pooled, and half of that comes back. By their range, it is twice as far."""
+    """Two classes of opposite values, whose mid-ranks are .25 and .75, so that each lies .25 from
+    the whole: with t = 0.2 a fifth of each class is pooled, and half of that comes back. By their
+    range, it is twice as far.
+    """
     released = ages(run_mechanism("kanon/closeness", OLD_AND_YOUNG, t=0.2, attribute="case:Age"))
     assert released == ages(
         run_mechanism("kanon/closeness", OLD_AND_YOUNG, t=0.4, attribute="case:Age", scale="range")
@@ -78,7 +82,9 @@ def test_what_is_close_already_stays() -> None:
 
 
 def test_beginnings_of_cases_lie_inside_one_another() -> None:
-    """All begin alike, so the first beginning is the whole; the two longer ones hold one value each, until some move."""
+    """All begin alike, so the first beginning is the whole; the two longer ones hold one value
+    each, until some move.
+    """
     log = with_values(log_of([["a", "b"]] * 4 + [["a", "c"]] * 4), "case:Age", [20] * 4 + [80] * 4)
     goal = TCloseness(kind="t-closeness", t=0.1, attribute="case:Age", classes="prefixes")
     assert t_closeness.farthest_group(log, goal) == pytest.approx(0.25)
@@ -90,7 +96,9 @@ def test_beginnings_of_cases_lie_inside_one_another() -> None:
 
 
 def test_the_refusal_names_the_least_t() -> None:
-    """One case is at best half of 4/9 or 5/9 away from nine; rounded up to four digits, and reached where it is asked for."""
+    """One case is at best half of 4/9 or 5/9 away from nine; rounded up to four digits, and reached
+    where it is asked for.
+    """
     log = with_values(log_of([["a"]] * 8 + [["b"]]), "case:Age", [20] * 5 + [80] * 4)
     with pytest.raises(
         MechanismError, match=r"the least t that the exchange reaches is 0\.2223, since"
@@ -115,7 +123,9 @@ def test_dealing_is_even(sizes: list[int]) -> None:
 
 
 def test_exchange_moves_values_no_farther_than_needed() -> None:
-    """Of 1,000 uniform values in 20 cells whose means drift, the mean change stays below what a random deal makes."""
+    """Of 1,000 uniform values in 20 cells whose means drift, the mean change stays below what a
+    random deal makes.
+    """
     cells = np.repeat(np.arange(20), 50)
     codes = np.argsort(np.argsort(np.arange(1000) % 50 * 20 + cells * 7))
     places = np.linspace(0, 1, 1000)
@@ -131,7 +141,9 @@ def test_exchange_moves_values_no_farther_than_needed() -> None:
 
 
 def test_infeasible_classes_are_refused_or_suppressed() -> None:
-    """A class of one case cannot be varied: l = 2 is refused with the largest l, or its value is left out."""
+    """A class of one case cannot be varied: l = 2 is refused with the largest l, or its value is
+    left out.
+    """
     log = with_values(log_of([["a"]] * 4 + [["b"]]), "case:Age", [1, 2, 3, 4, 5])
     with pytest.raises(
         MechanismError,
@@ -146,8 +158,9 @@ def test_infeasible_classes_are_refused_or_suppressed() -> None:
 
 
 def test_missing_values_change_places_like_all_others() -> None:
-    """All of one class lack a value, none of the other does: half of each does afterwards. Of an activity that never has
-    a value none gets one."""
+    """All of one class lack a value, none of the other does: half of each does afterwards. Of an
+    activity that never has a value none gets one.
+    """
     log = with_values(log_of([["a", "b"]] * 20 + [["a"]] * 20), "x", [7, None] * 20 + [None] * 20)
     released = run_mechanism("kanon/closeness", log, t=0.01, attribute="x")
     assert Counter(released.to_polars().select("concept:name", "x").rows()) == Counter(
@@ -183,7 +196,9 @@ def test_t_is_met_by_leaving_out_an_activity_as_a_whole() -> None:
 
 
 def test_times_are_added_up_from_the_gaps() -> None:
-    """An event without a time is given a gap of its activity; cases start at the epoch; the grid rounds."""
+    """An event without a time is given a gap of its activity; cases start at the epoch; the grid
+    rounds.
+    """
     hours = [0.0, 1.0, 4.0]
     times = [
         [BEGIN + timedelta(days=row, hours=hour, seconds=0.2) for hour in hours] for row in range(9)

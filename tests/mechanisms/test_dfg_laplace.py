@@ -57,7 +57,9 @@ def test_the_release_shows_the_graph(facts):
 
 
 def test_long_cases_count_for_as_many_steps_as_asked():
-    """Each of 50 cases counts its beginning in 5 draws of 401: 20 of them would with probability 1e-25."""
+    """Each of 50 cases counts its beginning in 5 draws of 401: 20 of them would with probability
+    1e-25.
+    """
     params = offered(Facts(alphabet=("a",), longest_case=500), epsilon=100.0, most_steps=5).params
     assert params.most_steps == 5
     assert params.sensitivity == 5

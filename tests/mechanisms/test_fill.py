@@ -1,4 +1,6 @@
-"""Inserted events: marked from the step that inserts them to the last check, complete before, and in no file."""
+"""Inserted events: marked from the step that inserts them to the last check, complete before, and
+in no file.
+"""
 
 from collections import defaultdict
 from dataclasses import replace
@@ -40,7 +42,9 @@ def filled(log: EventLog, **params: Any) -> EventLog:
 
 @st.composite
 def marked_logs(draw: st.DrawFn) -> EventLog:
-    """A log with two attributes, of which some values are missing, and inserted events, which have none."""
+    """A log with two attributes, of which some values are missing, and inserted events, which have
+    none.
+    """
     courses = draw(st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=12))
     log = log_of([[*course] for course in courses])
     size = log.events.height
@@ -116,7 +120,9 @@ def test_stripping_finds_what_shows(log: EventLog) -> None:
 
 @given(log=marked_logs(), data=st.data())
 def test_values_hold_with_inserted_events_and_without(log: EventLog, data: st.DataObject) -> None:
-    """What inserted events hold dilutes nothing: the mechanism meets both, or refuses; missing values included."""
+    """What inserted events hold dilutes nothing: the mechanism meets both, or refuses; missing
+    values included.
+    """
     classes: Any = data.draw(st.sampled_from(["variants", "prefixes"]))
     goal: TCloseness | LDiversity = data.draw(
         st.sampled_from(
@@ -147,7 +153,9 @@ def test_values_hold_with_inserted_events_and_without(log: EventLog, data: st.Da
 
 
 def test_fillers_that_dilute_are_found() -> None:
-    """Ten events of one class, of which five are inserted, hold half of each value; the kept ones hold one."""
+    """Ten events of one class, of which five are inserted, hold half of each value; the kept ones
+    hold one.
+    """
     log = with_values(
         log_of([["a"]] * 10 + [["a", "b"]] * 10), "x", [1] * 5 + [2] * 5 + [1, 1] * 5 + [2, 2] * 5
     )
@@ -239,7 +247,9 @@ def at(*courses: list[str | None]) -> EventLog:
 
 
 def test_midnights_of_another_zone_stay_midnights() -> None:
-    """Of Paris, in winter and in summer; at neither end of a case and not between is there any other time of day."""
+    """Of Paris, in winter and in summer; at neither end of a case and not between is there any
+    other time of day.
+    """
     midnights = ["2024-01-02T23:00:00", "2024-07-02T22:00:00"]
     kept = [
         [f"{each[:8]}01T08:31:17.250", each, f"{each[:8]}09T17:01:02"] for each in midnights * 6
@@ -255,7 +265,9 @@ def test_midnights_of_another_zone_stay_midnights() -> None:
 
 
 def test_a_time_without_room_is_stripped() -> None:
-    """Between seconds there is no midnight, and no whole minute; where times are not raw, nobody looks."""
+    """Between seconds there is no midnight, and no whole minute; where times are not raw, nobody
+    looks.
+    """
     day, minute = "2024-01-0{}T00:00:00", "2024-01-0{}T10:07:00"
     for shape in (day, minute):
         kept = [
@@ -270,7 +282,9 @@ def test_a_time_without_room_is_stripped() -> None:
 
 @given(data=st.data())
 def test_times_keep_order_and_precision(data: st.DataObject) -> None:
-    """Ascending in each case, wherever events are inserted; never shown by precision where a whole unit lies between."""
+    """Ascending in each case, wherever events are inserted; never shown by precision where a whole
+    unit lies between.
+    """
     units = data.draw(st.lists(st.sampled_from([60_000, 1_000, 1]), min_size=3, max_size=3))
     size = data.draw(st.integers(1, 12))
     courses, times = [], []

@@ -1,4 +1,6 @@
-"""Quasi-identifiers become coarser until each combination with a course of events has k cases, and no coarser."""
+"""Quasi-identifiers become coarser until each combination with a course of events has k cases, and
+no coarser.
+"""
 
 from collections import Counter
 
@@ -77,7 +79,9 @@ def test_a_variant_keeps_what_its_own_cases_share() -> None:
 
 
 def test_nothing_is_left_where_nothing_else_holds() -> None:
-    """A value outside every interval, and a missing one, are groups of their own until all are left out."""
+    """A value outside every interval, and a missing one, are groups of their own until all are left
+    out.
+    """
     log = with_ages(["a"] * 4, [5, 6, 99, None])
     assert ages(raised(log, 2, AGE)) == {"[0, 10)": 2, None: 2}
     assert ages(raised(log, 3, AGE)) == {None: 4}
@@ -124,7 +128,9 @@ def test_empty_log_and_missing_attribute() -> None:
     k=st.integers(2, 3),
 )
 def test_groups_hold_k_and_no_cheaper_node_would(courses: list[str], seed: int, k: int) -> None:
-    """Measured by the independent checker; and each variant's node is the first in order of loss that holds."""
+    """Measured by the independent checker; and each variant's node is the first in order of loss
+    that holds.
+    """
     draw = np.random.default_rng(seed)
     courses = [course for course in courses if courses.count(course) >= k]
     years: list[int | None] = [int(age) for age in draw.integers(0, 45, len(courses))]

@@ -46,7 +46,9 @@ def test_values_in_order_stay() -> None:
 
 @given(CASES)
 def test_spreading_keeps_order_and_the_mean_of_what_was_pooled(cases: list[list[int]]) -> None:
-    """No run of equal values is left, none reaches past half of the way to its neighbour, and none moves as a whole."""
+    """No run of equal values is left, none reaches past half of the way to its neighbour, and none
+    moves as a whole.
+    """
     offsets = offsets_of(cases)
     pooled = project(np.array([value for case in cases for value in case], np.float64), offsets)
     apart = spread(pooled, offsets, np.full(len(pooled), 7.0))

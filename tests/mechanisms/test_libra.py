@@ -50,7 +50,9 @@ def test_selection_and_samples_keep_to_the_budget_closely(cases, options):
 
 
 def test_estimates_are_unbiased():
-    """Frequent variants, 200 runs of the noisy samples: the mean is the count, and the spread is the one predicted."""
+    """Frequent variants, 200 runs of the noisy samples: the mean is the count, and the spread is
+    the one predicted.
+    """
     params = params_of(samples=4, rate=0.25)
     counts = [400, 1500]
     summary = pl.DataFrame({"variant": [["a"], ["b", "c"]], "cases": counts})
@@ -66,9 +68,11 @@ def test_estimates_are_unbiased():
 
 
 def test_a_unit_is_in_a_sample_with_all_its_cases():
-    """One person with every case of two variants: both counts of a sample are near full, or near nothing.
+    """One person with every case of two variants: both counts of a sample are near full, or near
+    nothing.
 
-    Of 40 samples some have the person and some not, but for 2**-39; noise of 50 scales has a probability of e**-50.
+    Of 40 samples some have the person and some not, but for 2**-39; noise of 50 scales has a
+    probability of e**-50.
     """
     facts = Facts(unit=Unit(attribute="case:person", max_cases=1))
     params = params_of(facts, samples=40, rate=0.5, epsilon=8.0)
@@ -84,7 +88,8 @@ def test_a_unit_is_in_a_sample_with_all_its_cases():
 def test_cases_without_a_unit_are_sampled_one_by_one():
     """Beside one person's: their number in a sample varies like a binomial, not all or nothing.
 
-    With the noise it has a deviation of 16.7, which fails by chance with 1e-12 (chi-squared); noise alone has 5.2.
+    With the noise it has a deviation of 16.7, which fails by chance with 1e-12 (chi-squared); noise
+    alone has 5.2.
     """
     facts = Facts(unit=Unit(attribute="case:person", max_cases=1))
     params = params_of(facts, samples=60, rate=0.5, epsilon=8.0)
@@ -143,7 +148,9 @@ def test_a_budget_at_the_edge_is_met_and_senseless_options_are_refused():
     ],
 )
 def test_the_published_figure(alpha, by_hand):
-    """Its formula at order 2 by hand (b = 2, gamma = .05), and that it lies below what one count alone really costs."""
+    """Its formula at order 2 by hand (b = 2, gamma = .05), and that it lies below what one count
+    alone really costs.
+    """
     figure = published_epsilon(2.0, 0.05, alpha, 20)
     if by_hand is not None:
         assert figure == pytest.approx(by_hand, rel=1e-9)
@@ -166,9 +173,11 @@ def test_the_published_form_meets_its_own_figure_and_proves_nothing():
 
 
 def test_the_published_form_clips_by_raw_counts():
-    """The flaw itself: one case more of a variant brings it into every release, one case less keeps it out.
+    """The flaw itself: one case more of a variant brings it into every release, one case less keeps
+    it out.
 
-    With 200 cases more it would be lost only if noise of scale 0.7 undid each of 20 samples of some ten cases: e**-200.
+    With 200 cases more it would be lost only if noise of scale 0.7 undid each of 20 samples of some
+    ten cases: e**-200.
     """
     params = PUBLISHED.offer(goal(), Facts(), {}).params
     least = round(params.scale * math.log(2 / params.delta))
@@ -178,10 +187,11 @@ def test_the_published_form_clips_by_raw_counts():
 
 
 def test_persons_are_bounded_and_sampled_as_a_whole():
-    """600 cases of 200 persons, two kept of each: the release has about 400, with the spread of whole persons.
+    """600 cases of 200 persons, two kept of each: the release has about 400, with the spread of
+    whole persons.
 
-    Ten samples of half of 200 persons with two cases each: a deviation of 2 * sqrt(200 / 10) = 9, and the noise of 4:
-    80 are exceeded with a probability below 1e-13 (Chernoff).
+    Ten samples of half of 200 persons with two cases each: a deviation of 2 * sqrt(200 / 10) = 9,
+    and the noise of 4: 80 are exceeded with a probability below 1e-13 (Chernoff).
     """
     log = with_values(
         log_of([["a", "b"]] * 600), "case:person", [str(row // 3) for row in range(600)]

@@ -63,7 +63,9 @@ def test_one_case_has_at_most_norm_one_in_at_most_64_cells(
 @given(COURSES, st.integers(1, 3), st.data())
 @settings(max_examples=runs(30))
 def test_cases_add_up(courses: list[list[int]], order: int, data: st.DataObject) -> None:
-    """A table is the sum over its cases, so one case more or less changes it by that case's vector alone."""
+    """A table is the sum over its cases, so one case more or less changes it by that case's vector
+    alone.
+    """
     cases = np.array(
         data.draw(st.lists(st.integers(0, 9), min_size=len(courses), max_size=len(courses))),
         np.int64,
@@ -132,7 +134,9 @@ def test_a_heavy_penalty_leaves_what_was_expected() -> None:
 
 
 def test_longer_contexts_keep_to_their_parents() -> None:
-    """What stands out by less than the penalty is as the parent says; what the parent rules out stays out."""
+    """What stands out by less than the penalty is as the parent says; what the parent rules out
+    stays out.
+    """
     parent = np.array([[30.0, 10.0, 0.0]])
     assert refined(np.array([[16.0, 4.0, 90.0]]), parent, np.array([20.0]), 3.0).tolist() == [
         [15.0, 5.0, 0.0]
@@ -180,8 +184,9 @@ def goal(epsilon: float = 1.0, delta: float = 1e-4) -> DifferentialPrivacy:
 
 
 def test_without_declared_activities_common_ones_are_selected() -> None:
-    """And those of frequent variants; no label is released that few cases hold: with this seed "own" would come out if every
-    label were taken."""
+    """And those of frequent variants; no label is released that few cases hold: with this seed
+    "own" would come out if every label were taken.
+    """
     courses = [
         ["a", *"bcd"[: 1 + case % 3] * (1 + case % 4), *"ab" * (case % 7)] for case in range(1500)
     ]
@@ -270,7 +275,9 @@ def test_costs_at_most_what_was_asked(
 
 
 def test_with_little_noise_frequent_variants_and_their_numbers_stay() -> None:
-    """At a large epsilon the release is close to the log: variants, shares, and the number of cases."""
+    """At a large epsilon the release is close to the log: variants, shares, and the number of
+    cases.
+    """
     log = log_of([["a", "b", "c"]] * 600 + [["a", "c"]] * 300 + [["b"]] * 3)
     budget = {"epsilon": 20.0, "delta": 1e-3}
     released = run_mechanism(

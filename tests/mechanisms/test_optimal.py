@@ -78,7 +78,9 @@ def test_receipt_without_its_unique_variants(
 
 
 def test_an_open_variant_may_send_its_own_cases_elsewhere() -> None:
-    """The six around mm gather there, which costs 6; mm's own case is the sixth that mdm needs: 1 more, and no less will do."""
+    """The six around mm gather there, which costs 6; mm's own case is the sixth that mdm needs: 1
+    more, and no less will do.
+    """
     problem = Problem.of(["mm", "am", "mb", "mmc", "mdm"], [1, 2, 2, 2, 5], 6, "variants")
     solution, _ = OPTIMAL.solve(OptimalParams(k=6), problem)
     target = {
@@ -186,7 +188,9 @@ def test_local_search_improves_and_never_breaks(scope: Scope, parts: bool) -> No
 @pytest.mark.parametrize("scope", ["variants", "prefixes"])
 @pytest.mark.parametrize("parts", [False, True])
 def test_an_answer_around_another_opens_and_closes_few_others(scope: Scope, parts: bool) -> None:
-    """The wider the search, the cheaper the answer; nothing opens or closes beyond it, and 0 leaves the same open."""
+    """The wider the search, the cheaper the answer; nothing opens or closes beyond it, and 0 leaves
+    the same open.
+    """
     problem = random_problem(20, 5, scope)
     begin, rows = merged(problem), np.arange(len(problem.texts))
     everywhere = Program(

@@ -125,7 +125,9 @@ def test_any_log_gives_whole_counts_over_declared_activities(rows, epsilon, decl
 
 
 def test_noisy_counts_are_right_on_average():
-    """Within seven standard errors: discrete Gaussian tails are below normal ones, so all four hold but for 1e-9."""
+    """Within seven standard errors: discrete Gaussian tails are below normal ones, so all four hold
+    but for 1e-9.
+    """
     courses = Courses.of(histogram({("a", "b"): 30, ("b",): 5}), ("a", "b"))
     growth = Growth((Stage(levels=3, scale=8.0),), "gaussian", 2, 5_000, every=True)
     found = [
@@ -139,7 +141,9 @@ def test_noisy_counts_are_right_on_average():
 
 
 def test_shares_are_whole_and_on_average_exact():
-    """The mean of 600 counts, each 4 or 5, is off by 0.15 with a probability below 1e-11 (Hoeffding)."""
+    """The mean of 600 counts, each 4 or 5, is off by 0.15 with a probability below 1e-11
+    (Hoeffding).
+    """
     none = np.empty(0, np.int64)
     first = Level(np.array([0, 0]), np.array([0, 1]), np.array([6, 4]), none, none)
     second = Level(np.array([0]), np.array([1]), np.array([5]), np.array([0, 1]), np.array([10, 3]))

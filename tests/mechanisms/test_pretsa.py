@@ -127,7 +127,9 @@ def test_long_cases() -> None:
 
 
 def test_many_labels() -> None:
-    """More than 55,296 activities: distinct characters in the order of labels, no surrogate among them."""
+    """More than 55,296 activities: distinct characters in the order of labels, no surrogate among
+    them.
+    """
     labels = [f"{number:06d}" for number in range(60_000)]
     text = encode(pl.Series([labels, labels[:1]], dtype=pl.List(pl.String))).texts[0]
     assert sorted(set(text)) == list(text)

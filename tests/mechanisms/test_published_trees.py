@@ -70,7 +70,8 @@ def test_without_noise_to_speak_of_the_log_comes_back(mechanism):
     assert {tuple(variant): cases for variant, cases in table.rows()} == rows
     cut = mechanism.offer(goal, Facts(), {"length": 2, "threshold": 2}).params
     table = mechanism.decide(cut, histogram(rows), secret()).table
-    # As published: beginnings of full length are released like courses, and the end after them is never asked for.
+    # As published: beginnings of full length are released like courses, and the end after them is
+    # never asked for.
     assert {tuple(variant): cases for variant, cases in table.rows()} == {("a", "b"): 70, ("a",): 7}
 
 
@@ -94,7 +95,8 @@ def test_rules_of_the_log_and_who_breaks_them():
     empty = Extensions(np.empty((1, 0), np.int64), np.zeros(4, np.int64), 3)
     assert rules.broken(empty).tolist() == [0, 1, 1, 1]
     after_a = rules.broken(Extensions(np.array([[0]]), np.zeros(4, np.int64), 3))
-    # a, b and a, c may go on; a, a repeats what never does; an END after a lacks the b that always follows.
+    # a, b and a, c may go on; a, a repeats what never does; an END after a lacks the b that always
+    # follows.
     assert (after_a > 0).tolist() == [True, False, False, True]
     assert (
         rules.broken(Extensions(np.array([[0, 1]]), np.zeros(4, np.int64), 3)) > 0

@@ -51,7 +51,9 @@ def test_the_most_specific_rule_decides() -> None:
 
 
 def test_pseudonyms_are_fresh_unless_linked(own_home: Path) -> None:
-    """The same value has one pseudonym in a release, another in the next; a linked one stays, and its key is private."""
+    """The same value has one pseudonym in a release, another in the next; a linked one stays, and
+    its key is private.
+    """
     values = pl.Series(["ann", "bob", "ann", None])
     one, two = (treated(values, treatment="pseudonymise")["case:x"].to_list() for _ in range(2))
     assert (one[0], one[3]) == (one[2], None)
@@ -84,7 +86,9 @@ def test_bins_are_half_open() -> None:
 
 
 def test_hierarchy_releases_the_group_at_a_depth() -> None:
-    """Depth 0 is the root; values above the asked depth take their lowest group; unknown ones become nothing."""
+    """Depth 0 is the root; values above the asked depth take their lowest group; unknown ones
+    become nothing.
+    """
     assert {
         value: group
         for value, group in ancestors(TREE, 2).items()

@@ -1,7 +1,8 @@
-"""SaCoFa: what rules are broken by which extension, how steps are counted, and what is kept of both kinds.
+"""SaCoFa: what rules are broken by which extension, how steps are counted, and what is kept of both
+kinds.
 
-Without a seed it runs at an epsilon of 20 or more only: noise (a scale or sigma under 0.5; of steps, 1.4) then changes no
-outcome here but for 1e-14.
+Without a seed it runs at an epsilon of 20 or more only: noise (a scale or sigma under 0.5; of
+steps, 1.4) then changes no outcome here but for 1e-14.
 """
 
 import numpy as np
@@ -237,7 +238,8 @@ def test_without_declared_activities_only_what_occurs_is_released():
 def test_many_activities_are_no_reason_to_stop(rules):
     """Nothing is as large as the square of how many labels a log happens to hold.
 
-    A single case reaches the threshold of one level by chance of 1.3e-10, and would have to on all three.
+    A single case reaches the threshold of one level by chance of 1.3e-10, and would have to on all
+    three.
     """
     rows = {(str(number), "a"): 1 for number in range(20_000)} | {("a", "b"): 500}
     params = offered(Facts(longest_case=2), epsilon=20.0, rules=rules).params
@@ -245,7 +247,9 @@ def test_many_activities_are_no_reason_to_stop(rules):
 
 
 def test_rules_may_name_what_does_not_occur():
-    """Whether it occurs decides nothing: b never comes without x, in a log with an x as in one without."""
+    """Whether it occurs decides nothing: b never comes without x, in a log with an x as in one
+    without.
+    """
     rules = [["x", "always precedes", "b"]]
     params = offered(
         Facts(longest_case=3), epsilon=100.0, rules=rules, harmful_threshold=500

@@ -37,7 +37,9 @@ GRID = Grid(datetime(1970, 1, 1, tzinfo=UTC), timedelta(seconds=1))
 
 
 class Silence:
-    """Noise that is none, to see what lies beneath; draws the middle where something is drawn uniformly."""
+    """Noise that is none, to see what lies beneath; draws the middle where something is drawn
+    uniformly.
+    """
 
     private = False
 
@@ -93,7 +95,9 @@ def test_noise_on_gaps_charges_two_values_that_move_by_the_shift() -> None:
 
 
 def test_noise_on_times_charges_one_value_that_moves() -> None:
-    """The default: half the noise for the same epsilon; every event's error is its own, the last's no larger than the first's."""
+    """The default: half the noise for the same epsilon; every event's error is its own, the last's
+    no larger than the first's.
+    """
     params = params_for(METRIC)
     assert params == params_for(METRIC, noised="times")
     event = LAPLACE.event(params, DECLARED)
@@ -240,7 +244,9 @@ def test_needs_names_only_what_is_missing() -> None:
 
 
 def test_one_raw_time_moves_two_values_by_at_most_the_rounded_shift() -> None:
-    """Shifts of every size, on either side of the grid, at the first, a middle and the last event, some without time."""
+    """Shifts of every size, on either side of the grid, at the first, a middle and the last event,
+    some without time.
+    """
     random = np.random.default_rng(5)
     microseconds = np.sort(random.integers(0, 10**10, size=8))
     for moved in range(8):
@@ -290,7 +296,9 @@ def test_times_beyond_the_longest_case_are_not_looked_at() -> None:
 
 
 def test_missing_times_come_from_noised_gaps_of_the_same_activity() -> None:
-    """b takes 10 minutes wherever it is known, so it takes them here; at the beginning, so much before its successor."""
+    """b takes 10 minutes wherever it is known, so it takes them here; at the beginning, so much
+    before its successor.
+    """
     log = log_of(["ab", "ab", "ab", "ba"], [at(0, 10), at(100, 110), at(200, None), at(None, 300)])
     log = replace(log, events=log.events)
     times = times_of_cases(released(log, METRIC, Silence()))
@@ -309,7 +317,9 @@ def test_a_case_without_times_takes_a_noised_start() -> None:
 
 
 def test_a_log_without_any_time_is_released_all_the_same() -> None:
-    """From the epoch, or the beginning of the window, one step apart; without a time column there is none to release."""
+    """From the epoch, or the beginning of the window, one step apart; without a time column there
+    is none to release.
+    """
     log = log_of(["ab", "c"], [[None, None], [None]])
     for goal, begin in ((METRIC, datetime(1970, 1, 1, tzinfo=UTC)), (BOUNDED, BEGIN)):
         assert released(log, goal, Silence()).events[TIMESTAMP].to_list() == [

@@ -1,4 +1,6 @@
-"""TLKC: what it suppresses, its offers, the edges of its domain, and twins that the checker must catch."""
+"""TLKC: what it suppresses, its offers, the edges of its domain, and twins that the checker must
+catch.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -83,7 +85,9 @@ def test_the_event_that_settles_most_for_least_goes_first() -> None:
 
 
 def test_a_case_without_events_leaves_and_everything_is_counted_again() -> None:
-    """y goes where it follows x; then only one case has y, which loses it, too, and with it all it had."""
+    """y goes where it follows x; then only one case has y, which loses it, too, and with it all it
+    had.
+    """
     log, params = log_of(["xxy"] * 2 + ["y"] + ["xx"] * 3), offered()
     assert Counter(courses_of(run(log, params))) == Counter({("x", "x"): 5})
     figures = {"events": 13, "events_kept": 10, "cases": 6, "cases_kept": 5, "rounds": 2}
@@ -164,7 +168,9 @@ def test_units_are_counted_where_the_policy_names_them() -> None:
 
 
 def test_confidence_counts_persons_and_cases() -> None:
-    """Two of three persons are ill, with two of six cases: too much of the persons. Four of six cases: of the cases."""
+    """Two of three persons are ill, with two of six cases: too much of the persons. Four of six
+    cases: of the cases.
+    """
     facts = Facts(unit=Unit(attribute="case:P", max_cases=9))
     for persons, illnesses in [
         (list("ppppqr"), [None] * 4 + ["flu"] * 2),
@@ -261,7 +267,9 @@ def joined_in_one_order(courses: Courses, longest: int) -> Iterator[Level]:
 
 
 def test_an_incomplete_join_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The published error: one case has b before a, its group of one stays, and the checker sees it."""
+    """The published error: one case has b before a, its group of one stays, and the checker sees
+    it.
+    """
     log, params = log_of(["ab"] * 5 + ["ba"]), offered()
     found = extremes(run(log, params), goal())
     assert found is not None

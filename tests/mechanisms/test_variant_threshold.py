@@ -63,7 +63,9 @@ def release_chance(params, counts):
 
 
 def test_the_default_loses_nothing_against_laplace():
-    """Its threshold is never higher; where lower, every count is released as often or less often by less than delta."""
+    """Its threshold is never higher; where lower, every count is released as often or less often by
+    less than delta.
+    """
     lower = 0
     for epsilon, delta, cases in budgets():
         laplace, chosen = (
@@ -84,7 +86,9 @@ def test_the_default_loses_nothing_against_laplace():
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-4), (0.5, 1e-3), (1.0, 1e-6), (3.0, 1e-2)])
 def test_truncated_noise_selects_as_often_as_any_mechanism_may(epsilon, delta):
-    """One case a unit: the chance of release is the optimum at the delta spent, by the recursion of Desfontaines et al."""
+    """One case a unit: the chance of release is the optimum at the delta spent, by the recursion of
+    Desfontaines et al.
+    """
     params = calibrated(epsilon, delta, 1, "truncated-geometric")
     spent, best = cost(threshold_event(params), delta).delta, [0.0]
     for _ in range(2 * params.tau):
@@ -111,7 +115,9 @@ def test_the_figures_of_the_docstring():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_noisy_counts_are_unbiased(kind):
-    """Variants far above the threshold: the mean over many is the count, within five standard errors."""
+    """Variants far above the threshold: the mean over many is the count, within five standard
+    errors.
+    """
     params = calibrated(0.5, 1e-4, 1, kind)
     counts = np.full(20_000, 500)
     rows, noisy = selected(params, counts, reproducible(1))
@@ -123,7 +129,8 @@ def test_noisy_counts_are_unbiased(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_noisy_count_belongs_to_its_variant(kind):
-    """Order is random, the pairs are not: counts far apart stay with their variants, and the order changes.
+    """Order is random, the pairs are not: counts far apart stay with their variants, and the order
+    changes.
 
     Noise of scale 2 or less moves none of 200 counts by 200 but for e**-90.
     """
@@ -153,7 +160,9 @@ def test_options_are_read():
 
 
 def test_the_noise_is_an_option_in_tests_too():
-    """``options`` of ``run_mechanism`` reach the mechanism; a wrong one is refused. Scales of 4 or less: 200 is e**-50."""
+    """``options`` of ``run_mechanism`` reach the mechanism; a wrong one is refused. Scales of 4 or
+    less: 200 is e**-50.
+    """
     log = log_of([["a"]] * 500)
     for kind in KINDS:
         released = run_mechanism(

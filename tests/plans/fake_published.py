@@ -1,4 +1,6 @@
-"""A made-up mechanism of the literature: it releases every variant's count as it is, and claims epsilon."""
+"""A made-up mechanism of the literature: it releases every variant's count as it is, and claims
+epsilon.
+"""
 
 from collections.abc import Mapping
 from typing import ClassVar

@@ -15,7 +15,9 @@ CASES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_case(path: Path) -> None:
-    """The policy is planned with the expected steps, claims and exposures, or refused with the expected causes."""
+    """The policy is planned with the expected steps, claims and exposures, or refused with the
+    expected causes.
+    """
     case = yaml.safe_load(path.read_text("utf-8"))
     policy = policy_of(**case["spec"])
     expected = case["expect"]

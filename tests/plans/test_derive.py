@@ -1,4 +1,6 @@
-"""The rules of derivation on made-up steps: each rule holds, and fails when its condition is taken away."""
+"""The rules of derivation on made-up steps: each rule holds, and fails when its condition is taken
+away.
+"""
 
 import pytest
 
@@ -175,14 +177,18 @@ def closeness(column: str = "Age", **more: object) -> Step:
     ],
 )
 def test_claims_on_values_in_classes(steps: list[Step], cause: str) -> None:
-    """The last writer of the attribute serves the goal, after the last writer of the control flow, on real cases."""
+    """The last writer of the attribute serves the goal, after the last writer of the control flow,
+    on real cases.
+    """
     found = reasons([NEAR], steps, {"Age"})
     assert cause in found
     assert bool(cause) == bool(found)
 
 
 def test_cycle_times_void_a_claim_over_timestamps() -> None:
-    """Whichever comes last: one claim or the other is not derived, and values that read times void it as well."""
+    """Whichever comes last: one claim or the other is not derived, and values that read times void
+    it as well.
+    """
     assert "timestamps is last written by times" in reasons(
         [VARIED, METRIC], [closeness("timestamps"), times()], {"timestamps"}
     )

@@ -6,7 +6,9 @@ from cloakwork.policy.library import load_shipped
 
 
 def test_what_the_form_of_a_release_shows_is_said_with_who_changes_it() -> None:
-    """Events that are inserted or taken out, and missing values that change places, show no longer as in the source."""
+    """Events that are inserted or taken out, and missing values that change places, show no longer
+    as in the source.
+    """
     plan = make_plan(load_shipped("kanon-t-closeness"))
     (exposure,) = [item for item in plan.exposed if item.column == METADATA]
     assert exposure.reason.endswith(", except for what kanon/auto and kanon/closeness change")

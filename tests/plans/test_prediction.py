@@ -81,7 +81,9 @@ def test_equals_come_as_the_catalogue_has_them() -> None:
 
 
 def test_a_profile_decides_between_the_two_processes() -> None:
-    """Where it knows that few courses hold most cases, no model; where nearly each goes its own way, no threshold."""
+    """Where it knows that few courses hold most cases, no model; where nearly each goes its own
+    way, no threshold.
+    """
     known = {name: catalogue()[name] for name in ("variants/markov", "variants/threshold")}
 
     def taken(head_share: float | None) -> str:

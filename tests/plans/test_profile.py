@@ -29,7 +29,9 @@ from plans.conftest import DP, policy_of
 
 SHARE = {"epsilon": 0.2, "delta": 1e-7, "activities_per_case": 3}
 LOG = log_of([["a", "b"]] * 9000 + [["a", "c", "c", "b"]] * 3000 + [["rare"]])
-"""So large that noise of scale 30 hides none of its activities but "rare", save with a probability of e**-80."""
+"""So large that noise of scale 30 hides none of its activities but "rare", save with a probability
+of e**-80.
+"""
 
 
 def buying(**spec: Any) -> Policy:
@@ -73,7 +75,9 @@ def test_it_is_near_the_truth_on_a_large_log() -> None:
     ],
 )
 def test_it_never_stops_on_data(log: EventLog, ledger: Ledger) -> None:
-    """Whatever is drawn: only with 10**5 cases, made of noise of scale 30, would the policy's delta be too large."""
+    """Whatever is drawn: only with 10**5 cases, made of noise of scale 30, would the policy's delta
+    be too large.
+    """
     for policy in (buying(), buying(assume={"alphabet": ["x"], "longest_case": 3})):
         plan = make_plan(policy, profile=measure(policy, log, ledger))
         assert prove(plan)
@@ -209,7 +213,8 @@ def test_without_the_file_the_plan_says_that_the_share_goes_unspent() -> None:
 def test_a_case_counts_for_few_activities() -> None:
     """One case of a hundred activities adds at most ``activities_per_case`` to all counts together.
 
-    That three draws of forty pairs out of a hundred name the same activities is less likely than 1e-30.
+    That three draws of forty pairs out of a hundred name the same activities is less likely than
+    1e-30.
     """
     params = profile_params(buying(profile=SHARE | {"activities_per_case": 2}))
     log = log_of([[str(i) for i in range(100)]] * 40)

@@ -130,7 +130,9 @@ def test_prove_recomputes_it() -> None:
 
 
 def test_words_that_somebody_put_into_a_plan_are_not_believed() -> None:
-    """They change no claim, so they are not compared; what is shown is what the mechanism itself says."""
+    """They change no claim, so they are not compared; what is shown is what the mechanism itself
+    says.
+    """
     plan = a_plan()
     flattering = plan.unproven[0].model_copy(
         update={"published": "is 0.1-DP", "why": ("it is fine",)}

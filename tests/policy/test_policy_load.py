@@ -191,7 +191,9 @@ def test_the_unit_is_read_in_both_forms() -> None:
 
 
 def test_a_policy_may_name_every_mechanism_that_there_is() -> None:
-    """A new one that is forgotten here could be chosen, but neither preferred, denied nor given parameters."""
+    """A new one that is forgotten here could be chosen, but neither preferred, denied nor given
+    parameters.
+    """
     assert set(OURS) <= KNOWN_MECHANISMS
 
 

@@ -1,15 +1,20 @@
-"""What the tests of the noise share: how samples are compared, and sources of words that are fed by hand."""
+"""What the tests of the noise share: how samples are compared, and sources of words that are fed by
+hand.
+"""
 
 import mpmath
 import numpy as np
 from scipy.stats import binomtest, hypergeom
 
 FALSE_ALARM = 1e-10
-"""Of one comparison of what was drawn with what should be; a test makes fewer than ten, so it fails by chance at 1e-9."""
+"""Of one comparison of what was drawn with what should be; a test makes fewer than ten, so it fails
+by chance at 1e-9.
+"""
 
 
 def p_value(counts, size, shares):
-    """Each of ``counts`` among ``size`` draws against its share: the least p-value of one binomial test each, times their number.
+    """Each of ``counts`` among ``size`` draws against its share: the least p-value of one binomial
+    test each, times their number.
 
     Exact for any share (Bonferroni); chi-squared's p-values are not, that far out.
     """
@@ -19,13 +24,17 @@ def p_value(counts, size, shares):
 
 
 def law_p_value(values, cuts, tails):
-    """Draws against a law: how many reach each cut (``tails``: how many should), and how many lie between two cuts."""
+    """Draws against a law: how many reach each cut (``tails``: how many should), and how many lie
+    between two cuts.
+    """
     held = beyond(values, cuts)
     return p_value([*held, *-np.diff(held)], len(values), [*tails, *-np.diff(tails)])
 
 
 def two_sample_p_value(a, b, cuts):
-    """Two samples against each other: the least of one exact test (Fisher's) a cut, times their number."""
+    """Two samples against each other: the least of one exact test (Fisher's) a cut, times their
+    number.
+    """
     held, size = beyond(a, cuts), len(a) + len(b)
     both = held + beyond(b, cuts)
     ends = hypergeom.cdf(held, size, both, len(a)), hypergeom.sf(held - 1, size, both, len(a))

@@ -1,4 +1,5 @@
-"""A statistical audit of what variants/adaptive adds to its two mechanisms: the noisy layers; and twins that must fail.
+"""A statistical audit of what variants/adaptive adds to its two mechanisms: the noisy layers; and
+twins that must fail.
 
 Draws are seeded: what is found is found in every run.
 """
@@ -27,12 +28,16 @@ PAIRS = {
 
 
 def frequent_cases(counts: NDArray[np.int64], tau: int) -> NDArray[np.int64]:
-    """A broken look: all cases of variants with tau cases or more, which one case can change by tau."""
+    """A broken look: all cases of variants with tau cases or more, which one case can change by
+    tau.
+    """
     return np.array([counts[counts < tau].sum(), 0, counts[counts >= tau].sum()], np.int64)
 
 
 def audit(look: Look, pair: tuple[int, int], scale: float) -> AuditResult:
-    """All layers in the one figure that tells the two logs best apart: each along what the case changes."""
+    """All layers in the one figure that tells the two logs best apart: each along what the case
+    changes.
+    """
     before, after = (
         look(np.array([*OTHERS, count] if count else OTHERS, np.int64), TAU) for count in pair
     )

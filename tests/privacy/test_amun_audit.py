@@ -1,7 +1,8 @@
 """Statistical audits of variants/amun over a declared domain, and of broken twins that must fail.
 
-Counts are noised independently, so a domain of many equal variants is as many runs at once. Without a domain it is
-variants/threshold, whose audits stand beside this one. Draws are seeded: what is found is found in every run.
+Counts are noised independently, so a domain of many equal variants is as many runs at once. Without
+a domain it is variants/threshold, whose audits stand beside this one. Draws are seeded: what is
+found is found in every run.
 """
 
 import numpy as np
@@ -32,7 +33,9 @@ def params_of(max_cases: int = 1) -> AmunParams:
 
 
 def outcomes(count: int, params: AmunParams, noise: Noise) -> NDArray[np.int64]:
-    """The released count of each variant of the domain, all of which have ``count`` cases; 0 where it is not released."""
+    """The released count of each variant of the domain, all of which have ``count`` cases; 0 where
+    it is not released.
+    """
     summary = pl.DataFrame({"variant": DOMAIN, "cases": np.full(RUNS, count)}).filter(
         pl.col("cases") > 0
     )
@@ -54,7 +57,9 @@ def audit(counts: tuple[int, int], params: AmunParams) -> AuditResult:
 
 
 def test_a_case_more_is_covered_and_the_audit_is_sharp() -> None:
-    """On a frequent variant, and on one that nobody else follows: it may appear from noise in both logs."""
+    """On a frequent variant, and on one that nobody else follows: it may appear from noise in both
+    logs.
+    """
     frequent = audit((31, 30), params_of())
     assert frequent.passed
     assert frequent.epsilon_lower_bound > 0.8 * EPSILON
@@ -72,7 +77,9 @@ def test_half_the_noise_and_units_counted_as_one_are_found() -> None:
 
 
 def test_absent_variants_without_noise_are_found() -> None:
-    """The twin that releases only variants that occur: one case more or less decides whether a variant can appear."""
+    """The twin that releases only variants that occur: one case more or less decides whether a
+    variant can appear.
+    """
     noise = reproducible(1)
 
     def only_present(count: int) -> NDArray[np.int64]:

@@ -1,4 +1,5 @@
-"""``cloakwork audit dp``: what keeps its claim passes, what does not is found, and every error is one line.
+"""``cloakwork audit dp``: what keeps its claim passes, what does not is found, and every error is
+one line.
 
 Draws are seeded: what is found is found in every run.
 """
@@ -133,7 +134,9 @@ def test_the_command_exits_with_5_where_the_claim_is_exceeded(tmp_path: Path) ->
 
 
 def test_options_reach_the_mechanism() -> None:
-    """As JSON or as a word; ``noised`` belongs to one of the two claims about times, so that one is audited."""
+    """As JSON or as a word; ``noised`` belongs to one of the two claims about times, so that one is
+    audited.
+    """
     arguments = [
         "audit",
         "dp",

@@ -58,7 +58,9 @@ spec:
 
 
 def edited(plan: Plan, mechanism: str, **changes: Any) -> Plan:
-    """The plan with one step changed by hand, as consistently as an attacker can: params, then everything else."""
+    """The plan with one step changed by hand, as consistently as an attacker can: params, then
+    everything else.
+    """
     steps = tuple(
         step.model_copy(
             update={"params": step.params | changes.get("params", {}), **changes.get("step", {})}
@@ -117,15 +119,19 @@ def xes_of(patients: list[str]) -> str:
 
 
 def test_one_units_type_does_not_merge_the_others(tmp_path: Path, ledger: str) -> None:
-    """Ids beyond what a float can tell apart stay apart when one case states a fraction: taken for one person, they would
-    leave one case. Noise of a case or two takes 50 of 200 away in one run of e**200 at most."""
+    """Ids beyond what a float can tell apart stay apart when one case states a fraction: taken for
+    one person, they would leave one case. Noise of a case or two takes 50 of 200 away in one run of
+    e**200 at most.
+    """
     ids = [f'<int key="patient" value="{2**60 + i}"/>' for i in range(200)]
     for name, extra in (("a.xes", []), ("b.xes", ['<float key="patient" value="1.5"/>'])):
         assert released_cases(tmp_path, name, xes_of([*ids, *extra]), ledger).cases.height > 150
 
 
 def test_one_cases_label_does_not_respell_the_others(tmp_path: Path, ledger: str) -> None:
-    """Activities are texts, whatever they look like; the one case may show, with probability at most delta."""
+    """Activities are texts, whatever they look like; the one case may show, with probability at
+    most delta.
+    """
     rows = [f"{i},{i},7" for i in range(200)]
     head = "case:concept:name,case:patient,code,time:timestamp,concept:name\n"
     for name, extra in (("a.csv", []), ("b.csv", ["x,x,7.5"])):

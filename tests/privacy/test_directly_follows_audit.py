@@ -1,4 +1,5 @@
-"""dfg/laplace and the table of its counts: what is counted, and audits on worst neighbours with twins that must fail.
+"""dfg/laplace and the table of its counts: what is counted, and audits on worst neighbours with
+twins that must fail.
 
 Draws of audits are seeded: what is found is found in every run.
 """
@@ -28,7 +29,9 @@ from contracts.sample_logs import log_of
 EPSILON, MOST = 1.0, 4
 RUNS = 4000
 LONG = ["a"] * 20_000
-"""A case that takes the same step over and over: all that it may count for falls on one pair (but once in 2,000 times)."""
+"""A case that takes the same step over and over: all that it may count for falls on one pair (but
+once in 2,000 times).
+"""
 
 
 def counted(log: list[list[str]], most_steps: int) -> dict[tuple[str | None, str | None], int]:
@@ -38,7 +41,9 @@ def counted(log: list[list[str]], most_steps: int) -> dict[tuple[str | None, str
 
 
 def test_counts_are_those_of_the_log() -> None:
-    """Every pair of the alphabet, START and END, in one row each; undeclared labels and empty cases are passed over."""
+    """Every pair of the alphabet, START and END, in one row each; undeclared labels and empty cases
+    are passed over.
+    """
     found = counted([["a", "b"], ["a", "x", "a"], ["x"], []], 9)
     assert found == {
         (None, "a"): 2,
@@ -54,7 +59,9 @@ def test_counts_are_those_of_the_log() -> None:
 
 
 def test_a_case_counts_for_at_most_its_steps() -> None:
-    """Whatever it looks like; which ones is drawn at random: 60 draws show two of five at most once in 10**22 runs."""
+    """Whatever it looks like; which ones is drawn at random: 60 draws show two of five at most once
+    in 10**22 runs.
+    """
     assert sum(counted([LONG], MOST).values()) == MOST
     assert sum(counted([LONG, ["a", "b"]], MOST).values()) == MOST + 3
     assert len({tuple(counted([["a", "b", "b", "a"]], 1).values()) for _ in range(60)}) > 2
@@ -87,7 +94,9 @@ def test_a_person_keeps_as_many_cases_as_declared() -> None:
 
 
 def audit(graph: DirectlyFollows) -> AuditResult:
-    """One log with the long case more than the other, told apart by the pair on which all its steps fall."""
+    """One log with the long case more than the other, told apart by the pair on which all its steps
+    fall.
+    """
     noise = reproducible(1)
 
     def outcomes(cases: list[list[str]]) -> Callable[[int], NDArray[np.int64]]:
@@ -130,7 +139,9 @@ def offered(facts: Facts, delta: float) -> DfgParams:
 def steps_kept(
     given: DfgParams, rows: dict[tuple[str, ...], int], noise: Noise
 ) -> Callable[[int], list[int]]:
-    """Runs of all that reads the log; the outcome is how many steps are kept, the only thing that single cases can show in."""
+    """Runs of all that reads the log; the outcome is how many steps are kept, the only thing that
+    single cases can show in.
+    """
     summary = pl.DataFrame(
         {"variant": list(map(list, rows)), "cases": list(rows.values())},
         schema=VARIANT_COUNTS_SCHEMA,
@@ -151,7 +162,9 @@ def alone(given: DfgParams, course: tuple[str, ...]) -> AuditResult:
 
 @pytest.mark.parametrize("course", [("x",) * 3, ("x", "y", "z"), tuple(LONG[:1]) * 2000])
 def test_steps_of_one_case_alone_are_covered_by_delta(course: tuple[str, ...]) -> None:
-    """No activities declared: four different steps, or all on one; they pass the threshold with probability at most delta."""
+    """No activities declared: four different steps, or all on one; they pass the threshold with
+    probability at most delta.
+    """
     given = offered(Facts(), 0.02)
     assert alone(given, course).passed
 

@@ -1,9 +1,12 @@
-"""Every mechanism that claims differential privacy, run as a user runs it, on the pairs of ``cloakwork audit dp``.
+"""Every mechanism that claims differential privacy, run as a user runs it, on the pairs of
+``cloakwork audit dp``.
 
-Each passes on a case of a variant of its own, on one of maximal length and on a variant at the threshold (or a frequent one,
-where there is no threshold), and its twin on a fortieth of the noise is found. What is published only is found out. A few
-hundred whole runs see gross faults; half the noise, a threshold of half, levels that are not added up and the like are found
-by the audits of the parts, which stand beside this file, one a mechanism. Draws are seeded: what is found is found in every run.
+Each passes on a case of a variant of its own, on one of maximal length and on a variant at the
+threshold (or a frequent one, where there is no threshold), and its twin on a fortieth of the noise
+is found. What is published only is found out. A few hundred whole runs see gross faults; half the
+noise, a threshold of half, levels that are not added up and the like are found by the audits of the
+parts, which stand beside this file, one a mechanism. Draws are seeded: what is found is found in
+every run.
 """
 
 from collections.abc import Callable
@@ -70,7 +73,9 @@ KINDS = ("a variant of its own", "maximal length", "at the threshold")
 
 @pytest.fixture(autouse=True)
 def _fewer_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fit of variants/markov sees noisy counts only: what it does with them is no matter of privacy, but of time."""
+    """The fit of variants/markov sees noisy counts only: what it does with them is no matter of
+    privacy, but of time.
+    """
     monkeypatch.setattr(chain, "_ROUNDS", 10)
 
 

@@ -1,4 +1,6 @@
-"""Gaussian noise and coins are what they say: exact in distribution, unbiased where a draw is settled late."""
+"""Gaussian noise and coins are what they say: exact in distribution, unbiased where a draw is
+settled late.
+"""
 
 import math
 from fractions import Fraction
@@ -60,14 +62,18 @@ def test_tails_are_not_cut(sigma):
 @pytest.mark.parametrize("sigma", [1.0, 7.5, 1000.0])
 @pytest.mark.parametrize("start", [0, 10])
 def test_values_and_counts_agree(sigma, start):
-    """Our sampler and OpenDP's draw the same distribution, and counts are what the noise is added to."""
+    """Our sampler and OpenDP's draw the same distribution, and counts are what the noise is added
+    to.
+    """
     ours = secret().gaussian_values(sigma, 60_000)
     theirs = secret().gaussian_counts(np.full(60_000, start, dtype=np.int64), sigma) - start
     assert two_sample_p_value(ours, theirs, cuts(sigma)) > FALSE_ALARM
 
 
 def test_a_tiny_sigma_draws_zero():
-    """At a hundredth of a grid step noise is zero but for a chance of e**-5000; below 2**-7 sigma is rounded up."""
+    """At a hundredth of a grid step noise is zero but for a chance of e**-5000; below 2**-7 sigma
+    is rounded up.
+    """
     assert not secret().gaussian_values(0.01, 10_000).any()
     assert not secret().gaussian_values(1e-300, 1_000).any()
     assert not secret().gaussian_counts(np.zeros(100, dtype=np.int64), 1e-300).any()
@@ -75,7 +81,9 @@ def test_a_tiny_sigma_draws_zero():
 
 @pytest.mark.parametrize("sigma", [1e12, 2.0**53])
 def test_large_sigmas_do_not_overflow(sigma):
-    """Second moment and balance of signs at the largest sigmas: seven standard errors, 1e-11 by chi-squared's exact tails."""
+    """Second moment and balance of signs at the largest sigmas: seven standard errors, 1e-11 by
+    chi-squared's exact tails.
+    """
     values = secret().gaussian_values(sigma, 200_000).astype(float)
     assert abs(((values / sigma) ** 2).mean() - 1) < 7 * math.sqrt(2 / 200_000)
     assert abs((values > 0).mean() - 0.5) < 7 * 0.5 / math.sqrt(200_000)
@@ -111,7 +119,9 @@ def test_a_sigma_off_by_a_hundredth_is_noticed(factor):
 
 
 def test_every_draw_settled_late_is_unbiased(monkeypatch):
-    """With a margin that calls every coin ambiguous the exact path decides all of them, and the distribution stays."""
+    """With a margin that calls every coin ambiguous the exact path decides all of them, and the
+    distribution stays.
+    """
     monkeypatch.setattr(sampler, "MARGIN", np.uint64(1 << 63))
     assert against_the_law(reproducible(3).gaussian_values(7.5, 4_000), 7.5) > 1e-3
 
@@ -143,7 +153,9 @@ def test_an_ambiguous_coin_takes_more_bits_of_the_same_uniform(y, sigma, off, he
 
 
 def test_a_hopeless_coin_is_settled_without_computing_its_chance():
-    """exp(-2**100) has no bounds of workable size; a uniform that starts with zeros is settled by its first one."""
+    """exp(-2**100) has no bounds of workable size; a uniform that starts with zeros is settled by
+    its first one.
+    """
     assert not sampler.falls_below_exp(1, 63, Fraction(2**100), fed())
     assert not sampler.falls_below_exp(0, 63, Fraction(2**100), fed(0, 0, 1))
     x = Fraction(70)
@@ -177,7 +189,9 @@ def test_what_is_drawn_is_at_least_what_was_asked(sigma):
 
 @pytest.mark.parametrize("source", [secret(), reproducible(2)], ids=["secret", "reproducible"])
 def test_sums_saturate(source):
-    """At the ends of int64 a count stays, rather than wrapping round; noise of 5 never moves it by 2**62."""
+    """At the ends of int64 a count stays, rather than wrapping round; noise of 5 never moves it by
+    2**62.
+    """
     ends = np.array([2**63 - 1, -(2**63)] * 50, dtype=np.int64)
     noisy = source.gaussian_counts(ends, 5.0)
     assert (noisy[::2] > 2**62).all()

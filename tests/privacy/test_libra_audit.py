@@ -1,7 +1,7 @@
 """Statistical audits of variants/libra on its worst neighbours, and of broken twins that must fail.
 
-A variant selected in both logs (a unit more or less in each sample), and one that a single unit follows.
-Draws are seeded: what is found is found in every run.
+A variant selected in both logs (a unit more or less in each sample), and one that a single unit
+follows. Draws are seeded: what is found is found in every run.
 """
 
 import numpy as np
@@ -24,7 +24,9 @@ SELECTED = [HalfLine(OTHERS + 1, upper=True), HalfLine(OTHERS, upper=False)]
 
 
 def params_of(max_cases: int = 1, rate: float = 0.5) -> LibraParams:
-    """What is offered for one sample; the test of relevance is off, so that every noisy count shows."""
+    """What is offered for one sample; the test of relevance is off, so that every noisy count
+    shows.
+    """
     goal = DifferentialPrivacy(
         kind="differential-privacy", epsilon=EPSILON, delta=DELTA, over=("control-flow",)
     )
@@ -39,9 +41,11 @@ def params_of(max_cases: int = 1, rate: float = 0.5) -> LibraParams:
 def estimates(
     own: int, params: LibraParams, runs: int, others: int, noise: Noise
 ) -> NDArray[np.int64]:
-    """Released counts of ``runs`` variants, each with ``own`` cases of one person and ``others`` units of one case.
+    """Released counts of ``runs`` variants, each with ``own`` cases of one person and ``others``
+    units of one case.
 
-    0 where it is not released. No unit follows two of the variants, so they are as many independent runs.
+    0 where it is not released. No unit follows two of the variants, so they are as many independent
+    runs.
     """
     variant = [[str(run)] for run in range(runs)]
     person = pl.DataFrame(
@@ -97,7 +101,9 @@ def no_selection(params: LibraParams) -> LibraParams:
 
 
 def test_a_unit_more_on_a_selected_variant_is_covered() -> None:
-    """In a sample of half the units, and where the sample holds everybody: there the audit finds half of epsilon."""
+    """In a sample of half the units, and where the sample holds everybody: there the audit finds
+    half of epsilon.
+    """
     assert audit(1, params_of()).passed
     sharp = audit(1, params_of(rate=1))
     assert sharp.passed

@@ -1,12 +1,14 @@
-"""Statistical audits of variants/markov on its worst neighbours, and of broken twins that must fail.
+"""Statistical audits of variants/markov on its worst neighbours, and of broken twins that must
+fail.
 
-What is audited is all that reads the log: the noisy counts of variants and cases and the noisy tables of transitions,
-summed up in the statistic that tells two neighbours best apart (each table, less what the others put there, along what the
-one case adds to it, divided by the noise's variance: Neyman and Pearson's ratio for Gaussian noise). The chain reads no more.
+What is audited is all that reads the log: the noisy counts of variants and cases and the noisy
+tables of transitions, summed up in the statistic that tells two neighbours best apart (each table,
+less what the others put there, along what the one case adds to it, divided by the noise's variance:
+Neyman and Pearson's ratio for Gaussian noise). The chain reads no more.
 
-A run of the whole mechanism takes some hundredths of a second, so some hundreds of them find gross faults only: noise of a
-twelfth, not of half. What half the noise does is seen on the tables themselves (``test_markov_tables_audit.py``).
-Draws are seeded: what is found is found in every run.
+A run of the whole mechanism takes some hundredths of a second, so some hundreds of them find gross
+faults only: noise of a twelfth, not of half. What half the noise does is seen on the tables
+themselves (``test_markov_tables_audit.py``). Draws are seeded: what is found is found in every run.
 """
 
 from collections.abc import Callable, Iterator
@@ -30,7 +32,9 @@ from cloakwork.noise import Noise, reproducible
 RUNS = 160
 EPSILON, DELTA = 1.0, 1e-2
 WIDE = 0.2
-"""A delta at which the claim is audited too: noise that is Gaussian and too small shows there in fewer runs."""
+"""A delta at which the claim is audited too: noise that is Gaussian and too small shows there in
+fewer runs.
+"""
 
 ALPHABET = ("a", "b", "c", "d")
 CASE = tuple("abcd" * 5)
@@ -148,7 +152,9 @@ def statistic(
 
 
 def midway(a: NDArray[np.float64], b: NDArray[np.float64]) -> list[HalfLine]:
-    """One event, so that little is lost to choosing: the statistic lies on the likelier side of the middle."""
+    """One event, so that little is lost to choosing: the statistic lies on the likelier side of the
+    middle.
+    """
     return [
         HalfLine(float(np.median(a) + np.median(b)) / 2, upper=bool(np.median(a) > np.median(b)))
     ]
@@ -208,13 +214,17 @@ def test_a_case_that_counts_in_full_is_found(
 def test_a_person_of_twelve_cases_needs_the_declared_bound(
     statistic: Callable[..., Callable[[int], NDArray[np.float64]]],
 ) -> None:
-    """Twelve cases of one person are covered where they are declared, and show where one case is assumed."""
+    """Twelve cases of one person are covered where they are declared, and show where one case is
+    assumed.
+    """
     assert audit(statistic, params(max_cases=12), 12, runs=80).passed
     assert not audit(statistic, params(), 12).passed
 
 
 def released(given: MarkovParams, cases: int, noise: Noise) -> Callable[[int], NDArray[np.int64]]:
-    """Whether a variant of ``cases`` cases, otherwise alone in the log, comes out among the frequent: 1 or 0."""
+    """Whether a variant of ``cases`` cases, otherwise alone in the log, comes out among the
+    frequent: 1 or 0.
+    """
     one = summary([("d", "a")] * cases)
 
     def once() -> int:
@@ -234,7 +244,9 @@ def no_threshold(given: MarkovParams) -> MarkovParams:
 def test_a_variant_of_one_case_is_covered_by_delta(
     twin: Twin, passes: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In one log alone: it passes the threshold with probability at most delta, and without a threshold often."""
+    """In one log alone: it passes the threshold with probability at most delta, and without a
+    threshold often.
+    """
     monkeypatch.setattr(chain, "_ROUNDS", 3)
     given, noise, events = params(twin), reproducible(1), [HalfLine(1, upper=True)]
     present, absent = (released(given, cases, noise) for cases in (1, 0))

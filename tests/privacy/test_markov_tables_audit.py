@@ -1,9 +1,11 @@
-"""Statistical audits of each table that variants/markov measures, and of all at once, with broken twins that must fail.
+"""Statistical audits of each table that variants/markov measures, and of all at once, with broken
+twins that must fail.
 
-What one case adds to a table is seen best where all of it falls on one cell: a case that takes one step over and over. Each
-table has a claim of its own, the share of the budget that its noise is charged for; a Gaussian's noise of half shows best
-at a large delta, where epsilon is close to 0 (a few thousand runs a side; at the delta of a release it needs millions).
-Draws are seeded: what is found is found in every run.
+What one case adds to a table is seen best where all of it falls on one cell: a case that takes one
+step over and over. Each table has a claim of its own, the share of the budget that its noise is
+charged for; a Gaussian's noise of half shows best at a large delta, where epsilon is close to 0 (a
+few thousand runs a side; at the delta of a release it needs millions). Draws are seeded: what is
+found is found in every run.
 """
 
 import math
@@ -32,7 +34,9 @@ from cloakwork.noise import Noise, reproducible
 RUNS = 10_000
 EPSILON, DELTA = 4.0, 1e-2
 LONG = (1,) * 4_000
-"""START, 4,000 times the same activity, END: within one part in ten million its whole weight is on one cell of each table."""
+"""START, 4,000 times the same activity, END: within one part in ten million its whole weight is on
+one cell of each table.
+"""
 
 TABLES = ("frequent variants", "number of other cases", "order 1", "order 2", "order 3")
 CELLS = (1, 1, MOST_CELLS, MOST_CELLS, MOST_CELLS)
@@ -55,7 +59,9 @@ def params(max_cases: int = 1) -> MarkovParams:
 
 
 def raw(table: int, cases: int) -> float:
-    """What ``cases`` cases of the long course put on the cell of this table, in grid steps, as the mechanism counts it."""
+    """What ``cases`` cases of the long course put on the cell of this table, in grid steps, as the
+    mechanism counts it.
+    """
     if table < 2:
         return float(cases * WHOLE)
     courses = Courses.of([LONG], np.array([cases]), 2)
@@ -74,7 +80,9 @@ def noised(table: int, value: float, sigma: float, runs: int, noise: Noise) -> N
 def outcomes(
     tables: tuple[int, ...], cases: int, sigmas: Sigmas, noise: Noise
 ) -> Callable[[int], NDArray[np.float64]]:
-    """All that these tables say for one case more, in cases: Neyman and Pearson's ratio for the noise that is drawn."""
+    """All that these tables say for one case more, in cases: Neyman and Pearson's ratio for the
+    noise that is drawn.
+    """
     weights = np.array([sigmas[table] ** -2 for table in tables])
 
     def run(runs: int) -> NDArray[np.float64]:
@@ -127,7 +135,9 @@ AT_ONCE = (1, 2, 3, 4)
 
 
 def audit_all(sigmas: Sigmas) -> AuditResult:
-    """The number of cases and the three tables of transitions together, against the claim of the whole."""
+    """The number of cases and the three tables of transitions together, against the claim of the
+    whole.
+    """
     delta = 0.3
     return audit(
         AT_ONCE, sigmas, cost(VariantMarkov().event(params(), Facts()), delta).epsilon, delta
@@ -179,7 +189,9 @@ SELECTING = calibrated(Cost(epsilon=EPSILON, delta=DELTA), 1, markov.SHARES, Fal
 def found(
     cases: int, selection: markov.Selection, noise: Noise
 ) -> Callable[[int], NDArray[np.float64]]:
-    """Whether an activity that ``cases`` cases hold, each alone, is selected: 1 or 0; each activity is a run of its own."""
+    """Whether an activity that ``cases`` cases hold, each alone, is selected: 1 or 0; each activity
+    is a run of its own.
+    """
 
     def run(runs: int) -> NDArray[np.float64]:
         names = [(str(number),) for number in range(runs)] if cases else []

@@ -1,4 +1,6 @@
-"""The noise is what it says: exact in distribution, unbiased where a draw is settled late, never wrapping."""
+"""The noise is what it says: exact in distribution, unbiased where a draw is settled late, never
+wrapping.
+"""
 
 import inspect
 import math
@@ -61,14 +63,18 @@ def test_values_and_counts_agree(scale):
 
 
 def test_a_tiny_scale_draws_zero():
-    """At a hundredth of a grid step noise is zero but for a chance of e**-100; below 2**-7 the scale is rounded up."""
+    """At a hundredth of a grid step noise is zero but for a chance of e**-100; below 2**-7 the
+    scale is rounded up.
+    """
     assert not secret().laplace_values(0.01, 10_000).any()
     assert not secret().laplace_values(1e-300, 100).any()
 
 
 @pytest.mark.parametrize("scale", [1e12, 2.0**53])
 def test_large_scales_do_not_overflow(scale):
-    """Mean magnitude and balance of signs at the largest scales: seven standard errors, 1e-11 by the gamma's exact tails."""
+    """Mean magnitude and balance of signs at the largest scales: seven standard errors, 1e-11 by
+    the gamma's exact tails.
+    """
     values = secret().laplace_values(scale, 100_000).astype(float)
     assert abs(np.abs(values).mean() / scale - 1) < 7 / math.sqrt(100_000)
     assert abs((values > 0).mean() - 0.5) < 7 * 0.5 / math.sqrt(100_000)
@@ -97,7 +103,9 @@ def test_a_biased_geometric_is_noticed(monkeypatch):
 
 
 def test_every_draw_settled_late_is_unbiased(monkeypatch):
-    """With a margin that calls every coin ambiguous the exact path decides all of them, and the distribution stays."""
+    """With a margin that calls every coin ambiguous the exact path decides all of them, and the
+    distribution stays.
+    """
     monkeypatch.setattr(sampler, "MARGIN", np.uint64(1 << 63))
     assert against_the_law(reproducible(3).laplace_values(7.5, 8_000), 7.5) > 1e-3
 
@@ -180,7 +188,9 @@ def test_scales_are_drawn_bit_for_bit(scale):
 
 @pytest.mark.parametrize("source", [secret(), reproducible(2)], ids=["secret", "reproducible"])
 def test_sums_saturate(source):
-    """At the ends of int64 a count stays, rather than wrapping round; noise of 5 never moves it by 2**62."""
+    """At the ends of int64 a count stays, rather than wrapping round; noise of 5 never moves it by
+    2**62.
+    """
     ends = np.array([2**63 - 1, -(2**63)] * 50, dtype=np.int64)
     noisy = source.laplace_counts(ends, 5.0)
     assert (noisy[::2] > 2**62).all()

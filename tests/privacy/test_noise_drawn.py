@@ -1,4 +1,5 @@
-"""What is charged is what was drawn: each mechanism's event names the scale that reaches the door of noise.
+"""What is charged is what was drawn: each mechanism's event names the scale that reaches the door
+of noise.
 
 Draws are seeded, since later noise may be asked for only where earlier noise says so.
 """
@@ -65,7 +66,9 @@ class Recorder:
 
 
 def scales(event: PrivacyEvent) -> Iterator[float]:
-    """The scales of all Laplace noise and the sigmas of all Gaussian noise that an event charges for."""
+    """The scales of all Laplace noise and the sigmas of all Gaussian noise that an event charges
+    for.
+    """
     match event:
         case DiscreteLaplace(scale=scale) | TruncatedGeometric(scale=scale):
             yield scale
@@ -177,7 +180,9 @@ def test_events_charge_for_the_noise_drawn(
 def test_adaptive_draws_what_it_charges_for_looking_and_what_the_mechanism_it_takes_charges(
     cases: int, taken: str, facts: Facts
 ) -> None:
-    """Its event holds the layers and the dearer mechanism's cost; the noise drawn is that of the layers and of one of the two."""
+    """Its event holds the layers and the dearer mechanism's cost; the noise drawn is that of the
+    layers and of one of the two.
+    """
     mechanism = catalogue()["variants/adaptive"]
     offer = mechanism.offer(FLOW.model_copy(update={"epsilon": 2.0}), facts, {})
     assert isinstance(offer, Offer)

@@ -1,8 +1,10 @@
-"""Statistical audits of variants/prefix-tree on its worst neighbours, and of broken twins that must fail.
+"""Statistical audits of variants/prefix-tree on its worst neighbours, and of broken twins that must
+fail.
 
-What is looked at are the noisy counts that ``grow`` gives: everything that is released is made of them alone. A claim is
-audited at the delta of the release, and at a large one, where it is charged next to no epsilon and small faults show best.
-Draws are seeded: what is found is found in every run.
+What is looked at are the noisy counts that ``grow`` gives: everything that is released is made of
+them alone. A claim is audited at the delta of the release, and at a large one, where it is charged
+next to no epsilon and small faults show best. Draws are seeded: what is found is found in every
+run.
 """
 
 from collections.abc import Callable
@@ -53,9 +55,11 @@ def histogram(rows: dict[tuple[str, ...], int]) -> pl.DataFrame:
 
 
 def many(course: tuple[str, ...], cases: int, runs: int) -> tuple[Courses, int]:
-    """As many logs in one: ``cases`` cases of ``course``, below a first event of its own for each; and how many labels.
+    """As many logs in one: ``cases`` cases of ``course``, below a first event of its own for each;
+    and how many labels.
 
-    Subtrees below different first events are independent, so the tree of one such log is as many runs at once.
+    Subtrees below different first events are independent, so the tree of one such log is as many
+    runs at once.
     """
     labels = (*(str(number) for number in range(runs)), "a")
     rows = {(str(number), *course[1:]): cases for number in range(runs)} if cases else {}
@@ -63,7 +67,9 @@ def many(course: tuple[str, ...], cases: int, runs: int) -> tuple[Courses, int]:
 
 
 def sums(cases: int, given: TreeParams, noise: Noise) -> Callable[[int], NDArray[np.float64]]:
-    """Runs on ``cases`` cases of full length; the outcome is the sum of the noisy counts along it, over their scales."""
+    """Runs on ``cases`` cases of full length; the outcome is the sum of the noisy counts along it,
+    over their scales.
+    """
 
     def run(runs: int) -> NDArray[np.float64]:
         courses, letters = many(LONGEST, cases, runs)
@@ -91,7 +97,9 @@ def audit(given: TreeParams, runs: int = 60_000) -> AuditResult:
 def audit_wide(
     given: TreeParams, claimed: TreeParams, cases: int = 1, runs: int = 15_000
 ) -> AuditResult:
-    """The same, or some cases of one unit more, against what the tree ``claimed`` is charged for at a large delta."""
+    """The same, or some cases of one unit more, against what the tree ``claimed`` is charged for at
+    a large delta.
+    """
     noise = reproducible(1)
     here, there = (sums(60 + extra, given, noise) for extra in (cases, 0))
     middle = (60 + cases / 2) * sum(stage.levels / stage.scale for stage in given.shape)
@@ -126,7 +134,9 @@ def test_half_the_noise_is_found(noise: str) -> None:
 
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 def test_levels_that_are_not_composed_are_found(noise: str) -> None:
-    """Every level at the noise of one, as the published code has it: the audit finds it, and the accountant does."""
+    """Every level at the noise of one, as the published code has it: the audit finds it, and the
+    accountant does.
+    """
     given = params(facts(), noise=noise)
     one = params(facts().model_copy(update={"longest_case": 1}), noise=noise).shape[0].scale
     broken = at_scale(given, one)
@@ -149,7 +159,9 @@ def test_a_unit_of_three_cases_is_covered_where_it_is_assumed() -> None:
 
 
 def alone(given: TreeParams, cases: int, noise: Noise) -> Callable[[int], NDArray[np.int64]]:
-    """Runs on a log of ``cases`` cases of full length and nothing else; the outcome is how much of its path is kept."""
+    """Runs on a log of ``cases`` cases of full length and nothing else; the outcome is how much of
+    its path is kept.
+    """
 
     def run(runs: int) -> NDArray[np.int64]:
         courses, letters = many(LONGEST, cases, runs)

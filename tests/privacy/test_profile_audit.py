@@ -1,4 +1,5 @@
-"""Statistical audit of the DP profile on its worst neighbours, and broken twins that the same audit finds.
+"""Statistical audit of the DP profile on its worst neighbours, and broken twins that the same audit
+finds.
 
 Draws are seeded: what is found is found in every run.
 """
@@ -93,7 +94,8 @@ MANY = log_of([*BASE, [f"own {place}" for place in range(700)]])
 
 
 def test_a_long_case_of_many_activities_of_its_own_is_covered() -> None:
-    """Two of its activities count; the twin counts all, and each is one more chance that the case shows.
+    """Two of its activities count; the twin counts all, and each is one more chance that the case
+    shows.
 
     The claim is that of the selection alone, which gets half of epsilon.
     """

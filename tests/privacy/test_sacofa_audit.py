@@ -1,7 +1,8 @@
-"""Statistical audits of variants/sacofa on its worst neighbours, and of broken twins that must fail.
+"""Statistical audits of variants/sacofa on its worst neighbours, and of broken twins that must
+fail.
 
-The tree's counts are those of ``grow`` (see ``test_prefix_tree_audit.py``); what comes beside them are the noisy counts of steps.
-Draws are seeded: what is found is found in every run.
+The tree's counts are those of ``grow`` (see ``test_prefix_tree_audit.py``); what comes beside them
+are the noisy counts of steps. Draws are seeded: what is found is found in every run.
 """
 
 from collections.abc import Callable
@@ -48,7 +49,8 @@ def histogram(rows: dict[tuple[str, ...], int]) -> pl.DataFrame:
 
 
 def seen(cases: int, given: SacofaParams, noise: Noise) -> Callable[[int], NDArray[np.float64]]:
-    """Runs on ``cases`` cases of nine different activities: all noisy counts that one more moves, weighed by their noise.
+    """Runs on ``cases`` cases of nine different activities: all noisy counts that one more moves,
+    weighed by their noise.
 
     The trees of all runs are one, below first events of their own.
     """
@@ -85,7 +87,9 @@ def seen(cases: int, given: SacofaParams, noise: Noise) -> Callable[[int], NDArr
 
 
 WIDE = 0.1
-"""A delta at which the claim is audited too: it is charged next to no epsilon there, and small faults show best."""
+"""A delta at which the claim is audited too: it is charged next to no epsilon there, and small
+faults show best.
+"""
 
 
 def audit(given: SacofaParams, claimed: SacofaParams, delta: float = WIDE) -> AuditResult:
@@ -145,7 +149,9 @@ def test_stated_rules_leave_the_whole_budget_to_the_tree() -> None:
 
 
 def rare(given: SacofaParams) -> AuditResult:
-    """A case alone among fifty others, with steps that nobody else takes; the outcome is how many steps are allowed."""
+    """A case alone among fifty others, with steps that nobody else takes; the outcome is how many
+    steps are allowed.
+    """
     others, noise = {("a", "b"): 50}, reproducible(1)
 
     def allowed(rows: dict[tuple[str, ...], int]) -> Callable[[int], NDArray[np.int64]]:
@@ -186,7 +192,9 @@ def test_rules_read_off_the_log_are_found() -> None:
 
 
 def undeclared(delta: float = 0.02, **options: object) -> SacofaParams:
-    """What the mechanism offers where no activities are declared; delta so large that runs can tell it from 0."""
+    """What the mechanism offers where no activities are declared; delta so large that runs can tell
+    it from 0.
+    """
     goal = DifferentialPrivacy(
         kind="differential-privacy", epsilon=EPSILON, delta=delta, over=("control-flow",)
     )
@@ -196,7 +204,9 @@ def undeclared(delta: float = 0.02, **options: object) -> SacofaParams:
 
 
 def hidden(given: SacofaParams) -> AuditResult:
-    """A case of nine activities that nobody else has, present or not; the outcome is how many prefixes are kept."""
+    """A case of nine activities that nobody else has, present or not; the outcome is how many
+    prefixes are kept.
+    """
     noise = reproducible(1)
 
     def kept(rows: dict[tuple[str, ...], int]) -> Callable[[int], list[int]]:
@@ -216,7 +226,9 @@ RULES = [["a", "never follows", "b"], ["x", "always precedes", "a"]]
 
 
 def test_a_case_of_undeclared_activities_is_covered_by_delta() -> None:
-    """With measured rules, where its first step is hardly ever one of the process, and with rules that it breaks."""
+    """With measured rules, where its first step is hardly ever one of the process, and with rules
+    that it breaks.
+    """
     assert hidden(undeclared()).passed
     assert hidden(undeclared(rules=RULES)).passed
 

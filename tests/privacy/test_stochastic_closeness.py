@@ -1,4 +1,6 @@
-"""Stochastic t-closeness, analytically: no outcome is more than t times as likely, or as unlikely, given the class."""
+"""Stochastic t-closeness, analytically: no outcome is more than t times as likely, or as unlikely,
+given the class.
+"""
 
 import math
 from collections.abc import Callable
@@ -37,7 +39,9 @@ def response(epsilon: float, size: int = len(VALUES)) -> Distribution:
 
 
 def laplace(epsilon: float, steps: int = STEPS) -> Distribution:
-    """Row x: the probability of each outcome of the clamped discrete Laplace noise from x, as drawn."""
+    """Row x: the probability of each outcome of the clamped discrete Laplace noise from x, as
+    drawn.
+    """
     ratio = math.exp(-1 / drawn_scale(math.nextafter(steps / epsilon * (1 + 1e-12), math.inf)))
     rows = []
     for start in range(steps + 1):
@@ -53,7 +57,9 @@ def response_or_missing(epsilon: float) -> Distribution:
 
 
 def laplace_or_missing(epsilon: float) -> Distribution:
-    """The last row and column are missing: half of epsilon tells whether a value is, half which it is."""
+    """The last row and column are missing: half of epsilon tells whether a value is, half which it
+    is.
+    """
     truly, numbers = _told_truly(_DRAWS, epsilon / 2) / _DRAWS, laplace(epsilon / 2)
     present = np.hstack([truly * numbers, np.full((len(numbers), 1), 1 - truly)])
     return np.vstack([present, np.append((1 - truly) * numbers.mean(axis=0), truly)])
@@ -68,8 +74,9 @@ RANDOMISERS = {
 
 
 def largest_ratio(of: Distribution, sizes: list[int]) -> float:
-    """The largest ratio of an outcome's probabilities in a class and in the whole, either way, over all pairs of values:
-    one class holds nothing but the first, all others nothing but the second."""
+    """The largest ratio of an outcome's probabilities in a class and in the whole, either way, over
+    all pairs of values: one class holds nothing but the first, all others nothing but the second.
+    """
     whole, worst = sum(sizes), 1.0
     for size in sizes:
         for one in of:
@@ -94,7 +101,9 @@ def published(t: float, whole: int, size: int) -> float:
 
 @pytest.mark.parametrize("name", ["response", "laplace"])
 def test_the_published_formula_is_caught(name: str) -> None:
-    """N = 10, |E| = 5, t = 1.5: its epsilon .916 lets an outcome be up to 1.75 times as likely; ours is .693."""
+    """N = 10, |E| = 5, t = 1.5: its epsilon .916 lets an outcome be up to 1.75 times as likely;
+    ours is .693.
+    """
     of: Callable[[float], Distribution] = RANDOMISERS[name]
     assert epsilon_for(1.5, np.array([5, 5])) == pytest.approx(math.log(2))
     assert published(1.5, 10, 5) == pytest.approx(0.916, abs=1e-3)
@@ -154,7 +163,9 @@ def test_where_none_or_all_are_missing_nothing_changes() -> None:
 
 
 def test_what_was_not_declared_tells_nothing_apart() -> None:
-    """It becomes any member of the domain: within e^epsilon of every other row; numbers move to the edge."""
+    """It becomes any member of the domain: within e^epsilon of every other row; numbers move to the
+    edge.
+    """
     randomise = randomiser_of(pl.Series("x", ["undeclared"]), VALUES, None, 1.0)
     drawn = randomise(np.zeros(30_000, np.int64), 0.5, reproducible(3)).to_list()
     assert chisquare([drawn.count(value) for value in VALUES]).pvalue > 1e-3

@@ -1,7 +1,8 @@
-"""Statistical audits of variants/threshold on its worst neighbours, and of broken twins that must fail.
+"""Statistical audits of variants/threshold on its worst neighbours, and of broken twins that must
+fail.
 
-Variants are noised independently, so a summary of many equal variants is as many runs of the mechanism at once. Draws are
-seeded: what is found is found in every run.
+Variants are noised independently, so a summary of many equal variants is as many runs of the
+mechanism at once. Draws are seeded: what is found is found in every run.
 """
 
 from collections.abc import Callable
@@ -26,7 +27,9 @@ Twin = Callable[[ThresholdParams], ThresholdParams]
 
 
 def noisy_counts(count: int, params: ThresholdParams, runs: int, door: Noise) -> NDArray[np.int64]:
-    """The released count of one variant of ``count`` cases, 0 where it is not released, in ``runs`` runs."""
+    """The released count of one variant of ``count`` cases, 0 where it is not released, in ``runs``
+    runs.
+    """
     if count == 0:
         return np.zeros(runs, np.int64)
     summary = pl.DataFrame(
@@ -37,7 +40,9 @@ def noisy_counts(count: int, params: ThresholdParams, runs: int, door: Noise) ->
 
 
 def audit(counts: tuple[int, int], params: ThresholdParams, *, variants: int = 1) -> AuditResult:
-    """Neighbours that differ in the number of cases of ``variants`` variants; the outcome is the largest noisy count."""
+    """Neighbours that differ in the number of cases of ``variants`` variants; the outcome is the
+    largest noisy count.
+    """
     door = reproducible(1)
 
     def outcomes(count: int) -> Callable[[int], NDArray[np.int64]]:
@@ -78,7 +83,9 @@ def half_the_threshold(params: ThresholdParams) -> ThresholdParams:
 
 
 class CutToIntegers:
-    """The twin of the published code: continuous Laplace noise, cut to an integer towards zero by ``int()``."""
+    """The twin of the published code: continuous Laplace noise, cut to an integer towards zero by
+    ``int()``.
+    """
 
     def __init__(self) -> None:
         self.door = reproducible(1)
@@ -91,7 +98,9 @@ class CutToIntegers:
 
 
 class ScaledByTheLog:
-    """The twin whose noise is in proportion to the largest count of the log, so that a rare log is told by it."""
+    """The twin whose noise is in proportion to the largest count of the log, so that a rare log is
+    told by it.
+    """
 
     def __init__(self) -> None:
         self.door = reproducible(1)
@@ -116,7 +125,9 @@ def test_half_the_noise_is_found() -> None:
 
 
 def test_a_variant_of_one_case_is_covered_by_delta() -> None:
-    """Present in one log, absent from the other: it passes the threshold with probability at most delta."""
+    """Present in one log, absent from the other: it passes the threshold with probability at most
+    delta.
+    """
     assert audit((1, 0), calibrated(EPSILON, DELTA, 1)).passed
 
 
@@ -139,7 +150,9 @@ def judged(door: Noise, counts: tuple[int, int]) -> AuditResult:
 
 
 def test_noise_cut_to_integers_and_noise_scaled_by_the_log_are_found() -> None:
-    """The first leaves a count as it is in 63 of 100 runs; the second is twice as wide with one case more."""
+    """The first leaves a count as it is in 63 of 100 runs; the second is twice as wide with one
+    case more.
+    """
     assert judged(reproducible(1), (32, 31)).passed
     assert not judged(CutToIntegers(), (32, 31)).passed  # type: ignore[arg-type]  # the rest of the door is handed on
     assert not judged(ScaledByTheLog(), (32, 31)).passed  # type: ignore[arg-type]

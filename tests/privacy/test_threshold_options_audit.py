@@ -1,7 +1,8 @@
-"""Statistical audits of the other noises of variants/threshold on its worst neighbours, and of broken twins that must fail.
+"""Statistical audits of the other noises of variants/threshold on its worst neighbours, and of
+broken twins that must fail.
 
-Variants are noised independently, so many equal counts are as many runs of the mechanism at once. Draws are seeded:
-what is found is found in every run.
+Variants are noised independently, so many equal counts are as many runs of the mechanism at once.
+Draws are seeded: what is found is found in every run.
 """
 
 from collections.abc import Callable
@@ -29,7 +30,9 @@ OTHERS: tuple[Kind, ...] = ("gaussian", "truncated-geometric")
 
 
 def noisy_counts(count: int, params: ThresholdParams, runs: int, noise: Noise) -> NDArray[np.int64]:
-    """The released count of a variant of ``count`` cases, 0 where it is not released, in ``runs`` runs."""
+    """The released count of a variant of ``count`` cases, 0 where it is not released, in ``runs``
+    runs.
+    """
     if count == 0:
         return np.zeros(runs, np.int64)
     _, kept = selected(params, np.full(runs, count), noise)
@@ -66,7 +69,9 @@ no_threshold = twin(tau=lambda params: 1)
 half_the_threshold = twin(tau=lambda params: params.tau // 2)
 
 WIDE = 0.3
-"""A delta at which the claim is audited too: half of a Gaussian noise shows there in thousands of runs, not in millions."""
+"""A delta at which the claim is audited too: half of a Gaussian noise shows there in thousands of
+runs, not in millions.
+"""
 
 
 @pytest.mark.parametrize("kind", OTHERS)
@@ -132,7 +137,9 @@ def test_a_missing_threshold_is_found() -> None:
 
 
 def test_noise_cut_off_too_early_is_found() -> None:
-    """Truncation at a third of the bound, the threshold as it was: counts beyond what the other log can give show."""
+    """Truncation at a third of the bound, the threshold as it was: counts beyond what the other log
+    can give show.
+    """
     params = calibrated(EPSILON, DELTA, 1, "truncated-geometric")
     short = params.model_copy(update={"tau": max(2, params.tau // 3)})
     assert not audit((1, 0), short).passed

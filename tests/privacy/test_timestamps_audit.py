@@ -1,7 +1,8 @@
-"""Statistical audits of timestamps/laplace on its worst neighbours, and of broken twins that must fail.
+"""Statistical audits of timestamps/laplace on its worst neighbours, and of broken twins that must
+fail.
 
-Cases are noised independently, so a log of many equal cases is as many runs of the mechanism at once. Draws are
-seeded: what is found is found in every run.
+Cases are noised independently, so a log of many equal cases is as many runs of the mechanism at
+once. Draws are seeded: what is found is found in every run.
 """
 
 from collections.abc import Callable
@@ -103,7 +104,9 @@ def one_value_moves(params: LaplaceParams) -> LaplaceParams:
 
 
 def audit_middle_event(noised: str, twin: Twin) -> AuditResult:
-    """One case of three events far apart; the middle one moves by the shift, so one gap grows and the other shrinks."""
+    """One case of three events far apart; the middle one moves by the shift, so one gap grows and
+    the other shrinks.
+    """
     params, noise = twin(params_for(METRIC, noised=noised)), reproducible(1)
 
     def outcomes(moved: int) -> Callable[[int], Minutes]:
@@ -139,7 +142,9 @@ def test_too_little_noise_on_one_time_is_found(noised: str, twin: Twin) -> None:
 
 
 def audit_whole_unit(twin: Twin, cases: int = 1, assumed_cases: int = 1) -> AuditResult:
-    """All times of a unit's cases move from one edge to the other: start and gaps at their least, then at their most."""
+    """All times of a unit's cases move from one edge to the other: start and gaps at their least,
+    then at their most.
+    """
     facts = FACTS.model_copy(
         update={"unit": Unit(attribute="case:person", max_cases=assumed_cases)}
     )
@@ -192,7 +197,9 @@ def audit_first_start(
     place: int,
     prepare: Callable[[NDArray[np.float64]], NDArray[np.float64]],
 ) -> AuditResult:
-    """A log of ten cases, the first of them moved by ``shift``, the others at ``place``: do the other starts tell?"""
+    """A log of ten cases, the first of them moved by ``shift``, the others at ``place``: do the
+    other starts tell?
+    """
     params, others, noise = params_for(goal), 9, reproducible(1)
 
     def outcomes(moved: int) -> Callable[[int], Minutes]:
@@ -214,13 +221,17 @@ def audit_first_start(
 def test_starts_relative_to_the_first_start_of_the_log_are_found_out(
     goal: Guarantee, shift: int, place: int
 ) -> None:
-    """Counted from the declared epoch other starts tell nothing; counted from the log's own first one they tell it."""
+    """Counted from the declared epoch other starts tell nothing; counted from the log's own first
+    one they tell it.
+    """
     assert audit_first_start(goal, shift, place, lambda logs: logs).passed
     assert not audit_first_start(goal, shift, place, own_first_start).passed
 
 
 def test_a_grid_laid_from_the_first_start_of_the_log_is_found_out() -> None:
-    """Half a grid step's move of the first case shows in where every other case's times lie between full minutes."""
+    """Half a grid step's move of the first case shows in where every other case's times lie between
+    full minutes.
+    """
     params, noise = params_for(METRIC), reproducible(1)
 
     def outcomes(moved: float, epoch: datetime) -> Callable[[int], Minutes]:

@@ -1,10 +1,13 @@
-"""Where theory says that a noisy count is unbiased, the average of 200 runs says so too; where it says biased, which way.
+"""Where theory says that a noisy count is unbiased, the average of 200 runs says so too; where it
+says biased, which way.
 
-Unbiased: noise of every kind before anything is selected or rounded to what can be released; hence the counts of variants
-far above the threshold, of declared variants, of the levels of a tree and of steps, Libra's estimates, the tables of
-variants/markov and of the directly-follows graph, and the profile's sums. Biased upwards: whatever is released only when
-its noisy count is large enough, given that it is released. The counts of the release of a tree (shared out to agree) and
-of a Markov chain are no estimates of a variant's count at all. Draws are seeded, so that no run raises a false alarm.
+Unbiased: noise of every kind before anything is selected or rounded to what can be released; hence
+the counts of variants far above the threshold, of declared variants, of the levels of a tree and of
+steps, Libra's estimates, the tables of variants/markov and of the directly-follows graph, and the
+profile's sums. Biased upwards: whatever is released only when its noisy count is large enough,
+given that it is released. The counts of the release of a tree (shared out to agree) and of a Markov
+chain are no estimates of a variant's count at all. Draws are seeded, so that no run raises a false
+alarm.
 """
 
 from collections.abc import Callable
@@ -137,7 +140,9 @@ class OneSided:
 
 
 class CutSums(OneSided):
-    """The twin that cuts count plus continuous noise to an integer, ``int(count + noise)``: half a case is lost."""
+    """The twin that cuts count plus continuous noise to an integer, ``int(count + noise)``: half a
+    case is lost.
+    """
 
     def laplace_values(self, scale: float, size: int) -> NDArray[np.int64]:
         return self.door.laplace_values(1024 * scale, size) // 1024

@@ -1,7 +1,9 @@
-"""Released files read and measured by code that shares nothing with the engine: plain Python, by the definitions.
+"""Released files read and measured by code that shares nothing with the engine: plain Python, by
+the definitions.
 
-A log is a list of cases; a case is a pair of its attributes and its events, each a dictionary from a name to a value.
-A value is a pair ``(spelling, meaning)``: what the file says, and what it parses to. A name without a value is missing.
+A log is a list of cases; a case is a pair of its attributes and its events, each a dictionary from
+a name to a value. A value is a pair ``(spelling, meaning)``: what the file says, and what it parses
+to. A name without a value is missing.
 """
 
 import csv
@@ -48,7 +50,9 @@ def read(file: Path) -> list[Case]:
 
 
 def _told(cells: list[str]) -> list[Value | None]:
-    """A column of a table without types: numbers, truth values or instants where all of it reads so, else text."""
+    """A column of a table without types: numbers, truth values or instants where all of it reads
+    so, else text.
+    """
     for meaning in (_instant, _truth, _number):
         meant = [meaning(cell) for cell in cells]
         if all(value is not None for cell, value in zip(cells, meant, strict=True) if cell != ""):
@@ -189,7 +193,9 @@ def _meant(row: Row, name: str) -> Any:
 
 
 def farthest(cases: list[Case], attribute: str, classes: str) -> float:
-    """t: the largest earth mover's distance of a class from its activity; missing counts as a value 1 from all others."""
+    """t: the largest earth mover's distance of a class from its activity; missing counts as a value
+    1 from all others.
+    """
     whole, parts = _groups(cases, attribute, classes)
     every = [value for values in whole.values() for value in values if value is not None]
     numbers = bool(every) and all(
@@ -269,7 +275,9 @@ def least_variety(cases: list[Case], attribute: str, classes: str, variety: str)
 def worst_knowledge(
     cases: list[Case], size: int, background: str, attribute: str | None
 ) -> tuple[int, float] | None:
-    """TLKC: the fewest cases that match some knowledge of up to ``size`` events, and the largest share with one value."""
+    """TLKC: the fewest cases that match some knowledge of up to ``size`` events, and the largest
+    share with one value.
+    """
     matching: dict[Any, set[int]] = defaultdict(set)
     for number, case in enumerate(cases):
         symbols: list[Any] = list(course(case))

@@ -1,4 +1,6 @@
-"""The least possible cost of small k-anonymity problems, found by trying every answer; it shares no code with solvers."""
+"""The least possible cost of small k-anonymity problems, found by trying every answer; it shares no
+code with solvers.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,11 +21,12 @@ def least_cost(
     parts: bool = False,
     metric: Metric = "levenshtein",
 ) -> int | None:
-    """The least number of single edits after which every class holds mass ``k``; None when no answer exists.
+    """The least number of single edits after which every class holds mass ``k``; None when no
+    answer exists.
 
-    ``texts``: distinct; ``cases``, ``mass``: one of each. ``parts``: identical cases may go to different variants;
-    ``mass`` is then ``cases``. ``metric``: what an edit is. Every answer is tried that is not dearer already than one found
-    before.
+    ``texts``: distinct; ``cases``, ``mass``: one of each. ``parts``: identical cases may go to
+    different variants; ``mass`` is then ``cases``. ``metric``: what an edit is. Every answer is
+    tried that is not dearer already than one found before.
     """
     best: int | None = None
     ways = [
@@ -52,7 +55,9 @@ def least_cost(
 
 
 def edit_distance(one: str, other: str, metric: Metric = "levenshtein") -> int:
-    """Insertions, deletions and substitutions (which count two where the metric is ``indel``), by their recurrence."""
+    """Insertions, deletions and substitutions (which count two where the metric is ``indel``), by
+    their recurrence.
+    """
     substitution = 1 if metric == "levenshtein" else 2
 
     @cache

@@ -1,4 +1,6 @@
-"""Whatever bytes a file holds, ``read_log`` gives a log or one line of ``LogError``, and nothing else."""
+"""Whatever bytes a file holds, ``read_log`` gives a log or one line of ``LogError``, and nothing
+else.
+"""
 
 import random
 from pathlib import Path

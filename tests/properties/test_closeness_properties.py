@@ -1,4 +1,6 @@
-"""t-closeness and l-diversity over the output, for any log and any parameters, by the independent checkers."""
+"""t-closeness and l-diversity over the output, for any log and any parameters, by the independent
+checkers.
+"""
 
 import re
 from collections import Counter
@@ -86,7 +88,9 @@ def holds(log: EventLog, goal: Goal) -> bool:
 def test_what_is_released_holds_and_nothing_else_changes(
     kind: str, attribute: str, data: st.DataObject
 ) -> None:
-    """Every activity keeps its values, missing ones included, and courses stay; or the refusal names what does hold."""
+    """Every activity keeps its values, missing ones included, and courses stay; or the refusal
+    names what does hold.
+    """
     log, goal = data.draw(logs_with_values(kind, attribute)), data.draw(goals(attribute))
     try:
         result = released(log, goal)
@@ -116,7 +120,9 @@ def test_what_is_released_holds_and_nothing_else_changes(
 @pytest.mark.parametrize("attribute", ["x", "case:x"])
 @given(data=st.data())
 def test_suppression_never_refuses(kind: str, attribute: str, data: st.DataObject) -> None:
-    """Values of what cannot be protected are left out; no activity has a value that it did not have."""
+    """Values of what cannot be protected are left out; no activity has a value that it did not
+    have.
+    """
     log, goal = data.draw(logs_with_values(kind, attribute)), data.draw(goals(attribute))
     assume(column(log, attribute).dtype != pl.Null)
     suppressed = released(log, goal, infeasible="suppress")
@@ -128,8 +134,9 @@ def test_suppression_never_refuses(kind: str, attribute: str, data: st.DataObjec
 
 @given(data=st.data())
 def test_cycle_times(data: st.DataObject) -> None:
-    """Every event has a time, in order, from the epoch; every activity keeps its gaps, and those of events that had
-    no time are among them."""
+    """Every event has a time, in order, from the epoch; every activity keeps its gaps, and those of
+    events that had no time are among them.
+    """
     log = data.draw(logs_with_values("whole", "gap"))
     hours = log.events["gap"].fill_null(0).clip(0).cast(pl.Int64)
     times = pl.DataFrame({"case": log.case_of, "h": hours}).select(
@@ -159,7 +166,9 @@ def test_cycle_times(data: st.DataObject) -> None:
 def test_dealing_anew_gives_every_cell_as_many_values_as_possible(
     values: list[int], data: st.DataObject
 ) -> None:
-    """Against maximum flow: cells take l different values each, values serve as many cells as they have copies."""
+    """Against maximum flow: cells take l different values each, values serve as many cells as they
+    have copies.
+    """
     cells = data.draw(st.lists(st.integers(0, 4), min_size=len(values), max_size=len(values)))
     codes, cell = (
         np.unique(part, return_inverse=True)[1].astype(np.int64) for part in (values, cells)

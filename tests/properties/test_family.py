@@ -1,4 +1,6 @@
-"""Every k-anonymiser of the control flow, on the same logs: no violation, a documented end, an honest figure."""
+"""Every k-anonymiser of the control flow, on the same logs: no violation, a documented end, an
+honest figure.
+"""
 
 from collections import Counter
 from itertools import product
@@ -49,7 +51,9 @@ def run(
 
 
 def random_log(seed: int) -> EventLog:
-    """Few activities, short cases, some of them alike; each owner has up to three cases, and some cases have none."""
+    """Few activities, short cases, some of them alike; each owner has up to three cases, and some
+    cases have none.
+    """
     draw = np.random.default_rng(seed)
     pool = [
         "".join(draw.choice(list("abc"), draw.integers(0, 5))) for _ in range(draw.integers(1, 9))
@@ -64,7 +68,9 @@ def random_log(seed: int) -> EventLog:
 
 
 def fewest(log: EventLog, goal: KAnonymity) -> int | None:
-    """The smallest group, counted in plain Python; a case without an owner adds nothing to a count of owners."""
+    """The smallest group, counted in plain Python; a case without an owner adds nothing to a count
+    of owners.
+    """
     holders: dict[str, set[object]] = {}
     owners = log.cases[OWNER].to_list()
     for case, course in enumerate(courses_of(log)):

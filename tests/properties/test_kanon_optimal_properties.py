@@ -60,7 +60,9 @@ def test_optimal_is_what_trying_everything_finds(scope: Scope, kind: str) -> Non
 @pytest.mark.parametrize("scope", ["variants", "prefixes"])
 @pytest.mark.parametrize("kind", ["whole", "parts", "units"])
 def test_any_prices_prove_a_true_bound(scope: Scope, kind: str) -> None:
-    """However bad the prices: the bound is none too high, and no pair is left out that a least answer needs."""
+    """However bad the prices: the bound is none too high, and no pair is left out that a least
+    answer needs.
+    """
     for seed in range(INSTANCES):
         parts = kind == "parts"
         problem = small_problem(seed, scope, 3 if parts else 5, units=kind == "units")

@@ -30,7 +30,9 @@ COURSES = st.lists(st.text("abcd", max_size=6), max_size=40)
 def test_pretsa_releases_k_anonymous_logs_of_known_variants(
     courses: list[str], k: int, scope: Scope
 ) -> None:
-    """Every class holds k; every variant was seen; no case is lost; what is kept keeps its row, what is new has no time."""
+    """Every class holds k; every variant was seen; no case is lost; what is kept keeps its row,
+    what is new has no time.
+    """
     log, params = log_of(courses), PretsaParams(k=k, scope=scope)
     summary = VariantCounts().of(log)
     if 0 < len(courses) < k:
@@ -54,7 +56,9 @@ def test_pretsa_releases_k_anonymous_logs_of_known_variants(
 
 
 def plain_pretsa(courses: list[str], k: int, scope: Scope) -> dict[str, str]:
-    """The algorithm as it is told, with no thought of speed: which variant each variant of ``courses`` ends on."""
+    """The algorithm as it is told, with no thought of speed: which variant each variant of
+    ``courses`` ends on.
+    """
     size = Counter(courses)
     target = {variant: variant for variant in size}
 

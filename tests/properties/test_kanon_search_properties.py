@@ -26,7 +26,9 @@ SCOPES = pytest.mark.parametrize("scope", ["variants", "prefixes"])
 
 @st.composite
 def problems(draw: st.DrawFn, scope: Scope, most: int = 5) -> Problem:
-    """Feasible, of at most ``most`` variants; mass counts cases, or fewer units, down to none on a variant."""
+    """Feasible, of at most ``most`` variants; mass counts cases, or fewer units, down to none on a
+    variant.
+    """
     texts = tuple(sorted(draw(st.sets(st.text("abc", max_size=5), min_size=1, max_size=most))))
     cases = np.array([draw(st.integers(1, 6)) for _ in texts], np.int64)
     mass = (
@@ -81,7 +83,9 @@ def test_best_first_is_allowed_and_no_better_than_the_optimum(
 def test_no_prices_and_no_decisions_make_a_bound_too_high(
     data: st.DataObject, scope: Scope
 ) -> None:
-    """A* stands on this: whatever the prices, no allowed answer that keeps the decisions costs less than L."""
+    """A* stands on this: whatever the prices, no allowed answer that keeps the decisions costs less
+    than L.
+    """
     problem = data.draw(problems(scope))
     variants = len(problem.texts)
     ground = Ground.of(problem, "kanon/a-star")

@@ -1,8 +1,10 @@
-"""Random policies x random logs x formats: ``verify`` agrees with ``apply``, and the files hold what is claimed.
+"""Random policies x random logs x formats: ``verify`` agrees with ``apply``, and the files hold
+what is claimed.
 
-What a policy guarantees over cases is measured on the written file by ``independent``, which shares nothing with the
-engine. Over units it can be seen there where the unit's attribute is released. CLOAKWORK_RUNS makes it long, and
-CLOAKWORK_RELEASES names a file to which every run adds one line of JSON.
+What a policy guarantees over cases is measured on the written file by ``independent``, which shares
+nothing with the engine. Over units it can be seen there where the unit's attribute is released.
+CLOAKWORK_RUNS makes it long, and CLOAKWORK_RELEASES names a file to which every run adds one line
+of JSON.
 """
 
 import csv
@@ -36,7 +38,9 @@ LABELS = ("a", "b", "c", 'd "q"', "e;f", "g, h", "ï")
 
 @dataclass
 class Made:
-    """A random log as rows, and what its attributes are: name to kind, case attributes with ``case:`` in front."""
+    """A random log as rows, and what its attributes are: name to kind, case attributes with
+    ``case:`` in front.
+    """
 
     cases: list[tuple[dict[str, Any], list[dict[str, Any]]]]
     kinds: dict[str, str] = field(default_factory=dict)
@@ -172,7 +176,9 @@ def _xes(made: Made) -> str:
 
 
 def random_policy(chance: random.Random, made: Made) -> dict[str, Any]:
-    """A policy that may or may not be possible; treatments for some attributes, one or two guarantees."""
+    """A policy that may or may not be possible; treatments for some attributes, one or two
+    guarantees.
+    """
     attributes: dict[str, Any] = {
         independent.CASE: {"role": "identifier"},
         independent.ACTIVITY: {"role": "control-flow"},

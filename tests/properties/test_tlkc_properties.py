@@ -27,7 +27,9 @@ HOUR = timedelta(hours=1)
 
 @st.composite
 def logs(draw: st.DrawFn) -> EventLog:
-    """Up to 40 cases over five activities, some with a person, an illness and wards, events up to three hours apart."""
+    """Up to 40 cases over five activities, some with a person, an illness and wards, events up to
+    three hours apart.
+    """
     courses = draw(st.lists(st.text("abcde", max_size=6), max_size=40))
     gaps = draw(st.randoms(use_true_random=False))
     times = []
@@ -71,7 +73,9 @@ def goals(draw: st.DrawFn) -> ConfidenceBound:
 @settings(max_examples=runs(40))
 @given(log=logs(), goal=goals())
 def test_releases_keep_the_bound(person: str | None, log: EventLog, goal: ConfidenceBound) -> None:
-    """No knowledge finds too few or tells too much; nothing is invented, and what is kept keeps its order and values."""
+    """No knowledge finds too few or tells too much; nothing is invented, and what is kept keeps its
+    order and values.
+    """
     unit = Unit(attribute=person, max_cases=40)
     offer = TLKC.offer(goal, Facts(unit=unit), {})
     assert isinstance(offer, Offer)

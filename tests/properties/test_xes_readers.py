@@ -106,7 +106,9 @@ def logs(draw: st.DrawFn) -> bytes:
 
 
 def _both(path: Path) -> tuple[EventLog | None, EventLog | LogError]:
-    """What the fast reader gives (None: declined), and what the full parser gives or why it refuses."""
+    """What the fast reader gives (None: declined), and what the full parser gives or why it
+    refuses.
+    """
     try:
         fast = with_kinds_settled(read_fast, path, None)
     except (Declined, LogError):
@@ -199,7 +201,9 @@ PLAIN = PLAIN.replace(b"</log>\n" + PLAIN[: PLAIN.index(b"<trace>")], b"", 1)
 @SETTINGS
 @given(seed=st.integers(0, 2**32 - 1))
 def test_no_damage_makes_the_readers_disagree(seed: int, chunks: int, tmp_path: Path) -> None:
-    """A plain file with a few pieces inserted, removed or exchanged: what the fast reader takes, the full one takes alike."""
+    """A plain file with a few pieces inserted, removed or exchanged: what the fast reader takes,
+    the full one takes alike.
+    """
     chance = random.Random(seed)
     content = PLAIN
     for _ in range(chance.randint(1, 3)):
@@ -289,7 +293,9 @@ def test_what_is_written_as_parquet_is_read_back(log: EventLog, tmp_path: Path) 
 @SETTINGS
 @given(log=event_logs())
 def test_csv_keeps_every_text(log: EventLog, tmp_path: Path) -> None:
-    """Types are guessed from the values and the empty text is a missing one; texts otherwise survive."""
+    """Types are guessed from the values and the empty text is a missing one; texts otherwise
+    survive.
+    """
     path = tmp_path / "log.csv.gz"
     write_log(log, path, "csv")
     back = read_log(path)

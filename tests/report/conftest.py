@@ -61,7 +61,9 @@ def _own_home(
 
 @pytest.fixture(autouse=True)
 def _taken_as_proved(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The plan here is made by hand and cannot be derived; that ``prove`` is asked is tested on its own."""
+    """The plan here is made by hand and cannot be derived; that ``prove`` is asked is tested on its
+    own.
+    """
     monkeypatch.setattr(verifying, "prove_again", lambda plan: plan.claims)
 
 
@@ -259,7 +261,8 @@ def envelope_of(folder: Path) -> dict[str, Any]:
 def resign(
     folder: Path, key: SigningKey, change: Callable[[dict[str, Any]], None] = lambda _: None
 ) -> None:
-    """Sign the folder's statement anew after ``change``, with the digests of the files as they are now.
+    """Sign the folder's statement anew after ``change``, with the digests of the files as they are
+    now.
 
     What a signer could do who means ill or errs: everything is authentic, and still not right.
     """

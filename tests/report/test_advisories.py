@@ -1,4 +1,6 @@
-"""Advisories: which releases each concerns, what it makes of them, and what the ledger makes of that."""
+"""Advisories: which releases each concerns, what it makes of them, and what the ledger makes of
+that.
+"""
 
 import dataclasses
 import re
@@ -51,7 +53,9 @@ BASE: dict[str, Any] = {
 
 
 def found(**traits: Any) -> dict[str, str]:
-    """The status of each advisory that concerns a release of 0.1.0 with these traits, nothing being measured."""
+    """The status of each advisory that concerns a release of 0.1.0 with these traits, nothing being
+    measured.
+    """
     return {
         finding.advisory.id: finding.status for finding in advisories_for(Traits(**(BASE | traits)))
     }
@@ -197,7 +201,9 @@ def advisory(measure: str) -> Advisory:
 
 
 def test_events_without_attributes_are_left_out_where_their_activity_has_some() -> None:
-    """Three cases a, b; in one of them b was inserted. Where b never has a value, the file cannot tell."""
+    """Three cases a, b; in one of them b was inserted. Where b never has a value, the file cannot
+    tell.
+    """
     told = log_of([[("a", "x"), ("b", "y")], [("a", "x"), ("b", "y")], [("a", "x"), ("b", None)]])
     untold = log_of([[("a", "x"), ("b", None)]] * 3)
     measure = advisory("k without empty events")
@@ -338,7 +344,9 @@ def test_an_attribute_that_is_recorded_only_for_some_tells() -> None:
 
 
 def test_the_meaning_then_is_what_version_0_1_0_measured() -> None:
-    """By hand: ages 0 to 10 in two classes of two, ranges of 10: 0, 10 against 4, 6 lies .2 from all four."""
+    """By hand: ages 0 to 10 in two classes of two, ranges of 10: 0, 10 against 4, 6 lies .2 from
+    all four.
+    """
     log = log_of([[("a", None)]] * 2 + [[("b", None)]] * 2, [0.0, 10.0, 4.0, 6.0])
     seen = measured_then(log, T)
 
@@ -444,7 +452,9 @@ def test_an_entry_whose_claim_is_void_counts_without_bound_and_what_it_charged_s
 def test_the_ledger_counts_what_is_void_as_without_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The entry of version 0.1.0 that paid for differential privacy; nothing that it charged is handed back."""
+    """The entry of version 0.1.0 that paid for differential privacy; nothing that it charged is
+    handed back.
+    """
     copy = shutil.copy(EARLIER / "ledger.db", tmp_path / "ledger.db")
     book = Ledger(f"sqlite:///{copy}")
     (before,) = book.summary()

@@ -83,7 +83,9 @@ def test_nothing_of_the_raw_log_stands_outside_the_internal_folder(
 
 
 def readable(path: Path) -> bytes:
-    """What a public file says, unpacked; of the statement what is signed, as a key's random digits may be any figure."""
+    """What a public file says, unpacked; of the statement what is signed, as a key's random digits
+    may be any figure.
+    """
     from cloakwork.publishing.dsse import read_envelope
 
     content = path.read_bytes()

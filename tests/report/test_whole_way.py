@@ -1,4 +1,6 @@
-"""From policy to verified release with the real planner, engine and proof; and what forged plans meet there."""
+"""From policy to verified release with the real planner, engine and proof; and what forged plans
+meet there.
+"""
 
 import base64
 import json
@@ -115,7 +117,9 @@ def test_statements_of_junk_fail_without_a_traceback(made: Path, key: SigningKey
 
 
 def _meaning(text: str) -> object:
-    """A plan without the words that only explain it: nothing follows from them, and nobody is shown them."""
+    """A plan without the words that only explain it: nothing follows from them, and nobody is shown
+    them.
+    """
     return stated(Plan.model_validate_json(text))
 
 

@@ -72,7 +72,9 @@ def test_pandas_and_polars_round_trip(hospital: EventLog) -> None:
     ],
 )
 def test_one_mechanism(hospital: EventLog, name: str, params: dict[str, object]) -> None:
-    """Any mechanism by name, with what a policy would say; ids are fresh. Noise of scale 1 hides no variant of 204 cases."""
+    """Any mechanism by name, with what a policy would say; ids are fresh. Noise of scale 1 hides no
+    variant of 204 cases.
+    """
     result = run_mechanism(name, hospital, **params)
     assert result.cases.height > 0
     assert not set(result.cases[CASE_ID]) & set(hospital.cases[CASE_ID])
@@ -87,7 +89,9 @@ def test_one_mechanism_says_what_it_lacks() -> None:
 
 
 def test_a_fixed_seed_is_not_private(hospital: EventLog, tmp_path: Path, ledger: str) -> None:
-    """It repeats where no step stops by the clock, charges no ledger, and its folder does not verify."""
+    """It repeats where no step stops by the clock, charges no ledger, and its folder does not
+    verify.
+    """
     document = yaml.safe_load(KANON_TIME.read_text("utf-8"))
     document["spec"].setdefault("mechanisms", {})["prefer"] = ["kanon/pretsa"]
     plan = cloakwork.make_plan(parse_policy(yaml.safe_dump(document)))
@@ -103,7 +107,9 @@ def test_a_fixed_seed_is_not_private(hospital: EventLog, tmp_path: Path, ledger:
 def test_what_looks_like_times_is_a_hint_and_the_claim_names_it(
     hospital: EventLog, ledger: str
 ) -> None:
-    """Looks decide nothing: the claim takes every kept attribute as known; the hint stays in the internal notes."""
+    """Looks decide nothing: the claim takes every kept attribute as known; the hint stays in the
+    internal notes.
+    """
     document = KANON_TIME.read_text("utf-8").replace(
         "  attributes:\n",
         '  expose: {"case:admitted": for a test}\n  attributes:\n    "case:admitted": {treatment: keep}\n',

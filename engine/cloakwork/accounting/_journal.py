@@ -1,8 +1,10 @@
-"""The ledger's storage: an append-only journal in one SQL table, each entry bound to the one before it by a digest.
+"""The ledger's storage: an append-only journal in one SQL table, each entry bound to the one before
+it by a digest.
 
-Entries are never changed or removed, so what a release is (reserved, committed, ...) follows from the entries that name
-it. One writer at a time: SQLite takes its write lock before reading (BEGIN IMMEDIATE), Postgres an advisory lock, so a
-decision taken on what was read still holds when its entry is written.
+Entries are never changed or removed, so what a release is (reserved, committed, ...) follows from
+the entries that name it. One writer at a time: SQLite takes its write lock before reading (BEGIN
+IMMEDIATE), Postgres an advisory lock, so a decision taken on what was read still holds when its
+entry is written.
 """
 
 import hashlib
@@ -32,8 +34,9 @@ Kind = Literal["reserve", "intent", "commit", "fail", "identify", "statement"]
 TABLE: Final = "cloakwork_ledger"
 
 FINGERPRINTS: Final = "cloakwork_fingerprints"
-"""Keyed samples of case ids. Outside the chain of entries, whose digests signed statements carry: nothing public may
-depend on them."""
+"""Keyed samples of case ids. Outside the chain of entries, whose digests signed statements carry:
+nothing public may depend on them.
+"""
 
 BEFORE_FIRST: Final = "0" * 64
 """What the first entry names as the digest of its predecessor."""
@@ -49,7 +52,9 @@ _POSTGRES_LOCK: Final = 0x636C6F616B  # "cloak"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of the journal; ``at`` is UTC in ISO 8601, ``body`` a JSON object, ``digest`` SHA-256 in hex."""
+    """One line of the journal; ``at`` is UTC in ISO 8601, ``body`` a JSON object, ``digest``
+    SHA-256 in hex.
+    """
 
     seq: int
     release: str
@@ -73,7 +78,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """The first entry (``seq`` counts from 1) at which the journal is not what was once written, and how it shows."""
+    """The first entry (``seq`` counts from 1) at which the journal is not what was once written,
+    and how it shows.
+    """
 
     seq: int
     reason: str
@@ -85,8 +92,9 @@ class Break:
 def first_break(entries: tuple[Entry, ...]) -> Break | None:
     """Follow the digests from the first entry; None when every entry is whole and in its place.
 
-    The chain is not keyed: it shows slips and edits by hand, not a forger who recomputes every later digest, nor the
-    removal of the newest entries. Both show against a digest that a signed statement carries.
+    The chain is not keyed: it shows slips and edits by hand, not a forger who recomputes every
+    later digest, nor the removal of the newest entries. Both show against a digest that a signed
+    statement carries.
     """
     previous = BEFORE_FIRST
     for seq, entry in enumerate(entries, start=1):
@@ -134,10 +142,12 @@ def say(message: str) -> None:
 
 @dataclass(frozen=True)
 class Journal:
-    """A journal by SQLAlchemy URL, or by the path of an SQLite file; nothing is opened before it is used.
+    """A journal by SQLAlchemy URL, or by the path of an SQLite file; nothing is opened before it is
+    used.
 
-    ``notice`` hears when a ledger is made. ``make_folder``: whether the folder of an SQLite file may be made with it.
-    Every method raises LedgerError, in one line, for whatever the database has to say.
+    ``notice`` hears when a ledger is made. ``make_folder``: whether the folder of an SQLite file
+    may be made with it. Every method raises LedgerError, in one line, for whatever the database has
+    to say.
     """
 
     address: str
@@ -200,7 +210,9 @@ class Journal:
         return Path(str(self.url.database))
 
     def exists(self) -> bool:
-        """Whether there is a ledger. A file or database that is none is refused, not taken for an empty one."""
+        """Whether there is a ledger. A file or database that is none is refused, not taken for an
+        empty one.
+        """
         if self.file is not None and not self._file_there(self.file):
             return False
         with self._errors_told(), self._engine("rw").connect() as connection:
@@ -215,9 +227,11 @@ class Journal:
 
     @contextmanager
     def writing(self) -> Iterator[Writing]:
-        """The one transaction in which a decision is taken and written; makes the ledger when there is none.
+        """The one transaction in which a decision is taken and written; makes the ledger when there
+        is none.
 
-        Raises LedgerError when the journal was altered: nothing is added to a ledger that cannot be trusted.
+        Raises LedgerError when the journal was altered: nothing is added to a ledger that cannot be
+        trusted.
         """
         with self._errors_told():
             if self.file is not None and not self._file_there(self.file):
@@ -274,7 +288,9 @@ class Journal:
             return Hold(connection)
 
     def try_hold(self, release: str) -> "Hold | None":
-        """``hold`` where nobody does; None where a live process, on whatever host, works on ``release``."""
+        """``hold`` where nobody does; None where a live process, on whatever host, works on
+        ``release``.
+        """
         if self.file is not None:
             with self._errors_told():
                 path = self._lock_of(self.file, release)
@@ -310,7 +326,9 @@ class Journal:
         return file.with_name(f"{file.name}.{release}.lock")
 
     def _file_there(self, file: Path) -> bool:
-        """Whether the file exists; an empty one holds no ledger, and is not one that was just begun."""
+        """Whether the file exists; an empty one holds no ledger, and is not one that was just
+        begun.
+        """
         try:
             size = file.stat().st_size
         except FileNotFoundError:
@@ -326,7 +344,9 @@ class Journal:
         return True
 
     def _make_file(self, file: Path) -> None:
-        """Make the ledger's file, whole or not at all: a process that is killed here leaves no empty ledger."""
+        """Make the ledger's file, whole or not at all: a process that is killed here leaves no
+        empty ledger.
+        """
         if self.make_folder:
             file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.TemporaryDirectory(dir=file.parent, prefix=f".{file.name}.new-") as folder:
@@ -357,7 +377,9 @@ class Journal:
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _POSTGRES_LOCK})
 
     def _exists(self, connection: "Connection") -> bool:
-        """Whether the database holds a ledger; False for an empty database on a server, where one may be made."""
+        """Whether the database holds a ledger; False for an empty database on a server, where one
+        may be made.
+        """
         from sqlalchemy import inspect
 
         tables = inspect(connection).get_table_names()
@@ -391,7 +413,8 @@ class Journal:
 
 @dataclass(slots=True)
 class Hold:
-    """That a live process works on a release: a locked file beside an SQLite ledger, a session's lock on a server.
+    """That a live process works on a release: a locked file beside an SQLite ledger, a session's
+    lock on a server.
 
     Both end with the process, by whatever signal.
     """

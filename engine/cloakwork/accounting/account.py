@@ -28,9 +28,9 @@ CURRENCIES: Final[tuple[Currency, ...]] = ("unit", "metric", "local")
 class Terms:
     """What a policy declares about its dataset's budget.
 
-    ``unit``: its protected unit by name. ``totals``: by currency; that of ``unit`` is its own unit's. ``books``: totals
-    by unit that are kept apart from each other. ``cases_per_unit``: by attribute, the most cases of the dataset that one
-    unit owns.
+    ``unit``: its protected unit by name. ``totals``: by currency; that of ``unit`` is its own
+    unit's. ``books``: totals by unit that are kept apart from each other. ``cases_per_unit``: by
+    attribute, the most cases of the dataset that one unit owns.
     """
 
     unit: str = CASE
@@ -39,14 +39,17 @@ class Terms:
     cases_per_unit: Mapping[str, int] = field(default_factory=dict)
 
     def apart_from(self, unit: str | None) -> tuple[str, ...]:
-        """The units whose books are kept apart from that of ``unit``; none unless ``books`` lists it and others."""
+        """The units whose books are kept apart from that of ``unit``; none unless ``books`` lists
+        it and others.
+        """
         return tuple(sorted(self.books.keys() - {unit})) if unit in self.books else ()
 
     def declared(
         self, charges: Sequence[Charge], records: Sequence[Record] = ()
     ) -> tuple[Total, ...]:
-        """The totals, each with its book; that of ``metric`` is meant per the largest shift which this release charges,
-        or else that any release of the dataset charged."""
+        """The totals, each with its book; that of ``metric`` is meant per the largest shift which
+        this release charges, or else that any release of the dataset charged.
+        """
         found = [
             Total(Book("unit", unit), cost, apart_from=self.apart_from(unit))
             for unit, cost in self.books.items()
@@ -71,11 +74,12 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """One book of a dataset: ``spent`` rounded up, ``left`` rounded down; both per ``shift`` for metric privacy.
+    """One book of a dataset: ``spent`` rounded up, ``left`` rounded down; both per ``shift`` for
+    metric privacy.
 
-    ``total`` is the smallest that a policy ever declared, None where none did; ``left`` is then None too.
-    ``unconverted``: units whose charges cannot be converted, and are not in ``spent``. ``apart_from``: units whose
-    charges the book does not count, as every total of it declares.
+    ``total`` is the smallest that a policy ever declared, None where none did; ``left`` is then
+    None too. ``unconverted``: units whose charges cannot be converted, and are not in ``spent``.
+    ``apart_from``: units whose charges the book does not count, as every total of it declares.
     """
 
     book: Book
@@ -94,9 +98,11 @@ class Balance:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What a release would mean for the budget: per book before it, itself, and after it; and what no budget bounds.
+    """What a release would mean for the budget: per book before it, itself, and after it; and what
+    no budget bounds.
 
-    ``without_dp``: how many earlier releases of the dataset carry no DP guarantee (k-anonymity and its kin).
+    ``without_dp``: how many earlier releases of the dataset carry no DP guarantee (k-anonymity and
+    its kin).
     """
 
     before: tuple[Balance, ...]
@@ -116,7 +122,9 @@ class Account:
 
     @classmethod
     def of(cls, records: Sequence[Record]) -> "Account":
-        """What the records say. The largest bound ever declared on a person's cases is the one that holds."""
+        """What the records say. The largest bound ever declared on a person's cases is the one that
+        holds.
+        """
         account = cls()
         for record in records:
             account = account.plus(record.charges, record.totals, record.cases_per_unit)
@@ -146,7 +154,9 @@ class Account:
         return tuple(sorted(found, key=lambda book: CURRENCIES.index(book.currency)))
 
     def bounds(self, book: Book) -> tuple[Total, ...]:
-        """The totals that bind ``book``: its own, and those of older entries that do not say for whom."""
+        """The totals that bind ``book``: its own, and those of older entries that do not say for
+        whom.
+        """
         shift = _largest(self.charges) if book == METRIC else None
         own = [
             total
@@ -192,10 +202,11 @@ def require_fit(
     terms: Terms,
     policy: str,
 ) -> None:
-    """Raise unless what is spent and what is asked can be added up, and fits every total ever declared for the dataset.
+    """Raise unless what is spent and what is asked can be added up, and fits every total ever
+    declared for the dataset.
 
-    Raises PlanImpossible where a charge cannot be converted into another unit's book and the policy does not keep the
-    two apart, BudgetExceeded where a total is exceeded.
+    Raises PlanImpossible where a charge cannot be converted into another unit's book and the policy
+    does not keep the two apart, BudgetExceeded where a total is exceeded.
     """
     after = account.plus(charges, totals, terms.cases_per_unit)
     causes = tuple(_unconvertible(dataset, account, charges, terms, after))
@@ -270,7 +281,9 @@ def _unconvertible(
 
 
 def _why_not(charge: Charge, book: Book, apart: bool) -> str:
-    """Say what is missing, and what to declare. ``apart``: kept apart by this policy, and not by an earlier one."""
+    """Say what is missing, and what to declare. ``apart``: kept apart by this policy, and not by an
+    earlier one.
+    """
     charged = (
         "for a unit that its entry does not name" if charge.unit is None else f"per '{charge.unit}'"
     )
@@ -328,14 +341,18 @@ def _touched(book: Book, charges: Iterable[Charge]) -> bool:
 def informed(
     records: tuple[Record, ...], policy_digest: str, unit: str, charges: Sequence[Charge]
 ) -> tuple[Record, ...]:
-    """The records; older ones under the policy of the release at hand learn from it whom they protected."""
+    """The records; older ones under the policy of the release at hand learn from it whom they
+    protected.
+    """
     return told_by_policy(records, [(policy_digest, unit, tuple(charges))])
 
 
 def _sum(
     charges: Iterable[Charge], total: Total, cases: Mapping[str, int]
 ) -> tuple[Amount, tuple[str, ...]]:
-    """All that counts against ``total``, and the units whose charges cannot be converted into its book."""
+    """All that counts against ``total``, and the units whose charges cannot be converted into its
+    book.
+    """
     amount, missing = NOTHING, dict[str, None]()
     for charge in charges:
         part = counted(charge, total, cases)

@@ -1,4 +1,6 @@
-"""Which entries of a ledger concern claims that were found false since, and what that makes of their charges."""
+"""Which entries of a ledger concern claims that were found false since, and what that makes of
+their charges.
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -17,10 +19,11 @@ _CURRENCY: Final = {"differential-privacy": "unit", "metric-privacy": "metric", 
 def findings_of(
     record: "Record", advisories: Iterable[Advisory] | None = None
 ) -> tuple[Finding, ...]:
-    """The advisories that concern an entry, by what it notes: kinds of guarantee and version, no steps and no columns.
+    """The advisories that concern an entry, by what it notes: kinds of guarantee and version, no
+    steps and no columns.
 
-    What only the release shows is left open; ``cloakwork verify`` settles it there. ``advisories``: those to go by,
-    else the shipped ones.
+    What only the release shows is left open; ``cloakwork verify`` settles it there. ``advisories``:
+    those to go by, else the shipped ones.
     """
     stated = record.details.get("guarantees")  # as data; version 0.1.0 noted sentences only
     guarantees = guarantees_in(record.note) if stated is None else tuple(stated)

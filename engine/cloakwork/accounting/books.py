@@ -1,15 +1,19 @@
-"""The books of a dataset: one for each protected unit, one for metric privacy, and what a charge counts in each.
+"""The books of a dataset: one for each protected unit, one for metric privacy, and what a charge
+counts in each.
 
-A book says what one unit (a case, or a person told apart by an attribute) risks by all releases together. A charge for
-another unit is converted where that is possible (``privacy.md`` sections 1 and 4):
+A book says what one unit (a case, or a person told apart by an attribute) risks by all releases
+together. A charge for another unit is converted where that is possible (``privacy.md`` sections 1
+and 4):
 
-- from case to person by group privacy, with a *declared* bound on how many cases of the dataset one person owns;
-- from person to case as a replacement: without one of its cases a person may be represented by another, so one case less
-  is one person less and one person more;
-- into the metric book from whatever differential privacy covers timestamps: as it is where the control flow is given,
-  as a replacement otherwise.
+- from case to person by group privacy, with a *declared* bound on how many cases of the dataset one
+  person owns;
+- from person to case as a replacement: without one of its cases a person may be represented by
+  another, so one case less is one person less and one person more;
+- into the metric book from whatever differential privacy covers timestamps: as it is where the
+  control flow is given, as a replacement otherwise.
 
-What cannot be converted is not added up. All of it is exact: rational numbers, rounded up where exp is involved.
+What cannot be converted is not added up. All of it is exact: rational numbers, rounded up where exp
+is involved.
 """
 
 import math
@@ -26,12 +30,16 @@ from cloakwork.budget import Cost, Currency
 from cloakwork.facts import CASE
 
 _GRID: Final = 1 << 300
-"""Converted deltas are rounded up to multiples of its inverse, so that sums of them stay small numbers to compute with."""
+"""Converted deltas are rounded up to multiples of its inverse, so that sums of them stay small
+numbers to compute with.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """One account of a dataset. ``unit``: whom it is kept for; None for metric privacy, and where nobody says."""
+    """One account of a dataset. ``unit``: whom it is kept for; None for metric privacy, and where
+    nobody says.
+    """
 
     currency: Currency
     unit: str | None = None
@@ -51,8 +59,8 @@ METRIC: Final = Book("metric")
 class Total:
     """The most that all releases together may cost in one book; for ``metric``, over ``shift``.
 
-    ``apart_from``: the other units that its policy lists under ``budget.books``; it counts nothing that was charged for
-    these. Whatever else was charged is converted.
+    ``apart_from``: the other units that its policy lists under ``budget.books``; it counts nothing
+    that was charged for these. Whatever else was charged is converted.
     """
 
     book: Book
@@ -92,7 +100,9 @@ class Amount:
         )
 
     def left_of(self, total: Cost, divisor: int = 1) -> Cost:
-        """``total`` less this amount, a ``divisor``-th of its epsilon, rounded down and never below zero."""
+        """``total`` less this amount, a ``divisor``-th of its epsilon, rounded down and never below
+        zero.
+        """
         if math.isinf(total.epsilon):
             epsilon = math.inf
         elif self.epsilon is None:
@@ -116,10 +126,11 @@ NOTHING: Final = Amount()
 
 @lru_cache(maxsize=4096)
 def for_group(amount: Amount, size: int) -> Amount:
-    """What a guarantee for one costs a group of ``size``: (M eps, delta (e**(M eps) - 1) / (e**eps - 1)).
+    """What a guarantee for one costs a group of ``size``: (M eps, delta (e**(M eps) - 1) / (e**eps
+    - 1)).
 
-    Source: Vadhan 2017, lemma 2.2 (the sum delta (1 + e**eps + ... + e**((M-1) eps)) in closed form). Delta is rounded up,
-    and 1 where nothing better can be said.
+    Source: Vadhan 2017, lemma 2.2 (the sum delta (1 + e**eps + ... + e**((M-1) eps)) in closed
+    form). Delta is rounded up, and 1 where nothing better can be said.
     """
     if size == 1 or amount.epsilon is None:
         return amount
@@ -129,7 +140,8 @@ def for_group(amount: Amount, size: int) -> Amount:
     top, single = _exp(epsilon), exp_minus(amount.epsilon)[1]
     if top is None:
         return Amount(epsilon, Fraction(1))
-    # At most ``size`` terms, none above the last; where epsilon is tiny the closed form divides by nothing.
+    # At most ``size`` terms, none above the last; where epsilon is tiny the closed form divides by
+    # nothing.
     factor = size * top
     if single < 1:
         factor = min(factor, (top - 1) / (1 / single - 1))
@@ -138,7 +150,9 @@ def for_group(amount: Amount, size: int) -> Amount:
 
 @lru_cache(maxsize=4096)
 def for_replacement(amount: Amount) -> Amount:
-    """What adding or removing costs as a replacement, one removed and one added: (2 eps, (1 + e**eps) delta)."""
+    """What adding or removing costs as a replacement, one removed and one added: (2 eps, (1 +
+    e**eps) delta).
+    """
     if amount.epsilon is None:
         return amount
     if amount.delta == 0:
@@ -159,7 +173,9 @@ def _up(delta: Fraction) -> Fraction:
 
 
 def steps_over(shift: timedelta | None, charged: timedelta | None) -> int:
-    """How many charged shifts cover ``shift``: metric privacy over k shifts costs k times (triangle inequality)."""
+    """How many charged shifts cover ``shift``: metric privacy over k shifts costs k times (triangle
+    inequality).
+    """
     return 1 if shift is None or charged is None else -(-shift // charged)
 
 
@@ -176,7 +192,9 @@ def counted(charge: Charge, total: Total, cases: Mapping[str, int]) -> Amount | 
 def counted_in(
     charge: Charge, book: Book, cases: Mapping[str, int], shift: timedelta | None = None
 ) -> Amount | None:
-    """What ``charge`` counts in ``book``; None where it cannot be converted. ``shift``: for metric privacy."""
+    """What ``charge`` counts in ``book``; None where it cannot be converted. ``shift``: for metric
+    privacy.
+    """
     amount = Amount.of(charge.cost)
     match book.currency, charge.currency:
         case "unit", "unit":

@@ -1,6 +1,8 @@
-"""From a budget to the noise: the user states epsilon and delta, the engine finds scale and threshold.
+"""From a budget to the noise: the user states epsilon and delta, the engine finds scale and
+threshold.
 
-Every result errs to the safe side: what it costs, recomputed, is never more than what was asked for.
+Every result errs to the safe side: what it costs, recomputed, is never more than what was asked
+for.
 """
 
 import math
@@ -28,10 +30,12 @@ UNDECLARED_DELTA: Final = 1e-6
 
 
 def smallest_scale(event_of_scale: Callable[[float], PrivacyEvent], target: Cost) -> float:
-    """The smallest scale (grid steps) whose event costs at most ``target``; a millionth above it at most.
+    """The smallest scale (grid steps) whose event costs at most ``target``; a millionth above it at
+    most.
 
-    ``event_of_scale`` gives the event at a scale (or sigma); its cost must fall as the scale grows. Where costs simply
-    add up (one Laplace measurement) the last float that meets the target is found.
+    ``event_of_scale`` gives the event at a scale (or sigma); its cost must fall as the scale grows.
+    Where costs simply add up (one Laplace measurement) the last float that meets the target is
+    found.
 
     Raises MechanismError when no scale up to 2**53 grid steps meets the target.
     """
@@ -57,7 +61,9 @@ def smallest_scale(event_of_scale: Callable[[float], PrivacyEvent], target: Cost
 def _guesses(
     event_of_scale: Callable[[float], PrivacyEvent], low: float, high: float, target: Cost
 ) -> tuple[float, ...]:
-    """Two scales a little below and above where a power law through both ends meets the target; none without such a law."""
+    """Two scales a little below and above where a power law through both ends meets the target;
+    none without such a law.
+    """
     above, below = (cost(event_of_scale(scale), target.delta).epsilon for scale in (low, high))
     if not 0 < below <= target.epsilon < above < math.inf or high / low < 1 + 1e-12:
         return ()
@@ -83,7 +89,9 @@ def _meeting(event_of_scale: Callable[[float], PrivacyEvent], target: Cost) -> f
 
 
 def _beginning(event_of_scale: Callable[[float], PrivacyEvent], target: Cost) -> float:
-    """The least power of two, from 1 on, that closed forms show to meet the target; 1 where they show none."""
+    """The least power of two, from 1 on, that closed forms show to meet the target; 1 where they
+    show none.
+    """
     powers = (2.0**exponent for exponent in range(40))
     return next(
         (
@@ -105,9 +113,11 @@ def _tolerance(event: PrivacyEvent, target: Cost) -> float:
 
 
 def laplace_scale(epsilon: float, sensitivity: int = 1) -> float:
-    """The least scale (a float, grid steps) at which discrete Laplace noise costs at most ``epsilon``: sensitivity/epsilon.
+    """The least scale (a float, grid steps) at which discrete Laplace noise costs at most
+    ``epsilon``: sensitivity/epsilon.
 
-    The quotient of two floats may lie a little below; a cost a billionth above the budget is over it.
+    The quotient of two floats may lie a little below; a cost a billionth above the budget is over
+    it.
 
     >>> laplace_scale(0.5), 1 / Fraction(1 / 6.0) > 6 >= 1 / Fraction(laplace_scale(6.0))
     (2.0, True)
@@ -120,10 +130,12 @@ def laplace_scale(epsilon: float, sensitivity: int = 1) -> float:
 
 
 def partition_threshold(scale: float, delta: float, max_cases: int = 1) -> int:
-    """The least integer tau with ``m * Pr[m + DLap(scale) >= tau] <= delta``, for m = ``max_cases`` per unit.
+    """The least integer tau with ``m * Pr[m + DLap(scale) >= tau] <= delta``, for m = ``max_cases``
+    per unit.
 
-    Releasing count + DLap(scale) for the keys present whose noisy count reaches tau is then (m/scale, delta)-DP
-    (``privacy.md`` 6.1; Desfontaines, Voss, Gipson and Mandayam 2022 for m = 1). Computed with proved enclosures.
+    Releasing count + DLap(scale) for the keys present whose noisy count reaches tau is then
+    (m/scale, delta)-DP (``privacy.md`` 6.1; Desfontaines, Voss, Gipson and Mandayam 2022 for m =
+    1). Computed with proved enclosures.
 
     Raises MechanismError unless ``1/scale >= -ln(1 - delta)``, which the theorem needs.
     """
@@ -147,19 +159,23 @@ def partition_threshold(scale: float, delta: float, max_cases: int = 1) -> int:
 
 
 def threshold_delta(scale: float, tau: int, max_cases: int = 1) -> float:
-    """``m * Pr[m + DLap(scale) >= tau]`` for m = ``max_cases``, rounded up and at most 1: the delta that ``tau`` spends."""
+    """``m * Pr[m + DLap(scale) >= tau]`` for m = ``max_cases``, rounded up and at most 1: the delta
+    that ``tau`` spends.
+    """
     scale = _drawn(scale, max_cases)
     exact = max_cases * _tail(scale, tau - max_cases)[1]
     spent = rounded_up(exact)
-    # Above the exact figure however the float is read: as a decimal, or as the binary fraction that it is.
+    # Above the exact figure however the float is read: as a decimal, or as the binary fraction that
+    # it is.
     return min(1.0, spent if Fraction(spent) >= exact else math.nextafter(spent, 1.0))
 
 
 def gaussian_threshold(sigma: float, delta: float, max_cases: int = 1) -> int:
-    """An integer tau with ``m * Pr[m + N >= tau] <= delta``, N discrete Gaussian of ``sigma``, m = ``max_cases`` per unit.
+    """An integer tau with ``m * Pr[m + N >= tau] <= delta``, N discrete Gaussian of ``sigma``, m =
+    ``max_cases`` per unit.
 
-    At most one above the least such tau where sigma is 1 or more (checked in the tests). Raises MechanismError for a delta
-    outside (1e-290, 1) or a sigma that cannot be drawn.
+    At most one above the least such tau where sigma is 1 or more (checked in the tests). Raises
+    MechanismError for a delta outside (1e-290, 1) or a sigma that cannot be drawn.
     """
     if not 1e-290 < delta < 1:
         raise MechanismError("threshold", f"delta must lie between 0 and 1; it is {delta:g}")
@@ -177,12 +193,13 @@ def gaussian_threshold(sigma: float, delta: float, max_cases: int = 1) -> int:
 
 
 def gaussian_threshold_delta(sigma: float, tau: int, max_cases: int = 1) -> float:
-    """``m * Pr[m + N >= tau]`` from above, N discrete Gaussian of ``sigma``, m = ``max_cases``; at most 1.
+    """``m * Pr[m + N >= tau]`` from above, N discrete Gaussian of ``sigma``, m = ``max_cases``; at
+    most 1.
 
-    The sum of exp(-x^2/(2 sigma^2)) over all integers is at least the integral, sqrt(2 pi) sigma (Poisson summation). Where
-    the function is convex, from sigma on, its value at x is at most its mean over [x - 1/2, x + 1/2] (Jensen), and where it
-    falls, at most its mean over [x - 1, x]. So Pr[N >= j] <= Phi(-(j - 1/2)/sigma) for j >= sigma + 1/2, and
-    Phi(-(j - 1)/sigma) for j >= 1.
+    The sum of exp(-x^2/(2 sigma^2)) over all integers is at least the integral, sqrt(2 pi) sigma
+    (Poisson summation). Where the function is convex, from sigma on, its value at x is at most its
+    mean over [x - 1/2, x + 1/2] (Jensen), and where it falls, at most its mean over [x - 1, x]. So
+    Pr[N >= j] <= Phi(-(j - 1/2)/sigma) for j >= sigma + 1/2, and Phi(-(j - 1)/sigma) for j >= 1.
     """
     sigma, above = drawn_sigma(sigma), tau - max_cases
     if max_cases < 1:
@@ -192,18 +209,21 @@ def gaussian_threshold_delta(sigma: float, tau: int, max_cases: int = 1) -> floa
     if above < 1:
         return 1.0
     start = above - 0.5 if above >= sigma + 0.5 else above - 1.0
-    # erfc errs by a few units in the last place, and nowhere by a part in 10**12; below 1e-300 it may lose digits.
+    # erfc errs by a few units in the last place, and nowhere by a part in 10**12; below 1e-300 it
+    # may lose digits.
     return min(
         1.0, max_cases * math.erfc(start / (sigma * math.sqrt(2))) / 2 * (1 + 1e-12) + 1e-300
     )
 
 
 def truncation_bound(scale: float, delta: float, max_cases: int = 1) -> int:
-    """The least bound k >= m at which truncated geometric noise costs at most ``delta``, m = ``max_cases`` per unit.
+    """The least bound k >= m at which truncated geometric noise costs at most ``delta``, m =
+    ``max_cases`` per unit.
 
-    Releasing count + noise for the keys present where it comes out above k is then (m/scale, delta)-DP, see
-    ``truncation_delta``; for m = 1, k = ceil(scale ln((1 - r + 2 delta r) / (delta (1 + r)))) with r = e**(-1/scale)
-    (Desfontaines, Voss, Gipson and Mandayam 2022). Raises MechanismError for a delta outside (0, 1).
+    Releasing count + noise for the keys present where it comes out above k is then (m/scale,
+    delta)-DP, see ``truncation_delta``; for m = 1, k = ceil(scale ln((1 - r + 2 delta r) / (delta
+    (1 + r)))) with r = e**(-1/scale) (Desfontaines, Voss, Gipson and Mandayam 2022). Raises
+    MechanismError for a delta outside (0, 1).
     """
     scale = _drawn(scale, max_cases)
     if not 0 < delta < 1:
@@ -223,7 +243,8 @@ def truncation_bound(scale: float, delta: float, max_cases: int = 1) -> int:
 
 
 def largest_delta(units_at_most: int | None) -> float:
-    """The largest delta a policy may ask for: 1/(10 n0), n0 a declared bound on the number of units; 1e-6 undeclared.
+    """The largest delta a policy may ask for: 1/(10 n0), n0 a declared bound on the number of
+    units; 1e-6 undeclared.
 
     >>> largest_delta(1000), largest_delta(None)
     (0.0001, 1e-06)
@@ -243,7 +264,9 @@ def _drawn(scale: float, max_cases: int) -> float:
 
 
 def _tail(scale: float, at_least: int) -> tuple[Fraction, Fraction]:
-    """Two rationals that enclose Pr[DLap(scale) >= at_least]: e**(-j/b) / (1 + e**(-1/b)) for j >= 1."""
+    """Two rationals that enclose Pr[DLap(scale) >= at_least]: e**(-j/b) / (1 + e**(-1/b)) for j >=
+    1.
+    """
     if at_least < 1:
         low, high = _tail(scale, 1 - at_least)
         return 1 - high, 1 - low

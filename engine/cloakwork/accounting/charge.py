@@ -11,18 +11,22 @@ from cloakwork.facts import CASE
 from cloakwork.quantities import Duration, Frozen
 
 Times = Literal["bounded", "unbounded", "unknown"]
-"""How a charge of differential privacy covers timestamps: the control flow given (bounded), or together with everything
-else of the unit (unbounded). Entries of version 0.1.0 do not say (unknown)."""
+"""How a charge of differential privacy covers timestamps: the control flow given (bounded), or
+together with everything else of the unit (unbounded). Entries of version 0.1.0 do not say
+(unknown).
+"""
 
 
 class Charge(Frozen):
     """What a release spends in one currency, and whom that protects.
 
-    ``none`` marks a release without any DP guarantee: unbounded for DP purposes, charged to no budget.
-    ``unit``: for currency ``unit`` the protected unit by name (``case`` or an attribute), None where an older entry does
-    not say; for ``local`` whether ``cost`` holds per ``value`` or per ``case``. ``max_cases``: how many cases of one
-    unit the release drew on at most; information, no bound on the dataset. ``times``: whether and how it covers
-    timestamps. ``metric`` costs are per ``shift``: the distance over which ``cost.epsilon`` holds; they are pure.
+    ``none`` marks a release without any DP guarantee: unbounded for DP purposes, charged to no
+    budget. ``unit``: for currency ``unit`` the protected unit by name (``case`` or an attribute),
+    None where an older entry does not say; for ``local`` whether ``cost`` holds per ``value`` or
+    per ``case``. ``max_cases``: how many cases of one unit the release drew on at most;
+    information, no bound on the dataset. ``times``: whether and how it covers timestamps.
+    ``metric`` costs are per ``shift``: the distance over which ``cost.epsilon`` holds; they are
+    pure.
     """
 
     currency: Currency | Literal["none"]

@@ -1,4 +1,6 @@
-"""Privacy loss distributions (PLD) of compositions: ``dp_accounting``'s, discretised upwards, and samples of several parts."""
+"""Privacy loss distributions (PLD) of compositions: ``dp_accounting``'s, discretised upwards, and
+samples of several parts.
+"""
 
 import math
 from collections.abc import Mapping
@@ -32,7 +34,9 @@ _STEP_BETWEEN_DOTS, _STEP_OF_BUCKETS, _STEPS_PER_EVENT, _MOST_CELLS = 1e-3, 1e-4
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """The privacy losses of a composition when a unit is removed, and when one is added; ``alike``: they are the same."""
+    """The privacy losses of a composition when a unit is removed, and when one is added; ``alike``:
+    they are the same.
+    """
 
     remove: Losses
     add: Losses
@@ -49,7 +53,9 @@ class Distribution:
 
 @lru_cache(maxsize=64)
 def distribution_of(parts: Parts, interval: float | None = None) -> Distribution:
-    """The composed PLD; all parts share one discretisation, fine enough for the smallest and not too fine for all."""
+    """The composed PLD; all parts share one discretisation, fine enough for the smallest and not
+    too fine for all.
+    """
     step = interval or _interval(parts)
     leaves = [(_distribution_of_leaf(event, step), times) for event, times in parts]
     remove = composed([(leaf.remove, times) for leaf, times in leaves])
@@ -71,14 +77,16 @@ def _distribution_of_leaf(event: PrivacyEvent, step: float) -> Distribution:
             found = _read(
                 pld.from_discrete_laplace_mechanism(1 / scale, sensitivity, **sampling), step, 1
             )
-            # Its losses are bounded: a mass at infinity is rounding alone, and what rounding took is made up for.
+            # Its losses are bounded: a mass at infinity is rounding alone, and what rounding took
+            # is made up for.
             return replace(
                 found,
                 remove=replace(found.remove, infinite=0.0),
                 add=replace(found.add, infinite=0.0),
             )
         case DiscreteGaussian(sigma=sigma, sensitivity=sensitivity):
-            # Wide enough that what is cut off, and charged as a catastrophe, has a mass below 1e-30 after the move too.
+            # Wide enough that what is cut off, and charged as a catastrophe, has a mass below 1e-30
+            # after the move too.
             reach = math.ceil(11.6 * sigma) + sensitivity
             found = pld.from_discrete_gaussian_mechanism(sigma, sensitivity, reach, **sampling)
             return _read(found, step, 2 * reach + 2, _STEEP if sigma < 0.5 else 0.0)
@@ -92,10 +100,11 @@ def _distribution_of_leaf(event: PrivacyEvent, step: float) -> Distribution:
 
 
 def _read(found: Any, step: float, summands: int, certain: float = 0.0) -> Distribution:
-    """A leaf of ``dp_accounting``, raised by more than its floating-point arithmetic can have lowered it.
+    """A leaf of ``dp_accounting``, raised by more than its floating-point arithmetic can have
+    lowered it.
 
-    ``summands``: of how many terms it sums its cumulative distribution. ``certain``: what is charged as a loss without
-    bound on top.
+    ``summands``: of how many terms it sums its cumulative distribution. ``certain``: what is
+    charged as a loss without bound on top.
     """
     remove = _raised(found._pmf_remove, step, summands, certain)
     same = found._pmf_add is found._pmf_remove
@@ -113,7 +122,8 @@ def _raised(pmf: Any, step: float, summands: int, certain: float) -> Losses:
     size = len(masses)
     farthest = float(np.abs(found.losses).max())
     cells = max(1, min(size // 8, math.ceil(1 / step)))
-    # Of a cumulative probability, relatively; and of the masses, which are differences of differences.
+    # Of a cumulative probability, relatively; and of the masses, which are differences of
+    # differences.
     values = 80 * summands + 4000 + 8 * farthest
     differences = 4 * size * min(size * step, 2.0)
     share = 2 * 2.0**-53 * (values + differences) / -math.expm1(-cells * step / 2)
@@ -122,7 +132,9 @@ def _raised(pmf: Any, step: float, summands: int, certain: float) -> Losses:
 
 
 def _interval(parts: Parts) -> float:
-    """The discretisation: connecting dots errs in its square, rounding up by itself, so the latter gets a finer one."""
+    """The discretisation: connecting dots errs in its square, rounding up by itself, so the latter
+    gets a finer one.
+    """
     spreads = [(_spread(event), times) for event, times in parts]
     finest = min((spread for spread, _ in spreads if spread > 0), default=1.0) / _STEPS_PER_EVENT
     widest = _STEP_BETWEEN_DOTS if all(_has_dots(event) for event, _ in parts) else _STEP_OF_BUCKETS
@@ -156,15 +168,17 @@ def _spread(event: PrivacyEvent) -> float:
 
 
 def _sampled(inner: Distribution, rate: float) -> Distribution:
-    """The PLD of a Poisson sample at ``rate`` from that of what is measured on it, for adding and for removing a unit."""
+    """The PLD of a Poisson sample at ``rate`` from that of what is measured on it, for adding and
+    for removing a unit.
+    """
     return Distribution(_sampled_remove(inner.remove, rate), _sampled_add(inner.add, rate))
 
 
 def _sampled_remove(inner: Losses, rate: float) -> Losses:
     """(1-q) Q + q P against Q: loss ln(1-q + q e**loss).
 
-    ``rest``, the mass of Q where P has none, lies at the least loss of all: where the masses of P are bounded from above
-    it may come out smaller, for then more of Q lies higher.
+    ``rest``, the mass of Q where P has none, lies at the least loss of all: where the masses of P
+    are bounded from above it may come out smaller, for then more of Q lies higher.
     """
     import numpy as np
 
@@ -188,7 +202,9 @@ def _sampled_add(inner: Losses, rate: float) -> Losses:
 
 
 def _on_grid(losses: "Floats", masses: "Floats", infinite: float, step: float) -> Losses:
-    """Masses on the grid, every loss rounded up; each mass a little above what rounding can have taken from it."""
+    """Masses on the grid, every loss rounded up; each mass a little above what rounding can have
+    taken from it.
+    """
     import numpy as np
 
     cells = np.ceil(losses / step + 1e-9).astype(np.int64)

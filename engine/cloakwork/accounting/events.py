@@ -1,23 +1,25 @@
-"""What a tree of privacy events costs: epsilon at a delta, by privacy loss distributions (PLD) and by plain sums.
+"""What a tree of privacy events costs: epsilon at a delta, by privacy loss distributions (PLD) and
+by plain sums.
 
-The mathematics is ``dp_accounting``'s: every discrete noise is charged through its own PLD, never through the continuous
-event (20 Poisson samples at rate .05 with discrete Laplace noise of scale 1 cost .76 at delta 1e-4; the continuous event
-would charge .68). PLDs are discretised upwards, so every figure here is an upper bound. Three cases have no PLD of
-workable size, and a sound stand-in:
+The mathematics is ``dp_accounting``'s: every discrete noise is charged through its own PLD, never
+through the continuous event (20 Poisson samples at rate .05 with discrete Laplace noise of scale 1
+cost .76 at delta 1e-4; the continuous event would charge .68). PLDs are discretised upwards, so
+every figure here is an upper bound. Three cases have no PLD of workable size, and a sound stand-in:
 
 - discrete Laplace noise with a sensitivity above ``distributions.LARGEST_SHIFT`` grid steps: it is
-  (sensitivity/scale)-DP, and randomised response at that epsilon dominates every pure mechanism (Kairouz, Oh and
-  Viswanath 2015, theorem 3.1);
-- a discrete Gaussian with a sigma above ``gaussians.LARGEST_SIGMA`` grid steps, or a sensitivity above
-  ``gaussians.LARGEST_RATIO`` sigmas: charged by the continuous Gaussian with a proved surcharge or by its
-  zero-concentrated DP, rho = sensitivity**2 / (2 sigma**2) (Canonne, Kamath and Steinke 2020, theorem 4), whichever is
-  less; without amplification by sampling;
-- a Poisson sample from which several measurements are taken: the PLD of the measurements is turned into that of their
-  sampled form (Zhu, Dong and Wang 2022, theorem 11).
+  (sensitivity/scale)-DP, and randomised response at that epsilon dominates every pure mechanism
+  (Kairouz, Oh and Viswanath 2015, theorem 3.1);
+- a discrete Gaussian with a sigma above ``gaussians.LARGEST_SIGMA`` grid steps, or a sensitivity
+  above ``gaussians.LARGEST_RATIO`` sigmas: charged by the continuous Gaussian with a proved
+  surcharge or by its zero-concentrated DP, rho = sensitivity**2 / (2 sigma**2) (Canonne, Kamath and
+  Steinke 2020, theorem 4), whichever is less; without amplification by sampling;
+- a Poisson sample from which several measurements are taken: the PLD of the measurements is turned
+  into that of their sampled form (Zhu, Dong and Wang 2022, theorem 11).
 
-Sensitivities are of one number. A vector of counts under Laplace noise that moves by s in L1 is charged as one count
-moved by s: exactly right for pure epsilon, and the worst split at every delta (checked numerically in the tests, not
-proved here). A vector under Gaussian noise is one event per count moved, with that count's sensitivity.
+Sensitivities are of one number. A vector of counts under Laplace noise that moves by s in L1 is
+charged as one count moved by s: exactly right for pure epsilon, and the worst split at every delta
+(checked numerically in the tests, not proved here). A vector under Gaussian noise is one event per
+count moved, with that count's sensitivity.
 """
 
 import math
@@ -33,10 +35,12 @@ from cloakwork.privacy_event import PrivacyEvent
 
 
 def cost(event: PrivacyEvent, delta: float) -> Cost:
-    """The smallest epsilon that can be derived for ``event`` at ``delta``; infinite when there is none.
+    """The smallest epsilon that can be derived for ``event`` at ``delta``; infinite when there is
+    none.
 
-    A single event, and a composition where plain addition is no worse than the accountant, costs its exact figure and
-    only the delta that it has of its own; otherwise the whole of ``delta`` is spent.
+    A single event, and a composition where plain addition is no worse than the accountant, costs
+    its exact figure and only the delta that it has of its own; otherwise the whole of ``delta`` is
+    spent.
 
     >>> from cloakwork.privacy_event import DiscreteLaplace
     >>> cost(DiscreteLaplace(scale=1.0), 0.0)
@@ -54,7 +58,9 @@ def naive(event: PrivacyEvent, delta: float = 0.0) -> Cost:
 
 
 def roughly(event: PrivacyEvent, delta: float) -> float:
-    """An epsilon at ``delta`` that is at least the one of ``cost``, by closed forms alone: tells where a search may begin."""
+    """An epsilon at ``delta`` that is at least the one of ``cost``, by closed forms alone: tells
+    where a search may begin.
+    """
     parts = parts_of(event)
     if unbounded(parts):
         return math.inf
@@ -128,9 +134,11 @@ def _naive(parts: Parts, delta: float) -> Cost:
 
 
 def _accounted(parts: Parts, delta: float) -> float:
-    """Epsilon at ``delta``: the PLD of all parts that have one; coarse Gaussians by closed forms on a share of delta.
+    """Epsilon at ``delta``: the PLD of all parts that have one; coarse Gaussians by closed forms on
+    a share of delta.
 
-    The share is a half, or what the other parts leave that have a delta of their own: whichever gives less.
+    The share is a half, or what the other parts leave that have a delta of their own: whichever
+    gives less.
     """
     fine, coarse = _by_size(parts)
     if not coarse:
@@ -157,7 +165,9 @@ def _by_size(parts: Parts) -> tuple[Parts, Parts]:
 
 
 def _least_delta(parts: Parts, epsilon: float) -> float:
-    """Bisection for the delta at which the accountant gives ``epsilon``; the returned end keeps to it."""
+    """Bisection for the delta at which the accountant gives ``epsilon``; the returned end keeps to
+    it.
+    """
     low, high = -700.0, math.log(0.5)
     if _accounted(parts, math.exp(high)) > epsilon:
         return 1.0

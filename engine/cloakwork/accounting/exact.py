@@ -1,4 +1,6 @@
-"""Costs as exact rationals: the decimals that people write, and the floats that are safe to print for them."""
+"""Costs as exact rationals: the decimals that people write, and the floats that are safe to print
+for them.
+"""
 
 import math
 from fractions import Fraction
@@ -41,13 +43,15 @@ def exp_minus(x: Fraction) -> tuple[Fraction, Fraction]:
 
 
 def truncation_delta(scale: float, bound: int, sensitivity: int = 1) -> Fraction:
-    """The delta of truncated geometric noise on counts that are released where they come out above ``bound``, from above.
+    """The delta of truncated geometric noise on counts that are released where they come out above
+    ``bound``, from above.
 
-    With r = e**(-1/scale) and s = ``sensitivity`` <= bound it is r**(bound-s+1) (1 - r**s) / (1 + r - 2 r**(bound+1)): the
-    noise's mass in (bound - s, bound]. A count moved by s comes out beyond what it could have been with that probability,
-    and a count of s that was not there before is released with it. It is convex in s and nothing at 0, so several counts
-    moved by s together have no more. Scale and moves give epsilon = s/scale. Source: Desfontaines, Voss, Gipson and
-    Mandayam 2022, section 4 (k-TSGD), for s = 1. Above ``bound`` moves are charged delta 1.
+    With r = e**(-1/scale) and s = ``sensitivity`` <= bound it is r**(bound-s+1) (1 - r**s) / (1 + r
+    - 2 r**(bound+1)): the noise's mass in (bound - s, bound]. A count moved by s comes out beyond
+    what it could have been with that probability, and a count of s that was not there before is
+    released with it. It is convex in s and nothing at 0, so several counts moved by s together have
+    no more. Scale and moves give epsilon = s/scale. Source: Desfontaines, Voss, Gipson and Mandayam
+    2022, section 4 (k-TSGD), for s = 1. Above ``bound`` moves are charged delta 1.
     """
     if sensitivity > bound:
         return Fraction(1)

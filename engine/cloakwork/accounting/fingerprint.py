@@ -1,8 +1,10 @@
-"""Keyed fingerprints of case ids: a hint, for inside only, that the same cases come under another dataset's name.
+"""Keyed fingerprints of case ids: a hint, for inside only, that the same cases come under another
+dataset's name.
 
-A fingerprint is the least of the keyed hashes of the case ids (bottom-k sketch, Beyer et al. 2007). Without the key,
-which lies beside the ledger, readable by its owner only, it tells nothing; with it, a guessed id can be confirmed. It is
-internal data of the raw log: no public file holds it or depends on it, and no release comes out otherwise because of it.
+A fingerprint is the least of the keyed hashes of the case ids (bottom-k sketch, Beyer et al. 2007).
+Without the key, which lies beside the ledger, readable by its owner only, it tells nothing; with
+it, a guessed id can be confirmed. It is internal data of the raw log: no public file holds it or
+depends on it, and no release comes out otherwise because of it.
 """
 
 import hashlib
@@ -21,7 +23,9 @@ _ENOUGH: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Resemblance:
-    """About which ``share`` of the smaller of two logs' case ids the log at hand has in common with ``dataset``."""
+    """About which ``share`` of the smaller of two logs' case ids the log at hand has in common with
+    ``dataset``.
+    """
 
     dataset: str
     share: float
@@ -34,7 +38,9 @@ class Resemblance:
 
 
 def fingerprint(ids: Iterable[str], key: bytes) -> str:
-    """The ``SIZE`` least keyed hashes of the distinct ids, in hex, ascending; time linear in the ids."""
+    """The ``SIZE`` least keyed hashes of the distinct ids, in hex, ascending; time linear in the
+    ids.
+    """
     hashes = {
         hashlib.blake2b(text.encode(), key=key, digest_size=_HEX // 2).hexdigest() for text in ids
     }
@@ -42,7 +48,9 @@ def fingerprint(ids: Iterable[str], key: bytes) -> str:
 
 
 def shared(one: str, other: str) -> float:
-    """The estimated share of the smaller set that both hold, from the range of hashes that both samples cover."""
+    """The estimated share of the smaller set that both hold, from the range of hashes that both
+    samples cover.
+    """
     first, second = _hashes(one), _hashes(other)
     reach = min(_reach(first), _reach(second))
     left, right = ({each for each in some if each <= reach} for some in (first, second))
@@ -53,7 +61,9 @@ def shared(one: str, other: str) -> float:
 def resemblances(
     sample: str, dataset: str, known: Iterable[tuple[str, str, str]]
 ) -> tuple[Resemblance, ...]:
-    """Other datasets whose fingerprints (release, dataset, sample) share clearly many cases with ``sample``."""
+    """Other datasets whose fingerprints (release, dataset, sample) share clearly many cases with
+    ``sample``.
+    """
     best: dict[str, float] = {}
     for _, name, other in known:
         if name != dataset:

@@ -1,4 +1,6 @@
-"""Gaussian noise too coarse for a distribution of its own, charged by closed forms; they hold for Laplace noise too."""
+"""Gaussian noise too coarse for a distribution of its own, charged by closed forms; they hold for
+Laplace noise too.
+"""
 
 import math
 from typing import Final
@@ -16,11 +18,15 @@ LARGEST_SIGMA: Final = 1000.0
 """Discrete Gaussians up to this many grid steps are charged by their own PLD."""
 
 LARGEST_RATIO: Final = 10
-"""Discrete Gaussians of a sensitivity up to this many sigmas are charged by their own PLD; beyond, epsilon is above 50."""
+"""Discrete Gaussians of a sensitivity up to this many sigmas are charged by their own PLD; beyond,
+epsilon is above 50.
+"""
 
 
 def is_coarse(event: PrivacyEvent) -> bool:
-    """Whether an event is a Gaussian, or a sample with one, that is not charged by its own distribution."""
+    """Whether an event is a Gaussian, or a sample with one, that is not charged by its own
+    distribution.
+    """
     match event:
         case DiscreteGaussian(sigma=sigma, sensitivity=sensitivity):
             return sigma > LARGEST_SIGMA or sensitivity > LARGEST_RATIO * sigma
@@ -30,7 +36,9 @@ def is_coarse(event: PrivacyEvent) -> bool:
 
 
 def epsilon_of_gaussians(parts: Parts, delta: float) -> float:
-    """Epsilon at ``delta``, by zero-concentrated privacy or by the continuous Gaussian, whichever is less."""
+    """Epsilon at ``delta``, by zero-concentrated privacy or by the continuous Gaussian, whichever
+    is less.
+    """
     rho = sum(times * _rho(event) for event, times in parts)
     return min(_epsilon_of_rho(rho, delta), _epsilon_of_rounding(_unsampled(parts), delta))
 
@@ -47,13 +55,16 @@ def _unsampled(parts: Parts) -> Parts:
 
 
 def _epsilon_of_rounding(parts: Parts, delta: float) -> float:
-    """Epsilon at ``delta`` of discrete Gaussians, from the continuous Gaussian and a surcharge; infinite for other events.
+    """Epsilon at ``delta`` of discrete Gaussians, from the continuous Gaussian and a surcharge;
+    infinite for other events.
 
-    Let X be normal with deviation sigma, and c = 1/(24 sigma^2). Pr[discrete = x] <= e^c Pr[round(X) = x]: the discrete
-    Gaussian's normaliser is at least the density's (Poisson summation), and the density at x is at most e^c times its mean
-    over [x - 1/2, x + 1/2] (Jensen). The privacy loss is linear in x with slope s / sigma^2, so rounding adds at most
-    h = s / (2 sigma^2) to it. Hence delta(epsilon) <= e^(sum c) delta'(epsilon - sum h), where delta' is that of one normal
-    with mu^2 = sum (s / sigma)^2: Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu) (Balle and Wang 2018, theorem 8).
+    Let X be normal with deviation sigma, and c = 1/(24 sigma^2). Pr[discrete = x] <= e^c
+    Pr[round(X) = x]: the discrete Gaussian's normaliser is at least the density's (Poisson
+    summation), and the density at x is at most e^c times its mean over [x - 1/2, x + 1/2] (Jensen).
+    The privacy loss is linear in x with slope s / sigma^2, so rounding adds at most h = s / (2
+    sigma^2) to it. Hence delta(epsilon) <= e^(sum c) delta'(epsilon - sum h), where delta' is that
+    of one normal with mu^2 = sum (s / sigma)^2: Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 -
+    epsilon/mu) (Balle and Wang 2018, theorem 8).
     """
     square, surcharge, factor = 0.0, 0.0, 0.0
     for event, times in parts:
@@ -78,14 +89,18 @@ def _epsilon_of_rounding(parts: Parts, delta: float) -> float:
 
 
 def _normal_delta(mu: float, epsilon: float) -> float:
-    """Delta at ``epsilon`` (of either sign) of a normal of deviation 1 moved by ``mu``, rounded up by more than it can err."""
+    """Delta at ``epsilon`` (of either sign) of a normal of deviation 1 moved by ``mu``, rounded up
+    by more than it can err.
+    """
     first = math.erfc((epsilon / mu - mu / 2) / math.sqrt(2)) / 2
     second = math.erfc((epsilon / mu + mu / 2) / math.sqrt(2)) / 2
     return first * (1 + 1e-12) - (math.exp(epsilon) * second if epsilon < 700 else 0.0)
 
 
 def _rho(event: PrivacyEvent) -> float:
-    """zCDP of an event; a sample's is at most that of what is measured on it (the moments are quasi-convex)."""
+    """zCDP of an event; a sample's is at most that of what is measured on it (the moments are
+    quasi-convex).
+    """
     match event:
         case DiscreteGaussian(sigma=sigma, sensitivity=sensitivity):
             # A product, since a power raises an error where it overflows.
@@ -100,7 +115,9 @@ def _rho(event: PrivacyEvent) -> float:
 
 
 def _epsilon_of_rho(rho: float, delta: float) -> float:
-    """Canonne, Kamath and Steinke 2020, corollary 13: any order alpha > 1 gives a bound; the best of a grid is taken."""
+    """Canonne, Kamath and Steinke 2020, corollary 13: any order alpha > 1 gives a bound; the best
+    of a grid is taken.
+    """
     import numpy as np
 
     if delta >= 1:

@@ -1,15 +1,17 @@
-"""What every release of a dataset has spent, and the one transaction that decides whether another may be made.
+"""What every release of a dataset has spent, and the one transaction that decides whether another
+may be made.
 
-A release is *reserved* before its first differentially private step reads the raw log. When it is written, its *intent*
-is recorded (the digest of its statement, and the folder where it is to stand); then the folder is renamed, then the
-entry is *committed*: committed means that the folder stood. A crash leaves the reservation standing: spent budget is
-never handed back once noise may have been seen (``privacy.md`` section 4); ``reconcile`` completes or closes what a
-crash left. Costs add up by basic composition (Dwork and Roth 2014, theorem 3.16), which holds for budgets chosen after
-seeing earlier releases too (Rogers et al. 2016, "Privacy Odometers and Filters", for pure and approximate DP), in one
-book for each protected unit (``accounting.books``).
+A release is *reserved* before its first differentially private step reads the raw log. When it is
+written, its *intent* is recorded (the digest of its statement, and the folder where it is to
+stand); then the folder is renamed, then the entry is *committed*: committed means that the folder
+stood. A crash leaves the reservation standing: spent budget is never handed back once noise may
+have been seen (``privacy.md`` section 4); ``reconcile`` completes or closes what a crash left.
+Costs add up by basic composition (Dwork and Roth 2014, theorem 3.16), which holds for budgets
+chosen after seeing earlier releases too (Rogers et al. 2016, "Privacy Odometers and Filters", for
+pure and approximate DP), in one book for each protected unit (``accounting.books``).
 
-Numbers are compared exactly, as the decimals that people write: ten releases of 0.1 fit a total of 1.0, an eleventh of
-1e-300 does not.
+Numbers are compared exactly, as the decimals that people write: ten releases of 0.1 fit a total of
+1.0, an eleventh of 1e-300 does not.
 """
 
 import os
@@ -72,7 +74,9 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Budget set aside for one release; ``digest`` names the ledger's entry, for a statement to carry as a witness."""
+    """Budget set aside for one release; ``digest`` names the ledger's entry, for a statement to
+    carry as a witness.
+    """
 
     id: str
     dataset: str
@@ -96,10 +100,11 @@ class Reservation:
 class Ledger:
     """The ledger at ``url``: an SQLAlchemy URL (SQLite or Postgres) or the path of an SQLite file.
 
-    Without a URL: the environment's ``CLOAKWORK_LEDGER``, else ``ledger.db`` in the user's data folder. Nothing is opened
-    before it is used, and only ``reserve`` makes a ledger: a file that is not there yet, in a folder that is (the user's
-    data folder is made), or a table in an empty database. ``notice`` hears of that; standard error by default. Every
-    method raises LedgerError for a ledger that cannot be read or written, or an address that is none.
+    Without a URL: the environment's ``CLOAKWORK_LEDGER``, else ``ledger.db`` in the user's data
+    folder. Nothing is opened before it is used, and only ``reserve`` makes a ledger: a file that is
+    not there yet, in a folder that is (the user's data folder is made), or a table in an empty
+    database. ``notice`` hears of that; standard error by default. Every method raises LedgerError
+    for a ledger that cannot be read or written, or an address that is none.
     """
 
     def __init__(self, url: str | None = None, *, notice: Callable[[str], None] = say) -> None:
@@ -126,7 +131,9 @@ class Ledger:
         return tuple(self._reserved)
 
     def unused(self) -> Path | None:
-        """A ledger of version 0.1.0 in the working folder that is passed over for the default one; None without one."""
+        """A ledger of version 0.1.0 in the working folder that is passed over for the default one;
+        None without one.
+        """
         former = Path(FORMER_DEFAULT)
         try:
             return (
@@ -153,16 +160,18 @@ class Ledger:
         folder: Path | None = None,
         private: bool = True,
     ) -> Reservation:
-        """Set the release's cost aside, or refuse; one transaction reads what is spent, decides and writes.
+        """Set the release's cost aside, or refuse; one transaction reads what is spent, decides and
+        writes.
 
-        ``terms`` is what the policy declares about the budget; ``totals`` is short for terms of totals by currency
-        alone, the unit being the case. The smallest total ever declared for a book binds, as earlier signed statements
-        printed it. ``folder``: where the release is to stand; this process then shows that it lives until the entry is
-        committed or failed. ``private=False`` (a run with a fixed seed) is refused.
+        ``terms`` is what the policy declares about the budget; ``totals`` is short for terms of
+        totals by currency alone, the unit being the case. The smallest total ever declared for a
+        book binds, as earlier signed statements printed it. ``folder``: where the release is to
+        stand; this process then shows that it lives until the entry is committed or failed.
+        ``private=False`` (a run with a fixed seed) is refused.
 
-        Raises BudgetExceeded, and writes nothing, when spent (reserved, committed or failed) plus requested is more
-        than a binding total; PlanImpossible when the two protect different units and cannot be added up; LedgerError
-        when the ledger cannot be used or was altered.
+        Raises BudgetExceeded, and writes nothing, when spent (reserved, committed or failed) plus
+        requested is more than a binding total; PlanImpossible when the two protect different units
+        and cannot be added up; LedgerError when the ledger cannot be used or was altered.
         """
         if not private:
             raise LedgerError(
@@ -218,8 +227,9 @@ class Ledger:
         policy: str = "policy",
         policy_digest: str = "",
     ) -> Outlook:
-        """What the release would mean for the budget. Raises where ``reserve`` would now, and LedgerError where an entry
-        was altered; writes nothing."""
+        """What the release would mean for the budget. Raises where ``reserve`` would now, and
+        LedgerError where an entry was altered; writes nothing.
+        """
         if found := self.verify():
             raise LedgerError(self.url, f"{found}: it cannot be trusted; restore it from a copy")
         terms = terms or Terms(totals=totals or {})
@@ -229,7 +239,8 @@ class Ledger:
         return outlook(records, charges, declared, terms)
 
     def intend(self, reservation: Reservation, folder: Path, statement_digest: str) -> None:
-        """The release is written whole, and is about to be renamed to ``folder``; its statement has this digest.
+        """The release is written whole, and is about to be renamed to ``folder``; its statement has
+        this digest.
 
         Raises LedgerError where it stands in a folder already: one release has one statement.
         """
@@ -247,8 +258,8 @@ class Ledger:
     def commit(self, reservation: Reservation, statement_digest: str | None = None) -> None:
         """The release stands in its folder; its cost stands for good.
 
-        Does nothing where ``reconcile`` found the folder first. Raises LedgerError where it was committed otherwise, or
-        failed before it was written.
+        Does nothing where ``reconcile`` found the folder first. Raises LedgerError where it was
+        committed otherwise, or failed before it was written.
         """
         body = {} if statement_digest is None else {"statement_digest": statement_digest}
         with self._journal.writing() as writing:
@@ -265,7 +276,9 @@ class Ledger:
         self._let_go(reservation.id)
 
     def fail(self, reservation: Reservation, reason: str) -> None:
-        """The release did not come about after noise was drawn; its cost stands. ``reason`` must not quote the log."""
+        """The release did not come about after noise was drawn; its cost stands. ``reason`` must
+        not quote the log.
+        """
         with self._journal.writing() as writing:
             record = self._known(writing, reservation.id)
             if record.state not in ("reserved", "publishing"):
@@ -274,9 +287,11 @@ class Ledger:
         self._let_go(reservation.id)
 
     def complete(self, release: str, statement_digest: str) -> None:
-        """A folder with this statement stands: commit its entry, whatever became of the process that made it.
+        """A folder with this statement stands: commit its entry, whatever became of the process
+        that made it.
 
-        Does nothing where it is committed. Raises LedgerError unless this digest was recorded as its intent.
+        Does nothing where it is committed. Raises LedgerError unless this digest was recorded as
+        its intent.
         """
         with self._journal.writing() as writing:
             record = self._known(writing, release)
@@ -288,7 +303,8 @@ class Ledger:
                 )
 
     def close(self, release: str) -> bool:
-        """Close an entry whose process is gone, as spent; whether it was open, and no live process holds it.
+        """Close an entry whose process is gone, as spent; whether it was open, and no live process
+        holds it.
 
         A folder that is found later still completes it.
         """
@@ -315,7 +331,9 @@ class Ledger:
         self._journal.tidy()
 
     def identify(self, release: str, unit: str, charges: Sequence[Charge]) -> None:
-        """Record whom an older entry protected, as its signed statement says; does nothing where that is known."""
+        """Record whom an older entry protected, as its signed statement says; does nothing where
+        that is known.
+        """
         body = {"unit": unit, "charges": [charge_fields(charge) for charge in charges]}
         with self._journal.writing() as writing:
             record = self._known(writing, release)
@@ -323,7 +341,9 @@ class Ledger:
                 writing.append("identify", release, record.dataset, body)
 
     def record_statement(self, release: str, digest: str) -> None:
-        """Record the digest of the signed statement of the release with this id (``Reservation.id``)."""
+        """Record the digest of the signed statement of the release with this id
+        (``Reservation.id``).
+        """
         with self._journal.writing() as writing:
             record = self._known(writing, release)
             if record.state != "committed" or record.statement_digest is not None:
@@ -333,9 +353,11 @@ class Ledger:
             writing.append("statement", release, record.dataset, {"statement_digest": digest})
 
     def recognise(self, reservation: Reservation, ids: Iterable[str]) -> tuple[Resemblance, ...]:
-        """Keep a keyed fingerprint of the case ids of a release; which other datasets seem to hold the same cases.
+        """Keep a keyed fingerprint of the case ids of a release; which other datasets seem to hold
+        the same cases.
 
-        Internal: never publish the answer. Raises LedgerError or OutputError where ledger or key cannot be used.
+        Internal: never publish the answer. Raises LedgerError or OutputError where ledger or key
+        cannot be used.
         """
         sample = fingerprint(ids, self._key())
         found = resemblances(sample, reservation.dataset, self._journal.fingerprints())
@@ -349,8 +371,9 @@ class Ledger:
         *,
         shift: timedelta | None = None,
     ) -> Mapping[str, Balance]:
-        """What is spent and left by name of book (``case``, an attribute, ``metric``, ``local``), were a policy to
-        declare ``totals`` per case; metric figures are per ``shift``, by default the largest charged or declared.
+        """What is spent and left by name of book (``case``, an attribute, ``metric``, ``local``),
+        were a policy to declare ``totals`` per case; metric figures are per ``shift``, by default
+        the largest charged or declared.
 
         Books neither charged nor declared are absent.
         """
@@ -374,14 +397,16 @@ class Ledger:
         return tuple(Summary(name, _balances(own), own) for name, own in grouped.items())
 
     def history(self, dataset: str | None = None) -> tuple[Record, ...]:
-        """Every release, oldest first; only of ``dataset`` when it is given. A ledger that does not exist holds none."""
+        """Every release, oldest first; only of ``dataset`` when it is given. A ledger that does not
+        exist holds none.
+        """
         return records_of(self.url, self._journal.read(), dataset)
 
     def verify(self, witnesses: Iterable[str] = ()) -> Break | None:
         """The first entry that is not what was once written; None when the ledger is whole.
 
-        ``witnesses`` are entry digests that signed statements carry (``Reservation.digest``): one that the ledger lacks
-        shows that entries were cut off or the whole chain was forged.
+        ``witnesses`` are entry digests that signed statements carry (``Reservation.digest``): one
+        that the ledger lacks shows that entries were cut off or the whole chain was forged.
         """
         from cloakwork.accounting._journal import first_break
 

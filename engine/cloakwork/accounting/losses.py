@@ -1,14 +1,16 @@
 """Privacy loss distributions as arrays, composed so that every figure is proved to err upwards.
 
-A fast Fourier transform (FFT) errs by about 1e-16 of the *whole* mass in every cell, which swamps a tail of 1e-12. Here
+A fast Fourier transform (FFT) errs by about 1e-16 of the *whole* mass in every cell, which swamps a
+tail of 1e-12. Here
 
 - every leaf is raised by more than its own rounding can have lowered it (``raised``);
-- parts are convolved under an exponential tilt, which moves the tail that is asked for into the middle, and the bound of
-  the transform's error is added to every cell before the tilt is taken back: there it is a small share of the tail;
+- parts are convolved under an exponential tilt, which moves the tail that is asked for into the
+  middle, and the bound of the transform's error is added to every cell before the tilt is taken
+  back: there it is a small share of the tail;
 - of several tilts each cell keeps the least bound.
 
-All masses are upper bounds, and delta at epsilon is a sum of masses with weights that are not negative, so it is an upper
-bound, too. The derivation of each constant is in docs/decisions/0022.
+All masses are upper bounds, and delta at epsilon is a sum of masses with weights that are not
+negative, so it is an upper bound, too. The derivation of each constant is in docs/decisions/0022.
 """
 
 import math
@@ -26,10 +28,13 @@ _U: Final = 2.0**-53
 """Unit round-off of IEEE double precision."""
 
 _PER_LEVEL: Final = 16 * _U
-"""By how much one level of a radix-2 transform errs at most, relative to the masses that enter it."""
+"""By how much one level of a radix-2 transform errs at most, relative to the masses that enter it.
+"""
 
 _CUT: Final = 1e-30
-"""Mass above the window, which is charged as a certain loss, and below it, which is moved up to its lowest cell."""
+"""Mass above the window, which is charged as a certain loss, and below it, which is moved up to its
+lowest cell.
+"""
 
 _TAILS: Final = (1.0, 1e-7, 1e-17)
 """Tail masses on which the tilts aim; 1 is no tilt."""
@@ -37,7 +42,9 @@ _TAILS: Final = (1.0, 1e-7, 1e-17)
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """Cell i holds a mass of at least that of the losses ``(lowest + i) * step``; ``infinite``: mass without any bound."""
+    """Cell i holds a mass of at least that of the losses ``(lowest + i) * step``; ``infinite``:
+    mass without any bound.
+    """
 
     step: float
     lowest: int
@@ -54,8 +61,8 @@ class Losses:
     def raised(self, share: float, cells: int) -> "Losses":
         """Add ``share`` of the masses a second time, ``cells`` further up.
 
-        Delta at any epsilon rises by at least ``share * (1 - exp(-cells * step))`` of the mass above epsilon: enough to
-        cover an error that is bounded relative to that mass.
+        Delta at any epsilon rises by at least ``share * (1 - exp(-cells * step))`` of the mass
+        above epsilon: enough to cover an error that is bounded relative to that mass.
         """
         import numpy as np
 
@@ -72,7 +79,9 @@ class Losses:
         return min(1.0, (self.infinite + float(share.sum())) * (1 + 1e-12))
 
     def epsilon_at(self, delta: float) -> float:
-        """The least epsilon >= 0 at which delta is proved to be at most ``delta``; infinite when there is none."""
+        """The least epsilon >= 0 at which delta is proved to be at most ``delta``; infinite when
+        there is none.
+        """
         import numpy as np
 
         if self.infinite > delta:
@@ -119,7 +128,9 @@ def _least(bounds: Sequence["Floats"]) -> "Floats":
 
 
 def _moments(parts: Sequence[tuple[Losses, int]]) -> tuple["Floats", "Floats", "Floats"]:
-    """Orders s > 0, and the logarithms of the moments E[exp(s loss)] and E[exp(-s loss)] of the composition."""
+    """Orders s > 0, and the logarithms of the moments E[exp(s loss)] and E[exp(-s loss)] of the
+    composition.
+    """
     import numpy as np
 
     variance = sum(times * _variance(part) for part, times in parts)
@@ -165,7 +176,9 @@ def _aim(orders: "Floats", above: "Floats", tail: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """The cells ``lowest .. lowest + size - 1`` of a composition, and bounds of the masses outside (Chernoff)."""
+    """The cells ``lowest .. lowest + size - 1`` of a composition, and bounds of the masses outside
+    (Chernoff).
+    """
 
     lowest: int
     size: int
@@ -195,7 +208,8 @@ class _Window:
 
 
 def _tilted(parts: Sequence[tuple[Losses, int]], window: _Window, tilt: float) -> "Floats":
-    """An upper bound of every cell of the composition, from one circular convolution of tilted masses.
+    """An upper bound of every cell of the composition, from one circular convolution of tilted
+    masses.
 
     What lies outside the window comes round into it, which only adds.
     """
@@ -225,7 +239,9 @@ def _tilted(parts: Sequence[tuple[Losses, int]], window: _Window, tilt: float) -
 
 
 def _weights(part: Losses, tilt: float) -> tuple["Floats", float]:
-    """The masses times ``exp(tilt * loss - height)``, rounded up, with a ``height`` at which they add up to at most 1."""
+    """The masses times ``exp(tilt * loss - height)``, rounded up, with a ``height`` at which they
+    add up to at most 1.
+    """
     import numpy as np
 
     exponents = tilt * part.losses
@@ -238,7 +254,9 @@ def _weights(part: Losses, tilt: float) -> tuple["Floats", float]:
 
 
 def _to_the(spectrum: "NDArray[np.complex128]", times: int) -> "NDArray[np.complex128]":
-    """Powers by squaring: each of ``times - 1`` products errs by at most 4 units relatively, however they are nested."""
+    """Powers by squaring: each of ``times - 1`` products errs by at most 4 units relatively,
+    however they are nested.
+    """
     result, square = None, spectrum
     while times:
         if times & 1:

@@ -1,4 +1,6 @@
-"""A tree of privacy events taken apart: its leaves, how often each is run, and what each costs by itself."""
+"""A tree of privacy events taken apart: its leaves, how often each is run, and what each costs by
+itself.
+"""
 
 import math
 from collections import Counter
@@ -27,7 +29,9 @@ Parts = tuple[tuple[PrivacyEvent, int], ...]
 
 @lru_cache(maxsize=4096)
 def parts_of(event: PrivacyEvent) -> Parts:
-    """The leaves and samples of ``event``, each with how often it is run; equal ones are counted together."""
+    """The leaves and samples of ``event``, each with how often it is run; equal ones are counted
+    together.
+    """
     found: Counter[PrivacyEvent] = Counter()
     for part, times in _flat(event):
         found[part] += times
@@ -79,12 +83,15 @@ def unbounded(parts: Parts) -> bool:
 
 
 def own_figures(event: PrivacyEvent) -> tuple[Fraction, Fraction] | None:
-    """An event's own epsilon and delta, exact or rounded up; None where it has a curve but no single figure."""
+    """An event's own epsilon and delta, exact or rounded up; None where it has a curve but no
+    single figure.
+    """
     match event:
         case DiscreteLaplace(scale=scale, sensitivity=sensitivity):
             return sensitivity / Fraction(scale), Fraction(0)
         case TruncatedGeometric(scale=scale, bound=bound, sensitivity=sensitivity):
-            # A move by 1 has losses of +epsilon, -epsilon and infinity only: the PLD of these figures is the noise's own.
+            # A move by 1 has losses of +epsilon, -epsilon and infinity only: the PLD of these
+            # figures is the noise's own.
             return sensitivity / Fraction(scale), truncation_delta(scale, bound, sensitivity)
         case EpsilonDelta(epsilon=epsilon, delta=delta):
             return exactly(epsilon), exactly(delta)
@@ -94,9 +101,12 @@ def own_figures(event: PrivacyEvent) -> tuple[Fraction, Fraction] | None:
 
 
 def _amplified(rate: float, parts: Parts) -> tuple[Fraction, Fraction] | None:
-    """Amplification by sampling: epsilon becomes ln(1 + rate (e**epsilon - 1)), delta rate * delta (Li et al. 2012)."""
+    """Amplification by sampling: epsilon becomes ln(1 + rate (e**epsilon - 1)), delta rate * delta
+    (Li et al. 2012).
+    """
     figures = [(own_figures(event), times) for event, times in parts]
-    # However the float is read: as the decimal it prints as, or as the binary fraction that is drawn.
+    # However the float is read: as the decimal it prints as, or as the binary fraction that is
+    # drawn.
     share = max(exactly(rate), Fraction(rate))
     epsilon = sum((times * figure[0] for figure, times in figures if figure), Fraction(0))
     delta = sum((times * figure[1] for figure, times in figures if figure), Fraction(0))

@@ -1,4 +1,6 @@
-"""What the journal's entries say about releases, and how charges and totals are written into an entry."""
+"""What the journal's entries say about releases, and how charges and totals are written into an
+entry.
+"""
 
 import socket
 from collections.abc import Iterable, Mapping
@@ -17,8 +19,10 @@ FIRST_VERSION: Final = "0.1.0"
 """The version whose entries do not say which one made them."""
 
 State = Literal["reserved", "publishing", "committed", "failed"]
-"""``reserved``: paid for. ``publishing``: written, and about to be renamed to its folder. ``committed``: it stands there.
-``failed``: it came to nothing; its cost stays spent. A folder that is found after all commits it."""
+"""``reserved``: paid for. ``publishing``: written, and about to be renamed to its folder.
+``committed``: it stands there. ``failed``: it came to nothing; its cost stays spent. A folder that
+is found after all commits it.
+"""
 
 CLOSED: Final = "no folder was found, and the process that made it had ended"
 
@@ -38,12 +42,14 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One release as the ledger knows it; times are aware UTC, digests hex, ``note`` a few words about its guarantees.
+    """One release as the ledger knows it; times are aware UTC, digests hex, ``note`` a few words
+    about its guarantees.
 
-    ``engine``: the version of Cloakwork that made the entry. ``unit``: the protected unit of its policy by name, None
-    where an entry of version 0.1.0 does not say. ``cases_per_unit``: what its policy declares about it. ``place``: where
-    the release was to stand. ``makes``: a release, or a DP profile, which is no folder. ``details``: what else is known
-    as data (mechanisms, guarantees).
+    ``engine``: the version of Cloakwork that made the entry. ``unit``: the protected unit of its
+    policy by name, None where an entry of version 0.1.0 does not say. ``cases_per_unit``: what its
+    policy declares about it. ``place``: where the release was to stand. ``makes``: a release, or a
+    DP profile, which is no folder. ``details``: what else is known as data (mechanisms,
+    guarantees).
     """
 
     id: str
@@ -76,7 +82,9 @@ class Record:
 
     @property
     def came_to_nothing(self) -> bool:
-        """Whether the run failed before a release was written whole; its cost stays spent all the same."""
+        """Whether the run failed before a release was written whole; its cost stays spent all the
+        same.
+        """
         return self.state == "failed" and self.statement_digest is None
 
     def identified(self, unit: str, charges: tuple[Charge, ...]) -> "Record":
@@ -104,7 +112,8 @@ def records_of(url: str, entries: Iterable[Entry], dataset: str | None) -> tuple
 def told_by_policy(
     records: tuple[Record, ...], known: Iterable[tuple[str, str, tuple[Charge, ...]]] = ()
 ) -> tuple[Record, ...]:
-    """The records; older ones that do not say whom they protected learn it from a later release under the same policy.
+    """The records; older ones that do not say whom they protected learn it from a later release
+    under the same policy.
 
     ``known``: digest, unit and charges of policies beside those of the records.
     """

@@ -1,9 +1,11 @@
-"""Advisories: claims of earlier versions that were found false, as data, and which releases they concern.
+"""Advisories: claims of earlier versions that were found false, as data, and which releases they
+concern.
 
-``advisories.yaml`` beside this file holds them. An advisory names the versions concerned, a condition
-on what a release says of itself, what the finding does to the claim, and the remedy. Matching reads
-what it is given and nothing else: a statement with its plan, or an entry of the ledger, which tells
-less. What the release cannot show is never decided against it or for it: the finding is *open*.
+``advisories.yaml`` beside this file holds them. An advisory names the versions concerned, a
+condition on what a release says of itself, what the finding does to the claim, and the remedy.
+Matching reads what it is given and nothing else: a statement with its plan, or an entry of the
+ledger, which tells less. What the release cannot show is never decided against it or for it: the
+finding is *open*.
 """
 
 import re
@@ -20,7 +22,9 @@ from cloakwork.quantities import Frozen
 
 Effect = Literal["voids", "weakens", "corrects"]
 Status = Literal["void", "open", "weakened", "corrected", "cleared"]
-"""``open``: void if something is so that the release does not show. ``cleared``: measured, and not so here."""
+"""``open``: void if something is so that the release does not show. ``cleared``: measured, and not
+so here.
+"""
 
 Measure = Literal[
     "k without empty events", "closeness by ranks", "closeness with missing values", "columns"
@@ -121,7 +125,8 @@ class Traits:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An advisory that concerns a release, which of its guarantees (None: the whole), and what that comes to.
+    """An advisory that concerns a release, which of its guarantees (None: the whole), and what that
+    comes to.
 
     ``number``: the guarantee's place among those of the release, from 0.
     """
@@ -143,7 +148,9 @@ class Finding:
 
 
 Settle = Callable[[Advisory, Parameters | None], tuple[bool | None, str] | None]
-"""Measures on the file: whether the finding is so there (None: it cannot tell), and what was seen; None for nothing."""
+"""Measures on the file: whether the finding is so there (None: it cannot tell), and what was seen;
+None for nothing.
+"""
 
 
 @cache
@@ -157,7 +164,9 @@ def shipped_advisories() -> tuple[Advisory, ...]:
 def advisories_for(
     traits: Traits, settle: Settle | None = None, advisories: Iterable[Advisory] | None = None
 ) -> tuple[Finding, ...]:
-    """The findings that concern a release with ``traits``, the gravest first; ``settle`` measures on its file."""
+    """The findings that concern a release with ``traits``, the gravest first; ``settle`` measures
+    on its file.
+    """
     known = shipped_advisories() if advisories is None else advisories
     found = [finding for advisory in known for finding in _findings(advisory, traits, settle)]
     return tuple(sorted(found, key=lambda finding: _ORDER.index(finding.status)))
@@ -210,7 +219,9 @@ def _settled(advisory: Advisory, is_so: bool | None) -> Status:
 
 
 def _of_guarantee(condition: Condition, guarantee: Parameters) -> bool:
-    """Whether one guarantee is of the kinds and parameters meant; a parameter that is not told counts as meant."""
+    """Whether one guarantee is of the kinds and parameters meant; a parameter that is not told
+    counts as meant.
+    """
     if guarantee["kind"] not in condition.guarantees:
         return False
     if any(
@@ -254,7 +265,9 @@ def _of_release(condition: Condition, traits: Traits) -> bool | None:
 
 
 def _released(traits: Traits, which: str) -> tuple[str, ...]:
-    """The attributes of that sort that the rules release, beside activities; raw times are an event attribute."""
+    """The attributes of that sort that the rules release, beside activities; raw times are an event
+    attribute.
+    """
     rules = traits.rules or {}
     names = [
         name for name, treatment in rules.items() if treatment in RELEASED and name not in _STANDARD
@@ -268,7 +281,9 @@ def _released(traits: Traits, which: str) -> tuple[str, ...]:
 
 
 def has_raw_times(traits: Traits) -> bool:
-    """Whether times were released as they were: no guarantee covers them, and no step wrote them anew."""
+    """Whether times were released as they were: no guarantee covers them, and no step wrote them
+    anew.
+    """
     treatment = (traits.rules or {}).get(TIME)
     rewritten = any(_named(step, ("timestamps/*",)) for step in traits.mechanisms or ())
     covered = any(_covers_times(guarantee) for guarantee in traits.guarantees)
@@ -283,7 +298,9 @@ def _covers_times(guarantee: Parameters) -> bool:
 
 
 def is_pattern(name: str) -> bool:
-    """Whether version 0.1.0 read the name of an attribute as a pattern: every column, or a regular expression."""
+    """Whether version 0.1.0 read the name of an attribute as a pattern: every column, or a regular
+    expression.
+    """
     return name == "*" or (name.startswith("^") and name.endswith("$"))
 
 
@@ -296,7 +313,9 @@ def _named(name: str, globs: Iterable[str]) -> bool:
 
 
 def guarantees_in(note: str) -> tuple[Parameters, ...]:
-    """The guarantees that a ledger entry of version 0.1.0 notes: its sentences ended alike for each kind."""
+    """The guarantees that a ledger entry of version 0.1.0 notes: its sentences ended alike for each
+    kind.
+    """
     found: list[Parameters] = []
     apart = re.search(r"\(apart from probability ([0-9]+(?:\.[0-9]+)?(?:e-?[0-9]+)?)\)", note)
     delta = {"delta": float(apart[1]) if apart else 0.0}

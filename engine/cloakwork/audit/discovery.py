@@ -1,8 +1,10 @@
-"""What a process model found on the release is worth on the source; by pm4py (extra ``mining``), loaded here alone.
+"""What a process model found on the release is worth on the source; by pm4py (extra ``mining``),
+loaded here alone.
 
-The inductive miner for infrequent behaviour (Leemans, Fahland, van der Aalst 2013) at 20 % makes the model. Fitness and
-precision are token based (Rozinat and van der Aalst 2008; Munoz-Gama and Carmona 2010), which is fast and close to what
-alignments give; generalisation counts how often each part of the model is used (Buijs et al. 2014).
+The inductive miner for infrequent behaviour (Leemans, Fahland, van der Aalst 2013) at 20 % makes
+the model. Fitness and precision are token based (Rozinat and van der Aalst 2008; Munoz-Gama and
+Carmona 2010), which is fast and close to what alignments give; generalisation counts how often each
+part of the model is used (Buijs et al. 2014).
 """
 
 import json
@@ -84,7 +86,8 @@ def mined(
 def mined_apart(
     source: Mapping[tuple[str, ...], int], release: Mapping[tuple[str, ...], int], seconds: float
 ) -> Discovery:
-    """``mined`` in a process of its own, which ends itself after ``seconds``: on some logs replay takes hours.
+    """``mined`` in a process of its own, which ends itself after ``seconds``: on some logs replay
+    takes hours.
 
     Raises MechanismError as ``mined`` does, and where the time is over or the process fails.
     """
@@ -109,7 +112,9 @@ def mined_apart(
 
 
 def _as_pm4py(log: Mapping[tuple[str, ...], int]) -> Any:
-    """The log as pm4py's own object; cases of one variant are one trace that stands there several times."""
+    """The log as pm4py's own object; cases of one variant are one trace that stands there several
+    times.
+    """
     from pm4py.objects.log.obj import Event, EventLog, Trace
 
     traces = EventLog()

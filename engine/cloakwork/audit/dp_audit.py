@@ -1,11 +1,14 @@
-"""A statistical audit of a differential privacy claim: how large must epsilon be, given what two inputs put out?
+"""A statistical audit of a differential privacy claim: how large must epsilon be, given what two
+inputs put out?
 
-Run a mechanism many times on two neighbouring inputs, choose events (sets of outcomes) on one part of the runs, and count
-them on the other: whatever epsilon the mechanism has, ``epsilon >= ln((p - delta) / q)`` for the probabilities p and q of
-any event (``privacy.md`` section 7; Ding et al. 2018, "Detecting Violations of Differential Privacy"; Jagielski et al. 2020).
-With Clopper-Pearson bounds on p and q, and the error shared out over all events and both directions, a sound claim
-fails with probability at most ``1 - confidence``. An audit that passes proves nothing by itself: it must fail on a broken
-twin (``privacy.md`` section 7 says how many runs tell them apart).
+Run a mechanism many times on two neighbouring inputs, choose events (sets of outcomes) on one part
+of the runs, and count them on the other: whatever epsilon the mechanism has,
+``epsilon >= ln((p - delta) / q)`` for the probabilities p and q of any event (``privacy.md``
+section 7; Ding et al. 2018, "Detecting Violations of Differential Privacy"; Jagielski et al. 2020).
+With Clopper-Pearson bounds on p and q, and the error shared out over all events and both
+directions, a sound claim fails with probability at most ``1 - confidence``. An audit that passes
+proves nothing by itself: it must fail on a broken twin (``privacy.md`` section 7 says how many runs
+tell them apart).
 """
 
 import math
@@ -77,15 +80,19 @@ class OneOf:
 
 
 Events = Callable[[NDArray[Any], NDArray[Any]], Sequence[Event]]
-"""Chooses events from the first part of both runs: those likely under the first, unlikely under the second."""
+"""Chooses events from the first part of both runs: those likely under the first, unlikely under the
+second.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
-    """What the runs show: epsilon is at least ``epsilon_lower_bound`` (-inf when they show nothing), by ``event``.
+    """What the runs show: epsilon is at least ``epsilon_lower_bound`` (-inf when they show
+    nothing), by ``event``.
 
-    ``passed`` unless that is more than ``claim``; ``hits`` counts the event on each side among ``counted`` runs a side, the
-    likelier side first, and ``direction`` names the sides in that order.
+    ``passed`` unless that is more than ``claim``; ``hits`` counts the event on each side among
+    ``counted`` runs a side, the likelier side first, and ``direction`` names the sides in that
+    order.
     """
 
     epsilon_lower_bound: float
@@ -120,10 +127,12 @@ def empirical_epsilon(
     events: Events | Sequence[Event] | None = None,
     confidence: float = CONFIDENCE,
 ) -> AuditResult:
-    """A lower bound on epsilon from ``runs`` runs a side on two neighbouring inputs, and whether ``claim`` survives it.
+    """A lower bound on epsilon from ``runs`` runs a side on two neighbouring inputs, and whether
+    ``claim`` survives it.
 
-    ``events``: a fixed sequence, judged on all runs; or a function that chooses them on the first fifth of the runs,
-    which are then not counted; by default ``likely_sets``. Both directions (a over b, b over a) are judged.
+    ``events``: a fixed sequence, judged on all runs; or a function that chooses them on the first
+    fifth of the runs, which are then not counted; by default ``likely_sets``. Both directions (a
+    over b, b over a) are judged.
 
     Raises ValueError for fewer than 10 runs.
     """
@@ -168,7 +177,9 @@ def _trials(
     first: tuple[NDArray[Any], NDArray[Any]],
     second: tuple[NDArray[Any], NDArray[Any]],
 ) -> list[Trial]:
-    """Every event in both directions: direction, name, and how often it holds on the likelier and the other side."""
+    """Every event in both directions: direction, name, and how often it holds on the likelier and
+    the other side.
+    """
     found: list[Trial] = []
     for direction, (x, y), (p, q) in (
         ("a over b", first, second),
@@ -182,7 +193,9 @@ def _trials(
 
 
 def _bound(hits: tuple[int, int], counted: int, delta: float, error: float) -> float:
-    """ln((p_lo - delta) / q_hi), each Clopper-Pearson bound wrong with probability at most ``error / 2``."""
+    """ln((p_lo - delta) / q_hi), each Clopper-Pearson bound wrong with probability at most
+    ``error / 2``.
+    """
     from scipy.stats import beta
 
     p_low = beta.ppf(error / 2, hits[0], counted - hits[0] + 1) if hits[0] else 0.0
@@ -191,7 +204,9 @@ def _bound(hits: tuple[int, int], counted: int, delta: float, error: float) -> f
 
 
 def half_lines(a: NDArray[Any], b: NDArray[Any]) -> list[Event]:
-    """Half-lines at quantiles of both samples whose share in ``a`` most outweighs that in ``b``; for numbers."""
+    """Half-lines at quantiles of both samples whose share in ``a`` most outweighs that in ``b``;
+    for numbers.
+    """
     bounds = np.unique(np.concatenate([a, b]))
     if len(bounds) > 200:
         bounds = np.unique(
@@ -208,7 +223,9 @@ def points(a: NDArray[Any], b: NDArray[Any]) -> list[Event]:
 
 
 def ratio_sets(a: NDArray[Any], b: NDArray[Any]) -> list[Event]:
-    """Sets of the outcomes whose (smoothed) likelihood ratio of ``a`` to ``b`` is highest: the most telling by Neyman-Pearson."""
+    """Sets of the outcomes whose (smoothed) likelihood ratio of ``a`` to ``b`` is highest: the most
+    telling by Neyman-Pearson.
+    """
     counts_b = dict(_frequent(b, most=None))
     ranked = sorted(
         _frequent(a),
@@ -220,7 +237,9 @@ def ratio_sets(a: NDArray[Any], b: NDArray[Any]) -> list[Event]:
 
 
 def likely_sets(a: NDArray[Any], b: NDArray[Any]) -> list[Event]:
-    """The default choice: half-lines where outcomes are numbers, points and likelihood-ratio sets where values repeat."""
+    """The default choice: half-lines where outcomes are numbers, points and likelihood-ratio sets
+    where values repeat.
+    """
     candidates: list[Event] = half_lines(a, b) if np.issubdtype(a.dtype, np.number) else []
     return _best([*candidates, *points(a, b), *ratio_sets(a, b)], a, b)
 
@@ -232,7 +251,9 @@ def _frequent(outcomes: NDArray[Any], most: int | None = 500) -> list[tuple[Any,
 
 
 def _best(candidates: Sequence[Event], a: NDArray[Any], b: NDArray[Any]) -> list[Event]:
-    """The candidates whose bound promises most on these runs, were each side counted four times as often."""
+    """The candidates whose bound promises most on these runs, were each side counted four times as
+    often.
+    """
 
     def promise(event: Event) -> float:
         p, q = (4 * int(event.holds(side).sum()) for side in (a, b))

@@ -1,9 +1,11 @@
-"""Neighbouring logs on which a mechanism's claim is hardest to keep, and what to look at in what it releases of them.
+"""Neighbouring logs on which a mechanism's claim is hardest to keep, and what to look at in what it
+releases of them.
 
-A statistical audit (``audit.dp_audit``) needs two inputs that the claim says are hard to tell apart. Those here are the
-worst that we can name for mechanisms that release control flow or times (``privacy.md`` section 7): a case whose variant
-is its own, a case of maximal length, a frequent variant, a variant at the threshold, the only case of a log; a time moved by
-the whole shift, and all times of a case moved from one edge of the declared bounds to the other. An audit that passes
+A statistical audit (``audit.dp_audit``) needs two inputs that the claim says are hard to tell
+apart. Those here are the worst that we can name for mechanisms that release control flow or times
+(``privacy.md`` section 7): a case whose variant is its own, a case of maximal length, a frequent
+variant, a variant at the threshold, the only case of a log; a time moved by the whole shift, and
+all times of a case moved from one edge of the declared bounds to the other. An audit that passes
 proves nothing by itself; one that fails refutes the claim.
 """
 
@@ -28,11 +30,15 @@ Numbers = NDArray[np.float64]
 
 ALPHABET: Final = ("a", "b", "c", "d", "e", "f")
 LONGEST: Final = 6
-"""Activities that may occur and events of the longest case, declared public for every audit of control flow."""
+"""Activities that may occur and events of the longest case, declared public for every audit of
+control flow.
+"""
 
 USUAL: Final[Course] = ("a", "b", "c")
 RETURNING: Final[Course] = ("a", "b", "a")
-"""A course that comes back to where it began: rules of what precedes what, read off the log, take its prefixes for faults."""
+"""A course that comes back to where it began: rules of what precedes what, read off the log, take
+its prefixes for faults.
+"""
 
 FREQUENT: Final = 30
 _MOST_TRIED, _TRIALS = 4096, 15
@@ -53,7 +59,9 @@ TIMES_FACTS: Final = Facts(
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number that is read off a release; ``event``: the outcomes to count, where they need not be found by trial."""
+    """A number that is read off a release; ``event``: the outcomes to count, where they need not be
+    found by trial.
+    """
 
     name: str
     event: Event | None = None
@@ -61,9 +69,11 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two neighbouring logs, and what is read off each release: ``observe`` gives one row an outcome, a column a figure.
+    """Two neighbouring logs, and what is read off each release: ``observe`` gives one row an
+    outcome, a column a figure.
 
-    Times: mechanisms treat each case by itself, so a log of ``COPIES`` equal cases stands for as many logs of one case.
+    Times: mechanisms treat each case by itself, so a log of ``COPIES`` equal cases stands for as
+    many logs of one case.
     """
 
     name: str
@@ -75,7 +85,9 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class PairAudit:
-    """What an audit found on one pair: the largest lower bound, and which figure of the release shows it."""
+    """What an audit found on one pair: the largest lower bound, and which figure of the release
+    shows it.
+    """
 
     pair: str
     figure: str
@@ -83,7 +95,9 @@ class PairAudit:
 
 
 def control_flow_pairs(least: int | None = None) -> tuple[Pair, ...]:
-    """One case more, where it shows most; ``least``: cases from which on a variant is released, where it is known."""
+    """One case more, where it shows most; ``least``: cases from which on a variant is released,
+    where it is known.
+    """
     usual: Sequence[Course] = [("a", "b", "c")] * 30 + [("a", "c", "b")] * 20
     longest = tuple(ALPHABET[-1 - place % len(ALPHABET)] for place in range(LONGEST))
     many = max(FREQUENT, 2 * (least or 0))
@@ -102,10 +116,11 @@ def control_flow_pairs(least: int | None = None) -> tuple[Pair, ...]:
 
 
 def least_released(runner: Callable[[EventLog], Callable[[], EventLog]]) -> int | None:
-    """About how many cases a variant needs, alone in its log, to be released with half of them in every third run.
+    """About how many cases a variant needs, alone in its log, to be released with half of them in
+    every third run.
 
-    By bisection over logs of up to ``_MOST_TRIED`` cases, a few runs each; None where that is not enough. Which pair is
-    audited may rest on such runs, as the audit's own runs are others.
+    By bisection over logs of up to ``_MOST_TRIED`` cases, a few runs each; None where that is not
+    enough. Which pair is audited may rest on such runs, as the audit's own runs are others.
     """
 
     def comes_out(cases: int) -> bool:
@@ -129,7 +144,9 @@ def least_released(runner: Callable[[EventLog], Callable[[], EventLog]]) -> int 
 
 
 def metric_pairs() -> tuple[Pair, ...]:
-    """One time moved by ``SHIFT``: the middle one of three, so that one gap grows and the other shrinks."""
+    """One time moved by ``SHIFT``: the middle one of three, so that one gap grows and the other
+    shrinks.
+    """
     shift, far = SHIFT.total_seconds(), _FAR.total_seconds()
 
     def observe(released: EventLog) -> Numbers:
@@ -177,10 +194,11 @@ def audit_pair(
     delta: float,
     confidence: float = CONFIDENCE,
 ) -> PairAudit:
-    """The largest lower bound on epsilon that ``runs`` runs a side show on ``pair``, over all its figures.
+    """The largest lower bound on epsilon that ``runs`` runs a side show on ``pair``, over all its
+    figures.
 
-    ``runner``: gives for a log what runs the mechanism on it once, with fresh noise. The error is shared out over the
-    figures. Raises ValueError for fewer than 10 runs.
+    ``runner``: gives for a log what runs the mechanism on it once, with fresh noise. The error is
+    shared out over the figures. Raises ValueError for fewer than 10 runs.
     """
     a, b = (
         _outcomes(pair, runner(log), runs, side)

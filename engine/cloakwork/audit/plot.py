@@ -1,4 +1,6 @@
-"""A drawing of an audit: one bar a pair of neighbours, up to the bound that its runs show, beside the claim. Plain SVG."""
+"""A drawing of an audit: one bar a pair of neighbours, up to the bound that its runs show, beside
+the claim. Plain SVG.
+"""
 
 from collections.abc import Sequence
 from typing import Final
@@ -12,7 +14,9 @@ _SANS: Final = "font-family='system-ui, sans-serif' font-size='13'"
 
 
 def audit_svg(title: str, claim: float, audits: Sequence[PairAudit]) -> str:
-    """The drawing as text: epsilon from 0 to the right, the claim as a dashed line, bounds above it in another colour."""
+    """The drawing as text: epsilon from 0 to the right, the claim as a dashed line, bounds above it
+    in another colour.
+    """
     right = 1.15 * max(claim, *(audit.result.epsilon_lower_bound for audit in audits))
     height = _TOP + _ROW * len(audits) + 50
     at = _at(claim, right)

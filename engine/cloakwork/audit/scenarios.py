@@ -1,7 +1,9 @@
-"""Two invented processes, on which the accuracy of releases is foreseen: a usual one and a varied one.
+"""Two invented processes, on which the accuracy of releases is foreseen: a usual one and a varied
+one.
 
-Both were written by hand, in the likeness of an office that handles applications and of a hospital ward; neither was fitted
-to a log. Both are drawn from a seed, so anybody can draw the same cases again.
+Both were written by hand, in the likeness of an office that handles applications and of a hospital
+ward; neither was fitted to a log. Both are drawn from a seed, so anybody can draw the same cases
+again.
 """
 
 import random
@@ -15,7 +17,9 @@ from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 
 
 def usual(draw: random.Random) -> Variant:
-    """A sequence with choices, optional steps, a rare loop and rare swaps: few courses hold most cases."""
+    """A sequence with choices, optional steps, a rare loop and rare swaps: few courses hold most
+    cases.
+    """
     course = ["a", "b"] + ["c"] * (draw.random() < 0.93)
     way = draw.random()
     course += ["d", "e"] if way < 0.6 else ["d"] if way < 0.85 else ["f", "g", "h"]
@@ -32,7 +36,9 @@ def usual(draw: random.Random) -> Variant:
 
 
 def varied(draw: random.Random) -> Variant:
-    """Parallel steps in any order, then, for most, a long loop without a rhythm: nearly every case goes its own way."""
+    """Parallel steps in any order, then, for most, a long loop without a rhythm: nearly every case
+    goes its own way.
+    """
     first, parallel = ["r", "t", "s"], ["l", "c", "k"]
     if draw.random() < 0.3:
         draw.shuffle(first)

@@ -1,7 +1,9 @@
-"""What noise on times took away: figures of a release's times against its source's, for the internal report alone.
+"""What noise on times took away: figures of a release's times against its source's, for the
+internal report alone.
 
-They read the raw log outside any guarantee, as ``audit/utility.py`` does, and are taken where events of source and
-release still correspond: before and after the step that rewrites times, which keeps events and their order.
+They read the raw log outside any guarantee, as ``audit/utility.py`` does, and are taken where
+events of source and release still correspond: before and after the step that rewrites times, which
+keeps events and their order.
 """
 
 from typing import Any, Final
@@ -27,7 +29,9 @@ def _figure(title: str, description: str) -> Any:
 
 
 class PairTimes(Frozen):
-    """One activity directly followed by another: how often, and the hours between them before and after."""
+    """One activity directly followed by another: how often, and the hours between them before and
+    after.
+    """
 
     first: str
     second: str
@@ -41,9 +45,11 @@ class PairTimes(Frozen):
 
 
 class Times(Frozen):
-    """How far released times are from those of the source; hours and shares. None where there is nothing to compare.
+    """How far released times are from those of the source; hours and shares. None where there is
+    nothing to compare.
 
-    Events without a raw time (inserted ones) count nowhere; a gap is the time between two neighbours that both have one.
+    Events without a raw time (inserted ones) count nowhere; a gap is the time between two
+    neighbours that both have one.
     """
 
     events: int | None = _figure("Events compared", "Events that have a time in the source.")
@@ -82,7 +88,9 @@ class Times(Frozen):
 
 
 def compared(before: EventLog, after: EventLog) -> Times:
-    """The figures of ``after`` against ``before``: the same events in the same order, with other times."""
+    """The figures of ``after`` against ``before``: the same events in the same order, with other
+    times.
+    """
     if any(TIMESTAMP not in log.events.columns for log in (before, after)):
         return Times(notes=("there are no times to compare",))
     if before.events.height != after.events.height or not np.array_equal(

@@ -1,8 +1,8 @@
 """Utility: how much of a log's control flow a release keeps.
 
-Every figure compares two variant histograms. Figures that compare a release with its source read the raw log outside any
-guarantee: they are for the internal report alone (``privacy.md`` section 3, rule 8), and choosing between several runs
-after reading them voids the claims.
+Every figure compares two variant histograms. Figures that compare a release with its source read
+the raw log outside any guarantee: they are for the internal report alone (``privacy.md`` section 3,
+rule 8), and choosing between several runs after reading them voids the claims.
 """
 
 import os
@@ -28,10 +28,14 @@ Histogram = Mapping[Variant, int]
 """Cases by variant: the activity labels in order, and how many cases (at least 1) follow them."""
 
 MOST_PAIRS: Final = 6_000_000
-"""Pairs of variants to compare, for an earth mover's distance in a report: about ten seconds of one core, and 500 MB."""
+"""Pairs of variants to compare, for an earth mover's distance in a report: about ten seconds of one
+core, and 500 MB.
+"""
 
 _ITERATIONS: Final = 10**9
-"""The solver ends long before; its default of 10**5 stops early, with an answer that was once 8 % off."""
+"""The solver ends long before; its default of 10**5 stops early, with an answer that was once 8 %
+off.
+"""
 
 
 def _figure(title: str, description: str) -> Any:
@@ -40,7 +44,8 @@ def _figure(title: str, description: str) -> Any:
 
 
 class Utility(Frozen):
-    """What a release keeps of its source's control flow. Titles and descriptions are what the internal report prints.
+    """What a release keeps of its source's control flow. Titles and descriptions are what the
+    internal report prints.
 
     A figure that is None could not be had; ``notes`` says why, except for shares of nothing.
     """
@@ -90,7 +95,9 @@ class Utility(Frozen):
 
 
 def histogram(log: EventLog) -> dict[Variant, int]:
-    """The variant histogram of ``log``; events without an activity and cases without events are left out."""
+    """The variant histogram of ``log``; events without an activity and cases without events are
+    left out.
+    """
     labels = log.events[ACTIVITY]
     variants = variants_of(
         log.keep_events(labels.is_not_null().to_numpy()) if labels.null_count() else log
@@ -102,10 +109,11 @@ def histogram(log: EventLog) -> dict[Variant, int]:
 def measured(
     source: EventLog, release: EventLog, *, most_pairs: int = MOST_PAIRS, seconds: float = 0.0
 ) -> Utility:
-    """Every figure of ``release`` against ``source``, within bounds; a figure that fails is None, with a note.
+    """Every figure of ``release`` against ``source``, within bounds; a figure that fails is None,
+    with a note.
 
-    Earth mover's distances are left out above ``most_pairs`` pairs of a variant here and one there, process discovery
-    after ``seconds`` (0: not tried).
+    Earth mover's distances are left out above ``most_pairs`` pairs of a variant here and one there,
+    process discovery after ``seconds`` (0: not tried).
     """
     before, after = histogram(source), histogram(release)
     notes: list[str] = []
@@ -154,12 +162,14 @@ def true_variants(source: Histogram, release: Histogram) -> frozenset[Variant]:
 
 
 def relative_log_similarity(source: Histogram, release: Histogram) -> float:
-    """1 minus the earth mover's distance between the two distributions of variants; between 0 and 1.
+    """1 minus the earth mover's distance between the two distributions of variants; between 0 and
+    1.
 
-    Moving a share from one variant to another costs their Levenshtein distance over the longer one's length (Rafiei and
-    van der Aalst 2020, "Towards Quantifying Privacy in Process Mining"; TraVaS 2022). Exact. What both logs share is not
-    held in place, as TraVaS does: that is optimal for a metric only, and this distance is none (ab, aba, ba: 1/3 + 1/3 < 1).
-    Two empty logs score 1; one empty log scores 0, since nothing of the other is there.
+    Moving a share from one variant to another costs their Levenshtein distance over the longer
+    one's length (Rafiei and van der Aalst 2020, "Towards Quantifying Privacy in Process Mining";
+    TraVaS 2022). Exact. What both logs share is not held in place, as TraVaS does: that is optimal
+    for a metric only, and this distance is none (ab, aba, ba: 1/3 + 1/3 < 1). Two empty logs score
+    1; one empty log scores 0, since nothing of the other is there.
     """
     if not source or not release:
         return float(not source and not release)
@@ -170,11 +180,12 @@ def relative_log_similarity(source: Histogram, release: Histogram) -> float:
 
 
 def absolute_log_difference(source: Histogram, release: Histogram) -> int:
-    """The least number of events to insert, remove or rename that turns one log into the other (TraVaS 2022).
+    """The least number of events to insert, remove or rename that turns one log into the other
+    (TraVaS 2022).
 
-    Cases are matched one to one at the cost of their Levenshtein distance; those that the larger log has more are
-    matched with nothing, at the cost of their length. Exact: both costs are one metric, with nothing as the empty
-    variant, so cases of the same variant stay put.
+    Cases are matched one to one at the cost of their Levenshtein distance; those that the larger
+    log has more are matched with nothing, at the cost of their length. Exact: both costs are one
+    metric, with nothing as the empty variant, so cases of the same variant stay put.
     """
     left, right = (Counter(one) for one in (source, release))
     left, right = left - right, right - left
@@ -188,14 +199,18 @@ def absolute_log_difference(source: Histogram, release: Histogram) -> int:
 
 
 def dfg_edge_distance(source: Histogram, release: Histogram) -> float | None:
-    """Mean over the directly-follows relations of either log of how far their two counts are apart; None without any."""
+    """Mean over the directly-follows relations of either log of how far their two counts are apart;
+    None without any.
+    """
     one, other = _both_counts(source, release)
     return float(np.abs(one - other).mean()) if len(one) else None
 
 
 def dfg_frequency_distance(source: Histogram, release: Histogram) -> float | None:
-    """Libra's "EMD Freq": the same mean when both lists of counts are sorted first, so that it matters no longer which
-    relation is which; at most ``dfg_edge_distance``. Given for comparison with the literature (Elkoumy et al. 2022)."""
+    """Libra's "EMD Freq": the same mean when both lists of counts are sorted first, so that it
+    matters no longer which relation is which; at most ``dfg_edge_distance``. Given for comparison
+    with the literature (Elkoumy et al. 2022).
+    """
     one, other = _both_counts(source, release)
     return float(np.abs(np.sort(one) - np.sort(other)).mean()) if len(one) else None
 
@@ -212,7 +227,9 @@ def directly_follows(log: Histogram) -> dict[tuple[str, str], int]:
 def _both_counts(
     source: Histogram, release: Histogram
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The counts of every relation that occurs in either log, in one order: twice int64, shape (relations,)."""
+    """The counts of every relation that occurs in either log, in one order: twice int64, shape
+    (relations,).
+    """
     one, other = directly_follows(source), directly_follows(release)
     pairs = one.keys() | other.keys()
     return (
@@ -248,7 +265,9 @@ def _levenshtein(rows: Iterable[Variant], columns: Iterable[Variant]) -> NDArray
 def _moved(
     have: NDArray[np.float64], want: NDArray[np.float64], costs: NDArray[np.float64]
 ) -> float:
-    """The least cost of moving ``have`` to ``want``, both of one sum, by the network simplex: the exact optimum."""
+    """The least cost of moving ``have`` to ``want``, both of one sum, by the network simplex: the
+    exact optimum.
+    """
     os.environ.setdefault(
         "POT_BACKEND_DISABLE_PYTORCH", "1"
     )  # else torch loads, where it is installed

@@ -1,11 +1,13 @@
 """A confidence bound measured on a log alone, by a count that shares nothing with the mechanism's.
 
-The checker is a chain of joins. A table holds every pair of a piece of knowledge and a course that matches it, with the
-earliest place at which the knowledge ends there; joined with the places of the course that lie behind, it gives all
-knowledge of one event more. What a group of matching courses holds is then added up.
+The checker is a chain of joins. A table holds every pair of a piece of knowledge and a course that
+matches it, with the earliest place at which the knowledge ends there; joined with the places of the
+course that lie behind, it gives all knowledge of one event more. What a group of matching courses
+holds is then added up.
 
-For background ``relative``, released times are taken as they stand: the release has rounded them, and counted them from
-one origin. What it cannot see: whether the cases of the log are distinct real ones, which the release's lineage says.
+For background ``relative``, released times are taken as they stand: the release has rounded them,
+and counted them from one origin. What it cannot see: whether the cases of the log are distinct real
+ones, which the release's lineage says.
 """
 
 from collections.abc import Iterator
@@ -22,7 +24,8 @@ from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.naming import named, values_of
 
 MOST_ROWS: Final = 30_000_000
-"""How many pairs of knowledge and course, or of knowledge and case, are held at once: about 3 GB."""
+"""How many pairs of knowledge and course, or of knowledge and case, are held at once: about 3 GB.
+"""
 _SLICE: Final = 5_000_000
 """How many rows a join makes at a time."""
 
@@ -31,11 +34,13 @@ _CASE: Unit = Unit()
 
 @dataclass(frozen=True, slots=True)
 class Extremes:
-    """The worst that an attacker finds: the fewest units that match some knowledge, and the most confidence.
+    """The worst that an attacker finds: the fewest units that match some knowledge, and the most
+    confidence.
 
-    ``confidence``: the largest share of those who match that holds one value of the attribute; None where the guarantee
-    speaks of none. Of cases or, where units own several, of units with a case that matches and holds it, whichever is
-    more; there, cases without a unit are left out, or taken for one unit each, whichever is more. A missing value is none.
+    ``confidence``: the largest share of those who match that holds one value of the attribute; None
+    where the guarantee speaks of none. Of cases or, where units own several, of units with a case
+    that matches and holds it, whichever is more; there, cases without a unit are left out, or taken
+    for one unit each, whichever is more. A missing value is none.
     """
 
     smallest: int
@@ -47,12 +52,13 @@ class _TooMuch(Exception):
 
 
 def extremes(log: EventLog, guarantee: ConfidenceBound, unit: Unit = _CASE) -> Extremes | None:
-    """What the worst knowledge of at most ``guarantee.L`` events, none included, finds; None for a log without cases.
+    """What the worst knowledge of at most ``guarantee.L`` events, none included, finds; None for a
+    log without cases.
 
-    Counts distinct ``unit``s; a case without one adds none. Time goes with the pairs of knowledge and course, at most
-    (distinct activities)^L for each distinct course, times its length; memory with the pairs. Raises
-    ``GuaranteeBroken`` when the log lacks a column, or when there are more than ``MOST_ROWS`` pairs: nothing is then
-    known about the guarantee.
+    Counts distinct ``unit``s; a case without one adds none. Time goes with the pairs of knowledge
+    and course, at most (distinct activities)^L for each distinct course, times its length; memory
+    with the pairs. Raises ``GuaranteeBroken`` when the log lacks a column, or when there are more
+    than ``MOST_ROWS`` pairs: nothing is then known about the guarantee.
     """
     if log.cases.height == 0:
         return None
@@ -91,7 +97,9 @@ def check(log: EventLog, guarantee: ConfidenceBound, unit: Unit = _CASE) -> None
 
 
 def _courses(log: EventLog, guarantee: ConfidenceBound) -> tuple[pl.DataFrame, pl.Series]:
-    """The places of each distinct course (``course``, ``place``, ``symbol``), and the course of each case."""
+    """The places of each distinct course (``course``, ``place``, ``symbol``), and the course of
+    each case.
+    """
     seen = [ACTIVITY, TIMESTAMP] if guarantee.background == "relative" else [ACTIVITY]
     if missing := [name for name in seen if name not in log.events.columns]:
         raise GuaranteeBroken(
@@ -116,9 +124,11 @@ def _courses(log: EventLog, guarantee: ConfidenceBound) -> tuple[pl.DataFrame, p
 def _knowledge(
     courses: pl.DataFrame, members: pl.DataFrame, longest: int
 ) -> Iterator[tuple[pl.DataFrame, list[str]]]:
-    """All knowledge of size 0, 1, ..., ``longest`` that some course matches, and the columns that tell it apart.
+    """All knowledge of size 0, 1, ..., ``longest`` that some course matches, and the columns that
+    tell it apart.
 
-    A table holds those columns, ``course``, and ``end``: the earliest place at which the knowledge ends there.
+    A table holds those columns, ``course``, and ``end``: the earliest place at which the knowledge
+    ends there.
     """
     known = (
         members.select("course").unique().with_columns(nothing=pl.lit(0), end=pl.lit(-1, pl.Int64))
@@ -145,7 +155,9 @@ def _knowledge(
 
 
 def _slices(known: pl.DataFrame, courses: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """``known`` in slices that make about ``_SLICE`` rows each when joined with ``courses``; at least one."""
+    """``known`` in slices that make about ``_SLICE`` rows each when joined with ``courses``; at
+    least one.
+    """
     width = courses.group_by("course").agg(pl.len().alias("width"))
     widths = (
         known.select("course")
@@ -171,8 +183,9 @@ def _fits(known: pl.DataFrame, by: list[str], other: pl.DataFrame) -> pl.DataFra
 
 
 def _owners(log: EventLog, guarantee: ConfidenceBound, unit: Unit) -> pl.Series:
-    """A number for each case that the cases of one unit share; one of its own, at least 0, for a case without the
-    attribute, while units have numbers below 0."""
+    """A number for each case that the cases of one unit share; one of its own, at least 0, for a
+    case without the attribute, while units have numbers below 0.
+    """
     own = pl.Series(np.arange(log.cases.height))
     if unit.attribute is None:
         return own
@@ -187,7 +200,8 @@ def _owners(log: EventLog, guarantee: ConfidenceBound, unit: Unit) -> pl.Series:
 def _held(
     log: EventLog, attribute: str | None, members: pl.DataFrame, *, none_counts: bool
 ) -> pl.DataFrame:
-    """Which cases hold which values: ``course``, ``owner``, ``value``, one row for each value of each case.
+    """Which cases hold which values: ``course``, ``owner``, ``value``, one row for each value of
+    each case.
 
     ``none_counts``: a case without any has one row, whose value is null.
     """
@@ -211,7 +225,9 @@ def _held(
 def _by_case(
     known: pl.DataFrame, by: list[str], members: pl.DataFrame, held: pl.DataFrame
 ) -> tuple[int, float]:
-    """The fewest cases that match some knowledge, and the largest share of them that holds one value."""
+    """The fewest cases that match some knowledge, and the largest share of them that holds one
+    value.
+    """
     cases = members.group_by("course").agg(pl.len().alias("cases"))
     total = _fits(known, by, cases).group_by(named(*by)).agg(pl.col("cases").sum())
     holders = held.group_by("course", "value").agg(pl.len().alias("holders"))
@@ -222,7 +238,9 @@ def _by_case(
 def _by_owner(
     known: pl.DataFrame, by: list[str], members: pl.DataFrame, held: pl.DataFrame
 ) -> tuple[int, float]:
-    """The same for distinct units: those that match, and those of which a matching case holds the value."""
+    """The same for distinct units: those that match, and those of which a matching case holds the
+    value.
+    """
     is_unit = pl.col("owner") < 0
     counted = [
         pl.col("owner").filter(is_unit).n_unique().alias("units"),
@@ -246,6 +264,8 @@ def _by_owner(
 
 
 def _largest_share(holders: pl.DataFrame, by: list[str], total: pl.DataFrame) -> float:
-    """The largest quotient, correctly rounded: polars multiplies by a reciprocal here and there, and 3/10 is then > 0.3."""
+    """The largest quotient, correctly rounded: polars multiplies by a reciprocal here and there,
+    and 3/10 is then > 0.3.
+    """
     both = holders.join(total, on=named(*by))
     return float((both["holders"].to_numpy() / both["cases"].to_numpy()).max(initial=0.0))

@@ -1,4 +1,6 @@
-"""What remains of a log for somebody who looks for inserted events: known only inside a run, never from a file."""
+"""What remains of a log for somebody who looks for inserted events: known only inside a run, never
+from a file.
+"""
 
 from dataclasses import replace
 from typing import Final
@@ -16,10 +18,12 @@ _UNITS: Final = (3_600_000_000, 900_000_000, 60_000_000, 1_000_000, 1_000)
 
 
 def stripped(log: EventLog, *, by_time: bool = False) -> EventLog:
-    """``log`` without the inserted events that show: no kept event of their activity lacks just the same attributes.
+    """``log`` without the inserted events that show: no kept event of their activity lacks just the
+    same attributes.
 
-    ``by_time``: times are released as they are; then the inserted events, too, whose time is more precise than all
-    those of kept events of their activity, or, where these have one or two times of day only, that have another.
+    ``by_time``: times are released as they are; then the inserted events, too, whose time is more
+    precise than all those of kept events of their activity, or, where these have one or two times
+    of day only, that have another.
     """
     if log.inserted is None:
         return log
@@ -38,10 +42,11 @@ def stripped(log: EventLog, *, by_time: bool = False) -> EventLog:
 
 
 def _times_occur(log: EventLog) -> NDArray[np.bool_]:
-    """Whether an event's time may be one of the kept events of its activity; True where it has no time.
+    """Whether an event's time may be one of the kept events of its activity; True where it has no
+    time.
 
-    Times of day tell events apart only where they are all on quarters of an hour, and on midnight of UTC or at three
-    times as many events as times of day.
+    Times of day tell events apart only where they are all on quarters of an hour, and on midnight
+    of UTC or at three times as many events as times of day.
     """
     activity = (
         values_of(log.events, ACTIVITY).rank("dense").fill_null(0).to_numpy().astype(np.int64)

@@ -1,11 +1,12 @@
 """k-anonymity measured on a log alone, by a count that shares nothing with the mechanisms'.
 
-The checker refines classes of cases event by event: two cases are in one class as long as everything seen of them so
-far is equal. The sizes of the classes that cases pass through are the prefix counts, the sizes of those in which they
-end the variant counts.
+The checker refines classes of cases event by event: two cases are in one class as long as
+everything seen of them so far is equal. The sizes of the classes that cases pass through are the
+prefix counts, the sizes of those in which they end the variant counts.
 
-What it cannot see: whether the cases of the log are distinct real ones, which the release's lineage has to say; and
-events of equal time have the order of the file (a reader who sorts them otherwise sees other variants).
+What it cannot see: whether the cases of the log are distinct real ones, which the release's lineage
+has to say; and events of equal time have the order of the file (a reader who sorts them otherwise
+sees other variants).
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,13 +29,14 @@ _NOBODY: Final = -1
 
 
 def smallest_group(log: EventLog, guarantee: KAnonymity, unit: Unit = _CASE) -> int | None:
-    """Size of the smallest class of ``log`` in the sense of ``guarantee``; None for a log without cases.
+    """Size of the smallest class of ``log`` in the sense of ``guarantee``; None for a log without
+    cases.
 
-    Classes are told apart by the columns ``guarantee.over``: activities in order, event attributes event by event, and
-    case attributes (``case:...``); a missing value is a value of its own, and so
-    is an attribute that the log lacks. Sizes count cases, or distinct ``unit``s for
-    ``count: units``: a case without one adds none. Raises ``GuaranteeBroken`` when the log lacks a column that is
-    needed to count.
+    Classes are told apart by the columns ``guarantee.over``: activities in order, event attributes
+    event by event, and case attributes (``case:...``); a missing value is a value of its own, and
+    so is an attribute that the log lacks. Sizes count cases, or distinct ``unit``s for
+    ``count: units``: a case without one adds none. Raises ``GuaranteeBroken`` when the log lacks a
+    column that is needed to count.
     """
     if log.cases.height == 0:
         return None
@@ -48,7 +50,9 @@ def smallest_group(log: EventLog, guarantee: KAnonymity, unit: Unit = _CASE) -> 
 
 
 def check(log: EventLog, guarantee: KAnonymity, unit: Unit = _CASE) -> None:
-    """Raise ``GuaranteeBroken`` unless every class of ``log`` holds at least ``guarantee.k``; an empty log holds."""
+    """Raise ``GuaranteeBroken`` unless every class of ``log`` holds at least ``guarantee.k``; an
+    empty log holds.
+    """
     smallest = smallest_group(log, guarantee, unit)
     if smallest is not None and smallest < guarantee.k:
         raise GuaranteeBroken(
@@ -59,7 +63,9 @@ def check(log: EventLog, guarantee: KAnonymity, unit: Unit = _CASE) -> None:
 def _refine(
     log: EventLog, guarantee: KAnonymity
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], bool]]:
-    """Yield (cases, the class of each, whether only cases that end here are meant), for each number of events seen."""
+    """Yield (cases, the class of each, whether only cases that end here are meant), for each number
+    of events seen.
+    """
     lengths = np.diff(log.offsets)
     of_events = [_event_column(name) for name in guarantee.over if not _of_case(name)]
     symbol = _symbols(log.events, _present(log.events, of_events), guarantee)
@@ -77,7 +83,9 @@ def _refine(
 
 
 def _sizes(members: NDArray[np.int64], owner: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each class that occurs in ``members``, how many distinct owners it has; 0 where no case has one."""
+    """For each class that occurs in ``members``, how many distinct owners it has; 0 where no case
+    has one.
+    """
     classes, members = np.unique(members, return_inverse=True)
     owned = owner != _NOBODY
     base = owner.max(initial=0) + 1
@@ -86,7 +94,9 @@ def _sizes(members: NDArray[np.int64], owner: NDArray[np.int64]) -> NDArray[np.i
 
 
 def _owners(log: EventLog, guarantee: KAnonymity, unit: Unit) -> NDArray[np.int64]:
-    """A number for each case that cases of one unit share; ``_NOBODY`` for a case without the unit's attribute."""
+    """A number for each case that cases of one unit share; ``_NOBODY`` for a case without the
+    unit's attribute.
+    """
     if guarantee.count == "cases" or unit.attribute is None:
         return np.arange(log.cases.height)
     shared = _symbols(log.cases, [unit.attribute], guarantee)
@@ -94,7 +104,9 @@ def _owners(log: EventLog, guarantee: KAnonymity, unit: Unit) -> NDArray[np.int6
 
 
 def _symbols(frame: pl.DataFrame, columns: list[str], guarantee: KAnonymity) -> NDArray[np.int64]:
-    """A number for each row of ``frame`` that rows share if and only if they agree in ``columns``: int64, dense."""
+    """A number for each row of ``frame`` that rows share if and only if they agree in ``columns``:
+    int64, dense.
+    """
     if missing := [name for name in columns if name not in frame.columns]:
         raise GuaranteeBroken(
             guarantee.sentence(), f"the log has no column '{missing[0]}' to count by"

@@ -1,7 +1,8 @@
-"""l-diversity measured on a log alone (Machanavajjhala et al., ICDE 2006), by code that shares nothing with the mechanisms.
+"""l-diversity measured on a log alone (Machanavajjhala et al., ICDE 2006), by code that shares
+nothing with the mechanisms.
 
-Distinct: how many different values a group holds. Entropy: exp(H), H being the entropy of the shares of its values in
-nats: what that many equally frequent values would come to.
+Distinct: how many different values a group holds. Entropy: exp(H), H being the entropy of the
+shares of its values in nats: what that many equally frequent values would come to.
 """
 
 import numpy as np
@@ -15,7 +16,8 @@ _TOLERANCE = 1e-9
 
 
 def least_variety(log: EventLog, guarantee: LDiversity) -> float | None:
-    """The least variety of values in any group; None where no group has a value. A missing value is none.
+    """The least variety of values in any group; None where no group has a value. A missing value is
+    none.
 
     Only the values of events that are not inserted count where the log says which are.
     """
@@ -35,12 +37,16 @@ def least_variety(log: EventLog, guarantee: LDiversity) -> float | None:
 
 
 def holds(variety: float | None, guarantee: LDiversity) -> bool:
-    """Whether the least variety that was measured is enough; where there is no value, nothing can be too alike."""
+    """Whether the least variety that was measured is enough; where there is no value, nothing can
+    be too alike.
+    """
     return variety is None or variety >= guarantee.l * (1 - _TOLERANCE)
 
 
 def check(log: EventLog, guarantee: LDiversity) -> None:
-    """Raise ``GuaranteeBroken`` unless every group of ``log`` holds ``guarantee.l`` values; one without values holds."""
+    """Raise ``GuaranteeBroken`` unless every group of ``log`` holds ``guarantee.l`` values; one
+    without values holds.
+    """
     variety = least_variety(log, guarantee)
     if not holds(variety, guarantee):
         raise GuaranteeBroken(

@@ -1,8 +1,9 @@
-"""Measure a guarantee on a log alone, by the checker of its kind; shares nothing with the mechanisms.
+"""Measure a guarantee on a log alone, by the checker of its kind; shares nothing with the
+mechanisms.
 
-Inside a run it is known which events were inserted. A guarantee then has to hold twice: on the log as everybody will
-read it, and for somebody who recognises inserted events. A file does not say which they are, so whoever verifies a
-release measures the first alone.
+Inside a run it is known which events were inserted. A guarantee then has to hold twice: on the log
+as everybody will read it, and for somebody who recognises inserted events. A file does not say
+which they are, so whoever verifies a release measures the first alone.
 """
 
 from collections.abc import Callable, Mapping
@@ -81,8 +82,9 @@ CHECKERS: Final[Mapping[str, Checker]] = {
     "t-closeness": _t_closeness,
     "l-diversity": _l_diversity,
 }
-"""Kind of guarantee to its checker; a kind that is not here, or whose checker gives None, cannot be measured on one
-release."""
+"""Kind of guarantee to its checker; a kind that is not here, or whose checker gives None, cannot be
+measured on one release.
+"""
 
 
 def measure(
@@ -93,11 +95,12 @@ def measure(
     missing_is_value: bool = True,
     raw_times: bool = False,
 ) -> Observation | None:
-    """What an independent check of ``guarantee`` sees on ``log``; None where nothing can be measured.
+    """What an independent check of ``guarantee`` sees on ``log``; None where nothing can be
+    measured.
 
-    ``missing_is_value``: for t-closeness; False is what version 0.1.0 measured. ``raw_times``: times are
-    released as they are, so that inserted events may show by the precision of theirs. Raises ``GuaranteeBroken`` when the log
-    lacks a column that is needed.
+    ``missing_is_value``: for t-closeness; False is what version 0.1.0 measured. ``raw_times``:
+    times are released as they are, so that inserted events may show by the precision of theirs.
+    Raises ``GuaranteeBroken`` when the log lacks a column that is needed.
     """
     checker = CHECKERS.get(guarantee.kind)
     if checker is None:
@@ -114,10 +117,12 @@ def measure(
 
 
 def _recognised(log: EventLog, guarantee: Guarantee, raw_times: bool) -> EventLog:
-    """What remains of ``log``, of what ``guarantee`` speaks of, for somebody who recognises inserted events.
+    """What remains of ``log``, of what ``guarantee`` speaks of, for somebody who recognises
+    inserted events.
 
-    Whoever counts cases takes away the inserted events that show. Whoever looks at values leaves out all that inserted
-    events hold; the checks of t-closeness and l-diversity read the marks themselves.
+    Whoever counts cases takes away the inserted events that show. Whoever looks at values leaves
+    out all that inserted events hold; the checks of t-closeness and l-diversity read the marks
+    themselves.
     """
     if isinstance(guarantee, KAnonymity):
         return stripped(log, by_time=raw_times)

@@ -1,15 +1,18 @@
-"""t-closeness by the earth mover's distance, measured on a log alone, by code that shares nothing with the mechanisms.
+"""t-closeness by the earth mover's distance, measured on a log alone, by code that shares nothing
+with the mechanisms.
 
-The distance of a group of values from all values of its activity (Li, Li and Venkatasubramanian, ICDE 2007). Scale
-``rank``: two numbers lie ``|F(x) - F(y)|`` apart, where F(x) is the share of the activity's values that are smaller than
-x, and half of the share that equals x. Scale ``range``: ``|x - y| / range`` apart, ``range`` being that of the attribute
-over the whole log. Any two different other values lie 1 apart, so that the distance is their total variation.
+The distance of a group of values from all values of its activity (Li, Li and Venkatasubramanian,
+ICDE 2007). Scale ``rank``: two numbers lie ``|F(x) - F(y)|`` apart, where F(x) is the share of the
+activity's values that are smaller than x, and half of the share that equals x. Scale ``range``:
+``|x - y| / range`` apart, ``range`` being that of the attribute over the whole log. Any two
+different other values lie 1 apart, so that the distance is their total variation.
 
-A missing value is a value, 1 from every other. Let it have the share p in the group and q in the whole. Moving
-``|p - q|`` to or from it, and the values that remain in proportion, costs ``|p - q| + min(1 - p, 1 - q) * D``, where D is
-the distance of the group's other values from the whole's. For numbers this is an upper bound of the earth mover's
-distance (a cheaper choice of the values that remain may exist), and exact where p = q; it is what is measured. All
-distances lie in [0, 1].
+A missing value is a value, 1 from every other. Let it have the share p in the group and q in the
+whole. Moving ``|p - q|`` to or from it, and the values that remain in proportion, costs
+``|p - q| + min(1 - p, 1 - q) * D``, where D is the distance of the group's other values from the
+whole's. For numbers this is an upper bound of the earth mover's distance (a cheaper choice of the
+values that remain may exist), and exact where p = q; it is what is measured. All distances lie in
+[0, 1].
 """
 
 import math
@@ -34,11 +37,13 @@ Ints = NDArray[np.int64]
 def farthest_group(
     log: EventLog, guarantee: TCloseness, *, missing_is_value: bool = True
 ) -> float | None:
-    """The largest distance of any group from the values of its activity; None where there is no value.
+    """The largest distance of any group from the values of its activity; None where there is no
+    value.
 
-    Where the log says which events are inserted, groups and whole are those of the others alone; places of numbers are
-    always those of the whole log. ``missing_is_value`` False is the meaning of releases made by version 0.1.0: what is
-    missing does not count. Raises ``GuaranteeBroken`` for numbers that are not finite: no distance is defined for them.
+    Where the log says which events are inserted, groups and whole are those of the others alone;
+    places of numbers are always those of the whole log. ``missing_is_value`` False is the meaning
+    of releases made by version 0.1.0: what is missing does not count. Raises ``GuaranteeBroken``
+    for numbers that are not finite: no distance is defined for them.
     """
     found = grouped(log, guarantee.attribute, guarantee.classes)
     if not missing_is_value:
@@ -67,7 +72,9 @@ def farthest_group(
 
 
 def check(log: EventLog, guarantee: TCloseness) -> None:
-    """Raise ``GuaranteeBroken`` unless every group of ``log`` lies within ``guarantee.t``; a log without values holds."""
+    """Raise ``GuaranteeBroken`` unless every group of ``log`` lies within ``guarantee.t``; a log
+    without values holds.
+    """
     far = farthest_group(log, guarantee)
     if far is not None and far > guarantee.t + TOLERANCE:
         raise GuaranteeBroken(
@@ -81,8 +88,9 @@ def rounded_up(distance: float) -> float:
 
 
 def _places(found: Grouped, scale: str) -> Floats:
-    """Where each value lies: in [0, 1] for numbers, and not a number where it is missing; else a number for each different
-    value, and -1 for a missing one."""
+    """Where each value lies: in [0, 1] for numbers, and not a number where it is missing; else a
+    number for each different value, and -1 for a missing one.
+    """
     present = found.present
     if not found.numeric:
         return found.values.rank("dense").cast(pl.Float64).fill_null(-1.0).to_numpy()
@@ -113,10 +121,12 @@ def _distances(whole: Floats, part: Floats, group: Ints) -> Floats:
 
 
 def _moved_earth(whole: Floats, part: Floats, group: Ints) -> Floats:
-    """For each group the integral over u in [0, 1] of the distance between both quantile functions at u.
+    """For each group the integral over u in [0, 1] of the distance between both quantile functions
+    at u.
 
-    The i-th of n values of a group is its quantile for u in [i/n, (i+1)/n]. There the whole's quantiles lie below it up
-    to the share of the whole that is at most that value, and above it from there on.
+    The i-th of n values of a group is its quantile for u in [i/n, (i+1)/n]. There the whole's
+    quantiles lie below it up to the share of the whole that is at most that value, and above it
+    from there on.
     """
     order = np.lexsort((part, group))
     value, group, size = part[order], group[order], np.bincount(group)

@@ -1,12 +1,14 @@
-"""Which attribute values stand in which class of cases: what the checks of t-closeness and l-diversity look at.
+"""Which attribute values stand in which class of cases: what the checks of t-closeness and
+l-diversity look at.
 
 Found on a log alone, by code that shares nothing with the mechanisms.
 
-A class is all cases of one complete course of events (``variants``), or all cases that begin alike (``prefixes``). For an
-attribute of events, the values of a class are taken activity by activity; with ``prefixes``, at the last event of the
-beginning. For an attribute of cases (``case:...``), a class has one value a case. The attribute of times,
-``timestamps``, stands for cycle times: the time since the case's previous event, which its first event does not have.
-A log without the column has no values.
+A class is all cases of one complete course of events (``variants``), or all cases that begin alike
+(``prefixes``). For an attribute of events, the values of a class are taken activity by activity;
+with ``prefixes``, at the last event of the beginning. For an attribute of cases (``case:...``), a
+class has one value a case. The attribute of times, ``timestamps``, stands for cycle times: the time
+since the case's previous event, which its first event does not have. A log without the column has
+no values.
 """
 
 from dataclasses import dataclass
@@ -27,12 +29,14 @@ Ints = NDArray[np.int64]
 class Grouped:
     """All values of an attribute, and the groups of them.
 
-    - ``values``: n values, null where there is none: numbers as the log has them (times as their number), or anything
-      else as String. ``numeric`` says which.
-    - ``topic``: int64, shape (n,); the activity each belongs to; 0 for all values of a case attribute.
+    - ``values``: n values, null where there is none: numbers as the log has them (times as their
+      number), or anything else as String. ``numeric`` says which.
+    - ``topic``: int64, shape (n,); the activity each belongs to; 0 for all values of a case
+      attribute.
     - ``kept``: bool, shape (n,); not of an inserted event.
-    - ``member``, ``group``: int64, shape (m,); the values ``member`` stand in the groups ``group``. Each value stands in
-      one group, apart from values of cases under ``prefixes``, which stand in one for every beginning of the case.
+    - ``member``, ``group``: int64, shape (m,); the values ``member`` stand in the groups ``group``.
+      Each value stands in one group, apart from values of cases under ``prefixes``, which stand in
+      one for every beginning of the case.
     """
 
     values: pl.Series
@@ -96,9 +100,11 @@ def _of_cases(log: EventLog, values: pl.Series, prefix: Ints, classes: str) -> G
 
 
 def prefixes(log: EventLog) -> Ints:
-    """A number for each event that events share if and only if their cases agree up to and with them: int64, (events,).
+    """A number for each event that events share if and only if their cases agree up to and with
+    them: int64, (events,).
 
-    Cases are followed event by event: those that agreed so far part where their next activities differ.
+    Cases are followed event by event: those that agreed so far part where their next activities
+    differ.
     """
     symbol = _numbered(log.events[ACTIVITY])
     found = np.zeros(log.events.height, np.int64)

@@ -19,7 +19,9 @@ DEBUG: Final = "CLOAKWORK_DEBUG"
 
 
 class Home(NamedTuple):
-    """Where a command lives, as ``module:name``, and the sentence that ``cloakwork --help`` has for it."""
+    """Where a command lives, as ``module:name``, and the sentence that ``cloakwork --help`` has for
+    it.
+    """
 
     place: str
     summary: str
@@ -62,7 +64,9 @@ COMMANDS: Final[Mapping[str, Home]] = {
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command only when it is run; its own help comes from the table of ``homes``."""
+    """A group that imports a command only when it is run; its own help comes from the table of
+    ``homes``.
+    """
 
     def __init__(self, *args: object, homes: Mapping[str, Home], **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # handed on as click's decorator gave them
@@ -117,12 +121,13 @@ def program() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code; ``arguments`` are the process's own when left out.
+    """Run the command line and return its exit code; ``arguments`` are the process's own when left
+    out.
 
-    What a user can mend reaches standard error as it stands, one line a problem; a fault of ours becomes one line too,
-    with the traceback only where ``CLOAKWORK_DEBUG`` is set. Where ``--json`` is asked for, any of these is one JSON
-    document on standard output besides. Results must be on their way before success is claimed, so standard output is
-    flushed here.
+    What a user can mend reaches standard error as it stands, one line a problem; a fault of ours
+    becomes one line too, with the traceback only where ``CLOAKWORK_DEBUG`` is set. Where ``--json``
+    is asked for, any of these is one JSON document on standard output besides. Results must be on
+    their way before success is claimed, so standard output is flushed here.
     """
     given = sys.argv[1:] if arguments is None else [*arguments]
     try:
@@ -140,7 +145,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _reader_left() -> int:
-    """Whoever read our output is gone; give the interpreter somewhere to flush to, or it complains on its way out."""
+    """Whoever read our output is gone; give the interpreter somewhere to flush to, or it complains
+    on its way out.
+    """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 1
 

@@ -70,7 +70,9 @@ def apply(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Anonymize LOG as POLICY_OR_PLAN says, and write the release to a new folder: whole, or not at all."""
+    """Anonymize LOG as POLICY_OR_PLAN says, and write the release to a new folder: whole, or not at
+    all.
+    """
     from cloakwork import api
 
     mapping = column_mapping(columns)

@@ -64,8 +64,9 @@ def dp(
 ) -> None:
     """Audit the differential privacy of MECHANISM on the worst neighbouring logs that we can name.
 
-    Runs it on made-up logs, never on yours, and shows how large epsilon must be, given what it put out. Exit code 5: the
-    claim is exceeded. An audit that passes proves nothing; how many runs see what, is in the documentation (audit).
+    Runs it on made-up logs, never on yours, and shows how large epsilon must be, given what it put
+    out. Exit code 5: the claim is exceeded. An audit that passes proves nothing; how many runs see
+    what, is in the documentation (audit).
     """
     from cloakwork.mechanisms.registry import catalogue
     from cloakwork.progress import heard_by, silent

@@ -33,7 +33,8 @@ STANDS: Final = "the release stands complete in its folder"
 
 @contextmanager
 def saying_what_stays(ledger: "Ledger", out: Path) -> Iterator[None]:
-    """Note on whatever ends the work what stays of it: the budget, once reserved; after Ctrl-C also what was written.
+    """Note on whatever ends the work what stays of it: the budget, once reserved; after Ctrl-C also
+    what was written.
 
     ``out``: the folder or file that the command makes. The notes are for ``aftermath``.
     """
@@ -58,7 +59,9 @@ def aftermath(error: BaseException) -> str:
 
 
 def asks_for_json(arguments: Sequence[str]) -> bool:
-    """Whether ``--json`` is among the arguments; told without parsing them, for they may be what is wrong."""
+    """Whether ``--json`` is among the arguments; told without parsing them, for they may be what is
+    wrong.
+    """
     return (
         "--json" in arguments[: arguments.index("--")]
         if "--" in arguments
@@ -67,11 +70,13 @@ def asks_for_json(arguments: Sequence[str]) -> bool:
 
 
 def error_document(error: BaseException, kind: str, exit_code: int, message: str) -> str:
-    """The document: what the command has to say anyway, and ``error`` with kind, exit code, message and details.
+    """The document: what the command has to say anyway, and ``error`` with kind, exit code, message
+    and details.
 
-    ``problems`` are faults at a place in a file (path, line, column, message, hint), ``causes`` reasons why a goal
-    cannot be met (goal, mechanism, reason), ``mismatches`` what a release does not keep of its statement; at most
-    ``MOST_LINES`` of each, and under ``more`` how many there are beyond these.
+    ``problems`` are faults at a place in a file (path, line, column, message, hint), ``causes``
+    reasons why a goal cannot be met (goal, mechanism, reason), ``mismatches`` what a release does
+    not keep of its statement; at most ``MOST_LINES`` of each, and under ``more`` how many there are
+    beyond these.
     """
     told = {"kind": kind, "exit_code": exit_code, "message": message, **_details(error)}
     beside = dict(error.beside) if isinstance(error, CloakworkError) else {}

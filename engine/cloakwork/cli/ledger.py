@@ -1,4 +1,6 @@
-"""``cloakwork ledger``: what every dataset's releases have spent, what is left, and whether the ledger is whole."""
+"""``cloakwork ledger``: what every dataset's releases have spent, what is left, and whether the
+ledger is whole.
+"""
 
 import json
 import math
@@ -103,7 +105,8 @@ def history(url: str | None, as_json: bool, dataset: str | None) -> None:
 def verify(url: str | None, as_json: bool, releases: tuple[Path, ...]) -> None:
     """Check that no entry was changed since it was written, and none removed from before another.
 
-    Only a release's statement can show that the newest entries are gone: name releases to check against.
+    Only a release's statement can show that the newest entries are gone: name releases to check
+    against.
     """
     book = _open(url)
     found = book.verify(entry for entry in map(_entry_of, releases) if entry is not None)
@@ -139,9 +142,10 @@ def reconcile(
 ) -> None:
     """Bring the ledger and the releases below each DIR to agreement, after a crash.
 
-    Commits entries whose folder stands there; closes, as spent, those that were aimed there and have neither a folder
-    nor a running process; removes the drafts of dead processes. Exit 1 where a release is found that this ledger does
-    not know, or whose files are not those that its statement signs.
+    Commits entries whose folder stands there; closes, as spent, those that were aimed there and
+    have neither a folder nor a running process; removes the drafts of dead processes. Exit 1 where
+    a release is found that this ledger does not know, or whose files are not those that its
+    statement signs.
     """
     from cloakwork.publishing.reconcile import reconcile as bring_to_agreement
 
@@ -335,7 +339,9 @@ _FAILURES: Final = {
 
 
 def failure_in_words(recorded: str | None) -> str:
-    """Why a release came to nothing, in plain words; ``recorded``: the kind of error, or a sentence, from the ledger."""
+    """Why a release came to nothing, in plain words; ``recorded``: the kind of error, or a
+    sentence, from the ledger.
+    """
     if recorded is None:
         return "the reason was not recorded"
     if recorded.isidentifier():
@@ -344,7 +350,9 @@ def failure_in_words(recorded: str | None) -> str:
 
 
 def without_release(record: "Record") -> str | None:
-    """Why the ledger knows of no release folder for an entry, in plain words; None where one stood, or none is made."""
+    """Why the ledger knows of no release folder for an entry, in plain words; None where one stood,
+    or none is made.
+    """
     aim = "" if record.place is None else f"{record.place.folder} on {record.place.host}"
     look = f"'cloakwork ledger reconcile {record.place.folder}' tells" if record.place else ""
     match record.state:

@@ -60,9 +60,11 @@ def progress(message: str) -> None:
 
 
 def open_ledger(url: str | None, *, tell_missing: bool = False) -> "Ledger":
-    """The ledger at ``url``, or the usual one; says on standard error what a user may not expect of it.
+    """The ledger at ``url``, or the usual one; says on standard error what a user may not expect of
+    it.
 
-    ``tell_missing``: whether to say that there is none yet, for commands that only look. That one is made is always said.
+    ``tell_missing``: whether to say that there is none yet, for commands that only look. That one
+    is made is always said.
     """
     from cloakwork.accounting.ledger import Ledger
 
@@ -92,7 +94,9 @@ def plan_from(source: str) -> Plan:
 
 
 def read_plan(path: Path) -> Plan:
-    """Read a plan that ``cloakwork plan --out`` wrote; refuse it when its policy has moved on since."""
+    """Read a plan that ``cloakwork plan --out`` wrote; refuse it when its policy has moved on
+    since.
+    """
     from pydantic import ValidationError
 
     try:
@@ -143,7 +147,9 @@ def read_profile(path: Path) -> Profile:
 
 
 def _still_the_same(path: Path, made_from: Any, plan: Plan) -> None:
-    """Refuse a plan whose policy file says something else by now. A policy that is not there cannot have moved."""
+    """Refuse a plan whose policy file says something else by now. A policy that is not there cannot
+    have moved.
+    """
     from cloakwork.policy.load import digest
 
     if not isinstance(made_from, str) or not (policy_file := path.parent / made_from).is_file():

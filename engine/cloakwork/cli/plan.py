@@ -77,9 +77,10 @@ def plan(
 ) -> None:
     """Say what would be done with LOG under POLICY, what that gives, and what it costs.
 
-    The plan itself follows from the policy alone. Where k-anonymity is asked for, its steps are also tried out on LOG,
-    to tell how much they would change: these figures come from the raw log, are never part of the plan, and are not to
-    be published. What differential privacy protects is never read here.
+    The plan itself follows from the policy alone. Where k-anonymity is asked for, its steps are
+    also tried out on LOG, to tell how much they would change: these figures come from the raw log,
+    are never part of the plan, and are not to be published. What differential privacy protects is
+    never read here.
     """
     from cloakwork import api
     from cloakwork.plan.planner import make_plan
@@ -127,9 +128,11 @@ def _write(out: Path, document: dict[str, Any]) -> None:
 def show(
     made: Plan, foreseen: "Sequence[StepRecord]" = (), outlook: "Outlook | None" = None
 ) -> None:
-    """Print a plan for people: what is unproven or unprotected, then guarantees, steps, cost, and what was refused.
+    """Print a plan for people: what is unproven or unprotected, then guarantees, steps, cost, and
+    what was refused.
 
-    ``foreseen``: figures of the raw log, printed last and marked so. ``outlook``: what the ledger says of the budget.
+    ``foreseen``: figures of the raw log, printed last and marked so. ``outlook``: what the ledger
+    says of the budget.
     """
     from rich.console import Console
     from rich.tree import Tree
@@ -156,7 +159,9 @@ UNCUT = 1000
 
 
 def _sections(made: Plan, outlook: "Outlook | None" = None) -> Iterator[tuple[str, Lines]]:
-    """Headings, each with its lines; the first entry of a line is the line, the others stand below it."""
+    """Headings, each with its lines; the first entry of a line is the line, the others stand below
+    it.
+    """
     if made.unproven:
         yield (
             "[bold red]UNPROVEN[/] (asked for, accepted by the policy, and not guaranteed)",

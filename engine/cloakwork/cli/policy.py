@@ -27,7 +27,8 @@ json_option = click.option(
 def policy() -> None:
     """Write, check, explain and compare privacy policies.
 
-    Where a policy is asked for, give a file, or the name of a shipped policy (see 'cloakwork policy list').
+    Where a policy is asked for, give a file, or the name of a shipped policy (see 'cloakwork policy
+    list').
     """
 
 
@@ -44,7 +45,9 @@ def policy() -> None:
 )
 @click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
 def init(out: Path, name: str, force: bool) -> None:
-    """Write a policy to begin with: it is valid, can be planned, and says line by line what it means."""
+    """Write a policy to begin with: it is valid, can be planned, and says line by line what it
+    means.
+    """
     from cloakwork.policy.library import list_policies, shipped
     from cloakwork.policy.load import parse_policy
     from cloakwork.policy.wording import did_you_mean
@@ -65,7 +68,9 @@ def init(out: Path, name: str, force: bool) -> None:
 
 
 def _starter(text: str, out: Path) -> str:
-    """A shipped policy as a file of one's own: named after the file, with the schema expected beside it."""
+    """A shipped policy as a file of one's own: named after the file, with the schema expected
+    beside it.
+    """
     text = re.sub(
         r"(?m)^(# yaml-language-server: \$schema=).*$", rf"\g<1>{SCHEMA_FILE}", text, count=1
     )
@@ -136,7 +141,9 @@ def _say(result: dict[str, Any]) -> None:
 @click.argument("policy_", metavar="POLICY")
 @json_option
 def explain(policy_: str, as_json: bool) -> None:
-    """Say in plain words what a policy protects, what it guarantees, what it costs, and what stays exposed."""
+    """Say in plain words what a policy protects, what it guarantees, what it costs, and what stays
+    exposed.
+    """
     from cloakwork.policy.explain import explain as explained
     from cloakwork.policy.model import describe_version
 
@@ -189,7 +196,9 @@ def lint(policy_: str, as_json: bool) -> None:
 @click.argument("new")
 @json_option
 def diff(old: str, new: str, as_json: bool) -> None:
-    """Compare two versions of a policy: what protects better now (tightened), what worse (loosened), what else changed."""
+    """Compare two versions of a policy: what protects better now (tightened), what worse
+    (loosened), what else changed.
+    """
     from cloakwork.policy.diff import diff as differences
     from cloakwork.policy.diff import verdict
 

@@ -46,9 +46,9 @@ def profile(
 ) -> None:
     """Measure noisy figures of LOG for the share of the budget that POLICY sets under spec.profile.
 
-    How many cases there are, how long they are, how many the most frequent variants hold, and, where the policy declares
-    none, the activities. The ledger is charged. 'cloakwork plan --profile' reads the file; a guarantee of differential
-    privacy made with it covers its cost too.
+    How many cases there are, how long they are, how many the most frequent variants hold, and,
+    where the policy declares none, the activities. The ledger is charged. 'cloakwork plan
+    --profile' reads the file; a guarantee of differential privacy made with it covers its cost too.
     """
     from cloakwork import api
     from cloakwork.policy.library import resolve_policy

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 def report(folder: Path, audience: "Audience", format_: "Format", public_key: Path | None) -> None:
     """Print the audit report of the release in DIR to standard output.
 
-    Exit code 5: the statement is not signed by a trusted key, or a file is not the one that was signed. Whether the
-    release keeps what it says is checked by 'cloakwork verify'.
+    Exit code 5: the statement is not signed by a trusted key, or a file is not the one that was
+    signed. Whether the release keeps what it says is checked by 'cloakwork verify'.
     """
     from cloakwork.report.render import render
 

@@ -95,8 +95,8 @@ def verify(
 ) -> None:
     """Check signature, digests and stamp of a release, and measure again what can be measured.
 
-    DIR_OR_ZIP is a release folder or a file that 'cloakwork pack' made. Exit code 5: it is not what it says, it is not
-    the one expected, or a guarantee of it was found void since (an advisory).
+    DIR_OR_ZIP is a release folder or a file that 'cloakwork pack' made. Exit code 5: it is not what
+    it says, it is not the one expected, or a guarantee of it was found void since (an advisory).
     """
     from cloakwork.publishing.verify import Verification
     from cloakwork.publishing.verify import verify as verify_release
@@ -132,7 +132,9 @@ def _refusal(found: "Verification") -> str:
 
 
 def _screen(verified: "Verification", everything: bool, verdict: str) -> Iterator[str]:
-    """What was verified, in plain words: what it is, what it gives, what it does not, and how each is known."""
+    """What was verified, in plain words: what it is, what it gives, what it does not, and how each
+    is known.
+    """
     said = verified.statement
     for line in verified.unproven:
         yield from _block("UNPROVEN", [line])

@@ -1,4 +1,6 @@
-"""The event log as columns: one table of events, one of cases, and the offsets that tie them together."""
+"""The event log as columns: one table of events, one of cases, and the offsets that tie them
+together.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -37,7 +39,8 @@ class Source:
     - ``rows``: case attributes that differ between the rows of one case (to be missing differs):
       the characters, one a row of the events.
     - ``conflicts``: case attributes of which one case names two values, and where one first does.
-    - ``repeated``: where a second trace first states the case id of an earlier one; empty where none does.
+    - ``repeated``: where a second trace first states the case id of an earlier one; empty where
+      none does.
     """
 
     exact: frozenset[str] = frozenset()
@@ -74,13 +77,17 @@ class Source:
 class EventLog:
     """A finite multiset of cases, each a sequence of events.
 
-    - ``events``: one row an event; columns as the log names them (``concept:name``, ``time:timestamp``, ...). Rows are
-      grouped by case and, inside a case, ordered by time; ties keep file order, which is part of the control flow.
-    - ``cases``: one row a case; columns carry the prefix ``case:``, the first is ``case:concept:name`` (String).
-    - ``offsets``: int64, shape (cases + 1,); the events of case ``i`` are rows ``offsets[i]:offsets[i + 1]``.
+    - ``events``: one row an event; columns as the log names them (``concept:name``,
+      ``time:timestamp``, ...). Rows are grouped by case and, inside a case, ordered by time; ties
+      keep file order, which is part of the control flow.
+    - ``cases``: one row a case; columns carry the prefix ``case:``, the first is
+      ``case:concept:name`` (String).
+    - ``offsets``: int64, shape (cases + 1,); the events of case ``i`` are rows
+      ``offsets[i]:offsets[i + 1]``.
     - ``notes``: what the reader did about irregularities, in plain words; internal, never released.
-    - ``inserted``: bool, shape (events,); the events that a step inserted, so that no case of the source has them.
-      None: no step inserted any. Known between the steps of a run and to its checks alone; no file holds it.
+    - ``inserted``: bool, shape (events,); the events that a step inserted, so that no case of the
+      source has them. None: no step inserted any. Known between the steps of a run and to its
+      checks alone; no file holds it.
     - ``source``: what the source said that the columns no longer say; for ``text_of``.
     """
 
@@ -112,8 +119,8 @@ class EventLog:
     ) -> "EventLog":
         """Group ``events`` by case and order them by time, stably.
 
-        ``case_of``: int64, shape (events,); the row of ``cases`` that each event belongs to. An event without a time
-        keeps its place behind the event before it in the file.
+        ``case_of``: int64, shape (events,); the row of ``cases`` that each event belongs to. An
+        event without a time keeps its place behind the event before it in the file.
         """
         order = _order(case_of, events)
         if order is not None:
@@ -139,7 +146,9 @@ class EventLog:
         return (*self.cases.columns, *self.events.columns)
 
     def keep_cases(self, chosen: NDArray[np.int64]) -> "EventLog":
-        """The cases at rows ``chosen`` (int64, any order, no row twice needed), in that order, with their events."""
+        """The cases at rows ``chosen`` (int64, any order, no row twice needed), in that order, with
+        their events.
+        """
         lengths = np.diff(self.offsets)[chosen]
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         rows = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], lengths)
@@ -187,11 +196,13 @@ class EventLog:
         activity: str = ACTIVITY,
         timestamp: str = TIMESTAMP,
     ) -> "EventLog":
-        """Read a flat table, one row an event; columns that start with ``case:`` become case attributes.
+        """Read a flat table, one row an event; columns that start with ``case:`` become case
+        attributes.
 
-        A case attribute takes its value from the first event of the case that has one; where rows of a case differ, the
-        log remembers it (``source``). Rows without a case id are left out and noted. Raises ``LogError`` for case ids that
-        are neither text nor whole numbers: one more value can change how a type spells the others.
+        A case attribute takes its value from the first event of the case that has one; where rows
+        of a case differ, the log remembers it (``source``). Rows without a case id are left out and
+        noted. Raises ``LogError`` for case ids that are neither text nor whole numbers: one more
+        value can change how a type spells the others.
         """
         _require_columns(frame, case_id=case_id, activity=activity)
         frame = frame.rename(
@@ -201,9 +212,11 @@ class EventLog:
         return of_table(frame)
 
     def split_by(self, attribute: str) -> "EventLog":
-        """Every case as one case for each value of a case attribute that its rows name; rows without one are their own.
+        """Every case as one case for each value of a case attribute that its rows name; rows
+        without one are their own.
 
-        Each part has what its own rows say of the case, so that one value's rows never reach another's part.
+        Each part has what its own rows say of the case, so that one value's rows never reach
+        another's part.
         """
         if attribute not in self.source.rows:
             return self
@@ -229,14 +242,17 @@ class EventLog:
         )
 
     def to_polars(self) -> pl.DataFrame:
-        """One flat table, one row an event, case attributes repeated: the inverse of ``from_polars``."""
+        """One flat table, one row an event, case attributes repeated: the inverse of
+        ``from_polars``.
+        """
         return pl.concat([self.cases[self.case_of], self.events], how="horizontal")
 
     @classmethod
     def from_pandas(cls, frame: "pd.DataFrame", **columns: str) -> "EventLog":
         """Read a pandas table with pm4py's column names; ``columns`` as in ``from_polars``.
 
-        Raises MissingExtra without pandas and pyarrow, LogError for what is no table or lacks a column.
+        Raises MissingExtra without pandas and pyarrow, LogError for what is no table or lacks a
+        column.
         """
         with _pandas_at_hand("from_pandas"):
             import pandas as pd
@@ -247,7 +263,9 @@ class EventLog:
         return cls.from_polars(read, **columns)
 
     def to_pandas(self) -> "pd.DataFrame":
-        """A pandas table as pm4py reads it: ``case:concept:name``, ``concept:name``, ``time:timestamp``, ..."""
+        """A pandas table as pm4py reads it: ``case:concept:name``, ``concept:name``,
+        ``time:timestamp``, ...
+        """
         with _pandas_at_hand("to_pandas"):
             return self.to_polars().to_pandas()
 
@@ -267,7 +285,9 @@ def _require_columns(frame: object, **named: str) -> None:
 
 @contextmanager
 def _pandas_at_hand(verb: str) -> Iterator[None]:
-    """Say which extra to install where pandas, or pyarrow behind it, is missing; other faults are the table's own."""
+    """Say which extra to install where pandas, or pyarrow behind it, is missing; other faults are
+    the table's own.
+    """
     try:
         yield
     except ModuleNotFoundError as error:
@@ -294,7 +314,9 @@ def _is_text(values: pl.Series) -> bool:
 def of_table(
     frame: pl.DataFrame, texts: Mapping[str, pl.Series] = _NONE, exact: frozenset[str] = frozenset()
 ) -> EventLog:
-    """The log of a flat table under standard names; ``texts`` and ``exact`` as in ``Source``, one text a row."""
+    """The log of a flat table under standard names; ``texts`` and ``exact`` as in ``Source``, one
+    text a row.
+    """
     if not _is_text(frame[CASE_ID]):
         raise not_text("table", CASE_ID, frame.schema[CASE_ID])
     frame = frame.with_columns(pl.col(CASE_ID).cast(pl.String))
@@ -324,7 +346,9 @@ def of_table(
 
 
 def not_text(path: str | Path, attribute: str, kind: pl.DataType) -> LogError:
-    """The refusal of an attribute that tells cases, units or activities apart, by values that are not text."""
+    """The refusal of an attribute that tells cases, units or activities apart, by values that are
+    not text.
+    """
     return LogError(
         path,
         f"'{attribute}' holds {kind}, whose spelling one more value can change",
@@ -359,7 +383,9 @@ def _source(
 
 
 def _first(each: pl.Series, case_of: Rows) -> pl.Series:
-    """The first value of each case that is not missing; cases are numbered from 0 and have a row each, in any order."""
+    """The first value of each case that is not missing; cases are numbered from 0 and have a row
+    each, in any order.
+    """
     table = pl.DataFrame({"case": case_of, "value": each})
     return (
         table.group_by("case")
@@ -385,7 +411,9 @@ def _as_utc(times: pl.Series) -> pl.Series:
 
 
 def _order(case_of: NDArray[np.int64], events: pl.DataFrame) -> NDArray[np.int64] | None:
-    """The stable permutation that sorts by case, then time; None when the rows already are in order."""
+    """The stable permutation that sorts by case, then time; None when the rows already are in
+    order.
+    """
     if len(case_of) == 0:
         return None
     first: NDArray[Any] = (

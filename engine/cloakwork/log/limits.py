@@ -1,7 +1,7 @@
 """Limits on what a log file may ask of its reader, and where they are raised.
 
-A file is written by somebody else: a few kilobytes of it may unpack to gigabytes. Each limit is far above what event logs
-hold; each refusal names the limit and how to raise it.
+A file is written by somebody else: a few kilobytes of it may unpack to gigabytes. Each limit is far
+above what event logs hold; each refusal names the limit and how to raise it.
 """
 
 import os
@@ -22,13 +22,16 @@ _SIZE: Final = re.compile(r"\s*([0-9]{1,18})\s*(KiB|MiB|GiB)?\s*")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one log file may hold. All but ``value_size`` concern the file as a whole and always refuse it.
+    """What one log file may hold. All but ``value_size`` concern the file as a whole and always
+    refuse it.
 
     - ``value_size``: bytes of one attribute value (16 MiB).
-    - ``attributes``: columns of a table, or distinct attribute keys of a XES file that are read (10,000).
-    - ``unpacked_size``: bytes of the file without gzip; of Parquet, 16 bytes for each value of each column read (8 GiB).
-    - ``unpack_ratio``: bytes unpacked from one byte of the file, once ``RATIO_FROM`` bytes came out (100; the real logs
-      that we know need at most 53).
+    - ``attributes``: columns of a table, or distinct attribute keys of a XES file that are read
+      (10,000).
+    - ``unpacked_size``: bytes of the file without gzip; of Parquet, 16 bytes for each value of each
+      column read (8 GiB).
+    - ``unpack_ratio``: bytes unpacked from one byte of the file, once ``RATIO_FROM`` bytes came out
+      (100; the real logs that we know need at most 53).
     """
 
     value_size: int = 16 << 20
@@ -43,11 +46,14 @@ class Limits:
 
 
 RATIO_FROM: Final = 64 << 20
-"""Small files may unpack as they like: a log of 10,000 equal events has a high ratio and harms nobody."""
+"""Small files may unpack as they like: a log of 10,000 equal events has a high ratio and harms
+nobody.
+"""
 
 
 def current_limits() -> Limits:
-    """The default limits, with those that the environment variable ``CLOAKWORK_LIMITS`` names set as it says.
+    """The default limits, with those that the environment variable ``CLOAKWORK_LIMITS`` names set
+    as it says.
 
     ``CLOAKWORK_LIMITS="value-size=64MiB, attributes=20000"``. ``LogError`` where it cannot be read.
     """

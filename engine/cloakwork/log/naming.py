@@ -1,8 +1,9 @@
 """Columns by their exact names.
 
-A name that comes from a file is data. Most of what polars accepts as a column's name it reads as a pattern: ``*`` is every
-column, and ``^time:.*$`` a regular expression, in lists as well as alone. So every name that is not written out in the
-code goes through ``named``, ``without`` or ``values_of``; ``tests/house/test_no_name_is_an_expression.py`` sees to it.
+A name that comes from a file is data. Most of what polars accepts as a column's name it reads as a
+pattern: ``*`` is every column, and ``^time:.*$`` a regular expression, in lists as well as alone.
+So every name that is not written out in the code goes through ``named``, ``without`` or
+``values_of``; ``tests/house/test_no_name_is_an_expression.py`` sees to it.
 """
 
 import polars as pl
@@ -12,8 +13,9 @@ import polars.selectors as cs
 def named(*names: str) -> cs.Selector:
     """The columns called exactly so, in this order; none for no names.
 
-    A selector: ``|``, ``&``, ``-`` and ``~`` of it are sets of columns. Where columns are calculated with, take
-    ``named(...).as_expr()``. Raises ``polars.exceptions.ColumnNotFoundError`` where the frame lacks one.
+    A selector: ``|``, ``&``, ``-`` and ``~`` of it are sets of columns. Where columns are
+    calculated with, take ``named(...).as_expr()``. Raises ``polars.exceptions.ColumnNotFoundError``
+    where the frame lacks one.
     """
     return cs.by_name(*names)
 
@@ -26,7 +28,8 @@ def without(frame: pl.DataFrame, *names: str) -> pl.DataFrame:
 def values_of(frame: pl.DataFrame, name: str) -> pl.Series:
     """The column called exactly so, as a series without a name.
 
-    A series of that name would do for what only moves it, but most of its methods look themselves up by it, as a pattern.
-    Raises ``polars.exceptions.ColumnNotFoundError`` where the frame lacks it.
+    A series of that name would do for what only moves it, but most of its methods look themselves
+    up by it, as a pattern. Raises ``polars.exceptions.ColumnNotFoundError`` where the frame lacks
+    it.
     """
     return frame.get_column(name).alias("")

@@ -14,7 +14,8 @@ class Variants:
     """The distinct activity sequences of a log.
 
     - ``alphabet``: the activity labels, sorted; code ``c`` stands for ``alphabet[c]``.
-    - ``codes``: int32, the sequences end to end; variant ``v`` is ``codes[offsets[v]:offsets[v + 1]]``.
+    - ``codes``: int32, the sequences end to end; variant ``v`` is
+      ``codes[offsets[v]:offsets[v + 1]]``.
     - ``offsets``: int64, shape (variants + 1,).
     - ``counts``: int64, shape (variants,); cases of each variant.
     - ``of_case``: int64, shape (cases,); the variant of each case.
@@ -41,7 +42,8 @@ class Variants:
 def variants_of(log: EventLog) -> Variants:
     """Find the variants of ``log``, exactly, in time linear in events times log(cases).
 
-    Events must have labels (``bound`` drops those without). Cases of one length are compared as rows of one matrix.
+    Events must have labels (``bound`` drops those without). Cases of one length are compared as
+    rows of one matrix.
     """
     labels = log.events[ACTIVITY].cast(pl.String)
     alphabet = labels.unique().sort()

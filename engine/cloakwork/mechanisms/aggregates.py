@@ -20,11 +20,12 @@ VARIANT_COUNTS_SCHEMA: Final = pl.Schema([(VARIANT, pl.List(pl.String())), (CASE
 class VariantCounts:
     """How many cases each variant has: the variant histogram.
 
-    A summary has one row a variant: ``variant`` (List[String], the activity labels in order; empty for a case without
-    events) and ``cases`` (Int64, at least 1). Rows come in no order that means anything.
+    A summary has one row a variant: ``variant`` (List[String], the activity labels in order; empty
+    for a case without events) and ``cases`` (Int64, at least 1). Rows come in no order that means
+    anything.
 
-    With ``unit``, a case attribute, there is one row for each variant and value of it, and a column ``unit`` (String;
-    null where cases have none, or the log has no such attribute).
+    With ``unit``, a case attribute, there is one row for each variant and value of it, and a column
+    ``unit`` (String; null where cases have none, or the log has no such attribute).
     """
 
     unit: str | None = None

@@ -1,8 +1,9 @@
 """The one shape of every mechanism: summarise, decide, rewrite.
 
-``summarise`` names a mergeable aggregate over whole cases; ``decide`` turns the small summary into a decision (all
-selection and all noise that is not per value happens here); ``rewrite`` maps whole cases to whole cases given the
-decision, or makes cases from the decision alone. Only ``summarise`` and ``rewrite`` touch rows.
+``summarise`` names a mergeable aggregate over whole cases; ``decide`` turns the small summary into
+a decision (all selection and all noise that is not per value happens here); ``rewrite`` maps whole
+cases to whole cases given the decision, or makes cases from the decision alone. Only ``summarise``
+and ``rewrite`` touch rows.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +24,9 @@ from cloakwork.privacy_event import FREE, PrivacyEvent
 P = TypeVar("P", bound=BaseModel)
 
 Proof = Literal["proved", "published"]
-"""``proved``: the code meets the theorem's conditions. ``published``: the paper's claim alone; never satisfies a policy."""
+"""``proved``: the code meets the theorem's conditions. ``published``: the paper's claim alone;
+never satisfies a policy.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +49,9 @@ class Offer(Generic[P]):
 class Refusal:
     """Why a mechanism was not chosen for a goal; ends up in the plan.
 
-    ``never``: it gives another kind of guarantee. ``not_yet``: this version lacks it. ``needs``: the policy must declare
-    something first (``needs`` names what). ``misconfigured``: the options or the budget rule it out.
+    ``never``: it gives another kind of guarantee. ``not_yet``: this version lacks it. ``needs``:
+    the policy must declare something first (``needs`` names what). ``misconfigured``: the options
+    or the budget rule it out.
     """
 
     kind: Literal["never", "not_yet", "needs", "misconfigured"]
@@ -59,9 +63,9 @@ class Refusal:
 class Prediction:
     """How much a release will resemble its log, by simulation: nothing of it comes from the log.
 
-    ``usual``, ``varied``: relative log similarity where few courses of events hold most cases, and where nearly every case
-    goes its own way. ``cases``: for a log of so many. ``usualness``: how near to the first a DP profile says that the log
-    is, from 0 to 1; None without one.
+    ``usual``, ``varied``: relative log similarity where few courses of events hold most cases, and
+    where nearly every case goes its own way. ``cases``: for a log of so many. ``usualness``: how
+    near to the first a DP profile says that the log is, from 0 to 1; None without one.
     """
 
     usual: float
@@ -87,7 +91,9 @@ class Prediction:
 
 @runtime_checkable
 class Predicts(Protocol):
-    """A mechanism that can say beforehand how accurate it will be; None where it cannot with these parameters."""
+    """A mechanism that can say beforehand how accurate it will be; None where it cannot with these
+    parameters.
+    """
 
     def predict(self, params: Any, facts: Facts) -> Prediction | None:
         """See ``Prediction``."""
@@ -108,7 +114,9 @@ class Aggregate(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a mechanism decided: a small table, and figures from the raw log for the internal report only."""
+    """What a mechanism decided: a small table, and figures from the raw log for the internal report
+    only.
+    """
 
     table: pl.DataFrame
     internal: Mapping[str, JsonValue] = field(default_factory=dict)
@@ -132,7 +140,9 @@ Rewrite = MapCases | GenerateCases
 
 
 class Mechanism(Protocol[P]):
-    """A privacy mechanism; third parties register theirs under the entry-point group ``cloakwork.mechanisms``."""
+    """A privacy mechanism; third parties register theirs under the entry-point group
+    ``cloakwork.mechanisms``.
+    """
 
     name: ClassVar[str]
     summary: ClassVar[str]
@@ -143,7 +153,9 @@ class Mechanism(Protocol[P]):
     def offer(
         self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
     ) -> Offer[P] | Refusal:
-        """Meet ``goal`` given the declared ``facts`` and the policy's ``options`` for this mechanism, or say why not."""
+        """Meet ``goal`` given the declared ``facts`` and the policy's ``options`` for this
+        mechanism, or say why not.
+        """
         ...
 
     def event(self, params: P, facts: Facts) -> PrivacyEvent:
@@ -176,7 +188,9 @@ class Mechanism(Protocol[P]):
 
 
 class Costless:
-    """What steps without a differential-privacy claim share: they measure nothing, so they cost nothing."""
+    """What steps without a differential-privacy claim share: they measure nothing, so they cost
+    nothing.
+    """
 
     def event(self, params: BaseModel, facts: Facts) -> PrivacyEvent:
         """Free: nothing is measured."""

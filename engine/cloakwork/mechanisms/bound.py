@@ -28,9 +28,11 @@ from cloakwork.quantities import Frozen
 
 
 class BoundParams(Frozen):
-    """``attribute``: the case attribute that names the unit (None: the case itself), of which ``max_cases`` stay.
+    """``attribute``: the case attribute that names the unit (None: the case itself), of which
+    ``max_cases`` stay.
 
-    ``alphabet``: labels that may occur; ``longest_case``: events that a case may have. None leaves them unbounded.
+    ``alphabet``: labels that may occur; ``longest_case``: events that a case may have. None leaves
+    them unbounded.
     """
 
     attribute: str | None = None
@@ -40,10 +42,12 @@ class BoundParams(Frozen):
 
 
 class Bound(Undecided):
-    """Keep at most ``max_cases`` random cases of each unit, declared labels only, and the first events of long cases.
+    """Keep at most ``max_cases`` random cases of each unit, declared labels only, and the first
+    events of long cases.
 
-    Every cut depends on the unit's own data and fresh randomness alone, so one unit more or less changes at most
-    ``max_cases`` cases of the output. Events without a label, and cases left without events, go. Never aborts on data.
+    Every cut depends on the unit's own data and fresh randomness alone, so one unit more or less
+    changes at most ``max_cases`` cases of the output. Events without a label, and cases left
+    without events, go. Never aborts on data.
     """
 
     name: ClassVar[str] = "bound"
@@ -100,7 +104,9 @@ _ALONE: Final = -1
 
 
 def _few_cases(log: EventLog, attribute: str, max_cases: int, noise: Noise) -> EventLog:
-    """A uniformly random subset of at most ``max_cases`` cases of each unit; cases without the attribute are their own."""
+    """A uniformly random subset of at most ``max_cases`` cases of each unit; cases without the
+    attribute are their own.
+    """
     if attribute not in log.cases.columns:
         return log
     unit = _codes(values_of(log.cases, attribute))

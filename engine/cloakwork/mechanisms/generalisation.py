@@ -8,7 +8,9 @@ from pydantic import JsonValue
 
 
 def groups_at(values: pl.Series, hierarchy: Mapping[str, JsonValue], level: int) -> pl.Series:
-    """Each value's group at depth ``level`` of a generalisation tree: String; what the tree lacks becomes null."""
+    """Each value's group at depth ``level`` of a generalisation tree: String; what the tree lacks
+    becomes null.
+    """
     groups = ancestors(hierarchy, level)
     text = values.cast(pl.String)
     raised = text.replace_strict(
@@ -18,7 +20,9 @@ def groups_at(values: pl.Series, hierarchy: Mapping[str, JsonValue], level: int)
 
 
 def intervals(values: pl.Series, edges: tuple[float, ...]) -> pl.Series:
-    """Half-open intervals ``[a, b)``; values outside all of them, and values that are no numbers, become null."""
+    """Half-open intervals ``[a, b)``; values outside all of them, and values that are no numbers,
+    become null.
+    """
     numbers = values.cast(pl.Float64, strict=False)
     labels = [None, *(f"[{low:g}, {high:g})" for low, high in pairwise(edges)), None]
     place = pl.Series(edges, dtype=pl.Float64).search_sorted(
@@ -28,9 +32,11 @@ def intervals(values: pl.Series, edges: tuple[float, ...]) -> pl.Series:
 
 
 def ancestors(hierarchy: Mapping[str, JsonValue], level: int) -> dict[str, str]:
-    """For each value (leaf) of a generalisation tree, its group at depth ``level`` (0: the root, named ``*``).
+    """For each value (leaf) of a generalisation tree, its group at depth ``level`` (0: the root,
+    named ``*``).
 
-    A value that lies at that depth or above it stands under its lowest group: no value is released as if it were one.
+    A value that lies at that depth or above it stands under its lowest group: no value is released
+    as if it were one.
     """
     from anytree import Node, PreOrderIter
 

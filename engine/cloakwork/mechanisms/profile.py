@@ -1,19 +1,24 @@
-"""A DP profile: noisy figures of a log, bought from the dataset's budget, that planning may read as facts.
+"""A DP profile: noisy figures of a log, bought from the dataset's budget, that planning may read as
+facts.
 
-What planning may know of a log beside declared facts, it must pay for (``privacy.md`` 3.7). A profile holds
+What planning may know of a log beside declared facts, it must pay for (``privacy.md`` 3.7). A
+profile holds
 
 - the number of cases;
 - how many cases are of which length, by public bins, and from these the quantiles;
 - how many cases the 1, 10 and 100 most frequent variants hold;
-- the alphabet, where the policy declares none and the profile has a delta: the activities that enough cases hold.
+- the alphabet, where the policy declares none and the profile has a delta: the activities that
+  enough cases hold.
 
-**Theorem.** Let a unit own at most m cases, of each of which at most M activities count, drawn at random. One unit more or
-less changes the number of cases by at most m, the histogram of lengths by m in L1, each sum of the k largest variant counts
-by m (it is 1-Lipschitz in L1), so three of them by 3 m in L1, and the numbers of cases by activity by m M in L1. Discrete
-Laplace noise of scale (that bound) * s / w makes a group of weight w w/s-DP; epsilons add (basic composition; Dwork and
-Roth 2014, theorem 3.16). Of the activities only those present are counted, and one is told when its noisy count
-reaches tau, with m Pr[m + DLap >= tau] <= delta / M: a unit alone holds at most m M activities, so one of these is told
-with probability at most delta (partition selection as in ``variants/threshold``; Desfontaines et al. 2022).
+**Theorem.** Let a unit own at most m cases, of each of which at most M activities count, drawn at
+random. One unit more or less changes the number of cases by at most m, the histogram of lengths by
+m in L1, each sum of the k largest variant counts by m (it is 1-Lipschitz in L1), so three of them
+by 3 m in L1, and the numbers of cases by activity by m M in L1. Discrete Laplace noise of scale
+(that bound) * s / w makes a group of weight w w/s-DP; epsilons add (basic composition; Dwork and
+Roth 2014, theorem 3.16). Of the activities only those present are counted, and one is told when its
+noisy count reaches tau, with m Pr[m + DLap >= tau] <= delta / M: a unit alone holds at most m M
+activities, so one of these is told with probability at most delta (partition selection as in
+``variants/threshold``; Desfontaines et al. 2022).
 
 An empty log gives noise. It never aborts on data.
 """
@@ -55,22 +60,27 @@ HEAD: Final = 10
 
 QUANTILES: Final = (0.5, 0.9, 0.95, 0.99)
 LONGEST_AT: Final = 0.95
-"""The quantile of lengths that stands in for an undeclared ``longest_case``: about one case of twenty is cut. Noise of 21
-bins hides what lies further out."""
+"""The quantile of lengths that stands in for an undeclared ``longest_case``: about one case of
+twenty is cut. Noise of 21 bins hides what lies further out.
+"""
 
 SELECTION: Final = 3
-"""How many times the epsilon of each other group the selection of activities gets: an activity that is not selected is
-lost to the release."""
+"""How many times the epsilon of each other group the selection of activities gets: an activity that
+is not selected is lost to the release.
+"""
 
 SURE: Final = 1e-3
-"""The noisy number of cases is raised so far that the true one is larger with at most this probability."""
+"""The noisy number of cases is raised so far that the true one is larger with at most this
+probability.
+"""
 
 Scale = Annotated[Number, Field(gt=0)]
 
 
 class ProfileParams(Frozen):
-    """What is measured and through which noise; scales in cases. ``tau`` and ``selection_scale`` are None where no
-    alphabet is selected."""
+    """What is measured and through which noise; scales in cases. ``tau`` and ``selection_scale``
+    are None where no alphabet is selected.
+    """
 
     unit: Unit
     epsilon: Annotated[Number, Field(gt=0)]
@@ -99,8 +109,10 @@ class ProfileParams(Frozen):
 
 
 class ProfileFigures(Frozen):
-    """The noisy figures. ``lengths``: quantile to length in events, None where it lies beyond the bins; ``top``: how many
-    cases the so many most frequent variants hold; ``alphabet``: None where it was not selected."""
+    """The noisy figures. ``lengths``: quantile to length in events, None where it lies beyond the
+    bins; ``top``: how many cases the so many most frequent variants hold; ``alphabet``: None where
+    it was not selected.
+    """
 
     cases: int
     lengths: dict[str, int | None]
@@ -109,7 +121,9 @@ class ProfileFigures(Frozen):
 
 
 class Profile(Frozen):
-    """A profile as a file: figures, the noise they came through, and the ledger's release that paid for them."""
+    """A profile as a file: figures, the noise they came through, and the ledger's release that paid
+    for them.
+    """
 
     format: Literal["cloakwork/profile/v1"] = PROFILE_FORMAT
     engine: str
@@ -143,7 +157,9 @@ class Profile(Frozen):
 
 
 def bought(policy: Policy) -> ProfileParams:
-    """``profile_params`` of a policy that may buy a profile; raises PlanImpossible also where its delta is too large."""
+    """``profile_params`` of a policy that may buy a profile; raises PlanImpossible also where its
+    delta is too large.
+    """
     params = profile_params(policy)
     if params.delta > (limit := largest_delta(policy.facts().units_at_most)):
         raise _refused(
@@ -153,7 +169,9 @@ def bought(policy: Policy) -> ProfileParams:
 
 
 def profile_params(policy: Policy) -> ProfileParams:
-    """The noise for the policy's share. Raises PlanImpossible where the policy has none, or none that it can pay for."""
+    """The noise for the policy's share. Raises PlanImpossible where the policy has none, or none
+    that it can pay for.
+    """
     share, unit = policy.spec.profile, policy.spec.unit
     if share is None:
         raise _refused(policy, "the policy sets no spec.profile, so there is no budget for one")
@@ -203,7 +221,9 @@ def _bears(goal: Guarantee, share: ProfileShare) -> bool:
 
 
 def measure_profile(params: ProfileParams, log: EventLog, noise: Noise) -> ProfileFigures:
-    """The noisy figures of ``log``, which has been bounded: units hold at most ``max_cases`` cases, none is empty."""
+    """The noisy figures of ``log``, which has been bounded: units hold at most ``max_cases`` cases,
+    none is empty.
+    """
     lengths = np.diff(log.offsets)
     cases = noise.laplace_counts(np.array([log.cases.height], np.int64), params.count_scale)
     binned = np.bincount(np.searchsorted(EDGES, lengths), minlength=len(EDGES) + 1).astype(np.int64)
@@ -221,7 +241,9 @@ def measure_profile(params: ProfileParams, log: EventLog, noise: Noise) -> Profi
 
 
 def _quantiles(binned: NDArray[np.int64]) -> dict[str, int | None]:
-    """The least bin's end up to which a share of the noisy cases lies; negative counts stay, as they balance the others."""
+    """The least bin's end up to which a share of the noisy cases lies; negative counts stay, as
+    they balance the others.
+    """
     reached = np.cumsum(binned)
     ends: list[int | None] = [*EDGES, None]
     if reached[-1] <= 0:

@@ -37,7 +37,9 @@ OURS: Final[Mapping[str, str]] = {
     "timestamps/laplace": "cloakwork.mechanisms.timestamps.laplace:TimestampLaplace",
     "attributes/redact": "cloakwork.mechanisms.attributes.redact:Redact",
 }
-"""Name to ``module:class``, in the order in which the planner tries them; a module loads when its mechanism is used."""
+"""Name to ``module:class``, in the order in which the planner tries them; a module loads when its
+mechanism is used.
+"""
 
 
 class Catalogue(Mapping[str, Mechanism[Any]]):

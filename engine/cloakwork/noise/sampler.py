@@ -1,14 +1,16 @@
-"""An exact, vectorised sampler of discrete Laplace and Gaussian noise, and of coins; ``noise.py`` is the door to it.
+"""An exact, vectorised sampler of discrete Laplace and Gaussian noise, and of coins; ``noise.py``
+is the door to it.
 
-The scheme is Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (2020). Laplace, algorithm 2:
-for a scale p/q, draw U uniform below p until a coin of probability exp(-U/p) shows heads, V geometric with ratio 1/e,
-and let the magnitude be floor((U + p V) / q), with a fair sign and "minus zero" drawn again. Gaussian, algorithm 3: draw
-Y discrete Laplace of scale t = floor(sigma) + 1 until a coin of probability exp(-(|Y| - sigma^2/t)^2 / (2 sigma^2)) shows
-heads.
+The scheme is Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (2020).
+Laplace, algorithm 2: for a scale p/q, draw U uniform below p until a coin of probability exp(-U/p)
+shows heads, V geometric with ratio 1/e, and let the magnitude be floor((U + p V) / q), with a fair
+sign and "minus zero" drawn again. Gaussian, algorithm 3: draw Y discrete Laplace of scale t =
+floor(sigma) + 1 until a coin of probability exp(-(|Y| - sigma^2/t)^2 / (2 sigma^2)) shows heads.
 
-Exactness. Each coin compares a uniform real number, known by its leading bits, with a real threshold enclosed between
-two integers; the enclosures are proved (``exp_bounds``, ``MARGIN``), not assumed of the platform's ``exp``. Where the known bits
-do not decide (about once in 2**45 coins), more bits of the *same* uniform are drawn: drawing afresh would bias the coin.
+Exactness. Each coin compares a uniform real number, known by its leading bits, with a real
+threshold enclosed between two integers; the enclosures are proved (``exp_bounds``, ``MARGIN``), not
+assumed of the platform's ``exp``. Where the known bits do not decide (about once in 2**45 coins),
+more bits of the *same* uniform are drawn: drawing afresh would bias the coin.
 """
 
 import math
@@ -39,8 +41,9 @@ COIN_BITS: Final = 63
 """Leading bits of a coin's uniform that its word holds; the word's lowest bit is the sign."""
 
 MARGIN: Final = np.uint64(1 << 17)
-"""Half-width of the threshold's enclosure, in units of 2**-COIN_BITS: 2**-46, 16 times the error proved in ``exp_minus``
-and 8 times that in ``gaussian_thresholds``."""
+"""Half-width of the threshold's enclosure, in units of 2**-COIN_BITS: 2**-46, 16 times the error
+proved in ``exp_minus`` and 8 times that in ``gaussian_thresholds``.
+"""
 
 _CELLS: Final = 256
 
@@ -49,12 +52,15 @@ _WHOLES: Final = 64
 
 
 def falls_below_exp(prefix: int, bits: int, x: Fraction, words: Words) -> bool:
-    """Whether the uniform real whose first ``bits`` bits are ``prefix`` lies below exp(-x); draws the bits it lacks."""
+    """Whether the uniform real whose first ``bits`` bits are ``prefix`` lies below exp(-x); draws
+    the bits it lacks.
+    """
     if x == 0:
         return True
     while True:
         if bits <= x and prefix:
-            # The uniform is at least 2**-bits, and that above exp(-bits); bounds of a tiny exp(-x) would cost too much.
+            # The uniform is at least 2**-bits, and that above exp(-bits); bounds of a tiny exp(-x)
+            # would cost too much.
             return False
         if bits > x:
             low, high = exp_bounds(x, bits)
@@ -88,9 +94,10 @@ def _whole_values() -> NDArray[np.float64]:
 def exp_minus(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """exp(-x) for x in [0, 1), within a relative 2**-50 by IEEE arithmetic alone.
 
-    x = k/256 + r exactly; the series cut after r**5 errs by less than 2**-57; the table entry, the product and the
-    last two operations of Horner's rule err by 2**-53 each (the table twice that), earlier ones by less than
-    2**-60 since r < 2**-8, and the caller's rounding of x adds 2**-53: together below 2**-50.
+    x = k/256 + r exactly; the series cut after r**5 errs by less than 2**-57; the table entry, the
+    product and the last two operations of Horner's rule err by 2**-53 each (the table twice that),
+    earlier ones by less than 2**-60 since r < 2**-8, and the caller's rounding of x adds 2**-53:
+    together below 2**-50.
     """
     cell = (x * _CELLS).astype(np.intp)
     r = x - cell * (1.0 / _CELLS)
@@ -111,17 +118,21 @@ def coin_thresholds(u: NDArray[np.uint64], p: int) -> NDArray[np.uint64]:
 def coins(
     u: NDArray[np.uint64], p: int, words: Words, drawn: NDArray[np.uint64]
 ) -> NDArray[np.bool_]:
-    """For each u (uint64, below p) a coin that shows heads with probability exp(-u/p), from the top bits of ``drawn``."""
+    """For each u (uint64, below p) a coin that shows heads with probability exp(-u/p), from the top
+    bits of ``drawn``.
+    """
     return _settled(drawn, coin_thresholds(u, p), lambda i: Fraction(int(u[i]), p), words)
 
 
 def gaussian_thresholds(y: NDArray[np.int64], sigma: Fraction, t: int) -> NDArray[np.uint64]:
-    """2**COIN_BITS * exp(-(y - sigma^2/t)^2 / (2 sigma^2)) for y >= 0, within MARGIN / 8; sigma a float's value, at most t.
+    """2**COIN_BITS * exp(-(y - sigma^2/t)^2 / (2 sigma^2)) for y >= 0, within MARGIN / 8; sigma a
+    float's value, at most t.
 
-    With e = 2**-53, m = sigma^2/t <= sigma and z = (y - m) / sigma: the rounded y and m and their difference err by
-    e (y + m + |y - m|) <= 2e (m + |y - m|), so the computed z by e (2 + 3|z|) and x = z^2/2 by e (2|z| + 3.5 z^2). Times
-    exp(-z^2/2) this is at most 4e = 2**-51 for every z. The parts of x are exact; exp(-whole), its table's entry and the
-    product add 3e to the 2**-50 of ``exp_minus``: together below 2**-49. Beyond x = 64 both are below one unit.
+    With e = 2**-53, m = sigma^2/t <= sigma and z = (y - m) / sigma: the rounded y and m and their
+    difference err by e (y + m + |y - m|) <= 2e (m + |y - m|), so the computed z by e (2 + 3|z|) and
+    x = z^2/2 by e (2|z| + 3.5 z^2). Times exp(-z^2/2) this is at most 4e = 2**-51 for every z. The
+    parts of x are exact; exp(-whole), its table's entry and the product add 3e to the 2**-50 of
+    ``exp_minus``: together below 2**-49. Beyond x = 64 both are below one unit.
     """
     z = (y - float(sigma**2 / t)) / float(sigma)
     x = np.minimum(z * z * 0.5, float(_WHOLES))
@@ -132,7 +143,9 @@ def gaussian_thresholds(y: NDArray[np.int64], sigma: Fraction, t: int) -> NDArra
 def gaussian_coins(
     y: NDArray[np.int64], sigma: Fraction, t: int, words: Words, drawn: NDArray[np.uint64]
 ) -> NDArray[np.bool_]:
-    """For each y >= 0 a coin with probability exp(-(y - sigma^2/t)^2 / (2 sigma^2)), from the top bits of ``drawn``."""
+    """For each y >= 0 a coin with probability exp(-(y - sigma^2/t)^2 / (2 sigma^2)), from the top
+    bits of ``drawn``.
+    """
 
     def exponent(i: int) -> Fraction:
         return (int(y[i]) - sigma**2 / t) ** 2 / (2 * sigma**2)
@@ -146,7 +159,9 @@ def _settled(
     exponent: Callable[[int], Fraction],
     words: Words,
 ) -> NDArray[np.bool_]:
-    """Whether each uniform lies below exp(-exponent(i)), where ``threshold`` is within MARGIN / 2 of that."""
+    """Whether each uniform lies below exp(-exponent(i)), where ``threshold`` is within MARGIN / 2
+    of that.
+    """
     prefix = drawn >> np.uint64(64 - COIN_BITS)
     heads = prefix < threshold
     distance = np.where(heads, threshold - prefix, prefix - threshold)
@@ -157,7 +172,9 @@ def _settled(
 
 @lru_cache(maxsize=1)
 def _geometric_thresholds() -> NDArray[np.uint64]:
-    """floor(2**64 exp(-k)) for k = 1, 2, ... down to 0, ascending; each certified by bounds that agree."""
+    """floor(2**64 exp(-k)) for k = 1, 2, ... down to 0, ascending; each certified by bounds that
+    agree.
+    """
     found: list[int] = []
     for k in count(1):
         low, high = exp_bounds(Fraction(k), 128)
@@ -184,7 +201,9 @@ def _geometric_table() -> NDArray[np.int64]:
 
 
 def geometric(words: Words, size: int) -> NDArray[np.int64]:
-    """``size`` draws (int64) of V with Pr[V >= k] = exp(-k): how many exp(-k), k >= 1, lie above a uniform real."""
+    """``size`` draws (int64) of V with Pr[V >= k] = exp(-k): how many exp(-k), k >= 1, lie above a
+    uniform real.
+    """
     drawn = words(size)
     values: NDArray[np.int64] = _geometric_table()[drawn >> np.uint64(48)]
     open_ = np.flatnonzero(values < 0)
@@ -202,7 +221,9 @@ def _settled_geometric(word: int, words: Words) -> int:
 
 
 def _extended_geometric(prefix: int, bits: int, value: int, words: Words) -> int:
-    """Count on from ``value`` with one and the same uniform, adding bits to it whenever a threshold falls inside."""
+    """Count on from ``value`` with one and the same uniform, adding bits to it whenever a threshold
+    falls inside.
+    """
     while True:
         low, high = exp_bounds(Fraction(value + 1), bits)
         if prefix >= high:
@@ -214,7 +235,8 @@ def _extended_geometric(prefix: int, bits: int, value: int, words: Words) -> int
 
 
 def discrete_laplace(scale: Fraction, size: int, words: Words) -> NDArray[np.int64]:
-    """``size`` draws (int64) with P[x] proportional to exp(-|x|/scale); ``scale`` as ``exact_scale`` gives it.
+    """``size`` draws (int64) with P[x] proportional to exp(-|x|/scale); ``scale`` as
+    ``exact_scale`` gives it.
 
     Tails are unbounded up to V = 1000; the event beyond, of probability e**-1000, saturates.
     """
@@ -222,12 +244,16 @@ def discrete_laplace(scale: Fraction, size: int, words: Words) -> NDArray[np.int
 
 
 def discrete_gaussian(sigma: Fraction, size: int, words: Words) -> NDArray[np.int64]:
-    """``size`` draws (int64) with P[x] proportional to exp(-x^2 / (2 sigma^2)); ``sigma`` as ``exact_scale`` gives it."""
+    """``size`` draws (int64) with P[x] proportional to exp(-x^2 / (2 sigma^2)); ``sigma`` as
+    ``exact_scale`` gives it.
+    """
     return _filled(size, lambda candidates: _gaussian_block(sigma, candidates, words))
 
 
 def _filled(size: int, block: Callable[[int], NDArray[np.int64]]) -> NDArray[np.int64]:
-    """The first ``size`` of the values that ``block(candidates)`` accepts, asked again until there are enough."""
+    """The first ``size`` of the values that ``block(candidates)`` accepts, asked again until there
+    are enough.
+    """
     values = np.empty(size, dtype=np.int64)
     filled = 0
     while filled < size:
@@ -262,8 +288,8 @@ def _gaussian_block(sigma: Fraction, candidates: int, words: Words) -> NDArray[n
 def bernoulli(rate: Fraction, size: int, words: Words) -> NDArray[np.bool_]:
     """``size`` independent coins (bool), each True with probability exactly ``rate``, in [0, 1].
 
-    A coin is True where a uniform real lies below the rate. Its first 64 bits decide unless they equal the rate's; then
-    the next 64 bits of both are compared, and so on.
+    A coin is True where a uniform real lies below the rate. Its first 64 bits decide unless they
+    equal the rate's; then the next 64 bits of both are compared, and so on.
     """
     if rate == 1:
         return np.ones(size, dtype=bool)
@@ -278,7 +304,9 @@ def bernoulli(rate: Fraction, size: int, words: Words) -> NDArray[np.bool_]:
 
 
 def _uniform_below(bound: int, drawn: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Uniform integers (uint64) below ``bound`` from uniform words; those of the last, partial round are dropped."""
+    """Uniform integers (uint64) below ``bound`` from uniform words; those of the last, partial
+    round are dropped.
+    """
     accepted = drawn[drawn <= np.uint64((1 << 64) - 1 - (1 << 64) % bound)]
     return accepted - (accepted // np.uint64(bound)) * np.uint64(bound)
 

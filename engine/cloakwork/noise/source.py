@@ -1,8 +1,9 @@
 """The only door to privacy noise, and the only place that holds a random source for it.
 
-Everything a guarantee rests on (noise, which cases stay, which identical case moves, ids, row order) is drawn here.
-Released counts go through OpenDP; noise per value on millions of events through our own exact sampler (``sampler``).
-No floating-point noise, no truncation, no numpy or ``random`` generator (``privacy.md`` section 5).
+Everything a guarantee rests on (noise, which cases stay, which identical case moves, ids, row
+order) is drawn here. Released counts go through OpenDP; noise per value on millions of events
+through our own exact sampler (``sampler``). No floating-point noise, no truncation, no numpy or
+``random`` generator (``privacy.md`` section 5).
 """
 
 import hashlib
@@ -36,29 +37,38 @@ class Noise(Protocol):
         ...
 
     def laplace_counts(self, counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
-        """``counts`` (int64, any length) plus discrete Laplace noise of ``scale``, by OpenDP's sampler; sums saturate."""
+        """``counts`` (int64, any length) plus discrete Laplace noise of ``scale``, by OpenDP's
+        sampler; sums saturate.
+        """
         ...
 
     def laplace_values(self, scale: float, size: int) -> NDArray[np.int64]:
-        """``size`` draws (int64) of discrete Laplace noise, exact, vectorised: P[x] proportional to exp(-|x|/scale).
+        """``size`` draws (int64) of discrete Laplace noise, exact, vectorised: P[x] proportional to
+        exp(-|x|/scale).
 
-        Both kinds of noise are drawn at ``drawn_scale(scale)``, which is ``scale`` itself from 2**-7 to 2**53 grid steps.
+        Both kinds of noise are drawn at ``drawn_scale(scale)``, which is ``scale`` itself from
+        2**-7 to 2**53 grid steps.
         """
         ...
 
     def gaussian_counts(self, counts: NDArray[np.int64], sigma: float) -> NDArray[np.int64]:
-        """``counts`` (int64, any length) plus discrete Gaussian noise of ``sigma``, by OpenDP's sampler; sums saturate."""
+        """``counts`` (int64, any length) plus discrete Gaussian noise of ``sigma``, by OpenDP's
+        sampler; sums saturate.
+        """
         ...
 
     def gaussian_values(self, sigma: float, size: int) -> NDArray[np.int64]:
-        """``size`` draws (int64) of discrete Gaussian noise, exact, vectorised: P[x] proportional to exp(-x^2/(2 sigma^2)).
+        """``size`` draws (int64) of discrete Gaussian noise, exact, vectorised: P[x] proportional
+        to exp(-x^2/(2 sigma^2)).
 
-        Both kinds of noise are drawn at ``drawn_sigma(sigma)``, which is ``sigma`` itself from 2**-7 to 2**53 grid steps.
+        Both kinds of noise are drawn at ``drawn_sigma(sigma)``, which is ``sigma`` itself from
+        2**-7 to 2**53 grid steps.
         """
         ...
 
     def coins(self, rate: Fraction | float, size: int) -> NDArray[np.bool_]:
-        """``size`` independent coins (bool), True with probability exactly ``rate`` in [0, 1]; a float is its binary value.
+        """``size`` independent coins (bool), True with probability exactly ``rate`` in [0, 1]; a
+        float is its binary value.
 
         An event charges for ``drawn_rate(rate)``, never below what is drawn.
         """
@@ -82,10 +92,12 @@ class Noise(Protocol):
 
 
 def drawn_scale(scale: float) -> float:
-    """The scale at which noise asked for at ``scale`` (grid steps) is drawn: what an event must charge for.
+    """The scale at which noise asked for at ``scale`` (grid steps) is drawn: what an event must
+    charge for.
 
-    From 2**-7 to 2**53 it is ``scale`` itself, bit for bit; below, ``scale`` rounded up to a multiple of 2**-60.
-    Raises MechanismError for a scale that is not positive, not finite, or above 2**53 grid steps.
+    From 2**-7 to 2**53 it is ``scale`` itself, bit for bit; below, ``scale`` rounded up to a
+    multiple of 2**-60. Raises MechanismError for a scale that is not positive, not finite, or above
+    2**53 grid steps.
 
     >>> drawn_scale(7200.0), drawn_scale(0.01), drawn_scale(1e-30) == 2.0**-60
     (7200.0, 0.01, True)
@@ -94,10 +106,12 @@ def drawn_scale(scale: float) -> float:
 
 
 def drawn_sigma(sigma: float) -> float:
-    """The sigma at which Gaussian noise asked for at ``sigma`` (grid steps) is drawn: what an event must charge for.
+    """The sigma at which Gaussian noise asked for at ``sigma`` (grid steps) is drawn: what an event
+    must charge for.
 
-    From 2**-7 to 2**53 it is ``sigma`` itself, bit for bit; below, ``sigma`` rounded up to a multiple of 2**-60.
-    Raises MechanismError for a sigma that is not positive, not finite, or above 2**53 grid steps.
+    From 2**-7 to 2**53 it is ``sigma`` itself, bit for bit; below, ``sigma`` rounded up to a
+    multiple of 2**-60. Raises MechanismError for a sigma that is not positive, not finite, or above
+    2**53 grid steps.
 
     >>> drawn_sigma(43.5), drawn_sigma(1e-30) == 2.0**-60
     (43.5, True)
@@ -106,7 +120,8 @@ def drawn_sigma(sigma: float) -> float:
 
 
 def drawn_rate(rate: Fraction | float) -> float:
-    """The rate that an event must charge for coins of ``rate``: the least float that is, exactly, at least ``rate``.
+    """The rate that an event must charge for coins of ``rate``: the least float that is, exactly,
+    at least ``rate``.
 
     Raises MechanismError for a rate outside [0, 1].
 
@@ -138,7 +153,9 @@ def secret() -> Noise:
 
 
 def reproducible(seed: int) -> Noise:
-    """A source for tests only: the same ``seed`` draws the same values; a release made with it is NOT PRIVATE."""
+    """A source for tests only: the same ``seed`` draws the same values; a release made with it is
+    NOT PRIVATE.
+    """
     return _Source(words=_Keystream(seed), private=False)
 
 
@@ -148,7 +165,9 @@ def _entropy(size: int) -> NDArray[np.uint64]:
 
 @dataclass(slots=True)
 class _Keystream:
-    """Words from SHAKE-256 over a seed and a counter: stable across platforms and versions of numpy."""
+    """Words from SHAKE-256 over a seed and a counter: stable across platforms and versions of
+    numpy.
+    """
 
     seed: int
     _requests: "count[int]" = field(default_factory=count)
@@ -162,7 +181,9 @@ class _Keystream:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Draws of every kind from one stream of uniform words; see ``Noise`` for what each method gives."""
+    """Draws of every kind from one stream of uniform words; see ``Noise`` for what each method
+    gives.
+    """
 
     words: sampler.Words
     private: bool
@@ -200,7 +221,8 @@ class _Source:
         while True:
             keys = self.words(size)
             order = np.argsort(keys)
-            # Keys that are all distinct are in uniformly random order; a tie (rarer than 2**-23 at a million) starts anew.
+            # Keys that are all distinct are in uniformly random order; a tie (rarer than 2**-23 at
+            # a million) starts anew.
             if not (np.diff(keys[order]) == 0).any():
                 return order.astype(np.int64)
 
@@ -216,7 +238,9 @@ class _Source:
 
 
 def _letters(size: int, words: sampler.Words) -> NDArray[np.uint8]:
-    """``size`` independent uniform lower-case letters (ASCII codes); bytes of the last, partial alphabet are dropped."""
+    """``size`` independent uniform lower-case letters (ASCII codes); bytes of the last, partial
+    alphabet are dropped.
+    """
     accepted = np.empty(0, dtype=np.uint8)
     while accepted.size < size:
         drawn = words((size - accepted.size) // 7 + 8).view(np.uint8)
@@ -227,7 +251,9 @@ def _letters(size: int, words: sampler.Words) -> NDArray[np.uint8]:
 def _by_opendp(
     kind: Literal["laplace", "gaussian"], counts: NDArray[np.int64], scale: float
 ) -> NDArray[np.int64]:
-    """``counts`` plus OpenDP's noise on integers; it takes ``scale`` as the float's exact value, and its sums saturate."""
+    """``counts`` plus OpenDP's noise on integers; it takes ``scale`` as the float's exact value,
+    and its sums saturate.
+    """
     from opendp.domains import atom_domain, vector_domain
     from opendp.measurements import make_gaussian, make_laplace
     from opendp.metrics import l1_distance, l2_distance

@@ -1,4 +1,6 @@
-"""What the plan may spend: the profile's share, the guarantees' charges against the limits, the largest deltas."""
+"""What the plan may spend: the profile's share, the guarantees' charges against the limits, the
+largest deltas.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -82,7 +84,8 @@ def left_by(profile: Profile | None, goal: Guarantee) -> Guarantee | None:
 
 
 def charge_budget(draft: Draft) -> Draft:
-    """Say what the release takes from the dataset's budget, and refuse what neither release nor dataset may cost.
+    """Say what the release takes from the dataset's budget, and refuse what neither release nor
+    dataset may cost.
 
     A goal that stays unproven takes nothing: the ledger records the release as one without bound.
     """
@@ -121,7 +124,9 @@ def charge_budget(draft: Draft) -> Draft:
 
 
 def _charge(index: int, goal: Guarantee, draft: Draft) -> Iterator[Charge]:
-    """What a goal may cost at most is what is charged for it: the accountant's figure is never higher."""
+    """What a goal may cost at most is what is charged for it: the accountant's figure is never
+    higher.
+    """
     if isinstance(goal, DifferentialPrivacy):
         times = goal.neighbours if _covers_times(index, goal, draft) else None
         yield unit_charge(Cost(epsilon=goal.epsilon, delta=goal.delta), draft.facts.unit, times)
@@ -168,7 +173,9 @@ def total_of(charges: tuple[Charge, ...], currency: Currency) -> Cost:
 
 
 def totals(budget: Budget) -> Mapping[Currency, Cost | None]:
-    """The dataset's total by currency; metric and local privacy share the figure of ``total`` unless given their own."""
+    """The dataset's total by currency; metric and local privacy share the figure of ``total``
+    unless given their own.
+    """
     total = budget.total
     if total is None:
         return {"unit": None, "metric": None, "local": None}

@@ -92,7 +92,9 @@ def _kept_beside_times(draft: Draft) -> Iterator[str]:
 
 
 def _is_conditional(goal: Guarantee) -> bool:
-    """Whether a guarantee rests on noise over times alone, so that it takes everything else that is released as known."""
+    """Whether a guarantee rests on noise over times alone, so that it takes everything else that is
+    released as known.
+    """
     bounded = isinstance(goal, DifferentialPrivacy) and goal.neighbours == "bounded"
     return bounded or isinstance(goal, MetricPrivacy)
 

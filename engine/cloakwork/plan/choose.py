@@ -21,16 +21,21 @@ Catalogue = Mapping[str, Mechanism[Any]]
 PLANNED: Final[Mapping[str, str]] = {
     "local-dp": "attributes/randomised-response and attributes/bounded-laplace",
 }
-"""Guarantees that the language knows and this version cannot give yet, with the mechanisms that will."""
+"""Guarantees that the language knows and this version cannot give yet, with the mechanisms that
+will.
+"""
 
 
 TREATMENTS: Final = ("bound", "kanon/generalise", "kanon/fill", "attributes/redact")
-"""Steps that the planner adds itself: alone they meet no goal, so they are no candidates for one."""
+"""Steps that the planner adds itself: alone they meet no goal, so they are no candidates for one.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The step chosen for a goal (None if there is none), what else was weighed, and the causes of a refusal."""
+    """The step chosen for a goal (None if there is none), what else was weighed, and the causes of
+    a refusal.
+    """
 
     step: Step | None
     considered: tuple[Considered, ...]
@@ -39,7 +44,9 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A mechanism that offers to meet the goal and may; ``turn``: which glob under ``prefer`` names it, or one more."""
+    """A mechanism that offers to meet the goal and may; ``turn``: which glob under ``prefer`` names
+    it, or one more.
+    """
 
     mechanism: Mechanism[Any]
     offer: Offer[Any]
@@ -50,11 +57,13 @@ class _Candidate:
 def choose(
     index: int, goal: Guarantee, facts: Facts, allowed: Mechanisms, catalogue: Catalogue
 ) -> Choice:
-    """The first mechanism that is allowed, proved and offers to meet the goal, preferred ones first.
+    """The first mechanism that is allowed, proved and offers to meet the goal, preferred ones
+    first.
 
-    Of those that one glob names, and of those that none does, the one that is predicted to be most accurate comes first;
-    the catalogue's order decides between equals (``ALIKE``) and among those that cannot tell. One that is only published is taken
-    where the policy accepts unproven mechanisms and ``prefer`` has its very name: a glob might mean others.
+    Of those that one glob names, and of those that none does, the one that is predicted to be most
+    accurate comes first; the catalogue's order decides between equals (``ALIKE``) and among those
+    that cannot tell. One that is only published is taken where the policy accepts unproven
+    mechanisms and ``prefer`` has its very name: a glob might mean others.
     """
     name = goal_name(goal)
     considered: list[Considered] = []
@@ -116,7 +125,9 @@ ALIKE: Final = 0.01
 
 
 def _ranked(candidates: list[_Candidate]) -> list[_Candidate]:
-    """As ``prefer`` names them; of those that take their turn together, by what is predicted; who cannot tell comes last."""
+    """As ``prefer`` names them; of those that take their turn together, by what is predicted; who
+    cannot tell comes last.
+    """
     best: dict[int, float] = {}
     for each in candidates:
         if each.predicted is not None:
@@ -138,7 +149,9 @@ def _outdone(other: _Candidate, chosen: _Candidate) -> str:
 
 
 def _options(mechanism: Mechanism[Any], allowed: Mechanisms) -> dict[str, JsonValue]:
-    """What the policy sets for a mechanism; one that hands on to others hands on to allowed ones only."""
+    """What the policy sets for a mechanism; one that hands on to others hands on to allowed ones
+    only.
+    """
     options: dict[str, JsonValue] = dict(allowed.parameters.get(mechanism.name, {}))
     delegates: tuple[str, ...] = getattr(mechanism, "delegates", ())
     if not delegates:
@@ -159,7 +172,9 @@ def step_of(
     why: str,
     goals: tuple[int, ...] = (),
 ) -> Step:
-    """The plan's entry for a mechanism with its parameters: cost and lineage are the mechanism's own."""
+    """The plan's entry for a mechanism with its parameters: cost and lineage are the mechanism's
+    own.
+    """
     return Step(
         mechanism=mechanism.name,
         params=params.model_dump(mode="json", by_alias=True),
@@ -192,7 +207,9 @@ def _with_needs(refusal: Refusal) -> str:
 def _causes(
     goal: Guarantee, considered: list[Considered], allowed: Mechanisms
 ) -> tuple[Cause, ...]:
-    """Why nothing was found: the near misses, what a later version brings, else what each allowed mechanism says."""
+    """Why nothing was found: the near misses, what a later version brings, else what each allowed
+    mechanism says.
+    """
     name, missing = goal_name(goal), tuple(_missing(goal))
     near = ("needs", "misconfigured", "not_yet")
     close = [

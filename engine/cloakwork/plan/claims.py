@@ -1,7 +1,9 @@
-"""What a plan states beside its steps, as typed records: why a claim holds, what it rests on, what stays open.
+"""What a plan states beside its steps, as typed records: why a claim holds, what it rests on, what
+stays open.
 
-No record holds a sentence. ``plan.sentences`` puts records into words; ``prove`` and ``verify`` compare records alone.
-Every record is frozen and has a ``kind``; the kinds of one union tell its members apart.
+No record holds a sentence. ``plan.sentences`` puts records into words; ``prove`` and ``verify``
+compare records alone. Every record is frozen and has a ``kind``; the kinds of one union tell its
+members apart.
 """
 
 from typing import Annotated, Literal
@@ -19,16 +21,18 @@ Names = tuple[str, ...]
 class Given(Frozen):
     """What a claim over times takes as known, beside the order of events.
 
-    ``columns``: every released column that is not computed solely from noised times, ``control-flow`` and ``metadata``
-    included: attributes by the policy's names in a plan (a glob stands for what it matches), by their actual names in a
-    statement. ``window``: the declared window, where the noise is scaled to it.
+    ``columns``: every released column that is not computed solely from noised times,
+    ``control-flow`` and ``metadata`` included: attributes by the policy's names in a plan (a glob
+    stands for what it matches), by their actual names in a statement. ``window``: the declared
+    window, where the noise is scaled to it.
     """
 
     columns: Names
     window: Window | None = None
 
 
-# Why a claim holds -----------------------------------------------------------------------------------------------
+# Why a claim holds
+# -----------------------------------------------------------------------------------------------
 
 
 class ProfileIsCharged(Frozen):
@@ -131,7 +135,9 @@ class MeasuredOnRelease(Frozen):
 
 
 class MeasuredWithoutInserted(Frozen):
-    """Inside the run the check is repeated for somebody who recognises inserted events; a file does not tell them."""
+    """Inside the run the check is repeated for somebody who recognises inserted events; a file does
+    not tell them.
+    """
 
     kind: Literal["measured-without-inserted"] = "measured-without-inserted"
     what: Literal["groups", "classes"]
@@ -157,10 +163,13 @@ Reason = Annotated[
 ]
 
 
-# What a claim rests on -------------------------------------------------------------------------------------------
+# What a claim rests on
+# -------------------------------------------------------------------------------------------
 
 Source = Literal["declared", "profile"]
-"""Where a figure comes from that the claim rests on: the policy declares it, or a DP profile measured it."""
+"""Where a figure comes from that the claim rests on: the policy declares it, or a DP profile
+measured it.
+"""
 
 
 class ProtectsOneTime(Frozen):
@@ -202,7 +211,9 @@ class WellFormed(Frozen):
 
 
 class WithinLimits(Frozen):
-    """The claim speaks of files within the reader's limits: bytes unpacked, their ratio to packed ones, attributes."""
+    """The claim speaks of files within the reader's limits: bytes unpacked, their ratio to packed
+    ones, attributes.
+    """
 
     kind: Literal["within-limits"] = "within-limits"
     unpacked_size: Annotated[int, Field(ge=1)]
@@ -226,7 +237,9 @@ class CasesCut(Frozen):
 
 
 class IndependentPresence(Frozen):
-    """The guessing advantage needs a prior under which one unit's presence tells nothing of the others."""
+    """The guessing advantage needs a prior under which one unit's presence tells nothing of the
+    others.
+    """
 
     kind: Literal["independent-presence"] = "independent-presence"
 
@@ -311,11 +324,14 @@ Assumption = Annotated[
 ]
 
 
-# Why a column is released without protection ---------------------------------------------------------------------
+# Why a column is released without protection
+# ---------------------------------------------------------------------
 
 
 class PolicyReason(Frozen):
-    """The policy names the column under ``expose``, with its own words; they are data of the policy."""
+    """The policy names the column under ``expose``, with its own words; they are data of the
+    policy.
+    """
 
     kind: Literal["policy"] = "policy"
     reason: str
@@ -329,7 +345,9 @@ class OnlyPublished(Frozen):
 
 
 class FormOfRelease(Frozen):
-    """The number of cases, and which values are missing, show; ``changed_by``: mechanisms that change them."""
+    """The number of cases, and which values are missing, show; ``changed_by``: mechanisms that
+    change them.
+    """
 
     kind: Literal["form-of-release"] = "form-of-release"
     changed_by: Names = ()
@@ -340,7 +358,8 @@ ExposureReason = Annotated[
 ]
 
 
-# What the guarantees leave open ----------------------------------------------------------------------------------
+# What the guarantees leave open
+# ----------------------------------------------------------------------------------
 
 
 class NoProfileGiven(Frozen):
@@ -384,7 +403,9 @@ class Intersection(Frozen):
 
 
 class InsertedEventsCopy(Frozen):
-    """Inserted events copy ``columns`` from others, and get times of their own where it names timestamps."""
+    """Inserted events copy ``columns`` from others, and get times of their own where it names
+    timestamps.
+    """
 
     kind: Literal["inserted-events-copy"] = "inserted-events-copy"
     columns: Names
@@ -420,7 +441,9 @@ class FrequenciesKept(Frozen):
 
 
 class MayTellTimes(Frozen):
-    """A claim over times takes ``columns`` as known: whoever can read times off them learns the times."""
+    """A claim over times takes ``columns`` as known: whoever can read times off them learns the
+    times.
+    """
 
     kind: Literal["may-tell-times"] = "may-tell-times"
     columns: Names
@@ -450,5 +473,6 @@ Caveat = Annotated[
 ]
 
 TreatmentReason = Literal["fresh-ids", "covered", "policy", "activities", "undeclared", "unproven"]
-"""Why an attribute is treated as it is: ids are drawn anew; a guarantee covers it; the policy says so; a log needs
-activities; nothing names it; only a published claim covers it."""
+"""Why an attribute is treated as it is: ids are drawn anew; a guarantee covers it; the policy says
+so; a log needs activities; nothing names it; only a published claim covers it.
+"""

@@ -1,4 +1,6 @@
-"""What happens to each column: who covers it, what is released without protection, how attributes are treated."""
+"""What happens to each column: who covers it, what is released without protection, how attributes
+are treated.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -32,7 +34,9 @@ from cloakwork.policy.model import AttributeRule, Policy, Role
 
 
 def classify_columns(draft: Draft) -> Draft:
-    """Decide what happens to each declared attribute, and refuse columns that leave uncovered and unexplained."""
+    """Decide what happens to each declared attribute, and refuse columns that leave uncovered and
+    unexplained.
+    """
     policy = draft.policy
     goals = policy.goals()
     covered = frozenset(column for goal in goals for column in goal.over)
@@ -53,7 +57,9 @@ def classify_columns(draft: Draft) -> Draft:
 def _treated(
     name: str, rule: AttributeRule, column: str, covered: frozenset[str], coarsened: frozenset[str]
 ) -> Treated:
-    """The fate of one attribute: some guarantee covers the columns in ``covered``, k-anonymity those in ``coarsened``."""
+    """The fate of one attribute: some guarantee covers the columns in ``covered``, k-anonymity
+    those in ``coarsened``.
+    """
     if name == CASE_ID:
         return Treated(attribute=name, column=METADATA, treatment="replace", why="fresh-ids")
     if column in covered and rule.treatment in (
@@ -94,11 +100,12 @@ def _exposures(draft: Draft, covered: frozenset[str]) -> tuple[tuple[Exposure, .
 
 
 def refuse_open_globs(draft: Draft) -> Draft:
-    """Refuse globs of which the policy leaves open what they decide or, under differential privacy, what they release.
+    """Refuse globs of which the policy leaves open what they decide or, under differential privacy,
+    what they release.
 
-    Which names a log has is data: one case may be the only one with some attribute. So a differential privacy that hides
-    whether a case is there leaves no room for a name that the policy does not spell out. Beside the other guarantees
-    every name is taken as given.
+    Which names a log has is data: one case may be the only one with some attribute. So a
+    differential privacy that hides whether a case is there leaves no room for a name that the
+    policy does not spell out. Beside the other guarantees every name is taken as given.
     """
     causes = [
         Cause(
@@ -170,7 +177,9 @@ def _unusable(draft: Draft, covered: frozenset[str]) -> Iterator[Cause]:
 
 
 def _names_taken(draft: Draft, covered: frozenset[str]) -> Iterator[Cause]:
-    """The release calls its activity and its time by their standard names: no other attribute can have these."""
+    """The release calls its activity and its time by their standard names: no other attribute can
+    have these.
+    """
     for column, standard in ((CONTROL_FLOW, ACTIVITY), (TIMESTAMPS, TIMESTAMP)):
         given = draft.policy.attribute_with(_ROLE[column])
         if given in (None, standard):
@@ -249,7 +258,9 @@ def exposure(column: str, why: ExposureReason) -> Exposure:
 
 
 def generalise_quasi_identifiers(draft: Draft) -> Draft:
-    """Add a step for each k-anonymity over attributes beside the control flow, which makes their values coarser."""
+    """Add a step for each k-anonymity over attributes beside the control flow, which makes their
+    values coarser.
+    """
     steps, causes = list(draft.steps), list(draft.causes)
     for index, goal in enumerate(draft.goals):
         if isinstance(goal, KAnonymity) and len(goal.over) > 1 and CONTROL_FLOW in goal.over:
@@ -308,7 +319,9 @@ def _ladder(column: str, policy: Policy) -> QuasiIdentifier:
 
 
 def treat_attributes(draft: Draft) -> Draft:
-    """End with a step that keeps, pseudonymises or generalises what the policy names, and drops all else."""
+    """End with a step that keeps, pseudonymises or generalises what the policy names, and drops all
+    else.
+    """
     rules = draft.policy.spec.attributes
     treatments = tuple(
         _treatment(item, rules[item.attribute], draft.policy.metadata.dataset)
@@ -356,7 +369,9 @@ def _counts_units(goal: Guarantee) -> bool:
 
 
 def _with_unit(treatments: tuple[Treatment, ...], draft: Draft) -> tuple[Treatment, ...]:
-    """The attribute that tells units apart stays until the check has counted them; only then does it go, if it must."""
+    """The attribute that tells units apart stays until the check has counted them; only then does
+    it go, if it must.
+    """
     unit = draft.facts.unit.attribute
     if unit is None or any(
         item.attribute == unit and item.treatment in RELEASED for item in draft.attributes

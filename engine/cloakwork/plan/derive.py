@@ -1,7 +1,8 @@
-"""Derive what a sequence of steps guarantees, from lineage and privacy events alone. No step states a claim itself.
+"""Derive what a sequence of steps guarantees, from lineage and privacy events alone. No step states
+a claim itself.
 
-The rules are those of ``docs/guarantees.md``; each is one function, in ``derive_counted`` or ``derive_noise``. A goal that
-cannot be derived yields causes.
+The rules are those of ``docs/guarantees.md``; each is one function, in ``derive_counted`` or
+``derive_noise``. A goal that cannot be derived yields causes.
 """
 
 import math
@@ -32,7 +33,9 @@ from cloakwork.privacy_event import Composed, NonPrivate, PoissonSampled, Privac
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """The claims that follow from the steps, the goals that stay unproven, and the causes why others do not follow."""
+    """The claims that follow from the steps, the goals that stay unproven, and the causes why
+    others do not follow.
+    """
 
     claims: tuple[Claim, ...]
     causes: tuple[Cause, ...]
@@ -50,10 +53,11 @@ def derive(
 ) -> Derivation:
     """Derive each goal, or say why it does not follow.
 
-    ``goals``: guarantees over columns (not attribute names). ``released``: the columns that are released, besides
-    ``control-flow`` and ``metadata``, which always are. ``accept_unproven``: a goal whose step is only published becomes an
-    entry under ``unproven`` instead of a cause; it is never a claim. ``profile``: what some of the facts were measured
-    by; it is published with the plan, so its noise is part of what a claim of differential privacy costs.
+    ``goals``: guarantees over columns (not attribute names). ``released``: the columns that are
+    released, besides ``control-flow`` and ``metadata``, which always are. ``accept_unproven``: a
+    goal whose step is only published becomes an entry under ``unproven`` instead of a cause; it is
+    never a claim. ``profile``: what some of the facts were measured by; it is published with the
+    plan, so its noise is part of what a claim of differential privacy costs.
     """
     leaving = frozenset(released) | {CONTROL_FLOW, METADATA}
     premises = Premises(tuple(steps), trace(steps, leaving), leaving, facts, profile)
@@ -74,7 +78,9 @@ def derive(
 
 
 def _unproven(goal: Guarantee, step: Step) -> Unproven:
-    """What is known of a goal that a published mechanism serves: its claim, what we derive, and what breaks."""
+    """What is known of a goal that a published mechanism serves: its claim, what we derive, and
+    what breaks.
+    """
     spent = cost(step.event, goal.delta if isinstance(goal, DifferentialPrivacy) else 0.0)
     broken = tuple(_reasons_of(step.event))
     return Unproven(

@@ -1,4 +1,6 @@
-"""The rules for guarantees that are counted on the release: k-anonymity, t-closeness, l-diversity, confidence bounds."""
+"""The rules for guarantees that are counted on the release: k-anonymity, t-closeness, l-diversity,
+confidence bounds.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -29,7 +31,9 @@ from cloakwork.plan.premises import Premises, unit_assumptions
 
 
 def k_anonymity(index: int, goal: KAnonymity, premises: Premises) -> Claim | list[str]:
-    """The last step to write each covered column was chosen for the goal, on real cases of the source."""
+    """The last step to write each covered column was chosen for the goal, on real cases of the
+    source.
+    """
     reasons = list(_not_served(index, goal, premises))
     if reasons:
         return reasons
@@ -54,7 +58,9 @@ def k_anonymity(index: int, goal: KAnonymity, premises: Premises) -> Claim | lis
 
 
 def confidence_bound(index: int, goal: ConfidenceBound, premises: Premises) -> Claim | list[str]:
-    """The last step to write what is known was chosen for the goal; the sensitive attribute leaves as it came."""
+    """The last step to write what is known was chosen for the goal; the sensitive attribute leaves
+    as it came.
+    """
     known = sorted({CONTROL_FLOW, TIMESTAMPS} & set(goal.over))
     reasons = list(_not_served(index, goal, premises, known))
     state = premises.flow.columns.get(goal.attribute) if goal.attribute else None
@@ -102,7 +108,9 @@ def _known_at_most(goal: ConfidenceBound, premises: Premises) -> Iterator[Assump
 def _not_served(
     index: int, goal: Guarantee, premises: Premises, columns: Sequence[str] | None = None
 ) -> Iterator[str]:
-    """Why the last steps to write what a measured goal covers (or ``columns`` of it) do not make it true of real cases."""
+    """Why the last steps to write what a measured goal covers (or ``columns`` of it) do not make it
+    true of real cases.
+    """
     for column in goal.over if columns is None else columns:
         state = premises.flow.columns.get(column)
         if state is None or state.writer is None or index not in premises.steps[state.writer].goals:
@@ -135,7 +143,9 @@ def _not_served(
 def values_in_classes(
     index: int, goal: TCloseness | LDiversity, premises: Premises
 ) -> Claim | list[str]:
-    """The last step to write the attribute was chosen for the goal, and the classes are no others afterwards."""
+    """The last step to write the attribute was chosen for the goal, and the classes are no others
+    afterwards.
+    """
     reasons = list(_not_served(index, goal, premises))
     if reasons:
         return reasons

@@ -71,7 +71,9 @@ def unconditional(goal: DifferentialPrivacy, premises: Premises) -> Claim | list
 
 
 def conditional(goal: DifferentialPrivacy | MetricPrivacy, premises: Premises) -> Claim | list[str]:
-    """Raw times reach nothing but through charged noise; whatever else is released is taken as known (rule 4)."""
+    """Raw times reach nothing but through charged noise; whatever else is released is taken as
+    known (rule 4).
+    """
     columns, reasons = premises.flow.columns, []
     if goal.over != (TIMESTAMPS,):
         return [f"this version derives {goal.kind} over timestamps only"]
@@ -113,7 +115,8 @@ def conditional(goal: DifferentialPrivacy | MetricPrivacy, premises: Premises) -
 def _given(currency: Currency, premises: Premises) -> Given:
     """All that is released beside the times, unless it is made of noised times alone.
 
-    What a column looks like decides nothing: a counter, a day or a pseudonym of a clock may tell every time.
+    What a column looks like decides nothing: a counter, a day or a pseudonym of a clock may tell
+    every time.
     """
     columns, noised = premises.flow.columns, premises.flow.columns[TIMESTAMPS].measured
     known = (

@@ -16,7 +16,9 @@ from cloakwork.policy.model import Policy
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A plan in the making. ``goals`` are the policy's guarantees over columns instead of attribute names."""
+    """A plan in the making. ``goals`` are the policy's guarantees over columns instead of attribute
+    names.
+    """
 
     policy: Policy
     facts: Facts

@@ -1,4 +1,6 @@
-"""Follow the columns of a log through the steps of a plan: what raw value reaches where, and through whose noise."""
+"""Follow the columns of a log through the steps of a plan: what raw value reaches where, and
+through whose noise.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +16,8 @@ class ColumnState:
     - ``raw``: source columns whose values reach it without noise.
     - ``measured``: indexes of the steps whose noise it came through.
     - ``writer``: index of the step that wrote it last; None for the source itself.
-    - ``unstable``: index of the step after which one case can change it without bound; None if there is none.
+    - ``unstable``: index of the step after which one case can change it without bound; None if
+      there is none.
     """
 
     raw: frozenset[str]
@@ -25,7 +28,9 @@ class ColumnState:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """The state of every column that exists after the last step, and the measurements that prove nothing."""
+    """The state of every column that exists after the last step, and the measurements that prove
+    nothing.
+    """
 
     columns: Mapping[str, ColumnState]
     void: Mapping[int, str] = field(default_factory=dict)
@@ -70,7 +75,9 @@ def _after(flow: Flow, index: int, step: Step, steps: Sequence[Step]) -> Flow:
 
 
 def _moves_inside_columns(step: Step) -> bool:
-    """Whether a step only fills; one that declares more besides, or is not proved, is followed like any other."""
+    """Whether a step only fills; one that declares more besides, or is not proved, is followed like
+    any other.
+    """
     lineage = step.lineage
     alone = lineage.reads <= lineage.writes | {CONTROL_FLOW} and CONTROL_FLOW not in lineage.writes
     return (
@@ -83,10 +90,12 @@ def _moves_inside_columns(step: Step) -> bool:
 
 
 def _filled(before: Mapping[str, ColumnState], index: int, step: Step) -> dict[str, ColumnState]:
-    """The columns that a step fills: each keeps its own history, and depends on the control flow besides.
+    """The columns that a step fills: each keeps its own history, and depends on the control flow
+    besides.
 
-    Values move inside a column; where to follows from the control flow and fresh randomness. So the last step that made
-    a column's values what a guarantee says stays its writer; that the guarantee still holds is for the checks to see.
+    Values move inside a column; where to follows from the control flow and fresh randomness. So the
+    last step that made a column's values what a guarantee says stays its writer; that the guarantee
+    still holds is for the checks to see.
     """
     order = _state(before, CONTROL_FLOW)
     filled = {}

@@ -1,4 +1,6 @@
-"""A plan as data: what will be done, what it gives, what it costs. ``apply`` consumes it and decides nothing."""
+"""A plan as data: what will be done, what it gives, what it costs. ``apply`` consumes it and
+decides nothing.
+"""
 
 from typing import Annotated, Final, Literal
 
@@ -26,8 +28,9 @@ RELEASED: Final = ("keep", "pseudonymise", "generalise", "protect")
 class Step(Frozen):
     """One mechanism with its parameters; ``goals`` index the policy's guarantees that it serves.
 
-    ``published``: what the literature claims for it, in words, where its proof is only published. ``predicted``: how
-    accurate it will be, where a simulation tells. These and ``why`` are the mechanism's own words.
+    ``published``: what the literature claims for it, in words, where its proof is only published.
+    ``predicted``: how accurate it will be, where a simulation tells. These and ``why`` are the
+    mechanism's own words.
     """
 
     mechanism: str
@@ -45,10 +48,11 @@ class Step(Frozen):
 class Claim(Frozen):
     """One guarantee that the release will carry, and how it is known.
 
-    ``basis``: *derived* from lineage and privacy events, or *derived and measured* again on the released log.
-    ``given``: what the claim takes as known, None where it holds whatever else is released. ``cost``: what the accountant
-    charges for it, beside the plain sum of all events (``naive``). ``derivation``: the reasons. ``assumptions``: public
-    facts and circumstances that it rests on. ``sentence`` follows from the others (``plan.sentences``).
+    ``basis``: *derived* from lineage and privacy events, or *derived and measured* again on the
+    released log. ``given``: what the claim takes as known, None where it holds whatever else is
+    released. ``cost``: what the accountant charges for it, beside the plain sum of all events
+    (``naive``). ``derivation``: the reasons. ``assumptions``: public facts and circumstances that
+    it rests on. ``sentence`` follows from the others (``plan.sentences``).
     """
 
     guarantee: Guarantee
@@ -63,10 +67,12 @@ class Claim(Frozen):
 
 
 class Unproven(Frozen):
-    """A goal that the policy lets a mechanism serve by a published claim alone: the release does not guarantee it.
+    """A goal that the policy lets a mechanism serve by a published claim alone: the release does
+    not guarantee it.
 
-    ``published``: the claim as the literature makes it, in the mechanism's words. ``cost``: what can be derived for the
-    step, None where no epsilon bounds it. ``why``: why the claim is not derived, one sentence each.
+    ``published``: the claim as the literature makes it, in the mechanism's words. ``cost``: what
+    can be derived for the step, None where no epsilon bounds it. ``why``: why the claim is not
+    derived, one sentence each.
     """
 
     guarantee: Guarantee
@@ -98,8 +104,9 @@ class Considered(Frozen):
 
 
 class Treated(Frozen):
-    """What happens to the attributes that match one rule of the policy; ``mechanism``: whose published claim alone
-    covers them, where ``why`` is *unproven*."""
+    """What happens to the attributes that match one rule of the policy; ``mechanism``: whose
+    published claim alone covers them, where ``why`` is *unproven*.
+    """
 
     attribute: str
     column: str
@@ -109,7 +116,9 @@ class Treated(Frozen):
 
 
 class Plan(Frozen):
-    """Everything ``apply`` needs, and everything an auditor asks; holds no figure and no name from the raw log."""
+    """Everything ``apply`` needs, and everything an auditor asks; holds no figure and no name from
+    the raw log.
+    """
 
     format: Literal["cloakwork/plan/v2"] = PLAN_FORMAT
     engine: Annotated[str, Field(description="Version of Cloakwork that made the plan")]
@@ -133,11 +142,15 @@ class Plan(Frozen):
 
     @property
     def bounded(self) -> bool:
-        """Whether differential privacy bounds everything that is released; else something is released without any bound."""
+        """Whether differential privacy bounds everything that is released; else something is
+        released without any bound.
+        """
         return any(claim.currency == "unit" and claim.given is None for claim in self.claims)
 
     def treated(self, attribute: str) -> Treated | None:
-        """What happens to an attribute of the source by the rule that decides about it; None where none does."""
+        """What happens to an attribute of the source by the rule that decides about it; None where
+        none does.
+        """
         rules = decisive(
             self, self.attributes, lambda: {item.attribute: item for item in self.attributes}
         )

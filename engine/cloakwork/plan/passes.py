@@ -50,9 +50,10 @@ def choose_mechanisms(draft: Draft) -> Draft:
 
 
 def order_steps(draft: Draft) -> Draft:
-    """Run a step that makes new cases before those that change cases, and a writer of a column before its readers; then
-    inserted events are completed; what protects an attribute's values comes last, after the policy's treatment of
-    them, and sees every event that is released."""
+    """Run a step that makes new cases before those that change cases, and a writer of a column
+    before its readers; then inserted events are completed; what protects an attribute's values
+    comes last, after the policy's treatment of them, and sees every event that is released.
+    """
     return replace(draft, steps=tuple(sorted(draft.steps, key=_rank)))
 
 

@@ -23,10 +23,12 @@ def make_plan(
     profile: Profile | None = None,
     passes: tuple[Pass, ...] = PASSES,
 ) -> Plan:
-    """The plan for ``policy``; reads the policy, declared facts and a profile that was paid for, never a log.
+    """The plan for ``policy``; reads the policy, declared facts and a profile that was paid for,
+    never a log.
 
-    ``facts``: what is publicly known; by default what the policy declares, and what ``profile`` adds. ``catalogue``: the
-    mechanisms to choose from; by default all that are installed. Raises PlanImpossible with every cause.
+    ``facts``: what is publicly known; by default what the policy declares, and what ``profile``
+    adds. ``catalogue``: the mechanisms to choose from; by default all that are installed. Raises
+    PlanImpossible with every cause.
     """
     if facts is None:
         facts = policy.facts() if profile is None else profile.facts(policy.facts())

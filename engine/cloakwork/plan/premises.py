@@ -1,4 +1,6 @@
-"""What every rule of derivation reads: the steps, the flow of columns, the declared facts, and how to cite them."""
+"""What every rule of derivation reads: the steps, the flow of columns, the declared facts, and how
+to cite them.
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -25,8 +27,9 @@ from cloakwork.privacy_event import Composed, PrivacyEvent
 
 @dataclass(frozen=True, slots=True)
 class Premises:
-    """``flow``: of the columns through ``steps``. ``released``: the columns that are released. ``profile``: what some facts
-    were measured by, with noise that is part of the cost."""
+    """``flow``: of the columns through ``steps``. ``released``: the columns that are released.
+    ``profile``: what some facts were measured by, with noise that is part of the cost.
+    """
 
     steps: tuple[Step, ...]
     flow: Flow
@@ -49,7 +52,9 @@ class Premises:
         return any(step.lineage.inserts for step in self.steps)
 
     def writer_of(self, column: str) -> int:
-        """The index of the step that wrote ``column`` last; asked only of columns that a step wrote."""
+        """The index of the step that wrote ``column`` last; asked only of columns that a step
+        wrote.
+        """
         writer = self.flow.columns[column].writer
         assert writer is not None  # noqa: S101 - see above
         return writer

@@ -20,13 +20,15 @@ def prove(plan: Plan, catalogue: Catalogue | None = None) -> tuple[Claim, ...]:
 
 
 def plan_again(plan: Plan, catalogue: Catalogue | None = None) -> Plan:
-    """The plan that follows from ``plan``'s policy: the same in all that it states, and worded as this engine words it.
+    """The plan that follows from ``plan``'s policy: the same in all that it states, and worded as
+    this engine words it.
 
-    A plan is a function of its policy and of the DP profile in it, if any, so nothing that it states is trusted: facts,
-    attributes, exposures, every step with its order, parameters, cost and lineage, charges, claims, what is unproven,
-    warnings and what was considered are planned anew and must be the same. Prose is not compared: it proves nothing, and
-    whoever shows a plan shows the one returned here. Raises PlanMoved where a step is unknown here, PlanUnsound where
-    anything differs.
+    A plan is a function of its policy and of the DP profile in it, if any, so nothing that it
+    states is trusted: facts, attributes, exposures, every step with its order, parameters, cost and
+    lineage, charges, claims, what is unproven, warnings and what was considered are planned anew
+    and must be the same. Prose is not compared: it proves nothing, and whoever shows a plan shows
+    the one returned here. Raises PlanMoved where a step is unknown here, PlanUnsound where anything
+    differs.
     """
     catalogue = all_mechanisms() if catalogue is None else catalogue
     for step in plan.steps:
@@ -47,7 +49,8 @@ def plan_again(plan: Plan, catalogue: Catalogue | None = None) -> Plan:
 def in_own_words(plan: Plan) -> Plan:
     """The plan as this engine words it; without any prose where it cannot be planned again here.
 
-    For showing a plan that somebody else made: nothing of it is printed that does not follow from its records.
+    For showing a plan that somebody else made: nothing of it is printed that does not follow from
+    its records.
     """
     try:
         return plan_again(plan)

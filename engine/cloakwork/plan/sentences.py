@@ -1,8 +1,9 @@
 """Puts what a plan states into words; nothing else does.
 
-The kinds of guarantee supply their own sentence (``guarantees``); the policy supplies its reasons, and a mechanism the
-description of its own step. Everything else that a plan, a statement or a report says is written here, from records
-alone, so that correcting a word changes no claim. ``tests/golden/sentences.txt`` holds every sentence.
+The kinds of guarantee supply their own sentence (``guarantees``); the policy supplies its reasons,
+and a mechanism the description of its own step. Everything else that a plan, a statement or a
+report says is written here, from records alone, so that correcting a word changes no claim.
+``tests/golden/sentences.txt`` holds every sentence.
 """
 
 from collections.abc import Iterable
@@ -47,7 +48,9 @@ def _known(given: Given) -> str:
 
 
 def possible_clocks(given: Given) -> tuple[str, ...]:
-    """The attributes that a claim takes as known: any of them may tell times, whatever it looks like."""
+    """The attributes that a claim takes as known: any of them may tell times, whatever it looks
+    like.
+    """
     return tuple(column for column in given.columns if column not in (CONTROL_FLOW, METADATA))
 
 
@@ -243,7 +246,9 @@ def exposure_in_words(why: ExposureReason) -> str:
 
 
 def column_in_words(column: str, treatment: str = "keep", names: Iterable[str] = ()) -> str:
-    """What a column that was treated so tells whoever reads the released log; ``names``: the actual attributes."""
+    """What a column that was treated so tells whoever reads the released log; ``names``: the actual
+    attributes.
+    """
     standard = {
         CONTROL_FLOW: "which activities happened in each case, in which order, and how often each variant occurs",
         TIMESTAMPS: "when each event happened",
@@ -367,7 +372,9 @@ def _caveat_of_rows(
 
 
 def neighbours_in_words(guarantee: Guarantee) -> str | None:
-    """Which two logs an attacker can hardly tell apart; None where the guarantee does not compare logs."""
+    """Which two logs an attacker can hardly tell apart; None where the guarantee does not compare
+    logs.
+    """
     match guarantee:
         case DifferentialPrivacy(neighbours="unbounded"):
             return (

@@ -1,4 +1,6 @@
-"""What changed between two versions of a policy, and whether people are protected better or worse by it."""
+"""What changed between two versions of a policy, and whether people are protected better or worse
+by it.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -31,7 +33,9 @@ class Change:
 
 
 def diff(old: Policy, new: Policy) -> tuple[Change, ...]:
-    """Every difference in meaning between two policies; comments, order and formatting do not count."""
+    """Every difference in meaning between two policies; comments, order and formatting do not
+    count.
+    """
     return tuple(change for rule in RULES for change in rule(old, new))
 
 
@@ -87,7 +91,9 @@ def _counterpart(
 
 
 def _sense(goal: Guarantee, *, exact: bool) -> tuple[object, ...]:
-    """What a guarantee is about: its kind and columns, and, if ``exact``, every word that is not a number."""
+    """What a guarantee is about: its kind and columns, and, if ``exact``, every word that is not a
+    number.
+    """
     words = tuple(
         sorted((name, value) for name, value in goal if isinstance(value, str) and name != "kind")
     )
@@ -121,7 +127,9 @@ def in_attributes(old: Policy, new: Policy) -> Iterator[Change]:
 
 
 def _openness(policy: Policy, name: str) -> int:
-    """How much of an attribute's values leaves: 0 nothing, 1 what a guarantee allows, 2 another form, 3 all."""
+    """How much of an attribute's values leaves: 0 nothing, 1 what a guarantee allows, 2 another
+    form, 3 all.
+    """
     rule = policy.rule_of(name)
     if rule is None:
         return 0

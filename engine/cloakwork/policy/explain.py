@@ -161,7 +161,9 @@ def _total(budget: Budget, *, presence: bool) -> Iterator[str]:
 
 
 def in_words(limit: Limit, *, presence: bool) -> str:
-    """A budget as epsilon and delta; where it is about a unit's presence, also as guessing advantage."""
+    """A budget as epsilon and delta; where it is about a unit's presence, also as guessing
+    advantage.
+    """
     cost = limit.cost()
     words = f"epsilon {cost.epsilon:.4g}" + (f", delta {cost.delta:g}" if cost.delta else "")
     if presence:

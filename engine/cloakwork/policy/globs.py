@@ -1,7 +1,8 @@
-"""Globs over names: ``*`` stands for any characters or none, ``?`` for any one character, all else for itself.
+"""Globs over names: ``*`` stands for any characters or none, ``?`` for any one character, all else
+for itself.
 
-The one place that knows what a glob matches, whether two overlap, whether one contains another, and which of several
-decides about a name.
+The one place that knows what a glob matches, whether two overlap, whether one contains another, and
+which of several decides about a name.
 """
 
 import re
@@ -24,7 +25,8 @@ def is_glob(name: str) -> bool:
 
 
 def matches(glob: str, name: str) -> bool:
-    """Whether the whole of ``name`` fits ``glob``; upper and lower case differ, ``[`` and ``]`` are literal.
+    """Whether the whole of ``name`` fits ``glob``; upper and lower case differ, ``[`` and ``]`` are
+    literal.
 
     >>> matches("cost[eur]", "cost[eur]"), matches("cost[eur]", "coste"), matches("case:*", "case:Age")
     (True, False, True)
@@ -38,8 +40,8 @@ def matches(glob: str, name: str) -> bool:
 def _expression(glob: str) -> re.Pattern[str]:
     """The glob as a regular expression.
 
-    What stands between two stars is taken where it is found first and never looked for again (an atomic group), so that
-    no name takes more steps than its length times the glob's.
+    What stands between two stars is taken where it is found first and never looked for again (an
+    atomic group), so that no name takes more steps than its length times the glob's.
     """
     first, *others = [
         "".join("." if sign == "?" else re.escape(sign) for sign in part)
@@ -52,7 +54,9 @@ def _expression(glob: str) -> re.Pattern[str]:
 
 
 class _Places(NamedTuple):
-    """Where the signs of a glob stand, as bits of a number; a set of positions between its signs is a number, too."""
+    """Where the signs of a glob stand, as bits of a number; a set of positions between its signs is
+    a number, too.
+    """
 
     end: int
     stars: int
@@ -64,7 +68,9 @@ class _Places(NamedTuple):
         return _through(reached, self.stars)
 
     def after_letter(self, reached: int, letter: str) -> int:
-        """The positions after one more character; one that stands nowhere in the glob only fits its wild cards."""
+        """The positions after one more character; one that stands nowhere in the glob only fits its
+        wild cards.
+        """
         fits = self.any_one | self.letters.get(letter, 0)
         return self.after_nothing((reached & self.stars) | (reached & fits) << 1)
 
@@ -75,13 +81,17 @@ class _Places(NamedTuple):
         )
 
     def after_anything(self, reached: int) -> int:
-        """The positions after any characters or none: whatever is not passed already can still be written."""
+        """The positions after any characters or none: whatever is not passed already can still be
+        written.
+        """
         return (self.end << 1) - (reached & -reached) if reached else 0
 
     def after_run(self, reached: int) -> int:
-        """The positions after a long run of a character that stands nowhere in the glob; 0 where no star can take it.
+        """The positions after a long run of a character that stands nowhere in the glob; 0 where no
+        star can take it.
 
-        Only what begins at the last star that the run leads to counts: what fits behind an earlier one fits there, too.
+        Only what begins at the last star that the run leads to counts: what fits behind an earlier
+        one fits there, too.
         """
         wild = self.stars | self.any_one
         last = (_through(reached, wild) & self.stars).bit_length()
@@ -105,7 +115,8 @@ def _places(glob: str) -> _Places:
 
 
 def overlap(one: str, other: str) -> bool:
-    """Whether some name fits both globs: a name is built along ``one``, and ``other`` followed in all ways it may take.
+    """Whether some name fits both globs: a name is built along ``one``, and ``other`` followed in
+    all ways it may take.
 
     >>> overlap("case:*", "*Age"), overlap("a*", "b*")
     (True, False)
@@ -125,11 +136,12 @@ def overlap(one: str, other: str) -> bool:
 def contains(outer: str, inner: str) -> bool:
     """Whether every name that fits ``inner`` fits ``outer``.
 
-    It is enough to try names in which each ``?`` of ``inner`` is a character found in neither glob, and each ``*`` either
-    nothing or a run of such characters longer than ``outer``: no literal part of ``outer`` reaches across such a run, so
-    where nothing and the long run both fit, all shorter runs do. After a long run only the last star of ``outer`` that
-    can have met it counts; of several ways to get there, the one that got least far (the smaller number, as these sets
-    are told apart by where they begin). So few sets need to be followed.
+    It is enough to try names in which each ``?`` of ``inner`` is a character found in neither glob,
+    and each ``*`` either nothing or a run of such characters longer than ``outer``: no literal part
+    of ``outer`` reaches across such a run, so where nothing and the long run both fit, all shorter
+    runs do. After a long run only the last star of ``outer`` that can have met it counts; of
+    several ways to get there, the one that got least far (the smaller number, as these sets are
+    told apart by where they begin). So few sets need to be followed.
 
     >>> contains("case:*", "case:diag*"), contains("a*", "*b"), contains("?*", "*")
     (True, False, False)
@@ -145,10 +157,12 @@ def contains(outer: str, inner: str) -> bool:
 
 
 def clashes(rules: Mapping[str, object]) -> Iterator[tuple[str, str, bool]]:
-    """Pairs of globs among the keys of ``rules`` of which nothing says which one decides; the later one comes first.
+    """Pairs of globs among the keys of ``rules`` of which nothing says which one decides; the later
+    one comes first.
 
-    These are two that match the same names (the third value is then True), and two that overlap while neither contains
-    the other and their rules differ. Where the rules are equal, it does not matter which of them decides.
+    These are two that match the same names (the third value is then True), and two that overlap
+    while neither contains the other and their rules differ. Where the rules are equal, it does not
+    matter which of them decides.
     """
     for one, other in combinations(filter(is_glob, rules), 2):
         if not overlap(one, other):
@@ -164,10 +178,12 @@ Rule = TypeVar("Rule")
 
 
 class Decisive(Generic[Rule]):
-    """Which of the names and globs in ``rules`` decides about an attribute: its own name, else the smallest glob it fits.
+    """Which of the names and globs in ``rules`` decides about an attribute: its own name, else the
+    smallest glob it fits.
 
-    Of two globs the one that the other contains is the smaller. Between globs of which neither contains the other the
-    text decides: ``clashes`` lets a policy have such only where they say the same.
+    Of two globs the one that the other contains is the smaller. Between globs of which neither
+    contains the other the text decides: ``clashes`` lets a policy have such only where they say the
+    same.
     """
 
     def __init__(self, rules: Mapping[str, Rule]) -> None:
@@ -188,7 +204,9 @@ class Decisive(Generic[Rule]):
         return None if name is None else self._rules[name]
 
     def rule_of(self, name_or_glob: str) -> Rule | None:
-        """What decides about a name, or about all names of a glob: its own entry, else the smallest glob around it."""
+        """What decides about a name, or about all names of a glob: its own entry, else the smallest
+        glob around it.
+        """
         if name_or_glob in self._rules:
             return self._rules[name_or_glob]
         around = (glob for glob in self._globs if contains(glob, name_or_glob))
@@ -198,9 +216,11 @@ class Decisive(Generic[Rule]):
 def decisive(
     model: BaseModel, source: object, rules: Callable[[], Mapping[str, Rule]]
 ) -> Decisive[Rule]:
-    """The ``Decisive`` over ``rules()``, which follow from ``source``, a field of the frozen ``model``; made once.
+    """The ``Decisive`` over ``rules()``, which follow from ``source``, a field of the frozen
+    ``model``; made once.
 
-    It is kept beside the model's fields, as a cached property is, and made anew for a copy with another ``source``.
+    It is kept beside the model's fields, as a cached property is, and made anew for a copy with
+    another ``source``.
     """
     kept = vars(model).get(_KEPT)
     if kept is None or kept[0] is not source:

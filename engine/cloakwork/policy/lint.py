@@ -224,7 +224,9 @@ def undeclared_attributes(policy: Policy) -> Iterator[Advice]:
 
 
 def clocks_beside_noised_times(policy: Policy) -> Iterator[Advice]:
-    """A claim over timestamps takes whatever else is released as known; only the author can tell what a column tells."""
+    """A claim over timestamps takes whatever else is released as known; only the author can tell
+    what a column tells.
+    """
     if not any(_rests_on_noised_times(goal) for goal in policy.spec.guarantees):
         return
     for name, rule in policy.spec.attributes.items():
@@ -268,7 +270,9 @@ def shallow_branches(policy: Policy) -> Iterator[Advice]:
 
 
 def _depths(tree: JsonValue | Mapping[str, JsonValue], depth: int) -> Iterator[tuple[str, int]]:
-    """The values of a generalisation tree, each with its depth; those directly in ``tree`` lie at ``depth``."""
+    """The values of a generalisation tree, each with its depth; those directly in ``tree`` lie at
+    ``depth``.
+    """
     if isinstance(tree, Mapping):
         for name, below in tree.items():
             if below is None or (isinstance(below, list | Mapping) and not below):

@@ -1,4 +1,5 @@
-"""A policy file becomes a Policy, or a list of faults with line and column, in file order, all at once.
+"""A policy file becomes a Policy, or a list of faults with line and column, in file order, all at
+once.
 
 >>> parse_policy("kind: PrivacyPolicy\\n")
 Traceback (most recent call last):
@@ -25,7 +26,8 @@ from cloakwork.policy.wording import Finding, findings
 def load_policy(path: str | Path, *, mechanisms: Collection[str] | None = None) -> Policy:
     """Read a policy file; raises PolicyError with every fault found.
 
-    ``mechanisms`` are the mechanism names that the policy may speak of; all that version 1 knows unless given.
+    ``mechanisms`` are the mechanism names that the policy may speak of; all that version 1 knows
+    unless given.
     """
     return parse_policy(read_text(Path(path)), str(path), mechanisms=mechanisms)
 
@@ -51,7 +53,9 @@ def parse_policy(
 
 
 def digest(policy: Policy) -> str:
-    """SHA-256 over the canonical JSON of a policy: independent of comments, order of keys and formatting."""
+    """SHA-256 over the canonical JSON of a policy: independent of comments, order of keys and
+    formatting.
+    """
     return hashlib.sha256(canonical(policy).encode()).hexdigest()
 
 
@@ -62,7 +66,9 @@ def canonical(policy: Policy) -> str:
 
 
 def _whole(steps: Steps) -> Steps:
-    """A list of exposures is judged as a whole: pydantic reads it as a mapping, and names other paths."""
+    """A list of exposures is judged as a whole: pydantic reads it as a mapping, and names other
+    paths.
+    """
     return (
         steps[:2]
         if steps[:2] == ("spec", "expose") and len(steps) > 2 and isinstance(steps[2], int)

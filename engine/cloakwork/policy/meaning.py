@@ -1,7 +1,8 @@
-"""What a policy's shape cannot say: names that lead nowhere, and statements that contradict each other.
+"""What a policy's shape cannot say: names that lead nowhere, and statements that contradict each
+other.
 
-Works on the plain values of a document, so that every fault is found at once, even beside faults of shape. Whether a
-policy can be *met* is not asked here; that is planning.
+Works on the plain values of a document, so that every fault is found at once, even beside faults of
+shape. Whether a policy can be *met* is not asked here; that is planning.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -83,7 +84,9 @@ def roles_are_unique(content: Content) -> Iterator[Finding]:
 
 
 def globs_do_not_clash(content: Content) -> Iterator[Finding]:
-    """For every name that a log may have, the policy says which of its globs decides; no log is looked at for this."""
+    """For every name that a log may have, the policy says which of its globs decides; no log is
+    looked at for this.
+    """
     attributes = _mapping(content, "spec", "attributes")
     for later, earlier, alike in islice(
         clashes({name: _effect(rule) for name, rule in attributes.items()}), MOST_CLASHES
@@ -99,14 +102,18 @@ def globs_do_not_clash(content: Content) -> Iterator[Finding]:
 
 
 def _effect(rule: Any) -> object:
-    """What a rule for a glob does: without a treatment what it matches is dropped, for no guarantee covers a glob."""
+    """What a rule for a glob does: without a treatment what it matches is dropped, for no guarantee
+    covers a glob.
+    """
     if not isinstance(rule, dict) or rule.get("treatment") in (None, "drop"):
         return None
     return {name: value for name, value in rule.items() if name != "role"}
 
 
 def hierarchies_are_trees(content: Content) -> Iterator[Finding]:
-    """Every value stands in one place of its hierarchy, and the released level lies above the values."""
+    """Every value stands in one place of its hierarchy, and the released level lies above the
+    values.
+    """
     for name, rule in _mapping(content, "spec", "attributes").items():
         if not isinstance(rule, dict) or not isinstance(rule.get("hierarchy"), dict):
             continue
@@ -154,7 +161,9 @@ def _tree_faults(leaves: Iterable[tuple[Steps, Any]]) -> Iterator[Finding]:
 
 
 def names_lead_somewhere(content: Content) -> Iterator[Finding]:
-    """A guarantee or an exposure speaks of a column, or of an attribute that the policy declares and does not drop."""
+    """A guarantee or an exposure speaks of a column, or of an attribute that the policy declares
+    and does not drop.
+    """
     names = [
         *COLUMNS,
         *(known for known in _mapping(content, "spec", "attributes") if not is_glob(known)),
@@ -181,7 +190,9 @@ def names_lead_somewhere(content: Content) -> Iterator[Finding]:
 
 
 def unit_is_declared(content: Content) -> Iterator[Finding]:
-    """The attribute that tells persons apart is declared: a misspelt one would protect single cases, unnoticed."""
+    """The attribute that tells persons apart is declared: a misspelt one would protect single
+    cases, unnoticed.
+    """
     name = value_at(content, ("spec", "unit", "attribute"))
     attributes = _mapping(content, "spec", "attributes")
     if not isinstance(name, str) or isinstance(name, Unsure):
@@ -307,7 +318,9 @@ def _limit(content: Content, name: str) -> Limit | None:
 
 
 def mechanisms_exist(content: Content, known: Collection[str]) -> Iterator[Finding]:
-    """A mechanism name or glob matches something; a misspelt one would silently allow or deny nothing."""
+    """A mechanism name or glob matches something; a misspelt one would silently allow or deny
+    nothing.
+    """
     spec = _mapping(content, "spec", "mechanisms")
     named: list[tuple[Steps, Any, bool]] = [
         (("spec", "mechanisms", key, index), name, False)

@@ -1,7 +1,7 @@
 """The policy language, version 1: what a compliance team may write.
 
-These models are the judge of a policy; ``schemas/privacy-policy-v1.json`` is generated from them. Every field carries
-the sentence that an author reads in the editor.
+These models are the judge of a policy; ``schemas/privacy-policy-v1.json`` is generated from them.
+Every field carries the sentence that an author reads in the editor.
 """
 
 from datetime import datetime, timedelta
@@ -264,7 +264,9 @@ class Limit(Frozen):
 
 
 class Total(Limit):
-    """What all releases of the dataset together may cost; metric and local privacy may be capped separately."""
+    """What all releases of the dataset together may cost; metric and local privacy may be capped
+    separately.
+    """
 
     metric: Annotated[
         Limit | None, Field(description="Separate total for metric privacy per value")
@@ -275,7 +277,9 @@ class Total(Limit):
 
 
 class ProfileShare(Frozen):
-    """What a DP profile of the log may cost: a part of what the guarantee of differential privacy allows."""
+    """What a DP profile of the log may cost: a part of what the guarantee of differential privacy
+    allows.
+    """
 
     epsilon: Annotated[
         Number,
@@ -351,7 +355,9 @@ class Mechanisms(Frozen):
 
 
 class Assume(Frozen):
-    """Public facts: known to everybody, printed with every claim, enforced on the log by dropping and truncating."""
+    """Public facts: known to everybody, printed with every claim, enforced on the log by dropping
+    and truncating.
+    """
 
     alphabet: Annotated[
         tuple[Name, ...] | None,
@@ -450,7 +456,9 @@ def _unit(value: Any) -> Any:
 
 
 class Spec(Frozen):
-    """What must be guaranteed, for whom, with which budget, by which mechanisms, about which attributes."""
+    """What must be guaranteed, for whom, with which budget, by which mechanisms, about which
+    attributes.
+    """
 
     unit: Annotated[
         Unit,
@@ -550,11 +558,15 @@ class Policy(Frozen):
     spec: Annotated[Spec, Field(description="What must be guaranteed, and how")]
 
     def rule(self, attribute: str) -> AttributeRule | None:
-        """The rule for one attribute: its own name first, then the smallest glob that it fits; None when undeclared."""
+        """The rule for one attribute: its own name first, then the smallest glob that it fits; None
+        when undeclared.
+        """
         return self._decisive().rule(attribute)
 
     def rule_of(self, name_or_glob: str) -> AttributeRule | None:
-        """The rule that a policy has for a name or a glob as a policy writes them; None when undeclared."""
+        """The rule that a policy has for a name or a glob as a policy writes them; None when
+        undeclared.
+        """
         return self._decisive().rule_of(name_or_glob)
 
     def _decisive(self) -> Decisive[AttributeRule]:
@@ -567,7 +579,9 @@ class Policy(Frozen):
         )
 
     def column(self, attribute: str) -> str:
-        """The column that an attribute's values belong to: ``control-flow``, ``timestamps``, or the attribute itself."""
+        """The column that an attribute's values belong to: ``control-flow``, ``timestamps``, or the
+        attribute itself.
+        """
         if attribute in (CONTROL_FLOW, TIMESTAMPS, METADATA):
             return attribute
         rule = self.rule_of(attribute)

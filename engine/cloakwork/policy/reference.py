@@ -1,6 +1,7 @@
 """Every key of the policy language in tables, for the documentation.
 
-Run ``python -m cloakwork.policy.reference`` in a checkout to write them into ``docs/policy-language.md`` again.
+Run ``python -m cloakwork.policy.reference`` in a checkout to write them into
+``docs/policy-language.md`` again.
 """
 
 from collections.abc import Collection, Iterator, Mapping

@@ -1,7 +1,8 @@
-"""The JSON Schema of the policy language, generated from its models: for editors and for checks elsewhere.
+"""The JSON Schema of the policy language, generated from its models: for editors and for checks
+elsewhere.
 
-Run ``python -m cloakwork.policy.schema`` in a checkout to write it again. The schema knows the language's shape; the
-engine alone judges meaning.
+Run ``python -m cloakwork.policy.schema`` in a checkout to write it again. The schema knows the
+language's shape; the engine alone judges meaning.
 """
 
 import json
@@ -53,7 +54,9 @@ def schema_text() -> str:
 
 
 def _tidy(value: Any) -> Any:
-    """Leave out what editors would only show as noise: titles that repeat the key, nulls, line breaks in prose."""
+    """Leave out what editors would only show as noise: titles that repeat the key, nulls, line
+    breaks in prose.
+    """
     if isinstance(value, list):
         return [_tidy(item) for item in value]
     if not isinstance(value, dict):

@@ -1,8 +1,9 @@
 """From the bytes of a policy file to plain values, each with its place in the file.
 
-YAML is read narrowly: one document, no duplicate keys, no custom tags, few aliases, bounded depth and size, the scalar
-types of YAML 1.2 (so ``1e-6`` is a number and ``1.0.0`` is text). Words that YAML 1.1 reads as truth values (``no``,
-``on``) are refused, because readers of the file would disagree about them.
+YAML is read narrowly: one document, no duplicate keys, no custom tags, few aliases, bounded depth
+and size, the scalar types of YAML 1.2 (so ``1e-6`` is a number and ``1.0.0`` is text). Words that
+YAML 1.1 reads as truth values (``no``, ``on``) are refused, because readers of the file would
+disagree about them.
 """
 
 import math
@@ -35,7 +36,9 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault at one place of the document; ``steps`` is the dotted path as a tuple, empty for the whole document."""
+    """One fault at one place of the document; ``steps`` is the dotted path as a tuple, empty for
+    the whole document.
+    """
 
     place: Place
     message: str
@@ -55,7 +58,9 @@ class Document:
     faults: tuple[Fault, ...] = ()
 
     def place(self, steps: Steps, *, of_key: bool = False) -> Place:
-        """Where a value (or its key) stands; for a value that is absent, where its nearest parent stands."""
+        """Where a value (or its key) stands; for a value that is absent, where its nearest parent
+        stands.
+        """
         if of_key and steps in self.keys:
             return self.keys[steps]
         while steps not in self.values:
@@ -126,7 +131,9 @@ def _refusal(path: Path, message: str) -> PolicyError:
 
 
 def read_document(text: str, path: str) -> Document:
-    """Read YAML text; raises PolicyError when nothing sensible can be read, otherwise collects faults in the Document."""
+    """Read YAML text; raises PolicyError when nothing sensible can be read, otherwise collects
+    faults in the Document.
+    """
     if len(text.encode("utf-8", "surrogatepass")) > LARGEST_FILE:
         raise PolicyError([Problem(path, "is larger than 1 MiB; a policy is a short document")])
     try:

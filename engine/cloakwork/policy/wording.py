@@ -20,7 +20,9 @@ MOST_COMPARED: Final = 200  # words; a suggestion out of more would be luck
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing to say about the value (or the key) at a path; the message follows the path in the sentence."""
+    """One thing to say about the value (or the key) at a path; the message follows the path in the
+    sentence.
+    """
 
     steps: Steps
     message: str
@@ -77,7 +79,9 @@ def _echoes(item: Any) -> bool:
 
 
 def _without_tags(loc: tuple[Step, ...]) -> Steps:
-    """The path in the document: without the tag of a union of guarantees, without pydantic's mark for keys."""
+    """The path in the document: without the tag of a union of guarantees, without pydantic's mark
+    for keys.
+    """
     steps = loc[:-1] if loc and loc[-1] == "[key]" else loc
     return (
         steps[:3] + steps[4:] if steps[:2] == ("spec", "guarantees") and len(steps) > 3 else steps
@@ -125,7 +129,9 @@ def _finding(item: Mapping[str, Any], steps: Steps, content: Mapping[str, Any]) 
 
 
 def _allowed(steps: Steps, content: Mapping[str, Any]) -> str | None:
-    """The whole range of numbers or durations that may stand at a path; None where no field has one."""
+    """The whole range of numbers or durations that may stand at a path; None where no field has
+    one.
+    """
     named = [place for place, step in enumerate(steps) if isinstance(step, str)]
     path = steps[: named[-1] + 1] if named else steps
     for model in models_at(path[:-1], content):
@@ -247,7 +253,9 @@ def _not_a_choice(steps: Steps, value: Any, choices: list[str]) -> Finding:
 
 
 def _from_validator(steps: Steps, value: Any, message: str) -> Finding:
-    """A validator of ours spoke; where its sentence begins with a key of the value, point at that key."""
+    """A validator of ours spoke; where its sentence begins with a key of the value, point at that
+    key.
+    """
     first = message.split(" ", 1)[0]
     if isinstance(value, dict) and first in value:
         got = f" (got {kind_of(value[first])})" if message.split(" ")[1:2] == ["must"] else ""
@@ -263,7 +271,9 @@ def _quoted(text: str) -> list[str]:
 
 
 def models_at(steps: Steps, content: Any) -> list[type[BaseModel]]:
-    """The models that may describe the mapping at a path; a guarantee's ``kind`` narrows them to one."""
+    """The models that may describe the mapping at a path; a guarantee's ``kind`` narrows them to
+    one.
+    """
     models: list[type[BaseModel]] = [Policy]
     for step in steps:
         fields = [

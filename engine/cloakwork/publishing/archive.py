@@ -1,4 +1,5 @@
-"""One file to send: the public parts of a release in a ZIP file, and how such a file is taken apart.
+"""One file to send: the public parts of a release in a ZIP file, and how such a file is taken
+apart.
 
 A packed release is *stored*, not compressed, so what comes out is no larger than what came in; the
 log may be compressed itself (``xes.gz``). Its bytes depend on its parts alone. A file is accepted
@@ -31,9 +32,11 @@ _PIECE: Final = 1 << 20
 
 
 def pack_folder(folder: Path, out: Path) -> None:
-    """Write the public parts of the release in ``folder`` to the ZIP file ``out``; the same parts give the same bytes.
+    """Write the public parts of the release in ``folder`` to the ZIP file ``out``; the same parts
+    give the same bytes.
 
-    Raises VerificationFailed where a part is missing or is no plain file, OutputError where ``out`` cannot be written.
+    Raises VerificationFailed where a part is missing or is no plain file, OutputError where ``out``
+    cannot be written.
     """
     plain = [path.name for path in folder.iterdir() if path.is_file() and not path.is_symlink()]
     names = _parts([name for name in plain if _is_part(name)])
@@ -51,7 +54,8 @@ def pack_folder(folder: Path, out: Path) -> None:
 
 @contextmanager
 def unpacked(file: Path) -> Iterator[Path]:
-    """The parts of a packed release in a temporary folder; raises VerificationFailed unless ``pack`` made the file.
+    """The parts of a packed release in a temporary folder; raises VerificationFailed unless
+    ``pack`` made the file.
 
     Only names and sizes are looked at: whether the parts are authentic is found out afterwards.
     """
@@ -123,7 +127,9 @@ def _is_part(name: str) -> bool:
 
 
 def _parts(names: list[str]) -> list[str]:
-    """``names``, sorted; raises VerificationFailed unless they are a release's public parts, each once."""
+    """``names``, sorted; raises VerificationFailed unless they are a release's public parts, each
+    once.
+    """
     logs = [name for name in names if LOG_NAME.fullmatch(name)]
     if len(logs) != 1 or sorted(names) != sorted([PLAN_FILE, STATEMENT_FILE, *logs]):
         raise VerificationFailed(

@@ -1,4 +1,6 @@
-"""A signed envelope around a JSON document: DSSE v1 (github.com/secure-systems-lab/dsse), Ed25519 signatures."""
+"""A signed envelope around a JSON document: DSSE v1 (github.com/secure-systems-lab/dsse), Ed25519
+signatures.
+"""
 
 import base64
 import binascii
@@ -18,7 +20,9 @@ PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 
 
 class Signature(Frozen):
-    """One signature over the envelope's payload; ``keyid`` only hints at the key, it proves nothing."""
+    """One signature over the envelope's payload; ``keyid`` only hints at the key, it proves
+    nothing.
+    """
 
     keyid: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     sig: str
@@ -39,7 +43,8 @@ class Envelope(Frozen):
 
 
 def canonical(value: JsonValue) -> bytes:
-    """One JSON value as bytes that depend on the value alone: sorted keys, no spaces, UTF-8, shortest floats.
+    """One JSON value as bytes that depend on the value alone: sorted keys, no spaces, UTF-8,
+    shortest floats.
 
     Raises ValueError on infinite numbers, which JSON does not know.
     """
@@ -49,7 +54,9 @@ def canonical(value: JsonValue) -> bytes:
 
 
 def read_json(content: bytes) -> JsonValue:
-    """Parse JSON strictly; raises ValueError on anything else, on a repeated key, and on numbers JSON does not know."""
+    """Parse JSON strictly; raises ValueError on anything else, on a repeated key, and on numbers
+    JSON does not know.
+    """
     try:
         value: JsonValue = json.loads(
             content, object_pairs_hook=_once, parse_constant=_refuse_constant
@@ -60,7 +67,9 @@ def read_json(content: bytes) -> JsonValue:
 
 
 def pre_authentication_encoding(payload: bytes, payload_type: str = PAYLOAD_TYPE) -> bytes:
-    """What is signed, PAE of the DSSE specification: lengths in decimal, so that type and payload cannot be mixed up."""
+    """What is signed, PAE of the DSSE specification: lengths in decimal, so that type and payload
+    cannot be mixed up.
+    """
     kind = payload_type.encode()
     return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
 
@@ -90,7 +99,9 @@ def read_envelope(content: bytes) -> Envelope:
 
 
 def is_signed_by(envelope: Envelope, public: "Ed25519PublicKey", keyid: str) -> bool:
-    """Whether the signature that hints at ``keyid`` was made over this payload by the owner of ``public``."""
+    """Whether the signature that hints at ``keyid`` was made over this payload by the owner of
+    ``public``.
+    """
     from cryptography.exceptions import InvalidSignature
 
     message = pre_authentication_encoding(envelope.content())

@@ -1,10 +1,11 @@
-"""Releases of version 0.1.0 (statement and plan in format v1), as far as they can be verified today.
+"""Releases of version 0.1.0 (statement and plan in format v1), as far as they can be verified
+today.
 
-The models here do not depend on today's plan or statement: lenient about texts and about what is not
-relied on, strict about what is. What a v1 release claims is not derived again, since that takes the
-version that made it. Verified are its signature and digests (as for any release), that statement,
-plan and stamp say the same, and whatever can be measured on the released file, by the meaning that
-the claim had then.
+The models here do not depend on today's plan or statement: lenient about texts and about what is
+not relied on, strict about what is. What a v1 release claims is not derived again, since that takes
+the version that made it. Verified are its signature and digests (as for any release), that
+statement, plan and stamp say the same, and whatever can be measured on the released file, by the
+meaning that the claim had then.
 """
 
 import hashlib
@@ -33,7 +34,9 @@ from cloakwork.publishing.folder import PLAN_FILE, STATEMENT_FILE, Check
 
 EARLIER_TYPE: Final = "urn:cloakwork:privacy-statement:v1"
 EARLIER_ENGINE: Final = "0.1.0"
-"""The only version that made releases in this format; advisories go by it whatever the release says."""
+"""The only version that made releases in this format; advisories go by it whatever the release
+says.
+"""
 NOTE: Final = "its claims are in the format of 0.1.0, and are not derived again here"
 
 _Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -250,7 +253,9 @@ class EarlierPlan(_Read):
         return frozenset(item.column for item in self.attributes if item.treatment not in dropped)
 
     def releases(self, attribute: str) -> bool:
-        """Whether an attribute of that very name was to be released; only ``*`` and ``?`` are globs here."""
+        """Whether an attribute of that very name was to be released; only ``*`` and ``?`` are globs
+        here.
+        """
         rules = {
             item.attribute: item.treatment not in ("drop", "replace") for item in self.attributes
         }
@@ -274,7 +279,9 @@ def is_earlier(value: JsonValue) -> bool:
 
 
 def read_earlier(value: JsonValue, content: bytes) -> Earlier:
-    """A v1 statement from its parsed payload; raises VerificationFailed where what is relied on is not there."""
+    """A v1 statement from its parsed payload; raises VerificationFailed where what is relied on is
+    not there.
+    """
     if canonical(value) != content:
         raise VerificationFailed([f"{STATEMENT_FILE}: its payload is not in canonical form"])
     try:
@@ -287,7 +294,9 @@ def read_earlier(value: JsonValue, content: bytes) -> Earlier:
 
 
 def read_earlier_plan(content: bytes) -> EarlierPlan:
-    """A v1 plan from the bytes of its file; raises VerificationFailed where what is relied on is not there."""
+    """A v1 plan from the bytes of its file; raises VerificationFailed where what is relied on is
+    not there.
+    """
     try:
         return EarlierPlan.model_validate_json(content)
     except ValidationError as error:
@@ -321,10 +330,11 @@ def traits_of(statement: EarlierStatement, plan: EarlierPlan) -> Traits:
 
 
 def read_as_pattern(log: EventLog, plan: EarlierPlan) -> str | None:
-    """What the released ``log`` holds because a name was read as a pattern; None where it does not show.
+    """What the released ``log`` holds because a name was read as a pattern; None where it does not
+    show.
 
-    An attribute whose own name is a pattern may hold the values of any other. Times that the plan drops, and attributes
-    that none of its rules releases, can have come in no other way.
+    An attribute whose own name is a pattern may hold the values of any other. Times that the plan
+    drops, and attributes that none of its rules releases, can have come in no other way.
     """
     names = log.columns
     if pattern := next((name for name in names if is_pattern(name)), None):
@@ -374,7 +384,9 @@ def same_claims(statement: EarlierStatement, plan: EarlierPlan) -> Iterator[Chec
 
 
 def same_stamp(log: Path, earlier: Earlier) -> Iterator[Check]:
-    """Whether the stamp in the log names this statement, and says of guarantees and exposed columns what it says."""
+    """Whether the stamp in the log names this statement, and says of guarantees and exposed columns
+    what it says.
+    """
     from cloakwork.publishing.stamp import read_stamp
 
     statement = earlier.envelope.predicate

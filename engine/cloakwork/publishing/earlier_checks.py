@@ -1,4 +1,5 @@
-"""What can be measured on a release of version 0.1.0: its claims by their meaning then, and what advisories ask.
+"""What can be measured on a release of version 0.1.0: its claims by their meaning then, and what
+advisories ask.
 
 By the meaning of 0.1.0, t- and l-closeness left missing values out, and numbers x, y lay
 ``|x - y| / range`` apart, ``range`` over the whole log. Shares no code with the mechanisms.
@@ -38,7 +39,9 @@ class Seen:
 
 
 def measured_then(log: EventLog, guarantee: Parameters) -> Seen | None:
-    """What ``log`` shows of a claim of version 0.1.0; None where nothing can be measured. Units count as cases."""
+    """What ``log`` shows of a claim of version 0.1.0; None where nothing can be measured. Units
+    count as cases.
+    """
     match guarantee.get("kind"):
         case "k-anonymity" | "confidence-bound":
             return _by_todays_check(log, guarantee)
@@ -58,7 +61,8 @@ def measured_then(log: EventLog, guarantee: Parameters) -> Seen | None:
 def settled(
     log: EventLog, advisory: Advisory, guarantee: Parameters | None, *, raw_times: bool
 ) -> tuple[bool | None, str] | None:
-    """What the file shows of an advisory about ``guarantee``: whether it is so (None: it cannot tell), what was seen.
+    """What the file shows of an advisory about ``guarantee``: whether it is so (None: it cannot
+    tell), what was seen.
 
     ``raw_times``: times were released as they were, so that inserted events have none.
     """
@@ -102,10 +106,12 @@ def _by_todays_check(log: EventLog, guarantee: Parameters) -> Seen:
 def _without_empty_events(
     log: EventLog, guarantee: Parameters, raw_times: bool
 ) -> tuple[bool | None, str]:
-    """Whether k holds without the events that have no attribute though others of their activity have some.
+    """Whether k holds without the events that have no attribute though others of their activity
+    have some.
 
-    Inserted events have none, and no raw time. Where no event is empty, or all are, none can be told apart. Otherwise
-    k without them proves nothing: some may have been empty in the source, and whoever knows which reads more.
+    Inserted events have none, and no raw time. Where no event is empty, or all are, none can be
+    told apart. Otherwise k without them proves nothing: some may have been empty in the source, and
+    whoever knows which reads more.
     """
     standard = (ACTIVITY,) if raw_times else (ACTIVITY, TIMESTAMP)
     empty = np.ones(log.events.height, np.bool_)
@@ -127,14 +133,18 @@ def _without_empty_events(
 
 
 def _partly_timed(log: EventLog) -> bool:
-    """Whether some events have a time and others have none, which steps that write times anew do not leave."""
+    """Whether some events have a time and others have none, which steps that write times anew do
+    not leave.
+    """
     timed = TIMESTAMP in log.events.columns
     return timed and 0 < log.events[TIMESTAMP].null_count() < log.events.height
 
 
 @dataclass(frozen=True, slots=True)
 class _Classes:
-    """``values`` (some null) of one attribute, the topic (activity) of each, and the groups that they stand in."""
+    """``values`` (some null) of one attribute, the topic (activity) of each, and the groups that
+    they stand in.
+    """
 
     values: pl.Series
     topic: Ints
@@ -199,7 +209,9 @@ def _plain(values: pl.Series) -> pl.Series:
 
 
 def _farthest(log: EventLog, guarantee: Parameters, *, by_ranks: bool) -> float:
-    """The largest distance of a group from the values of its activity, missing ones left out; 0 without values."""
+    """The largest distance of a group from the values of its activity, missing ones left out; 0
+    without values.
+    """
     found = _classes(log, guarantee).present()
     if not len(found.member):
         return 0.0
@@ -231,7 +243,9 @@ def _farthest(log: EventLog, guarantee: Parameters, *, by_ranks: bool) -> float:
 
 
 def _farthest_in_missing(log: EventLog, guarantee: Parameters) -> float:
-    """The largest difference between a group's share of missing values and its activity's: a lower bound of t."""
+    """The largest difference between a group's share of missing values and its activity's: a lower
+    bound of t.
+    """
     found = _classes(log, guarantee)
     missing = found.values.is_null().to_numpy().astype(np.float64)
     if not len(found.member):
@@ -261,14 +275,18 @@ def _least_variety(log: EventLog, guarantee: Parameters) -> float | None:
 
 
 def _mid_ranks(whole: Floats, of: Floats) -> Floats:
-    """Where each value lies in the distribution of the whole: the share below it and half the share at it."""
+    """Where each value lies in the distribution of the whole: the share below it and half the share
+    at it.
+    """
     ascending = np.sort(whole)
     below, upto = np.searchsorted(ascending, of, "left"), np.searchsorted(ascending, of, "right")
     return np.asarray((below + upto) / (2 * len(ascending)), np.float64)
 
 
 def _moved_earth(whole: Floats, part: Floats, group: Ints) -> Floats:
-    """For each group the integral over u in [0, 1] of the distance between both quantile functions at u."""
+    """For each group the integral over u in [0, 1] of the distance between both quantile functions
+    at u.
+    """
     order = np.lexsort((part, group))
     value, group, size = part[order], group[order], np.bincount(group)
     rank = np.arange(len(group)) - (np.cumsum(size) - size)[group]

@@ -31,7 +31,9 @@ class Check:
 
 
 def read_document(path: Path) -> bytes:
-    """The bytes of a plan or statement; raises VerificationFailed unless it is a plain file of a sane size."""
+    """The bytes of a plan or statement; raises VerificationFailed unless it is a plain file of a
+    sane size.
+    """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -76,7 +78,8 @@ def is_signed(name: str, same: bool) -> Check:
 
 
 def check_entries(folder: Path, signed: Collection[str]) -> Iterator[Check]:
-    """What stands in the folder beside the files ``signed``: strangers, links, and things that are no files.
+    """What stands in the folder beside the files ``signed``: strangers, links, and things that are
+    no files.
 
     Files that nobody signed would be passed on as if they belonged to the release.
     """

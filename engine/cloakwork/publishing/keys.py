@@ -1,8 +1,10 @@
-"""Ed25519 keys: the one that signs a release, and the public halves of others whose signatures count here.
+"""Ed25519 keys: the one that signs a release, and the public halves of others whose signatures
+count here.
 
-Your own key counts because it is yours. Any other counts only once somebody said so (``trust``), under a
-name: that a key was used for signing here says nothing about whose it is. Files that version 0.1.0 left
-under ``trusted/`` (it filed every key that ever signed) do not count until they are trusted again.
+Your own key counts because it is yours. Any other counts only once somebody said so (``trust``),
+under a name: that a key was used for signing here says nothing about whose it is. Files that
+version 0.1.0 left under ``trusted/`` (it filed every key that ever signed) do not count until they
+are trusted again.
 """
 
 import hashlib
@@ -56,9 +58,9 @@ class KnownKeys:
 class SigningKey:
     """A private key that signs releases.
 
-    ``origin``: where it came from, in words for a person. ``new``: it was made by this call, so its public
-    half should be shown. ``public_file``: where the public half is kept for whoever verifies; None where
-    the key is not your own.
+    ``origin``: where it came from, in words for a person. ``new``: it was made by this call, so its
+    public half should be shown. ``public_file``: where the public half is kept for whoever
+    verifies; None where the key is not your own.
     """
 
     private: "Ed25519PrivateKey" = field(repr=False)
@@ -82,10 +84,11 @@ class SigningKey:
 
 
 def signing_key(path: str | Path | None = None) -> SigningKey:
-    """The key to sign with: ``path``, else ``$CLOAKWORK_SIGNING_KEY`` (a path or PEM text), else one made once in ``home()``.
+    """The key to sign with: ``path``, else ``$CLOAKWORK_SIGNING_KEY`` (a path or PEM text), else
+    one made once in ``home()``.
 
-    Nothing becomes trusted by it. Safe when many processes ask at once. Raises OutputError when the key cannot be
-    read, is encrypted, is not PEM or not Ed25519, and when others may read your own.
+    Nothing becomes trusted by it. Safe when many processes ask at once. Raises OutputError when the
+    key cannot be read, is encrypted, is not PEM or not Ed25519, and when others may read your own.
     """
     content, origin, new = _private_pem(str(path) if path else os.environ.get(KEY_VARIABLE) or None)
     private = _load_private(content, origin)
@@ -108,7 +111,9 @@ def trusted_key(keyid: str) -> "Ed25519PublicKey | None":
 
 
 def why_trusted(keyid: str) -> str:
-    """Why signatures of the key ``keyid`` count, as the end of a sentence; "not trusted here" where they do not."""
+    """Why signatures of the key ``keyid`` count, as the end of a sentence; "not trusted here" where
+    they do not.
+    """
     own = _own()
     if own is not None and keyid_of(own) == keyid:
         return "your own"
@@ -141,7 +146,8 @@ def known_keys() -> KnownKeys:
 def trust(path: Path, name: str) -> TrustedKey:
     """Let signatures of the public key in ``path`` (PEM) count from now on, under ``name``.
 
-    Raises OutputError when ``path`` holds no such key, or the name is taken by another key or cannot be one.
+    Raises OutputError when ``path`` holds no such key, or the name is taken by another key or
+    cannot be one.
     """
     public = public_key(path)
     keyid = keyid_of(public)
@@ -194,7 +200,9 @@ def untrust(which: str) -> TrustedKey | Path:
 
 
 def public_key(path: Path) -> "Ed25519PublicKey":
-    """Read an Ed25519 public key in PEM (SubjectPublicKeyInfo); raises OutputError when ``path`` holds none."""
+    """Read an Ed25519 public key in PEM (SubjectPublicKeyInfo); raises OutputError when ``path``
+    holds none.
+    """
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -230,7 +238,9 @@ def _own_public() -> Path:
 
 
 def _own() -> "Ed25519PublicKey | None":
-    """The public half of the key that was made here: from the private one, since a public file proves nothing."""
+    """The public half of the key that was made here: from the private one, since a public file
+    proves nothing.
+    """
     if not _own_key().exists():
         return None
     return _load_private(private_secret(_own_key()), str(_own_key())).public_key()
@@ -241,7 +251,9 @@ def _trusted_file(keyid: str) -> Path:
 
 
 def _read_trusted(path: Path) -> TrustedKey:
-    """A file under ``trusted/``; raises OutputError when it is none, or holds another key than its name says."""
+    """A file under ``trusted/``; raises OutputError when it is none, or holds another key than its
+    name says.
+    """
     try:
         record = TrustedKey.model_validate_json(path.read_bytes())
     except OSError as error:
@@ -317,7 +329,9 @@ def _pem_of(public: "Ed25519PublicKey") -> str:
 
 
 def _keep(path: Path, text: str) -> None:
-    """Write ``text`` to ``path`` unless it stands there already; whole or not at all, whoever else does the same."""
+    """Write ``text`` to ``path`` unless it stands there already; whole or not at all, whoever else
+    does the same.
+    """
     try:
         if path.exists() and path.read_text() == text:
             return

@@ -13,10 +13,12 @@ from cloakwork.publishing.verify import Verification, verify
 
 
 def pack(folder: Path, out: Path, *, public_key: Path | None = None) -> Verification:
-    """Write the public parts of the release in ``folder`` to ``out``, and return what was verified of them.
+    """Write the public parts of the release in ``folder`` to ``out``, and return what was verified
+    of them.
 
-    What is verified is the packed file itself, before it gets its name. Raises VerificationFailed where the release is
-    not what it says or a guarantee of it is void, OutputError where ``out`` exists or cannot be written.
+    What is verified is the packed file itself, before it gets its name. Raises VerificationFailed
+    where the release is not what it says or a guarantee of it is void, OutputError where ``out``
+    exists or cannot be written.
     """
     if out.exists() or out.is_symlink():
         raise OutputError(f"{out}: exists already, and nothing is overwritten; name a new file")

@@ -45,9 +45,10 @@ def no_internal_files(
 class Published:
     """A release that stands in its folder.
 
-    ``statement_digest``: SHA-256 (hex) of ``statement.json``, for the ledger. ``keyid``: whose key signed it.
-    ``new_public_key``: the public half (PEM) of a signing key that was made on this occasion, to be given to whoever
-    verifies; None otherwise. ``release``: what was published, in memory.
+    ``statement_digest``: SHA-256 (hex) of ``statement.json``, for the ledger. ``keyid``: whose key
+    signed it. ``new_public_key``: the public half (PEM) of a signing key that was made on this
+    occasion, to be given to whoever verifies; None otherwise. ``release``: what was published, in
+    memory.
     """
 
     release: Release = field(repr=False, compare=False)
@@ -91,13 +92,15 @@ def publish(
     reporter: Reporter = lambda _: None,
     internal: InternalFiles = no_internal_files,
 ) -> Published:
-    """Write ``release`` to the folder ``out``: log, plan, signed statement, and the internal report.
+    """Write ``release`` to the folder ``out``: log, plan, signed statement, and the internal
+    report.
 
-    Everything is written to a hidden folder beside ``out`` and brought to the disk; then the ledger is told what
-    is about to stand where, the folder is renamed, and the entry is committed. ``signing_key``: a key, or where
-    ``keys.signing_key`` finds it. ``internal``: what writes the internal report. Raises OutputError when ``out``
-    cannot receive the release or the key is none; then nothing is left behind, and the entry says that it failed.
-    Leftovers of killed processes on this host are removed.
+    Everything is written to a hidden folder beside ``out`` and brought to the disk; then the ledger
+    is told what is about to stand where, the folder is renamed, and the entry is committed.
+    ``signing_key``: a key, or where ``keys.signing_key`` finds it. ``internal``: what writes the
+    internal report. Raises OutputError when ``out`` cannot receive the release or the key is none;
+    then nothing is left behind, and the entry says that it failed. Leftovers of killed processes on
+    this host are removed.
     """
     try:
         check_destination(out)
@@ -239,7 +242,8 @@ def _draft_prefix() -> str:
 
 
 def remove_leftovers(parent: Path) -> int:
-    """Remove the drafts in ``parent`` whose process on this host is dead; how many there were. Raises OSError.
+    """Remove the drafts in ``parent`` whose process on this host is dead; how many there were.
+    Raises OSError.
 
     They hold figures from the raw log. A living process holds a lock on its draft.
     """

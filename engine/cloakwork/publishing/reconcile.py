@@ -1,9 +1,9 @@
 """Ledger and release folders brought to agreement after crashes.
 
-A folder whose statement the ledger recorded as an intent completes its entry, and the files that it signs are compared
-with it; an entry that was aimed below the given
-folders and has neither a folder nor a living process is closed, as spent; drafts of dead processes are removed. What
-stands there and the ledger does not know is named.
+A folder whose statement the ledger recorded as an intent completes its entry, and the files that it
+signs are compared with it; an entry that was aimed below the given folders and has neither a folder
+nor a living process is closed, as spent; drafts of dead processes are removed. What stands there
+and the ledger does not know is named.
 """
 
 import hashlib
@@ -42,7 +42,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Reconciliation:
-    """All findings, in order of folders and entries, and how many drafts of dead processes were removed."""
+    """All findings, in order of folders and entries, and how many drafts of dead processes were
+    removed.
+    """
 
     findings: tuple[Finding, ...]
     drafts_removed: int
@@ -55,7 +57,9 @@ class Reconciliation:
 
 @dataclass(frozen=True, slots=True)
 class _Stated:
-    """What a statement says about its release: nothing of it is trusted beyond what the ledger recorded itself."""
+    """What a statement says about its release: nothing of it is trusted beyond what the ledger
+    recorded itself.
+    """
 
     release: str
     entry: str | None
@@ -64,18 +68,23 @@ class _Stated:
     predicate: dict[str, Any]
 
     def differences(self, folder: Path) -> tuple[str, ...]:
-        """Which of the files that it signs are not in ``folder`` as they were signed, one line each."""
+        """Which of the files that it signs are not in ``folder`` as they were signed, one line
+        each.
+        """
         checks = [check_file(folder / name, digest) for name, digest in sorted(self.files.items())]
         return tuple(check.says for check in checks if not check.holds)
 
 
 def reconcile(ledger: Ledger, folders: Sequence[Path]) -> Reconciliation:
-    """Bring ``ledger`` and the releases below ``folders`` to agreement. Nothing spent is handed back.
+    """Bring ``ledger`` and the releases below ``folders`` to agreement. Nothing spent is handed
+    back.
 
-    Raises LedgerError where the ledger cannot be used, OutputError where a folder cannot be looked into.
+    Raises LedgerError where the ledger cannot be used, OutputError where a folder cannot be looked
+    into.
     """
     roots = [Path(os.path.realpath(folder)) for folder in folders]
-    # Folders first: whatever stands was recorded before it stood, so that the entries, read later, know it.
+    # Folders first: whatever stands was recorded before it stood, so that the entries, read later,
+    # know it.
     standing = list(dict.fromkeys(place for root in roots for place in _releases(root)))
     records = {record.id: record for record in ledger.history()}
     found = [_judged(ledger, records, folder) for folder in standing]
@@ -93,7 +102,9 @@ def reconcile(ledger: Ledger, folders: Sequence[Path]) -> Reconciliation:
 
 
 def _releases(root: Path) -> Iterator[Path]:
-    """Every folder at or below ``root`` that holds a statement; links are not followed, drafts are no releases."""
+    """Every folder at or below ``root`` that holds a statement; links are not followed, drafts are
+    no releases.
+    """
 
     def refuse(error: OSError) -> None:
         if not isinstance(error, FileNotFoundError):
@@ -144,7 +155,9 @@ def _damaged(wrong: Sequence[str]) -> str:
 
 
 def _of_older_version(ledger: Ledger, record: Record, stated: _Stated, folder: Path) -> Finding:
-    """Version 0.1.0 committed before it wrote: its statement bears witness by the digest of the ledger's entry."""
+    """Version 0.1.0 committed before it wrote: its statement bears witness by the digest of the
+    ledger's entry.
+    """
     if record.state != "committed" or stated.entry != record.digest:
         return Finding(
             "differs", record.id, str(folder), "the ledger recorded no statement for this release"
@@ -182,7 +195,9 @@ def _without_folder(ledger: Ledger, record: Record, place: Place) -> Iterator[Fi
 
 
 def _learn(ledger: Ledger, record: Record, stated: _Stated) -> None:
-    """Tell an older entry whom it protected: the statement is the one that the ledger recorded by its digest."""
+    """Tell an older entry whom it protected: the statement is the one that the ledger recorded by
+    its digest.
+    """
     if record.unit is not None:
         return
     try:
@@ -236,7 +251,9 @@ def _below(folder: str, roots: Iterable[Path]) -> bool:
 
 
 def _leftovers(root: Path) -> int:
-    """Remove the drafts of dead processes below ``root``, and beside it: a draft lies beside its target."""
+    """Remove the drafts of dead processes below ``root``, and beside it: a draft lies beside its
+    target.
+    """
     try:
         beside = remove_leftovers(root.parent) if root.parent.is_dir() else 0
         folders = [

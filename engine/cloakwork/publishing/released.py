@@ -1,4 +1,6 @@
-"""What a release holds, by the actual names of its attributes, and the rule of the plan that each of them follows."""
+"""What a release holds, by the actual names of its attributes, and the rule of the plan that each
+of them follows.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Final, Literal
@@ -36,7 +38,8 @@ class ReleasedColumn(Frozen):
 
 
 def released_columns(log: EventLog, plan: Plan) -> tuple[ReleasedColumn, ...]:
-    """Every attribute that the released ``log`` holds, case attributes first, each part in alphabetical order.
+    """Every attribute that the released ``log`` holds, case attributes first, each part in
+    alphabetical order.
 
     Raises ValueError where an attribute follows no rule of ``plan`` that releases it.
     """
@@ -44,7 +47,9 @@ def released_columns(log: EventLog, plan: Plan) -> tuple[ReleasedColumn, ...]:
 
 
 def names_in(log: EventLog, plan: Plan) -> Iterator[tuple[Literal["case", "event"], str]]:
-    """The attributes that a file with ``log`` holds: XES writes none that has no value, tables name them all."""
+    """The attributes that a file with ``log`` holds: XES writes none that has no value, tables name
+    them all.
+    """
     tables = plan.policy.spec.output.format.startswith(("csv", "parquet"))
     for scope, table in (("case", log.cases), ("event", log.events)):
         for name in sorted(table.columns):
@@ -80,7 +85,9 @@ def _rule(name: str, plan: Plan) -> Treated | None:
 
 
 def faults(log: EventLog, plan: Plan, listed: Sequence[ReleasedColumn]) -> Iterator[str]:
-    """Why the attributes of a released log are not those that its statement lists, or do not follow from the plan."""
+    """Why the attributes of a released log are not those that its statement lists, or do not follow
+    from the plan.
+    """
     found = set()
     for scope, name in names_in(log, plan):
         try:
@@ -118,7 +125,9 @@ def absent_attributes(plan: Plan, released: Iterable[ReleasedColumn]) -> tuple[s
 def given_by_name(
     given: Given | None, plan: Plan, released: Sequence[ReleasedColumn]
 ) -> Given | None:
-    """What a claim takes as known, with the actual attributes in place of the policy's names and patterns."""
+    """What a claim takes as known, with the actual attributes in place of the policy's names and
+    patterns.
+    """
     if given is None:
         return None
     columns = dict.fromkeys(

@@ -1,7 +1,8 @@
 """The JSON Schema of the privacy statement, generated from its models: for checks elsewhere.
 
-Run ``python -m cloakwork.publishing.schema`` in a checkout to write it again. It describes the statement's predicate; the
-in-toto layer and the envelope around it have public schemas of their own.
+Run ``python -m cloakwork.publishing.schema`` in a checkout to write it again. It describes the
+statement's predicate; the in-toto layer and the envelope around it have public schemas of their
+own.
 """
 
 import json

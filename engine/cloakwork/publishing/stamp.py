@@ -1,9 +1,10 @@
 """The stamp: what a released log says about itself, in XES log attributes.
 
-Two extensions carry it. *Privacy* is Rafiei and van der Aalst's ("Privacy-Preserving Data Publishing in Process Mining",
-BPM Forum 2020): which operations were run, at which level, on what. *Cloakwork* says what is guaranteed, what is
-exposed, and which signed statement belongs to the log. Neither holds anything from the raw log.
-What belongs together stands in lists, since readers such as pm4py's drop attributes nested below a text.
+Two extensions carry it. *Privacy* is Rafiei and van der Aalst's ("Privacy-Preserving Data
+Publishing in Process Mining", BPM Forum 2020): which operations were run, at which level, on what.
+*Cloakwork* says what is guaranteed, what is exposed, and which signed statement belongs to the log.
+Neither holds anything from the raw log. What belongs together stands in lists, since readers such
+as pm4py's drop attributes nested below a text.
 """
 
 import re
@@ -41,7 +42,9 @@ _OPERATIONS: Final = (
     ("timestamps/*", "addition"),
     ("attributes/*", "addition"),
 )
-"""Our mechanisms in the extension's words; adding noise counts as *addition* there. The first glob that fits wins."""
+"""Our mechanisms in the extension's words; adding noise counts as *addition* there. The first glob
+that fits wins.
+"""
 _TREATMENTS: Final = {
     "generalise": "generalization",
     "pseudonymise": "cryptography",
@@ -103,7 +106,8 @@ def stamp(plan: Plan, statement: PrivacyStatement) -> tuple[Attribute, ...]:
 def read_stamp(log: Path) -> dict[str, str]:
     """What a released log says of itself: values by the path of keys that leads to them.
 
-    XES: every attribute of the log element. Parquet: the metadata in the file's footer. Raises LogError.
+    XES: every attribute of the log element. Parquet: the metadata in the file's footer. Raises
+    LogError.
     """
     if log.suffix != ".parquet":
         return flat(read_annotations(log))
@@ -120,9 +124,11 @@ def read_stamp(log: Path) -> dict[str, str]:
 
 
 def flat(attributes: Iterable[Attribute], above: str = "") -> dict[str, str]:
-    """Every attribute's value as text by the path of keys that leads to it; a repeated key gets a mark of its own.
+    """Every attribute's value as text by the path of keys that leads to it; a repeated key gets a
+    mark of its own.
 
-    Lists that hold something have no value of their own and stand only in the paths of what they hold.
+    Lists that hold something have no value of their own and stand only in the paths of what they
+    hold.
     """
     values: dict[str, str] = {}
     for attribute in attributes:
@@ -138,7 +144,8 @@ def flat(attributes: Iterable[Attribute], above: str = "") -> dict[str, str]:
 
 
 def differences(expected: dict[str, str], found: dict[str, str]) -> tuple[str, ...]:
-    """How a stamp that was read differs from the one that belongs there, one line each; empty when they state the same.
+    """How a stamp that was read differs from the one that belongs there, one line each; empty when
+    they state the same.
 
     Sentences are not compared: they follow from the parameters beside them.
     """
@@ -159,7 +166,9 @@ def _is_prose(place: str) -> bool:
 
 
 def _operations(step: Step, plan: Plan) -> dict[str, list[str]]:
-    """What a step does, in the extension's words, and to which columns; it may treat each of them otherwise."""
+    """What a step does, in the extension's words, and to which columns; it may treat each of them
+    otherwise.
+    """
     usual = next(
         (word for glob, word in _OPERATIONS if fnmatchcase(step.mechanism, glob)), "substitution"
     )
@@ -183,7 +192,9 @@ def _operation(step: Step, word: str, targets: Sequence[str]) -> tuple[Attribute
 
 
 def _parameters(claim: Guaranteed, statement: PrivacyStatement) -> tuple[Attribute, ...]:
-    """The guarantee's parameters, figures as figures, columns in one line; then what it takes as known."""
+    """The guarantee's parameters, figures as figures, columns in one line; then what it takes as
+    known.
+    """
     values = claim.guarantee.model_dump(mode="json", exclude={"kind"}, exclude_none=True)
     values |= {"given": claim.given.columns} if claim.given is not None else {}
     written = [

@@ -1,14 +1,17 @@
-"""The privacy statement: what a release claims, signed, as an in-toto Statement v1 in a DSSE envelope.
+"""The privacy statement: what a release claims, signed, as an in-toto Statement v1 in a DSSE
+envelope.
 
-The statement names the digests of the released log and of its plan (its *subjects*). The log in turn carries a stamp
-that points back at the statement, and neither can hold the digest of the other. The knot is cut between statement and
-predicate: the log's stamp holds the SHA-256 of the canonical JSON of the *predicate* alone, which knows no digest of the
-log; the statement, made afterwards, holds the predicate and the digest of the stamped log.
+The statement names the digests of the released log and of its plan (its *subjects*). The log in
+turn carries a stamp that points back at the statement, and neither can hold the digest of the
+other. The knot is cut between statement and predicate: the log's stamp holds the SHA-256 of the
+canonical JSON of the *predicate* alone, which knows no digest of the log; the statement, made
+afterwards, holds the predicate and the digest of the stamped log.
 
-Nothing here comes from the raw log: no figure, no file name, and no digest of it (a plain digest confirms a guess).
+Nothing here comes from the raw log: no figure, no file name, and no digest of it (a plain digest
+confirms a guess).
 
-What is claimed are records. The sentences beside them (``Prose``) are for readers of the JSON alone: they are not compared,
-and whoever shows a statement shows ``in_own_words`` of it.
+What is claimed are records. The sentences beside them (``Prose``) are for readers of the JSON
+alone: they are not compared, and whoever shows a statement shows ``in_own_words`` of it.
 """
 
 import hashlib
@@ -112,7 +115,9 @@ class Guaranteed(Frozen):
 
 
 class UnprovenGoal(Frozen):
-    """A guarantee that was asked for and is not given: the policy let an unproven mechanism run in its place."""
+    """A guarantee that was asked for and is not given: the policy let an unproven mechanism run in
+    its place.
+    """
 
     guarantee: Guarantee
     mechanism: str
@@ -129,9 +134,11 @@ class UnprovenGoal(Frozen):
 
 
 class Spent(Frozen):
-    """What this release takes from the dataset's budget in one currency; the total is what the policy declares.
+    """What this release takes from the dataset's budget in one currency; the total is what the
+    policy declares.
 
-    Currency ``none``: the release has no bound in terms of differential privacy, and draws on no budget.
+    Currency ``none``: the release has no bound in terms of differential privacy, and draws on no
+    budget.
     """
 
     currency: Currency | Literal["none"]
@@ -248,7 +255,9 @@ def state(
     ledger_entry: str | None = None,
     issued: datetime | None = None,
 ) -> PrivacyStatement:
-    """What a release of ``plan`` claims that holds the attributes ``released``; ``issued`` is now unless given."""
+    """What a release of ``plan`` claims that holds the attributes ``released``; ``issued`` is now
+    unless given.
+    """
     return PrivacyStatement(
         unproven=tuple(_not_given(item) for item in plan.unproven),
         exposed=tuple(_exposed(plan, released)),
@@ -268,9 +277,11 @@ def state(
 
 
 def in_own_words(predicate: PrivacyStatement, plan: Plan) -> PrivacyStatement:
-    """The same records, every sentence written anew from them: what may be shown of a statement that somebody else made.
+    """The same records, every sentence written anew from them: what may be shown of a statement
+    that somebody else made.
 
-    ``plan``: the statement's, in this engine's words too (``plan.prove.in_own_words``); it words what is unproven.
+    ``plan``: the statement's, in this engine's words too (``plan.prove.in_own_words``); it words
+    what is unproven.
     """
     unproven = {(item.mechanism, item.guarantee): _not_given(item) for item in plan.unproven}
     return predicate.model_copy(
@@ -318,7 +329,9 @@ def _as_json(model: Frozen) -> JsonValue:
 
 
 def _exposed(plan: Plan, released: tuple[ReleasedColumn, ...]) -> Iterator[ExposedColumn]:
-    """The columns without protection; an attribute that the log lacks is not released, and not listed."""
+    """The columns without protection; an attribute that the log lacks is not released, and not
+    listed.
+    """
     treatments = {
         name: item.treatment
         for item in reversed(plan.attributes)

@@ -1,10 +1,12 @@
-"""Verification: is a release what its signed statement says, and does it still hold what can be measured?
+"""Verification: is a release what its signed statement says, and does it still hold what can be
+measured?
 
-Nothing is trusted before it is authentic. First the envelope's signature, then the digests of the files; only a plan
-and a log that the statement signs are parsed and examined further. The internal folder is never looked at: a release is
-passed on without it. What is found is told in three groups (``privacy.md`` 10): what was *measured* on the file, what was
-*derived again* from the plan, and what remains the *signer's word*. Advisories then say which claims of the version
-that made the release were found false since.
+Nothing is trusted before it is authentic. First the envelope's signature, then the digests of the
+files; only a plan and a log that the statement signs are parsed and examined further. The internal
+folder is never looked at: a release is passed on without it. What is found is told in three groups
+(``privacy.md`` 10): what was *measured* on the file, what was *derived again* from the plan, and
+what remains the *signer's word*. Advisories then say which claims of the version that made the
+release were found false since.
 """
 
 import hashlib
@@ -63,7 +65,9 @@ if TYPE_CHECKING:
     from cloakwork.log.eventlog import EventLog
 
 _UNPROVABLE: Final = (PlanUnsound, CloakworkError, ValueError, TypeError, LookupError)
-"""What a plan that nobody could have made meets while it is proved: unknown steps, parameters, goals."""
+"""What a plan that nobody could have made meets while it is proved: unknown steps, parameters,
+goals.
+"""
 
 EXPECTABLE: Final = ("policy", "dataset", "release")
 """What a caller may expect of a release."""
@@ -79,8 +83,9 @@ class _Signed(Protocol):
 class Verification:
     """A release that is what its statement says: who signed it, and what was looked at, in groups.
 
-    ``path``: the folder or file that was named. ``trusted``: why the key counts. ``internal``: the internal folder came
-    along. ``advisories``: what was found false since in the version that made it, as far as it concerns this release.
+    ``path``: the folder or file that was named. ``trusted``: why the key counts. ``internal``: the
+    internal folder came along. ``advisories``: what was found false since in the version that made
+    it, as far as it concerns this release.
     """
 
     path: Path
@@ -105,7 +110,9 @@ class Verification:
 
     @property
     def is_earlier(self) -> bool:
-        """Whether the release is in the format of version 0.1.0, so that its claims were not derived again."""
+        """Whether the release is in the format of version 0.1.0, so that its claims were not
+        derived again.
+        """
         return isinstance(self.statement, earlier.EarlierStatement)
 
     @property
@@ -158,15 +165,17 @@ class _Inside:
 def verify(
     path: Path, *, public_key: Path | None = None, expect: Sequence[tuple[str, str]] = ()
 ) -> Verification:
-    """Check a published release, a folder or the file that ``pack`` made, and measure again what can be measured.
+    """Check a published release, a folder or the file that ``pack`` made, and measure again what
+    can be measured.
 
-    The signature is checked with the key in the file ``public_key``, else with one that is trusted here; a key that
-    travels with the release would prove nothing. ``expect``: pairs of ``policy`` (NAME@VERSION), ``dataset`` or
-    ``release`` and the value that the statement must have.
+    The signature is checked with the key in the file ``public_key``, else with one that is trusted
+    here; a key that travels with the release would prove nothing. ``expect``: pairs of ``policy``
+    (NAME@VERSION), ``dataset`` or ``release`` and the value that the statement must have.
 
-    Raises VerificationFailed with every mismatch found; also where an advisory voids a guarantee, and where the release
-    is not the one expected (``found`` then holds what was verified). OutputError when ``public_key``, or a key
-    kept here, cannot be relied on: that says nothing of the release.
+    Raises VerificationFailed with every mismatch found; also where an advisory voids a guarantee,
+    and where the release is not the one expected (``found`` then holds what was verified).
+    OutputError when ``public_key``, or a key kept here, cannot be relied on: that says nothing of
+    the release.
     """
     if path.is_file():
         with unpacked(path) as folder:
@@ -183,9 +192,11 @@ def verify(
 
 
 def verify_written(folder: Path, key: SigningKey) -> None:
-    """Check a release that was just written by ``key`` and not published yet, by the code of ``verify``.
+    """Check a release that was just written by ``key`` and not published yet, by the code of
+    ``verify``.
 
-    Raises VerificationFailed, in one line, unless the files are what the statement signs and the claims hold on them.
+    Raises VerificationFailed, in one line, unless the files are what the statement signs and the
+    claims hold on them.
     """
     envelope = read_envelope(read_document(folder / STATEMENT_FILE))
     public = key.private.public_key()
@@ -204,7 +215,9 @@ def verify_written(folder: Path, key: SigningKey) -> None:
 
 
 def _examined(path: Path, folder: Path, given: Path | None) -> Verification:
-    """Verify the folder; raises VerificationFailed with every mismatch. Advisories and expectations are left to the caller."""
+    """Verify the folder; raises VerificationFailed with every mismatch. Advisories and expectations
+    are left to the caller.
+    """
     envelope = read_envelope(read_document(folder / STATEMENT_FILE))
     key = _signer(envelope, given)
     signed = _signature(envelope, key)
@@ -276,7 +289,9 @@ def _any_statement(envelope: Envelope) -> Statement | earlier.Earlier:
 
 
 def read_statement(envelope: Envelope) -> Statement:
-    """The in-toto statement inside an envelope; raises VerificationFailed when it is malformed or not canonical."""
+    """The in-toto statement inside an envelope; raises VerificationFailed when it is malformed or
+    not canonical.
+    """
     content = envelope.content()
     try:
         value = read_json(content)
@@ -294,7 +309,9 @@ def read_statement(envelope: Envelope) -> Statement:
 
 
 def _signer(envelope: Envelope, given: Path | None) -> "Ed25519PublicKey | None":
-    """The key to check the signature with: the one given, else the first trusted one that the envelope names."""
+    """The key to check the signature with: the one given, else the first trusted one that the
+    envelope names.
+    """
     if given is not None:
         return public_key(given)
     keys = (trusted_key(signature.keyid) for signature in envelope.signatures)
@@ -488,9 +505,11 @@ def _stamp(log: Path, plan: Plan, predicate: PrivacyStatement) -> Iterator[Check
 
 
 def _contents(log: Path, plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
-    """Whether the log holds the attributes that the statement lists, and whatever can be measured on it alone.
+    """Whether the log holds the attributes that the statement lists, and whatever can be measured
+    on it alone.
 
-    What k counts as quasi-identifiers is read as it is written, since that is how k tells values apart.
+    What k counts as quasi-identifiers is read as it is written, since that is how k tells values
+    apart.
     """
     from cloakwork.checks.measure import CHECKERS
     from cloakwork.log.io import read_log
@@ -531,7 +550,9 @@ def _quasi_identifiers(guarantee: "Guarantee") -> tuple[str, ...]:
 def _columns(
     log: Path, released: "EventLog", plan: Plan, predicate: PrivacyStatement
 ) -> Iterator[Check]:
-    """Whether the log's attributes are exactly those that the statement lists, each under a rule of the plan."""
+    """Whether the log's attributes are exactly those that the statement lists, each under a rule of
+    the plan.
+    """
     found = tuple(faults(released, plan, predicate.released))
     for fault in found:
         yield Check(False, f"{log.name}: {fault}")
@@ -543,7 +564,9 @@ def _columns(
 
 
 def _measured_again(released: "EventLog", guarantee: "Guarantee", plan: Plan) -> Iterator[Check]:
-    """Where the file does not tell units, cases count: a unit owns at least one, so fewer than k cases are fewer than k."""
+    """Where the file does not tell units, cases count: a unit owns at least one, so fewer than k
+    cases are fewer than k.
+    """
     from cloakwork.checks.measure import measure
 
     unit = plan.facts.unit

@@ -21,7 +21,9 @@ STATUSES: Final = {
 
 
 def is_earlier_release(folder: Path) -> bool:
-    """Whether the statement in ``folder`` is one of version 0.1.0; False for whatever else stands there."""
+    """Whether the statement in ``folder`` is one of version 0.1.0; False for whatever else stands
+    there.
+    """
     try:
         return is_earlier(
             read_json(read_envelope(read_document(folder / STATEMENT_FILE)).content())
@@ -31,9 +33,13 @@ def is_earlier_release(folder: Path) -> bool:
 
 
 def earlier_report(
-    folder: Path, audience: Audience, format: Format, public_key: Path | None = None
-) -> str:  # noqa: A002
-    """The report as text. Raises VerificationFailed where the release is not what it says, OutputError for insiders.
+    folder: Path,
+    audience: Audience,
+    format: Format,  # noqa: A002
+    public_key: Path | None = None,
+) -> str:
+    """The report as text. Raises VerificationFailed where the release is not what it says,
+    OutputError for insiders.
 
     A release that is authentic is shown though a guarantee of it is void: the report says which.
     """

@@ -1,4 +1,6 @@
-"""Reports as one HTML page each: inline style, inline drawings, no script, no network; light and printable."""
+"""Reports as one HTML page each: inline style, inline drawings, no script, no network; light and
+printable.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +30,9 @@ _CURRENCIES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One station of the pipeline drawing; ``x`` and ``y`` in pixels; ``kind`` is end, proved or published."""
+    """One station of the pipeline drawing; ``x`` and ``y`` in pixels; ``kind`` is end, proved or
+    published.
+    """
 
     x: int
     y: int
@@ -61,7 +65,9 @@ class Pipeline:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One budget bar: its label, what it says, and the share spent (0 to 1); None where there is no bound or no total."""
+    """One budget bar: its label, what it says, and the share spent (0 to 1); None where there is no
+    bound or no total.
+    """
 
     label: str
     says: str
@@ -135,7 +141,9 @@ def _place(index: int, title: str, below: str, kind: str) -> Box:
 
 
 def _arrow(start: Box, end: Box) -> Arrow:
-    """Straight to the right inside a row; from the end of a row down and back to the next one's beginning."""
+    """Straight to the right inside a row; from the end of a row down and back to the next one's
+    beginning.
+    """
     if start.y == end.y:
         middle = start.y + _BOX_HEIGHT // 2
         return Arrow(f"M{start.x + _BOX_WIDTH} {middle}H{end.x - 3}")

@@ -9,7 +9,8 @@ from cloakwork.run.release import Release
 def internal_files(
     release: Release, statement: PrivacyStatement, writing: float
 ) -> dict[str, bytes]:
-    """The report in the formats that the policy asks for, by file name; none where it asks for none.
+    """The report in the formats that the policy asks for, by file name; none where it asks for
+    none.
 
     ``writing``: seconds that writing the log took.
     """

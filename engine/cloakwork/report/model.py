@@ -1,4 +1,6 @@
-"""What a report holds, one model an audience: internal (everything) and public (what the statement says)."""
+"""What a report holds, one model an audience: internal (everything) and public (what the statement
+says).
+"""
 
 from typing import Final, Literal
 
@@ -50,7 +52,9 @@ class InternalReport(Frozen):
 
 
 class PublicStep(Frozen):
-    """One step as outsiders may know it: the mechanism, what it writes, and whether its guarantee is proved."""
+    """One step as outsiders may know it: the mechanism, what it writes, and whether its guarantee
+    is proved.
+    """
 
     mechanism: str
     writes: tuple[str, ...]
@@ -72,7 +76,9 @@ class PublicReport(Frozen):
 def internal_report(
     release: Release, statement: PrivacyStatement, writing: float = 0.0
 ) -> InternalReport:
-    """Everything about ``release``; figures from the raw log included. ``writing``: seconds it took to write the log."""
+    """Everything about ``release``; figures from the raw log included. ``writing``: seconds it took
+    to write the log.
+    """
     internal = release.internal
     return InternalReport(
         statement=statement,

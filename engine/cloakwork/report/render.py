@@ -32,11 +32,12 @@ def render(
 ) -> str:
     """The report of the release in ``folder`` as text.
 
-    The public report is made of ``statement.json`` and ``plan.json`` alone, the internal one of ``internal/report.json``,
-    which nobody signs and which must speak of the same statement. Raises VerificationFailed unless the statement is signed
-    by the key in ``public_key``, else by a key that is trusted here, and the files are those that were signed; what they
-    say is checked by ``verify``, not here. Raises OutputError when a file is missing or is not what it should be, and for
-    PDF.
+    The public report is made of ``statement.json`` and ``plan.json`` alone, the internal one of
+    ``internal/report.json``, which nobody signs and which must speak of the same statement. Raises
+    VerificationFailed unless the statement is signed by the key in ``public_key``, else by a key
+    that is trusted here, and the files are those that were signed; what they say is checked by
+    ``verify``, not here. Raises OutputError when a file is missing or is not what it should be, and
+    for PDF.
     """
     if format == "pdf":
         raise OutputError(
@@ -89,7 +90,9 @@ def _authentic(folder: Path, given: Path | None) -> tuple[Statement, tuple[str, 
 
 
 def _fault(path: Path, digest: str) -> str | None:
-    """What is wrong with a file that was signed with ``digest``; one that is not there tells nothing false."""
+    """What is wrong with a file that was signed with ``digest``; one that is not there tells
+    nothing false.
+    """
     missing = not path.exists() and not path.is_symlink()
     same = missing or (path.is_file() and not path.is_symlink() and digest_of(path) == digest)
     return None if same else "is not the file that was signed"

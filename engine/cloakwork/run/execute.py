@@ -1,4 +1,6 @@
-"""Run a plan on a log: reserve the budget, take each step, check the result. Decides nothing that the plan left open."""
+"""Run a plan on a log: reserve the budget, take each step, check the result. Decides nothing that
+the plan left open.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -40,7 +42,9 @@ Observation = Callable[[Step, EventLog, EventLog], None]
 
 
 Comparison = Callable[[Plan, EventLog, EventLog], Mapping[str, JsonValue]]
-"""Figures of a release against its source, both under the standard names; for the internal report, never raises."""
+"""Figures of a release against its source, both under the standard names; for the internal report,
+never raises.
+"""
 
 
 @dataclass(slots=True)
@@ -75,12 +79,13 @@ def execute(
 ) -> Release:
     """The release that ``plan`` makes of ``log``.
 
-    Proves the plan again, reserves its cost in ``ledger`` before any step reads the log, takes the steps, and measures
-    what can be measured. The release stays reserved until it is published. ``folder``: where that will be, if it is
-    known. Raises PlanUnsound, BudgetExceeded, GuaranteeBroken, MechanismError or LedgerError. Once reserved, budget is
-    never handed back. A ``noise`` source with a fixed seed is for tests: it charges no ledger, and the release says that
-    it is not private. ``compare`` sees the source and the finished log, and changes neither; ``observe`` sees the log
-    before and after each step.
+    Proves the plan again, reserves its cost in ``ledger`` before any step reads the log, takes the
+    steps, and measures what can be measured. The release stays reserved until it is published.
+    ``folder``: where that will be, if it is known. Raises PlanUnsound, BudgetExceeded,
+    GuaranteeBroken, MechanismError or LedgerError. Once reserved, budget is never handed back. A
+    ``noise`` source with a fixed seed is for tests: it charges no ledger, and the release says that
+    it is not private. ``compare`` sees the source and the finished log, and changes neither;
+    ``observe`` sees the log before and after each step.
     """
     catalogue = all_mechanisms() if catalogue is None else catalogue
     engine, noise, watch = engine or MemoryEngine(), noise or secret(), stopwatch or Stopwatch()
@@ -133,11 +138,14 @@ def execute(
 
 
 def failed(reservation: Reservation, error: BaseException) -> None:
-    """Record that a release came to nothing; its cost stays spent. The reason is the kind of error, never its text."""
+    """Record that a release came to nothing; its cost stays spent. The reason is the kind of error,
+    never its text.
+    """
     try:
         reservation.fail(type(error).__name__)
     except LedgerError as unrecorded:
-        # The entry stays open, as after a crash: as much is spent, and ``ledger reconcile`` closes it.
+        # The entry stays open, as after a crash: as much is spent, and ``ledger reconcile`` closes
+        # it.
         error.add_note(f"the ledger does not know yet: {unrecorded}")
 
 
@@ -199,8 +207,9 @@ def take_step(
 
 
 def _require_marks(step: Step, before: EventLog, after: EventLog) -> None:
-    """Refuse a step that inserts events without marking them, or forgets which ones are inserted: what is checked on
-    the kept events alone would count inserted ones for real."""
+    """Refuse a step that inserts events without marking them, or forgets which ones are inserted:
+    what is checked on the kept events alone would count inserted ones for real.
+    """
     expected = step.lineage.inserts or (before.inserted is not None and not step.lineage.generates)
     if expected and after.inserted is None:
         raise MechanismError(
@@ -218,7 +227,9 @@ def with_fresh_ids(log: EventLog, noise: Noise) -> EventLog:
 
 
 def _without_hidden(log: EventLog, plan: Plan) -> EventLog:
-    """Nothing but the columns that the plan releases: what only the steps and the checks needed goes."""
+    """Nothing but the columns that the plan releases: what only the steps and the checks needed
+    goes.
+    """
     hidden = [TIMESTAMP] if TIMESTAMPS not in plan.released else []
     hidden += [
         name

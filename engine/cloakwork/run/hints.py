@@ -1,4 +1,6 @@
-"""Hints for the internal report: columns that look like times beside a claim that takes them as known."""
+"""Hints for the internal report: columns that look like times beside a claim that takes them as
+known.
+"""
 
 from collections.abc import Iterator
 from typing import Final
@@ -13,14 +15,17 @@ _DATE: Final = r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./]\d{1,2}[./]\d{2,4}|\d{1,2}:\d{
 
 
 _EPOCHS: Final = ((5e8, 4.2e9), (5e11, 4.2e12), (5e14, 4.2e15), (5e17, 4.2e18))
-"""Seconds, milliseconds, microseconds and nanoseconds since 1970, for times between 1985 and 2103."""
+"""Seconds, milliseconds, microseconds and nanoseconds since 1970, for times between 1985 and 2103.
+"""
 
 
 def time_hints(log: EventLog, plan: Plan) -> Iterator[str]:
-    """Released attributes that look like times beside a claim that takes them as known; figures of the raw log.
+    """Released attributes that look like times beside a claim that takes them as known; figures of
+    the raw log.
 
-    Only a hint, for the internal report: no list of looks decides what tells times, so the claim names every such column,
-    and this stops nothing. It reads no column but those that the claim takes as known.
+    Only a hint, for the internal report: no list of looks decides what tells times, so the claim
+    names every such column, and this stops nothing. It reads no column but those that the claim
+    takes as known.
     """
     if all(claim.given is None for claim in plan.claims):
         return
@@ -34,7 +39,9 @@ def time_hints(log: EventLog, plan: Plan) -> Iterator[str]:
 
 
 def _looks_like_times(column: pl.Series) -> bool:
-    """Whether a column looks like times by its type, by any of its texts, or by where most of its numbers lie."""
+    """Whether a column looks like times by its type, by any of its texts, or by where most of its
+    numbers lie.
+    """
     if column.dtype.is_temporal():
         return True
     if column.dtype == pl.String:

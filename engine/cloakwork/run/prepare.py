@@ -58,7 +58,9 @@ def under_standard_names(
 
 
 def _as_text(log: EventLog, attribute: str) -> pl.Series:
-    """The characters of an attribute that tells activities or units apart (``privacy.md`` 1: text is identity)."""
+    """The characters of an attribute that tells activities or units apart (``privacy.md`` 1: text
+    is identity).
+    """
     text = log.text_of(attribute)
     if text is None:
         table = log.cases if attribute.startswith(CASE_PREFIX) else log.events
@@ -77,7 +79,9 @@ def _timestamp_of(policy: Policy) -> str:
 def in_time_order(
     log: EventLog, events: pl.DataFrame, policy: Policy, needs: Callable[[str], bool], unit: Unit
 ) -> EventLog:
-    """``events`` and the needed attributes of the cases as a log, in the order of the policy's times."""
+    """``events`` and the needed attributes of the cases as a log, in the order of the policy's
+    times.
+    """
     timestamp = _timestamp_of(policy)
     events = _with_standard_columns(events, log.events.height)
     if not (events[TIMESTAMP].dtype.is_temporal() or events[TIMESTAMP].dtype == pl.Null):
@@ -108,7 +112,9 @@ def _with_standard_columns(events: pl.DataFrame, height: int) -> pl.DataFrame:
 
 
 def with_one_unit_a_case(log: EventLog, unit: Unit) -> EventLog:
-    """The log with one unit a case at most; refuses one where no case names its unit, or one case names two."""
+    """The log with one unit a case at most; refuses one where no case names its unit, or one case
+    names two.
+    """
     _require_distinct_ids(log)
     name = unit.attribute
     if name is None:
@@ -138,8 +144,9 @@ def with_one_unit_a_case(log: EventLog, unit: Unit) -> EventLog:
 
 
 def _require_distinct_ids(log: EventLog) -> None:
-    """Refuse a log in which two cases have one id: to count them as two, or to protect one of them alone, would be
-    false where they are one case of the source. Cases without an id are cases of their own.
+    """Refuse a log in which two cases have one id: to count them as two, or to protect one of them
+    alone, would be false where they are one case of the source. Cases without an id are cases of
+    their own.
     """
     ids = log.cases[CASE_ID].drop_nulls()
     if ids.n_unique() == len(ids):
@@ -152,10 +159,11 @@ def _require_distinct_ids(log: EventLog) -> None:
 
 
 def _require_columns(events: pl.DataFrame, plan: Plan) -> None:
-    """Refuse a log that nowhere has the attributes the policy is about; which attributes a file has is its schema.
+    """Refuse a log that nowhere has the attributes the policy is about; which attributes a file has
+    is its schema.
 
-    Under differential privacy over the control flow a log without activities is a log without cases, and gives an empty
-    release.
+    Under differential privacy over the control flow a log without activities is a log without
+    cases, and gives an empty release.
     """
     standard = {CONTROL_FLOW: ACTIVITY, TIMESTAMPS: TIMESTAMP}
     given = {
@@ -181,7 +189,9 @@ def _require_columns(events: pl.DataFrame, plan: Plan) -> None:
 
 
 def _require_quasi_identifiers(log: EventLog, plan: Plan) -> None:
-    """Refuse a log that has no attribute of a name that k-anonymity is over: most likely it is spelt otherwise there."""
+    """Refuse a log that has no attribute of a name that k-anonymity is over: most likely it is
+    spelt otherwise there.
+    """
     over = (
         name
         for claim in plan.claims
@@ -198,10 +208,11 @@ def _require_quasi_identifiers(log: EventLog, plan: Plan) -> None:
 
 
 def require_enough_cases(log: EventLog, plan: Plan) -> None:
-    """Refuse, before any budget is spent, groups of more cases or units than the log has after bounding; ``Infeasible``.
+    """Refuse, before any budget is spent, groups of more cases or units than the log has after
+    bounding; ``Infeasible``.
 
-    How many there are is public beside k-anonymity, and taken as given by claims about times. Where differential privacy
-    hides who is there, nothing is refused for what the log holds.
+    How many there are is public beside k-anonymity, and taken as given by claims about times. Where
+    differential privacy hides who is there, nothing is refused for what the log holds.
     """
     if plan.bounded or log.events.height == 0:
         return
@@ -228,7 +239,9 @@ def require_enough_cases(log: EventLog, plan: Plan) -> None:
 
 
 def _most_kept(log: EventLog, facts: Facts) -> tuple[int, int]:
-    """How many cases, and how many units of privacy, stay after bounding, or more; a case without a unit is none."""
+    """How many cases, and how many units of privacy, stay after bounding, or more; a case without a
+    unit is none.
+    """
     labels = log.events[ACTIVITY]
     known = (
         labels.is_not_null()

@@ -20,11 +20,13 @@ def preview(
     catalogue: Catalogue | None = None,
     reporter: Reporter = silent,
 ) -> tuple[StepRecord, ...]:
-    """What the plan's first steps would change in ``log``, as figures: for those who may see it, never for the public.
+    """What the plan's first steps would change in ``log``, as figures: for those who may see it,
+    never for the public.
 
-    Takes the steps until one measures through noise, or reads times that a claim protects; what is foreseen may depend
-    on nothing else than what every claim of the plan takes as known (``docs/guarantees.md``). Charges nothing and
-    releases nothing. Raises as ``execute`` does where a step refuses the log.
+    Takes the steps until one measures through noise, or reads times that a claim protects; what is
+    foreseen may depend on nothing else than what every claim of the plan takes as known
+    (``docs/guarantees.md``). Charges nothing and releases nothing. Raises as ``execute`` does where
+    a step refuses the log.
     """
     catalogue, engine, noise = (
         all_mechanisms() if catalogue is None else catalogue,
@@ -46,8 +48,9 @@ def preview(
 
 
 def previewable(plan: Plan) -> tuple[Step, ...]:
-    """The steps that may be tried out on the log while planning; none where a claim covers what they would read, or an
-    unproven goal would."""
+    """The steps that may be tried out on the log while planning; none where a claim covers what
+    they would read, or an unproven goal would.
+    """
     if plan.unproven:
         return ()
     protected = {

@@ -22,10 +22,11 @@ from cloakwork.run.prepare import in_time_order, under_standard_names, with_one_
 def measure(
     policy: Policy, log: EventLog, ledger: Ledger, *, noise: Noise | None = None
 ) -> Profile:
-    """The DP profile of ``log`` that ``policy`` buys; its share is charged to ``ledger`` before the log is looked at.
+    """The DP profile of ``log`` that ``policy`` buys; its share is charged to ``ledger`` before the
+    log is looked at.
 
-    Raises PlanImpossible where the policy buys none, or its delta is too large, BudgetExceeded and LedgerError as
-    ``execute`` does, and LedgerError for a ``noise`` source with a fixed seed.
+    Raises PlanImpossible where the policy buys none, or its delta is too large, BudgetExceeded and
+    LedgerError as ``execute`` does, and LedgerError for a ``noise`` source with a fixed seed.
     """
     noise, params, facts = noise or secret(), bought(policy), policy.facts()
     needs = {CASE_ID, facts.unit.attribute}.__contains__

@@ -12,7 +12,9 @@ from cloakwork.plan.model import Claim, Plan
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether one claim holds for this release; ``observed`` says what an independent check measured, if one could."""
+    """Whether one claim holds for this release; ``observed`` says what an independent check
+    measured, if one could.
+    """
 
     claim: Claim
     holds: bool
@@ -32,9 +34,9 @@ class StepRecord:
 class Internal:
     """Everything measured on the raw log; goes into the internal report only.
 
-    ``source``: name of the log file, counts, what the reader noted. ``stages``: seconds by stage (read, steps, write).
-    ``utility``: how much of the control flow is left (``cloakwork.audit.utility.Utility`` as data); empty where no step
-    rewrites it.
+    ``source``: name of the log file, counts, what the reader noted. ``stages``: seconds by stage
+    (read, steps, write). ``utility``: how much of the control flow is left
+    (``cloakwork.audit.utility.Utility`` as data); empty where no step rewrites it.
     """
 
     source: Mapping[str, JsonValue]
@@ -48,11 +50,11 @@ class Internal:
 class Release:
     """An anonymized log with its plan and one verdict for each claim.
 
-    ``release_id``: the ledger's row; ``ledger_entry``: the digest of its reservation there, None without a ledger.
-    ``reservation``: what ``publish`` tells the ledger by; the ledger shows it as reserved until then.
-    ``private``: False when a fixed seed was used (tests only; stamped NOT PRIVATE).
-    Raises ValueError where a claim has no verdict, or one that does not hold, and where nothing is claimed at all unless
-    the plan says what is unproven instead.
+    ``release_id``: the ledger's row; ``ledger_entry``: the digest of its reservation there, None
+    without a ledger. ``reservation``: what ``publish`` tells the ledger by; the ledger shows it as
+    reserved until then. ``private``: False when a fixed seed was used (tests only; stamped NOT
+    PRIVATE). Raises ValueError where a claim has no verdict, or one that does not hold, and where
+    nothing is claimed at all unless the plan says what is unproven instead.
     """
 
     log: EventLog

@@ -1,7 +1,8 @@
 """Readers and writers: XES, CSV, Parquet.
 
-``read_log`` refuses what is not a well-formed log as a whole, with one line; whatever else is odd about a log is handled
-and told in ``EventLog.notes``. ``write_log`` writes nothing but the columns of the log and what the caller states.
+``read_log`` refuses what is not a well-formed log as a whole, with one line; whatever else is odd
+about a log is handled and told in ``EventLog.notes``. ``write_log`` writes nothing but the columns
+of the log and what the caller states.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -33,14 +34,15 @@ def read_log(
 ) -> EventLog:
     """Read an event log: XES, CSV (both packed by gzip or not) or Parquet.
 
-    ``columns`` maps standard names (``case:concept:name``, ``concept:name``, ``time:timestamp``) to what a CSV or Parquet
-    file calls them. ``keep`` says, by full name (case attributes with ``case:`` in front), which other attributes are
-    wanted; the three standard ones always are. Attributes in ``text`` are read as text whatever their values look like.
-    ``timeless``: a table without a column ``time:timestamp`` has no times, and its events are in file order; otherwise such
-    a table is refused, since its order would be a guess. ``limits``: what the file may hold; by default
-    ``log.limits.current_limits()``. ``on_excess``: a value larger than ``limits.value_size`` refuses the file or, with
-    ``drop``, is missing; every other limit refuses it.
-    Raises ``LogError`` when the file is not a log or over a limit.
+    ``columns`` maps standard names (``case:concept:name``, ``concept:name``, ``time:timestamp``) to
+    what a CSV or Parquet file calls them. ``keep`` says, by full name (case attributes with
+    ``case:`` in front), which other attributes are wanted; the three standard ones always are.
+    Attributes in ``text`` are read as text whatever their values look like. ``timeless``: a table
+    without a column ``time:timestamp`` has no times, and its events are in file order; otherwise
+    such a table is refused, since its order would be a guess. ``limits``: what the file may hold;
+    by default ``log.limits.current_limits()``. ``on_excess``: a value larger than
+    ``limits.value_size`` refuses the file or, with ``drop``, is missing; every other limit refuses
+    it. Raises ``LogError`` when the file is not a log or over a limit.
     """
     file, limits = Path(path), limits or current_limits()
     match format_of(file):
@@ -66,9 +68,10 @@ def write_log(
 ) -> None:
     """Write an event log; XES and CSV are packed by gzip when ``path`` ends in ``.gz``.
 
-    ``annotations`` become attributes of the log element in XES and key-value metadata in Parquet; CSV has no place for
-    them. Tables (CSV, Parquet) have one row an event: a case without events does not appear, and cases without an id of
-    their own are refused. The same log gives the same bytes. Raises ``OutputError`` when it cannot be written.
+    ``annotations`` become attributes of the log element in XES and key-value metadata in Parquet;
+    CSV has no place for them. Tables (CSV, Parquet) have one row an event: a case without events
+    does not appear, and cases without an id of their own are refused. The same log gives the same
+    bytes. Raises ``OutputError`` when it cannot be written.
     """
     file = Path(path)
     try:

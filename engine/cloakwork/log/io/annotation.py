@@ -1,4 +1,6 @@
-"""What a written log says of itself: attributes and extensions of the log element, and reading them back."""
+"""What a written log says of itself: attributes and extensions of the log element, and reading them
+back.
+"""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -52,7 +54,8 @@ class _Open:
 
 
 def read_annotations(path: str | Path) -> tuple[Attribute, ...]:
-    """The attributes of the log element of a XES file, in file order; reading stops at the first trace.
+    """The attributes of the log element of a XES file, in file order; reading stops at the first
+    trace.
 
     ``LogError`` when the file is no XES log up to there, or a value is not of its type.
     """

@@ -1,4 +1,6 @@
-"""Attributes become columns: what both XES readers find is gathered, typed and laid out here, so that they agree."""
+"""Attributes become columns: what both XES readers find is gathered, typed and laid out here, so
+that they agree.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -48,11 +50,14 @@ _BLANKS: Final = " \t\r\n"
 class Run:
     """Values of one attribute, in file order, as one stretch of the file gave them.
 
-    One run holds all values of its kind in its stretch, ``kind`` being what ``ColumnBuilder.kind_of`` says: so the order of
-    the file is kept where an element states an attribute twice.
+    One run holds all values of its kind in its stretch, ``kind`` being what
+    ``ColumnBuilder.kind_of`` says: so the order of the file is kept where an element states an
+    attribute twice.
 
-    - ``rows``: int64, shape (n,); the ordinal in the whole file of the trace or event that each value belongs to.
-    - ``values``: String, n long, not null; ``lines``: the line of each value (from 1), where the reader knows it.
+    - ``rows``: int64, shape (n,); the ordinal in the whole file of the trace or event that each
+      value belongs to.
+    - ``values``: String, n long, not null; ``lines``: the line of each value (from 1), where the
+      reader knows it.
     """
 
     scope: Scope
@@ -112,7 +117,9 @@ class _Column:
 
 
 def spelt_alike(text: pl.Series, typed: pl.Series) -> bool:
-    """Whether ``typed``, cast to text, gives back every character of ``text``: nothing is lost then."""
+    """Whether ``typed``, cast to text, gives back every character of ``text``: nothing is lost
+    then.
+    """
     if typed.dtype == pl.String:
         return True
     if typed.dtype.is_temporal():
@@ -122,11 +129,13 @@ def spelt_alike(text: pl.Series, typed: pl.Series) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How values become a column: ``height`` rows, ``order`` (None: the file's) says which row of the file each is.
+    """How values become a column: ``height`` rows, ``order`` (None: the file's) says which row of
+    the file each is.
 
-    A value that has at least ``apart`` rows to itself is cheaper alone: a column of such values is a chain of pieces, and
-    its stretches of nulls are slices of one piece, which take no memory of their own. So a file with many attributes, few
-    values each, takes memory by its values, not by attributes times rows.
+    A value that has at least ``apart`` rows to itself is cheaper alone: a column of such values is
+    a chain of pieces, and its stretches of nulls are slices of one piece, which take no memory of
+    their own. So a file with many attributes, few values each, takes memory by its values, not by
+    attributes times rows.
     """
 
     height: int
@@ -141,7 +150,9 @@ class Layout:
         return cls(height, order, inf if cells < _SMALL else 256 if cells < _LARGE else 32)
 
     def spread(self, values: pl.Series, rows: NDArray[np.int64]) -> pl.Series:
-        """``values`` at ``rows`` of the file (ascending, none twice), null elsewhere, in the log's order."""
+        """``values`` at ``rows`` of the file (ascending, none twice), null elsewhere, in the log's
+        order.
+        """
         if len(rows) * self.apart < self.height:
             return self._chain(values, rows)
         source = np.full(self.height, len(values), np.int64)
@@ -174,9 +185,9 @@ class Layout:
 class ColumnBuilder:
     """Collects runs of attribute values and, at the end, lays them out as an ``EventLog``.
 
-    ``keep`` says which attributes are wanted, by full name; ``kinds`` names those that are read as one kind whatever type
-    the file declares. ``limits`` bounds how many attributes there are and how large a value is; values over it are
-    refused, or left out where ``on_excess`` says ``drop``.
+    ``keep`` says which attributes are wanted, by full name; ``kinds`` names those that are read as
+    one kind whatever type the file declares. ``limits`` bounds how many attributes there are and
+    how large a value is; values over it are refused, or left out where ``on_excess`` says ``drop``.
     """
 
     def __init__(
@@ -215,11 +226,15 @@ class ColumnBuilder:
         return name if name in _FIXED or self._keep is None or self._keep(name) else None
 
     def kind_of(self, name: str, declared: Kind) -> Kind:
-        """The kind that an attribute is read as, by its full name and the type that the file declares."""
+        """The kind that an attribute is read as, by its full name and the type that the file
+        declares.
+        """
         return self._kinds.get(name) or _FIXED.get(name, declared)
 
     def open(self, traces: int, case_of: NDArray[np.int64]) -> None:
-        """Count ``traces`` further traces, and one further event for each entry of ``case_of`` (its trace's ordinal)."""
+        """Count ``traces`` further traces, and one further event for each entry of ``case_of`` (its
+        trace's ordinal).
+        """
         self._traces += traces
         self._events += len(case_of)
         self._case_of.append(case_of)
@@ -227,7 +242,8 @@ class ColumnBuilder:
     def add(self, run: Run) -> None:
         """Take in one run of a wanted attribute.
 
-        ``BadValue`` when a value is not of its declared type, ``TooManyKeys`` at the first attribute over the limit.
+        ``BadValue`` when a value is not of its declared type, ``TooManyKeys`` at the first
+        attribute over the limit.
         """
         name = self.name_of(run.scope, run.key)
         if name is None or not len(run.rows):
@@ -272,7 +288,9 @@ class ColumnBuilder:
     def _order(
         self, times: "_Column | None", cases: pl.DataFrame
     ) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
-        """The order of the log's events, None for the file's, and the log's offsets: found before columns are laid out."""
+        """The order of the log's events, None for the file's, and the log's offsets: found before
+        columns are laid out.
+        """
         case_of = np.concatenate([np.zeros(0, np.int64), *self._case_of])
         columns = [pl.Series("row", np.arange(self._events))]
         if times is not None:
@@ -382,7 +400,9 @@ class ColumnBuilder:
 
 
 def _placed(values: pl.Series, rows: NDArray[np.int64], layout: Layout) -> pl.Series:
-    """``values`` at ``rows`` (ascending, as the file does), null elsewhere; of several for one row, the last."""
+    """``values`` at ``rows`` (ascending, as the file does), null elsewhere; of several for one row,
+    the last.
+    """
     if len(rows) == layout.height and (np.diff(rows) == 1).all():
         return values if layout.order is None else values.gather(layout.order)
     last = np.append(np.diff(rows) != 0, True)
@@ -423,7 +443,9 @@ def _repeated(column: _Column, spelt: Sequence[pl.Series]) -> str:
 
 
 def _line(column: _Column, place: int) -> str:
-    """The line of the column's value at ``place``. ``Conflicting`` where the reader does not know its lines."""
+    """The line of the column's value at ``place``. ``Conflicting`` where the reader does not know
+    its lines.
+    """
     if any(lines is None for lines in column.lines):
         raise Conflicting
     lines = [line for some in column.lines for line in some or ()]

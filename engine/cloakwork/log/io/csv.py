@@ -1,4 +1,6 @@
-"""Reading and writing CSV: everything is text first; a column becomes numbers or truth values only if all of it does."""
+"""Reading and writing CSV: everything is text first; a column becomes numbers or truth values only
+if all of it does.
+"""
 
 import re
 from collections import Counter
@@ -41,11 +43,12 @@ def read_csv(
     limits: Limits | None = None,
     on_excess: OnExcess = "refuse",
 ) -> EventLog:
-    """Read a CSV file, packed by gzip or not: one header, one record an event; ``,``, ``;`` or tab between fields.
+    """Read a CSV file, packed by gzip or not: one header, one record an event; ``,``, ``;`` or tab
+    between fields.
 
-    ``csv_grammar`` says what a record is. Only the empty field is missing; ``NA`` and the like are values. Attributes in
-    ``text`` stay text. ``timeless``, ``limits``, ``on_excess``: as in ``read_log``. ``LogError`` with its line for a file
-    that is no such table.
+    ``csv_grammar`` says what a record is. Only the empty field is missing; ``NA`` and the like are
+    values. Attributes in ``text`` stay text. ``timeless``, ``limits``, ``on_excess``: as in
+    ``read_log``. ``LogError`` with its line for a file that is no such table.
     """
     limits = limits or current_limits()
     with LogStream(path, limits) as stream:
@@ -136,9 +139,11 @@ def _header(path: Path, found: Records, separator: str, limits: Limits) -> list[
 def _table(
     path: Path, found: Records, separator: str, header: list[str]
 ) -> tuple[pl.DataFrame, NDArray[np.int64]]:
-    """All fields as text, null where empty, columns called as in ``header``; and the record that each row is.
+    """All fields as text, null where empty, columns called as in ``header``; and the record that
+    each row is.
 
-    polars reads the fields. It sees only files that the grammar has settled, and must find as many rows as that did.
+    polars reads the fields. It sees only files that the grammar has settled, and must find as many
+    rows as that did.
     """
     width = len(header)
     blank = found.blank if width > 1 else np.zeros(len(found.starts), np.bool_)
@@ -214,14 +219,18 @@ def _integers(text: pl.Series) -> pl.Series | None:
 
 
 def _decimals(text: pl.Series) -> pl.Series | None:
-    """Numbers only where each is written as the number would be: ``1E5``, ``+4917``, ``401.90`` are codes."""
+    """Numbers only where each is written as the number would be: ``1E5``, ``+4917``, ``401.90`` are
+    codes.
+    """
     values = text.cast(pl.Float64, strict=False)
     numbers = values.null_count() == text.null_count() and values.is_finite().all()
     return values if numbers and (values.cast(pl.String) == text).all() else None
 
 
 def _truths(text: pl.Series) -> pl.Series | None:
-    """Truth values only in one spelling: where ``TRUE`` stands beside ``true``, both stay what they are."""
+    """Truth values only in one spelling: where ``TRUE`` stands beside ``true``, both stay what they
+    are.
+    """
     for true, false in _TRUTHS:
         if text.is_in([true, false]).all():
             return text == true
@@ -245,7 +254,8 @@ def written(values: pl.Series) -> pl.Series:
 
 
 def write_csv(log: EventLog, path: Path) -> None:
-    """Write ``log`` as CSV (RFC 4180), packed by gzip when ``path`` ends in ``.gz``; times in UTC with their offset.
+    """Write ``log`` as CSV (RFC 4180), packed by gzip when ``path`` ends in ``.gz``; times in UTC
+    with their offset.
 
     ``OSError`` when it cannot be written.
     """

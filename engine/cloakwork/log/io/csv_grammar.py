@@ -2,15 +2,17 @@
 
 RFC 4180, with what it leaves open settled:
 
-- A record ends at LF or CRLF, or at the end of the file; a CR that no LF follows may stand only inside quotes.
-- A field is quoted if and only if its first byte is a double quote. Inside it, two quotes are one; after the closing one
-  comes a separator or the end of the record.
+- A record ends at LF or CRLF, or at the end of the file; a CR that no LF follows may stand only
+  inside quotes.
+- A field is quoted if and only if its first byte is a double quote. Inside it, two quotes are one;
+  after the closing one comes a separator or the end of the record.
 - In any other field a quote is a character like others: ``5" pipe``.
 - A line without a byte is no record (except in a table of one column, where it is an empty field).
 
-``records`` checks every byte of a file against it, in columns. Where quotes stand only as RFC 4180 has them, a byte is inside
-quotes if and only if an odd number of quotes comes before it, which is one cumulative sum. Where they do not, fields that
-hold a quote without being quoted are first rewritten as quoted ones (``5"" pipe`` in quotes), which changes no line.
+``records`` checks every byte of a file against it, in columns. Where quotes stand only as RFC 4180
+has them, a byte is inside quotes if and only if an odd number of quotes comes before it, which is
+one cumulative sum. Where they do not, fields that hold a quote without being quoted are first
+rewritten as quoted ones (``5"" pipe`` in quotes), which changes no line.
 """
 
 import re
@@ -39,9 +41,10 @@ class CsvFault(Exception):
 class Records:
     """The records of one file.
 
-    - ``data``: the file, fields that hold a quote without being quoted rewritten as quoted ones; a byte of it is on
-      the same line as in the file.
-    - ``starts``, ``ends``: int64, shape (records,): each record is ``data[start:end]``, without its line's end.
+    - ``data``: the file, fields that hold a quote without being quoted rewritten as quoted ones; a
+      byte of it is on the same line as in the file.
+    - ``starts``, ``ends``: int64, shape (records,): each record is ``data[start:end]``, without its
+      line's end.
     - ``separators``: int64, shape (records,): how many stand in each record, outside quotes.
     """
 
@@ -67,7 +70,9 @@ def line_at(data: bytes, place: int) -> int:
 
 
 def records(data: bytes, separator: str) -> Records:
-    """The records of ``data``, which starts without a byte-order mark. ``CsvFault`` where it breaks the grammar."""
+    """The records of ``data``, which starts without a byte-order mark. ``CsvFault`` where it breaks
+    the grammar.
+    """
     if b'"' in data and not _quotes_are_plain(data, separator):
         data = _with_quotes_doubled(data, separator)
     return _scanned(data, separator)
@@ -109,8 +114,9 @@ def _in_blocks(
 def _quotes_are_plain(data: bytes, separator: str) -> bool:
     """Whether counting quotes tells what is quoted.
 
-    Then every opening quote (the first, third, ...) starts a field or follows a closing one, as in a doubled quote, every
-    closing one ends a field or is followed by an opening one, and none is left open.
+    Then every opening quote (the first, third, ...) starts a field or follows a closing one, as in
+    a doubled quote, every closing one ends a field or is followed by an opening one, and none is
+    left open.
     """
     before = np.zeros(256, np.bool_)
     before[[ord(separator), _LF, _QUOTE]] = True
@@ -131,7 +137,8 @@ def _quotes_are_plain(data: bytes, separator: str) -> bool:
 def _with_quotes_doubled(data: bytes, separator: str) -> bytes:
     """The same table, every field that holds a quote without being quoted written as a quoted one.
 
-    One step a quoted field or such a field. ``CsvFault`` for a quote that nothing closes, and text behind a closing one.
+    One step a quoted field or such a field. ``CsvFault`` for a quote that nothing closes, and text
+    behind a closing one.
     """
     split = separator.encode()
     starts, ends = split + b"\n", split + b"\r\n"

@@ -58,7 +58,9 @@ _MEANING: Final = {CASE_ID: "case id", ACTIVITY: "activity", TIMESTAMP: "timesta
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Which columns of a table are read (``kept``: the file's name -> the full name), and what was guessed about them."""
+    """Which columns of a table are read (``kept``: the file's name -> the full name), and what was
+    guessed about them.
+    """
 
     kept: dict[str, str]
     notes: tuple[str, ...]
@@ -80,9 +82,10 @@ class Names:
     ) -> EventLog:
         """The log that ``frame`` (columns as the file names them) holds.
 
-        Rows without a case id are left out and noted. ``LogError`` when a text in the time column is no time;
-        ``line_of`` gives the line of a row (from 0), where rows have lines. ``notes`` are added to the log's;
-        ``texts`` and ``exact``, by the file's names: what the file says where ``frame`` holds no text (``Source``).
+        Rows without a case id are left out and noted. ``LogError`` when a text in the time column
+        is no time; ``line_of`` gives the line of a row (from 0), where rows have lines. ``notes``
+        are added to the log's; ``texts`` and ``exact``, by the file's names: what the file says
+        where ``frame`` holds no text (``Source``).
         """
         renamed, left_out = _plain(path, frame.rename(self.kept))
         timed, zoneless = (
@@ -103,7 +106,9 @@ class Names:
 
 
 def _plain(path: Path, frame: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """The same table in the few types that a log has, and notes on columns that have none and were left out."""
+    """The same table in the few types that a log has, and notes on columns that have none and were
+    left out.
+    """
     columns = {name: plain(path, name, values_of(frame, name)) for name in frame.columns}
     missing = [name for name in (CASE_ID, ACTIVITY) if name in columns and columns[name] is None]
     if missing:
@@ -120,7 +125,9 @@ def _plain(path: Path, frame: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ..
 
 
 def plain(path: Path, name: str, column: pl.Series) -> pl.Series | None:
-    """The values of a column as String, Int64, Float64, Boolean or UTC time; None when they are none of these."""
+    """The values of a column as String, Int64, Float64, Boolean or UTC time; None when they are
+    none of these.
+    """
     dtype = column.dtype
     if dtype in (pl.String, pl.Null) or name == TIMESTAMP:
         return column
@@ -218,9 +225,11 @@ def standard_names(
     *,
     timeless: bool = False,
 ) -> Names:
-    """Find the standard columns in ``header``: as ``columns`` says, by their standard or else by a common name.
+    """Find the standard columns in ``header``: as ``columns`` says, by their standard or else by a
+    common name.
 
-    ``timeless``: a table without a column called ``time:timestamp`` has no times. ``LogError`` when one is missing.
+    ``timeless``: a table without a column called ``time:timestamp`` has no times. ``LogError`` when
+    one is missing.
     """
     wanted = [
         standard for standard in _COMMON if not (timeless and standard == TIMESTAMP not in header)
@@ -298,7 +307,9 @@ def _missing(
 
 
 def _separator_hint(header: Sequence[str]) -> str | None:
-    """What to do about a CSV file whose separator is not recognised; None where nothing points to that."""
+    """What to do about a CSV file whose separator is not recognised; None where nothing points to
+    that.
+    """
     if header and header[0].lower().startswith("sep="):
         return "remove the line 'sep=...'; columns are separated by , or ; or tab"
     if len(header) == 1 and "|" in header[0]:
@@ -345,7 +356,9 @@ def within_value_size(
     on_excess: OnExcess,
     line_of: Callable[[int], int] | None = None,
 ) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """The same table, texts over the limit missing, and a note on how many were; ``LogError`` where they are refused."""
+    """The same table, texts over the limit missing, and a note on how many were; ``LogError`` where
+    they are refused.
+    """
     within: dict[str, pl.Series] = {}
     count = 0
     for name, dtype in frame.schema.items():
@@ -364,7 +377,9 @@ def within_value_size(
 
 
 def flat_table(log: EventLog, path: Path) -> pl.DataFrame:
-    """One row an event. ``OutputError`` when cases lack an id or share one: a flat table would merge or lose them."""
+    """One row an event. ``OutputError`` when cases lack an id or share one: a flat table would
+    merge or lose them.
+    """
     ids = log.cases[CASE_ID]
     if ids.null_count() or ids.n_unique() != len(ids):
         raise OutputError(

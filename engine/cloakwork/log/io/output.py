@@ -1,4 +1,6 @@
-"""Opening a file to write a log into it, packed by gzip or not, without a trace of when or where it was written."""
+"""Opening a file to write a log into it, packed by gzip or not, without a trace of when or where it
+was written.
+"""
 
 import gzip
 from collections.abc import Iterator

@@ -33,7 +33,8 @@ def read_parquet(
     limits: Limits | None = None,
     on_excess: OnExcess = "refuse",
 ) -> EventLog:
-    """Read a Parquet file; attributes in ``text`` become text. ``timeless``, ``limits``, ``on_excess``: as in ``read_log``.
+    """Read a Parquet file; attributes in ``text`` become text. ``timeless``, ``limits``,
+    ``on_excess``: as in ``read_log``.
 
     ``LogError`` when it is damaged, a standard column is missing or the file is over a limit.
     """
@@ -92,7 +93,9 @@ def _read(
 
 @contextmanager
 def _any_zone() -> Iterator[None]:
-    """Let polars read times of zones that it does not know, such as ``+05:30``: the times themselves are in UTC."""
+    """Let polars read times of zones that it does not know, such as ``+05:30``: the times
+    themselves are in UTC.
+    """
     before = os.environ.get(_ANY_ZONE)
     os.environ[_ANY_ZONE] = "1"
     try:
@@ -139,5 +142,7 @@ def _refuse_size(path: Path, width: int, limits: Limits) -> None:
 
 
 def write_parquet(log: EventLog, path: Path, metadata: Mapping[str, str]) -> None:
-    """Write ``log`` as Parquet with ``metadata`` in its footer. ``OSError`` when it cannot be written."""
+    """Write ``log`` as Parquet with ``metadata`` in its footer. ``OSError`` when it cannot be
+    written.
+    """
     flat_table(log, path).write_parquet(path, metadata=dict(metadata) or None)

@@ -1,7 +1,9 @@
-"""A log as its file will say it: what is checked before a release must be what a reader of the release checks.
+"""A log as its file will say it: what is checked before a release must be what a reader of the
+release checks.
 
-A format keeps some differences and loses others: CSV has no types and writes a missing value and the empty text alike, XES has
-no place for an attribute that nobody has. And one value has several spellings where 0.0 and -0.0 are equal.
+A format keeps some differences and loses others: CSV has no types and writes a missing value and
+the empty text alike, XES has no place for an attribute that nobody has. And one value has several
+spellings where 0.0 and -0.0 are equal.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +22,8 @@ _STANDARD = (CASE_ID, ACTIVITY, TIMESTAMP)
 
 
 def as_read(log: EventLog, output: str) -> EventLog:
-    """``log`` as it will be when it is written as ``output`` (``xes``, ``csv``, ``parquet``, packed or not) and read.
+    """``log`` as it will be when it is written as ``output`` (``xes``, ``csv``, ``parquet``, packed
+    or not) and read.
 
     Columns that no format can hold are left out.
     """
@@ -52,7 +55,8 @@ def _columns(
 def as_steps_take_it(table: pl.DataFrame, output: str) -> pl.DataFrame:
     """The table with one spelling for what the release will not tell apart.
 
-    0.0 stands for -0.0 as well; where the release is CSV, the empty text is missing. Each value is changed by itself.
+    0.0 stands for -0.0 as well; where the release is CSV, the empty text is missing. Each value is
+    changed by itself.
     """
     through = _no_empty_text if output.removesuffix(".gz") == "csv" else lambda values: values
     changed = {
@@ -72,7 +76,9 @@ def _one_zero(values: pl.Series) -> pl.Series:
 def _standard_text(
     values: pl.Series, through: Callable[[pl.Series], pl.Series | None]
 ) -> pl.Series:
-    """Case ids and activities: they stay text whatever they look like, and stay where all are missing."""
+    """Case ids and activities: they stay text whatever they look like, and stay where all are
+    missing.
+    """
     return (
         expressible(values)
         if through is _xes

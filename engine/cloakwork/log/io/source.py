@@ -26,7 +26,9 @@ _XML_STARTS: Final = (b"<", b"\xef\xbb\xbf<", b"\xff\xfe<", b"\xfe\xff\x00<")
 
 
 class LogStream:
-    """The unpacked bytes of one file, read forwards; ``LogError`` for a damaged file or one over ``limits``."""
+    """The unpacked bytes of one file, read forwards; ``LogError`` for a damaged file or one over
+    ``limits``.
+    """
 
     def __init__(self, path: Path, limits: Limits | None = None) -> None:
         """Open ``path``; gzip is recognised by its first bytes, whatever the file is called."""
@@ -106,7 +108,9 @@ def _told_as_log_error(path: Path) -> Iterator[None]:
 
 
 def format_of(path: Path) -> Format:
-    """Which format the file is in: by suffix, or else by its first bytes. ``LogError`` when neither tells."""
+    """Which format the file is in: by suffix, or else by its first bytes. ``LogError`` when neither
+    tells.
+    """
     if known := format_by_suffix(path):
         return known
     with LogStream(path) as stream:
@@ -131,7 +135,9 @@ def format_by_suffix(path: Path) -> Format | None:
 
 
 def shown(name: str) -> str:
-    """A name from a file, fit for one line of a message: blanks collapsed, control characters out, cut at 60."""
+    """A name from a file, fit for one line of a message: blanks collapsed, control characters out,
+    cut at 60.
+    """
     plain = "".join(char for char in " ".join(name.split()) if char.isprintable())
     return plain if len(plain) <= 60 else plain[:57] + "..."
 

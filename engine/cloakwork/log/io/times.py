@@ -1,4 +1,6 @@
-"""Reading timestamps: ISO 8601 as logs write it, whole columns at a time, normalised to UTC microseconds."""
+"""Reading timestamps: ISO 8601 as logs write it, whole columns at a time, normalised to UTC
+microseconds.
+"""
 
 from dataclasses import dataclass
 from typing import Final
@@ -25,7 +27,8 @@ _LATEST: Final = 253_402_300_799_999_999  # 9999-12-31
 class Times:
     """Timestamps read from text.
 
-    - ``values``: Datetime("us", "UTC"), as long as the text; null where the text is null or no timestamp.
+    - ``values``: Datetime("us", "UTC"), as long as the text; null where the text is null or no
+      timestamp.
     - ``zoneless``: how many named no zone and were taken as UTC.
     """
 
@@ -36,9 +39,10 @@ class Times:
 def parse_times(text: pl.Series) -> Times:
     """Read a String column as timestamps.
 
-    Accepted: ``2011-10-01T00:38:44.546+02:00`` and its kin: ``Z``, ``+0200`` or ``+02`` as the zone or none (then UTC);
-    a blank for the ``T``; ``/`` between the parts of the day (year first); no seconds; a day alone (midnight); any
-    number of decimals (digits beyond microseconds are cut off).
+    Accepted: ``2011-10-01T00:38:44.546+02:00`` and its kin: ``Z``, ``+0200`` or ``+02`` as the zone
+    or none (then UTC); a blank for the ``T``; ``/`` between the parts of the day (year first); no
+    seconds; a day alone (midnight); any number of decimals (digits beyond microseconds are cut
+    off).
     """
     values = _within_calendar(
         text.str.to_datetime(_ISO, strict=False, time_unit="us").cast(TIME_TYPE)
@@ -64,7 +68,9 @@ def parse_times(text: pl.Series) -> Times:
 
 
 def _canonical(parts: pl.DataFrame) -> pl.Series:
-    """The parts of loosely written timestamps, joined in the one strict form; null where a part is missing."""
+    """The parts of loosely written timestamps, joined in the one strict form; null where a part is
+    missing.
+    """
     digits = pl.col("zone").str.replace(":", "", literal=True)
     zone = (
         pl.when(pl.col("zone").is_null() | pl.col("zone").str.to_uppercase().eq("Z"))
@@ -87,7 +93,9 @@ _DAY: Final = 86_400
 
 
 def outside_calendar(times: pl.Series) -> pl.Series:
-    """Which of the days or times (Date or Datetime of any unit) lie outside the years 1 to 9999; null where null."""
+    """Which of the days or times (Date or Datetime of any unit) lie outside the years 1 to 9999;
+    null where null.
+    """
     count = times.to_physical()
     first, last = _EARLIEST // 10**6, _LATEST // 10**6
     if isinstance(times.dtype, pl.Datetime):

@@ -1,8 +1,9 @@
-"""A Parquet file is read by a process apart first: some damage ends the process that meets it, and no error can be caught.
+"""A Parquet file is read by a process apart first: some damage ends the process that meets it, and
+no error can be caught.
 
-polars takes the lengths that stand inside a page at their word; one of 2**61 ends in an allocation that fails, which ends
-the process. A process that was started for it is asked once for each file, and reads only; it ends with the one that
-started it.
+polars takes the lengths that stand inside a page at their word; one of 2**61 ends in an allocation
+that fails, which ends the process. A process that was started for it is asked once for each file,
+and reads only; it ends with the one that started it.
 """
 
 import atexit
@@ -33,7 +34,9 @@ _readers: dict[int, "subprocess.Popen[str]"] = {}
 
 
 def fault_of(path: Path, places: Sequence[int]) -> str | None:
-    """What is wrong with the columns at ``places`` of a Parquet file, in a few words; None where they can be read."""
+    """What is wrong with the columns at ``places`` of a Parquet file, in a few words; None where
+    they can be read.
+    """
     with _ASKING:
         reader = _reader()
         assert reader.stdin is not None  # noqa: S101 - both are pipes, see below

@@ -1,4 +1,6 @@
-"""Reading XES (IEEE 1849): the fast reader where the file is plain, the full parser everywhere else."""
+"""Reading XES (IEEE 1849): the fast reader where the file is plain, the full parser everywhere
+else.
+"""
 
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -20,7 +22,8 @@ def read_xes(
     limits: Limits | None = None,
     on_excess: OnExcess = "refuse",
 ) -> EventLog:
-    """Read a XES file, packed by gzip or not; attributes in ``text`` as text whatever type they state.
+    """Read a XES file, packed by gzip or not; attributes in ``text`` as text whatever type they
+    state.
 
     ``limits``, ``on_excess``: as in ``read_log``. ``LogError`` when it is not a well-formed log.
     """
@@ -40,7 +43,9 @@ def with_kinds_settled(
     limits: Limits | None = None,
     on_excess: OnExcess = "refuse",
 ) -> EventLog:
-    """Read with ``read``; once more when attributes turn out to hold several types, each then as the kind that fits all."""
+    """Read with ``read``; once more when attributes turn out to hold several types, each then as
+    the kind that fits all.
+    """
 
     def once(kinds: Mapping[str, Kind]) -> EventLog:
         with LogStream(path, limits) as stream:

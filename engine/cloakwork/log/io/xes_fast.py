@@ -1,13 +1,15 @@
 """The fast way to read XES: split at the quotes, understand each distinct stretch of markup once.
 
-In a plain log, each attribute is written ``<type key="K" value="V"/>`` and double quotes occur nowhere else. Split at the
-quotes, the file is a cycle of four: markup, ``K``, `` value=``, ``V``. A log has millions of attributes, but only a few
-dozen distinct pieces of markup between them (``/>``, ``</event>``, ``<event>``, ``<string key=`` and blanks), so each is
-parsed once, by a strict grammar, and the rest is arithmetic on whole columns.
+In a plain log, each attribute is written ``<type key="K" value="V"/>`` and double quotes occur
+nowhere else. Split at the quotes, the file is a cycle of four: markup, ``K``, `` value=``, ``V``. A
+log has millions of attributes, but only a few dozen distinct pieces of markup between them (``/>``,
+``</event>``, ``<event>``, ``<string key=`` and blanks), so each is parsed once, by a strict
+grammar, and the rest is arithmetic on whole columns.
 
-Nothing is assumed. The grammar admits no comment, CDATA section, declaration, prefix, single quote or nesting; every piece
-of markup must match it; opening and closing tags must fit; there must be no ``<`` and no control character outside the
-markup, and only well-formed UTF-8. Anything else raises ``Declined``, and the full parser reads the file.
+Nothing is assumed. The grammar admits no comment, CDATA section, declaration, prefix, single quote
+or nesting; every piece of markup must match it; opening and closing tags must fit; there must be no
+``<`` and no control character outside the markup, and only well-formed UTF-8. Anything else raises
+``Declined``, and the full parser reads the file.
 """
 
 import re
@@ -59,10 +61,11 @@ class Declined(Exception):
 class Gap:
     """What one piece of markup between a value and the next key does.
 
-    ``enters`` and ``leaves``: where the reader must be before it and is after it (``_ANYWHERE``: as before); ``kind``: the
-    index in ``_KINDS`` of the attribute that it opens, -1 at the end of the log; ``traces``: how many traces it opens;
-    ``events``: for each event that it opens, how many traces it opened before; ``tags``, ``controls``: how many ``<`` and
-    how many control characters (all of them blanks) it holds.
+    ``enters`` and ``leaves``: where the reader must be before it and is after it (``_ANYWHERE``: as
+    before); ``kind``: the index in ``_KINDS`` of the attribute that it opens, -1 at the end of the
+    log; ``traces``: how many traces it opens; ``events``: for each event that it opens, how many
+    traces it opened before; ``tags``, ``controls``: how many ``<`` and how many control characters
+    (all of them blanks) it holds.
     """
 
     enters: int
@@ -141,7 +144,9 @@ class _GapTable:
 
 @dataclass
 class _KeyTable:
-    """All distinct keys met so far; for each and each scope, whether it is wanted and the kind that is settled for it."""
+    """All distinct keys met so far; for each and each scope, whether it is wanted and the kind that
+    is settled for it.
+    """
 
     words: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
@@ -162,14 +167,18 @@ class _KeyTable:
 
     @staticmethod
     def _settled(builder: ColumnBuilder, scope: Scope, key: str) -> int:
-        """The index in ``_KINDS`` of the kind that an attribute is read as whatever is declared; -1 if none is."""
+        """The index in ``_KINDS`` of the kind that an attribute is read as whatever is declared; -1
+        if none is.
+        """
         name = builder.name_of(scope, key)
         kinds = {builder.kind_of(name, kind) for kind in _KINDS} if name else set()
         return _KINDS.index(kinds.pop()) if len(kinds) == 1 else -1
 
 
 def decode_references(text: str) -> str:
-    """Resolve character references and the five entities that XML predefines. ``Declined`` for any other."""
+    """Resolve character references and the five entities that XML predefines. ``Declined`` for any
+    other.
+    """
     if "&" not in text:
         return text
     if text.count("&") != len(_REFERENCE.findall(text)):
@@ -197,8 +206,8 @@ def _referred(reference: re.Match[str]) -> str:
 def read_fast(stream: LogStream, builder: ColumnBuilder) -> EventLog:
     """Read a plain log from its first byte, by way of ``builder``.
 
-    Raises ``Declined`` for a file that is not plain (well-formed or not), ``MixedKinds`` as ``ColumnBuilder.finish``
-    does, ``LogError`` when the bytes cannot be read.
+    Raises ``Declined`` for a file that is not plain (well-formed or not), ``MixedKinds`` as
+    ``ColumnBuilder.finish`` does, ``LogError`` when the bytes cannot be read.
     """
     reader = _FastReader(builder)
     try:
@@ -217,7 +226,9 @@ def read_fast(stream: LogStream, builder: ColumnBuilder) -> EventLog:
 
 
 def _body(stream: LogStream) -> bytes:
-    """The first bytes of the traces: what follows a header that the XML parser confirms to end there."""
+    """The first bytes of the traces: what follows a header that the XML parser confirms to end
+    there.
+    """
     header = bytearray()
     while (start := header.find(b"<trace")) < 0 or header.find(b">", start) < 0:
         more = stream.read(CHUNK)
@@ -231,7 +242,9 @@ def _body(stream: LogStream) -> bytes:
 
 
 def _opens_first_trace(stream: LogStream, header: bytes, start: int) -> bool:
-    """Whether the tag at ``start``, the last of ``header``, opens the first trace of a log in UTF-8."""
+    """Whether the tag at ``start``, the last of ``header``, opens the first trace of a log in
+    UTF-8.
+    """
     xml = LogXml(stream.path)
     try:
         xml.feed(header)
@@ -247,8 +260,11 @@ def _opens_first_trace(stream: LogStream, header: bytes, start: int) -> bool:
 
 
 def _quote_cycles(stream: LogStream, start: bytes) -> Iterator[tuple[bytes, bool]]:
-    """The bytes in chunks that end before a closing quote and hold whole cycles of four quotes; True at the last."""
-    # The body starts with markup that follows no value; with the end of one in front, all pieces look alike.
+    """The bytes in chunks that end before a closing quote and hold whole cycles of four quotes;
+    True at the last.
+    """
+    # The body starts with markup that follows no value; with the end of one in front, all pieces
+    # look alike.
     rest = b"/>" + start
     while more := stream.read(CHUNK):
         data = rest + more
@@ -314,7 +330,9 @@ class _FastReader:
             raise Declined("line breaks or control characters inside a value")
 
     def _follow(self, gap: NDArray[np.int64], last: bool) -> NDArray[np.int8]:
-        """The place after each piece of markup; the end of the log must be the last, and of the last chunk."""
+        """The place after each piece of markup; the end of the log must be the last, and of the
+        last chunk.
+        """
         table = self._gaps
         ending = np.flatnonzero(table.kind[gap] < 0)
         if ending.tolist() != ([len(gap) - 1] if last else []):
@@ -329,7 +347,9 @@ class _FastReader:
         return place
 
     def _open(self, gap: NDArray[np.int64], place: NDArray[np.int8]) -> NDArray[np.int64]:
-        """Tell the builder of the traces and events that open; the ordinal of the one open after each piece."""
+        """Tell the builder of the traces and events that open; the ordinal of the one open after
+        each piece.
+        """
         table, builder = self._gaps, self._builder
         first_trace, first_event = builder.traces, builder.events
         traces, events = table.traces[gap], table.events[gap]
@@ -397,7 +417,9 @@ def _count(data: bytes, byte: bytes) -> int:
 
 
 def _pieces(data: bytes) -> pl.Series:
-    """The text between the quotes: String, one more than there are quotes. ``Declined`` unless it is UTF-8."""
+    """The text between the quotes: String, one more than there are quotes. ``Declined`` unless it
+    is UTF-8.
+    """
     try:
         text = pl.Series([data], dtype=pl.Binary).cast(pl.String)
     except pl.exceptions.PolarsError as error:
@@ -408,7 +430,9 @@ def _pieces(data: bytes) -> pl.Series:
 def _codes(
     words: pl.Series, known: list[str], learn: Callable[[list[str]], None]
 ) -> NDArray[np.int64]:
-    """The index of each word among the known ones; new ones are learnt first. int64, shape (words,)."""
+    """The index of each word among the known ones; new ones are learnt first. int64, shape
+    (words,).
+    """
     coded = words.cast(pl.Enum(known), strict=False)
     if coded.null_count():
         new = words.filter(coded.is_null()).unique(maintain_order=True).to_list()

@@ -1,8 +1,10 @@
-"""The thorough way to read XES: every construct of XML, by expat, as a stream, with a line number for every fault.
+"""The thorough way to read XES: every construct of XML, by expat, as a stream, with a line number
+for every fault.
 
-What holds for both readers: attribute values keep the type that the file declares; children nested in an attribute, lists
-and containers are left out; ``global`` declarations are not applied, for a default would invent activities and times that
-nobody observed; attributes of the log itself are never read.
+What holds for both readers: attribute values keep the type that the file declares; children nested
+in an attribute, lists and containers are left out; ``global`` declarations are not applied, for a
+default would invent activities and times that nobody observed; attributes of the log itself are
+never read.
 """
 
 import codecs
@@ -57,10 +59,12 @@ class _Values:
 
 
 class LogXml:
-    """A streaming XES parser; feeds what it finds into ``builder``, or only counts when there is none.
+    """A streaming XES parser; feeds what it finds into ``builder``, or only counts when there is
+    none.
 
-    ``traces``, ``events``: how many were opened; ``trace_at``: the byte at which the latest trace starts; ``plain``:
-    whether the file is in UTF-8 as far as it says; ``irregular``: what was met and left out.
+    ``traces``, ``events``: how many were opened; ``trace_at``: the byte at which the latest trace
+    starts; ``plain``: whether the file is in UTF-8 as far as it says; ``irregular``: what was met
+    and left out.
     """
 
     def __init__(self, path: Path, builder: ColumnBuilder | None = None) -> None:
@@ -89,7 +93,9 @@ class LogXml:
         self._feeder = Feeder(path, self._parser, None if self._drop else self._limits)
 
     def feed(self, data: bytes, *, last: bool = False) -> None:
-        """Parse the next bytes. ``LogError`` at the first fault; ``ExpatError`` never leaves ``read_full``."""
+        """Parse the next bytes. ``LogError`` at the first fault; ``ExpatError`` never leaves
+        ``read_full``.
+        """
         self._marked = self._marked or (self._feeder.at_start and data.startswith(codecs.BOM_UTF8))
         self._feeder.feed(data, last=last)
         self._flush()

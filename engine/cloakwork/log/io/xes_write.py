@@ -1,7 +1,9 @@
-"""Writing XES: a constant header, then whole columns joined into text. The same log gives the same bytes.
+"""Writing XES: a constant header, then whole columns joined into text. The same log gives the same
+bytes.
 
-Nothing of a source file comes along: the header is the same for every log save for the annotations and extensions that the
-caller states. Characters that XML 1.0 cannot express (most control characters, lone U+FFFE and U+FFFF) become U+FFFD.
+Nothing of a source file comes along: the header is the same for every log save for the annotations
+and extensions that the caller states. Characters that XML 1.0 cannot express (most control
+characters, lone U+FFFE and U+FFFF) become U+FFFD.
 """
 
 import math
@@ -49,7 +51,9 @@ def write_xes(
     annotations: tuple[Attribute, ...] = (),
     extensions: tuple[Extension, ...] = (),
 ) -> None:
-    """Write ``log`` as XES; packed by gzip when ``path`` ends in ``.gz``. ``OSError`` when it cannot be written."""
+    """Write ``log`` as XES; packed by gzip when ``path`` ends in ``.gz``. ``OSError`` when it
+    cannot be written.
+    """
     with open_output(path) as out:
         out.write(_header(annotations, extensions).encode())
         for text in _batches(log):

@@ -1,9 +1,11 @@
-"""Feeding an XML parser so that its work is linear in the file, and no piece of markup is larger than the limit.
+"""Feeding an XML parser so that its work is linear in the file, and no piece of markup is larger
+than the limit.
 
-An expat before 2.6.0 starts again at the first byte of an unfinished token each time that it is fed (CVE-2023-52425): a tag
-of n bytes in pieces of c costs n * n / c. Distributions mend it without raising the version, so a version proves nothing.
-Here each piece is at least as large as what is unfinished: every token is begun at most log2(n / c) times, whatever expat
-does, and read over twice at most.
+An expat before 2.6.0 starts again at the first byte of an unfinished token each time that it is fed
+(CVE-2023-52425): a tag of n bytes in pieces of c costs n * n / c. Distributions mend it without
+raising the version, so a version proves nothing. Here each piece is at least as large as what is
+unfinished: every token is begun at most log2(n / c) times, whatever expat does, and read over twice
+at most.
 """
 
 from pathlib import Path
@@ -17,7 +19,9 @@ _MARKUP: Final = 1 << 20  # bytes of a tag besides its value
 
 
 class Feeder:
-    """Feeds ``parser``; with ``limits``, a tag or comment that no value within them explains raises ``LogError``."""
+    """Feeds ``parser``; with ``limits``, a tag or comment that no value within them explains raises
+    ``LogError``.
+    """
 
     def __init__(self, path: Path, parser: XMLParserType, limits: Limits | None) -> None:
         self._path, self._parser, self._limits = path, parser, limits

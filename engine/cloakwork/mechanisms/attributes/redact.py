@@ -1,4 +1,6 @@
-"""Treat attributes: drop, keep, pseudonymise or generalise them, as the policy says. Treatments are not guarantees."""
+"""Treat attributes: drop, keep, pseudonymise or generalise them, as the policy says. Treatments are
+not guarantees.
+"""
 
 import hashlib
 import hmac
@@ -34,11 +36,12 @@ STANDARD = (CASE_ID, ACTIVITY, TIMESTAMP)
 
 
 class Treatment(Frozen):
-    """What is done to the attributes that match ``attribute`` (a name or a glob); *protect*: nothing more, another step
-    has made its values what a guarantee says.
+    """What is done to the attributes that match ``attribute`` (a name or a glob); *protect*:
+    nothing more, another step has made its values what a guarantee says.
 
-    ``hierarchy``: nested groups, released at depth ``level`` (0 is the whole tree's name, deeper is finer);
-    ``bins``: ascending edges of half-open intervals; ``link``: the dataset whose pseudonyms stay the same, if any.
+    ``hierarchy``: nested groups, released at depth ``level`` (0 is the whole tree's name, deeper is
+    finer); ``bins``: ascending edges of half-open intervals; ``link``: the dataset whose pseudonyms
+    stay the same, if any.
     """
 
     attribute: str
@@ -50,7 +53,9 @@ class Treatment(Frozen):
 
 
 class RedactParams(Frozen):
-    """Treatments by attribute; the most specific one that matches an attribute decides, and what none matches goes."""
+    """Treatments by attribute; the most specific one that matches an attribute decides, and what
+    none matches goes.
+    """
 
     treatments: tuple[Treatment, ...] = ()
 
@@ -62,10 +67,12 @@ class RedactParams(Frozen):
 
 
 class Redact(Undecided):
-    """Apply the policy's treatments to every attribute other than the case id, the activity and the time.
+    """Apply the policy's treatments to every attribute other than the case id, the activity and the
+    time.
 
-    Pseudonyms are keyed HMACs (RFC 2104, SHA-256, 128 bits): a fresh key for each release and column, destroyed
-    afterwards, unless the policy asks for linkage. How often a pseudonym occurs still shows.
+    Pseudonyms are keyed HMACs (RFC 2104, SHA-256, 128 bits): a fresh key for each release and
+    column, destroyed afterwards, unless the policy asks for linkage. How often a pseudonym occurs
+    still shows.
     """
 
     name: ClassVar[str] = "attributes/redact"
@@ -87,7 +94,9 @@ class Redact(Undecided):
         )
 
     def lineage(self, params: RedactParams) -> Lineage:
-        """What is kept in any form is read raw and written raw; what is protected stays its protector's."""
+        """What is kept in any form is read raw and written raw; what is protected stays its
+        protector's.
+        """
         kept = frozenset(
             rule.attribute
             for rule in params.treatments
@@ -131,7 +140,9 @@ def pseudonyms(values: pl.Series, key: bytes) -> pl.Series:
 
 
 def _letters(digest: bytes) -> str:
-    """The first 122 bits of a digest as 26 lower-case letters: no digits, so that no number is found in a pseudonym."""
+    """The first 122 bits of a digest as 26 lower-case letters: no digits, so that no number is
+    found in a pseudonym.
+    """
     number, letters = int.from_bytes(digest[:16], "big"), []
     for _ in range(26):
         number, place = divmod(number, 26)
@@ -150,7 +161,9 @@ def _linked_key(dataset: str, attribute: str) -> bytes:
 
 
 def _generalised(values: pl.Series, rule: Treatment) -> pl.Series:
-    """Replace each value by its interval, or by its group at depth ``level``; what fits nowhere becomes null."""
+    """Replace each value by its interval, or by its group at depth ``level``; what fits nowhere
+    becomes null.
+    """
     if rule.bins is not None:
         return intervals(values, rule.bins)
     return groups_at(values, rule.hierarchy or {}, rule.level)

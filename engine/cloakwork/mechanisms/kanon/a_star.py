@@ -1,4 +1,6 @@
-"""PRETSA*: the least change that makes the control flow k-anonymous by moving whole variants, by A* with a proved bound."""
+"""PRETSA*: the least change that makes the control flow k-anonymous by moving whole variants, by A*
+with a proved bound.
+"""
 
 import heapq
 from collections.abc import Mapping
@@ -38,27 +40,32 @@ class AStarParams(FamilyParams):
 
 
 class AStar(Anonymiser[AStarParams]):
-    """The least distance that whole variants allow, proved; or the best log found in time, with a bound on the least.
+    """The least distance that whole variants allow, proved; or the best log found in time, with a
+    bound on the least.
 
-    The paper searches over sequences of moves, where states are logs; its heuristic (equations 2 to 4) may exceed what is
-    left to pay, since one move can mend more than two variants. (Over prefixes, k = 10: 1 case of a, 7 of abc, 3 of xbc.
-    All violate; h = 2 * 1/2 + 1 * 3/2 + 1 * 3/2 = 4; but moving xbc to abc mends all at cost 3.) Ours searches over
-    *decisions* instead, with a heuristic that is a bound:
+    The paper searches over sequences of moves, where states are logs; its heuristic (equations 2 to
+    4) may exceed what is left to pay, since one move can mend more than two variants. (Over
+    prefixes, k = 10: 1 case of a, 7 of abc, 3 of xbc. All violate; h = 2 * 1/2 + 1 * 3/2 + 1 * 3/2
+    = 4; but moving xbc to abc mends all at cost 3.) Ours searches over *decisions* instead, with a
+    heuristic that is a bound:
 
-    - a state is a set of decisions: this variant is a class, or is none; this variant goes to that class, or does not;
-    - expanding it makes one decision more, one way and the other. The two share no answer and miss none, so no answer is
-      reached twice and no record of visited states is needed;
-    - f is ``relaxation``'s bound L(w) under the decisions: the moves decided (g) and the least that the others can
-      still cost (h), at prices w that are adjusted by subgradient steps. **Admissible:** L(w) <= cost of every allowed
-      answer that keeps the decisions, for any w. **Consistent:** a state's f is never taken below that of the state it
-      came from.
+    - a state is a set of decisions: this variant is a class, or is none; this variant goes to that
+      class, or does not;
+    - expanding it makes one decision more, one way and the other. The two share no answer and miss
+      none, so no answer is reached twice and no record of visited states is needed;
+    - f is ``relaxation``'s bound L(w) under the decisions: the moves decided (g) and the least that
+      the others can still cost (h), at prices w that are adjusted by subgradient steps.
+      **Admissible:** L(w) <= cost of every allowed answer that keeps the decisions, for any w.
+      **Consistent:** a state's f is never taken below that of the state it came from.
 
-    The state with the least f is expanded first. The least f in the queue is a bound on every answer not yet seen; when
-    it reaches the cost of the best answer known (at first, that of kanon/best-first), that answer is optimal.
+    The state with the least f is expanded first. The least f in the queue is a bound on every
+    answer not yet seen; when it reaches the cost of the best answer known (at first, that of
+    kanon/best-first), that answer is optimal.
 
-    **Why it is k-anonymous**: the answers it compares are those of kanon/best-first and of ``whole.settled``, and states
-    with every variant decided whose classes were measured. **That it ends**: each decision forbids a pair of variant and
-    class, or forces a class; there are finitely many.
+    **Why it is k-anonymous**: the answers it compares are those of kanon/best-first and of
+    ``whole.settled``, and states with every variant decided whose classes were measured. **That it
+    ends**: each decision forbids a pair of variant and class, or forces a class; there are finitely
+    many.
     """
 
     name: ClassVar[str] = "kanon/a-star"
@@ -74,7 +81,9 @@ class AStar(Anonymiser[AStarParams]):
     def solve(
         self, params: AStarParams, problem: Problem
     ) -> tuple[Solution, Mapping[str, JsonValue]]:
-        """Start from kanon/best-first's answer; prove it, or better it, within ``seconds`` and ``memory``."""
+        """Start from kanon/best-first's answer; prove it, or better it, within ``seconds`` and
+        ``memory``.
+        """
         until = monotonic() + params.seconds
         ground = Ground.of(problem, self.name)
         search = _Search(ground, improved(ground, best_first(ground), until), until)
@@ -111,7 +120,9 @@ class _Waiting:
 
 
 class _Search:
-    """The queue and the best answer so far. ``least``: a bound on every answer that was not seen yet."""
+    """The queue and the best answer so far. ``least``: a bound on every answer that was not seen
+    yet.
+    """
 
     def __init__(self, ground: Ground, target: Ints, until: float) -> None:
         self.ground, self.until = ground, until
@@ -122,9 +133,12 @@ class _Search:
         self.least, self.expanded, self.clock = 0, 0, Clock()
 
     def run(self, memory: int) -> str:
-        """Expand states until the best answer is proved or a limit is met; say which, in plain words."""
+        """Expand states until the best answer is proved or a limit is met; say which, in plain
+        words.
+        """
         variants = len(self.target)
-        # A waiting state holds its prices and keeps those of the states that it came from: no more of these than of it.
+        # A waiting state holds its prices and keeps those of the states that it came from: no more
+        # of these than of it.
         most = max(1, memory * MIB // (2 * (8 * variants + 600)))
         start = _State(None, -1, -1, True, self._first_price())
         self._enqueue(start, 0, FIRST_PRICES)
@@ -183,9 +197,11 @@ class _Search:
         return Allowed(pairs, forced)
 
     def _stays(self) -> Flags:
-        """Variants that some optimal answer leaves alone: those that hold k, where mass counts cases and classes are
-        variants. (Were j's n >= k cases on b: let them go home, which saves n * d(j, b); should b now fall short, let
-        what is left there, fewer than k cases, go to j as well, which costs less than k * d(j, b) more.)"""
+        """Variants that some optimal answer leaves alone: those that hold k, where mass counts
+        cases and classes are variants. (Were j's n >= k cases on b: let them go home, which saves n
+        * d(j, b); should b now fall short, let what is left there, fewer than k cases, go to j as
+        well, which costs less than k * d(j, b) more.)
+        """
         ground = self.ground
         plain = bool(
             (ground.mass == ground.cases).all()
@@ -194,14 +210,18 @@ class _Search:
         return (ground.mass >= ground.k) & plain
 
     def _first_price(self) -> Ints:
-        """What it costs each variant to go to its nearest other: int64, shape (variants,), 1/SCALE edits."""
+        """What it costs each variant to go to its nearest other: int64, shape (variants,), 1/SCALE
+        edits.
+        """
         if len(self.target) == 1:
             return np.zeros(1, np.int64)
         nearest = np.partition(self.ground.distance, 1, axis=1)[:, 1].astype(np.int64)
         return np.where(self.ground.mass >= self.ground.k, 0, SCALE * nearest * self.ground.cases)
 
     def answer(self, relaxed: Relaxed) -> Ints | None:
-        """An allowed answer made of the classes that a relaxation opened, kept if it is the best; None without any."""
+        """An allowed answer made of the classes that a relaxation opened, kept if it is the best;
+        None without any.
+        """
         classes = relaxed.opened & relaxed.picked.any(axis=0)
         if not classes.any():
             return None
@@ -217,10 +237,12 @@ class _Search:
 
 
 class _Prices:
-    """Prices of one state, adjusted towards the highest bound, and how often what was chosen on the way.
+    """Prices of one state, adjusted towards the highest bound, and how often what was chosen on the
+    way.
 
-    ``best``: int64, shape (variants,): the prices of the highest bound so far. ``offer``: the best answer met.
-    ``picked``, ``opened``: float64; running shares in which a class picked a variant, and was open.
+    ``best``: int64, shape (variants,): the prices of the highest bound so far. ``offer``: the best
+    answer met. ``picked``, ``opened``: float64; running shares in which a class picked a variant,
+    and was open.
     """
 
     def __init__(self, search: _Search, allowed: Allowed, price: Ints) -> None:
@@ -256,7 +278,9 @@ class _Prices:
         return bound
 
     def split(self) -> tuple[int, int]:
-        """The decision that the prices leave most in doubt: a class (-1, place), or else a pair (variant, place)."""
+        """The decision that the prices leave most in doubt: a class (-1, place), or else a pair
+        (variant, place).
+        """
         undecided = self.allowed.pairs.any(axis=0) & ~self.allowed.forced
         doubt = np.where(undecided, np.abs(self.opened - 0.5), 1.0)
         if doubt.min() < 0.45:

@@ -22,7 +22,9 @@ FAMILY: Final[tuple[Algorithm, ...]] = (
     "kanon/a-star",
     "kanon/optimal",
 )
-"""Cheap ones first; a later one is preferred where two find the same distance, since it proves more."""
+"""Cheap ones first; a later one is preferred where two find the same distance, since it proves
+more.
+"""
 
 SMALL: Final = 60
 """Variants up to which ``kanon/a-star`` is tried: beyond, it seldom ends."""
@@ -31,9 +33,10 @@ SHARE: Final = 0.05
 
 
 class AutoParams(FamilyParams):
-    """``seconds``: most that the search may take; ``gap``: share above the least possible at which it may stop;
-    ``parts``: identical cases may move to different variants; ``among``: the algorithms that may be used, of those that
-    the policy's lists of mechanisms allow."""
+    """``seconds``: most that the search may take; ``gap``: share above the least possible at which
+    it may stop; ``parts``: identical cases may move to different variants; ``among``: the
+    algorithms that may be used, of those that the policy's lists of mechanisms allow.
+    """
 
     seconds: Annotated[
         float, Field(gt=0, le=86_400, description="Most seconds that the search may take")
@@ -57,12 +60,13 @@ class AutoParams(FamilyParams):
 
 
 class Auto(Anonymiser[AutoParams]):
-    """Run what the size of the problem allows, keep the answer that changes least, and report all of them.
+    """Run what the size of the problem allows, keep the answer that changes least, and report all
+    of them.
 
-    Where k counts cases, identical cases may move to different variants (``kanon/optimal`` alone uses that): which of
-    them goes where is drawn at random. Which algorithms run follows from the number of variants and the time limit
-    alone; which answer is kept, from their distances. Both depend on nothing but the control flow, which every claim
-    beside k-anonymity takes as known.
+    Where k counts cases, identical cases may move to different variants (``kanon/optimal`` alone
+    uses that): which of them goes where is drawn at random. Which algorithms run follows from the
+    number of variants and the time limit alone; which answer is kept, from their distances. Both
+    depend on nothing but the control flow, which every claim beside k-anonymity takes as known.
     """
 
     name: ClassVar[str] = "kanon/auto"
@@ -100,7 +104,9 @@ class Auto(Anonymiser[AutoParams]):
     def solve(
         self, params: AutoParams, problem: Problem
     ) -> tuple[Solution, Mapping[str, JsonValue]]:
-        """The best answer of those that were tried; which, why, and what the others would have changed."""
+        """The best answer of those that were tried; which, why, and what the others would have
+        changed.
+        """
         begun = perf_counter()
         tried: dict[str, Solution] = {}
         for name in _worth_trying(params, problem):
@@ -129,7 +135,8 @@ class Auto(Anonymiser[AutoParams]):
 def _worth_trying(params: AutoParams, problem: Problem) -> tuple[str, ...]:
     """The algorithms that a problem of this size allows; at least one of ``among``.
 
-    Only ``kanon/pretsa`` does without all distances at once, of up to ``LARGEST`` variants of up to ``LONGEST`` events.
+    Only ``kanon/pretsa`` does without all distances at once, of up to ``LARGEST`` variants of up to
+    ``LONGEST`` events.
     """
     variants = len(problem.texts)
     held = variants <= LARGEST and max(map(len, problem.texts), default=0) <= LONGEST

@@ -1,4 +1,6 @@
-"""BF-PRETSA: k-anonymity by greedy best-first search over partly sanitised logs, and local improvement of its end."""
+"""BF-PRETSA: k-anonymity by greedy best-first search over partly sanitised logs, and local
+improvement of its end.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,26 +30,30 @@ class BestFirstParams(FamilyParams):
 class BestFirst(Anonymiser[BestFirstParams]):
     """Greedy best-first k-anonymisation of the control flow, whole variants at a time.
 
-    A state says on which variant the cases of each variant are. A variant *violates* when it holds cases and falls short
-    of k (over prefixes: when some prefix of it does). A move takes all cases from a violating variant to another one that
-    holds some: the cheapest that does not violate, or the cheapest that does. Each step makes the move with the least
-    f = g + h and forgets the others. g is the edits of all cases so far, from their *original* variants (the paper
-    counts each move from where the case was); h sums over the variants that violate
+    A state says on which variant the cases of each variant are. A variant *violates* when it holds
+    cases and falls short of k (over prefixes: when some prefix of it does). A move takes all cases
+    from a violating variant to another one that holds some: the cheapest that does not violate, or
+    the cheapest that does. Each step makes the move with the least f = g + h and forgets the
+    others. g is the edits of all cases so far, from their *original* variants (the paper counts
+    each move from where the case was); h sums over the variants that violate
 
         min(cost of moving to the nearest that does not,  edits a case to the nearest that does * min(n, |n - k|) / 2),
 
-    n being the cases there (equations 2 to 4: one move may mend two variants, hence the half). Of two moves alike, the
-    one that joins two violating variants comes first. h is brought up to date for the two variants that a move touches.
+    n being the cases there (equations 2 to 4: one move may mend two variants, hence the half). Of
+    two moves alike, the one that joins two violating variants comes first. h is brought up to date
+    for the two variants that a move touches.
 
-    Ours, not the paper's: what the greedy search ends with is improved by closing, opening and replacing classes while
-    that costs less (``whole.improved``).
+    Ours, not the paper's: what the greedy search ends with is improved by closing, opening and
+    replacing classes while that costs less (``whole.improved``).
 
-    **Why it is k-anonymous.** Each move empties a variant for good, since cases only move to variants that hold some: at
-    most as many moves as variants. While one violates there is another that holds cases, for were all n >= k cases on
-    one variant, it and its prefixes would hold n. So the search ends with none that violates. The improvement accepts
-    only answers of ``whole.settled``, which ends with no class that falls short.
+    **Why it is k-anonymous.** Each move empties a variant for good, since cases only move to
+    variants that hold some: at most as many moves as variants. While one violates there is another
+    that holds cases, for were all n >= k cases on one variant, it and its prefixes would hold n. So
+    the search ends with none that violates. The improvement accepts only answers of
+    ``whole.settled``, which ends with no class that falls short.
 
-    Deterministic. Its memory is that of all pairs of variants: up to 6,000 variants, more are refused.
+    Deterministic. Its memory is that of all pairs of variants: up to 6,000 variants, more are
+    refused.
     """
 
     name: ClassVar[str] = "kanon/best-first"
@@ -63,7 +69,9 @@ class BestFirst(Anonymiser[BestFirstParams]):
     def solve(
         self, params: BestFirstParams, problem: Problem
     ) -> tuple[Solution, Mapping[str, JsonValue]]:
-        """Search greedily, then improve; the report also tells the distance that the greedy search alone reached."""
+        """Search greedily, then improve; the report also tells the distance that the greedy search
+        alone reached.
+        """
         ground = Ground.of(problem, self.name)
         greedy = best_first(ground)
         solution = Solution(
@@ -75,7 +83,9 @@ class BestFirst(Anonymiser[BestFirstParams]):
 
 
 def best_first(ground: Ground) -> Ints:
-    """The end of the greedy search: the variant that each variant's cases are on, int64, shape (variants,)."""
+    """The end of the greedy search: the variant that each variant's cases are on, int64, shape
+    (variants,).
+    """
     search = _Greedy(ground)
     clock = Clock()
     while (move := search.best_move()) is not None:
@@ -86,9 +96,11 @@ def best_first(ground: Ground) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class _Nearest:
-    """For each variant the cheapest other to move its cases to, of one kind: int64, shape (variants,).
+    """For each variant the cheapest other to move its cases to, of one kind: int64, shape
+    (variants,).
 
-    ``cost``: edits of all cases, ``_FAR`` where there is none; ``place``: which variant, ``_NONE`` where there is none.
+    ``cost``: edits of all cases, ``_FAR`` where there is none; ``place``: which variant, ``_NONE``
+    where there is none.
     """
 
     cost: Ints
@@ -98,8 +110,9 @@ class _Nearest:
 class _Greedy:
     """A state of the search; its arrays change as cases move.
 
-    ``edits[v, j]``: int64; what all cases that are on v cost in all, were they on j. ``cases``, ``held``: what each
-    variant holds now. ``violating``, ``conforming``: those that hold cases, by whether they fall short.
+    ``edits[v, j]``: int64; what all cases that are on v cost in all, were they on j. ``cases``,
+    ``held``: what each variant holds now. ``violating``, ``conforming``: those that hold cases, by
+    whether they fall short.
     """
 
     def __init__(self, ground: Ground) -> None:
@@ -134,7 +147,9 @@ class _Greedy:
         return int(rows[best]), int(place[best])
 
     def make(self, source: int, target: int) -> None:
-        """Move all cases on ``source`` to ``target``, and look again where that changed what is nearest."""
+        """Move all cases on ``source`` to ``target``, and look again where that changed what is
+        nearest.
+        """
         before = self.violating.copy(), self.conforming.copy()
         self.target[self.target == source] = target
         self.edits[target] += self.edits[source]
@@ -173,7 +188,9 @@ class _Greedy:
             nearest.place[rows] = np.where(nearest.cost[rows] < _FAR, places[best], _NONE)
 
     def _offer(self, nearest: _Nearest, arrivals: Ints) -> None:
-        """Let variants that became of ``nearest``'s kind be nearest to those that they are nearer to."""
+        """Let variants that became of ``nearest``'s kind be nearest to those that they are nearer
+        to.
+        """
         rows = np.flatnonzero(self.violating)
         for arrival in arrivals:
             cost = np.where(
@@ -191,7 +208,9 @@ class _Greedy:
         return np.where(self.violating, ahead, 0.0)
 
     def _estimate_joined(self, rows: Ints, partner: Ints) -> NDArray[np.float64]:
-        """h for ``partner`` once it has also the cases of ``rows``, from what is nearest to ``partner`` now."""
+        """h for ``partner`` once it has also the cases of ``rows``, from what is nearest to
+        ``partner`` now.
+        """
         cases, held = self.cases[rows] + self.cases[partner], self.held[rows] + self.held[partner]
         onward = self.to_conforming.place[partner]
         extra = self.edits[rows, onward] - self.edits[rows, partner]

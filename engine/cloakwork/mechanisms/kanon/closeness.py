@@ -1,4 +1,6 @@
-"""t-closeness and l-diversity of an attribute: values move between classes, the courses of events stay as they are."""
+"""t-closeness and l-diversity of an attribute: values move between classes, the courses of events
+stay as they are.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -42,11 +44,12 @@ _OPTIONS: Final = ("infeasible", "step")
 class ClosenessParams(Frozen):
     """What the guarantee asks for, and how.
 
-    ``column``: the attribute (``timestamps``: cycle times); ``classes``: complete courses, or their beginnings; ``aim`` and
-    ``bound``: within ``bound`` = t by ``emd`` (``scale``: how far numbers lie apart) or ``stochastic``, or at least
-    ``bound`` = l values, ``distinct`` or by ``entropy``. ``infeasible``: what happens where that cannot be had: for l the
-    values of such classes are left out, for t those of the whole activity. ``domain``, ``range``, ``step``: for
-    ``stochastic``, all values that there may be, or the least and largest number and what they are rounded to.
+    ``column``: the attribute (``timestamps``: cycle times); ``classes``: complete courses, or their
+    beginnings; ``aim`` and ``bound``: within ``bound`` = t by ``emd`` (``scale``: how far numbers
+    lie apart) or ``stochastic``, or at least ``bound`` = l values, ``distinct`` or by ``entropy``.
+    ``infeasible``: what happens where that cannot be had: for l the values of such classes are left
+    out, for t those of the whole activity. ``domain``, ``range``, ``step``: for ``stochastic``, all
+    values that there may be, or the least and largest number and what they are rounded to.
     ``epoch``, ``grid``: for cycle times, when every case starts, and what they are rounded to.
     """
 
@@ -71,25 +74,28 @@ class ClosenessParams(Frozen):
 class Closeness(Undecided):
     """t-closeness (by the earth mover's distance, or stochastic) and l-diversity of one attribute.
 
-    **emd, l-diversity.** Classes give a share of their values of each activity into a pool, which is dealt out again evenly
-    (``exchange``); every activity keeps exactly the values that it had. **stochastic.** Each value passes a randomiser of
-    the declared domain whose epsilon follows from t and the size of the smallest class (``randomise``).
+    **emd, l-diversity.** Classes give a share of their values of each activity into a pool, which
+    is dealt out again evenly (``exchange``); every activity keeps exactly the values that it had.
+    **stochastic.** Each value passes a randomiser of the declared domain whose epsilon follows from
+    t and the size of the smallest class (``randomise``).
 
-    Values of cases move between complete courses, and the beginnings of courses, which lie inside one another, are judged;
-    dealing evenly to courses deals evenly to what they begin with. For ``stochastic``, the smallest class is then sought
-    among complete courses: no beginning has fewer cases than each of the courses that begin so.
+    Values of cases move between complete courses, and the beginnings of courses, which lie inside
+    one another, are judged; dealing evenly to courses deals evenly to what they begin with. For
+    ``stochastic``, the smallest class is then sought among complete courses: no beginning has fewer
+    cases than each of the courses that begin so.
 
-    **Inserted events** hold copies of kept events' values (``kanon/fill``) and take part in the exchange. Each class must
-    meet the aim with them, and without them, so that they dilute nothing. **Missing values** count as values for t, and
-    are exchanged as well; for l they are none, and stay. As values only change places, the ranks by which numbers are
-    compared stay what they were.
+    **Inserted events** hold copies of kept events' values (``kanon/fill``) and take part in the
+    exchange. Each class must meet the aim with them, and without them, so that they dilute nothing.
+    **Missing values** count as values for t, and are exchanged as well; for l they are none, and
+    stay. As values only change places, the ranks by which numbers are compared stay what they were.
 
-    **Cycle times** are the times between neighbouring events. An event without a time (inserted by a k-anonymiser) is
-    given one of its activity's; then times are added up again, every case starting at the declared epoch. So when
-    cases took place is gone; the order of events stays.
+    **Cycle times** are the times between neighbouring events. An event without a time (inserted by
+    a k-anonymiser) is given one of its activity's; then times are added up again, every case
+    starting at the declared epoch. So when cases took place is gone; the order of events stays.
 
-    **Edge cases.** Empty log, no values, one class only, one value only: unchanged. A class that holds fewer values than it
-    takes (one case, say): refused with the best that is reached, or its values are left out.
+    **Edge cases.** Empty log, no values, one class only, one value only: unchanged. A class that
+    holds fewer values than it takes (one case, say): refused with the best that is reached, or its
+    values are left out.
     """
 
     name: ClassVar[str] = NAME
@@ -164,9 +170,11 @@ class Closeness(Undecided):
         )
 
     def lineage(self, params: ClosenessParams) -> Lineage:
-        """Reads the course of events and the attribute; one case can change which values any number of others get.
+        """Reads the course of events and the attribute; one case can change which values any number
+        of others get.
 
-        For t, which values are missing changes like the values themselves; for l, where values are left out.
+        For t, which values are missing changes like the values themselves; for l, where values are
+        left out.
         """
         stays = params.aim in ("distinct", "entropy") and params.infeasible == "refuse"
         presence = set() if stays or params.column == TIMESTAMPS else {METADATA}
@@ -252,8 +260,9 @@ def _randomiser(params: ClosenessParams, held: Holdings) -> Randomiser | None:
 
 
 def _randomised(held: Holdings, t: float, randomiser: Randomiser, noise: Noise) -> pl.Series:
-    """Each value randomised, activity by activity, with the epsilon that its smallest class asks for, counted with
-    inserted events and without."""
+    """Each value randomised, activity by activity, with the epsilon that its smallest class asks
+    for, counted with inserted events and without.
+    """
     none = np.zeros(0, np.int64)
     parts = [randomiser(none, math.inf, noise)]
     for rows in held.topics:
@@ -269,8 +278,10 @@ def _randomised(held: Holdings, t: float, randomiser: Randomiser, noise: Noise) 
 def _exchanged(
     held: Holdings, params: ClosenessParams, noise: Noise
 ) -> tuple[NDArray[np.bool_], Ints]:
-    """Which rows keep a value, and the code that each of these then has. Where classes miss the aim the log is refused, or
-    they lose their values; without these the whole is another one, so the others are exchanged from what they had."""
+    """Which rows keep a value, and the code that each of these then has. Where classes miss the aim
+    the log is refused, or they lose their values; without these the whole is another one, so the
+    others are exchanged from what they had.
+    """
     kept = np.ones(len(held.codes), np.bool_)
     while True:
         left = held.only(kept)
@@ -301,8 +312,9 @@ def _aim(params: ClosenessParams, held: Holdings) -> Aim:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What moving one activity's values came to: their codes, which of them stand in groups that miss the aim, and the
-    figures of these groups."""
+    """What moving one activity's values came to: their codes, which of them stand in groups that
+    miss the aim, and the figures of these groups.
+    """
 
     codes: Ints
     misses: NDArray[np.bool_]
@@ -320,7 +332,8 @@ def _exchanged_in(held: Holdings, rows: Ints, aim: Aim, noise: Noise) -> _Outcom
 
 
 def _beyond_help(held: Holdings, rows: Ints, aim: Aim) -> NDArray[np.bool_]:
-    """Which of ``rows`` stand in groups that miss the aim even where everything is dealt anew, without those before.
+    """Which of ``rows`` stand in groups that miss the aim even where everything is dealt anew,
+    without those before.
 
     For t it is all of them: a class without values would be as far from the others as can be.
     """
@@ -341,7 +354,9 @@ Move = Callable[[Ints, Ints, Sequence[Groups], Aim], Ints]
 
 
 def _moved(held: Holdings, rows: Ints, aim: Aim, move: Move) -> _Outcome:
-    """The values at ``rows``, all of one activity, after ``move``; it sees codes and cells made dense for them."""
+    """The values at ``rows``, all of one activity, after ``move``; it sees codes and cells made
+    dense for them.
+    """
     distinct, codes, count = np.unique(held.codes[rows], return_inverse=True, return_counts=True)
     cells, judged = held.judged(rows)
     narrowed = aim.among(distinct, count)
@@ -357,7 +372,9 @@ def _moved(held: Holdings, rows: Ints, aim: Aim, move: Move) -> _Outcome:
 
 
 def _infeasible(params: ClosenessParams, figures: NDArray[np.float64]) -> str:
-    """What cannot be had, and what can: the worst of the ``figures`` that dealing everything anew came to."""
+    """What cannot be had, and what can: the worst of the ``figures`` that dealing everything anew
+    came to.
+    """
     if params.aim == "emd":
         figure, said = (
             math.ceil((figures.max() - ROUNDING) * 1e4) / 1e4,

@@ -1,8 +1,9 @@
-"""Values change places between classes until every class holds values much like the whole: the mathematics of it.
+"""Values change places between classes until every class holds values much like the whole: the
+mathematics of it.
 
-All values of one activity stand in *cells*, one a class. Cells put a share of their values into a pool, and the pool is
-dealt out again, evenly, each cell taking as many as it gave. Whatever happens, the activity as a whole keeps exactly the
-values that it had; only who has them changes.
+All values of one activity stand in *cells*, one a class. Cells put a share of their values into a
+pool, and the pool is dealt out again, evenly, each cell taking as many as it gave. Whatever
+happens, the activity as a whole keeps exactly the values that it had; only who has them changes.
 """
 
 from abc import ABC, abstractmethod
@@ -20,7 +21,9 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 SHARES: Final = (0.0, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8)
-"""Which share of its values every cell gives up at least, tried in this order until all groups meet the aim."""
+"""Which share of its values every cell gives up at least, tried in this order until all groups meet
+the aim.
+"""
 
 ROUNDING: Final = 1e-10
 """What floating-point sums may be off by; the independent checks allow ten times as much."""
@@ -31,10 +34,11 @@ _DRAWS: Final = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """What is judged: the cells, or groups of cells that lie inside one another, like the beginnings of courses.
+    """What is judged: the cells, or groups of cells that lie inside one another, like the
+    beginnings of courses.
 
-    ``member``, ``group``: int64, shape (m,); row ``member[i]`` stands in group ``group[i]``; groups are dense, from 0.
-    ``whole``: the rows that they are compared with; None: all.
+    ``member``, ``group``: int64, shape (m,); row ``member[i]`` stands in group ``group[i]``; groups
+    are dense, from 0. ``whole``: the rows that they are compared with; None: all.
     """
 
     member: Ints
@@ -67,7 +71,9 @@ class Groups:
 
 
 class Aim(ABC):
-    """What every group is to hold. ``codes``: int64, shape (n,), dense from 0: all values of one activity."""
+    """What every group is to hold. ``codes``: int64, shape (n,), dense from 0: all values of one
+    activity.
+    """
 
     @abstractmethod
     def measure(self, codes: Ints, groups: Groups) -> Floats:
@@ -75,14 +81,20 @@ class Aim(ABC):
 
     @abstractmethod
     def lacking(self, figures: Floats) -> Floats:
-        """For each group by which share of its values it misses the aim: in [0, 1], 0 if and only if it holds."""
+        """For each group by which share of its values it misses the aim: in [0, 1], 0 if and only
+        if it holds.
+        """
 
     def among(self, distinct: Ints, count: Ints) -> "Aim":
-        """The same aim where only the codes ``distinct`` (ascending) occur, ``count`` times each, renumbered from 0."""
+        """The same aim where only the codes ``distinct`` (ascending) occur, ``count`` times each,
+        renumbered from 0.
+        """
         return self
 
     def dealt_anew(self, codes: Ints, cells: Ints) -> Ints:
-        """All values of all cells, dealt out evenly: as near to the aim as this comes. Nothing of it is random."""
+        """All values of all cells, dealt out evenly: as near to the aim as this comes. Nothing of
+        it is random.
+        """
         return deal(codes, cells, np.ones(len(codes), np.bool_))
 
 
@@ -90,9 +102,10 @@ class Aim(ABC):
 class Near(Aim):
     """Every group is within ``t`` of all values, by the earth mover's distance.
 
-    ``places``: float64, shape (codes,), ascending; where each value lies, from 0 to 1. ``ranked``: they are found by rank
-    among the values of each activity, so that only their order counts before ``among``. None: any two values lie 1 apart.
-    ``missing``: the last code stands for values that are missing, 1 from all others; None: there is no such code.
+    ``places``: float64, shape (codes,), ascending; where each value lies, from 0 to 1. ``ranked``:
+    they are found by rank among the values of each activity, so that only their order counts before
+    ``among``. None: any two values lie 1 apart. ``missing``: the last code stands for values that
+    are missing, 1 from all others; None: there is no such code.
     """
 
     t: float
@@ -101,7 +114,9 @@ class Near(Aim):
     missing: int | None = None
 
     def among(self, distinct: Ints, count: Ints) -> "Near":
-        """The places of these codes only. Values move and stay what they are, so the exchange does not change ranks."""
+        """The places of these codes only. Values move and stay what they are, so the exchange does
+        not change ranks.
+        """
         missing = len(distinct) - 1 if len(distinct) and distinct[-1] == self.missing else None
         if self.places is None:
             return Near(self.t, None, missing=missing)
@@ -121,7 +136,9 @@ class Near(Aim):
         return self._beside_missing(whole, part, groups.group, self.places)
 
     def _beside_missing(self, whole: Ints, part: Ints, group: Ints, places: Floats) -> Floats:
-        """Where a group lacks more values (or fewer) than the whole, the difference moves by 1, the others in proportion."""
+        """Where a group lacks more values (or fewer) than the whole, the difference moves by 1, the
+        others in proportion.
+        """
         there = part != self.missing
         share, of_all = (
             np.bincount(group, there) / np.bincount(group),
@@ -136,7 +153,9 @@ class Near(Aim):
         return np.asarray(np.abs(share - of_all) + np.minimum(share, of_all) * moved, np.float64)
 
     def lacking(self, figures: Floats) -> Floats:
-        """A group that keeps a share ``t / distance`` and gets the rest from the whole is within ``t``: EMD is convex."""
+        """A group that keeps a share ``t / distance`` and gets the rest from the whole is within
+        ``t``: EMD is convex.
+        """
         lacking = 1 - self.t / np.maximum(figures, self.t)
         return np.where(figures <= self.t + ROUNDING, 0.0, lacking)
 
@@ -170,12 +189,14 @@ class Varied(Aim):
 
 
 def exchange(codes: Ints, cells: Ints, judged: Sequence[Groups], aim: Aim, noise: Noise) -> Ints:
-    """``codes`` in other cells, so that all groups ``judged`` meet ``aim`` if that can be reached: int64, shape (n,).
+    """``codes`` in other cells, so that all groups ``judged`` meet ``aim`` if that can be reached:
+    int64, shape (n,).
 
-    ``cells``: int64, shape (n,), dense from 0. Each cell gives up the share that it (or the worst of its groups) lacks.
-    While some group misses the aim, its cells keep half as much of their own as before, and all others give a little to
-    the pool, so that it becomes more like the whole. What a cell gives up is spread over its values, from a random start.
-    Where even dealing everything anew does not reach the aim, that is what comes back: the best that this knows.
+    ``cells``: int64, shape (n,), dense from 0. Each cell gives up the share that it (or the worst
+    of its groups) lacks. While some group misses the aim, its cells keep half as much of their own
+    as before, and all others give a little to the pool, so that it becomes more like the whole.
+    What a cell gives up is spread over its values, from a random start. Where even dealing
+    everything anew does not reach the aim, that is what comes back: the best that this knows.
     """
     lacking = _lacking(codes, judged, aim)
     if not lacking.any():
@@ -195,7 +216,9 @@ def exchange(codes: Ints, cells: Ints, judged: Sequence[Groups], aim: Aim, noise
 
 
 def _lacking(codes: Ints, judged: Sequence[Groups], aim: Aim) -> Floats:
-    """For each row by which share of its values the worst of its groups misses ``aim``: float64, shape (n,)."""
+    """For each row by which share of its values the worst of its groups misses ``aim``: float64,
+    shape (n,).
+    """
     worst = np.zeros(len(codes))
     for groups in judged:
         lacking = aim.lacking(aim.measure(codes, groups))
@@ -204,11 +227,12 @@ def _lacking(codes: Ints, judged: Sequence[Groups], aim: Aim) -> Floats:
 
 
 def deal(codes: Ints, cells: Ints, given: Bools) -> Ints:
-    """Deal the codes of the rows ``given`` out over these rows, each cell getting an even sample of them.
+    """Deal the codes of the rows ``given`` out over these rows, each cell getting an even sample of
+    them.
 
-    A cell with m of these rows takes a value from the middle of each m-th of the pool, in ascending order. Where several
-    cells want the same place, a sequence of low discrepancy (Kronecker's, of the golden ratio) says who goes first, so
-    that no cell always comes before another.
+    A cell with m of these rows takes a value from the middle of each m-th of the pool, in ascending
+    order. Where several cells want the same place, a sequence of low discrepancy (Kronecker's, of
+    the golden ratio) says who goes first, so that no cell always comes before another.
     """
     rows = np.flatnonzero(given)
     rows = rows[np.lexsort((codes[rows], cells[rows]))]
@@ -222,8 +246,10 @@ def deal(codes: Ints, cells: Ints, given: Bools) -> Ints:
 
 
 def _given_up(codes: Ints, cells: Ints, share: Floats, shuffled: Ints, noise: Noise) -> Bools:
-    """Rows that are given up: of each cell the ``share`` (shape (cells,)), evenly over its values in order, so that
-    what it keeps is spread like what it had. Equal values are told apart by ``shuffled``."""
+    """Rows that are given up: of each cell the ``share`` (shape (cells,)), evenly over its values
+    in order, so that what it keeps is spread like what it had. Equal values are told apart by
+    ``shuffled``.
+    """
     order = np.lexsort((shuffled, codes, cells))
     cell = cells[order]
     size = np.bincount(cells)
@@ -237,7 +263,9 @@ def _given_up(codes: Ints, cells: Ints, share: Floats, shuffled: Ints, noise: No
 
 
 def _settled(before: Ints, after: Ints, cells: Ints) -> Ints:
-    """``after`` in an order in which, inside each cell, as many rows as possible keep the value that they had."""
+    """``after`` in an order in which, inside each cell, as many rows as possible keep the value
+    that they had.
+    """
     rows = len(before)
     width = max(int(before.max(initial=0)), int(after.max(initial=0))) + 1
     pairs = np.concatenate([cells * width + before, cells * width + after])
@@ -270,12 +298,14 @@ def _rounds(codes: Ints, cells: Ints) -> int:
 
 
 def _apart(codes: Ints, cells: Ints) -> Ints:
-    """All codes dealt anew: to each cell as many different ones as all can have, or it has rows for; the others evenly.
+    """All codes dealt anew: to each cell as many different ones as all can have, or it has rows
+    for; the others evenly.
 
-    At most as many copies of a value as there are cells lie side by side in one row of values; that row is dealt round
-    robin, so that no cell meets a value twice. With G cells, l different values for each can be had if and only if all
-    cells have l rows and the sum over values of min(copies, G) is at least ``l * G`` (Gale and Ryser 1957: as that sum is
-    concave in G, the other conditions follow); so the least variety that comes of this is the largest possible.
+    At most as many copies of a value as there are cells lie side by side in one row of values; that
+    row is dealt round robin, so that no cell meets a value twice. With G cells, l different values
+    for each can be had if and only if all cells have l rows and the sum over values of min(copies,
+    G) is at least ``l * G`` (Gale and Ryser 1957: as that sum is concave in G, the other conditions
+    follow); so the least variety that comes of this is the largest possible.
     """
     count, rounds = int(cells.max()) + 1, _rounds(codes, cells)
     ascending = np.sort(codes)
@@ -297,7 +327,9 @@ def _apart(codes: Ints, cells: Ints) -> Ints:
 
 
 def total_variation(whole: Ints, part: Ints, group: Ints) -> Floats:
-    """For each group of the codes ``part`` half the sum of how much its shares differ from those of ``whole``."""
+    """For each group of the codes ``part`` half the sum of how much its shares differ from those of
+    ``whole``.
+    """
     width = int(whole.max()) + 1
     share, size = np.bincount(whole) / len(whole), np.bincount(group)
     pairs, count = np.unique(group * width + part, return_counts=True)
@@ -307,10 +339,12 @@ def total_variation(whole: Ints, part: Ints, group: Ints) -> Floats:
 
 
 def moved_earth(whole: Ints, part: Ints, group: Ints, places: Floats) -> Floats:
-    """For each group of the codes ``part`` the integral of how far its distribution function lies from that of ``whole``.
+    """For each group of the codes ``part`` the integral of how far its distribution function lies
+    from that of ``whole``.
 
-    Between two neighbouring values of a group its own function is level, while that of the whole rises, through that level
-    at one place at most: so two differences of the whole's integral give the area, and the cost is linear in values.
+    Between two neighbouring values of a group its own function is level, while that of the whole
+    rises, through that level at one place at most: so two differences of the whole's integral give
+    the area, and the cost is linear in values.
     """
     rising = np.cumsum(np.bincount(whole, minlength=len(places))) / len(whole)
     area = np.concatenate([[0.0], np.cumsum(rising[:-1] * np.diff(places))])

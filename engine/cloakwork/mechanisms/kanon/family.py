@@ -1,8 +1,9 @@
-"""What the k-anonymisers of the control flow share: the goals they meet, the problem they read, the cases they move.
+"""What the k-anonymisers of the control flow share: the goals they meet, the problem they read, the
+cases they move.
 
-An algorithm of the family is a subclass with a name, a theorem and ``solve``. It inherits the proof that its releases
-are k-anonymous: every answer is measured here before it is acted on, and measured again, by another count, on the
-released log.
+An algorithm of the family is a subclass with a name, a theorem and ``solve``. It inherits the proof
+that its releases are k-anonymous: every answer is measured here before it is acted on, and measured
+again, by another count, on the released log.
 """
 
 from abc import ABC, abstractmethod
@@ -64,8 +65,9 @@ K_ANONYMOUS: Final = (
 class FamilyParams(Frozen):
     """What the policy's guarantee says, and how distance is counted.
 
-    ``k``: least size of a class; ``scope``: classes are complete variants, or all their prefixes; ``unit``: the case
-    attribute whose distinct values k counts (None: cases); ``distance``: what one single edit is.
+    ``k``: least size of a class; ``scope``: classes are complete variants, or all their prefixes;
+    ``unit``: the case attribute whose distinct values k counts (None: cases); ``distance``: what
+    one single edit is.
     """
 
     k: Annotated[int, Field(ge=2)]
@@ -84,11 +86,12 @@ _GOALS_OWN: Final = ("k", "scope", "unit")
 class Anonymiser(Costless, ABC, Generic[P]):
     """k-anonymity over the control flow by moving cases between the variants of the log.
 
-    **Edge cases**, the same for every algorithm. Empty log: empty release. Fewer than k cases (units): refused with
-    ``Infeasible``, for no k-anonymous release of them exists. One variant only: unchanged. Exactly k cases:
-    everything gathers on one variant (for prefixes, on one when they share no beginning). All variants unique: each
-    class gathers on one of its members. A case without events is the empty variant: it has no prefixes and stays for
-    scope ``prefixes``, and is a class like any other for ``variants``.
+    **Edge cases**, the same for every algorithm. Empty log: empty release. Fewer than k cases
+    (units): refused with ``Infeasible``, for no k-anonymous release of them exists. One variant
+    only: unchanged. Exactly k cases: everything gathers on one variant (for prefixes, on one when
+    they share no beginning). All variants unique: each class gathers on one of its members. A case
+    without events is the empty variant: it has no prefixes and stays for scope ``prefixes``, and is
+    a class like any other for ``variants``.
     """
 
     name: ClassVar[str]
@@ -97,12 +100,16 @@ class Anonymiser(Costless, ABC, Generic[P]):
 
     @abstractmethod
     def solve(self, params: P, problem: Problem) -> tuple[Solution, Mapping[str, JsonValue]]:
-        """An answer to ``problem`` (feasible, at least one variant), and what else the internal report should tell."""
+        """An answer to ``problem`` (feasible, at least one variant), and what else the internal
+        report should tell.
+        """
 
     def offer(
         self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
     ) -> Offer[P] | Refusal:
-        """Meet k-anonymity over the control flow, counted in cases or units; other columns of ``over`` come after it."""
+        """Meet k-anonymity over the control flow, counted in cases or units; other columns of
+        ``over`` come after it.
+        """
         if not isinstance(goal, KAnonymity):
             return Refusal("never", OTHER_KINDS[goal.kind])
         if CONTROL_FLOW not in goal.over:
@@ -136,7 +143,9 @@ class Anonymiser(Costless, ABC, Generic[P]):
         return ""
 
     def lineage(self, params: P) -> Lineage:
-        """Reads and writes the control flow; events that it inserts change which values are present."""
+        """Reads and writes the control flow; events that it inserts change which values are
+        present.
+        """
         owner = {params.unit} if params.unit else set()
         return Lineage(
             reads=frozenset({CONTROL_FLOW, *owner}),
@@ -150,10 +159,11 @@ class Anonymiser(Costless, ABC, Generic[P]):
         return VariantCounts(params.unit)
 
     def decide(self, params: P, summary: pl.DataFrame, noise: Noise) -> Decision:
-        """Say which cases of which variant become which: a table of ``source``, ``target``, ``cases``.
+        """Say which cases of which variant become which: a table of ``source``, ``target``,
+        ``cases``.
 
-        Raises ``Infeasible`` when the log holds something, but fewer than k, and ``AssertionError`` should the
-        algorithm have a bug: an answer that is not k-anonymous is never acted on.
+        Raises ``Infeasible`` when the log holds something, but fewer than k, and ``AssertionError``
+        should the algorithm have a bug: an answer that is not k-anonymous is never acted on.
         """
         problem, labels = read_problem(summary, params.k, params.scope, params.distance)
         if not problem.feasible:
@@ -184,7 +194,9 @@ _NOTHING: Final = Solution(Assignment(_NONE, _NONE, _NONE), 0, "the log is empty
 
 
 def _scope(goal: KAnonymity) -> Scope:
-    """Beside quasi-identifiers complete variants are counted: cases alike in everything are alike in every beginning."""
+    """Beside quasi-identifiers complete variants are counted: cases alike in everything are alike
+    in every beginning.
+    """
     return goal.scope if goal.over == (CONTROL_FLOW,) else "variants"
 
 

@@ -1,4 +1,6 @@
-"""Give inserted events the attributes of real ones, so that nobody can tell by what an event lacks that it was inserted."""
+"""Give inserted events the attributes of real ones, so that nobody can tell by what an event lacks
+that it was inserted.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -39,9 +41,10 @@ _LONGEST_SUM: Final = 2**60
 class FillParams(Frozen):
     """What is filled in, and from whom.
 
-    ``columns``: what the policy releases of events beside the control flow: what lineage follows. ``times``: whether
-    times are released as they are, so that inserted events get one, too. ``donors``: whose attributes an inserted event
-    takes: those of an event of its ``activity`` or, beside quasi-identifiers, of the same place of its ``variant``.
+    ``columns``: what the policy releases of events beside the control flow: what lineage follows.
+    ``times``: whether times are released as they are, so that inserted events get one, too.
+    ``donors``: whose attributes an inserted event takes: those of an event of its ``activity`` or,
+    beside quasi-identifiers, of the same place of its ``variant``.
     """
 
     columns: tuple[str, ...] = ()
@@ -50,24 +53,29 @@ class FillParams(Frozen):
 
 
 class Fill(Undecided):
-    """Each inserted event copies the attributes of one kept event of its activity, missing ones included.
+    """Each inserted event copies the attributes of one kept event of its activity, missing ones
+    included.
 
-    Which event follows from the control flow and chance alone. Where times are released as they are, an inserted event
-    lies at a random time between the kept events around it, as precise as a kept event of its activity
-    (``raw_times``); at either end of a case, about a gap of its activity lies between. Where a mechanism releases
-    times, it has given all events theirs before.
+    Which event follows from the control flow and chance alone. Where times are released as they
+    are, an inserted event lies at a random time between the kept events around it, as precise as a
+    kept event of its activity (``raw_times``); at either end of a case, about a gap of its activity
+    lies between. Where a mechanism releases times, it has given all events theirs before.
 
-    The event copied is one of the same number among the events of its activity in its case, where one is kept.
+    The event copied is one of the same number among the events of its activity in its case, where
+    one is kept.
 
-    Beside quasi-identifiers an event is copied from the same place of a case that follows the same variant, so that what
-    a class shares stays shared; if no event is kept there, from the activity in that variant, then in the whole log.
+    Beside quasi-identifiers an event is copied from the same place of a case that follows the same
+    variant, so that what a class shares stays shared; if no event is kept there, from the activity
+    in that variant, then in the whole log.
 
-    **Why it gives nothing away.** It copies what is released as it stands, inside each column. A guarantee over values is
-    brought about after it, over all events and over the kept ones alone, and is measured both ways.
+    **Why it gives nothing away.** It copies what is released as it stands, inside each column. A
+    guarantee over values is brought about after it, over all events and over the kept ones alone,
+    and is measured both ways.
 
-    **Edge cases.** Nothing inserted: unchanged. No kept event of an activity: its inserted events stay without
-    attributes, and the check of k-anonymity takes them away before it counts once more. So it does with a raw time whose
-    neighbours leave no room for one that is as precise as those of its activity.
+    **Edge cases.** Nothing inserted: unchanged. No kept event of an activity: its inserted events
+    stay without attributes, and the check of k-anonymity takes them away before it counts once
+    more. So it does with a raw time whose neighbours leave no room for one that is as precise as
+    those of its activity.
     """
 
     name: ClassVar[str] = "kanon/fill"
@@ -124,7 +132,9 @@ def _places(log: EventLog, activity: Ints) -> list[Ints]:
 
 
 def _repeats(log: EventLog, activity: Ints) -> Ints:
-    """A number for each event: of its activity together with how many events of it the case has before."""
+    """A number for each event: of its activity together with how many events of it the case has
+    before.
+    """
     pair = log.case_of * (activity.max(initial=0) + 1) + activity
     order = np.argsort(pair, kind="stable")
     start = np.flatnonzero(np.diff(pair[order], prepend=-1))
@@ -134,7 +144,9 @@ def _repeats(log: EventLog, activity: Ints) -> Ints:
 
 
 def _drawn_rows(keys: list[Ints], inserted: Flags, noise: Noise) -> Ints:
-    """For each inserted event a random kept one that shares the first of ``keys`` for which there is any."""
+    """For each inserted event a random kept one that shares the first of ``keys`` for which there
+    is any.
+    """
     kept, lost = np.flatnonzero(~inserted), np.flatnonzero(inserted)
     rows = np.full(len(lost), _NOBODY, np.int64)
     for key in keys:
@@ -144,7 +156,9 @@ def _drawn_rows(keys: list[Ints], inserted: Flags, noise: Noise) -> Ints:
 
 
 def drawn(pool: Ints, key: Ints, asked: Ints, noise: Noise) -> Ints:
-    """For each key of ``asked`` a random entry of ``pool`` (int64, with its ``key``) that has it; -1 where none has."""
+    """For each key of ``asked`` a random entry of ``pool`` (int64, with its ``key``) that has it;
+    -1 where none has.
+    """
     order = np.argsort(key, kind="stable")
     first = np.searchsorted(key[order], asked, side="left")
     size = np.searchsorted(key[order], asked, side="right") - first
@@ -171,8 +185,9 @@ def _or_null(rows: Ints) -> pl.Series:
 
 
 def _times(log: EventLog, activity: Ints, source: Ints, noise: Noise) -> pl.Series:
-    """The times of all events, with one for each inserted event whose source has one: between its neighbours, or a gap
-    drawn from its activity behind or before the only neighbour."""
+    """The times of all events, with one for each inserted event whose source has one: between its
+    neighbours, or a gap drawn from its activity behind or before the only neighbour.
+    """
     assert log.inserted is not None  # noqa: S101 - asked only where events are inserted
     stamps = log.events[TIMESTAMP].cast(TIME_TYPE).to_physical()
     known = stamps.is_not_null().to_numpy() & ~log.inserted
@@ -220,7 +235,9 @@ def _times(log: EventLog, activity: Ints, source: Ints, noise: Noise) -> pl.Seri
 
 
 def _neighbours(known: Flags, offsets: Ints) -> tuple[Ints, Ints]:
-    """For each event the row of the last known one up to it in its case, and of the first from it on; -1 for none."""
+    """For each event the row of the last known one up to it in its case, and of the first from it
+    on; -1 for none.
+    """
     rows = np.arange(len(known))
     first, end = (np.repeat(edge, np.diff(offsets)) for edge in (offsets[:-1], offsets[1:]))
     earlier = np.maximum.accumulate(np.where(known, rows, _NOBODY))
@@ -229,7 +246,9 @@ def _neighbours(known: Flags, offsets: Ints) -> tuple[Ints, Ints]:
 
 
 def _gaps(log: EventLog, time: Ints, known: Flags, activity: Ints, noise: Noise) -> Ints:
-    """For each event a gap by which a kept event of its activity follows the one before; else of any; else 0."""
+    """For each event a gap by which a kept event of its activity follows the one before; else of
+    any; else 0.
+    """
     rows = np.flatnonzero(known)
     case = log.case_of[rows]
     follows = np.flatnonzero(case[1:] == case[:-1]) + 1

@@ -1,4 +1,6 @@
-"""k-anonymity over quasi-identifiers beside the control flow: coarser values, until each combination has k cases."""
+"""k-anonymity over quasi-identifiers beside the control flow: coarser values, until each
+combination has k cases.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -41,9 +43,10 @@ MOST_COMBINATIONS: Final = 5_000
 class QuasiIdentifier(Frozen):
     """One attribute and the levels that its values can be raised to, finest first.
 
-    Level 0 are the values as they are (or, where the policy asks for treatment *generalise*, the finest that it allows);
-    then come the groups of ``hierarchy`` from the leaves up, or the intervals of ``bins`` and unions of 2, 4, 8, ... of
-    them; at the last level every value is left out.
+    Level 0 are the values as they are (or, where the policy asks for treatment *generalise*, the
+    finest that it allows); then come the groups of ``hierarchy`` from the leaves up, or the
+    intervals of ``bins`` and unions of 2, 4, 8, ... of them; at the last level every value is left
+    out.
     """
 
     attribute: str
@@ -56,11 +59,15 @@ class QuasiIdentifier(Frozen):
 
     @property
     def column(self) -> str:
-        """What tables of this mechanism call it: never one of their own columns, whatever the attribute is called."""
+        """What tables of this mechanism call it: never one of their own columns, whatever the
+        attribute is called.
+        """
         return f"={self.attribute}"
 
     def depths(self) -> tuple[int, ...]:
-        """How many levels of groups there are, as depths of the tree from the finest up; empty without a hierarchy."""
+        """How many levels of groups there are, as depths of the tree from the finest up; empty
+        without a hierarchy.
+        """
         if self.hierarchy is None:
             return ()
         deepest = height(self.hierarchy) - 1
@@ -92,7 +99,9 @@ class QuasiIdentifier(Frozen):
 
 
 class GeneraliseParams(Frozen):
-    """``k`` and ``unit`` as the guarantee says; ``attributes``: its columns beside the control flow."""
+    """``k`` and ``unit`` as the guarantee says; ``attributes``: its columns beside the control
+    flow.
+    """
 
     k: Annotated[int, Field(ge=2)]
     attributes: Annotated[tuple[QuasiIdentifier, ...], Field(min_length=1)]
@@ -105,19 +114,22 @@ class GeneraliseParams(Frozen):
 
 
 class Generalise(Costless):
-    """Raise the levels of quasi-identifiers until each combination with a course of events is carried by k cases.
+    """Raise the levels of quasi-identifiers until each combination with a course of events is
+    carried by k cases.
 
-    A *node* of the lattice is one level for each attribute. Every variant takes, among the nodes at which each of its
-    groups holds at least k, the one that loses least: the sum over the attributes of the share of the attribute's
-    entropy in the log that is lost. So one rare course of events does not coarsen the others. Missing values are a
-    value of their own.
+    A *node* of the lattice is one level for each attribute. Every variant takes, among the nodes at
+    which each of its groups holds at least k, the one that loses least: the sum over the attributes
+    of the share of the attribute's entropy in the log that is lost. So one rare course of events
+    does not coarsen the others. Missing values are a value of their own.
 
-    **Why it is k-anonymous.** At the top node no values are left, so the groups of a variant are the variant itself,
-    which must hold k already (else the log is refused). The node taken was measured. Cases that agree in all their
-    activities and values agree in every beginning of them, so groups over prefixes hold at least as many. Where units
-    are counted, a case without one counts nowhere.
+    **Why it is k-anonymous.** At the top node no values are left, so the groups of a variant are
+    the variant itself, which must hold k already (else the log is refused). The node taken was
+    measured. Cases that agree in all their activities and values agree in every beginning of them,
+    so groups over prefixes hold at least as many. Where units are counted, a case without one
+    counts nowhere.
 
-    **Edge cases.** Empty log: nothing to do. An attribute that the log does not have: nothing to raise.
+    **Edge cases.** Empty log: nothing to do. An attribute that the log does not have: nothing to
+    raise.
     """
 
     name: ClassVar[str] = "kanon/generalise"
@@ -155,7 +167,8 @@ class Generalise(Costless):
         return CombinationCounts(params.attributes, params.unit)
 
     def decide(self, params: GeneraliseParams, summary: pl.DataFrame, noise: Noise) -> Decision:
-        """One level for each variant and attribute: rows (``variant``, ``=NAME`` for each attribute: Int64).
+        """One level for each variant and attribute: rows (``variant``, ``=NAME`` for each
+        attribute: Int64).
 
         Raises ``MechanismError`` where the control flow alone is not k-anonymous.
         """
@@ -193,10 +206,11 @@ class Generalise(Costless):
 
 @dataclass(frozen=True, slots=True)
 class CombinationCounts:
-    """How many cases have each variant with each combination of attributes, by unit where one is named.
+    """How many cases have each variant with each combination of attributes, by unit where one is
+    named.
 
-    Columns: ``variant``, one an attribute that the log has (``=`` before its name; for an attribute of events the list of
-    a case's values), ``unit``, and ``cases``.
+    Columns: ``variant``, one an attribute that the log has (``=`` before its name; for an attribute
+    of events the list of a case's values), ``unit``, and ``cases``.
     """
 
     attributes: tuple[QuasiIdentifier, ...]
@@ -244,7 +258,9 @@ def _by_case(log: EventLog, name: str) -> pl.Series | None:
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """One level for each attribute. ``loss``: share of entropy lost, added up. ``codes``: the values there, by attribute."""
+    """One level for each attribute. ``loss``: share of entropy lost, added up. ``codes``: the
+    values there, by attribute.
+    """
 
     levels: tuple[int, ...]
     loss: float
@@ -314,7 +330,9 @@ def _entropy(codes: NDArray[np.int64], weight: NDArray[np.int64]) -> float:
 def _smallest(
     rows: pl.DataFrame, variant: NDArray[np.int64], codes: Sequence[NDArray[np.int64]]
 ) -> NDArray[np.int64]:
-    """The least size of any group of each variant, in cases or distinct units: int64, shape (variants,)."""
+    """The least size of any group of each variant, in cases or distinct units: int64, shape
+    (variants,).
+    """
     keys = {"variant": variant} | {f"key {i}": key for i, key in enumerate(codes)}
     frame = pl.DataFrame({CASES: rows[CASES], **keys})
     size = pl.col(CASES).sum()
@@ -333,7 +351,9 @@ def _smallest(
 def _figures(
     present: Sequence[QuasiIdentifier], levels: NDArray[np.int64], cases: NDArray[np.int64]
 ) -> dict[str, JsonValue]:
-    """Which share of the cases has each attribute at which level; measured on the raw log, never public."""
+    """Which share of the cases has each attribute at which level; measured on the raw log, never
+    public.
+    """
     told: dict[str, JsonValue] = {}
     for i, item in enumerate(present):
         at = np.bincount(levels[:, i], cases, item.levels)

@@ -1,7 +1,9 @@
-"""The values of one attribute as the exchange sees them: which there are, and in which class and activity each stands.
+"""The values of one attribute as the exchange sees them: which there are, and in which class and
+activity each stands.
 
-A *topic* is what values are compared within: an activity, or everything for an attribute of cases. A *cell* is what one
-class holds of one topic. Cells never overlap. A value that is missing may count as one: it is then the last code.
+A *topic* is what values are compared within: an activity, or everything for an attribute of cases.
+A *cell* is what one class holds of one topic. Cells never overlap. A value that is missing may
+count as one: it is then the last code.
 """
 
 from dataclasses import dataclass, replace
@@ -33,7 +35,9 @@ _LAST_YEAR: Final = 2200
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """How cycle times become times again: every case starts at ``epoch``; gaps are rounded to multiples of ``grid``."""
+    """How cycle times become times again: every case starts at ``epoch``; gaps are rounded to
+    multiples of ``grid``.
+    """
 
     epoch: datetime
     grid: timedelta
@@ -43,12 +47,13 @@ class Times:
 class Holdings:
     """n values of one attribute.
 
-    - ``distinct``: the different values, ascending, then null where missing values count; of cycle times, their grid
-      steps (Int64).
+    - ``distinct``: the different values, ascending, then null where missing values count; of cycle
+      times, their grid steps (Int64).
     - ``codes``: int64, shape (n,); which of them each is. ``rows``: its event, or case.
-    - ``cells``, ``topic``: int64, shape (n,); where each stands. ``kept``: bool, shape (n,); not of an inserted event.
-    - ``above``: where classes are not the cells, but groups of them: cells, and the classes that they belong to; int64,
-      one entry for each pair.
+    - ``cells``, ``topic``: int64, shape (n,); where each stands. ``kept``: bool, shape (n,); not of
+      an inserted event.
+    - ``above``: where classes are not the cells, but groups of them: cells, and the classes that
+      they belong to; int64, one entry for each pair.
     """
 
     distinct: pl.Series
@@ -83,8 +88,10 @@ class Holdings:
         return len(self.distinct) - 1 if self.distinct.null_count() else None
 
     def judged(self, indexes: Ints) -> tuple[Ints, tuple[Groups, ...]]:
-        """The cells of some of the values, renumbered from 0, and the groups that are judged: where events are inserted,
-        those of all events and those of the kept ones alone, which have cells of their own."""
+        """The cells of some of the values, renumbered from 0, and the groups that are judged: where
+        events are inserted, those of all events and those of the kept ones alone, which have cells
+        of their own.
+        """
         cells, groups = self._groups(indexes)
         kept = self.kept[indexes]
         if kept.all():
@@ -102,8 +109,8 @@ class Holdings:
         return cells, Groups.above(cells, cell, self.above[1][among])
 
     def places(self) -> Floats | None:
-        """Where each distinct value lies, in units of the range of the values held: float64; None where they are no numbers.
-        A missing value lies nowhere: there is no place for its code.
+        """Where each distinct value lies, in units of the range of the values held: float64; None
+        where they are no numbers. A missing value lies nowhere: there is no place for its code.
 
         Raises ``MechanismError`` for numbers that are not finite.
         """
@@ -135,9 +142,9 @@ def holdings_of(
 ) -> Holdings | None:
     """The values of ``column`` in ``log``; None where nobody can have any, the log being empty.
 
-    ``missing``: whether a missing value counts as one, or is none. Cycle times that are missing are filled with one of
-    the topic's at random, from all others where the topic has none, and with 0 where there are none at all. Raises
-    ``MechanismError`` when the log lacks the column.
+    ``missing``: whether a missing value counts as one, or is none. Cycle times that are missing are
+    filled with one of the topic's at random, from all others where the topic has none, and with 0
+    where there are none at all. Raises ``MechanismError`` when the log lacks the column.
     """
     of_cases = column.startswith(CASE_PREFIX)
     table = log.cases if of_cases else log.events
@@ -168,7 +175,9 @@ def holdings_of(
 def with_values(
     log: EventLog, column: str, held: Holdings, values: pl.Series, times: Times | None
 ) -> EventLog:
-    """``log`` with ``values`` in the rows of ``held`` and none in any other; cycle times are added up to times."""
+    """``log`` with ``values`` in the rows of ``held`` and none in any other; cycle times are added
+    up to times.
+    """
     if times is not None:
         return replace(
             log, events=log.events.with_columns(_added_up(log, held.rows, values, times))
@@ -197,7 +206,9 @@ def _coded(values: pl.Series) -> tuple[pl.Series, Ints]:
 
 
 def _filled(codes: Ints, topic: Ints, noise: Noise) -> Ints:
-    """Codes where those that are missing (-1) are drawn from those of the same topic, else from all."""
+    """Codes where those that are missing (-1) are drawn from those of the same topic, else from
+    all.
+    """
     missing, known = np.flatnonzero(codes < 0), np.flatnonzero(codes >= 0)
     known = known[np.argsort(topic[known], kind="stable")]
     first, end = (
@@ -214,7 +225,9 @@ def _filled(codes: Ints, topic: Ints, noise: Noise) -> Ints:
 def _cells(
     log: EventLog, classes: Literal["variants", "prefixes"], *, of_cases: bool
 ) -> tuple[Ints, Ints, tuple[Ints, Ints] | None]:
-    """For each row of the table the cell and the topic of the value that it may have; and the classes above cells."""
+    """For each row of the table the cell and the topic of the value that it may have; and the
+    classes above cells.
+    """
     variants = variants_of(log)
     if of_cases:
         owner = np.repeat(np.arange(len(variants)), np.diff(variants.offsets))
@@ -229,10 +242,11 @@ def _cells(
 
 
 def _beginnings(variants: Variants) -> Ints:
-    """A number for each event of each variant, shared by those that end the same beginning: aligned with ``codes``.
+    """A number for each event of each variant, shared by those that end the same beginning: aligned
+    with ``codes``.
 
-    Variants that begin alike are neighbours in lexical order; each shares with all before it just what it shares with
-    its neighbour.
+    Variants that begin alike are neighbours in lexical order; each shares with all before it just
+    what it shares with its neighbour.
     """
     courses = [variants[variant].tolist() for variant in range(len(variants))]
     order = sorted(range(len(courses)), key=courses.__getitem__)
@@ -265,7 +279,9 @@ def _followers(log: EventLog) -> Ints:
 
 
 def _gaps(log: EventLog, times: Times) -> pl.Series:
-    """For each event the grid steps since the last event of its case that has a time; null where either has none."""
+    """For each event the grid steps since the last event of its case that has a time; null where
+    either has none.
+    """
     stamps = pl.DataFrame(
         {"case": log.case_of, "time": log.events[TIMESTAMP].cast(TIME_TYPE).to_physical()}
     )

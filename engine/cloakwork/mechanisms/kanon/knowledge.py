@@ -1,12 +1,13 @@
-"""Background knowledge: what an attacker may know of a case, who matches it, and how to leave nobody who does.
+"""Background knowledge: what an attacker may know of a case, who matches it, and how to leave
+nobody who does.
 
-Knowledge is a short sequence of symbols, and a case matches it if the sequence is a subsequence of its course (its
-symbols need not follow each other directly). All four kinds of knowledge come down to that: a set or a multiset of
-activities is a subsequence of the sorted course.
+Knowledge is a short sequence of symbols, and a case matches it if the sequence is a subsequence of
+its course (its symbols need not follow each other directly). All four kinds of knowledge come down
+to that: a set or a multiset of activities is a subsequence of the sorted course.
 
-Knowledge of size n + 1 is made from knowledge of size n and one symbol more behind it. Each of its beginnings matches
-wherever it does, so this finds all of it, in every order of its symbols. (Rafiei and others join candidates of equal
-beginnings in one order only, and miss groups.)
+Knowledge of size n + 1 is made from knowledge of size n and one symbol more behind it. Each of its
+beginnings matches wherever it does, so this finds all of it, in every order of its symbols. (Rafiei
+and others join candidates of equal beginnings in one order only, and miss groups.)
 """
 
 from collections.abc import Iterator
@@ -51,9 +52,10 @@ class Members:
 
     - ``offsets``: int64, shape (courses + 1,); the rows of each course.
     - ``cases``: int64, shape (rows,).
-    - ``unit``: int64, shape (rows,); None where cases are counted. Numbers from ``units`` on stand for cases without a
-      unit, each of which has its own row and number, and counts as no unit.
-    - ``value_offsets``: int64, shape (rows + 1,), and ``value``: int64; the sensitive values that each row's cases hold.
+    - ``unit``: int64, shape (rows,); None where cases are counted. Numbers from ``units`` on stand
+      for cases without a unit, each of which has its own row and number, and counts as no unit.
+    - ``value_offsets``: int64, shape (rows + 1,), and ``value``: int64; the sensitive values that
+      each row's cases hold.
     """
 
     offsets: Ints
@@ -69,7 +71,8 @@ class Level:
     """All knowledge of one size that some course matches.
 
     - ``known``: int64, shape (groups, size); the symbols of each piece of knowledge.
-    - ``group``, ``course``: int64, shape (matches,); which knowledge is matched by which course, each pair once.
+    - ``group``, ``course``: int64, shape (matches,); which knowledge is matched by which course,
+      each pair once.
     - ``at``: int64, shape (matches, size); the earliest places where it is.
     """
 
@@ -82,8 +85,8 @@ class Level:
 def levels(courses: Courses, longest: int) -> Iterator[Level]:
     """All knowledge of size 0, 1, ..., ``longest``, shortest first; ends early where there is none.
 
-    Time and memory go with the matches: at most (distinct symbols of a course)^size for each course. Raises
-    ``TooManyMatches``.
+    Time and memory go with the matches: at most (distinct symbols of a course)^size for each
+    course. Raises ``TooManyMatches``.
     """
     begins = np.flatnonzero(np.diff(courses.course, prepend=-1))
     if not len(begins):
@@ -104,8 +107,9 @@ def levels(courses: Courses, longest: int) -> Iterator[Level]:
 class _Reach:
     """Where the first of each symbol stands, seen from every place.
 
-    Looking from place ``s`` on, inside its course, each symbol that still comes has its first place in
-    ``to[first[s]:first[s + 1]]``. int64; ``first`` has shape (places + 2,), and the place behind the last reaches none.
+    Looking from place ``s`` on, inside its course, each symbol that still comes has its first place
+    in ``to[first[s]:first[s + 1]]``. int64; ``first`` has shape (places + 2,), and the place behind
+    the last reaches none.
     """
 
     first: Ints
@@ -127,7 +131,9 @@ class _Reach:
 
 
 def _previous(courses: Courses) -> Ints:
-    """The place before each one where its course has the same symbol, else the last place of the course before."""
+    """The place before each one where its course has the same symbol, else the last place of the
+    course before.
+    """
     places = np.arange(len(courses.symbol))
     order = np.lexsort((places, courses.symbol, courses.course))
     same = (np.diff(courses.symbol[order]) == 0) & (np.diff(courses.course[order]) == 0)
@@ -162,11 +168,13 @@ def _longer(level: Level, start: Ints, courses: Courses, reach: _Reach) -> tuple
 
 
 def tally(level: Level, members: Members) -> tuple[Ints, Floats]:
-    """For each group of ``level`` its number of distinct units, and the largest confidence in one value.
+    """For each group of ``level`` its number of distinct units, and the largest confidence in one
+    value.
 
-    Confidence in a value is the share of the matching cases that hold it or, where units own several cases, the share
-    of the matching units of which a matching case holds it, whichever is more; 0 where no value is held. In the share of
-    units, cases without one are left out, or taken for one unit each, whichever gives more.
+    Confidence in a value is the share of the matching cases that hold it or, where units own
+    several cases, the share of the matching units of which a matching case holds it, whichever is
+    more; 0 where no value is held. In the share of units, cases without one are left out, or taken
+    for one unit each, whichever gives more.
     """
     groups = len(level.known)
     match, row = _spread(level.course, members.offsets)
@@ -191,7 +199,9 @@ def tally(level: Level, members: Members) -> tuple[Ints, Floats]:
 
 
 def _largest_share(held: Ints, weight: Ints, values: int, total: Ints) -> Floats:
-    """``held``: group times ``values`` plus value, with its weight; the largest share that one value has of a group."""
+    """``held``: group times ``values`` plus value, with its weight; the largest share that one
+    value has of a group.
+    """
     distinct, inverse = np.unique(held, return_inverse=True)
     group = distinct // values
     largest = np.zeros(len(total))
@@ -200,12 +210,14 @@ def _largest_share(held: Ints, weight: Ints, values: int, total: Ints) -> Floats
 
 
 def unmatch(level: Level, violating: NDArray[np.bool_], courses: Courses) -> Ints:
-    """Places to suppress so that no course matches ``violating`` knowledge (bool, shape (groups,)) any more.
+    """Places to suppress so that no course matches ``violating`` knowledge (bool, shape (groups,))
+    any more.
 
-    Each course is treated by itself. Of the symbols it has to part with one after the other, the first is the one with
-    the best score: violating knowledge that it matches no more, for each event lost. A symbol goes only where it takes
-    part in a match: behind the earliest beginning and before the latest end of the knowledge around it. Ties: fewer
-    events lost, then the smaller symbol. int64, ascending.
+    Each course is treated by itself. Of the symbols it has to part with one after the other, the
+    first is the one with the best score: violating knowledge that it matches no more, for each
+    event lost. A symbol goes only where it takes part in a match: behind the earliest beginning and
+    before the latest end of the knowledge around it. Ties: fewer events lost, then the smaller
+    symbol. int64, ascending.
     """
     matches = np.flatnonzero(violating[level.group])
     parts = _parts(level, matches, courses)
@@ -223,7 +235,8 @@ def unmatch(level: Level, violating: NDArray[np.bool_], courses: Courses) -> Int
 class _Parts:
     """Symbols that take part in violating matches; without any one of its parts a match is gone.
 
-    - ``match``: int64, shape (parts,); ``symbol``: a number for each symbol of each course: int64, shape (parts,).
+    - ``match``: int64, shape (parts,); ``symbol``: a number for each symbol of each course: int64,
+      shape (parts,).
     - ``course``: int64, shape (symbols,); ascending.
     - ``first``, ``last``: int64, shape (parts,); the places to suppress are ``order[first:last]``.
     - ``order``: int64, shape (places,); ``events``: int64, shape (places,).
@@ -271,7 +284,9 @@ class _Parts:
 
 
 def _parts(level: Level, matches: Ints, courses: Courses) -> _Parts:
-    """The parts of ``matches``; where knowledge names a symbol twice, the part that costs fewer events."""
+    """The parts of ``matches``; where knowledge names a symbol twice, the part that costs fewer
+    events.
+    """
     places, symbols = len(courses.symbol), int(courses.symbol.max(initial=0)) + 1
     own = courses.course * symbols + courses.symbol
     order = np.lexsort((np.arange(places), own))
@@ -308,7 +323,9 @@ def _parts(level: Level, matches: Ints, courses: Courses) -> _Parts:
 
 
 def _spread(rows: Ints, offsets: Ints) -> tuple[Ints, Ints]:
-    """For each of ``rows`` all its items ``offsets[row]:offsets[row + 1]``: (position in ``rows``, item), in order."""
+    """For each of ``rows`` all its items ``offsets[row]:offsets[row + 1]``: (position in ``rows``,
+    item), in order.
+    """
     width = offsets[rows + 1] - offsets[rows]
     if width.sum() > MOST_MATCHES:
         raise TooManyMatches
@@ -316,7 +333,9 @@ def _spread(rows: Ints, offsets: Ints) -> tuple[Ints, Ints]:
 
 
 def _ranges(first: Ints, width: Ints) -> Ints:
-    """The numbers ``first[i]``, ..., ``first[i] + width[i] - 1`` for each i, one range after the other."""
+    """The numbers ``first[i]``, ..., ``first[i] + width[i] - 1`` for each i, one range after the
+    other.
+    """
     ends = np.cumsum(width)
     total = int(ends[-1]) if len(ends) else 0
     return np.asarray(np.arange(total) + np.repeat(first - (ends - width), width), np.int64)

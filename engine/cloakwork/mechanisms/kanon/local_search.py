@@ -1,7 +1,7 @@
 """Good k-anonymous answers, quickly: merging, and neighbourhoods that are solved exactly.
 
-Everything goes by the order of variants and of costs: nothing is drawn, and only where the time runs out does a run
-depend on the machine.
+Everything goes by the order of variants and of costs: nothing is drawn, and only where the time
+runs out does a run depend on the machine.
 """
 
 import time
@@ -30,11 +30,13 @@ _SHARE: Final = 0.2
 
 
 def merged(problem: Problem, start: Ints | None = None) -> Assignment:
-    """An answer by merging: as long as a class holds too little, the one that is cheapest to merge joins another.
+    """An answer by merging: as long as a class holds too little, the one that is cheapest to merge
+    joins another.
 
-    ``start``: where each variant is in the beginning (int64, shape (variants,)); on itself, if not given. Merged classes
-    gather on whichever of their two targets costs less. Quadratic in variants, in time and memory. Every class of the
-    answer holds mass k itself, which serves both scopes. The problem must be feasible.
+    ``start``: where each variant is in the beginning (int64, shape (variants,)); on itself, if not
+    given. Merged classes gather on whichever of their two targets costs less. Quadratic in
+    variants, in time and memory. Every class of the answer holds mass k itself, which serves both
+    scopes. The problem must be feasible.
     """
     state = _Merging(problem, np.arange(len(problem.texts)) if start is None else start)
     while (lacking := np.flatnonzero(state.alive & (state.mass < problem.k))).size:
@@ -44,7 +46,9 @@ def merged(problem: Problem, start: Ints | None = None) -> Assignment:
 
 
 class _Merging:
-    """Classes by number: ``member[a, c]`` is what it costs to gather all members of class a on variant c."""
+    """Classes by number: ``member[a, c]`` is what it costs to gather all members of class a on
+    variant c.
+    """
 
     def __init__(self, problem: Problem, start: Ints) -> None:
         count = len(problem.texts)
@@ -106,10 +110,11 @@ def improve(
 ) -> Solution:
     """A cheaper answer, if one is found within ``seconds``; never a dearer one.
 
-    Classes that are near to each other are dissolved and the program over their members is solved exactly, everything
-    else staying as it is: neighbourhood after neighbourhood over the whole log, then larger ones, until these give no
-    more or the time is over. ``parts``: the cases of a variant may part. ``proof``: a bound whose prices say which pairs
-    are promising; without it, one is sought first. ``hear`` is told each improved cost.
+    Classes that are near to each other are dissolved and the program over their members is solved
+    exactly, everything else staying as it is: neighbourhood after neighbourhood over the whole log,
+    then larger ones, until these give no more or the time is over. ``parts``: the cases of a
+    variant may part. ``proof``: a bound whose prices say which pairs are promising; without it, one
+    is sought first. ``hear`` is told each improved cost.
     """
     end = time.monotonic() + seconds
     classes = Classes.in_scope(problem)
@@ -139,7 +144,9 @@ def improve(
 
 
 def _neighbourhood(problem: Problem, now: Assignment, seed: int, size: int) -> Ints:
-    """``seed``, and the members of the classes that are nearest to where it is, about ``size`` of them: ascending."""
+    """``seed``, and the members of the classes that are nearest to where it is, about ``size`` of
+    them: ascending.
+    """
     centre = now.target[now.source == seed][0]
     opened, members = np.unique(now.target, return_counts=True)
     near = np.argsort(problem.distances.matrix[centre, opened], kind="stable")
@@ -158,7 +165,9 @@ def _resolved(
     *,
     parts: bool,
 ) -> Assignment | None:
-    """The best answer that differs from ``now`` in where ``rows`` go only, as far as promising pairs tell."""
+    """The best answer that differs from ``now`` in where ``rows`` go only, as far as promising
+    pairs tell.
+    """
     count = len(problem.texts)
     moving = np.isin(now.source, rows)
     fixed = Assignment(now.source[~moving], now.target[~moving], now.cases[~moving])

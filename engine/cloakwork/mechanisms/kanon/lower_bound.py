@@ -1,16 +1,18 @@
 """What no k-anonymous answer can cost less than: a Lagrangian bound, proved in whole numbers.
 
-Let every variant i pay a price ``p_i`` to whoever takes it in, instead of having to go somewhere. Any prices give a
-lower bound: the sum of the prices plus, for the best choice of open variants, what each makes of the variants that it
-takes: ``sum_i (n_i d_ij - p_i)``. An open variant that must hold mass k itself pays at least, for any toll ``t_j >= 0``,
-``k t_j + sum_i min(0, n_i d_ij - p_i - w_i t_j)`` (linear-programming duality for the knapsack with at least k in it).
-Over variants each must. Over prefixes only those that no other open variant begins with: the best choice is then
-found along the forest of variants that begin with one another.
+Let every variant i pay a price ``p_i`` to whoever takes it in, instead of having to go somewhere.
+Any prices give a lower bound: the sum of the prices plus, for the best choice of open variants,
+what each makes of the variants that it takes: ``sum_i (n_i d_ij - p_i)``. An open variant that must
+hold mass k itself pays at least, for any toll ``t_j >= 0``,
+``k t_j + sum_i min(0, n_i d_ij - p_i - w_i t_j)`` (linear-programming duality for the knapsack with
+at least k in it). Over variants each must. Over prefixes only those that no other open variant
+begins with: the best choice is then found along the forest of variants that begin with one another.
 
-Prices and tolls are sought by subgradient ascent in floating point (Held, Wolfe and Crowder, Validation of subgradient
-optimization, 1974), rounded to a grid, and the bound is computed anew from the rounded ones over all pairs in int64:
-whatever went wrong before, the bound holds. The same sums say what an answer costs at least that opens a variant, or
-moves one variant to another: what cannot be in a better answer than the best known one is left out of the program.
+Prices and tolls are sought by subgradient ascent in floating point (Held, Wolfe and Crowder,
+Validation of subgradient optimization, 1974), rounded to a grid, and the bound is computed anew
+from the rounded ones over all pairs in int64: whatever went wrong before, the bound holds. The same
+sums say what an answer costs at least that opens a variant, or moves one variant to another: what
+cannot be in a better answer than the best known one is left out of the program.
 """
 
 import time
@@ -42,8 +44,8 @@ class Duties:
     - ``placed``: bool, shape (variants,); the others stay where they are in some best answer.
     - ``free``: bool, shape (variants,); open variants that owe no mass.
     - ``parts``: whether the cases of a variant may part.
-    - ``parent``: int64, shape (variants,); over prefixes the longest other variant that one begins with and that is a
-      class; -1 where there is none, and over variants.
+    - ``parent``: int64, shape (variants,); over prefixes the longest other variant that one begins
+      with and that is a class; -1 where there is none, and over variants.
     """
 
     placed: NDArray[np.bool_]
@@ -55,9 +57,9 @@ class Duties:
     def of(cls, problem: Problem, *, parts: bool) -> "Duties":
         """Read them off the problem.
 
-        Over whole variants, where each case counts one: a variant with k cases stays. For if it moved to j, let it
-        return; should j then hold less than k, let these cases follow it: by the triangle inequality that costs less
-        than the return saves.
+        Over whole variants, where each case counts one: a variant with k cases stays. For if it
+        moved to j, let it return; should j then hold less than k, let these cases follow it: by the
+        triangle inequality that costs less than the return saves.
         """
         count = len(problem.texts)
         stays = np.zeros(count, bool)
@@ -79,9 +81,11 @@ class Duties:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The best choice of open variants, each with its cost as one that owes mass (``owing``) or as one that does not.
+    """The best choice of open variants, each with its cost as one that owes mass (``owing``) or as
+    one that does not.
 
-    - ``total``: its cost; ``forced``: shape (variants,), the least cost when that variant must be open.
+    - ``total``: its cost; ``forced``: shape (variants,), the least cost when that variant must be
+      open.
     - ``owes``, ``owes_not``: bool, shape (variants,); which are open in it.
     """
 
@@ -92,7 +96,9 @@ class Choice:
 
 
 def choose(duties: Duties, owing: NDArray[Any], not_owing: NDArray[Any]) -> Choice:
-    """The best choice; ``owing`` and ``not_owing``: one dtype, shape (variants,), ``not_owing`` at most 0."""
+    """The best choice; ``owing`` and ``not_owing``: one dtype, shape (variants,), ``not_owing`` at
+    most 0.
+    """
     own = np.where(duties.free, not_owing, owing)
     if (duties.parent < 0).all():
         gain = np.minimum(own, 0)
@@ -102,7 +108,9 @@ def choose(duties: Duties, owing: NDArray[Any], not_owing: NDArray[Any]) -> Choi
 
 
 def _choose_along_the_forest(parent: Ints, own: NDArray[Any], not_owing: NDArray[Any]) -> Choice:
-    """Upwards the best choice below each variant, downwards the best choice elsewhere; parents precede children."""
+    """Upwards the best choice below each variant, downwards the best choice elsewhere; parents
+    precede children.
+    """
     count = len(parent)
     none = np.iinfo(np.int64).max if own.dtype.kind == "i" else np.inf
     gains, least = [own.dtype.type(0)] * (count + 1), [none] * (count + 1)
@@ -141,7 +149,8 @@ class Bound:
 
     - ``value``: no answer costs less.
     - ``prices``, ``tolls``: int64, shape (variants,), in ``1 / grid`` edits.
-    - ``forced``: int64, shape (variants,), in ``1 / grid`` edits; the least cost when that variant must be open.
+    - ``forced``: int64, shape (variants,), in ``1 / grid`` edits; the least cost when that variant
+      must be open.
     """
 
     problem: Problem
@@ -153,7 +162,9 @@ class Bound:
     forced: Ints
 
     def columns(self, below: int) -> tuple[Ints, Ints]:
-        """Every (source, target) that an answer of cost less than ``below`` may hold: two int64 arrays of one shape."""
+        """Every (source, target) that an answer of cost less than ``below`` may hold: two int64
+        arrays of one shape.
+        """
         placed, stays = np.flatnonzero(self.duties.placed), np.flatnonzero(~self.duties.placed)
         sources, targets = [stays], [stays]
         for columns, least in self._least():
@@ -163,7 +174,9 @@ class Bound:
         return np.concatenate(sources), np.concatenate(targets)
 
     def below_for(self, columns: int, at_most: int) -> int:
-        """The largest ``below``, up to ``at_most``, that leaves no more than that many columns, or ``value + 1``."""
+        """The largest ``below``, up to ``at_most``, that leaves no more than that many columns, or
+        ``value + 1``.
+        """
         levels = np.zeros(max(at_most - self.value, 0) + 1, np.int64)
         for _, least in self._least():
             level = np.clip(-(-least // self.grid) - self.value, 0, len(levels) - 1)
@@ -172,7 +185,9 @@ class Bound:
         return min(self.value + max(fitting, 1), max(at_most, self.value + 1))
 
     def suggestion(self) -> Ints:
-        """Where the prices would have each variant go, whether or not that is an answer: int64, shape (variants,)."""
+        """Where the prices would have each variant go, whether or not that is an answer: int64,
+        shape (variants,).
+        """
         placed = np.flatnonzero(self.duties.placed)
         opened = np.flatnonzero(self.forced == self.forced.min())
         away = self.problem.distances.matrix[np.ix_(placed, opened)] * self.problem.cases[
@@ -187,8 +202,9 @@ class Bound:
         return target
 
     def least_among(self, rows: Ints) -> Floats:
-        """How much more than ``value`` an answer costs at least that moves one of ``rows`` to another: float64, in edits,
-        shape (rows moved, rows moved to)."""
+        """How much more than ``value`` an answer costs at least that moves one of ``rows`` to
+        another: float64, in edits, shape (rows moved, rows moved to).
+        """
         problem, prices, tolls = (
             self.problem,
             self.prices[rows] / self.grid,
@@ -203,8 +219,10 @@ class Bound:
         return np.asarray(np.maximum(over, 0) + self.forced[rows] / self.grid - self.value)
 
     def _least(self) -> Iterator[tuple[Ints, Ints]]:
-        """Chunks of variants, and what an answer costs at least that moves each placed variant (columns) to each of
-        them (rows), or one case of it, where cases may part: in ``1 / grid`` edits."""
+        """Chunks of variants, and what an answer costs at least that moves each placed variant
+        (columns) to each of them (rows), or one case of it, where cases may part: in ``1 / grid``
+        edits.
+        """
         for columns, over in _reduced(
             self.problem, self.duties, self.grid, self.prices, self.tolls
         ):
@@ -213,7 +231,9 @@ class Bound:
 
 
 def certify(problem: Problem, duties: Duties, prices: Floats, tolls: Floats) -> Bound:
-    """The bound that these prices and tolls prove (float64, shape (variants,); tolls below 0 count as 0)."""
+    """The bound that these prices and tolls prove (float64, shape (variants,); tolls below 0 count
+    as 0).
+    """
     placed = duties.placed
     tolls = np.where(duties.free, 0.0, np.maximum(tolls, 0.0))
     prices = np.where(placed, prices, 0.0)
@@ -238,7 +258,9 @@ def certify(problem: Problem, duties: Duties, prices: Floats, tolls: Floats) -> 
 def _reduced(
     problem: Problem, duties: Duties, grid: int, prices: Ints, tolls: Ints
 ) -> Iterator[tuple[Ints, Ints]]:
-    """Chunks of variants, and ``n_i d_ij - p_i - w_i t_j`` for each of them (rows) and each placed variant (columns)."""
+    """Chunks of variants, and ``n_i d_ij - p_i - w_i t_j`` for each of them (rows) and each placed
+    variant (columns).
+    """
     placed = np.flatnonzero(duties.placed)
     weight, mass, price = problem.cases[placed] * grid, problem.mass[placed], prices[placed]
     count = len(problem.texts)
@@ -251,7 +273,9 @@ def _reduced(
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """For each variant the cheapest others at some prices: int64 ``rows`` and float64 ``cost``, ``mass``, (variants, pool)."""
+    """For each variant the cheapest others at some prices: int64 ``rows`` and float64 ``cost``,
+    ``mass``, (variants, pool).
+    """
 
     rows: Ints
     cost: Floats
@@ -275,7 +299,9 @@ class _Pool:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What the pool makes of prices: the bound (of the pool alone), the tolls, and how often each variant is taken."""
+    """What the pool makes of prices: the bound (of the pool alone), the tolls, and how often each
+    variant is taken.
+    """
 
     bound: float
     tolls: Floats
@@ -323,9 +349,11 @@ def ascend(
     seconds: float,
     hear: Callable[[int], None] = lambda bound: None,
 ) -> Bound:
-    """Raise the bound by better prices, until it is ``cost``, or steps are too small, or ``seconds`` are over.
+    """Raise the bound by better prices, until it is ``cost``, or steps are too small, or
+    ``seconds`` are over.
 
-    ``prices``: float64, shape (variants,), to begin with; ``cost``: that of some answer; ``hear`` is told what is proved.
+    ``prices``: float64, shape (variants,), to begin with; ``cost``: that of some answer; ``hear``
+    is told what is proved.
     """
     end = time.monotonic() + seconds
     prices = np.where(duties.placed, prices, 0.0)
@@ -361,7 +389,9 @@ def _leg_length(leg: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Climb:
-    """How far the ascent is: the best bound (of a pool), its prices and tolls, and the share of the way to step."""
+    """How far the ascent is: the best bound (of a pool), its prices and tolls, and the share of the
+    way to step.
+    """
 
     bound: float
     prices: Floats

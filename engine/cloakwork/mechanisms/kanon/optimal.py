@@ -47,8 +47,9 @@ _WIDEST: Final = 64
 class OptimalParams(FamilyParams):
     """Beside what the whole family takes, how long to search and when to stop.
 
-    ``seconds``: of the clock; ``gap``: stop once the answer is proved to exceed the least possible cost by at most this
-    share; ``parts``: identical cases may move to different variants (only where k counts cases).
+    ``seconds``: of the clock; ``gap``: stop once the answer is proved to exceed the least possible
+    cost by at most this share; ``parts``: identical cases may move to different variants (only
+    where k counts cases).
     """
 
     seconds: Annotated[float, Field(gt=0, description="stop searching after so many seconds")] = (
@@ -65,17 +66,20 @@ class OptimalParams(FamilyParams):
 class Optimal(Anonymiser[OptimalParams]):
     """k-anonymity at the least possible cost, as an integer program, with a proved lower bound.
 
-    First an answer is found by merging classes. Then prices for the variants are sought that prove a lower bound (module
-    ``lower_bound``). The prices say, for every variant and every other, what any answer costs at least that moves the
-    one to the other. Where that is more than the best answer known, the pair is left out, and HiGHS solves the program
-    over the others; where too many are left, over the most promising ones, and what the others would cost bounds what
-    was missed. The bound that is told is thus the less of two: what HiGHS proved about the pairs that it was given, and
-    what the prices prove about all others. Where HiGHS has too much to do, better answers are sought first, nearby.
+    First an answer is found by merging classes. Then prices for the variants are sought that prove
+    a lower bound (module ``lower_bound``). The prices say, for every variant and every other, what
+    any answer costs at least that moves the one to the other. Where that is more than the best
+    answer known, the pair is left out, and HiGHS solves the program over the others; where too many
+    are left, over the most promising ones, and what the others would cost bounds what was missed.
+    The bound that is told is thus the less of two: what HiGHS proved about the pairs that it was
+    given, and what the prices prove about all others. Where HiGHS has too much to do, better
+    answers are sought first, nearby.
 
-    **Why it is k-anonymous.** Each answer is measured, and none is kept that leaves a class below k.
+    **Why it is k-anonymous.** Each answer is measured, and none is kept that leaves a class below
+    k.
 
-    The same log gives the same release where the search ends by itself; where the time ends it, that depends on the
-    machine.
+    The same log gives the same release where the search ends by itself; where the time ends it,
+    that depends on the machine.
     """
 
     name: ClassVar[str] = "kanon/optimal"
@@ -113,7 +117,9 @@ class Optimal(Anonymiser[OptimalParams]):
 
 
 class _Search:
-    """One search: the best answer so far, ``bound``, the best proved bound, and ``exact``, the part of it in integers."""
+    """One search: the best answer so far, ``bound``, the best proved bound, and ``exact``, the part
+    of it in integers.
+    """
 
     def __init__(self, problem: Problem, params: OptimalParams) -> None:
         self.problem, self.params = problem, params
@@ -148,8 +154,10 @@ class _Search:
         self._tell()
 
     def _solve(self, proof: Bound, count: int, share: float) -> None:
-        """Solve the program over ``count`` promising pairs; where ``share`` of the time is not enough for that, search around
-        the best answer. Then solve it over more of them, until they are all that matter."""
+        """Solve the program over ``count`` promising pairs; where ``share`` of the time is not
+        enough for that, search around the best answer. Then solve it over more of them, until they
+        are all that matter.
+        """
         searched = False
         while not self._near_enough() and self._left() > 0:
             below = proof.below_for(min(count, _MOST_COLUMNS), self.cost)
@@ -163,7 +171,9 @@ class _Search:
             count, searched = 3 * count, True
 
     def _polish(self, target: Ints) -> None:
-        """Improve an answer that moves whole variants by changing a class at a time, and keep what is best."""
+        """Improve an answer that moves whole variants by changing a class at a time, and keep what
+        is best.
+        """
         assert self.ground is not None  # noqa: S101 - asked only where there is one
         until = time.monotonic() + _POLISHING * self._left()
         self._offer(Assignment.whole(self.problem, improved(self.ground, target, until)))
@@ -180,9 +190,10 @@ class _Search:
         self._offer(found.assignment)
 
     def _search_around(self, proof: Bound, count: int) -> None:
-        """Solve the program over answers that open or close a few other variants than the best one does: local branching
-        (Fischetti and Lodi, Mathematical Programming 98, 2003). Fewer where that takes too long, more where it gives
-        nothing."""
+        """Solve the program over answers that open or close a few other variants than the best one
+        does: local branching (Fischetti and Lodi, Mathematical Programming 98, 2003). Fewer where
+        that takes too long, more where it gives nothing.
+        """
         until, radius = time.monotonic() + _SEARCHING * self._left(), _RADIUS
         while not self._near_enough() and 1 < radius <= _WIDEST and time.monotonic() < until:
             columns = self._with_best(*proof.columns(proof.below_for(count, self.cost)))
@@ -202,7 +213,9 @@ class _Search:
             self._tell(distance)
 
     def _solve_columns(self, proof: Bound, below: int, seconds: float) -> bool:
-        """Solve the program over what an answer below ``below`` may hold, and over the best answer; whether it ended."""
+        """Solve the program over what an answer below ``below`` may hold, and over the best answer;
+        whether it ended.
+        """
         source, target = self._with_best(*proof.columns(below))
         self.columns = len(source)
         program = Program(

@@ -1,4 +1,6 @@
-"""PRETSA: k-anonymity by cutting rare branches of the prefix tree and moving their cases to the nearest variant."""
+"""PRETSA: k-anonymity by cutting rare branches of the prefix tree and moving their cases to the
+nearest variant.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,17 +22,19 @@ class PretsaParams(FamilyParams):
 class Pretsa(Anonymiser[PretsaParams]):
     """Greedy k-anonymisation of the control flow on the prefix tree.
 
-    The cases of a log form a tree of prefixes; a node counts the cases whose course of events begins with it. The nodes
-    are visited in pre-order (siblings by label); a node with fewer than k cases is cut: the cases below it move, one
-    variant after the other, to the most similar variant that still has cases (Levenshtein distance from the case's
-    *original* variant; ties: the most frequent, then the lexicographically first). A cut may leave an ancestor with
-    fewer than k cases; it is then cut in its turn, until no node violates. Scope ``variants`` appends an END marker to
-    every sequence, so that complete variants are nodes too.
+    The cases of a log form a tree of prefixes; a node counts the cases whose course of events
+    begins with it. The nodes are visited in pre-order (siblings by label); a node with fewer than k
+    cases is cut: the cases below it move, one variant after the other, to the most similar variant
+    that still has cases (Levenshtein distance from the case's *original* variant; ties: the most
+    frequent, then the lexicographically first). A cut may leave an ancestor with fewer than k
+    cases; it is then cut in its turn, until no node violates. Scope ``variants`` appends an END
+    marker to every sequence, so that complete variants are nodes too.
 
-    **Why it is k-anonymous.** The walk ends, since every cut empties a node for good: cases only move to variants that
-    still have some, which no cut node holds. It ends with every node of a remaining variant at k or more: a visited
-    node loses cases only when a descendant is cut, and then it is looked at again. A log of n >= k cases never runs out
-    of targets, for if one variant held all cases, all its nodes would count n.
+    **Why it is k-anonymous.** The walk ends, since every cut empties a node for good: cases only
+    move to variants that still have some, which no cut node holds. It ends with every node of a
+    remaining variant at k or more: a visited node loses cases only when a descendant is cut, and
+    then it is looked at again. A log of n >= k cases never runs out of targets, for if one variant
+    held all cases, all its nodes would count n.
     """
 
     name: ClassVar[str] = "kanon/pretsa"
@@ -73,7 +77,9 @@ class _PrefixTree:
 
 
 def _prefix_tree(texts: tuple[str, ...], scope: Scope) -> _PrefixTree:
-    """Build the tree; END, which scope ``variants`` appends, sorts before every label, as the sorted texts do."""
+    """Build the tree; END, which scope ``variants`` appends, sorts before every label, as the
+    sorted texts do.
+    """
     parent: list[int] = []
     first: list[int] = []
     after: list[int] = []
@@ -114,8 +120,9 @@ def _shared_length(left: str, right: str) -> int:
 class _Walk:
     """One run of the greedy walk over a prefix tree; its arrays change as cases move.
 
-    ``cases``, ``mass``: int64, shape (variants,); what each variant holds now. ``count``: its mass, for each node;
-    ``alive``: how many variants below each node hold cases. ``guests[v]``: the variants whose cases are on ``v`` now.
+    ``cases``, ``mass``: int64, shape (variants,); what each variant holds now. ``count``: its mass,
+    for each node; ``alive``: how many variants below each node hold cases. ``guests[v]``: the
+    variants whose cases are on ``v`` now.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -128,7 +135,9 @@ class _Walk:
         self.guests: list[list[int]] = [[variant] for variant in range(len(problem.texts))]
 
     def run(self) -> NDArray[np.int64]:
-        """Cut the first violating node in pre-order until none is left; the variant that each variant ends on."""
+        """Cut the first violating node in pre-order until none is left; the variant that each
+        variant ends on.
+        """
         node, nodes = 0, len(self.count)
         while node < nodes:
             if self.alive[node] == 0:

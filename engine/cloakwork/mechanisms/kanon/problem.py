@@ -1,7 +1,8 @@
-"""The one decision that every k-anonymiser of the control flow makes: which cases of which variant become which.
+"""The one decision that every k-anonymiser of the control flow makes: which cases of which variant
+become which.
 
-``Problem`` is the question, ``Assignment`` an answer, ``cost`` what it changes, ``smallest_class`` whether it is an
-answer at all. The algorithms differ in how they search, and in nothing else.
+``Problem`` is the question, ``Assignment`` an answer, ``cost`` what it changes, ``smallest_class``
+whether it is an answer at all. The algorithms differ in how they search, and in nothing else.
 """
 
 from collections.abc import Sequence
@@ -25,8 +26,10 @@ class Problem:
     """A variant histogram to be made k-anonymous at least cost.
 
     - ``texts``: the variants, one character an activity, distinct, ascending.
-    - ``cases``: int64, shape (variants,); how many cases each has, at least 1: what moving it costs, per edit.
-    - ``mass``: int64, shape (variants,); what each counts towards k: its cases, or the units that are counted there.
+    - ``cases``: int64, shape (variants,); how many cases each has, at least 1: what moving it
+      costs, per edit.
+    - ``mass``: int64, shape (variants,); what each counts towards k: its cases, or the units that
+      are counted there.
     - ``scope``: every variant that keeps cases needs mass k, or every non-empty prefix of one does.
     - ``distances``: between the variants, in single edits.
     """
@@ -55,13 +58,16 @@ class Problem:
 
     @property
     def feasible(self) -> bool:
-        """Whether any answer exists: the log is empty, or there is mass k in all, so that one variant can take it."""
+        """Whether any answer exists: the log is empty, or there is mass k in all, so that one
+        variant can take it.
+        """
         return len(self.texts) == 0 or int(self.mass.sum()) >= self.k
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Cases of variant ``source[i]`` that become variant ``target[i]``: int64, shape (pairs,); no pair occurs twice.
+    """Cases of variant ``source[i]`` that become variant ``target[i]``: int64, shape (pairs,); no
+    pair occurs twice.
 
     Every case of every variant is in exactly one pair; those that stay have target = source.
     """
@@ -85,8 +91,8 @@ class Assignment:
 class Solution:
     """An answer, and what is proved about it.
 
-    ``bound``: no answer of this kind costs less; None where the algorithm proves nothing. ``stopped``: why the search
-    ended, in plain words.
+    ``bound``: no answer of this kind costs less; None where the algorithm proves nothing.
+    ``stopped``: why the search ended, in plain words.
     """
 
     assignment: Assignment
@@ -102,15 +108,18 @@ def cost(problem: Problem, assignment: Assignment) -> int:
 
 
 def held_mass(problem: Problem, assignment: Assignment) -> Ints:
-    """The mass that each variant ends with: int64, shape (variants,). A variant with mass of its own must be whole
-    wherever mass is not the number of cases."""
+    """The mass that each variant ends with: int64, shape (variants,). A variant with mass of its
+    own must be whole wherever mass is not the number of cases.
+    """
     same = problem.mass is problem.cases or bool((problem.mass == problem.cases).all())
     mass = assignment.cases if same else problem.mass[assignment.source]
     return np.bincount(assignment.target, mass, len(problem.texts)).astype(np.int64)
 
 
 def smallest_class(problem: Problem, assignment: Assignment) -> int | None:
-    """The least mass of any class that keeps cases, in the problem's scope; None when there is no class."""
+    """The least mass of any class that keeps cases, in the problem's scope; None when there is no
+    class.
+    """
     kept = np.unique(assignment.target)
     mass = held_mass(problem, assignment)
     if problem.scope == "variants":
@@ -124,7 +133,9 @@ def smallest_class(problem: Problem, assignment: Assignment) -> int | None:
 
 
 def gap(distance: int, bound: int | None) -> float | None:
-    """By which share of ``bound`` the distance may exceed the least possible one; None where nothing is proved."""
+    """By which share of ``bound`` the distance may exceed the least possible one; None where
+    nothing is proved.
+    """
     if bound is None:
         return None
     return 0.0 if distance <= bound else (distance - bound) / max(bound, 1)
@@ -133,11 +144,13 @@ def gap(distance: int, bound: int | None) -> float | None:
 def read_problem(
     summary: pl.DataFrame, k: int, scope: Scope, metric: Metric
 ) -> tuple[Problem, pl.Series]:
-    """The problem that a variant histogram poses, and its variants as lists of labels, in the problem's order.
+    """The problem that a variant histogram poses, and its variants as lists of labels, in the
+    problem's order.
 
-    ``summary``: rows as ``VariantCounts`` gives them. Where it names units, each unit counts once, in its rarest
-    variant: a class whose mass is k then has at least k distinct units, wherever their other cases go. A case without a
-    unit counts nowhere; it goes where the others of its variant go.
+    ``summary``: rows as ``VariantCounts`` gives them. Where it names units, each unit counts once,
+    in its rarest variant: a class whose mass is k then has at least k distinct units, wherever
+    their other cases go. A case without a unit counts nowhere; it goes where the others of its
+    variant go.
     """
     counts = summary.group_by(VARIANT, maintain_order=True).agg(pl.col(CASES).sum())
     texts = encode(counts[VARIANT]).texts
@@ -167,7 +180,9 @@ def _units_counted_once(summary: pl.DataFrame, counts: pl.DataFrame) -> Ints:
 
 
 def as_table(assignment: Assignment, labels: pl.Series) -> pl.DataFrame:
-    """An assignment as ``rewrite_cases`` reads it; ``labels``: the variants as lists, in the problem's order."""
+    """An assignment as ``rewrite_cases`` reads it; ``labels``: the variants as lists, in the
+    problem's order.
+    """
     columns = {
         SOURCE: labels.gather(assignment.source),
         TARGET: labels.gather(assignment.target),

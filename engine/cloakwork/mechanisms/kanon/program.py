@@ -1,9 +1,10 @@
 """The k-anonymity problem as an integer program, and HiGHS, which solves it.
 
-Variables: ``y_j``, whether variant j is open; ``x_ij``, how much of variant i becomes j. Least ``sum_ij n_i d_ij x_ij``
-where every variant goes somewhere (*assign*), only to open variants (*link*: ``x_ij <= y_j``), and every open variant's
-class holds mass k (*hold*). Over variants the class of j is j. Over prefixes it is j and the variants that begin with
-j: that suffices, for a prefix node at which no kept variant ends holds at least what the kept variants below it hold.
+Variables: ``y_j``, whether variant j is open; ``x_ij``, how much of variant i becomes j. Least
+``sum_ij n_i d_ij x_ij`` where every variant goes somewhere (*assign*), only to open variants
+(*link*: ``x_ij <= y_j``), and every open variant's class holds mass k (*hold*). Over variants the
+class of j is j. Over prefixes it is j and the variants that begin with j: that suffices, for a
+prefix node at which no kept variant ends holds at least what the kept variants below it hold.
 """
 
 import atexit
@@ -27,7 +28,8 @@ _CORNER_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """Which classes the mass on each variant counts for: ``of[start[j]:start[j + 1]]`` for variant j, as variants.
+    """Which classes the mass on each variant counts for: ``of[start[j]:start[j + 1]]`` for variant
+    j, as variants.
 
     ``start``: int64, shape (variants + 1,). The empty variant counts for none over prefixes.
     """
@@ -72,8 +74,9 @@ class Classes:
 class Outcome:
     """What HiGHS found.
 
-    ``assignment``: its best answer, None where it found none. ``bound``: no answer within the given columns costs less,
-    by HiGHS's tolerance; minus infinity where it proved nothing. ``ended``: whether it came to its end in time.
+    ``assignment``: its best answer, None where it found none. ``bound``: no answer within the given
+    columns costs less, by HiGHS's tolerance; minus infinity where it proved nothing. ``ended``:
+    whether it came to its end in time.
     """
 
     assignment: Assignment | None
@@ -84,10 +87,11 @@ class Outcome:
 class Program:
     """The integer program over some columns: which variant may become which.
 
-    ``source``, ``target``: int64, shape (columns,); no pair twice; every variant is a source of at least one, but for
-    those of ``fixed``, which stay on their targets whatever happens: part of an answer that holds all their cases.
-    ``parts``: the cases of a variant may part; one case is then the unit of ``x``, which needs no integrality of its
-    own: with ``y`` fixed the program is a flow through two laminar families, whose corners are whole numbers.
+    ``source``, ``target``: int64, shape (columns,); no pair twice; every variant is a source of at
+    least one, but for those of ``fixed``, which stay on their targets whatever happens: part of an
+    answer that holds all their cases. ``parts``: the cases of a variant may part; one case is then
+    the unit of ``x``, which needs no integrality of its own: with ``y`` fixed the program is a flow
+    through two laminar families, whose corners are whole numbers.
     """
 
     def __init__(
@@ -115,10 +119,12 @@ class Program:
         *,
         within: int | None = None,
     ) -> Outcome:
-        """The least answer, within ``seconds``; ``hear`` is told improved lower bounds. Ctrl-C ends it at once.
+        """The least answer, within ``seconds``; ``hear`` is told improved lower bounds. Ctrl-C ends
+        it at once.
 
-        ``hint``: an answer to begin with; pairs of it that are no columns make it useless, not wrong. ``within``: only
-        answers that open or close so many variants beside ``hint``; the outcome's bound is one for these alone.
+        ``hint``: an answer to begin with; pairs of it that are no columns make it useless, not
+        wrong. ``within``: only answers that open or close so many variants beside ``hint``; the
+        outcome's bound is one for these alone.
         """
         highs = _quiet_highs(seconds)
         highs.passModel(self._lp)
@@ -149,7 +155,9 @@ class Program:
         return Outcome(found, info.mip_dual_bound, ended)
 
     def _corner(self, open_: Floats) -> Assignment | None:
-        """The least answer in parts that opens these variants: a linear program, solved at a corner."""
+        """The least answer in parts that opens these variants: a linear program, solved at a
+        corner.
+        """
         highs = _quiet_highs(_CORNER_SECONDS)
         highs.setOptionValue("solver", "simplex")
         highs.passModel(self._lp)
@@ -167,7 +175,9 @@ class Program:
         return self._moved(np.array(highs.getSolution().col_value)[count:])
 
     def _moved(self, values: Floats) -> Assignment | None:
-        """The answer that column values stand for, rounded; None where rounding loses or adds a case."""
+        """The answer that column values stand for, rounded; None where rounding loses or adds a
+        case.
+        """
         amount = np.round(values).astype(np.int64)
         if not self.parts:
             amount *= self.problem.cases[self.source]
@@ -265,7 +275,9 @@ def _quiet_highs(seconds: float) -> Any:
 
 
 def _run(highs: Any, hear: Callable[[float], None] | None) -> None:
-    """Solve in a thread of its own, so that Ctrl-C reaches Python, stops HiGHS and goes on to the caller."""
+    """Solve in a thread of its own, so that Ctrl-C reaches Python, stops HiGHS and goes on to the
+    caller.
+    """
     highs.HandleUserInterrupt = True
     latest = [-np.inf]
     if hear is not None:

@@ -1,10 +1,12 @@
-"""Times for inserted events where times are released as they are: as precise as the times of kept events.
+"""Times for inserted events where times are released as they are: as precise as the times of kept
+events.
 
-An activity is daily if all its kept times lie on quarters of an hour, at one or two times of day: midnight, in UTC or in
-any zone, in summer and in winter. An inserted event of it has such a time of day. Of any other activity, a time is as
-precise as a kept one: in hours, quarters of an hour, minutes, seconds, milliseconds or microseconds. An inserted event
-repeats what is left of the next coarser unit in a kept time, if its place in the case allows; it is never more precise
-than all kept ones.
+An activity is daily if all its kept times lie on quarters of an hour, at one or two times of day:
+midnight, in UTC or in any zone, in summer and in winter. An inserted event of it has such a time of
+day. Of any other activity, a time is as precise as a kept one: in hours, quarters of an hour,
+minutes, seconds, milliseconds or microseconds. An inserted event repeats what is left of the next
+coarser unit in a kept time, if its place in the case allows; it is never more precise than all kept
+ones.
 """
 
 from collections.abc import Iterator
@@ -22,7 +24,9 @@ _DAY: Final = 86_400_000_000
 _HOUR: Final = 3_600_000_000
 _QUARTER: Final = 900_000_000
 UNITS: Final = np.array([_QUARTER, _HOUR, _QUARTER, 60_000_000, 1_000_000, 1_000, 1], np.int64)
-"""Microseconds: of the times of daily activities; then an hour, a quarter, a minute, down to a microsecond."""
+"""Microseconds: of the times of daily activities; then an hour, a quarter, a minute, down to a
+microsecond.
+"""
 _ABOVE: Final = np.array([_DAY, _DAY, *UNITS[1:-1]], np.int64)
 """For each unit the period after which its times repeat: a day, or the next coarser unit."""
 FAR: Final = 2**61
@@ -31,8 +35,9 @@ FAR: Final = 2**61
 
 @dataclass(frozen=True)
 class Patterns:
-    """The precisions of kept events: ``codes``, int64, sorted, of (activity, unit, rest of the period); and for each
-    activity whether it is daily: bool."""
+    """The precisions of kept events: ``codes``, int64, sorted, of (activity, unit, rest of the
+    period); and for each activity whether it is daily: bool.
+    """
 
     codes: Ints
     daily: Flags
@@ -45,8 +50,10 @@ class Patterns:
         return cls(np.unique((activity * len(UNITS) + unit) * _DAY + time % _ABOVE[unit]), daily)
 
     def points(self, at: Ints, activity: Ints) -> Iterator[tuple[Ints, Flags]]:
-        """Candidates near ``at``, of each precision of the activity, finest first: what kept events repeat; then any time
-        just as precise; then any time no more precise. Each with whether there is one."""
+        """Candidates near ``at``, of each precision of the activity, finest first: what kept events
+        repeat; then any time just as precise; then any time no more precise. Each with whether
+        there is one.
+        """
         for unit in range(len(UNITS) - 1, -1, -1):
             key = activity * len(UNITS) + unit
             first, end = (np.searchsorted(self.codes, edge * _DAY) for edge in (key, key + 1))
@@ -80,7 +87,9 @@ class Patterns:
 
 
 def _daily(time: Ints, activity: Ints) -> Flags:
-    """For each activity whether its times are quarters at one or two times of day, and not by their small number."""
+    """For each activity whether its times are quarters at one or two times of day, and not by their
+    small number.
+    """
     size = int(activity.max(initial=-1)) + 1
     events, finer, late = (
         np.bincount(activity[rows], minlength=size)
@@ -101,9 +110,10 @@ def units_of(time: Ints, daily: Flags) -> Ints:
 class Places:
     """Events without a time, in the order of the log: each int64, shape (n,).
 
-    ``run``: ascending; those between the same two known times. ``low``, ``high``: these times. ``aim``: near which time,
-    ascending in each run. ``activity``. ``donor``: the time of a kept event of the activity.
-    ``span``: the first and the last time of the log, left only where no point lies between.
+    ``run``: ascending; those between the same two known times. ``low``, ``high``: these times.
+    ``aim``: near which time, ascending in each run. ``activity``. ``donor``: the time of a kept
+    event of the activity. ``span``: the first and the last time of the log, left only where no
+    point lies between.
     """
 
     run: Ints
@@ -116,9 +126,11 @@ class Places:
 
 
 def placed(places: Places, patterns: Patterns) -> Ints:
-    """A time for each: ascending in each run, near its aim, as precise as kept ones of its activity.
+    """A time for each: ascending in each run, near its aim, as precise as kept ones of its
+    activity.
 
-    Where no such time keeps the order, the time before it: the check of k-anonymity then takes the event away.
+    Where no such time keeps the order, the time before it: the check of k-anonymity then takes the
+    event away.
     """
     start = np.flatnonzero(np.diff(places.run, prepend=-1))
     step = np.arange(len(places.run)) - np.repeat(start, np.diff(start, append=len(places.run)))
@@ -141,8 +153,9 @@ def placed(places: Places, patterns: Patterns) -> Ints:
 
 
 def _chosen(places: Places, patterns: Patterns, rows: Ints, low: Ints, high: Ints) -> Ints:
-    """For each of ``rows`` a point from ``low`` to ``high``: the donor's pattern if one lies there; else the first other
-    that does; else ``low``."""
+    """For each of ``rows`` a point from ``low`` to ``high``: the donor's pattern if one lies there;
+    else the first other that does; else ``low``.
+    """
     aim = np.clip(places.aim[rows], low, np.maximum(low, high))
     donor = places.donor[rows]
     period = _ABOVE[units_of(donor, patterns.daily[places.activity[rows]])]

@@ -1,21 +1,24 @@
-"""A lower bound on what moving whole variants costs: the rule "every variant goes to one class" is bought and sold.
+"""A lower bound on what moving whole variants costs: the rule "every variant goes to one class" is
+bought and sold.
 
-Give each variant i a price w_i for being in a class, and let the classes choose their members without regard to each
-other: class j picks a set T of mass at least ``least[j]`` for which
+Give each variant i a price w_i for being in a class, and let the classes choose their members
+without regard to each other: class j picks a set T of mass at least ``least[j]`` for which
 
     sum of moving[i, j] - w_i over T
 
-is least, and is opened only where that is below 0. Every allowed answer is such a choice, in which each variant is
-picked once and the prices cancel out. So for any prices w
+is least, and is opened only where that is below 0. Every allowed answer is such a choice, in which
+each variant is picked once and the prices cancel out. So for any prices w
 
     L(w)  =  sum of w_i  +  sum over classes of min(0, that least sum)  <=  cost of every allowed answer.
 
-(Lagrangian relaxation; Geoffrion, Approaches to Integer Programming, Mathematical Programming Study 2, 1974.) The least
-sum is exact for masses up to ``FINEST``, and else bounded from below: what pays for itself is picked, the mass that is
-still missing is a covering knapsack, solved by dynamic programming over it. Over prefixes a class needs its mass only
-where no extension of it is open, and the choice is made along the tree of variants that begin with one another. Of trees
-that share no variant, no more than the whole mass divided by k hold an open class, since each that does holds mass k. All
-figures are integers, in 1/``SCALE`` of an edit, so that rounding never makes a bound too high.
+(Lagrangian relaxation; Geoffrion, Approaches to Integer Programming, Mathematical Programming Study
+2, 1974.) The least sum is exact for masses up to ``FINEST``, and else bounded from below: what pays
+for itself is picked, the mass that is still missing is a covering knapsack, solved by dynamic
+programming over it. Over prefixes a class needs its mass only where no extension of it is open, and
+the choice is made along the tree of variants that begin with one another. Of trees that share no
+variant, no more than the whole mass divided by k hold an open class, since each that does holds
+mass k. All figures are integers, in 1/``SCALE`` of an edit, so that rounding never makes a bound
+too high.
 """
 
 from dataclasses import dataclass
@@ -39,8 +42,8 @@ _BLOCK: Final = 1 << 23
 class Allowed:
     """What the decisions of a search leave open.
 
-    ``pairs``: bool, shape (variants, variants); whether variant i may go to class j. ``forced``: bool, shape
-    (variants,); classes that must be open.
+    ``pairs``: bool, shape (variants, variants); whether variant i may go to class j. ``forced``:
+    bool, shape (variants,); classes that must be open.
     """
 
     pairs: Flags
@@ -49,9 +52,11 @@ class Allowed:
 
 @dataclass(frozen=True, slots=True)
 class Relaxed:
-    """The value of L(w), in 1/``SCALE`` edits (``_NEVER`` or more: nothing is allowed), and the choice behind it.
+    """The value of L(w), in 1/``SCALE`` edits (``_NEVER`` or more: nothing is allowed), and the
+    choice behind it.
 
-    ``picked``: bool, shape (variants, variants); whether class j picks variant i. ``opened``: bool, shape (variants,).
+    ``picked``: bool, shape (variants, variants); whether class j picks variant i. ``opened``: bool,
+    shape (variants,).
     """
 
     value: int
@@ -77,7 +82,9 @@ class Relaxation:
             self.children.setdefault(int(self.parent[child]), []).append(int(child))
 
     def __call__(self, price: Ints, allowed: Allowed) -> Relaxed:
-        """L(``price``) where only what is ``allowed`` may happen; ``price``: int64, shape (variants,), 1/SCALE edits."""
+        """L(``price``) where only what is ``allowed`` may happen; ``price``: int64, shape
+        (variants,), 1/SCALE edits.
+        """
         gain = np.where(allowed.pairs, self.spent - price[:, None], _NEVER)
         pays = gain <= 0
         free = np.where(pays, gain, 0).sum(axis=0)
@@ -89,7 +96,9 @@ class Relaxation:
         return Relaxed(_NEVER if total >= _NEVER // 2 else total + int(price.sum()), picked, opened)
 
     def _cover(self, gain: Ints, missing: Ints, pays: Flags) -> tuple[Ints, Flags]:
-        """For each class the least cost of mass ``missing`` from what does not pay, and what is picked for it."""
+        """For each class the least cost of mass ``missing`` from what does not pay, and what is
+        picked for it.
+        """
         cost, picked = np.zeros(len(missing), np.int64), np.zeros_like(pays)
         lacking = np.flatnonzero(missing)
         block = max(1, _BLOCK // (len(missing) * (int(missing.max(initial=0)) + 1)))
@@ -100,9 +109,11 @@ class Relaxation:
         return cost, picked
 
     def _choose(self, alone: Ints, free: Ints, forced: Flags) -> tuple[int, Flags, Flags]:
-        """Which classes open at what cost, and which of them need no mass because an extension is open.
+        """Which classes open at what cost, and which of them need no mass because an extension is
+        open.
 
-        ``alone``, ``free``: int64, shape (variants,); what a class costs that must hold its mass, and one that need not.
+        ``alone``, ``free``: int64, shape (variants,); what a class costs that must hold its mass,
+        and one that need not.
         """
         cost, must, extended = alone.copy(), forced.copy(), np.zeros(len(alone), bool)
         for node in sorted(self.children, reverse=True):
@@ -126,7 +137,9 @@ class Relaxation:
         return total, opened, extended
 
     def _roots(self, cost: Ints, must: Flags) -> Flags:
-        """The outermost choices: those that must be made, and of the others the cheapest that pay and still have room."""
+        """The outermost choices: those that must be made, and of the others the cheapest that pay
+        and still have room.
+        """
         root = self.parent < 0
         opened = must & root
         paying = np.flatnonzero(root & ~must & (cost < 0))
@@ -136,12 +149,13 @@ class Relaxation:
 
 
 def _knapsacks(weight: Ints, mass: Ints, missing: Ints) -> tuple[Ints, Flags]:
-    """For each column the least sum of weights (positive; ``_NEVER``: not to be had) whose mass is ``missing`` or more.
+    """For each column the least sum of weights (positive; ``_NEVER``: not to be had) whose mass is
+    ``missing`` or more.
 
-    ``weight``: int64, shape (items, columns); ``mass``: int64, shape (items,); ``missing``: int64, shape (columns,),
-    positive. Above ``FINEST`` mass is counted in larger grains, rounded up: items that had the mass still have it, so
-    the sum may come out lower, never higher. Gives the sums, ``_NEVER`` where there is none, and the items picked: bool,
-    shape (items, columns).
+    ``weight``: int64, shape (items, columns); ``mass``: int64, shape (items,); ``missing``: int64,
+    shape (columns,), positive. Above ``FINEST`` mass is counted in larger grains, rounded up: items
+    that had the mass still have it, so the sum may come out lower, never higher. Gives the sums,
+    ``_NEVER`` where there is none, and the items picked: bool, shape (items, columns).
     """
     items, columns = weight.shape
     grain = -(-int(missing.max()) // FINEST)
@@ -167,7 +181,9 @@ def _knapsacks(weight: Ints, mass: Ints, missing: Ints) -> tuple[Ints, Flags]:
 
 
 def _parents(behind: Ints) -> Ints:
-    """For each row the nearest row before it whose range ``row : behind[row]`` holds it, -1 where there is none."""
+    """For each row the nearest row before it whose range ``row : behind[row]`` holds it, -1 where
+    there is none.
+    """
     parent, path = np.full(len(behind), -1), [-1]
     for row in range(len(behind)):
         while path[-1] >= 0 and behind[path[-1]] <= row:

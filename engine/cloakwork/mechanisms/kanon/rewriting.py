@@ -1,14 +1,17 @@
-"""Turn a decision about variants into rewritten cases: which case follows which target, and which events it keeps.
+"""Turn a decision about variants into rewritten cases: which case follows which target, and which
+events it keeps.
 
-The rewriting looks at the control flow and at nothing else (``privacy.md`` 3, rule 4): which of several identical
-cases moves is drawn at random, and which events of a case are kept follows from its source and target variant alone.
-A claim about timestamps that is conditional on the control flow therefore survives it.
+The rewriting looks at the control flow and at nothing else (``privacy.md`` 3, rule 4): which of
+several identical cases moves is drawn at random, and which events of a case are kept follows from
+its source and target variant alone. A claim about timestamps that is conditional on the control
+flow therefore survives it.
 
-An event whose activity is substituted counts as one event deleted and one inserted: its time and its attributes were
-observed for another activity and would be false statements about the new one, and keeping them would let the raw
-time of an event stand for an event that never happened. Inserted events are marked (``EventLog.inserted``) and hold
-their activity alone: the step ``kanon/fill`` gives them the attributes of kept events, and a timestamp mechanism, where
-there is one, times from values that it released.
+An event whose activity is substituted counts as one event deleted and one inserted: its time and
+its attributes were observed for another activity and would be false statements about the new one,
+and keeping them would let the raw time of an event stand for an event that never happened. Inserted
+events are marked (``EventLog.inserted``) and hold their activity alone: the step ``kanon/fill``
+gives them the attributes of kept events, and a timestamp mechanism, where there is one, times from
+values that it released.
 """
 
 from collections import defaultdict
@@ -42,14 +45,17 @@ def rewrite_cases(
     mechanism: str,
     metric: Metric = "levenshtein",
 ) -> EventLog:
-    """Move the cases of ``log`` as ``assignment`` says; case attributes and the order of cases stay.
+    """Move the cases of ``log`` as ``assignment`` says; case attributes and the order of cases
+    stay.
 
-    ``assignment``: rows (``source``: List[String], ``target``: List[String], ``cases``: Int64), complete: every variant
-    of the log is a source, cases that stay have target = source, no pair occurs twice. A source with one target is
-    moved as a whole, so logs may come batch by batch; a source that parts among several needs all its cases at once.
-    Kept events follow a shortest edit script of ``metric``. Linear in events, apart from one script a pair.
+    ``assignment``: rows (``source``: List[String], ``target``: List[String], ``cases``: Int64),
+    complete: every variant of the log is a source, cases that stay have target = source, no pair
+    occurs twice. A source with one target is moved as a whole, so logs may come batch by batch; a
+    source that parts among several needs all its cases at once. Kept events follow a shortest edit
+    script of ``metric``. Linear in events, apart from one script a pair.
 
-    Raises ``MechanismError`` (in the name of ``mechanism``) when the assignment does not fit the log.
+    Raises ``MechanismError`` (in the name of ``mechanism``) when the assignment does not fit the
+    log.
     """
     variants = variants_of(log)
     pair_of_case = _draw_pairs(variants, assignment, noise, mechanism)
@@ -60,7 +66,8 @@ def rewrite_cases(
 class _Templates:
     """How each pair of the assignment rewrites a case, end to end.
 
-    - ``origin``: int64; for each event of the target the position in the source that it is kept from, or INSERTED.
+    - ``origin``: int64; for each event of the target the position in the source that it is kept
+      from, or INSERTED.
     - ``activity``: the label of each of those events: String.
     - ``offsets``: int64, shape (pairs + 1,).
     """
@@ -73,7 +80,9 @@ class _Templates:
 def _draw_pairs(
     variants: Variants, assignment: pl.DataFrame, noise: Noise, mechanism: str
 ) -> NDArray[np.int64]:
-    """For each case the row of ``assignment`` that it follows; identical cases are told apart by chance alone."""
+    """For each case the row of ``assignment`` that it follows; identical cases are told apart by
+    chance alone.
+    """
     rows_of: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for row, source in enumerate(assignment[SOURCE].to_list()):
         rows_of[tuple(source)].append(row)
@@ -116,7 +125,9 @@ def _templates(assignment: pl.DataFrame, metric: Metric) -> _Templates:
 
 
 def _kept(source: str, target: str, metric: Metric) -> NDArray[np.int64]:
-    """For each position of ``target`` the position of ``source`` whose event is kept there, else INSERTED."""
+    """For each position of ``target`` the position of ``source`` whose event is kept there, else
+    INSERTED.
+    """
     if source == target:
         return np.arange(len(source), dtype=np.int64)
     from rapidfuzz.distance import Indel, Levenshtein

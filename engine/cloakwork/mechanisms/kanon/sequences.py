@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from cloakwork.errors import MechanismError
 
 Metric = Literal["levenshtein", "indel"]
-"""Single edits: insertion, deletion and substitution of an event; ``indel`` counts a substitution as two edits."""
+"""Single edits: insertion, deletion and substitution of an event; ``indel`` counts a substitution
+as two edits.
+"""
 
 _SURROGATES: Final = 0xD800
 _AFTER_SURROGATES: Final = 0x800
@@ -26,8 +28,8 @@ _FIRST: Final = 16
 class CodedSequences:
     """Sequences of labels over one sorted alphabet.
 
-    ``texts[i]`` holds one character for each label of sequence ``i``; comparing texts compares the sequences
-    lexicographically by label. Alphabets of up to 1.1 million labels fit.
+    ``texts[i]`` holds one character for each label of sequence ``i``; comparing texts compares the
+    sequences lexicographically by label. Alphabets of up to 1.1 million labels fit.
     """
 
     alphabet: tuple[str, ...]
@@ -35,7 +37,9 @@ class CodedSequences:
 
 
 def encode(sequences: pl.Series) -> CodedSequences:
-    """Code ``sequences`` (List[String], no null labels) over the alphabet of all labels that occur in them."""
+    """Code ``sequences`` (List[String], no null labels) over the alphabet of all labels that occur
+    in them.
+    """
     alphabet = tuple(sequences.explode().drop_nulls().unique().sort().to_list())
     character = {label: chr(position_to_code(position)) for position, label in enumerate(alphabet)}
     texts = tuple("".join([character[label] for label in labels]) for labels in sequences.to_list())
@@ -43,15 +47,17 @@ def encode(sequences: pl.Series) -> CodedSequences:
 
 
 def position_to_code(position: int) -> int:
-    """The code point that stands for the label at ``position`` of the alphabet; the surrogates are left out."""
+    """The code point that stands for the label at ``position`` of the alphabet; the surrogates are
+    left out.
+    """
     return position if position < _SURROGATES else position + _AFTER_SURROGATES
 
 
 class EditDistances:
     """Edit distances between coded sequences, found when asked.
 
-    ``texts``: coded sequences. Asked for the nearest, it never compares sequences that must be far, since the activities
-    that one has and the other lacks bound their distance from below.
+    ``texts``: coded sequences. Asked for the nearest, it never compares sequences that must be far,
+    since the activities that one has and the other lacks bound their distance from below.
     """
 
     def __init__(self, texts: tuple[str, ...], metric: Metric = "levenshtein") -> None:
@@ -62,7 +68,8 @@ class EditDistances:
     def matrix(self) -> NDArray[np.int16]:
         """All of them at once: int16, shape (texts, texts); 2 bytes a pair.
 
-        Raises ``MechanismError`` where a distance might not fit: for a case of more than 16,383 events.
+        Raises ``MechanismError`` where a distance might not fit: for a case of more than 16,383
+        events.
         """
         from rapidfuzz import process
 
@@ -86,7 +93,9 @@ class EditDistances:
         )
 
     def nearest(self, source: int, among: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
-        """Those of ``among`` (int64, not empty, ascending) that are nearest to ``source``, ascending, and how far."""
+        """Those of ``among`` (int64, not empty, ascending) that are nearest to ``source``,
+        ascending, and how far.
+        """
         least = self._at_least(source, among)
         first = (
             least <= np.partition(least, min(_FIRST, len(least)) - 1)[min(_FIRST, len(least)) - 1]

@@ -1,4 +1,6 @@
-"""TLKC: whoever knows a few events of a case finds many cases that match, and learns no sensitive value for sure."""
+"""TLKC: whoever knows a few events of a case finds many cases that match, and learns no sensitive
+value for sure.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -60,9 +62,9 @@ OTHER_KINDS: Final = {
 class TlkcParams(Frozen):
     """What the policy's guarantee says, and two declared facts; there are no options.
 
-    ``L``, ``K``, ``C``, ``background``, ``precision``, ``attribute``, ``missing``: as in ``ConfidenceBound``. ``unit``: the case
-    attribute whose distinct values K counts (None: cases). ``epoch``: when every released case begins, for background
-    ``relative``.
+    ``L``, ``K``, ``C``, ``background``, ``precision``, ``attribute``, ``missing``: as in
+    ``ConfidenceBound``. ``unit``: the case attribute whose distinct values K counts (None: cases).
+    ``epoch``: when every released case begins, for background ``relative``.
     """
 
     L: Annotated[int, Field(ge=1)]
@@ -85,16 +87,19 @@ class TlkcParams(Frozen):
 class CourseCounts:
     """How many cases follow each course, by unit and sensitive values where these are needed.
 
-    A summary has the columns ``variant`` (List[String], activities in order); with a precision ``steps`` (List[Int64],
-    the time of each event since the first of its case, in whole precisions rounded down; null where it has none); with a
-    unit ``unit`` (String, null where a case has none); with an attribute ``values`` (List[String], the distinct values
-    that the case or any of its events holds, sorted); ``cases`` (Int64, at least 1). One row for each combination.
+    A summary has the columns ``variant`` (List[String], activities in order); with a precision
+    ``steps`` (List[Int64], the time of each event since the first of its case, in whole precisions
+    rounded down; null where it has none); with a unit ``unit`` (String, null where a case has
+    none); with an attribute ``values`` (List[String], the distinct values that the case or any of
+    its events holds, sorted); ``cases`` (Int64, at least 1). One row for each combination.
     """
 
     params: TlkcParams
 
     def of(self, batch: EventLog) -> pl.DataFrame:
-        """Count the courses of one batch; raises ``MechanismError`` where it lacks a column that is needed."""
+        """Count the courses of one batch; raises ``MechanismError`` where it lacks a column that is
+        needed.
+        """
         rows = courses_of_cases(batch, self.params)
         if (unit := self.params.unit) is not None:
             rows = rows.with_columns(_case_column(batch, unit).alias(UNIT))
@@ -161,7 +166,9 @@ def _values(log: EventLog, attribute: str) -> pl.Series:
 
 
 def _or_none(values: pl.Series) -> pl.Series:
-    """``values`` where having none is one more value: told apart from every text by what stands before these."""
+    """``values`` where having none is one more value: told apart from every text by what stands
+    before these.
+    """
     told = values.list.eval(pl.lit("=") + pl.element())
     none = pl.Series([[""]], dtype=pl.List(pl.String)).new_from_index(0, len(values))
     return told.zip_with(values.list.len() > 0, none)
@@ -172,26 +179,31 @@ def _of_case(attribute: str) -> bool:
 
 
 class Tlkc(Costless):
-    """Suppress events until every piece of background knowledge matches many cases, or none, and tells little.
+    """Suppress events until every piece of background knowledge matches many cases, or none, and
+    tells little.
 
-    Knowledge is at most L events of a case, in the form that the guarantee names. It *violates* if some case matches
-    it and fewer than K units do, or if more than the share C of those who match hold one sensitive value. In rounds, all
-    knowledge is counted, the shortest first. At the first size at which some violates, all cases that match it are
-    relieved of it: of each, the event with the best score goes first (violations gone for each event lost), until the
-    case matches none of it. Then everything is counted again, until nothing violates.
+    Knowledge is at most L events of a case, in the form that the guarantee names. It *violates* if
+    some case matches it and fewer than K units do, or if more than the share C of those who match
+    hold one sensitive value. In rounds, all knowledge is counted, the shortest first. At the first
+    size at which some violates, all cases that match it are relieved of it: of each, the event with
+    the best score goes first (violations gone for each event lost), until the case matches none of
+    it. Then everything is counted again, until nothing violates.
 
-    **Why the result holds the bound.** The last round counts all knowledge of size at most L on what is released, and
-    finds no violation (``knowledge`` says why nothing is missed). **Why it ends.** Every round takes at least one event
-    out of a course for good, and a log has finitely many. Suppressing an event can only take matches away, so it can make
-    other knowledge rarer, and its confidence may rise: hence the recount. Knowledge of the shortest violating size is
-    minimal, for everything shorter holds; a case that does not match it matches nothing longer that contains it.
+    **Why the result holds the bound.** The last round counts all knowledge of size at most L on
+    what is released, and finds no violation (``knowledge`` says why nothing is missed). **Why it
+    ends.** Every round takes at least one event out of a course for good, and a log has finitely
+    many. Suppressing an event can only take matches away, so it can make other knowledge rarer, and
+    its confidence may rise: hence the recount. Knowledge of the shortest violating size is minimal,
+    for everything shorter holds; a case that does not match it matches nothing longer that contains
+    it.
 
-    Cases with the same course lose the same events, whatever their units and values; cases left without events go. An
-    event attribute's values count for the whole case even where their events went, which only overstates confidence.
+    Cases with the same course lose the same events, whatever their units and values; cases left
+    without events go. An event attribute's values count for the whole case even where their events
+    went, which only overstates confidence.
 
-    **Edge cases.** Empty log: empty release. Where nothing can be kept (fewer than K cases or units; one value that more
-    than the share C of all cases hold; courses that share no event): refused with ``Infeasible``. One variant only, with K
-    cases or more: unchanged.
+    **Edge cases.** Empty log: empty release. Where nothing can be kept (fewer than K cases or
+    units; one value that more than the share C of all cases hold; courses that share no event):
+    refused with ``Infeasible``. One variant only, with K cases or more: unchanged.
     """
 
     name: ClassVar[str] = NAME
@@ -231,7 +243,9 @@ class Tlkc(Costless):
         return Offer(params, why)
 
     def lineage(self, params: TlkcParams) -> Lineage:
-        """Which events stay depends on the control flow, on units and values, and for ``relative`` on times."""
+        """Which events stay depends on the control flow, on units and values, and for ``relative``
+        on times.
+        """
         owned = {name for name in (params.unit, params.attribute) if name is not None}
         times = {TIMESTAMPS} if params.precision is not None else set()
         return Lineage(
@@ -245,9 +259,11 @@ class Tlkc(Costless):
         return CourseCounts(params)
 
     def decide(self, params: TlkcParams, summary: pl.DataFrame, noise: Noise) -> Decision:
-        """Say which events of each course stay: the columns of ``params.keys`` and ``kept`` (List[Boolean]).
+        """Say which events of each course stay: the columns of ``params.keys`` and ``kept``
+        (List[Boolean]).
 
-        Raises ``Infeasible`` when the log holds something and nothing of it can be kept, ``MechanismError`` when it is too large.
+        Raises ``Infeasible`` when the log holds something and nothing of it can be kept,
+        ``MechanismError`` when it is too large.
         """
         details = [name for name in summary.columns if name not in params.keys]
         grouped = summary.group_by(named(*params.keys), maintain_order=True).agg(named(*details))
@@ -298,7 +314,8 @@ def _fault(goal: ConfidenceBound) -> str | None:
 
 
 def _events(grouped: pl.DataFrame, params: TlkcParams) -> pl.DataFrame:
-    """The events of all courses end to end: ``course`` (Int64) and ``symbol`` (Int64), equal for what is known equally.
+    """The events of all courses end to end: ``course`` (Int64) and ``symbol`` (Int64), equal for
+    what is known equally.
 
     Symbols are numbered by activity, then time, so that nothing depends on the order of courses.
     """
@@ -402,7 +419,9 @@ def _relieved(
 def _violation(
     courses: Courses, members: Members, params: TlkcParams
 ) -> tuple[Level, Ints, Floats] | None:
-    """The shortest knowledge of which some violates, with the units and the confidence of each group."""
+    """The shortest knowledge of which some violates, with the units and the confidence of each
+    group.
+    """
     for level in levels(courses, params.L):
         size, confidence = tally(level, members)
         if _violating(size, confidence, params).any():

@@ -1,14 +1,17 @@
-"""Moving variants as wholes: what the searches share, and the local improvement with which they end.
+"""Moving variants as wholes: what the searches share, and the local improvement with which they
+end.
 
-A *class* is a variant that holds cases. Sorted texts make both scopes one rule: variants that begin with variant j are
-the rows ``j : behind[j]``, and the cases of an answer are k-anonymous if and only if for every class j
+A *class* is a variant that holds cases. Sorted texts make both scopes one rule: variants that begin
+with variant j are the rows ``j : behind[j]``, and the cases of an answer are k-anonymous if and
+only if for every class j
 
     mass held by rows j : behind[j]  >=  least[j],
 
-where over variants ``behind[j]`` = j + 1 and ``least`` = k, and over prefixes ``behind`` skips j's extensions and
-``least`` is k, but 0 for the variant without events, which has no prefix. (A node of the prefix tree that lies on the
-way to j holds at least what j's own node holds, so no other node needs looking at.) A class with an extension that is a
-class too keeps the rule when its extensions do: only classes without one can fall short.
+where over variants ``behind[j]`` = j + 1 and ``least`` = k, and over prefixes ``behind`` skips j's
+extensions and ``least`` is k, but 0 for the variant without events, which has no prefix. (A node of
+the prefix tree that lies on the way to j holds at least what j's own node holds, so no other node
+needs looking at.) A class with an extension that is a class too keeps the rule when its extensions
+do: only classes without one can fall short.
 """
 
 from bisect import bisect_right
@@ -32,7 +35,9 @@ LARGEST: Final = 6000
 """Most variants: for each pair of them the greedy search takes 18 bytes, A* some 50."""
 CLOSED_AT_ONCE: Final = 2
 AROUND: Final = 20
-"""How many classes the local search closes at once, and how many variants around them it then tries."""
+"""How many classes the local search closes at once, and how many variants around them it then
+tries.
+"""
 EVERY: Final = 1.0
 _LAST: Final = chr(0x10FFFF)
 
@@ -70,8 +75,9 @@ class Ground:
 
     @classmethod
     def of(cls, problem: Problem, mechanism: str) -> "Ground":
-        """Lay out ``problem``. Raises ``MechanismError`` (in the name of ``mechanism``) for more than 6,000 variants, or
-        for variants so long that their distances might not fit the matrix."""
+        """Lay out ``problem``. Raises ``MechanismError`` (in the name of ``mechanism``) for more
+        than 6,000 variants, or for variants so long that their distances might not fit the matrix.
+        """
         variants = len(problem.texts)
         if variants > LARGEST:
             message = f"it compares all pairs of variants, of which the log has {variants:,}; it takes {LARGEST:,} at most"
@@ -109,7 +115,9 @@ class Ground:
         return np.asarray(sums[self.behind] - sums[:-1], np.int64)
 
     def need(self, classes: Flags) -> Ints:
-        """What each variant must hold itself, were it a class beside ``classes``: ``least``, or 0 with an extension."""
+        """What each variant must hold itself, were it a class beside ``classes``: ``least``, or 0
+        with an extension.
+        """
         extended = self.below(classes.astype(np.int64)) - classes > 0
         return np.where(extended, 0, self.least)
 
@@ -134,14 +142,16 @@ def homes(ground: Ground, classes: Flags) -> Ints:
 
 
 def settled(ground: Ground, classes: Flags, target: Ints, home: Ints) -> Ints:
-    """An allowed answer near ``target`` whose classes are among ``classes``, of which one at least must be true.
+    """An allowed answer near ``target`` whose classes are among ``classes``, of which one at least
+    must be true.
 
     ``home``: for each variant the nearest of ``classes``, or of more than these.
 
-    Variants whose target is no class go to the nearest class. A class that falls short is then filled or closed,
-    whichever costs less: filled with what adds the missing mass most cheaply and is not needed where it is, closed by
-    moving each member to its next class. It ends, for a class once closed stays closed, and one that was filled falls
-    short again only when its last extension was closed. At last, whatever can move nearer without harm does.
+    Variants whose target is no class go to the nearest class. A class that falls short is then
+    filled or closed, whichever costs less: filled with what adds the missing mass most cheaply and
+    is not needed where it is, closed by moving each member to its next class. It ends, for a class
+    once closed stays closed, and one that was filled falls short again only when its last extension
+    was closed. At last, whatever can move nearer without harm does.
     """
     classes, target = classes.copy(), _to_nearest(ground, classes, target, ~classes[target])
     while True:
@@ -175,9 +185,11 @@ def _closed(ground: Ground, classes: Flags, target: Ints, closing: int) -> Ints 
 
 
 def _filled(ground: Ground, target: Ints, spare: Ints, short: int) -> Ints | None:
-    """``target`` with variants moved to ``short`` until it holds enough; None when the others cannot spare it.
+    """``target`` with variants moved to ``short`` until it holds enough; None when the others
+    cannot spare it.
 
-    ``spare``: int64, shape (variants,); the mass that each class can lose, negative where it lacks some.
+    ``spare``: int64, shape (variants,); the mass that each class can lose, negative where it lacks
+    some.
     """
     target, spare, rows = target.copy(), spare.copy(), np.arange(len(target))
     extra = ground.moving[:, short] - ground.moving[rows, target]
@@ -194,7 +206,9 @@ def _filled(ground: Ground, target: Ints, spare: Ints, short: int) -> Ints | Non
 
 
 def _drawn_home(ground: Ground, classes: Flags, target: Ints, home: Ints) -> Ints:
-    """``target``, with variants moved to their nearest class wherever the class that they leave can spare them."""
+    """``target``, with variants moved to their nearest class wherever the class that they leave can
+    spare them.
+    """
     rows = np.arange(len(target))
     nearest = _to_nearest(ground, classes, home, ~classes[home])
     gain = ground.moving[rows, target] - ground.moving[rows, nearest]
@@ -212,10 +226,11 @@ def _drawn_home(ground: Ground, classes: Flags, target: Ints, home: Ints) -> Int
 def improved(ground: Ground, target: Ints, until: float = np.inf) -> Ints:
     """An answer that costs no more than the allowed answer ``target``, found by local search.
 
-    First variant after variant is tried: a class is closed; any other variant is made a class, or takes over the class
-    that it is in. What costs less is kept, until no variant offers anything. Then each class of less than 2 k in turn is
-    closed together with the class nearest to it, and the variants around are tried in the same way; what costs less is
-    kept. Ends early when ``time.monotonic()`` has passed ``until``. Deterministic otherwise.
+    First variant after variant is tried: a class is closed; any other variant is made a class, or
+    takes over the class that it is in. What costs less is kept, until no variant offers anything.
+    Then each class of less than 2 k in turn is closed together with the class nearest to it, and
+    the variants around are tried in the same way; what costs less is kept. Ends early when
+    ``time.monotonic()`` has passed ``until``. Deterministic otherwise.
     """
     clock, vain = Clock(), defaultdict[bytes, set[int]](set)
     target = _descended(ground, target, np.arange(len(target)), vain, until)
@@ -241,9 +256,11 @@ def improved(ground: Ground, target: Ints, until: float = np.inf) -> Ints:
 def _descended(
     ground: Ground, target: Ints, order: Ints, vain: defaultdict[bytes, set[int]], until: float
 ) -> Ints:
-    """``target``, bettered by trials of the variants ``order``, in turn, until none of them offers anything.
+    """``target``, bettered by trials of the variants ``order``, in turn, until none of them offers
+    anything.
 
-    ``vain``: by answer (a digest of it), the variants whose trials offered nothing there; they are not tried again.
+    ``vain``: by answer (a digest of it), the variants whose trials offered nothing there; they are
+    not tried again.
     """
     least, idle, turn, clock = ground.cost(target), 0, 0, Clock()
     home, hopeless = homes(ground, ground.classes(target)), vain[_digest(target)]
@@ -268,9 +285,11 @@ def _digest(target: Ints) -> bytes:
 
 
 def _trials(ground: Ground, target: Ints, home: Ints, variant: int, least: int) -> Iterator[Ints]:
-    """Answers near ``target`` that differ in whether ``variant`` is a class; ``home``: nearest of its classes.
+    """Answers near ``target`` that differ in whether ``variant`` is a class; ``home``: nearest of
+    its classes.
 
-    Left out is the one without the class ``variant`` where no answer without it can cost less than ``least``.
+    Left out is the one without the class ``variant`` where no answer without it can cost less than
+    ``least``.
     """
     classes, rows = ground.classes(target), np.arange(len(target))
     if classes[variant]:
@@ -297,7 +316,9 @@ def _trials(ground: Ground, target: Ints, home: Ints, variant: int, least: int) 
 
 
 def _may_pay(ground: Ground, saved: Ints, need: int) -> bool:
-    """Whether a class made of the variants that save most (``saved``, edits) saves anything, were all free to go."""
+    """Whether a class made of the variants that save most (``saved``, edits) saves anything, were
+    all free to go.
+    """
     gain = saved > 0
     missing = need - int(ground.mass[gain].sum())
     total = int(saved[gain].sum())

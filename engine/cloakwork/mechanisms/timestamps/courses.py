@@ -1,7 +1,9 @@
-"""The times of a log as integers: when each case starts, and the gaps between its events, in steps of a grid.
+"""The times of a log as integers: when each case starts, and the gaps between its events, in steps
+of a grid.
 
-``measure`` takes them from a log; ``times_of`` turns noised ones back into times for every event, also for those that
-never had a raw time. Between the two lies the noise; nothing behind it looks at a raw time again.
+``measure`` takes them from a log; ``times_of`` turns noised ones back into times for every event,
+also for those that never had a raw time. Between the two lies the noise; nothing behind it looks at
+a raw time again.
 """
 
 from dataclasses import dataclass
@@ -20,12 +22,16 @@ from cloakwork.noise import Noise
 Steps = NDArray[np.int64]
 
 CALENDAR: Final = Window(start=datetime(2, 1, 1, tzinfo=UTC), end=datetime(9998, 1, 1, tzinfo=UTC))
-"""The times that a calendar library can hold, with a year to spare for rounding; raw times outside move to its edge."""
+"""The times that a calendar library can hold, with a year to spare for rounding; raw times outside
+move to its edge.
+"""
 
 READABLE: Final = Window(
     start=datetime(1678, 1, 1, tzinfo=UTC), end=datetime(2262, 1, 1, tzinfo=UTC)
 )
-"""The times that readers counting nanoseconds in 64 bits can hold; released times stay inside unless declared otherwise."""
+"""The times that readers counting nanoseconds in 64 bits can hold; released times stay inside
+unless declared otherwise.
+"""
 
 _MICROSECOND: Final = timedelta(microseconds=1)
 _LONGEST_SUM: Final = 2**61
@@ -40,9 +46,11 @@ class Grid:
     step: timedelta
 
     def nearest(self, microseconds: Steps) -> Steps:
-        """Round times (microseconds since 1970, int64) to the nearest step, halves upwards: monotone.
+        """Round times (microseconds since 1970, int64) to the nearest step, halves upwards:
+        monotone.
 
-        Two times that lie at most ``d`` apart are rounded to steps at most ``ceil(d / step)`` apart.
+        Two times that lie at most ``d`` apart are rounded to steps at most ``ceil(d / step)``
+        apart.
         """
         step = self.step // _MICROSECOND
         calendar = np.clip(
@@ -66,9 +74,10 @@ class Grid:
 class Bounds:
     """Public bounds, in grid steps, never taken from the log; None where there is none.
 
-    ``start``: raw starts are clamped into it, and noised ones again. ``longest_gap``: raw gaps are clamped to
-    ``[0, longest_gap]``, noised ones to ``[-longest_gap, longest_gap]``: symmetric, so that noise on a short gap keeps
-    its mean. ``times``: most raw times of a case that are used. ``released``: every released time lies in it.
+    ``start``: raw starts are clamped into it, and noised ones again. ``longest_gap``: raw gaps are
+    clamped to ``[0, longest_gap]``, noised ones to ``[-longest_gap, longest_gap]``: symmetric, so
+    that noise on a short gap keeps its mean. ``times``: most raw times of a case that are used.
+    ``released``: every released time lies in it.
     """
 
     released: tuple[int, int]
@@ -81,8 +90,10 @@ class Bounds:
 class Courses:
     """The raw times of a log, as what noise is added to.
 
-    - ``starts``: int64; the first raw time of each case that has one, in case order. ``start_rows``: its event.
-    - ``gaps``: int64; the time from each other event's predecessor *with a raw time*. ``gap_rows``: these events.
+    - ``starts``: int64; the first raw time of each case that has one, in case order.
+      ``start_rows``: its event.
+    - ``gaps``: int64; the time from each other event's predecessor *with a raw time*. ``gap_rows``:
+      these events.
     """
 
     starts: Steps
@@ -113,10 +124,11 @@ def measure(log: EventLog, grid: Grid, bounds: Bounds) -> Courses:
 
 
 def times_of(log: EventLog, noised: Courses, bounds: Bounds, noise: Noise) -> Steps:
-    """A time for every event of ``log``, in grid steps, not decreasing inside a case; reads no raw time.
+    """A time for every event of ``log``, in grid steps, not decreasing inside a case; reads no raw
+    time.
 
-    ``noised``: starts and gaps with their noise. An event that is in none of them takes a gap drawn from those of its
-    activity; a case that is in none a start drawn from all.
+    ``noised``: starts and gaps with their noise. An event that is in none of them takes a gap drawn
+    from those of its activity; a case that is in none a start drawn from all.
     """
     lengths = np.diff(log.offsets)
     limit = _LONGEST_SUM // (int(lengths.max(initial=0)) + 1)
@@ -140,7 +152,9 @@ def _falls(times: Steps, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _inside(times: Steps, offsets: NDArray[np.int64], edges: tuple[int, int]) -> Steps:
-    """Move each case that reaches over an edge back inside as a whole; what is then still outside lies at the edge."""
+    """Move each case that reaches over an edge back inside as a whole; what is then still outside
+    lies at the edge.
+    """
     having = np.flatnonzero(np.diff(offsets))
     lengths = np.diff(offsets)[having]
     first, last = times[offsets[having]], times[offsets[having + 1] - 1]
@@ -164,8 +178,9 @@ def _starts(log: EventLog, noised: Courses, bounds: Bounds, noise: Noise) -> Ste
 def _since_start(log: EventLog, noised: Courses, gaps: Steps, noise: Noise) -> Steps:
     """For each event its time since the start of its case, before order is restored.
 
-    An event with a raw time lies the noised gaps up to it behind the start. One without lies the gaps drawn for it and
-    for those before it behind the nearest earlier event with a raw time, or so much before the first one.
+    An event with a raw time lies the noised gaps up to it behind the start. One without lies the
+    gaps drawn for it and for those before it behind the nearest earlier event with a raw time, or
+    so much before the first one.
     """
     measured = np.zeros(log.events.height, np.int64)
     measured[noised.gap_rows] = gaps
@@ -183,7 +198,9 @@ def _since_start(log: EventLog, noised: Courses, gaps: Steps, noise: Noise) -> S
 
 
 def _anchors(known: NDArray[np.bool_], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each event the row of the last one up to it that is ``known``; else the first known of the case, else its first."""
+    """For each event the row of the last one up to it that is ``known``; else the first known of
+    the case, else its first.
+    """
     rows = np.arange(len(known))
     first = np.repeat(offsets[:-1], np.diff(offsets))
     last_case_row = np.repeat(offsets[1:], np.diff(offsets)) - 1
@@ -193,11 +210,13 @@ def _anchors(known: NDArray[np.bool_], offsets: NDArray[np.int64]) -> NDArray[np
 
 
 def _typical_gaps(log: EventLog, since_start: Steps) -> NDArray[np.float64]:
-    """For each event a gap that is usual for its directly-follows pair, from noised gaps before order is restored.
+    """For each event a gap that is usual for its directly-follows pair, from noised gaps before
+    order is restored.
 
-    It is a lower confidence bound of the pair's median (the order statistic 1/sqrt(n) below the middle, about two
-    standard errors, whatever the distribution): where the noise tells nothing about a pair, its events are drawn apart
-    by one step only. At least 1; the first event of a case gets 1.
+    It is a lower confidence bound of the pair's median (the order statistic 1/sqrt(n) below the
+    middle, about two standard errors, whatever the distribution): where the noise tells nothing
+    about a pair, its events are drawn apart by one step only. At least 1; the first event of a case
+    gets 1.
     """
     activity = _activity_codes(log)
     pair = np.zeros(len(activity), np.int64)
@@ -234,8 +253,9 @@ def _between_two(
 ) -> Steps:
     """For each wanted group a value drawn uniformly between two random members of the pool's group.
 
-    A group without members draws from the whole pool; an empty pool gives ``empty``. Drawing between two values rather
-    than copying one leaves no exact coincidence by which a drawn value could be told from a noised one.
+    A group without members draws from the whole pool; an empty pool gives ``empty``. Drawing
+    between two values rather than copying one leaves no exact coincidence by which a drawn value
+    could be told from a noised one.
     """
     if len(pool) == 0:
         return np.full(len(wanted), empty, np.int64)

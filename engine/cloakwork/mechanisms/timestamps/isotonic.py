@@ -12,9 +12,10 @@ _NEAREST: Final = 0.45
 def project(values: NDArray[np.float64], offsets: NDArray[np.int64]) -> NDArray[np.float64]:
     """The non-decreasing sequence nearest to each case's ``values`` in the sense of least squares.
 
-    ``values``: float64, shape (events,), finite; case ``i`` is ``values[offsets[i]:offsets[i + 1]]``. Neighbouring
-    blocks that violate the order are pooled into their mean (Ayer et al. 1955); pooling all of them at once, in any
-    grouping, gives the same result. Cases that are in order take no further part.
+    ``values``: float64, shape (events,), finite; case ``i`` is
+    ``values[offsets[i]:offsets[i + 1]]``. Neighbouring blocks that violate the order are pooled
+    into their mean (Ayer et al. 1955); pooling all of them at once, in any grouping, gives the same
+    result. Cases that are in order take no further part.
     """
     result = values.copy()
     case = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
@@ -42,9 +43,10 @@ def spread(
 ) -> NDArray[np.float64]:
     """Draw apart what ``project`` pooled, around its value.
 
-    ``values``: float64, not decreasing inside a case; case ``i`` is ``values[offsets[i]:offsets[i + 1]]``. ``spacing``:
-    how far each event should lie behind the one before it, positive. A run of equal values keeps its mean; where its
-    spacings would reach further than ``_NEAREST`` of the way to a neighbour, all of them shrink, so that order is kept.
+    ``values``: float64, not decreasing inside a case; case ``i`` is
+    ``values[offsets[i]:offsets[i + 1]]``. ``spacing``: how far each event should lie behind the one
+    before it, positive. A run of equal values keeps its mean; where its spacings would reach
+    further than ``_NEAREST`` of the way to a neighbour, all of them shrink, so that order is kept.
     """
     if len(values) == 0:
         return values

@@ -1,4 +1,6 @@
-"""Noise on the times of events, or on when cases start and how long their steps take, given the control flow."""
+"""Noise on the times of events, or on when cases start and how long their steps take, given the
+control flow.
+"""
 
 import math
 from collections.abc import Mapping
@@ -37,10 +39,14 @@ LARGEST_SCALE: Final = 2.0**53
 """Grid steps; beyond it ``noise`` cannot draw."""
 
 SATURATED: Final = 2**60
-"""Grid steps; noise is clamped to this, as no sum of it and a time of the calendar then leaves int64."""
+"""Grid steps; noise is clamped to this, as no sum of it and a time of the calendar then leaves
+int64.
+"""
 
 _ABOVE: Final = 1 + Fraction(1, 10**12)
-"""Scales are rounded up by this factor, so that costs added up in floating point stay within the budget."""
+"""Scales are rounded up by this factor, so that costs added up in floating point stay within the
+budget.
+"""
 
 Scale = Annotated[float, Field(ge=0)]
 Steps = Annotated[int, Field(ge=1)]
@@ -49,16 +55,18 @@ Steps = Annotated[int, Field(ge=1)]
 class LaplaceParams(Frozen):
     """What is noised, and by how much.
 
-    ``scope`` ``event``: each raw time is protected against shifts of up to ``shift``. ``case``: all times of a unit's
-    cases are protected; ``window`` bounds the starts, ``longest_gap`` the gaps, ``longest_case`` the events (all times
-    behind the M-th of a case are ignored), ``max_cases`` the cases of a unit; ``start_share`` is the part of
-    ``epsilon`` that goes to the start. ``noised``: what noise is added to, ``gaps`` (and starts) or, for scope
-    ``event`` alone, every one of the ``times``.
+    ``scope`` ``event``: each raw time is protected against shifts of up to ``shift``. ``case``: all
+    times of a unit's cases are protected; ``window`` bounds the starts, ``longest_gap`` the gaps,
+    ``longest_case`` the events (all times behind the M-th of a case are ignored), ``max_cases`` the
+    cases of a unit; ``start_share`` is the part of ``epsilon`` that goes to the start. ``noised``:
+    what noise is added to, ``gaps`` (and starts) or, for scope ``event`` alone, every one of the
+    ``times``.
 
-    Derived, in steps of ``grid``: ``start_scale`` and ``gap_scale`` of the discrete Laplace noise (``gap_scale`` is 0
-    where no gap is noised); ``start_steps`` and ``gap_steps``, by how much one noised value can move when what the
-    claim protects changes. The scales are what the cost is computed from; the steps must be what the rest implies, so
-    a plan that was changed by hand either costs more or is not valid.
+    Derived, in steps of ``grid``: ``start_scale`` and ``gap_scale`` of the discrete Laplace noise
+    (``gap_scale`` is 0 where no gap is noised); ``start_steps`` and ``gap_steps``, by how much one
+    noised value can move when what the claim protects changes. The scales are what the cost is
+    computed from; the steps must be what the rest implies, so a plan that was changed by hand
+    either costs more or is not valid.
     """
 
     scope: Literal["event", "case"]
@@ -112,38 +120,44 @@ class TimestampLaplace:
 
     Raw times are rounded to the grid, relative to the declared epoch.
 
-    **Scope event** (metric privacy of each raw time). Let one raw time move by at most ``shift``, the order of events
-    being the same. Rounding is monotone and commutes with shifts by whole steps, so the rounded time moves by at most
-    s = ceil(shift / grid) steps: round first, then add noise or take differences. Each rounded time gets noise of its
-    own: one raw time moves one noised value by at most s steps, and scale s / epsilon gives epsilon. Who knows how the
-    steps of a case follow each other can average its n noised times, and finds out when the case as a whole took place
-    the better the longer it is; the claim is about single times.
+    **Scope event** (metric privacy of each raw time). Let one raw time move by at most ``shift``,
+    the order of events being the same. Rounding is monotone and commutes with shifts by whole
+    steps, so the rounded time moves by at most s = ceil(shift / grid) steps: round first, then add
+    noise or take differences. Each rounded time gets noise of its own: one raw time moves one
+    noised value by at most s steps, and scale s / epsilon gives epsilon. Who knows how the steps of
+    a case follow each other can average its n noised times, and finds out when the case as a whole
+    took place the better the longer it is; the claim is about single times.
 
-    With option ``noised: gaps`` a case is its start (its first raw time) and the gaps between *consecutive events that
-    have a raw time*, and each of these gets noise. The rounded time of an event enters the start, if it is the first, or
-    else the gap before it; and the gap behind it, if it is not the last. So at most two noised values move, each by at
-    most s steps, and noise of scale 2 s / epsilon gives epsilon. Errors add up along a case; in return when a case as a
-    whole took place is told by one value only. Where k-anonymisation deleted events between two kept ones, or inserted
-    some, the gap spans from one raw time to the next all the same: which events are kept follows from the control flow,
-    so a deleted event's time enters nothing, a kept one's at most two values. Scope case knows gaps alone, for a time is
-    bounded far more loosely than a gap.
+    With option ``noised: gaps`` a case is its start (its first raw time) and the gaps between
+    *consecutive events that have a raw time*, and each of these gets noise. The rounded time of an
+    event enters the start, if it is the first, or else the gap before it; and the gap behind it, if
+    it is not the last. So at most two noised values move, each by at most s steps, and noise of
+    scale 2 s / epsilon gives epsilon. Errors add up along a case; in return when a case as a whole
+    took place is told by one value only. Where k-anonymisation deleted events between two kept
+    ones, or inserted some, the gap spans from one raw time to the next all the same: which events
+    are kept follows from the control flow, so a deleted event's time enters nothing, a kept one's
+    at most two values. Scope case knows gaps alone, for a time is bounded far more loosely than a
+    gap.
 
-    **Scope case** (bounded differential privacy of all times of a unit, given the control flow). The start is clamped to
-    the window (W steps), each of at most M - 1 gaps to [0, longest_gap] (G steps). One case's times move the start by at
-    most W and each gap by at most G, whatever they are; by composition the cost is W / start_scale +
-    (M - 1) G / gap_scale, times the cases of a unit. The default ``start_share`` minimises the expected absolute error
-    summed over the values of a case: shares of epsilon proportional to the root of each width (Lagrange).
+    **Scope case** (bounded differential privacy of all times of a unit, given the control flow).
+    The start is clamped to the window (W steps), each of at most M - 1 gaps to [0, longest_gap] (G
+    steps). One case's times move the start by at most W and each gap by at most G, whatever they
+    are; by composition the cost is W / start_scale + (M - 1) G / gap_scale, times the cases of a
+    unit. The default ``start_share`` minimises the expected absolute error summed over the values
+    of a case: shares of epsilon proportional to the root of each width (Lagrange).
 
-    **What follows is free post-processing** of the noised values, the control flow, declared facts and fresh
-    randomness: an event without a raw time (inserted, or missing in the source) takes a gap drawn between two noised
-    gaps of its activity (else of any; else none), a case without any a start drawn between two noised starts; times are
-    projected to non-decreasing order, what that pools is drawn apart by what the noised gaps say of each directly-follows
-    pair (docs/decisions/0022), and cases are moved into a public range. No released time is null, so a missing
-    raw time leaves no null behind; every time lies on the grid.
+    **What follows is free post-processing** of the noised values, the control flow, declared facts
+    and fresh randomness: an event without a raw time (inserted, or missing in the source) takes a
+    gap drawn between two noised gaps of its activity (else of any; else none), a case without any a
+    start drawn between two noised starts; times are projected to non-decreasing order, what that
+    pools is drawn apart by what the noised gaps say of each directly-follows pair
+    (docs/decisions/0022), and cases are moved into a public range. No released time is null, so a
+    missing raw time leaves no null behind; every time lies on the grid.
 
-    **Edge cases.** Empty log, cases without events: unchanged. A log without a time column has no times to release: it
-    stays. One event a case: starts only. No raw time at all: every event takes the start of the declared window, or
-    the epoch. Draws for missing times come from the same batch of cases.
+    **Edge cases.** Empty log, cases without events: unchanged. A log without a time column has no
+    times to release: it stays. One event a case: starts only. No raw time at all: every event takes
+    the start of the declared window, or the epoch. Draws for missing times come from the same batch
+    of cases.
     """
 
     name: ClassVar[str] = "timestamps/laplace"
@@ -162,7 +176,9 @@ class TimestampLaplace:
     def offer(
         self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
     ) -> Offer[LaplaceParams] | Refusal:
-        """Meet metric privacy (scope event) or bounded differential privacy (scope case) of the timestamps."""
+        """Meet metric privacy (scope event) or bounded differential privacy (scope case) of the
+        timestamps.
+        """
         if not isinstance(goal, MetricPrivacy | DifferentialPrivacy):
             return Refusal(
                 "never",
@@ -181,7 +197,9 @@ class TimestampLaplace:
         return _offer_case_scope(goal, facts, options)
 
     def event(self, params: LaplaceParams, facts: Facts) -> PrivacyEvent:
-        """Scope event: what one raw time moves, two values or one. Scope case: start and M - 1 gaps of every case."""
+        """Scope event: what one raw time moves, two values or one. Scope case: start and M - 1 gaps
+        of every case.
+        """
         start_scale = drawn_scale(params.start_scale)
         if params.scope == "event":
             moved = 2 if params.noised == "gaps" else 1
@@ -201,8 +219,8 @@ class TimestampLaplace:
     def lineage(self, params: LaplaceParams) -> Lineage:
         """Looks at times through noise only, and at the control flow as it stands.
 
-        Not stable: events without a raw time draw from the noised gaps of others, so a second measurement of the
-        released times would see one raw time in any number of them.
+        Not stable: events without a raw time draw from the noised gaps of others, so a second
+        measurement of the released times would see one raw time in any number of them.
         """
         return Lineage(
             reads=frozenset({CONTROL_FLOW}),
@@ -323,7 +341,9 @@ def _is_share(share: JsonValue, events: int) -> bool:
 
 
 def _balanced_share(start_steps: int, gap_steps: int, events: int) -> float:
-    """The start's share of epsilon that minimises the summed expected error: proportional to the root of each width."""
+    """The start's share of epsilon that minimises the summed expected error: proportional to the
+    root of each width.
+    """
     start, gaps = math.sqrt(start_steps), (events - 1) * math.sqrt(gap_steps)
     return start / (start + gaps)
 

@@ -1,9 +1,11 @@
-"""How accurate a release of the control flow will be, known beforehand: simulated on two invented processes.
+"""How accurate a release of the control flow will be, known beforehand: simulated on two invented
+processes.
 
-Accuracy is relative log similarity (``audit/utility.py``; 1: the same shares of the same variants). More cases do what
-more epsilon does (Hay et al. 2016, scale-epsilon exchangeability), so each mechanism was run once, at delta 1e-4 on
-``CASES`` cases of each process of ``audit/scenarios.py``, for every *signal* in ``SIGNAL``: epsilon times cases, over the
-cases of a unit, scaled by ln(1e4) / ln(1/delta). In between figures are interpolated. No real log was read for it.
+Accuracy is relative log similarity (``audit/utility.py``; 1: the same shares of the same variants).
+More cases do what more epsilon does (Hay et al. 2016, scale-epsilon exchangeability), so each
+mechanism was run once, at delta 1e-4 on ``CASES`` cases of each process of ``audit/scenarios.py``,
+for every *signal* in ``SIGNAL``: epsilon times cases, over the cases of a unit, scaled by ln(1e4) /
+ln(1/delta). In between figures are interpolated. No real log was read for it.
 ``python benchmarks/variants/synthetic.py accuracy 5`` makes the table anew.
 """
 
@@ -55,8 +57,9 @@ SIMULATED: Final[Mapping[str, tuple[Row, Row]]] = {
         (0.02, 0.03, 0.11, 0.55, 0.59, 0.6, 0.61, 0.61),
     ),
 }
-"""Mechanism to its similarity at each signal, on the usual process and on the varied one: means of five runs, an empty
-release counting 0. Where the signal is weak they scatter by a tenth or two."""
+"""Mechanism to its similarity at each signal, on the usual process and on the varied one: means of
+five runs, an empty release counting 0. Where the signal is weak they scatter by a tenth or two.
+"""
 
 UNDECLARED: Final[Mapping[str, tuple[Row, Row]]] = {
     "variants/adaptive": (
@@ -80,10 +83,13 @@ UNDECLARED: Final[Mapping[str, tuple[Row, Row]]] = {
         (0, 0, 0, 0, 0.04, 0.65, 0.61, 0.61),
     ),
 }
-"""The same where the activities are not declared, of mechanisms to which that makes a difference."""
+"""The same where the activities are not declared, of mechanisms to which that makes a difference.
+"""
 
 HEAD_SHARES: Final = (0.1, 0.8)
-"""The share of cases that the ten most frequent courses hold: in the varied process, in the usual one."""
+"""The share of cases that the ten most frequent courses hold: in the varied process, in the usual
+one.
+"""
 
 USUAL_CASES: Final = 1000
 """Cases of a log whose number of units is not declared."""
@@ -92,7 +98,8 @@ USUAL_CASES: Final = 1000
 def predicted(
     name: str, epsilon: float, delta: float, facts: Facts, *, weaker: float = 1.0
 ) -> Prediction | None:
-    """What the simulation says of mechanism ``name`` at (epsilon, delta); None where it was not simulated.
+    """What the simulation says of mechanism ``name`` at (epsilon, delta); None where it was not
+    simulated.
 
     ``weaker``: by what factor the signal is less than the simulated one, such as for longer cases.
     """

@@ -1,4 +1,6 @@
-"""Look how the cases are spread over variants, with a little of the budget; then take the mechanism that suits."""
+"""Look how the cases are spread over variants, with a little of the budget; then take the mechanism
+that suits.
+"""
 
 import math
 from collections.abc import Mapping
@@ -44,12 +46,14 @@ ENOUGH: Final = 20.0
 """Epsilon times cases that tell well enough how cases are spread."""
 
 STANDS_OUT: Final = 8.0
-"""How large (tail / cases) (tail / sigma) must be for a model of the tail to pay; ``tail``: the cases outside frequent
-variants, ``sigma``: the model's noise on a step."""
+"""How large (tail / cases) (tail / sigma) must be for a model of the tail to pay; ``tail``: the
+cases outside frequent variants, ``sigma``: the model's noise on a step.
+"""
 
 SPREAD: Final = 0.75
-"""The other cases are released as cases of the frequent variants by this power of their counts: rare variants are
-variations of all frequent ones, and of the most frequent less than its count would say.
+"""The other cases are released as cases of the frequent variants by this power of their counts:
+rare variants are variations of all frequent ones, and of the most frequent less than its count
+would say.
 
 How these constants were found, and which were settled after real logs had been seen, is in
 ``docs/decisions/0014-adaptive-release.md``. They bear on accuracy only."""
@@ -63,7 +67,8 @@ class AdaptiveOptions(BaseModel):
 
 
 class AdaptiveParams(Frozen):
-    """``scale``: of the noise on the three layers, in cases; ``threshold`` and ``markov``: what one of the two is run with.
+    """``scale``: of the noise on the three layers, in cases; ``threshold`` and ``markov``: what one
+    of the two is run with.
 
     ``max_cases``: cases of one unit. ``epsilon`` and ``delta`` are the target of the whole.
     """
@@ -82,15 +87,18 @@ class AdaptiveParams(Frozen):
 
 
 class VariantAdaptive(VariantRelease[AdaptiveParams]):
-    """Spend a little on seeing whether frequent variants hold most cases; then release by threshold, or by a Markov model.
+    """Spend a little on seeing whether frequent variants hold most cases; then release by
+    threshold, or by a Markov model.
 
-    Each case lies in one of three layers: it is among the first tau/2 cases of its variant, among those up to tau, or
-    beyond. The layers' noisy sizes tell how many cases belong to variants that a threshold would lose. Where these are
-    many, and stand out of the noise of ``variants/markov``, that is run with what is left of the budget; else
-    ``variants/threshold``, and the other cases (about as many as the layers say) are released as cases of the frequent
-    variants. So counts are a little too large, and the release has about as many cases as the log.
+    Each case lies in one of three layers: it is among the first tau/2 cases of its variant, among
+    those up to tau, or beyond. The layers' noisy sizes tell how many cases belong to variants that
+    a threshold would lose. Where these are many, and stand out of the noise of ``variants/markov``,
+    that is run with what is left of the budget; else ``variants/threshold``, and the other cases
+    (about as many as the layers say) are released as cases of the frequent variants. So counts are
+    a little too large, and the release has about as many cases as the log.
 
-    An empty log, one case and logs of unique variants end as in the mechanism chosen; none aborts on data.
+    An empty log, one case and logs of unique variants end as in the mechanism chosen; none aborts
+    on data.
     """
 
     name: ClassVar[str] = "variants/adaptive"
@@ -177,7 +185,8 @@ def usual_share(epsilon: float, facts: Facts) -> float:
 
 
 def layers(counts: NDArray[np.int64], tau: int) -> NDArray[np.int64]:
-    """How many cases are among the first tau/2 of their variant, among those up to tau, and beyond: int64, shape (3,).
+    """How many cases are among the first tau/2 of their variant, among those up to tau, and beyond:
+    int64, shape (3,).
 
     ``counts``: int64, cases by variant.
     """
@@ -186,17 +195,23 @@ def layers(counts: NDArray[np.int64], tau: int) -> NDArray[np.int64]:
 
 
 def tail_of(seen: NDArray[np.int64]) -> int:
-    """About how many cases belong to variants of fewer than tau: a variant of more fills both lower layers alike."""
+    """About how many cases belong to variants of fewer than tau: a variant of more fills both lower
+    layers alike.
+    """
     return max(0, int(seen[0] - seen[1]))
 
 
 def tail_pays(seen: NDArray[np.int64], sigma: float) -> bool:
-    """Whether a model of the tail, whose steps are counted with noise of ``sigma`` cases, is worth its cost."""
+    """Whether a model of the tail, whose steps are counted with noise of ``sigma`` cases, is worth
+    its cost.
+    """
     return tail_of(seen) ** 2 > STANDS_OUT * max(1, int(seen.sum())) * sigma
 
 
 def with_all_cases(released: pl.DataFrame, cases: int) -> pl.DataFrame:
-    """The other cases, up to ``cases`` in all, as cases of the variants that were released: see ``SPREAD``."""
+    """The other cases, up to ``cases`` in all, as cases of the variants that were released: see
+    ``SPREAD``.
+    """
     counts = released[CASES].to_numpy().astype(np.float64)
     others = min(max(0, cases - int(counts.sum())), MOST_CASES)
     weight = counts**SPREAD

@@ -1,4 +1,6 @@
-"""Amun in a form that is proved: from a guessing advantage to two-sided noise over variants that may be named."""
+"""Amun in a form that is proved: from a guessing advantage to two-sided noise over variants that
+may be named.
+"""
 
 import math
 from collections.abc import Mapping
@@ -28,7 +30,9 @@ Variant = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
 class AmunOptions(BaseModel):
-    """``variants``: the courses of events that are public knowledge, each a list of activities; None: they are selected."""
+    """``variants``: the courses of events that are public knowledge, each a list of activities;
+    None: they are selected.
+    """
 
     model_config = {"extra": "forbid", "frozen": True}
 
@@ -43,10 +47,11 @@ class AmunOptions(BaseModel):
 
 
 class AmunParams(Frozen):
-    """Either ``variants``, the public domain, with ``scale`` of the discrete Laplace noise in cases; or ``selection``.
+    """Either ``variants``, the public domain, with ``scale`` of the discrete Laplace noise in
+    cases; or ``selection``.
 
-    ``epsilon`` and ``delta`` are the target; ``advantage`` is the guessing advantage that they come to; ``max_cases``:
-    cases of one unit.
+    ``epsilon`` and ``delta`` are the target; ``advantage`` is the guessing advantage that they come
+    to; ``max_cases``: cases of one unit.
     """
 
     epsilon: Annotated[Number, Field(gt=0)]
@@ -59,15 +64,18 @@ class AmunParams(Frozen):
 
 
 class VariantAmun(VariantRelease[AmunParams]):
-    """Add two-sided noise to the count of every variant of a public domain; release the positive noisy counts.
+    """Add two-sided noise to the count of every variant of a public domain; release the positive
+    noisy counts.
 
-    The domain is what the policy declares, present in the log or not; cases that follow no variant of it are left out. No
-    threshold and no delta is needed, and every noisy count is unbiased before those below 1 are left out. Without a
-    declared domain the variants are selected as in variants/threshold, and the release is that mechanism's, its budget
-    stated as a guessing advantage: nothing else is gained, since there the selection's noisy counts are released already.
+    The domain is what the policy declares, present in the log or not; cases that follow no variant
+    of it are left out. No threshold and no delta is needed, and every noisy count is unbiased
+    before those below 1 are left out. Without a declared domain the variants are selected as in
+    variants/threshold, and the release is that mechanism's, its budget stated as a guessing
+    advantage: nothing else is gained, since there the selection's noisy counts are released
+    already.
 
-    An empty log gives a release made of noise (declared domain) or an empty one; logs of one case, of unique variants or
-    of a single activity are no special cases.
+    An empty log gives a release made of noise (declared domain) or an empty one; logs of one case,
+    of unique variants or of a single activity are no special cases.
     """
 
     name: ClassVar[str] = "variants/amun"

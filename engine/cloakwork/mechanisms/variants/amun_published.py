@@ -21,17 +21,21 @@ from cloakwork.quantities import Frozen, Number
 
 
 class AmunPublishedParams(Frozen):
-    """``published``: the epsilon that the paper claims for ``advantage``; noise of scale 1/published on each edge."""
+    """``published``: the epsilon that the paper claims for ``advantage``; noise of scale
+    1/published on each edge.
+    """
 
     advantage: Annotated[Number, Field(gt=0, lt=1)]
     published: Annotated[Number, Field(gt=0)]
 
 
 class VariantAmunPublished(PublishedRelease[AmunPublishedParams]):
-    """Put one-sided noise on every edge of the log's automaton, by duplicating random cases that pass it.
+    """Put one-sided noise on every edge of the log's automaton, by duplicating random cases that
+    pass it.
 
-    Every true variant stays, with at least its true count; no variant is ever added. The paper's noise on timestamps, with
-    an epsilon for each event taken from the data, is not part of this mechanism, which releases the control flow alone.
+    Every true variant stays, with at least its true count; no variant is ever added. The paper's
+    noise on timestamps, with an epsilon for each event taken from the data, is not part of this
+    mechanism, which releases the control flow alone.
     """
 
     name: ClassVar[str] = "variants/amun-published"

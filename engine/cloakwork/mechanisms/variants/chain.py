@@ -1,6 +1,7 @@
 """A model of courses of events from noisy counts of transitions, and courses drawn from it.
 
-Everything here is post-processing: it sees released counts and fresh randomness only, and costs nothing.
+Everything here is post-processing: it sees released counts and fresh randomness only, and costs
+nothing.
 """
 
 from collections.abc import Mapping
@@ -16,7 +17,9 @@ Context = tuple[int, ...]
 """The steps before an event, oldest first: label codes from 1, 0 for START."""
 
 Table = NDArray[np.float64]
-"""Transitions of order 1, shape (A + 1, A + 1): row 0 is START and row a label a; column a - 1 is label a, column A END."""
+"""Transitions of order 1, shape (A + 1, A + 1): row 0 is START and row a label a; column a - 1 is
+label a, column A END.
+"""
 
 _ROUNDS: Final = 300
 _FINENESS: Final = 2**30
@@ -26,12 +29,14 @@ MOST_CASES: Final = 10_000_000
 def fitted(
     noisy: Table, prior: Table, penalty: float, allowed: NDArray[np.bool_] | None = None
 ) -> Table:
-    """The flow nearest to ``noisy`` (least squares) that departs from ``prior`` only where that is worth ``penalty``.
+    """The flow nearest to ``noisy`` (least squares) that departs from ``prior`` only where that is
+    worth ``penalty``.
 
-    Minimises |F - noisy|**2 / 2 + penalty * |F - prior|_1 over F >= 0 without a step from START to END, in which what
-    comes to a label also leaves it, as it does in every case. By the alternating direction method of multipliers (Boyd,
-    Parikh, Chu, Peleato, Eckstein 2011, section 3), with closed forms for both steps. ``allowed``: where F may be above
-    0 (everywhere); where it is given, small flows stay, else those under a thousandth of the largest go.
+    Minimises |F - noisy|**2 / 2 + penalty * |F - prior|_1 over F >= 0 without a step from START to
+    END, in which what comes to a label also leaves it, as it does in every case. By the alternating
+    direction method of multipliers (Boyd, Parikh, Chu, Peleato, Eckstein 2011, section 3), with
+    closed forms for both steps. ``allowed``: where F may be above 0 (everywhere); where it is
+    given, small flows stay, else those under a thousandth of the largest go.
     """
 
     def near(point: Table) -> Table:
@@ -55,7 +60,8 @@ def fitted(
 def _balanced(table: Table) -> Table:
     """The nearest table (of either sign) in which as much comes to each label as leaves it.
 
-    With the excess r, the multipliers are (r + sum r) / (2 A + 2): the normal equations are (2 A + 2) I - 2 (all ones).
+    With the excess r, the multipliers are (r + sum r) / (2 A + 2): the normal equations are (2 A +
+    2) I - 2 (all ones).
     """
     excess = table[1:].sum(axis=1) - table[:, :-1].sum(axis=0)
     change = (excess + excess.sum()) / (2 * len(excess) + 2)
@@ -66,9 +72,11 @@ def _balanced(table: Table) -> Table:
 
 
 def refined(noisy: Table, parent: Table, mass: NDArray[np.float64], penalty: float) -> Table:
-    """Rows of a longer context: the parent's shares of ``mass``, departed from by what exceeds ``penalty``.
+    """Rows of a longer context: the parent's shares of ``mass``, departed from by what exceeds
+    ``penalty``.
 
-    ``noisy`` and ``parent``: shape (contexts, A + 1); ``mass``: shape (contexts,). No step that the parent rules out.
+    ``noisy`` and ``parent``: shape (contexts, A + 1); ``mass``: shape (contexts,). No step that the
+    parent rules out.
     """
     expected = parent / np.maximum(parent.sum(axis=1, keepdims=True), 1e-300) * mass[:, None]
     moved = np.where(parent > 0, noisy, expected) - expected
@@ -82,8 +90,8 @@ def refined(noisy: Table, parent: Table, mass: NDArray[np.float64], penalty: flo
 class Chain:
     """A Markov chain of variable order: what follows the longest known context.
 
-    ``shares``: shape (contexts, A + 1), cumulative, last column 1 (END); ``then``: int64, shape (contexts, A), the context
-    after each label. Context 0 is START.
+    ``shares``: shape (contexts, A + 1), cumulative, last column 1 (END); ``then``: int64, shape
+    (contexts, A), the context after each label. Context 0 is START.
     """
 
     shares: NDArray[np.float64]
@@ -91,9 +99,11 @@ class Chain:
 
     @classmethod
     def of(cls, rows: Mapping[Context, NDArray[np.float64]], sharpness: float) -> "Chain":
-        """From masses by context; shares are raised to ``sharpness`` (1 leaves them) and made to add up to 1 again.
+        """From masses by context; shares are raised to ``sharpness`` (1 leaves them) and made to
+        add up to 1 again.
 
-        ``rows`` must hold START and each label as contexts of length 1. A context without mass ends the case.
+        ``rows`` must hold START and each label as contexts of length 1. A context without mass ends
+        the case.
         """
         contexts = sorted(rows, key=lambda context: (len(context), context))
         place = {context: number for number, context in enumerate(contexts)}
@@ -119,10 +129,12 @@ class Chain:
         )
 
     def draw(self, cases: int, longest: int, noise: Noise) -> list[tuple[int, ...]]:
-        """``cases`` courses (label codes) of at most ``longest`` events, by systematic sampling at every step.
+        """``cases`` courses (label codes) of at most ``longest`` events, by systematic sampling at
+        every step.
 
-        Of the cases that share a beginning, each next step gets its share, rounded up or down at random, so that frequent
-        courses come out as often as expected instead of scattering about it. A course still open at ``longest`` is cut.
+        Of the cases that share a beginning, each next step gets its share, rounded up or down at
+        random, so that frequent courses come out as often as expected instead of scattering about
+        it. A course still open at ``longest`` is cut.
         """
         state, group = np.zeros(cases, np.int64), np.zeros(cases, np.int64)
         alive, steps = np.arange(cases), []
@@ -142,7 +154,9 @@ class Chain:
     def _next(
         self, state: NDArray[np.int64], group: NDArray[np.int64], noise: Noise
     ) -> NDArray[np.int64]:
-        """The column that each case goes to; cases of one group stand together and share their state."""
+        """The column that each case goes to; cases of one group stand together and share their
+        state.
+        """
         first = np.flatnonzero(np.diff(group, prepend=-1))
         size = np.diff(first, append=group.size)
         offset = noise.uniform(np.full(first.size, _FINENESS, np.int64)) / _FINENESS

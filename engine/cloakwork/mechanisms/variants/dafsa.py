@@ -1,4 +1,6 @@
-"""The minimal deterministic acyclic automaton (DAFSA) of some variants, whose edges Amun and Libra put noise on."""
+"""The minimal deterministic acyclic automaton (DAFSA) of some variants, whose edges Amun and Libra
+put noise on.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,9 +15,11 @@ Variant = Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class Dafsa:
-    """``edges_of[v]``: int64, the edges that variant v passes; ``variants_of[e]``: int64, the variants that pass edge e.
+    """``edges_of[v]``: int64, the edges that variant v passes; ``variants_of[e]``: int64, the
+    variants that pass edge e.
 
-    Two beginnings lead to one state when the same endings may follow them. No variant passes an edge twice.
+    Two beginnings lead to one state when the same endings may follow them. No variant passes an
+    edge twice.
     """
 
     edges_of: tuple[NDArray[np.int64], ...]
@@ -55,7 +59,9 @@ def dafsa(variants: Sequence[Variant]) -> Dafsa:
 def _prefixes(
     variants: Sequence[Variant],
 ) -> tuple[list[list[int]], list[dict[str, int]], set[int]]:
-    """The prefix tree: the nodes on each variant's path, the children of each node, and the nodes where one ends."""
+    """The prefix tree: the nodes on each variant's path, the children of each node, and the nodes
+    where one ends.
+    """
     children: list[dict[str, int]] = [{}]
     ends, paths = set[int](), list[list[int]]()
     for variant in variants:
@@ -71,10 +77,11 @@ def _prefixes(
 
 
 def picked(automaton: Dafsa, wanted: NDArray[np.int64], noise: Noise) -> NDArray[np.int64]:
-    """How often each variant is picked (int64) until every edge e is passed at least ``wanted[e]`` times.
+    """How often each variant is picked (int64) until every edge e is passed at least ``wanted[e]``
+    times.
 
-    Edges in random order; one that still lacks picks gets ``wanted[e]`` variants at random among those that pass it
-    (Elkoumy, Pankova and Dumas 2022, section 5).
+    Edges in random order; one that still lacks picks gets ``wanted[e]`` variants at random among
+    those that pass it (Elkoumy, Pankova and Dumas 2022, section 5).
     """
     picks, passed = np.zeros(len(automaton.edges_of), np.int64), np.zeros(len(wanted), np.int64)
     for edge in noise.permutation(len(wanted)):

@@ -36,18 +36,22 @@ from cloakwork.privacy_event import (
 from cloakwork.quantities import Frozen, Number
 
 USUAL_STEPS: Final = USUAL_LENGTH + 1
-"""Steps that a case counts for where neither the option nor a smaller ``longest_case`` says else."""
+"""Steps that a case counts for where neither the option nor a smaller ``longest_case`` says else.
+"""
 
 MOST_ACTIVITIES: Final = 1000
-"""Activities of a release, those of the most noisy steps: the flow's time grows with their square."""
+"""Activities of a release, those of the most noisy steps: the flow's time grows with their square.
+"""
 
 LONGEST: Final = 200
 """Events of a generated case at most, where the policy does not declare ``longest_case``."""
 
 
 class DfgOptions(BaseModel):
-    """``most_steps``: steps that one case counts for, the case's beginning and end among them; of a case that has more,
-    so many are drawn at random. The fewer, the less noise, and the less long cases count."""
+    """``most_steps``: steps that one case counts for, the case's beginning and end among them; of a
+    case that has more, so many are drawn at random. The fewer, the less noise, and the less long
+    cases count.
+    """
 
     model_config = {"extra": "forbid", "frozen": True}
 
@@ -55,11 +59,13 @@ class DfgOptions(BaseModel):
 
 
 class DfgParams(Frozen):
-    """``scale``: of the noise, in steps; ``most_steps``: that one case counts for; ``tau``: least noisy count that is kept.
+    """``scale``: of the noise, in steps; ``most_steps``: that one case counts for; ``tau``: least
+    noisy count that is kept.
 
-    ``alphabet``: the public activities, if declared; without them ``tau`` hides steps of a single unit. ``longest``: events
-    of a generated case; ``most_cases``: cases released at most; ``max_cases``: cases of one unit. ``epsilon`` and
-    ``delta``: the target that scale and tau were found for.
+    ``alphabet``: the public activities, if declared; without them ``tau`` hides steps of a single
+    unit. ``longest``: events of a generated case; ``most_cases``: cases released at most;
+    ``max_cases``: cases of one unit. ``epsilon`` and ``delta``: the target that scale and tau were
+    found for.
     """
 
     epsilon: Annotated[Number, Field(gt=0)]
@@ -74,7 +80,9 @@ class DfgParams(Frozen):
 
     @property
     def weaker(self) -> float:
-        """How much more noise there is than where cases count for the usual number of steps (``accuracy``)."""
+        """How much more noise there is than where cases count for the usual number of steps
+        (``accuracy``).
+        """
         return self.most_steps / USUAL_STEPS
 
     @property
@@ -84,13 +92,15 @@ class DfgParams(Frozen):
 
 
 class DfgLaplace(VariantRelease[DfgParams]):
-    """Count with noise how often each activity directly follows another, and release cases drawn from that graph.
+    """Count with noise how often each activity directly follows another, and release cases drawn
+    from that graph.
 
-    The counts that reach ``tau`` are made a flow (what comes to an activity leaves it), and as many cases as leave its
-    start are drawn step by step: what a case did earlier than its last event is forgotten. Courses are therefore mostly
-    made up, while the directly-follows graph is that of the log, with noise. Long cases count for less than they are.
-    An empty log gives an empty release or one of noise; one case, or unique variants, drown in it; with a single activity
-    there are three steps to count. It never aborts on data.
+    The counts that reach ``tau`` are made a flow (what comes to an activity leaves it), and as many
+    cases as leave its start are drawn step by step: what a case did earlier than its last event is
+    forgotten. Courses are therefore mostly made up, while the directly-follows graph is that of the
+    log, with noise. Long cases count for less than they are. An empty log gives an empty release or
+    one of noise; one case, or unique variants, drown in it; with a single activity there are three
+    steps to count. It never aborts on data.
     """
 
     name: ClassVar[str] = "dfg/laplace"
@@ -110,7 +120,9 @@ class DfgLaplace(VariantRelease[DfgParams]):
     def meet(
         self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
     ) -> Offer[DfgParams] | Refusal:
-        """The least noise for so many steps, and a threshold that lets few steps pass that nobody takes."""
+        """The least noise for so many steps, and a threshold that lets few steps pass that nobody
+        takes.
+        """
         chosen = DfgOptions.model_validate(options)
         if facts.alphabet is None and not goal.delta:
             return Refusal(
@@ -186,7 +198,9 @@ def calibrated(goal: DifferentialPrivacy, facts: Facts, most_steps: int | None) 
 def _measured(
     params: DfgParams, summary: pl.DataFrame, labels: tuple[str, ...], noise: Noise
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The steps that are kept, as ``kept_steps`` codes them, and their noisy counts: of every step, or of those that occur."""
+    """The steps that are kept, as ``kept_steps`` codes them, and their noisy counts: of every step,
+    or of those that occur.
+    """
     taken = kept_steps(cases_of(summary), labels, params.most_steps, noise)
     if params.alphabet is not None:
         counts = np.bincount(taken, minlength=(len(labels) + 1) ** 2)
@@ -201,7 +215,9 @@ def _measured(
 def _graph(
     step: NDArray[np.int64], noisy: NDArray[np.int64], labels: int
 ) -> tuple[list[int], Table]:
-    """The labels (places, ascending) that kept steps touch, at most ``MOST_ACTIVITIES``, and the steps among them."""
+    """The labels (places, ascending) that kept steps touch, at most ``MOST_ACTIVITIES``, and the
+    steps among them.
+    """
     source, target = np.divmod(step, labels + 1)
     weight = np.bincount(np.append(source - 1, target) + 1, np.append(noisy, noisy), labels + 2)[
         1:-1

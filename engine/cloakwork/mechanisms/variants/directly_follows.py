@@ -1,10 +1,12 @@
-"""A directly-follows graph with noisy counts, as a table. The mechanism dfg/laplace makes a log of one.
+"""A directly-follows graph with noisy counts, as a table. The mechanism dfg/laplace makes a log of
+one.
 
-Theorem: each case counts for at most M of its steps (drawn at random where it has more), so a unit of at most m cases
-moves the counts by at most m M in L1, and discrete Laplace noise of scale m M / epsilon on every pair of the public
-alphabet, START and END included, is epsilon-DP (unbounded neighbours; Dwork, McSherry, Nissim, Smith 2006, theorem 1;
-Ghosh, Roughgarden, Sundararajan 2009 for integers). The draw is one of each case by itself: which steps one case counts
-for does not depend on any other case.
+Theorem: each case counts for at most M of its steps (drawn at random where it has more), so a unit
+of at most m cases moves the counts by at most m M in L1, and discrete Laplace noise of scale m M /
+epsilon on every pair of the public alphabet, START and END included, is epsilon-DP (unbounded
+neighbours; Dwork, McSherry, Nissim, Smith 2006, theorem 1; Ghosh, Roughgarden, Sundararajan 2009
+for integers). The draw is one of each case by itself: which steps one case counts for does not
+depend on any other case.
 """
 
 from collections.abc import Sequence
@@ -28,7 +30,9 @@ MOST_LABELS: Final = 3000
 
 @dataclass(frozen=True, slots=True)
 class DirectlyFollows:
-    """How steps are counted: ``alphabet`` (public labels), ``most_steps`` a case (M), and the noise's ``scale`` in steps."""
+    """How steps are counted: ``alphabet`` (public labels), ``most_steps`` a case (M), and the
+    noise's ``scale`` in steps.
+    """
 
     alphabet: tuple[str, ...]
     most_steps: int
@@ -39,7 +43,9 @@ class DirectlyFollows:
     def for_epsilon(
         cls, epsilon: float, alphabet: Sequence[str], most_steps: int, max_cases: int = 1
     ) -> "DirectlyFollows":
-        """The least noise that costs at most ``epsilon`` for units of ``max_cases`` cases; MechanismError if none does."""
+        """The least noise that costs at most ``epsilon`` for units of ``max_cases`` cases;
+        MechanismError if none does.
+        """
         if not (0 < epsilon < float("inf") and most_steps >= 1 and max_cases >= 1 and alphabet):
             raise MechanismError(
                 "dfg/laplace", "needs epsilon > 0, at least one step and case, and an alphabet"
@@ -57,9 +63,11 @@ class DirectlyFollows:
         return DiscreteLaplace(scale=self.scale, sensitivity=self.most_steps * self.max_cases)
 
     def measure(self, log: EventLog, noise: Noise) -> pl.DataFrame:
-        """One row a pair: ``source`` (null: START), ``target`` (null: END), ``count`` (Int64, may be negative).
+        """One row a pair: ``source`` (null: START), ``target`` (null: END), ``count`` (Int64, may
+        be negative).
 
-        Events of undeclared labels are left out, and cases left without events. The caller bounds a unit's cases.
+        Events of undeclared labels are left out, and cases left without events. The caller bounds a
+        unit's cases.
         """
         counts = self._counts(log, noise)
         noisy = counts + noise.laplace_values(self.scale, counts.size)
@@ -74,7 +82,9 @@ class DirectlyFollows:
         return frame.filter(pl.any_horizontal(pl.col("source", "target").is_not_null()))
 
     def _counts(self, log: EventLog, noise: Noise) -> NDArray[np.int64]:
-        """Raw counts of bounded contributions, int64, shape ((A + 1)**2,): source by target, END last."""
+        """Raw counts of bounded contributions, int64, shape ((A + 1)**2,): source by target, END
+        last.
+        """
         return np.bincount(
             kept_steps(log, self.alphabet, self.most_steps, noise),
             minlength=(len(self.alphabet) + 1) ** 2,
@@ -82,7 +92,9 @@ class DirectlyFollows:
 
 
 def least_scale(epsilon: float, sensitivity: int) -> float:
-    """The scale, in steps, of the least discrete Laplace noise that costs at most ``epsilon`` at this L1 sensitivity."""
+    """The scale, in steps, of the least discrete Laplace noise that costs at most ``epsilon`` at
+    this L1 sensitivity.
+    """
     exact = Fraction(sensitivity) / Fraction(epsilon)
     scale = float(exact)
     if Fraction(scale) < exact:
@@ -93,10 +105,12 @@ def least_scale(epsilon: float, sensitivity: int) -> float:
 def kept_steps(
     log: EventLog, alphabet: Sequence[str], most_steps: int, noise: Noise
 ) -> NDArray[np.int64]:
-    """The steps that cases count for, each at most ``most_steps``, drawn at random by each case for itself: int64.
+    """The steps that cases count for, each at most ``most_steps``, drawn at random by each case for
+    itself: int64.
 
-    A step is source * (A + 1) + target: source 0 is START and a the label at place a of ``alphabet``, from 1; target
-    a - 1 is that label and A is END. Events of other labels are left out, and cases left without events.
+    A step is source * (A + 1) + target: source 0 is START and a the label at place a of
+    ``alphabet``, from 1; target a - 1 is that label and A is END. Events of other labels are left
+    out, and cases left without events.
     """
     side = len(alphabet) + 1
     place = pl.DataFrame(

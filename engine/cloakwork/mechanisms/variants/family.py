@@ -1,4 +1,6 @@
-"""What the mechanisms share that release the control flow under differential privacy: the goal, lineage, new cases."""
+"""What the mechanisms share that release the control flow under differential privacy: the goal,
+lineage, new cases.
+"""
 
 import math
 from abc import ABC, abstractmethod
@@ -32,7 +34,8 @@ P = TypeVar("P", bound=BaseModel)
 
 
 class VariantRelease(ABC, Generic[P]):
-    """Release variants with counts that noise was added to; every case of the release is made from them alone.
+    """Release variants with counts that noise was added to; every case of the release is made from
+    them alone.
 
     Nothing here aborts on data: an empty log gives an empty release or one made of noise.
     """
@@ -78,7 +81,9 @@ class VariantRelease(ABC, Generic[P]):
         return "unit"
 
     def predict(self, params: P, facts: Facts) -> Prediction | None:
-        """By simulation, for the target that ``params`` were found for, and ``weaker`` by what they say."""
+        """By simulation, for the target that ``params`` were found for, and ``weaker`` by what they
+        say.
+        """
         epsilon, delta = getattr(params, "epsilon", None), getattr(params, "delta", 0.0)
         weaker = getattr(params, "weaker", 1.0)
         return (
@@ -138,7 +143,9 @@ def variant_table(variants: list[tuple[str, ...]], counts: Any) -> pl.DataFrame:
 
 
 def cases_of(table: pl.DataFrame) -> EventLog:
-    """A log of ``cases`` cases for each ``variant`` (list of labels) of ``table``, numbered, without times or attributes."""
+    """A log of ``cases`` cases for each ``variant`` (list of labels) of ``table``, numbered,
+    without times or attributes.
+    """
     repeated = table.select(pl.col("variant").repeat_by("cases").explode(empty_as_null=False))
     lengths = repeated["variant"].list.len().to_numpy().astype(np.int64)
     labels = repeated["variant"].explode(empty_as_null=False).cast(pl.String).alias(ACTIVITY)

@@ -1,4 +1,6 @@
-"""Libra in a form that is proved: count frequent variants in random samples of the units, with noise in each sample."""
+"""Libra in a form that is proved: count frequent variants in random samples of the units, with
+noise in each sample.
+"""
 
 import math
 from collections.abc import Mapping
@@ -42,11 +44,12 @@ Share = Annotated[Number, Field(gt=0, lt=1)]
 
 
 class LibraOptions(BaseModel):
-    """``rate``: chance of a unit to be in a sample (gamma); ``samples``: how many (eta; by default 1/rate, rounded).
+    """``rate``: chance of a unit to be in a sample (gamma); ``samples``: how many (eta; by default
+    1/rate, rounded).
 
-    ``selection_share``: of the budget, for finding frequent variants. ``omega``: noisy count from which a sample counts as
-    a sighting of a variant; ``rho``: significance of the test that it was seen (1 keeps all). ``noise``: of the selection,
-    as for variants/threshold.
+    ``selection_share``: of the budget, for finding frequent variants. ``omega``: noisy count from
+    which a sample counts as a sighting of a variant; ``rho``: significance of the test that it was
+    seen (1 keeps all). ``noise``: of the selection, as for variants/threshold.
     """
 
     model_config = {"extra": "forbid", "frozen": True}
@@ -60,9 +63,11 @@ class LibraOptions(BaseModel):
 
 
 class LibraParams(Frozen):
-    """``scale``: of the discrete Laplace noise on each count of each sample, in cases. ``unit``: the attribute that names it.
+    """``scale``: of the discrete Laplace noise on each count of each sample, in cases. ``unit``:
+    the attribute that names it.
 
-    ``rate``, ``samples``, ``omega``, ``rho``: see the options. ``selection``: how frequent variants are found.
+    ``rate``, ``samples``, ``omega``, ``rho``: see the options. ``selection``: how frequent variants
+    are found.
     """
 
     epsilon: Annotated[Number, Field(gt=0)]
@@ -78,15 +83,18 @@ class LibraParams(Frozen):
 
 
 class VariantLibra(VariantRelease[LibraParams]):
-    """Find frequent variants by threshold; count them in eta Poisson samples of the units; release mean / rate.
+    """Find frequent variants by threshold; count them in eta Poisson samples of the units; release
+    mean / rate.
 
-    A variant found is released when it is seen (noisy count at least omega) in more samples than noise alone would explain
-    at significance rho: Pr[Binomial(eta, Pr[DLap(scale) >= omega]) >= sightings] <= rho. The test and the mean read noisy
-    samples only. The mean over the samples divided by the rate is an unbiased estimate of the variant's count, whatever
-    the selection's noise was; the test keeps the larger estimates of rare variants.
+    A variant found is released when it is seen (noisy count at least omega) in more samples than
+    noise alone would explain at significance rho: Pr[Binomial(eta, Pr[DLap(scale) >= omega]) >=
+    sightings] <= rho. The test and the mean read noisy samples only. The mean over the samples
+    divided by the rate is an unbiased estimate of the variant's count, whatever the selection's
+    noise was; the test keeps the larger estimates of rare variants.
 
-    An empty log, or one whose variants are all unique, gives an empty release (but for probability delta a variant); one
-    case and a single activity are no special cases. The declared rate is used as it is: no size is read off the log.
+    An empty log, or one whose variants are all unique, gives an empty release (but for probability
+    delta a variant); one case and a single activity are no special cases. The declared rate is used
+    as it is: no size is read off the log.
     """
 
     name: ClassVar[str] = "variants/libra"
@@ -125,7 +133,9 @@ class VariantLibra(VariantRelease[LibraParams]):
         return _event(params.selection, params.rate, params.samples, params.scale)
 
     def lineage(self, params: LibraParams) -> Lineage:
-        """Measures which unit follows which variants; every case of the release is made from the noisy counts."""
+        """Measures which unit follows which variants; every case of the release is made from the
+        noisy counts.
+        """
         owner = frozenset() if params.unit is None else frozenset({params.unit})
         return Lineage(
             measures=frozenset({CONTROL_FLOW}) | owner,
@@ -189,7 +199,9 @@ def _params(goal: DifferentialPrivacy, facts: Facts, chosen: LibraOptions) -> Li
 def _least_scale(
     selection: ThresholdParams, rate: float, samples: int, epsilon: float, delta: float
 ) -> float:
-    """The least noise on the samples at which selection and samples together cost at most (epsilon, delta)."""
+    """The least noise on the samples at which selection and samples together cost at most (epsilon,
+    delta).
+    """
     from cloakwork.accounting.calibrate import smallest_scale
 
     budget = Cost(epsilon=epsilon, delta=delta)
@@ -205,7 +217,9 @@ def _event(selection: ThresholdParams, rate: float, samples: int, scale: float) 
 
 
 def _why(params: LibraParams) -> str:
-    """How it compares, in closed form, with plain noise at the same budget, on a variant of a hundred cases."""
+    """How it compares, in closed form, with plain noise at the same budget, on a variant of a
+    hundred cases.
+    """
     plain = math.sqrt(_variance(calibrated(params.epsilon, params.delta, params.max_cases).scale))
     here = deviation(params, 100)
     verdict = (
@@ -218,7 +232,9 @@ def _why(params: LibraParams) -> str:
 
 
 def deviation(params: LibraParams, count: int) -> float:
-    """Standard deviation, in cases, of the estimate of a variant of ``count`` cases, each a unit of its own."""
+    """Standard deviation, in cases, of the estimate of a variant of ``count`` cases, each a unit of
+    its own.
+    """
     one_sample = _variance(params.scale) + count * params.rate * (1 - params.rate)
     return math.sqrt(one_sample / params.samples) / params.rate
 
@@ -229,7 +245,9 @@ def _variance(scale: float) -> float:
 
 
 def sightings_needed(params: LibraParams) -> int:
-    """The least number of samples that see a variant which noise alone reaches with probability at most rho."""
+    """The least number of samples that see a variant which noise alone reaches with probability at
+    most rho.
+    """
     from scipy.stats import binom
 
     r = math.exp(-1 / params.scale)
@@ -248,7 +266,9 @@ def _by_variant(summary: pl.DataFrame) -> pl.DataFrame:
 
 
 def _noisy_samples(params: LibraParams, found: pl.DataFrame, noise: Noise) -> NDArray[np.int64]:
-    """Noisy counts (int64, shape (samples, variants)) of the variants found, each sample of units by coins of its own."""
+    """Noisy counts (int64, shape (samples, variants)) of the variants found, each sample of units
+    by coins of its own.
+    """
     variant, owner, cases = _contributions(found)
     owners = int(owner.max(initial=-1)) + 1
     noisy = np.empty((params.samples, found.height), np.int64)
@@ -265,7 +285,9 @@ def _noisy_samples(params: LibraParams, found: pl.DataFrame, noise: Noise) -> ND
 def _contributions(
     found: pl.DataFrame,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Variant, unit (both as indexes) and number of cases of each contribution; a case without a unit is its own."""
+    """Variant, unit (both as indexes) and number of cases of each contribution; a case without a
+    unit is its own.
+    """
     listed = found.drop(VARIANT)
     rows = listed.with_row_index("row").explode(named(*listed.columns))
     if UNIT not in rows.columns:

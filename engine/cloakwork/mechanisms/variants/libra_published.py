@@ -1,4 +1,6 @@
-"""Libra as published: clip rare variants without noise, anonymise samples of the cases one by one, unite them."""
+"""Libra as published: clip rare variants without noise, anonymise samples of the cases one by one,
+unite them.
+"""
 
 import math
 from collections.abc import Mapping
@@ -25,7 +27,9 @@ MOST_NOISE: Final = 1e6
 
 
 class LibraPublishedOptions(BaseModel):
-    """``rate``: share of the cases in a sample (gamma); ``alpha``: order of the Renyi divergence that is reported."""
+    """``rate``: share of the cases in a sample (gamma); ``alpha``: order of the Renyi divergence
+    that is reported.
+    """
 
     model_config = {"extra": "forbid", "frozen": True}
 
@@ -34,9 +38,11 @@ class LibraPublishedOptions(BaseModel):
 
 
 class LibraPublishedParams(Frozen):
-    """``scale``: of the noise on each edge (b), in cases; ``published``: the epsilon that the paper reports for it.
+    """``scale``: of the noise on each edge (b), in cases; ``published``: the epsilon that the paper
+    reports for it.
 
-    ``rate`` and ``alpha``: see the options; there are 1/rate samples. ``delta`` only sets what is clipped.
+    ``rate`` and ``alpha``: see the options; there are 1/rate samples. ``delta`` only sets what is
+    clipped.
     """
 
     rate: Annotated[Number, Field(gt=0, le=0.5)]
@@ -47,11 +53,13 @@ class LibraPublishedParams(Frozen):
 
 
 class VariantLibraPublished(PublishedRelease[LibraPublishedParams]):
-    """Clip variants below b ln(2k/delta) cases (k variants, raw counts); then 1/gamma samples of a fixed size, drawn with
-    replacement; in each, noise on every edge of the sample's automaton, by duplicating and deleting random cases; unite.
+    """Clip variants below b ln(2k/delta) cases (k variants, raw counts); then 1/gamma samples of a
+    fixed size, drawn with replacement; in each, noise on every edge of the sample's automaton, by
+    duplicating and deleting random cases; unite.
 
-    The paper then keeps the cases of a sample that tell something new, times included: one whose duration moves a mean
-    does. No times are seen here, so all cases of a sample are kept, which flatters the utility if anything.
+    The paper then keeps the cases of a sample that tell something new, times included: one whose
+    duration moves a mean does. No times are seen here, so all cases of a sample are kept, which
+    flatters the utility if anything.
     """
 
     name: ClassVar[str] = "variants/libra-published"
@@ -118,7 +126,9 @@ def _sample(counts: NDArray[np.int64], rate: float, noise: Noise) -> NDArray[np.
 
 
 def _change(automaton: Dafsa, scale: float, noise: Noise) -> NDArray[np.int64]:
-    """Cases duplicated less cases deleted, by variant: noise above 0 is brought about by the one, below 0 by the other."""
+    """Cases duplicated less cases deleted, by variant: noise above 0 is brought about by the one,
+    below 0 by the other.
+    """
     drawn = noise.laplace_values(scale, len(automaton.variants_of))
     return picked(automaton, np.maximum(drawn, 0), noise) - picked(
         automaton, np.maximum(-drawn, 0), noise
@@ -126,11 +136,13 @@ def _change(automaton: Dafsa, scale: float, noise: Noise) -> NDArray[np.int64]:
 
 
 def published_epsilon(scale: float, rate: float, alpha: int, samples: int) -> float:
-    """What the paper reports: ``samples`` times the Renyi bound of a Poisson-sampled Laplace count (Zhu and Wang 2019).
+    """What the paper reports: ``samples`` times the Renyi bound of a Poisson-sampled Laplace count
+    (Zhu and Wang 2019).
 
-    (1/(alpha-1)) ln( (1-q)^(alpha-1) (alpha q - q + 1) + C(alpha,2) q^2 (1-q)^(alpha-2) e^(E(2)) + 3 sum over l = 3..alpha
-    of C(alpha,l) (1-q)^(alpha-l) q^l e^((l-1) E(l)) ), with E(l) the Renyi divergence of Laplace noise. It is a divergence,
-    not an epsilon: ln(1/delta)/(alpha-1) is missing.
+    (1/(alpha-1)) ln( (1-q)^(alpha-1) (alpha q - q + 1) + C(alpha,2) q^2 (1-q)^(alpha-2) e^(E(2)) +
+    3 sum over l = 3..alpha of C(alpha,l) (1-q)^(alpha-l) q^l e^((l-1) E(l)) ), with E(l) the Renyi
+    divergence of Laplace noise. It is a divergence, not an epsilon: ln(1/delta)/(alpha-1) is
+    missing.
     """
 
     def term(order: int) -> float:

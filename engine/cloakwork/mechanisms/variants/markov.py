@@ -1,4 +1,6 @@
-"""Frequent variants as they are; the other cases as a Markov chain of variable order describes them."""
+"""Frequent variants as they are; the other cases as a Markov chain of variable order describes
+them.
+"""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,17 +29,21 @@ from cloakwork.privacy_event import Composed, EpsilonDelta, NonPrivate, PrivacyE
 from cloakwork.quantities import Frozen, Number
 
 SHARES: Final = (0.40, 0.03, 0.32, 0.15, 0.10)
-"""Parts of the budget (of 1/sigma**2): frequent variants, number of other cases, their transitions of order 1, 2 and 3.
+"""Parts of the budget (of 1/sigma**2): frequent variants, number of other cases, their transitions
+of order 1, 2 and 3.
 
 These, ``LABELS``, ``SHARPNESS``, ``PENALTIES`` and ``KNOWN`` were chosen on synthetic logs alone
 (``benchmarks/variants/synthetic.py``).
 """
 
 LABELS: Final = 0.25
-"""The part of the budget for selecting activities, where none are declared; the others get what it leaves."""
+"""The part of the budget for selecting activities, where none are declared; the others get what it
+leaves.
+"""
 
 LEAK: Final = 0.49
-"""The part of delta that the threshold spends; the accountant gives Gaussian noise the other half."""
+"""The part of delta that the threshold spends; the accountant gives Gaussian noise the other half.
+"""
 
 LEAK_OF_LABELS: Final = 0.5
 """Of that, the part for the activities' threshold."""
@@ -47,7 +53,9 @@ PENALTIES: Final = (1.5, 0.7, 0.7)
 """By order: how many sigmas a count must stand out by, to be believed against what is expected."""
 
 KNOWN: Final = 5.0
-"""Sigmas of a longer context's noise that its mass must have, for its own continuations to be counted."""
+"""Sigmas of a longer context's noise that its mass must have, for its own continuations to be
+counted.
+"""
 
 MOST_CONTEXTS: Final = 4096
 LONGEST: Final = 200
@@ -60,14 +68,17 @@ Share = Annotated[float, Field(ge=0.001, le=1, allow_inf_nan=False)]
 
 
 class Selection(Frozen):
-    """Activities are selected by noisy counts of the cases that hold them: ``sigma`` and least count ``tau``, in grid steps."""
+    """Activities are selected by noisy counts of the cases that hold them: ``sigma`` and least
+    count ``tau``, in grid steps.
+    """
 
     sigma: Annotated[Number, Field(gt=0)]
     tau: Annotated[int, Field(ge=1)]
 
 
 class MarkovOptions(BaseModel):
-    """``sharpness``: 1 draws steps with the shares they were measured with; more makes frequent steps more frequent.
+    """``sharpness``: 1 draws steps with the shares they were measured with; more makes frequent
+    steps more frequent.
 
     ``shares``: how the budget is split, as ``SHARES`` lists it; scaled to add up to 1.
     """
@@ -78,11 +89,13 @@ class MarkovOptions(BaseModel):
 
 
 class MarkovParams(Frozen):
-    """``sigmas``: of the discrete Gaussian noise on the five tables that ``SHARES`` names, in that order.
+    """``sigmas``: of the discrete Gaussian noise on the five tables that ``SHARES`` names, in that
+    order.
 
-    ``tau``: least noisy count of a frequent variant. Both in grid steps, ``WHOLE`` to a case. ``alphabet``: the public
-    labels; or else ``selection``: how they are found. ``longest``: events of a generated case; ``max_cases``: cases of a
-    unit. ``epsilon`` and ``delta``: what sigmas and tau were found for.
+    ``tau``: least noisy count of a frequent variant. Both in grid steps, ``WHOLE`` to a case.
+    ``alphabet``: the public labels; or else ``selection``: how they are found. ``longest``: events
+    of a generated case; ``max_cases``: cases of a unit. ``epsilon`` and ``delta``: what sigmas and
+    tau were found for.
     """
 
     epsilon: Annotated[Number, Field(gt=0)]
@@ -97,17 +110,20 @@ class MarkovParams(Frozen):
 
 
 class VariantMarkov(VariantRelease[MarkovParams]):
-    """Release frequent variants by threshold, and make the other cases from noisy counts of what follows what.
+    """Release frequent variants by threshold, and make the other cases from noisy counts of what
+    follows what.
 
-    The cases that are left when frequent variants are out are counted with noise, and so are their transitions of order
-    1, 2 and 3 (every cell of order 1; longer contexts only where the noisy order before says that they are common). A
-    Markov chain fitted to these draws as many cases. Steps that stand out of the noise too little are lost, and frequent
-    steps come out a little more frequent (``sharpness``): the release shows the usual ways, not the rare ones. Where no
-    activities are declared, those that enough cases hold are selected, with noise, beside those of the frequent variants,
-    which are released anyway; others are left out.
+    The cases that are left when frequent variants are out are counted with noise, and so are their
+    transitions of order 1, 2 and 3 (every cell of order 1; longer contexts only where the noisy
+    order before says that they are common). A Markov chain fitted to these draws as many cases.
+    Steps that stand out of the noise too little are lost, and frequent steps come out a little more
+    frequent (``sharpness``): the release shows the usual ways, not the rare ones. Where no
+    activities are declared, those that enough cases hold are selected, with noise, beside those of
+    the frequent variants, which are released anyway; others are left out.
 
-    An empty log gives an empty release or one of a few cases made of noise; one case, or variants that are all unique,
-    are drowned by noise; with a single activity there is one transition to count. It never aborts on data.
+    An empty log gives an empty release or one of a few cases made of noise; one case, or variants
+    that are all unique, are drowned by noise; with a single activity there is one transition to
+    count. It never aborts on data.
     """
 
     name: ClassVar[str] = "variants/markov"
@@ -155,7 +171,9 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         )
 
     def event(self, params: MarkovParams, facts: Facts) -> PrivacyEvent:
-        """Noise on five tables, and the chance that a variant of one unit alone passes the threshold."""
+        """Noise on five tables, and the chance that a variant of one unit alone passes the
+        threshold.
+        """
         leaks = [selection_delta(params.sigmas[0], params.tau, params.max_cases)]
         if params.selection is not None:
             found = params.selection
@@ -170,7 +188,9 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         return _event(_sigmas(params), tuple(map(max, leaks, planned)), params.max_cases)
 
     def decide(self, params: MarkovParams, summary: pl.DataFrame, noise: Noise) -> Decision:
-        """Select the frequent variants, count the others' transitions, fit a chain, and draw from it."""
+        """Select the frequent variants, count the others' transitions, fit a chain, and draw from
+        it.
+        """
         variants, cases = _variants(summary, params.alphabet)
         noisy = noise.gaussian_counts(cases * WHOLE, params.sigmas[0])
         frequent = noisy >= params.tau
@@ -202,7 +222,9 @@ class VariantMarkov(VariantRelease[MarkovParams]):
     def _drawn(
         self, others: Courses, released: Courses, params: MarkovParams, noise: Noise
     ) -> list[tuple[int, ...]]:
-        """As many courses as there are other cases, but for noise, from a chain fitted to noisy counts of their steps."""
+        """As many courses as there are other cases, but for noise, from a chain fitted to noisy
+        counts of their steps.
+        """
         wanted = noise.gaussian_counts(
             np.array([int(others.cases.sum())]) * WHOLE, params.sigmas[1]
         )[0]
@@ -218,7 +240,9 @@ class VariantMarkov(VariantRelease[MarkovParams]):
 def calibrated(
     target: Cost, max_cases: int, shares: Sequence[float], declared: bool
 ) -> tuple[tuple[float, float, float, float, float], int, Selection | None]:
-    """Sigmas, tau and, unless activities are ``declared``, how to select them, at a cost of at most ``target``."""
+    """Sigmas, tau and, unless activities are ``declared``, how to select them, at a cost of at most
+    ``target``.
+    """
     from cloakwork.accounting.calibrate import smallest_scale
 
     leaks = _leaks(target.delta, 1 if declared else 2)
@@ -261,10 +285,12 @@ def threshold(sigma: float, delta: float, max_cases: int, labels: int = 1) -> in
 
 
 def selection_delta(sigma: float, tau: int, max_cases: int, labels: int = 1) -> float:
-    """At least m l Pr[m + N >= tau] for N of ``sigma`` (grid steps), m = ``max_cases``: what the threshold gives away.
+    """At least m l Pr[m + N >= tau] for N of ``sigma`` (grid steps), m = ``max_cases``: what the
+    threshold gives away.
 
-    ``labels``: l, how many counts one case may have a share in. Discrete Gaussian noise reaches x at most as often as a
-    normal variable reaches x - 1 (Canonne, Kamath and Steinke 2020, proposition 25). Rounded up by more than it can err.
+    ``labels``: l, how many counts one case may have a share in. Discrete Gaussian noise reaches x
+    at most as often as a normal variable reaches x - 1 (Canonne, Kamath and Steinke 2020,
+    proposition 25). Rounded up by more than it can err.
     """
     tail = math.erfc((tau - max_cases * WHOLE - 1) / (sigma * math.sqrt(2))) / 2
     return min(max_cases * labels * tail * (1 + 1e-9), 1 - 2.0**-30)
@@ -272,7 +298,8 @@ def selection_delta(sigma: float, tau: int, max_cases: int, labels: int = 1) -> 
 
 def _event(sigmas: Sequence[float], leaks: Sequence[float], max_cases: int) -> PrivacyEvent:
     frequent, count, *tables = sigmas
-    # A unit has at most m cases: m counts of variants; one count of cases; m times a case's cells (labels are such too).
+    # A unit has at most m cases: m counts of variants; one count of cases; m times a case's cells
+    # (labels are such too).
     parts: Iterator[PrivacyEvent] = (
         vector_noise(sigma, max_cases * WHOLE, cells)
         for sigma, cells in [
@@ -291,7 +318,9 @@ def _selected(
     selection: Selection | None,
     noise: Noise,
 ) -> tuple[str, ...]:
-    """The activities that enough cases hold: each case counts for its first ``MOST_CELLS``, as a vector of norm at most 1."""
+    """The activities that enough cases hold: each case counts for its first ``MOST_CELLS``, as a
+    vector of norm at most 1.
+    """
     if selection is None:
         return ()
     mass: dict[str, int] = {}
@@ -312,7 +341,8 @@ def _selected(
 def _variants(
     summary: pl.DataFrame, alphabet: Sequence[str] | None
 ) -> tuple[list[tuple[str, ...]], NDArray[np.int64]]:
-    """Variants without any label outside ``alphabet`` (if there is one), and their cases; none without events.
+    """Variants without any label outside ``alphabet`` (if there is one), and their cases; none
+    without events.
 
     The order is that of the labels: it says nothing about the log's.
     """
@@ -331,7 +361,9 @@ def _variants(
 def _coded(
     variants: Sequence[tuple[str, ...]], cases: NDArray[np.int64], alphabet: Sequence[str]
 ) -> Courses:
-    """Each label by its place in ``alphabet`` (from 1), without any other label; courses left without events are left out."""
+    """Each label by its place in ``alphabet`` (from 1), without any other label; courses left
+    without events are left out.
+    """
     place = {label: code for code, label in enumerate(alphabet, start=1)}
     courses = [tuple(place[label] for label in variant if label in place) for variant in variants]
     left = np.array([bool(course) for course in courses], bool)
@@ -339,7 +371,9 @@ def _coded(
 
 
 def _prior(released: Courses, count: int) -> Table:
-    """The transitions that ``count`` more cases would have if they went the released ways; zero if none was released."""
+    """The transitions that ``count`` more cases would have if they went the released ways; zero if
+    none was released.
+    """
     side = released.labels + 1
     total = int(released.cases.sum())
     if total == 0:
@@ -357,7 +391,9 @@ def _at_order_one(courses: Courses) -> Table:
 def _measured(
     others: Courses, prior: Table, params: MarkovParams, noise: Noise
 ) -> dict[Context, NDArray[np.float64]]:
-    """Masses of what follows each context: order 1 whole, then, order by order, contexts that are common so far."""
+    """Masses of what follows each context: order 1 whole, then, order by order, contexts that are
+    common so far.
+    """
     first = _noised(_at_order_one(others), params.sigmas[2], noise)
     flow = fitted(first, prior, PENALTIES[0] * params.sigmas[2])
     rows: dict[Context, NDArray[np.float64]] = {
@@ -379,7 +415,9 @@ def _measured(
 def _common(
     rows: Mapping[Context, NDArray[np.float64]], newest: Sequence[Context], least: float
 ) -> tuple[list[Context], NDArray[np.float64]]:
-    """One step longer than ``newest``: the contexts of more than ``least`` mass, the largest ``MOST_CONTEXTS``."""
+    """One step longer than ``newest``: the contexts of more than ``least`` mass, the largest
+    ``MOST_CONTEXTS``.
+    """
     found = [
         (float(rows[context][label - 1]), (*context, int(label)))
         for context in newest

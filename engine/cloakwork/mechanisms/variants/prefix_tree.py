@@ -38,7 +38,9 @@ USUAL_LENGTH: Final = 20
 """Events of a case that are counted where no ``longest_case`` is declared."""
 
 FAKES: Final = 0.5
-"""Extensions nobody took that a kept prefix may get on average; from 1 on, prefixes nobody took would multiply."""
+"""Extensions nobody took that a kept prefix may get on average; from 1 on, prefixes nobody took
+would multiply.
+"""
 
 SHARE_OF_DELTA: Final = 0.1
 """Of delta, spent on prefixes that only one unit has, where no activities are declared."""
@@ -47,9 +49,10 @@ SHARE_OF_DELTA: Final = 0.1
 class TreeOptions(Frozen):
     """What a policy may set, all of it public.
 
-    ``length``: events of a case that are counted; longer cases are cut, and the more, the more noise on every count.
-    ``threshold``: least noisy count that is kept, in cases. ``split``: whether longer prefixes get less noise.
-    ``prefixes``: most prefixes kept of one length. ``noise``: Gaussian unless delta is 0.
+    ``length``: events of a case that are counted; longer cases are cut, and the more, the more
+    noise on every count. ``threshold``: least noisy count that is kept, in cases. ``split``:
+    whether longer prefixes get less noise. ``prefixes``: most prefixes kept of one length.
+    ``noise``: Gaussian unless delta is 0.
     """
 
     length: Annotated[int, Field(ge=1, le=10_000)] | None = None
@@ -60,10 +63,11 @@ class TreeOptions(Frozen):
 
 
 class NoisyTree(Frozen):
-    """``shape``: levels and the scale (sigma) of their noise, in cases; ``alphabet``: the public activities, if declared.
+    """``shape``: levels and the scale (sigma) of their noise, in cases; ``alphabet``: the public
+    activities, if declared.
 
-    ``max_cases``: cases of one unit. ``prefixes``: most prefixes kept a level. ``most_cases``: most cases released.
-    ``epsilon`` and ``delta`` are the target that the noise was found for.
+    ``max_cases``: cases of one unit. ``prefixes``: most prefixes kept a level. ``most_cases``: most
+    cases released. ``epsilon`` and ``delta`` are the target that the noise was found for.
     """
 
     epsilon: Annotated[Number, Field(gt=0)]
@@ -82,7 +86,9 @@ class NoisyTree(Frozen):
 
     @property
     def weaker(self) -> float:
-        """How much more noise than in the usual length's tree there is on every count (``accuracy``)."""
+        """How much more noise than in the usual length's tree there is on every count
+        (``accuracy``).
+        """
         return math.sqrt(self.length / USUAL_LENGTH)
 
     def growth(self, letters: int) -> Growth:
@@ -95,19 +101,22 @@ class NoisyTree(Frozen):
 class TreeParams(NoisyTree):
     """``thresholds``: least noisy count that is kept, in cases, by stage.
 
-    Without an ``alphabet`` only prefixes that occur are counted, and the thresholds hide those of a single unit.
+    Without an ``alphabet`` only prefixes that occur are counted, and the thresholds hide those of a
+    single unit.
     """
 
     thresholds: tuple[Annotated[int, Field(ge=1)], ...]
 
 
 class PrefixTree(VariantRelease[TreeParams]):
-    """Count how many cases begin with each kept prefix extended by one activity, or end there; add noise; keep the frequent.
+    """Count how many cases begin with each kept prefix extended by one activity, or end there; add
+    noise; keep the frequent.
 
-    Over declared activities every extension is counted, whether it occurs or not, so thresholds only cut noise. Where
-    none are declared only extensions that occur are counted, and a threshold hides those of a single unit at the price of
-    some delta: no course is then released that nobody took. A case touches one count a level, so all levels compose.
-    An empty log gives an empty release or one made of noise; nothing aborts on data, and at most ``prefixes`` are kept a level.
+    Over declared activities every extension is counted, whether it occurs or not, so thresholds
+    only cut noise. Where none are declared only extensions that occur are counted, and a threshold
+    hides those of a single unit at the price of some delta: no course is then released that nobody
+    took. A case touches one count a level, so all levels compose. An empty log gives an empty
+    release or one made of noise; nothing aborts on data, and at most ``prefixes`` are kept a level.
     """
 
     name: ClassVar[str] = "variants/prefix-tree"
@@ -128,7 +137,9 @@ class PrefixTree(VariantRelease[TreeParams]):
     def meet(
         self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
     ) -> Offer[TreeParams] | Refusal:
-        """The least noise for the declared length, and thresholds that let little but real prefixes pass."""
+        """The least noise for the declared length, and thresholds that let little but real prefixes
+        pass.
+        """
         chosen = TreeOptions.model_validate(options)
         noise = noise_of(goal, chosen)
         if isinstance(noise, Refusal):
@@ -150,7 +161,9 @@ class PrefixTree(VariantRelease[TreeParams]):
         return Offer(params, _why(params))
 
     def event(self, params: TreeParams, facts: Facts) -> PrivacyEvent:
-        """The noise of all levels, and the chance that a prefix of one unit alone passes the threshold."""
+        """The noise of all levels, and the chance that a prefix of one unit alone passes the
+        threshold.
+        """
         return event_of(params)
 
     def decide(self, params: TreeParams, summary: pl.DataFrame, noise: Noise) -> Decision:
@@ -196,9 +209,11 @@ def event_of(params: TreeParams) -> PrivacyEvent:
 
 
 def passing(tree: NoisyTree, thresholds: tuple[int, ...]) -> PrivacyEvent:
-    """The chance that a prefix of one unit alone is kept, where only prefixes that occur are counted.
+    """The chance that a prefix of one unit alone is kept, where only prefixes that occur are
+    counted.
 
-    ``thresholds``: by stage, the least noisy count that any prefix is kept with, whatever it looks like.
+    ``thresholds``: by stage, the least noisy count that any prefix is kept with, whatever it looks
+    like.
     """
     m, pairs = tree.max_cases, zip(tree.shape, thresholds, strict=True)
     leak = max(m * tail(stage.scale, tau - m, tree.noise) for stage, tau in pairs)
@@ -210,7 +225,9 @@ def passing(tree: NoisyTree, thresholds: tuple[int, ...]) -> PrivacyEvent:
 def hiding(
     shape: tuple[Stage, ...], leak: float, max_cases: int, noise: NoiseKind
 ) -> tuple[int, ...]:
-    """By stage, the least threshold that prefixes of one unit alone pass with probability at most ``leak``, all together."""
+    """By stage, the least threshold that prefixes of one unit alone pass with probability at most
+    ``leak``, all together.
+    """
     return tuple(least_reached(stage.scale, leak / max_cases, noise) + max_cases for stage in shape)
 
 
@@ -249,7 +266,9 @@ def shape_for(
     max_cases: int,
     spare: float = 0.0,
 ) -> tuple[Stage, ...]:
-    """The stages at the least noise whose cost, and ``spare`` of delta beside it, is at most the goal's."""
+    """The stages at the least noise whose cost, and ``spare`` of delta beside it, is at most the
+    goal's.
+    """
     from cloakwork.accounting.calibrate import smallest_scale
 
     beside = (EpsilonDelta(epsilon=0.0, delta=spare),) if spare else ()
@@ -280,7 +299,9 @@ def most_cases_of(facts: Facts) -> int | None:
 
 
 def length_of(facts: Facts, chosen: TreeOptions) -> int:
-    """Events of a case that are counted: as the policy says, at most the longest case that there can be."""
+    """Events of a case that are counted: as the policy says, at most the longest case that there
+    can be.
+    """
     declared = facts.longest_case
     if chosen.length is None:
         return declared if declared is not None else USUAL_LENGTH

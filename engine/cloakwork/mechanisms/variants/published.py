@@ -1,4 +1,6 @@
-"""What mechanisms share that follow a paper whose privacy claim does not hold: they read the raw log, and say so."""
+"""What mechanisms share that follow a paper whose privacy claim does not hold: they read the raw
+log, and say so.
+"""
 
 from typing import ClassVar, TypeVar
 
@@ -14,7 +16,9 @@ P = TypeVar("P", bound=BaseModel)
 
 
 class PublishedRelease(VariantRelease[P]):
-    """A release of variants as published: ``broken`` says why no epsilon follows. It never satisfies a guarantee."""
+    """A release of variants as published: ``broken`` says why no epsilon follows. It never
+    satisfies a guarantee.
+    """
 
     proof: ClassVar[Proof] = "published"
     broken: ClassVar[str]

@@ -1,7 +1,9 @@
-"""The prefix tree and SaCoFa as they were published, for comparison: their claims do not hold, and nothing rests on them.
+"""The prefix tree and SaCoFa as they were published, for comparison: their claims do not hold, and
+nothing rests on them.
 
-Both spend epsilon on every level and never add it up, cut noise to whole numbers towards zero, and take the activities from
-the log. SaCoFa also reads its rules off the log, and leaves real prefixes that break them at their raw counts.
+Both spend epsilon on every level and never add it up, cut noise to whole numbers towards zero, and
+take the activities from the log. SaCoFa also reads its rules off the log, and leaves real prefixes
+that break them at their raw counts.
 """
 
 import math
@@ -30,8 +32,9 @@ USUAL_THRESHOLD: Final = 20
 
 
 class PublishedTreeOptions(Frozen):
-    """``length``: the papers' N, in events; ``threshold``: their P, in cases; ``prefixes``: most prefixes kept of one length,
-    without which the published code may never end."""
+    """``length``: the papers' N, in events; ``threshold``: their P, in cases; ``prefixes``: most
+    prefixes kept of one length, without which the published code may never end.
+    """
 
     length: Annotated[int, Field(ge=1, le=10_000)] | None = None
     threshold: Annotated[int, Field(ge=1)] = USUAL_THRESHOLD
@@ -39,16 +42,18 @@ class PublishedTreeOptions(Frozen):
 
 
 class PublishedSacofaOptions(PublishedTreeOptions):
-    """``harmless_threshold``: what extensions that keep all rules must reach; ``bound``: broken rules that count, 1 for the
-    binary score."""
+    """``harmless_threshold``: what extensions that keep all rules must reach; ``bound``: broken
+    rules that count, 1 for the binary score.
+    """
 
     harmless_threshold: Annotated[int, Field(ge=1)] = 2
     bound: Annotated[int, Field(ge=1)] = 1
 
 
 class PublishedTreeParams(Frozen):
-    """``published``: the epsilon that the paper claims, and that is spent on each of ``length`` levels; the rest as in the
-    options."""
+    """``published``: the epsilon that the paper claims, and that is spent on each of ``length``
+    levels; the rest as in the options.
+    """
 
     published: Annotated[Number, Field(gt=0)]
     length: Annotated[int, Field(ge=1)]
@@ -65,7 +70,9 @@ class PublishedSacofaParams(PublishedTreeParams):
 
 @dataclass(frozen=True, slots=True)
 class Extensions:
-    """All extensions of the kept ``paths`` (prefixes, depth) by a code (END last), prefix by prefix, with raw ``counts``."""
+    """All extensions of the kept ``paths`` (prefixes, depth) by a code (END last), prefix by
+    prefix, with raw ``counts``.
+    """
 
     paths: Codes
     counts: Codes
@@ -78,10 +85,11 @@ class Extensions:
 
 
 class PublishedPrefixTree(VariantRelease[PublishedTreeParams]):
-    """Mannhardt et al.'s tree as coded: integer Laplace(1/epsilon) noise on every level, negative counts 0, pruned under P.
+    """Mannhardt et al.'s tree as coded: integer Laplace(1/epsilon) noise on every level, negative
+    counts 0, pruned under P.
 
-    ENDs are never pruned, and prefixes of full length are released as if they were whole courses. An empty log has no
-    activities, so its release is empty.
+    ENDs are never pruned, and prefixes of full length are released as if they were whole courses.
+    An empty log has no activities, so its release is empty.
     """
 
     name: ClassVar[str] = "variants/prefix-tree-published"
@@ -136,10 +144,11 @@ class PublishedPrefixTree(VariantRelease[PublishedTreeParams]):
 
 
 class PublishedSacofa(VariantRelease[PublishedSacofaParams]):
-    """SaCoFa as coded: rules from the raw log; the exponential mechanism draws how many harmful extensions get noise too.
+    """SaCoFa as coded: rules from the raw log; the exponential mechanism draws how many harmful
+    extensions get noise too.
 
-    Harmless extensions (that break no rule) all get noise and a softer threshold; harmful ones that are not drawn keep their
-    raw counts. An empty log has no activities, so its release is empty.
+    Harmless extensions (that break no rule) all get noise and a softer threshold; harmful ones that
+    are not drawn keep their raw counts. An empty log has no activities, so its release is empty.
     """
 
     name: ClassVar[str] = "variants/sacofa-published"
@@ -213,10 +222,11 @@ Measure = Callable[[Extensions], tuple[Codes, Flags]]
 
 
 def noisy_as_published(counts: Codes, epsilon: float, noise: Noise) -> Codes:
-    """``counts`` plus Laplace noise of scale 1/epsilon cut to an integer towards zero; negative sums are 0.
+    """``counts`` plus Laplace noise of scale 1/epsilon cut to an integer towards zero; negative
+    sums are 0.
 
-    The cut noise's magnitude is geometric, its sign fair: discrete Laplace noise, given that it is not negative (or, less
-    one, that it is), is that geometric.
+    The cut noise's magnitude is geometric, its sign fair: discrete Laplace noise, given that it is
+    not negative (or, less one, that it is), is that geometric.
     """
     drawn = noise.laplace_values(1 / epsilon, len(counts))
     magnitude = np.where(drawn >= 0, drawn, -drawn - 1)
@@ -225,7 +235,8 @@ def noisy_as_published(counts: Codes, epsilon: float, noise: Noise) -> Codes:
 
 
 def _drawn_harmful(broken: Codes, epsilon: float, bound: int, noise: Noise) -> Codes:
-    """Which harmful extensions get noise: as many as the exponential mechanism's number is worth, drawn at random.
+    """Which harmful extensions get noise: as many as the exponential mechanism's number is worth,
+    drawn at random.
 
     The number, from 0 to how many there are, has weight exp(-epsilon/2) to its power.
     """
@@ -244,7 +255,9 @@ def _grown(
     measure: Measure,
     noise: Noise,
 ) -> pl.DataFrame:
-    """The table of released variants: every END with a positive count, and every prefix of full length."""
+    """The table of released variants: every END with a positive count, and every prefix of full
+    length.
+    """
     end, rows = len(labels), np.arange(len(courses.cases))
     at, paths = np.zeros(len(rows), np.int64), np.empty((1 if labels else 0, 0), np.int64)
     variants: list[tuple[str, ...]] = []
@@ -280,9 +293,11 @@ def _grown(
 
 @dataclass(frozen=True, slots=True)
 class RawRules:
-    """What always or never follows or precedes what in the log, each (A, A) of bool; ``first``: which activities begin a case.
+    """What always or never follows or precedes what in the log, each (A, A) of bool; ``first``:
+    which activities begin a case.
 
-    A course's activity b follows a where it comes after the first a, and precedes it where it comes before the last.
+    A course's activity b follows a where it comes after the first a, and precedes it where it comes
+    before the last.
     """
 
     always_after: Flags
@@ -293,7 +308,9 @@ class RawRules:
 
     @classmethod
     def of(cls, courses: Courses, letters: int) -> "RawRules":
-        """The rules that every course of the log keeps, nearly: rules of precedence are broken by some real prefixes."""
+        """The rules that every course of the log keeps, nearly: rules of precedence are broken by
+        some real prefixes.
+        """
         rows = np.repeat(np.arange(len(courses.cases)), np.diff(courses.offsets))
         place = np.arange(len(courses.codes)) - courses.offsets[rows]
         first, last = _places(rows, courses.codes, place, (len(courses.cases), letters))
@@ -311,7 +328,9 @@ class RawRules:
         return cls(always_after, never_after, always_before, never_before, begins)
 
     def broken(self, found: Extensions) -> Codes:
-        """How many rules each extension breaks, over the whole of its path; the first events are judged by ``first`` alone."""
+        """How many rules each extension breaks, over the whole of its path; the first events are
+        judged by ``first`` alone.
+        """
         letters, symbol = found.letters, found.symbol
         if found.paths.shape[1] == 0:
             return np.append((~self.first).astype(np.int64), 1)
@@ -319,7 +338,8 @@ class RawRules:
         extended = np.where(symbol < letters, symbol, found.paths[owner, 0])[:, None]
         paths = np.concatenate([found.paths[owner], extended], axis=1)
         place = np.tile(np.arange(paths.shape[1]), (len(paths), 1))
-        # An END appends nothing: it stands as its path's first activity, at the place where that is.
+        # An END appends nothing: it stands as its path's first activity, at the place where that
+        # is.
         place[symbol == letters, -1] = 0
         rows = np.repeat(np.arange(len(paths)), paths.shape[1])
         first, last = _places(rows, paths.ravel(), place.ravel(), (len(paths), letters))
@@ -340,7 +360,9 @@ _NOWHERE: Final = 1 << 30
 
 
 def _places(rows: Codes, codes: Codes, place: Codes, shape: tuple[int, int]) -> tuple[Codes, Codes]:
-    """Where each activity stands first and last in each row, ``_NOWHERE`` and -1 where it does not: int64, ``shape``."""
+    """Where each activity stands first and last in each row, ``_NOWHERE`` and -1 where it does not:
+    int64, ``shape``.
+    """
     first, last = np.full(shape, _NOWHERE), np.full(shape, -1)
     np.minimum.at(first, (rows, codes), place)
     np.maximum.at(last, (rows, codes), place)
@@ -350,5 +372,7 @@ def _places(rows: Codes, codes: Codes, place: Codes, shape: tuple[int, int]) -> 
 def _after_and_before(
     first: Codes, last: Codes
 ) -> tuple[Callable[[int], Flags], Callable[[int], Flags]]:
-    """For an activity a, which others (rows, A) come after its first place, and which before its last."""
+    """For an activity a, which others (rows, A) come after its first place, and which before its
+    last.
+    """
     return (lambda a: last > first[:, [a]]), (lambda a: first < last[:, [a]])

@@ -1,6 +1,8 @@
-"""Behavioural rules: which activities always or never follow or precede which; how many of them an extension breaks.
+"""Behavioural rules: which activities always or never follow or precede which; how many of them an
+extension breaks.
 
-A rule reads as a sentence: ("Discharge", "always follows", "Register"). What no rule speaks of may happen sometimes.
+A rule reads as a sentence: ("Discharge", "always follows", "Register"). What no rule speaks of may
+happen sometimes.
 """
 
 from collections.abc import Sequence
@@ -19,9 +21,11 @@ Rule = tuple[str, Relation, str]
 
 @dataclass(frozen=True, slots=True)
 class RuleBook:
-    """Stated rules, as tables of 0 and 1 over the n activities that they name; whatever else may happen breaks none.
+    """Stated rules, as tables of 0 and 1 over the n activities that they name; whatever else may
+    happen breaks none.
 
-    ``place`` (A + 1,): where an activity's code stands among these; n for the END's, n + 1 for all others'.
+    ``place`` (A + 1,): where an activity's code stands among these; n for the END's, n + 1 for all
+    others'.
 
     - ``never_after`` (n, n): the column's activity never comes after the row's.
     - ``needs`` (n, n): the row's activity never comes unless the column's came before.
@@ -59,7 +63,9 @@ class RuleBook:
         return cls(place, never_after, needs, owes, not_next)
 
     def broken(self, candidates: Candidates) -> Codes:
-        """How many rules each candidate breaks by what it appends, for the first time or again: int64."""
+        """How many rules each candidate breaks by what it appends, for the first time or again:
+        int64.
+        """
         paths, size = self.place[candidates.paths], len(self.needs)
         rows = np.arange(len(paths))
         last_place = np.full((len(paths), size + 2), -1, np.int64)
@@ -77,7 +83,9 @@ class RuleBook:
 
 @dataclass(frozen=True, slots=True)
 class KnownSteps:
-    """The one rule that no step but the ``allowed`` ever happens: their codes, ascending, as ``steps_taken`` has them."""
+    """The one rule that no step but the ``allowed`` ever happens: their codes, ascending, as
+    ``steps_taken`` has them.
+    """
 
     allowed: Codes
     letters: int
@@ -91,10 +99,12 @@ class KnownSteps:
 
 
 def steps_taken(courses: Courses, length: int, letters: int) -> tuple[Codes, Codes]:
-    """The steps that occur, ascending, and how many cases take each at least once: int64, both of one shape.
+    """The steps that occur, ascending, and how many cases take each at least once: int64, both of
+    one shape.
 
-    A step from code a to code b is a * (A + 1) + b; A is the start (before) and the END (after), which are steps too. A
-    case is cut after ``length`` events, without its END, so that it takes at most ``length + 1`` different steps.
+    A step from code a to code b is a * (A + 1) + b; A is the start (before) and the END (after),
+    which are steps too. A case is cut after ``length`` events, without its END, so that it takes at
+    most ``length + 1`` different steps.
     """
     steps = []
     rows = np.arange(len(courses.cases))
@@ -115,7 +125,9 @@ def steps_taken(courses: Courses, length: int, letters: int) -> tuple[Codes, Cod
 
 
 def steps_of(courses: Courses, length: int, letters: int) -> Codes:
-    """How many cases take each step, whether it occurs or not: int64 (A + 1, A + 1), the layout of ``steps_taken``."""
+    """How many cases take each step, whether it occurs or not: int64 (A + 1, A + 1), the layout of
+    ``steps_taken``.
+    """
     counts = np.zeros((letters + 1) ** 2, np.int64)
     codes, cases = steps_taken(courses, length, letters)
     counts[codes] = cases

@@ -1,4 +1,6 @@
-"""SaCoFa: a prefix tree that asks less of extensions that keep the rules of the process than of those that break them."""
+"""SaCoFa: a prefix tree that asks less of extensions that keep the rules of the process than of
+those that break them.
+"""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args
@@ -56,7 +58,9 @@ FAKES_HARMFUL: Final = 0.1
 """Harmful extensions that nobody took and a kept prefix may get on average."""
 
 LIKELIEST: Final = 0.5
-"""Chance, at most, that one harmless extension passes that nobody took, however few of them there are."""
+"""Chance, at most, that one harmless extension passes that nobody took, however few of them there
+are.
+"""
 
 UNSEEN_STEPS: Final = 0.02
 """Of the steps that nobody takes, how many may pass for steps of the process, on average."""
@@ -68,11 +72,12 @@ MOST_BROKEN: Final = 3
 class SacofaOptions(TreeOptions):
     """What a policy may set beside the options of the tree, all of it public.
 
-    ``rules``: what always or never happens, as known beforehand, [activity, relation, activity]; or ``measured``: which
-    steps happen, at ``share`` of the budget. ``rules_from``: the earlier private release that the stated rules were read
-    off, by its id. ``threshold`` is for harmless extensions, ``harmful_threshold`` for those that break a rule, of which
-    at most ``most_harmful`` are kept of one length: chosen at random, by ``score``, either all alike (binary) or those
-    that break fewer rules likelier (bounded-count).
+    ``rules``: what always or never happens, as known beforehand, [activity, relation, activity]; or
+    ``measured``: which steps happen, at ``share`` of the budget. ``rules_from``: the earlier
+    private release that the stated rules were read off, by its id. ``threshold`` is for harmless
+    extensions, ``harmful_threshold`` for those that break a rule, of which at most ``most_harmful``
+    are kept of one length: chosen at random, by ``score``, either all alike (binary) or those that
+    break fewer rules likelier (bounded-count).
     """
 
     rules: Literal["measured"] | Annotated[tuple[Rule, ...], Field(min_length=1)] = "measured"
@@ -98,11 +103,13 @@ class SacofaOptions(TreeOptions):
 
 
 class SacofaParams(NoisyTree):
-    """``rules``: as the policy states them; None: measured by noisy counts of ``steps`` (so many a case, with their scale).
+    """``rules``: as the policy states them; None: measured by noisy counts of ``steps`` (so many a
+    case, with their scale).
 
-    ``rules_from``: the earlier private release that shows them. ``least_steps``: noisy count from which on a step is one
-    of the process. ``harmless`` and ``harmful``: by stage, the least noisy count that is kept, in cases; None: found level
-    by level from how many of each kind the kept prefixes have, which must be public: an ``alphabet`` is declared.
+    ``rules_from``: the earlier private release that shows them. ``least_steps``: noisy count from
+    which on a step is one of the process. ``harmless`` and ``harmful``: by stage, the least noisy
+    count that is kept, in cases; None: found level by level from how many of each kind the kept
+    prefixes have, which must be public: an ``alphabet`` is declared.
     """
 
     rules: tuple[Rule, ...] | None = None
@@ -123,12 +130,13 @@ class SacofaParams(NoisyTree):
 class Sacofa(VariantRelease[SacofaParams]):
     """A prefix tree whose extensions are harmless or harmful: these break a behavioural rule.
 
-    Rules are stated by the policy, or measured by noisy counts of how many cases take each step from one activity to the
-    next. Over declared activities every extension is noised, real or not, harmless or not. Where none are declared only
-    extensions that occur are counted, and both thresholds hide those of a single unit at the price of some delta. What is
-    asked of which, and the exponential mechanism's choice among harmful ones, see noisy counts only. Rules seen in an
-    earlier private release can be stated as known ones. An empty log gives a release made of noise or none; nothing
-    aborts on data, and at most ``prefixes`` are kept a level.
+    Rules are stated by the policy, or measured by noisy counts of how many cases take each step
+    from one activity to the next. Over declared activities every extension is noised, real or not,
+    harmless or not. Where none are declared only extensions that occur are counted, and both
+    thresholds hide those of a single unit at the price of some delta. What is asked of which, and
+    the exponential mechanism's choice among harmful ones, see noisy counts only. Rules seen in an
+    earlier private release can be stated as known ones. An empty log gives a release made of noise
+    or none; nothing aborts on data, and at most ``prefixes`` are kept a level.
     """
 
     name: ClassVar[str] = "variants/sacofa"
@@ -180,7 +188,9 @@ class Sacofa(VariantRelease[SacofaParams]):
         return Offer(params, _why(params))
 
     def event(self, params: SacofaParams, facts: Facts) -> PrivacyEvent:
-        """The noise of all levels and of the steps, and the chance that a prefix of one unit alone is kept."""
+        """The noise of all levels and of the steps, and the chance that a prefix of one unit alone
+        is kept.
+        """
         shape = params.shape if params.steps is None else (*params.shape, params.steps)
         noise = cost_of(shape, params.noise, params.max_cases)
         if params.alphabet is not None:
@@ -192,7 +202,9 @@ class Sacofa(VariantRelease[SacofaParams]):
         )
 
     def decide(self, params: SacofaParams, summary: pl.DataFrame, noise: Noise) -> Decision:
-        """Measure the rules unless they are stated, grow the tree by them, and make the counts of its leaves agree."""
+        """Measure the rules unless they are stated, grow the tree by them, and make the counts of
+        its leaves agree.
+        """
         labels = params.alphabet
         if (
             labels is None
@@ -215,7 +227,9 @@ def _why(params: SacofaParams) -> str:
 def _rules(
     params: SacofaParams, courses: Courses, labels: tuple[str, ...], noise: Noise
 ) -> RuleBook | KnownSteps:
-    """The rules as stated, or by noisy counts of every step, or of those that occur where activities are not declared."""
+    """The rules as stated, or by noisy counts of every step, or of those that occur where
+    activities are not declared.
+    """
     if params.steps is None:
         return RuleBook.of(params.rules or (), labels)
     if params.alphabet is None:
@@ -259,7 +273,9 @@ class Keeper:
         asked: tuple[int, ...] | None,
         fakes: float,
     ) -> NDArray[np.bool_]:
-        """Those of the candidates ``among`` that reach their stage's threshold, or else one that lets ``fakes`` a prefix pass."""
+        """Those of the candidates ``among`` that reach their stage's threshold, or else one that
+        lets ``fakes`` a prefix pass.
+        """
         if asked is not None:
             threshold = asked[self._stages[candidates.depth]]
         else:
@@ -268,12 +284,15 @@ class Keeper:
         return np.asarray(among & (candidates.noisy >= threshold))
 
     def _chosen(self, broken: Codes) -> Codes:
-        """At most ``most_harmful`` of the harmful ones, drawn one after another with weight exp(-score)."""
+        """At most ``most_harmful`` of the harmful ones, drawn one after another with weight
+        exp(-score).
+        """
         if len(broken) <= self._params.most_harmful:
             return np.arange(len(broken))
         score = np.minimum(broken, MOST_BROKEN if self._params.score == "bounded-count" else 1)
         uniform = (self._noise.uniform(np.full(len(broken), 1 << 53)) + 0.5) / (1 << 53)
-        # The smallest of scores plus independent Gumbel noise are draws by the exponential mechanism without replacement.
+        # The smallest of scores plus independent Gumbel noise are draws by the exponential
+        # mechanism without replacement.
         return np.argsort(score + np.log(-np.log(uniform)), kind="stable")[
             : self._params.most_harmful
         ]
@@ -282,7 +301,9 @@ class Keeper:
 def calibrated(
     goal: DifferentialPrivacy, facts: Facts, chosen: SacofaOptions, noise: NoiseKind
 ) -> SacofaParams:
-    """The least noise on the tree, and in proportion on the steps, that costs at most the goal's (epsilon, delta)."""
+    """The least noise on the tree, and in proportion on the steps, that costs at most the goal's
+    (epsilon, delta).
+    """
     m, measured, levels = (
         facts.unit.max_cases,
         chosen.rules == "measured",
@@ -329,7 +350,9 @@ def _by_stage(shape: tuple[Stage, ...], threshold: int | None) -> tuple[int, ...
 
 
 def _hiding(params: SacofaParams, part: float = 1.0) -> tuple[int, ...]:
-    """By stage, the threshold that prefixes of one unit alone pass with at most this ``part`` of the delta set aside for it."""
+    """By stage, the threshold that prefixes of one unit alone pass with at most this ``part`` of
+    the delta set aside for it.
+    """
     return hiding(
         params.shape, params.delta * SHARE_OF_DELTA * part, params.max_cases, params.noise
     )

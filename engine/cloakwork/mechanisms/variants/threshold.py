@@ -27,11 +27,15 @@ from cloakwork.privacy_event import (
 from cloakwork.quantities import Frozen, Number
 
 Kind = Literal["laplace", "gaussian", "truncated-geometric"]
-"""Discrete Laplace noise; discrete Gaussian noise; Laplace noise that is drawn again where it reaches the threshold."""
+"""Discrete Laplace noise; discrete Gaussian noise; Laplace noise that is drawn again where it
+reaches the threshold.
+"""
 
 
 class ThresholdOptions(BaseModel):
-    """``noise``: what is added to the counts; by default truncated geometric where its threshold is lower, else Laplace."""
+    """``noise``: what is added to the counts; by default truncated geometric where its threshold is
+    lower, else Laplace.
+    """
 
     model_config = {"extra": "forbid", "frozen": True}
 
@@ -39,10 +43,11 @@ class ThresholdOptions(BaseModel):
 
 
 class ThresholdParams(Frozen):
-    """``scale``: of the noise (Gaussian: its sigma), in cases; ``tau``: least noisy count that is released, in cases.
+    """``scale``: of the noise (Gaussian: its sigma), in cases; ``tau``: least noisy count that is
+    released, in cases.
 
-    ``max_cases``: cases of one unit. ``epsilon`` and ``delta`` are the target that scale and tau were found for.
-    Truncated geometric noise reaches from 1 - tau to tau - 1.
+    ``max_cases``: cases of one unit. ``epsilon`` and ``delta`` are the target that scale and tau
+    were found for. Truncated geometric noise reaches from 1 - tau to tau - 1.
     """
 
     epsilon: Annotated[Number, Field(gt=0)]
@@ -56,23 +61,27 @@ class ThresholdParams(Frozen):
 class VariantThreshold(VariantRelease[ThresholdParams]):
     """Count each variant, add noise, release those that reach ``tau`` with their noisy counts.
 
-    Only variants that occur are counted: what keeps a rare one from giving its owner away is the threshold, chosen so
-    that it is passed with probability at most delta. An empty log gives an empty release; it never aborts on data. A log
-    of unique variants gives an empty release but for probability delta a variant; a single activity is no special case.
+    Only variants that occur are counted: what keeps a rare one from giving its owner away is the
+    threshold, chosen so that it is passed with probability at most delta. An empty log gives an
+    empty release; it never aborts on data. A log of unique variants gives an empty release but for
+    probability delta a variant; a single activity is no special case.
 
     Which noise, with r = e**(-epsilon/m):
 
     - ``laplace``: tau - m is the least j with m r**j / (1 + r) <= delta.
-    - ``truncated-geometric``: tau = k + 1, k the least with r**(k-m+1) (1 - r**m) / (1 + r - 2 r**(k+1)) <= delta. For
-      delta <= 1/2 its tau is never above Laplace's, since k = tau_laplace - 1 meets the bound; it is Laplace noise given
-      that it does not exceed k, so it errs less; a count above 2k is never lost; and for m = 1 no mechanism whatever
-      selects more often at the delta that it spends. tau is lower by about (m/epsilon) ln(m / (1 - e**-epsilon)): much
-      where epsilon is small or m large (delta = 1e-4: 64 for 87 at epsilon 0.1, 10 for 10 at 1; with m = 5, 46 for 57 at
-      1). Where its tau is lower, any count is released with a probability that is higher, or lower by less than delta
-      (computed over a grid in the tests); so that is when it is the default.
-    - ``gaussian``: half of delta for the noise, half for the threshold. One unit may put all its m cases on one variant,
-      so the noise grows with m like Laplace's, and its tail and its threshold are larger at every epsilon of use; it is
-      there for plans that compose many Gaussian measurements.
+    - ``truncated-geometric``: tau = k + 1, k the least with r**(k-m+1) (1 - r**m) / (1 + r - 2
+      r**(k+1)) <= delta. For delta <= 1/2 its tau is never above Laplace's, since k = tau_laplace -
+      1 meets the bound; it is Laplace noise given that it does not exceed k, so it errs less; a
+      count above 2k is never lost; and for m = 1 no mechanism whatever selects more often at the
+      delta that it spends. tau is lower by about (m/epsilon) ln(m / (1 - e**-epsilon)): much where
+      epsilon is small or m large (delta = 1e-4: 64 for 87 at epsilon 0.1, 10 for 10 at 1; with m =
+      5, 46 for 57 at 1). Where its tau is lower, any count is released with a probability that is
+      higher, or lower by less than delta (computed over a grid in the tests); so that is when it is
+      the default.
+    - ``gaussian``: half of delta for the noise, half for the threshold. One unit may put all its m
+      cases on one variant, so the noise grows with m like Laplace's, and its tail and its threshold
+      are larger at every epsilon of use; it is there for plans that compose many Gaussian
+      measurements.
     """
 
     name: ClassVar[str] = "variants/threshold"
@@ -100,11 +109,15 @@ class VariantThreshold(VariantRelease[ThresholdParams]):
         )
 
     def event(self, params: ThresholdParams, facts: Facts) -> PrivacyEvent:
-        """The noise on the counts, and the chance that a variant of one unit alone passes the threshold."""
+        """The noise on the counts, and the chance that a variant of one unit alone passes the
+        threshold.
+        """
         return threshold_event(params)
 
     def decide(self, params: ThresholdParams, summary: pl.DataFrame, noise: Noise) -> Decision:
-        """Add noise to every count, keep those at or over ``tau``, forget the order in which they came."""
+        """Add noise to every count, keep those at or over ``tau``, forget the order in which they
+        came.
+        """
         rows, noisy = selected(params, summary[CASES].to_numpy(), noise)
         kept = summary.select(VARIANT)[rows].with_columns(pl.Series(CASES, noisy, pl.Int64))
         return Decision(
@@ -119,8 +132,9 @@ class VariantThreshold(VariantRelease[ThresholdParams]):
 
 
 def expected_error(params: ThresholdParams) -> float:
-    """Mean absolute noise on a count, in cases, from above: E|DLap(b)| = 1 / sinh(1/b), which truncation only lowers; a
-    Gaussian's is sigma sqrt(2/pi)."""
+    """Mean absolute noise on a count, in cases, from above: E|DLap(b)| = 1 / sinh(1/b), which
+    truncation only lowers; a Gaussian's is sigma sqrt(2/pi).
+    """
     if params.noise == "gaussian":
         return params.scale * math.sqrt(2 / math.pi)
     return 1 / math.sinh(1 / params.scale)
@@ -129,7 +143,9 @@ def expected_error(params: ThresholdParams) -> float:
 def calibrated(
     epsilon: float, delta: float, max_cases: int, noise: Kind = "laplace"
 ) -> ThresholdParams:
-    """The least noise and the least threshold that cost at most (epsilon, delta) for units of ``max_cases`` cases."""
+    """The least noise and the least threshold that cost at most (epsilon, delta) for units of
+    ``max_cases`` cases.
+    """
     from cloakwork.accounting.calibrate import (
         gaussian_threshold,
         laplace_scale,
@@ -154,7 +170,9 @@ def calibrated(
 def least_threshold(
     epsilon: float, delta: float, max_cases: int, noise: Kind | None
 ) -> ThresholdParams:
-    """With this noise; or truncated geometric noise where that has a lower threshold than Laplace noise, and else Laplace."""
+    """With this noise; or truncated geometric noise where that has a lower threshold than Laplace
+    noise, and else Laplace.
+    """
     kinds: tuple[Kind, ...] = ("laplace", "truncated-geometric") if noise is None else (noise,)
     return min(
         (calibrated(epsilon, delta, max_cases, kind) for kind in kinds),
@@ -163,11 +181,14 @@ def least_threshold(
 
 
 _LEAK: Final = 0.5
-"""The share of delta that the threshold may spend under Gaussian noise; the noise spends the rest."""
+"""The share of delta that the threshold may spend under Gaussian noise; the noise spends the rest.
+"""
 
 
 def _sigma(epsilon: float, delta: float, max_cases: int) -> float:
-    """The least sigma whose noise, and a threshold on its share of delta, cost at most (epsilon, delta)."""
+    """The least sigma whose noise, and a threshold on its share of delta, cost at most (epsilon,
+    delta).
+    """
     from cloakwork.accounting.calibrate import smallest_scale
 
     leak = EpsilonDelta(epsilon=0.0, delta=delta * _LEAK)
@@ -181,7 +202,9 @@ def _sigma(epsilon: float, delta: float, max_cases: int) -> float:
 
 
 def threshold_event(params: ThresholdParams) -> PrivacyEvent:
-    """What counts of the variants present cost that get this noise and are released from ``tau`` on."""
+    """What counts of the variants present cost that get this noise and are released from ``tau``
+    on.
+    """
     from cloakwork.accounting.calibrate import gaussian_threshold_delta, threshold_delta
 
     scale, tau, cases = params.scale, params.tau, params.max_cases
@@ -197,7 +220,9 @@ def threshold_event(params: ThresholdParams) -> PrivacyEvent:
 def selected(
     params: ThresholdParams, counts: NDArray[np.int64], noise: Noise
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Which of ``counts`` (int64, cases by variant) are released, in random order, and their noisy counts."""
+    """Which of ``counts`` (int64, cases by variant) are released, in random order, and their noisy
+    counts.
+    """
     order = noise.permutation(len(counts))
     noisy = _noisy(params, np.asarray(counts, np.int64)[order], noise)
     kept = noisy >= params.tau

@@ -1,9 +1,11 @@
-"""What a case contributes to a count of transitions: a vector of bounded length, whatever the case looks like.
+"""What a case contributes to a count of transitions: a vector of bounded length, whatever the case
+looks like.
 
-A transition of order o is the o steps before an event (START counts as one) together with the event, or END. The counts
-of one case, of at most ``MOST_CELLS`` different transitions, are scaled to Euclidean norm 1 and rounded down to a grid of
-1/``WHOLE``. So long cases count for no more than short ones, and one case more or less moves a table of transitions by
-at most ``WHOLE`` grid steps (L2), in at most ``MOST_CELLS`` cells.
+A transition of order o is the o steps before an event (START counts as one) together with the
+event, or END. The counts of one case, of at most ``MOST_CELLS`` different transitions, are scaled
+to Euclidean norm 1 and rounded down to a grid of 1/``WHOLE``. So long cases count for no more than
+short ones, and one case more or less moves a table of transitions by at most ``WHOLE`` grid steps
+(L2), in at most ``MOST_CELLS`` cells.
 """
 
 import math
@@ -18,7 +20,9 @@ from numpy.typing import NDArray
 from cloakwork.privacy_event import DiscreteGaussian, PrivacyEvent, Repeated
 
 WHOLE: Final = 2**13
-"""Grid steps in one case. With sigma above 1,000 steps the accountant charges a whole vector by its Euclidean norm."""
+"""Grid steps in one case. With sigma above 1,000 steps the accountant charges a whole vector by its
+Euclidean norm.
+"""
 
 MOST_CELLS: Final = 64
 """Different transitions that one case may count for; those that come first in it."""
@@ -30,8 +34,9 @@ _MOST_REPEATS: Final = 2**14
 class Courses:
     """Variants over a public alphabet of A labels, coded 1 to A; 0 is START and A + 1 is END.
 
-    ``steps``: int64, all variants one after the other, each as START, its labels, END; ``row``: int64, same shape, the
-    variant that a step belongs to; ``cases``: int64, shape (variants,); ``labels``: A.
+    ``steps``: int64, all variants one after the other, each as START, its labels, END; ``row``:
+    int64, same shape, the variant that a step belongs to; ``cases``: int64, shape (variants,);
+    ``labels``: A.
     """
 
     steps: NDArray[np.int64]
@@ -55,9 +60,11 @@ class Courses:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Sums over all cases: ``code`` (int64, sorted) names a transition, ``mass`` (int64) its grid steps.
+    """Sums over all cases: ``code`` (int64, sorted) names a transition, ``mass`` (int64) its grid
+    steps.
 
-    The code of the transition s1, ..., so, next is their number to the base A + 2, most significant first.
+    The code of the transition s1, ..., so, next is their number to the base A + 2, most significant
+    first.
     """
 
     code: NDArray[np.int64]
@@ -72,7 +79,9 @@ class Cells:
 
 
 def transitions(courses: Courses, order: int) -> Cells:
-    """The transitions of ``order`` of all cases, each case scaled to norm at most ``WHOLE``: time linear in events."""
+    """The transitions of ``order`` of all cases, each case scaled to norm at most ``WHOLE``: time
+    linear in events.
+    """
     steps, row = courses.steps, courses.row
     end = np.arange(order, steps.size)
     end = end[row[end] == row[end - order]]
@@ -104,11 +113,13 @@ def transitions(courses: Courses, order: int) -> Cells:
 
 
 def vector_noise(sigma: float, norm: int, cells: int) -> PrivacyEvent:
-    """Discrete Gaussian noise of ``sigma`` on a vector that moves by at most ``norm`` (L2), in at most ``cells`` cells.
+    """Discrete Gaussian noise of ``sigma`` on a vector that moves by at most ``norm`` (L2), in at
+    most ``cells`` cells.
 
-    It is charged as ``cells`` counts that each move by s = ceil(norm / sqrt(cells)). That is an upper bound where the
-    accountant goes by sums over cells, so for sigma above 1,000 grid steps: the squares of the moves add up to at most
-    cells * s**2, hence (Cauchy and Schwarz) the moves to at most cells * s.
+    It is charged as ``cells`` counts that each move by s = ceil(norm / sqrt(cells)). That is an
+    upper bound where the accountant goes by sums over cells, so for sigma above 1,000 grid steps:
+    the squares of the moves add up to at most cells * s**2, hence (Cauchy and Schwarz) the moves to
+    at most cells * s.
     """
     each = math.isqrt(norm * norm // cells)
     each += each * each * cells < norm * norm

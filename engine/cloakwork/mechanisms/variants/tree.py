@@ -1,8 +1,10 @@
-"""A noisy prefix tree: grown level by level on charged counts, then turned into variants whose counts agree.
+"""A noisy prefix tree: grown level by level on charged counts, then turned into variants whose
+counts agree.
 
-Both halves are kept apart: ``grow`` is all that reads the log, and reads it only through noise; ``released`` works on the
-noisy tree alone. A course is a case's sequence of activities, coded by its place in the alphabet; END marks that a case
-ends there and has the code after the last activity's.
+Both halves are kept apart: ``grow`` is all that reads the log, and reads it only through noise;
+``released`` works on the noisy tree alone. A course is a case's sequence of activities, coded by
+its place in the alphabet; END marks that a case ends there and has the code after the last
+activity's.
 """
 
 import math
@@ -32,13 +34,16 @@ Codes = NDArray[np.int64]
 NoiseKind = Literal["gaussian", "laplace"]
 
 MOST_EVENTS: Final = 50_000_000
-"""Events of one release; a tree of more is scaled down, so that noise alone cannot fill the memory."""
+"""Events of one release; a tree of more is scaled down, so that noise alone cannot fill the memory.
+"""
 
 _LARGEST_NOISE: Final = 1 << 60
 
 
 class Stage(Frozen):
-    """Consecutive levels of the tree that share their noise: ``levels`` of them, at ``scale`` (or sigma) in cases."""
+    """Consecutive levels of the tree that share their noise: ``levels`` of them, at ``scale`` (or
+    sigma) in cases.
+    """
 
     levels: Annotated[int, Field(ge=1)]
     scale: Annotated[Number, Field(gt=0)]
@@ -47,8 +52,9 @@ class Stage(Frozen):
 def stages(levels: int, split: Literal["uniform", "geometric"]) -> tuple[Stage, ...]:
     """``levels`` levels in stages of relative scale 1 and less.
 
-    ``geometric``: up to four stages of about as many levels, each with 2**(-1/3) times the noise of the one before it, since
-    counts get smaller as prefixes get longer (Cormode, Procopiuc, Srivastava, Shen and Yu 2012, section 4.2).
+    ``geometric``: up to four stages of about as many levels, each with 2**(-1/3) times the noise of
+    the one before it, since counts get smaller as prefixes get longer (Cormode, Procopiuc,
+    Srivastava, Shen and Yu 2012, section 4.2).
     """
     parts = 1 if split == "uniform" else min(4, levels)
     sizes = [levels // parts + (1 if part < levels % parts else 0) for part in range(parts)]
@@ -62,7 +68,9 @@ def scaled(shape: Sequence[Stage], scale: float, noise: NoiseKind) -> tuple[Stag
 
 
 def cost_of(shape: Sequence[Stage], noise: NoiseKind, max_cases: int) -> PrivacyEvent:
-    """One noisy count a level, moved by ``max_cases``: a case touches one count of each level at most."""
+    """One noisy count a level, moved by ``max_cases``: a case touches one count of each level at
+    most.
+    """
     return Composed(
         events=tuple(
             Repeated(times=stage.levels, event=_one(stage, noise, max_cases)) for stage in shape
@@ -79,8 +87,8 @@ def _one(stage: Stage, noise: NoiseKind, max_cases: int) -> PrivacyEvent:
 def tail(scale: float, at_least: int, noise: NoiseKind) -> float:
     """An upper bound on Pr[noise >= at_least] for ``at_least`` of 1 or more.
 
-    Gaussian: at most that of the continuous one from ``at_least - 1`` on (Canonne, Kamath and Steinke 2020, proposition 25).
-    Laplace: e**(-j/b) / (1 + e**(-1/b)).
+    Gaussian: at most that of the continuous one from ``at_least - 1`` on (Canonne, Kamath and
+    Steinke 2020, proposition 25). Laplace: e**(-j/b) / (1 + e**(-1/b)).
     """
     if noise == "gaussian":
         return min(1.0, math.erfc((at_least - 1) / (scale * math.sqrt(2))) / 2 * (1 + 1e-12))
@@ -88,7 +96,9 @@ def tail(scale: float, at_least: int, noise: NoiseKind) -> float:
 
 
 def least_reached(scale: float, probability: float, noise: NoiseKind) -> int:
-    """The least integer, 1 or more, that noise reaches with at most ``probability`` (in (0, 1)) by the bound of ``tail``."""
+    """The least integer, 1 or more, that noise reaches with at most ``probability`` (in (0, 1)) by
+    the bound of ``tail``.
+    """
     low, high = 0, 1
     while tail(scale, high, noise) > probability:
         low, high = high, 2 * high
@@ -100,7 +110,9 @@ def least_reached(scale: float, probability: float, noise: NoiseKind) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Courses:
-    """Variants as codes: ``codes`` one after another, ``offsets`` (variants + 1), and ``cases`` of each; all int64."""
+    """Variants as codes: ``codes`` one after another, ``offsets`` (variants + 1), and ``cases`` of
+    each; all int64.
+    """
 
     codes: Codes
     offsets: Codes
@@ -108,7 +120,9 @@ class Courses:
 
     @classmethod
     def of(cls, summary: pl.DataFrame, alphabet: Sequence[str]) -> "Courses":
-        """The rows of a variant histogram; labels outside of ``alphabet`` are passed over, courses without any left out."""
+        """The rows of a variant histogram; labels outside of ``alphabet`` are passed over, courses
+        without any left out.
+        """
         rows = summary.with_row_index("row").explode(VARIANT, empty_as_null=False)
         labels = rows[VARIANT].cast(pl.Enum(list(alphabet)), strict=False)
         known = labels.is_not_null().to_numpy()
@@ -119,7 +133,9 @@ class Courses:
         return cls(codes, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), cases)
 
     def after(self, rows: Codes, depth: int, end: int) -> Codes:
-        """What follows the first ``depth`` events of each of ``rows``, all of them that long: an activity, or ``end``."""
+        """What follows the first ``depth`` events of each of ``rows``, all of them that long: an
+        activity, or ``end``.
+        """
         lengths = self.offsets[rows + 1] - self.offsets[rows]
         place = np.minimum(self.offsets[rows] + depth, len(self.codes) - 1)
         return np.where(lengths > depth, self.codes[place], end)
@@ -127,9 +143,11 @@ class Courses:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What was kept of one level; ``parent`` and ``leaf_parent`` are rows of the prefixes kept one level above.
+    """What was kept of one level; ``parent`` and ``leaf_parent`` are rows of the prefixes kept one
+    level above.
 
-    A prefix goes on with ``symbol``; a leaf is the END of its parent. ``noisy`` and ``leaf_noisy`` are their noisy counts.
+    A prefix goes on with ``symbol``; a leaf is the END of its parent. ``noisy`` and ``leaf_noisy``
+    are their noisy counts.
     """
 
     parent: Codes
@@ -143,7 +161,8 @@ class Level:
 class Candidates:
     """Extensions of the kept prefixes with their noisy counts, all of one level.
 
-    ``paths`` (prefixes, depth): the kept prefixes; ``parent`` the row there and ``symbol`` the code that a candidate appends.
+    ``paths`` (prefixes, depth): the kept prefixes; ``parent`` the row there and ``symbol`` the code
+    that a candidate appends.
     """
 
     paths: Codes
@@ -154,15 +173,18 @@ class Candidates:
 
 
 Keep = Callable[[Candidates], NDArray[np.bool_]]
-"""Which candidates are kept, judged by their noisy counts and by what is public: post-processing."""
+"""Which candidates are kept, judged by their noisy counts and by what is public: post-processing.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """How a tree grows: at the noise of ``shape``, over ``letters`` activities, at most ``prefixes`` kept a level.
+    """How a tree grows: at the noise of ``shape``, over ``letters`` activities, at most
+    ``prefixes`` kept a level.
 
-    ``every``: candidates are all extensions of the kept prefixes (of a public alphabet); else only those that occur, which
-    hides nobody unless ``keep`` asks for a count that one unit's own prefix hardly ever reaches.
+    ``every``: candidates are all extensions of the kept prefixes (of a public alphabet); else only
+    those that occur, which hides nobody unless ``keep`` asks for a count that one unit's own prefix
+    hardly ever reaches.
     """
 
     shape: tuple[Stage, ...]
@@ -178,9 +200,11 @@ class Growth:
 
 
 def grow(courses: Courses, growth: Growth, keep: Keep, noise: Noise) -> list[Level]:
-    """The noisy tree, a level for each event and one for the END of cases of full length; cases are cut there, without END.
+    """The noisy tree, a level for each event and one for the END of cases of full length; cases are
+    cut there, without END.
 
-    Each level draws fresh noise for every candidate. It ends where nothing is kept, never for want of real cases.
+    Each level draws fresh noise for every candidate. It ends where nothing is kept, never for want
+    of real cases.
     """
     end, depth_of_tree = growth.letters, sum(stage.levels for stage in growth.shape) - 1
     rows, at = np.arange(len(courses.cases)), np.zeros(len(courses.cases), np.int64)
@@ -219,7 +243,9 @@ def drawn(kind: NoiseKind, scale: float, size: int, noise: Noise) -> Codes:
 def _counted(
     real: Codes, cases: Codes, prefixes: int, last: bool, growth: Growth
 ) -> tuple[Codes, Codes]:
-    """The candidates' keys, ascending, and how many cases follow each; on the last level they are ENDs only."""
+    """The candidates' keys, ascending, and how many cases follow each; on the last level they are
+    ENDs only.
+    """
     width = growth.letters + 1
     if growth.every:
         keys = np.arange(growth.letters if last else 0, prefixes * width, width if last else 1)
@@ -231,7 +257,8 @@ def _counted(
 
 
 def _kept(candidates: Candidates, wanted: NDArray[np.bool_], growth: Growth) -> tuple[Level, Codes]:
-    """The level that results, and which candidates are its prefixes: those of the highest noisy counts, in their order.
+    """The level that results, and which candidates are its prefixes: those of the highest noisy
+    counts, in their order.
 
     A case without events is no case, so there is no END on the first level.
     """
@@ -252,14 +279,17 @@ def _kept(candidates: Candidates, wanted: NDArray[np.bool_], growth: Growth) -> 
 def released(
     levels: Sequence[Level], alphabet: Sequence[str], most_cases: int | None, noise: Noise
 ) -> pl.DataFrame:
-    """Variants and whole counts that agree with one another, of a noisy tree: a table as ``variant_table`` makes it.
+    """Variants and whole counts that agree with one another, of a noisy tree: a table as
+    ``variant_table`` makes it.
 
-    A prefix without any kept END below it is left out. From the top down, the cases of a prefix are shared among what is
-    left below it in proportion to the noisy counts: as many cases as begin with a prefix go on from it or end. The cases
-    of the whole are the noisy counts of the first level, at most ``most_cases``.
+    A prefix without any kept END below it is left out. From the top down, the cases of a prefix are
+    shared among what is left below it in proportion to the noisy counts: as many cases as begin
+    with a prefix go on from it or end. The cases of the whole are the noisy counts of the first
+    level, at most ``most_cases``.
 
-    Shares are whole by systematic rounding: cases lie side by side on a line, in the tree's order, and one is taken at
-    every integer from a random start; every prefix gets its share, up or down to the next integer, and on average exactly.
+    Shares are whole by systematic rounding: cases lie side by side on a line, in the tree's order,
+    and one is taken at every integer from a random start; every prefix gets its share, up or down
+    to the next integer, and on average exactly.
     """
     alive = _alive(levels)
     if not alive or not alive[0].any():
@@ -296,7 +326,9 @@ def _alive(levels: Sequence[Level]) -> list[NDArray[np.bool_]]:
 def _shared(
     levels: Sequence[Level], alive: Sequence[NDArray[np.bool_]], total: float
 ) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Where on the line each leaf's cases start and how many there are, level by level; ``total`` lie on it."""
+    """Where on the line each leaf's cases start and how many there are, level by level; ``total``
+    lie on it.
+    """
     start, mass = np.zeros(1), np.array([total])
     leaves: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
     for level, living in zip(levels, alive, strict=True):
