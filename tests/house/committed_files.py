@@ -23,7 +23,7 @@ LOG_ENDINGS = (
 
 
 def fault(path: Path, size: int) -> str | None:
-    """Why a file of ``size`` bytes may not be committed, or None; ``path`` from the repository's top."""
+    """Why a file of ``size`` bytes may not be committed, or None; ``path`` from the top folder."""
     if size > MAX_BYTES:
         return f"{path}: has {size:,} bytes; at most {MAX_BYTES:,} are committed"
     if not path.name.endswith(LOG_ENDINGS) or path.parent == Path("examples/logs"):
@@ -36,7 +36,7 @@ def fault(path: Path, size: int) -> str | None:
 
 
 def faults(names: list[str]) -> list[str]:
-    """One line for each file that may not be committed; ``names`` from the repository's top."""
+    """One line for each file that may not be committed; ``names`` from the top folder."""
     found = [fault(Path(name), (ROOT / name).stat().st_size) for name in names]
     return [line for line in found if line is not None]
 

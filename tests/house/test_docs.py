@@ -62,3 +62,17 @@ def test_modules_and_files_exist(document: str) -> None:
     assert names
     assert [module for module in modules if find_spec(module) is None] == []
     assert [name for name in names if not (ROOT / name).exists()] == []
+
+
+def test_changelog_names_each_section_once() -> None:
+    """Keep a Changelog: at most one section of a kind in each version, and no line twice."""
+    versions = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[1:]
+    assert versions[0].startswith("[Unreleased]")
+    for version in versions:
+        sections = re.findall(r"^### (.+)$", version, re.MULTILINE)
+        assert sorted(set(sections)) == sorted(sections)
+        assert set(sections) <= {"Security", "Added", "Changed", "Deprecated", "Fixed", "Removed"}
+        entries = [
+            " ".join(entry.split()) for entry in re.split(r"^- ", version, flags=re.MULTILINE)
+        ]
+        assert sorted(set(entries)) == sorted(entries)

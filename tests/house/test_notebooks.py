@@ -26,7 +26,7 @@ def cells(name: str) -> list[dict[str, Any]]:
 def ran(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, Any]:
-    """What a notebook's names stand for after all its cells; started as Jupyter does, in its folder.
+    """The namespace of a notebook after all its cells, started in its folder as Jupyter does.
 
     No kernel is needed: the cells use no command of IPython.
     """
