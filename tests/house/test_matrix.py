@@ -1,4 +1,4 @@
-"""``make matrix``: one run of the suite for each Python that is found; made-up interpreters here."""
+"""``make matrix``: the suite once for each Python that is found; made-up interpreters here."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ TOOLS = ("bash", "cp", "dirname", "mkdir", "rm", "touch")
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """The script in a folder of its own; 3.11 on PATH, 3.12 with pyenv, and a shim that is no 3.13."""
+    """The script in a folder; 3.11 on PATH, 3.12 with pyenv, and a shim that is no 3.13."""
     (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / ".ci" / "matrix", tmp_path / ".ci")
     for name in ("pyproject.toml", "constraints.txt"):
