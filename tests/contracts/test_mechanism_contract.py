@@ -35,7 +35,7 @@ from cloakwork.mechanisms.variants.published_trees import PublishedPrefixTree, P
 from cloakwork.mechanisms.variants.sacofa import Sacofa
 from cloakwork.mechanisms.variants.threshold import VariantThreshold
 from cloakwork.privacy_event import FREE
-from contracts.mechanism_contract import MechanismContract
+from cloakwork.testing.contract import MechanismContract
 from contracts.sample_logs import RESOURCE
 
 

@@ -14,7 +14,7 @@ from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP
 from cloakwork.mechanisms.base import MapCases, Offer
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.noise import secret
-from contracts.mechanism_contract import assert_is_a_log
+from cloakwork.testing.contract import assert_is_a_log
 from contracts.sample_logs import BEGIN, log_of
 
 GOALS = (

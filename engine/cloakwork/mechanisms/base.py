@@ -128,6 +128,18 @@ class Decision:
     internal: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Gives:
+    """A kind of guarantee that a mechanism may offer, such as ``k-anonymity``.
+
+    ``column``: what the guarantee is about where the kind does not say it: ``control-flow``,
+    ``timestamps``, or None for whichever attribute the goal names.
+    """
+
+    kind: str
+    column: str | None = None
+
+
 Together = Literal["case", "unit", "log"]
 """What a batch must hold as a whole: each of its cases, all cases of each of their units, or the
 log.
@@ -169,6 +181,8 @@ class Mechanism(Protocol[P]):
     summary: ClassVar[str]
     proof: ClassVar[Proof]
     theorem: ClassVar[Theorem]
+    gives: ClassVar[tuple[Gives, ...]]
+    """What it may offer. A mechanism that gives nothing is a treatment: it meets no goal alone."""
     Params: type[P]
 
     def offer(

@@ -16,6 +16,7 @@ from cloakwork.log.naming import values_of
 from cloakwork.mechanisms.addresses import case_addresses
 from cloakwork.mechanisms.base import (
     Decision,
+    Gives,
     MapCases,
     Offer,
     Proof,
@@ -51,6 +52,7 @@ class Bound(Undecided):
     without events, go. Never aborts on data.
     """
 
+    gives: ClassVar[tuple[Gives, ...]] = ()
     name: ClassVar[str] = "bound"
     summary: ClassVar[str] = "Bounds how much of the log one protected unit can account for."
     proof: ClassVar[Proof] = "proved"

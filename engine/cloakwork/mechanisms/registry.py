@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint
 from typing import Any, Final
 
 from cloakwork.errors import MechanismError
 from cloakwork.mechanisms.base import Mechanism
-
-ENTRY_POINTS: Final = "cloakwork.mechanisms"
+from cloakwork.mechanisms.third_party import load, package_of
+from cloakwork.policy.installed import installed_entries
+from cloakwork.policy.model import KNOWN_MECHANISMS
 
 OURS: Final[Mapping[str, str]] = {
     "bound": "cloakwork.mechanisms.bound:Bound",
@@ -43,45 +44,64 @@ mechanism is used.
 
 
 class Catalogue(Mapping[str, Mechanism[Any]]):
-    """Mechanisms by name; a mapping that loads each one when it is asked for."""
+    """Mechanisms by name; a mapping that loads each one when it is asked for.
+
+    ``homes``: ours, as ``module:class``. ``others``: ready made. ``entries``: what installed
+    packages register. Asking for one of those that is unfit raises MechanismError.
+    """
 
     def __init__(
-        self, homes: Mapping[str, str], others: Mapping[str, Mechanism[Any]] | None = None
+        self,
+        homes: Mapping[str, str],
+        others: Mapping[str, Mechanism[Any]] | None = None,
+        entries: Mapping[str, EntryPoint] | None = None,
     ) -> None:
-        self._homes, self._others = dict(homes), dict(others or {})
+        self._homes, self._others, self._entries = dict(homes), dict(others or {}), entries or {}
         self._loaded: dict[str, Mechanism[Any]] = {}
 
     def __getitem__(self, name: str) -> Mechanism[Any]:
         if name in self._others:
             return self._others[name]
         if name not in self._loaded:
-            module, _, attribute = self._homes[name].partition(":")
-            self._loaded[name] = getattr(import_module(module), attribute)()
+            self._loaded[name] = self._load(name)
         return self._loaded[name]
 
+    def _load(self, name: str) -> Mechanism[Any]:
+        if name in self._entries:
+            return load(self._entries[name])
+        module, _, attribute = self._homes[name].partition(":")
+        mechanism: Mechanism[Any] = getattr(import_module(module), attribute)()
+        return mechanism
+
     def __iter__(self) -> Iterator[str]:
-        return iter((*self._homes, *self._others))
+        return iter((*self._homes, *self._others, *self._entries))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._homes or name in self._others or name in self._entries
 
     def __len__(self) -> int:
-        return len(self._homes) + len(self._others)
+        return len(self._homes) + len(self._others) + len(self._entries)
 
     def with_mechanism(self, mechanism: Mechanism[Any]) -> "Catalogue":
         """This catalogue and one mechanism more, whose name must be new."""
         if mechanism.name in self:
             raise MechanismError(mechanism.name, "a mechanism of this name exists already")
-        return Catalogue(self._homes, {**self._others, mechanism.name: mechanism})
+        others = {**self._others, mechanism.name: mechanism}
+        return Catalogue(self._homes, others, self._entries)
 
 
 @cache
 def catalogue() -> Catalogue:
-    """Our mechanisms and those that installed packages register under ``cloakwork.mechanisms``."""
-    found = Catalogue(OURS)
-    for entry in entry_points(group=ENTRY_POINTS):
-        try:
-            mechanism = entry.load()()
-        except Exception as error:
-            raise MechanismError(
-                entry.name, f"cannot be loaded from {entry.value}: {error}"
-            ) from error
-        found = found.with_mechanism(mechanism)
-    return found
+    """Our mechanisms and those that installed packages register under ``cloakwork.mechanisms``.
+
+    Raises MechanismError where a package takes a name that is ours, or another package's.
+    """
+    entries: dict[str, EntryPoint] = {}
+    for entry in installed_entries():
+        if entry.name in {*OURS, *KNOWN_MECHANISMS}:
+            raise package_of(entry).error("takes the name of a mechanism of Cloakwork")
+        if entry.name in entries:
+            other = package_of(entries[entry.name]).package
+            raise package_of(entry).error(f"takes a name that {other} has taken")
+        entries[entry.name] = entry
+    return Catalogue(OURS, entries=entries)

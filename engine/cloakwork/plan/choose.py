@@ -14,6 +14,7 @@ from cloakwork.mechanisms.base import Mechanism, Offer, Prediction, Predicts, Re
 from cloakwork.plan.derive import goal_name
 from cloakwork.plan.model import Considered, Kind, Step
 from cloakwork.policy.globs import matches
+from cloakwork.policy.installed import installed_names
 from cloakwork.policy.model import Mechanisms
 
 Catalogue = Mapping[str, Mechanism[Any]]
@@ -23,11 +24,6 @@ PLANNED: Final[Mapping[str, str]] = {
 }
 """Guarantees that the language knows and this version cannot give yet, with the mechanisms that
 will.
-"""
-
-
-TREATMENTS: Final = ("bound", "kanon/generalise", "kanon/fill", "attributes/redact")
-"""Steps that the planner adds itself: alone they meet no goal, so they are no candidates for one.
 """
 
 
@@ -191,13 +187,16 @@ def step_of(
 
 
 def _in_order(allowed: Mechanisms, catalogue: Catalogue) -> Iterator[Mechanism[Any]]:
-    """The mechanisms that make claims, those that ``prefer`` names first and in its order."""
+    """The mechanisms that make claims, those that ``prefer`` names first and in its order.
+
+    One of another package takes part only where the policy names it in full: else a plan would
+    depend on what is installed where it is made, and be another one where it is verified.
+    """
     preferred = [name for glob in allowed.prefer for name in catalogue if matches(glob, name)]
-    yield from (
-        catalogue[name]
-        for name in dict.fromkeys([*preferred, *catalogue])
-        if name not in TREATMENTS
-    )
+    left_out = installed_names() - {*allowed.allow, *allowed.prefer}
+    for name in dict.fromkeys([*preferred, *catalogue]):
+        if name not in left_out and catalogue[name].gives:
+            yield catalogue[name]
 
 
 def _with_needs(refusal: Refusal) -> str:

@@ -31,11 +31,11 @@ def plan_again(plan: Plan, catalogue: Catalogue | None = None) -> Plan:
     differs.
     """
     catalogue = all_mechanisms() if catalogue is None else catalogue
-    for step in plan.steps:
-        if step.mechanism not in catalogue:
-            raise PlanMoved(
-                f"the plan uses mechanism '{step.mechanism}', which is not installed here"
-            )
+    used = [step.mechanism for step in plan.steps]
+    weighed = [item.mechanism for item in plan.considered]
+    for name in (*used, *weighed):
+        if name not in catalogue:
+            raise PlanMoved(f"the plan uses mechanism '{name}', which is not installed here")
     try:
         implied = make_plan(plan.policy, catalogue=catalogue, profile=plan.profile)
     except PlanImpossible as error:

@@ -17,8 +17,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from cloakwork.errors import FileProblem, PolicyError
+from cloakwork.policy.installed import known_names
 from cloakwork.policy.meaning import contradictions
-from cloakwork.policy.model import KNOWN_MECHANISMS, Policy
+from cloakwork.policy.model import Policy
 from cloakwork.policy.syntax import Document, Fault, Steps, dotted, read_document, read_text
 from cloakwork.policy.wording import Finding, findings
 
@@ -26,8 +27,8 @@ from cloakwork.policy.wording import Finding, findings
 def load_policy(path: str | Path, *, mechanisms: Collection[str] | None = None) -> Policy:
     """Read a policy file; raises PolicyError with every fault found.
 
-    ``mechanisms`` are the mechanism names that the policy may speak of; all that version 1 knows
-    unless given.
+    ``mechanisms`` are the mechanism names that the policy may speak of; unless given, all that
+    version 1 knows and all that installed packages bring.
     """
     return parse_policy(read_text(Path(path)), str(path), mechanisms=mechanisms)
 
@@ -37,7 +38,7 @@ def parse_policy(
 ) -> Policy:
     """Read a policy from text; ``path`` is what the errors call it."""
     document = read_document(text, path)
-    known = KNOWN_MECHANISMS if mechanisms is None else frozenset(mechanisms)
+    known = known_names() if mechanisms is None else frozenset(mechanisms)
     found = list(contradictions(document.content, known))
     policy = None
     try:

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.policy.globs import Decisive, clashes, is_glob, matches
+from cloakwork.policy.installed import installed_names
 from cloakwork.policy.model import Limit
 from cloakwork.policy.syntax import Steps, Unsure, dotted, kind_of, shown
 from cloakwork.policy.wording import Finding, did_you_mean, value_at
@@ -322,28 +323,41 @@ def mechanisms_exist(content: Content, known: Collection[str]) -> Iterator[Findi
     nothing.
     """
     spec = _mapping(content, "spec", "mechanisms")
-    named: list[tuple[Steps, Any, bool]] = [
-        (("spec", "mechanisms", key, index), name, False)
+    named: list[tuple[Steps, Any]] = [
+        (("spec", "mechanisms", key, index), name)
         for key in ("allow", "deny", "prefer")
         for index, name in enumerate(spec.get(key) or [] if isinstance(spec.get(key), list) else [])
     ]
     named += [
-        (("spec", "mechanisms", "parameters", name), name, True)
+        (("spec", "mechanisms", "parameters", name), name)
         for name in _mapping(content, "spec", "mechanisms", "parameters")
     ]
-    for steps, name, of_key in named:
-        if (
-            not isinstance(name, str)
-            or isinstance(name, Unsure)
-            or any(matches(name, one) for one in known)
-        ):
+    for steps, name in named:
+        if not isinstance(name, str) or isinstance(name, Unsure):
             continue
-        families = {f"{one.split('/')[0]}/*" for one in known if "/" in one}
-        guess = did_you_mean(name, families if is_glob(name) else [*known])
-        if of_key:
-            yield Finding(steps, f"{shown(name)} matches no mechanism{guess}", of_key=True)
+        fault = _mechanism_fault(name, known, denied=steps[2] == "deny")
+        if fault is None:
+            continue
+        wording, remedy = fault
+        if steps[2] == "parameters":
+            yield Finding(steps, f"{shown(name)} {wording}{remedy}", of_key=True)
         else:
-            yield Finding(steps, f"matches no mechanism (got {shown(name)}){guess}")
+            yield Finding(steps, f"{wording} (got {shown(name)}){remedy}")
+
+
+def _mechanism_fault(name: str, known: Collection[str], *, denied: bool) -> tuple[str, str] | None:
+    """Why a name or glob stands for no mechanism, and what to do; None if it stands for one."""
+    found = [one for one in known if matches(name, one)]
+    if found and (denied or not is_glob(name) or not installed_names().issuperset(found)):
+        return None
+    if found:
+        remedy = f", name each in full: {', '.join(sorted(found))}"
+        return "matches mechanisms of other packages alone", remedy
+    families = {f"{one.split('/')[0]}/*" for one in known if "/" in one}
+    guess = did_you_mean(name, families if is_glob(name) else [*known])
+    if not guess and f"{name.split('/', maxsplit=1)[0]}/*" not in families:
+        guess = ", is its package installed?"
+    return "matches no mechanism", guess
 
 
 def _mapping(content: Any, *steps: str) -> dict[str, Any]:

@@ -9,7 +9,6 @@ as pm4py's drop attributes nested below a text.
 
 import re
 from collections.abc import Iterable, Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
@@ -32,19 +31,26 @@ EXTENSIONS: Final = (PRIVACY, CLOAKWORK)
 
 _SCHEMA: Final = "ARROW:schema"
 _UNWRITABLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
-_OPERATIONS: Final = (
-    ("attributes/redact", "suppression"),
-    ("bound", "suppression"),
-    ("kanon/tlkc", "suppression"),
-    ("kanon/*", "condensation"),
-    ("*histogram*", "substitution"),
-    ("variants/*", "addition"),
-    ("timestamps/*", "addition"),
-    ("attributes/*", "addition"),
-)
-"""Our mechanisms in the extension's words; adding noise counts as *addition* there. The first glob
-that fits wins.
+_OPERATIONS: Final = {
+    "suppression": ("attributes/redact", "bound", "kanon/tlkc"),
+    "condensation": (
+        "kanon/auto",
+        "kanon/optimal",
+        "kanon/best-first",
+        "kanon/a-star",
+        "kanon/pretsa",
+        "kanon/generalise",
+        "kanon/fill",
+        "kanon/closeness",
+    ),
+    "substitution": ("dfg/laplace",),
+}
+"""Our mechanisms in the extension's words. Of any other step its lineage tells: one that measures
+adds noise, which counts as *addition* there, and one that does not is a *substitution*. A stamp
+must follow from the plan alone, also where the step's package is not installed.
 """
+_OF_ATTRIBUTES: Final = "attributes/redact"
+"""The step that treats attributes alone, also where it drops all of them."""
 _TREATMENTS: Final = {
     "generalise": "generalization",
     "pseudonymise": "cryptography",
@@ -169,8 +175,9 @@ def _operations(step: Step, plan: Plan) -> dict[str, list[str]]:
     """What a step does, in the extension's words, and to which columns; it may treat each of them
     otherwise.
     """
+    by_lineage = "addition" if step.lineage.measures else "substitution"
     usual = next(
-        (word for glob, word in _OPERATIONS if fnmatchcase(step.mechanism, glob)), "substitution"
+        (word for word, names in _OPERATIONS.items() if step.mechanism in names), by_lineage
     )
     treatments = {item.column: item.treatment for item in plan.attributes}
     operations: dict[str, list[str]] = {}
@@ -181,9 +188,8 @@ def _operations(step: Step, plan: Plan) -> dict[str, list[str]]:
 
 
 def _operation(step: Step, word: str, targets: Sequence[str]) -> tuple[Attribute, ...]:
-    whole = bool({CONTROL_FLOW, _ALL} & set(targets)) and not step.mechanism.startswith(
-        "attributes/"
-    )
+    names_cases = bool({CONTROL_FLOW, _ALL} & set(targets))
+    whole = names_cases and step.mechanism != _OF_ATTRIBUTES
     return (
         Attribute("privacy:operation type", word),
         Attribute("privacy:level", "case" if whole else "attribute"),

@@ -5,7 +5,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from cloakwork.errors import CloakworkError, PlanUnsound, first_line
+from cloakwork.errors import CloakworkError, PlanMoved, PlanUnsound, first_line
 from cloakwork.plan.model import Claim, Plan
 from cloakwork.publishing.folder import PLAN_FILE, STATEMENT_FILE, Check
 from cloakwork.publishing.from_plan import statement_of
@@ -65,6 +65,9 @@ def prove_again(plan: Plan) -> tuple[Claim, ...]:
 def _check_proof(plan: Plan) -> Check:
     try:
         proved = prove_again(plan)
+    except PlanMoved as error:
+        claims = "its claims cannot be derived again and are the signer's word"
+        return Check(False, f"{PLAN_FILE}: {claims}: {first_line(error)}{_engine_hint(plan)}")
     except _UNPROVABLE as error:
         reason = f"{first_line(error)}{_engine_hint(plan)}"
         return Check(False, f"{PLAN_FILE}: its claims cannot be derived again: {reason}")

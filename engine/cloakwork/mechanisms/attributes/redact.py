@@ -19,6 +19,7 @@ from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, Ev
 from cloakwork.log.naming import values_of
 from cloakwork.mechanisms.base import (
     Decision,
+    Gives,
     MapCases,
     Offer,
     Proof,
@@ -75,6 +76,7 @@ class Redact(Undecided):
     still shows.
     """
 
+    gives: ClassVar[tuple[Gives, ...]] = ()
     name: ClassVar[str] = "attributes/redact"
     summary: ClassVar[str] = "Drops, keeps, pseudonymises or generalises attributes."
     proof: ClassVar[Proof] = "proved"

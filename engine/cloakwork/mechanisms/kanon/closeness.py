@@ -21,6 +21,7 @@ from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import (
     Costless,
     Decision,
+    Gives,
     MapCases,
     Offer,
     Proof,
@@ -112,6 +113,7 @@ class Closeness(Costless):
     """
 
     name: ClassVar[str] = NAME
+    gives: ClassVar[tuple[Gives, ...]] = (Gives("t-closeness"), Gives("l-diversity"))
     summary: ClassVar[str] = (
         "Exchanges attribute values between classes of cases until no class stands out."
     )

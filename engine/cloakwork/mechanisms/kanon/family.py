@@ -23,6 +23,7 @@ from cloakwork.mechanisms.base import (
     Aggregate,
     Costless,
     Decision,
+    Gives,
     MapCases,
     Offer,
     Proof,
@@ -95,6 +96,7 @@ class Anonymiser(Costless, ABC, Generic[P]):
     """
 
     name: ClassVar[str]
+    gives: ClassVar[tuple[Gives, ...]] = (Gives("k-anonymity", CONTROL_FLOW),)
     proof: ClassVar[Proof] = "proved"
     Params: type[P]
 

@@ -19,6 +19,7 @@ from cloakwork.log.variants import variants_of
 from cloakwork.mechanisms.addresses import case_addresses, event_addresses
 from cloakwork.mechanisms.base import (
     Decision,
+    Gives,
     MapCases,
     Offer,
     Proof,
@@ -79,6 +80,7 @@ class Fill(Undecided):
     those of its activity.
     """
 
+    gives: ClassVar[tuple[Gives, ...]] = ()
     name: ClassVar[str] = "kanon/fill"
     summary: ClassVar[str] = (
         "Gives inserted events the attributes of kept events of the same activity."

@@ -32,6 +32,7 @@ from cloakwork.mechanisms.base import (
     Aggregate,
     Costless,
     Decision,
+    Gives,
     MapCases,
     Offer,
     Proof,
@@ -139,6 +140,7 @@ class Generalise(Costless):
     raise.
     """
 
+    gives: ClassVar[tuple[Gives, ...]] = ()
     name: ClassVar[str] = "kanon/generalise"
     summary: ClassVar[str] = (
         "Makes quasi-identifiers coarser until each combination is shared by k cases."

@@ -21,6 +21,7 @@ from cloakwork.log.naming import named
 from cloakwork.mechanisms.base import (
     Costless,
     Decision,
+    Gives,
     MapCases,
     Offer,
     Proof,
@@ -99,6 +100,7 @@ class Tlkc(Costless):
     """
 
     name: ClassVar[str] = NAME
+    gives: ClassVar[tuple[Gives, ...]] = (Gives("confidence-bound", CONTROL_FLOW),)
     summary: ClassVar[str] = (
         "Suppresses events until a few known events match many cases and tell little."
     )

@@ -20,7 +20,16 @@ from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.mechanisms.addresses import event_addresses
-from cloakwork.mechanisms.base import Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem
+from cloakwork.mechanisms.base import (
+    Decision,
+    Gives,
+    MapCases,
+    Offer,
+    Proof,
+    Refusal,
+    Rewrite,
+    Theorem,
+)
 from cloakwork.mechanisms.timestamps.starts_and_gaps import (
     CALENDAR,
     READABLE,
@@ -161,6 +170,10 @@ class TimestampLaplace:
     """
 
     name: ClassVar[str] = "timestamps/laplace"
+    gives: ClassVar[tuple[Gives, ...]] = (
+        Gives("metric-privacy", TIMESTAMPS),
+        Gives("differential-privacy", TIMESTAMPS),
+    )
     summary: ClassVar[str] = (
         "Adds noise to the time of each event, or to when cases start and how long their steps take."
     )

@@ -21,6 +21,7 @@ from cloakwork.mechanisms.base import (
     Aggregate,
     Decision,
     GenerateCases,
+    Gives,
     Offer,
     Prediction,
     Proof,
@@ -42,6 +43,7 @@ class VariantRelease(ABC, Generic[P]):
 
     name: ClassVar[str]
     proof: ClassVar[Proof] = "proved"
+    gives: ClassVar[tuple[Gives, ...]] = (Gives("differential-privacy", CONTROL_FLOW),)
     Params: type[P]
     needs_delta: ClassVar[bool] = False
 

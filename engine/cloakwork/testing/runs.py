@@ -1,27 +1,12 @@
-"""For audits, and for people who write a mechanism of their own: run one mechanism without ledger,
-plan or files.
-"""
+"""Run one mechanism without ledger, plan or files."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 from pydantic import ValidationError
 
-from cloakwork.audit.dp_audit import CONFIDENCE
-from cloakwork.audit.pairs import (
-    CONTROL_FLOW_FACTS,
-    SHIFT,
-    TIMES_FACTS,
-    Pair,
-    PairAudit,
-    audit_pair,
-    bounded_pairs,
-    control_flow_pairs,
-    least_released,
-    metric_pairs,
-)
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.errors import MechanismError
 from cloakwork.facts import Facts, Unit
@@ -36,13 +21,14 @@ from cloakwork.guarantees import (
 )
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import EventLog
-from cloakwork.mechanisms.base import Mechanism, Refusal
+from cloakwork.mechanisms.base import Gives, Mechanism, Refusal
 from cloakwork.mechanisms.bound import BoundParams
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.mechanisms.variants.directly_follows import DirectlyFollows
 from cloakwork.noise import Noise, secret
-from cloakwork.plan.choose import TREATMENTS
 from cloakwork.run.execute import with_fresh_ids
+
+_BY_NOISE: Final = frozenset({"differential-privacy", "metric-privacy", "local-dp"})
 
 
 def run_mechanism(
@@ -57,8 +43,8 @@ def run_mechanism(
     ids.
 
     ``params`` may be the mechanism's own parameters in full, or what a policy would say:
-    ``epsilon`` and ``delta`` (differential privacy over the control flow, or over timestamps for
-    ``timestamps/*``), ``epsilon`` and ``shift`` (metric privacy), ``k`` and ``scope``
+    ``epsilon`` and ``delta`` (differential privacy over the control flow, or over timestamps if
+    that is what the mechanism gives), ``epsilon`` and ``shift`` (metric privacy), ``k`` and ``scope``
     (k-anonymity), ``t`` or ``l`` and ``attribute`` (t-closeness, l-diversity), ``L``, ``K``, ``C``,
     ``background`` ... (confidence bound), beside declared facts (``longest_case``, ``window``,
     ``longest_gap``, ``grid``, ``max_cases``, ``domains`` ...). ``options``: the mechanism's own, as
@@ -110,16 +96,15 @@ class Prepared:
         return once
 
 
-def prepare(name: str, *, options: Mapping[str, Any] | None = None, **params: Any) -> Prepared:
-    """The mechanism ``name``, ``params`` and ``options`` as ``run_mechanism`` reads them.
+def prepare(
+    name: str | Mechanism[Any], *, options: Mapping[str, Any] | None = None, **params: Any
+) -> Prepared:
+    """The mechanism ``name`` (or one that is not registered), ``params`` and ``options`` as
+    ``run_mechanism`` reads them.
 
     Raises MechanismError where it refuses.
     """
-    if name not in catalogue():
-        raise MechanismError(
-            name, f"there is no such mechanism; there are {', '.join(catalogue())}"
-        )
-    mechanism = catalogue()[name]
+    mechanism = mechanism_of(name)
     facts, rest = _facts(params)
     bounds = BoundParams(
         attribute=facts.unit.attribute,
@@ -132,74 +117,14 @@ def prepare(name: str, *, options: Mapping[str, Any] | None = None, **params: An
     )
 
 
-def auditable() -> tuple[str, ...]:
-    """The mechanisms that ``audit_mechanism`` knows pairs for: those that may claim differential or
-    metric privacy.
-    """
-    return tuple(name for name in catalogue() if not name.startswith(("kanon/", *TREATMENTS)))
-
-
-def audit_mechanism(
-    name: str,
-    *,
-    epsilon: float,
-    delta: float,
-    runs: int,
-    confidence: float = CONFIDENCE,
-    options: Mapping[str, Any] | None = None,
-) -> tuple[PairAudit, ...]:
-    """A statistical audit of the mechanism ``name`` at the claim (epsilon, delta), one result a
-    pair of neighbours.
-
-    Control flow: unbounded neighbours at (epsilon, delta). Times: metric privacy at epsilon, and
-    bounded neighbours. The error ``1 - confidence`` is shared out over all pairs. ``options``: the
-    mechanism's own, as under a policy's ``parameters``. Raises MechanismError where the mechanism
-    refuses the claim or the options, or makes no such claim.
-    """
-    found = _audited(name, epsilon, delta, options or {})
-    audits = [(pair, prepared, spent) for prepared, pairs, spent in found for pair in pairs]
-    each = 1 - (1 - confidence) / len(audits)
-    return tuple(
-        audit_pair(pair, prepared.runner, runs=runs, claim=epsilon, delta=spent, confidence=each)
-        for pair, prepared, spent in audits
-    )
-
-
-def _audited(
-    name: str, epsilon: float, delta: float, options: Mapping[str, Any]
-) -> list[tuple[Prepared, tuple[Pair, ...], float]]:
-    """What to run, on which pairs, and the delta of the claim."""
-    if name in catalogue() and name not in auditable():
-        raise MechanismError(name, "claims no differential privacy, so there is nothing to audit")
-    if name.startswith("timestamps/"):
-        return _audited_times(name, epsilon, options)
-    flow = {key: getattr(CONTROL_FLOW_FACTS, key) for key in CONTROL_FLOW_FACTS.model_fields_set}
-    prepared = prepare(name, options=options, epsilon=epsilon, delta=delta, **flow)
-    return [(prepared, control_flow_pairs(least_released(prepared.runner)), delta)]
-
-
-def _audited_times(
-    name: str, epsilon: float, options: Mapping[str, Any]
-) -> list[tuple[Prepared, tuple[Pair, ...], float]]:
-    """Both claims that a mechanism on times may make; with ``options``, those of the two that know
-    them.
-    """
-    facts = {key: getattr(TIMES_FACTS, key) for key in TIMES_FACTS.model_fields_set}
-    claims: list[tuple[dict[str, Any], tuple[Pair, ...]]] = [
-        ({"shift": SHIFT}, metric_pairs()),
-        ({}, bounded_pairs()),
-    ]
-    found, refused = [], []
-    for goal, pairs in claims:
-        try:
-            found.append(
-                (prepare(name, options=options, epsilon=epsilon, **goal, **facts), pairs, 0.0)
-            )
-        except MechanismError as error:
-            refused.append(error)
-    if refused and not (found and options):
-        raise refused[0]
-    return found
+def mechanism_of(name: str | Mechanism[Any]) -> Mechanism[Any]:
+    """The mechanism called ``name``, or the one handed in; raises MechanismError if there is none."""
+    if not isinstance(name, str):
+        return name
+    if name not in catalogue():
+        known = ", ".join(catalogue())
+        raise MechanismError(name, f"there is no such mechanism; there are {known}")
+    return catalogue()[name]
 
 
 def _run(mechanism: Mechanism[Any], params: Any, log: EventLog, noise: Noise) -> EventLog:
@@ -231,11 +156,11 @@ def _params(
     fields = mechanism.Params.model_fields
     required = {key for key, field in fields.items() if field.is_required()}
     try:
-        if mechanism.name in TREATMENTS or required <= params.keys():
+        if not mechanism.gives or required <= params.keys():
             return mechanism.Params.model_validate(
                 {key: value for key, value in params.items() if key in fields}
             )
-        goal, options = _goal(mechanism.name, rest)
+        goal, options = _goal(mechanism.gives, rest)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
@@ -249,30 +174,31 @@ def _params(
     return answer.params
 
 
-def _goal(name: str, rest: dict[str, Any]) -> tuple[Guarantee, dict[str, Any]]:
-    """The guarantee that ``rest`` describes, and the options that remain."""
-    if name == "kanon/tlkc" or {"L", "K"} <= rest.keys():
+def _goal(gives: tuple[Gives, ...], rest: dict[str, Any]) -> tuple[Guarantee, dict[str, Any]]:
+    """The guarantee that ``rest`` describes, and the options that remain.
+
+    The parameters tell its kind; where they do not, it is the only kind that the mechanism gives.
+    """
+    kinds = {each.kind for each in gives}
+    if kinds == {"confidence-bound"} or {"L", "K"} <= rest.keys():
         return _of(ConfidenceBound, {"kind": "confidence-bound"}, rest)
     if "t" in rest:
         return _of(TCloseness, {"kind": "t-closeness"}, rest)
     if "l" in rest:
         return _of(LDiversity, {"kind": "l-diversity"}, rest)
-    if "k" in rest or name.startswith("kanon/"):
+    if "k" in rest or not kinds & _BY_NOISE:
         return _of(KAnonymity, {"kind": "k-anonymity"}, rest)
     if "shift" in rest:
-        return _of(
-            MetricPrivacy,
-            {"kind": "metric-privacy"},
-            {key: value for key, value in rest.items() if key != "scope"},
-        )
-    if name.startswith("timestamps/"):
+        return _of(MetricPrivacy, {"kind": "metric-privacy"}, _without_scope(rest))
+    if Gives("differential-privacy", TIMESTAMPS) in gives:
         fixed = {"kind": "differential-privacy", "over": (TIMESTAMPS,), "neighbours": "bounded"}
-        return _of(
-            DifferentialPrivacy,
-            fixed,
-            {key: value for key, value in rest.items() if key != "scope"},
-        )
+        return _of(DifferentialPrivacy, fixed, _without_scope(rest))
     return _of(DifferentialPrivacy, {"kind": "differential-privacy", "over": (CONTROL_FLOW,)}, rest)
+
+
+def _without_scope(rest: dict[str, Any]) -> dict[str, Any]:
+    """A guarantee over times knows no scope."""
+    return {key: value for key, value in rest.items() if key != "scope"}
 
 
 def _of(kind: type[Any], fixed: dict[str, Any], rest: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -1,0 +1,277 @@
+"""Mechanisms of other packages: loaded when they are used, and watched while they run.
+
+Whatever goes wrong in one is told in one line that names its package. Beside the types of what it
+returns, its declarations are held against each other: it offers what it says that it gives, is
+charged if it measures, and releases no column that its lineage does not write.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
+from typing import Any, Final, TypeVar, cast
+
+import polars as pl
+from pydantic import BaseModel, JsonValue, TypeAdapter
+
+from cloakwork.budget import Currency
+from cloakwork.errors import CloakworkError, MechanismError, first_line
+from cloakwork.facts import Facts
+from cloakwork.guarantees import Guarantee
+from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
+from cloakwork.mechanisms.base import (
+    Aggregate,
+    Decision,
+    GenerateCases,
+    Gives,
+    MapCases,
+    Mechanism,
+    Offer,
+    Prediction,
+    Predicts,
+    Refusal,
+    Rewrite,
+    Theorem,
+)
+from cloakwork.noise import Noise, Stream
+from cloakwork.privacy_event import (
+    Composed,
+    NonPrivate,
+    PoissonSampled,
+    PrivacyEvent,
+    Repeated,
+)
+
+T = TypeVar("T")
+
+_COLUMN_OF: Final = {ACTIVITY: CONTROL_FLOW, TIMESTAMP: TIMESTAMPS}
+"""Lineage's name of a standard column of the events."""
+
+_EVENT: Final[TypeAdapter[PrivacyEvent]] = TypeAdapter(PrivacyEvent)
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """Who brings a mechanism: ``name`` of the mechanism, ``package`` with its version."""
+
+    name: str
+    package: str
+
+    def error(self, message: str) -> MechanismError:
+        """One line that names the package."""
+        return MechanismError(self.name, f"(package {self.package}) {message}")
+
+    @contextmanager
+    def blamed(self, what: str) -> Iterator[None]:
+        """Tell what is raised inside as this package's; errors of our tree say it themselves."""
+        try:
+            yield
+        except CloakworkError:
+            raise
+        except Exception as error:
+            said = f"{what}: {type(error).__name__}: {first_line(error)}"
+            raise self.error(said.rstrip(": ")) from error
+
+    def require(self, value: Any, kinds: type[T] | tuple[type[T], ...], what: str) -> T:
+        """``value``, if it has the type that the protocol names."""
+        if isinstance(value, kinds):
+            return value
+        expected = kinds if isinstance(kinds, tuple) else (kinds,)
+        names = " or ".join(kind.__name__ for kind in expected)
+        raise self.error(f"{what} returned {type(value).__name__}, not {names}")
+
+
+def package_of(entry: EntryPoint) -> Package:
+    """The package that registers ``entry``."""
+    found = entry.dist
+    named = "of unknown name" if found is None else f"{found.name} {found.version}"
+    return Package(entry.name, named)
+
+
+def load(entry: EntryPoint) -> Mechanism[Any]:
+    """The mechanism that ``entry`` registers, watched; raises MechanismError where it is unfit."""
+    package = package_of(entry)
+    with package.blamed(f"cannot be loaded from {entry.value}"):
+        mechanism = entry.load()()
+    _require_introduction(mechanism, package)
+    kind = WatchedPrediction if isinstance(mechanism, Predicts) else Watched
+    # What our classes declare for all their objects, a watched one has for itself.
+    return cast("Mechanism[Any]", kind(mechanism, package))
+
+
+def _require_introduction(mechanism: Any, package: Package) -> None:
+    """Refuse a class that does not declare what the planner and the reports go by."""
+    name = getattr(mechanism, "name", None)
+    if name != package.name:
+        raise package.error(f"calls itself {name!r}; its entry point says '{package.name}'")
+    for attribute, kind in (("summary", str), ("theorem", Theorem), ("gives", tuple)):
+        if not isinstance(getattr(mechanism, attribute, None), kind):
+            raise package.error(f"declares no {attribute} ({kind.__name__})")
+    if not all(isinstance(each, Gives) for each in mechanism.gives):
+        raise package.error("declares no gives (tuple of Gives)")
+    if getattr(mechanism, "proof", None) not in ("proved", "published"):
+        raise package.error("declares no proof: 'proved' or 'published'")
+    params = getattr(mechanism, "Params", None)
+    if not (isinstance(params, type) and issubclass(params, BaseModel)):
+        raise package.error("declares no Params (a pydantic model)")
+
+
+class Watched:
+    """A mechanism of another package; each method is the mechanism's, and its result is checked."""
+
+    def __init__(self, mechanism: Mechanism[Any], package: Package) -> None:
+        self._mechanism, self._package = mechanism, package
+        self.name = mechanism.name
+        self.summary = mechanism.summary
+        self.proof = mechanism.proof
+        self.theorem = mechanism.theorem
+        self.gives = mechanism.gives
+        self.Params = mechanism.Params
+        self.package = package.package
+        self.__doc__ = mechanism.__doc__
+
+    def offer(
+        self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
+    ) -> Offer[Any] | Refusal:
+        """Its offer, for kinds that it declares only; ``why`` then names the package."""
+        with self._package.blamed("offer failed"):
+            answer = self._mechanism.offer(goal, facts, options)
+        if isinstance(answer, Refusal):
+            return answer
+        offer: Offer[Any] = self._package.require(answer, Offer, "offer")
+        self._package.require(offer.params, self.Params, "offer")
+        if goal.kind not in {each.kind for each in self.gives}:
+            raise self._package.error(f"offers {goal.kind}, which it does not declare to give")
+        return Offer(offer.params, f"{offer.why} (package {self.package})")
+
+    def event(self, params: Any, facts: Facts) -> PrivacyEvent:
+        """Its cost; whatever measures a column costs something."""
+        with self._package.blamed("event failed"):
+            event = _EVENT.validate_python(self._mechanism.event(params, facts))
+        measures = self.lineage(params).measures
+        if measures and not _costs(event):
+            columns = ", ".join(sorted(measures))
+            raise self._package.error(f"measures {columns} and charges nothing for it")
+        return event
+
+    def currency(self, params: Any) -> Currency:
+        """Its currency."""
+        with self._package.blamed("currency failed"):
+            currency = self._mechanism.currency(params)
+        if currency not in ("unit", "metric", "local"):
+            raise self._package.error(f"currency returned {currency!r}")
+        return currency
+
+    def lineage(self, params: Any) -> Lineage:
+        """Its lineage."""
+        with self._package.blamed("lineage failed"):
+            lineage = self._mechanism.lineage(params)
+        return self._package.require(lineage, Lineage, "lineage")
+
+    def facts_after(self, params: Any, facts: Facts) -> Facts:
+        """Its facts."""
+        with self._package.blamed("facts_after failed"):
+            after = self._mechanism.facts_after(params, facts)
+        return self._package.require(after, Facts, "facts_after")
+
+    def summarise(self, params: Any) -> Aggregate | None:
+        """Its aggregate, watched."""
+        with self._package.blamed("summarise failed"):
+            aggregate = self._mechanism.summarise(params)
+        return None if aggregate is None else WatchedAggregate(aggregate, self._package)
+
+    def decide(self, params: Any, summary: pl.DataFrame, noise: Noise) -> Decision:
+        """Its decision."""
+        with self._package.blamed("decide failed"):
+            decision = self._mechanism.decide(params, summary, noise)
+        self._package.require(decision, Decision, "decide")
+        self._package.require(decision.table, pl.DataFrame, "decide")
+        return decision
+
+    def rewrite(self, params: Any, decision: Decision, stream: Stream) -> Rewrite:
+        """Its action on cases, watched."""
+        with self._package.blamed("rewrite failed"):
+            action = self._mechanism.rewrite(params, decision, stream)
+        lineage = self.lineage(params)
+        if isinstance(action, GenerateCases):
+            make = action.make
+            return GenerateCases(lambda: self._made(make, lineage))
+        mapped: MapCases = self._package.require(action, MapCases, "rewrite")
+        if lineage.generates:
+            said = "makes new cases by its lineage, yet its rewrite maps the cases of the log"
+            raise self._package.error(said)
+        return MapCases(self._mapping(mapped.apply, lineage), mapped.together, mapped.unit)
+
+    def _made(self, make: Callable[[], EventLog], lineage: Lineage) -> EventLog:
+        with self._package.blamed("rewrite failed"):
+            made = make()
+        released: EventLog = self._package.require(made, EventLog, "rewrite")
+        self._require_written({*released.events.columns, *released.cases.columns}, lineage)
+        return released
+
+    def _mapping(
+        self, apply: Callable[[EventLog], EventLog], lineage: Lineage
+    ) -> Callable[[EventLog], EventLog]:
+        def mapped(batch: EventLog) -> EventLog:
+            with self._package.blamed("rewrite failed"):
+                after = apply(batch)
+            released: EventLog = self._package.require(after, EventLog, "rewrite")
+            columns = {*released.events.columns, *released.cases.columns}
+            before = {*batch.events.columns, *batch.cases.columns}
+            self._require_written(columns - before, lineage)
+            return released
+
+        return mapped
+
+    def _require_written(self, columns: set[str], lineage: Lineage) -> None:
+        """A column that no step is known to write would be released unjudged."""
+        released = {_COLUMN_OF.get(column, column) for column in columns - {CASE_ID}}
+        if unknown := sorted(released - lineage.writes):
+            said = f"releases {', '.join(unknown)}, which its lineage does not write"
+            raise self._package.error(said)
+
+
+class WatchedPrediction(Watched):
+    """A mechanism of another package that predicts how accurate it will be."""
+
+    def predict(self, params: Any, facts: Facts) -> Prediction | None:
+        """Its prediction."""
+        assert isinstance(self._mechanism, Predicts)  # noqa: S101 - the loader has looked
+        with self._package.blamed("predict failed"):
+            predicted = self._mechanism.predict(params, facts)
+        if predicted is None:
+            return None
+        return self._package.require(predicted, Prediction, "predict")
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedAggregate:
+    """A summary that another package takes."""
+
+    aggregate: Aggregate
+    package: Package
+
+    def of(self, batch: EventLog) -> pl.DataFrame:
+        """Its summary of one batch."""
+        with self.package.blamed("summarise failed"):
+            table = self.aggregate.of(batch)
+        return self.package.require(table, pl.DataFrame, "summarise")
+
+    def merge(self, parts: pl.DataFrame) -> pl.DataFrame:
+        """Its summaries, merged."""
+        with self.package.blamed("summarise failed"):
+            table = self.aggregate.merge(parts)
+        return self.package.require(table, pl.DataFrame, "summarise")
+
+
+def _costs(event: PrivacyEvent) -> bool:
+    """Whether an event charges anything at all."""
+    match event:
+        case Composed(events=events):
+            return any(_costs(each) for each in events)
+        case Repeated(event=inner) | PoissonSampled(event=inner):
+            return _costs(inner)
+        case NonPrivate():
+            return True
+    return True
