@@ -14,7 +14,6 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner
 
-from cloakwork import testing
 from cloakwork.audit.dp_audit import AuditResult
 from cloakwork.audit.pairs import PairAudit
 from cloakwork.audit.plot import audit_svg
@@ -26,6 +25,7 @@ from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.mechanisms.variants.threshold import VariantThreshold
 from cloakwork.noise import reproducible
 from cloakwork.testing import audit_mechanism
+from cloakwork.testing import runs as testing_runs
 
 
 class NoThreshold(VariantThreshold):
@@ -84,7 +84,7 @@ def _twins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _seeded(monkeypatch: pytest.MonkeyPatch) -> None:
     noise = reproducible(1)
-    monkeypatch.setattr(testing, "secret", lambda: noise)
+    monkeypatch.setattr(testing_runs, "secret", lambda: noise)
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,20 @@ from cloakwork.cli.options import json_option
 @json_option
 def mechanisms(name: str | None, as_json: bool) -> None:
     """List the mechanisms, or describe the one called NAME."""
+    from cloakwork.errors import MechanismError
     from cloakwork.mechanisms.registry import catalogue
 
     known = catalogue()
     if name is not None and name not in known:
         raise click.UsageError(f"there is no mechanism '{name}'; there are {', '.join(known)}")
-    described = [_describe(known[each]) for each in ([name] if name else known)]
+    described = []
+    for each in [name] if name else known:
+        try:
+            described.append(_describe(known[each]))
+        except MechanismError as error:
+            if name:
+                raise
+            click.echo(str(error), err=True)
     if as_json:
         click.echo(json.dumps(described[0] if name else described, indent=2, ensure_ascii=False))
     else:
@@ -33,6 +41,8 @@ def _describe(mechanism: Any) -> dict[str, Any]:
         "name": mechanism.name,
         "summary": mechanism.summary,
         "proof": mechanism.proof,
+        "package": getattr(mechanism, "package", None),
+        "gives": [each.kind for each in mechanism.gives],
         "theorem": mechanism.theorem.statement,
         "source": mechanism.theorem.source,
         "about": _plain(mechanism.__doc__),
@@ -53,7 +63,8 @@ def _plain(text: str | None) -> str:
 
 
 def _show(item: dict[str, Any], *, whole: bool) -> None:
-    click.echo(f"{item['name']}  [{item['proof']}]  {item['summary']}")
+    origin = f"  (package {item['package']})" if item["package"] else ""
+    click.echo(f"{item['name']}  [{item['proof']}]  {item['summary']}{origin}")
     if whole:
         click.echo(
             f"\n{item['about']}\n\nGives: {item['theorem']}\nSource: {item['source']}\n\nParameters: {item['parameters_say']}"
