@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, cast
 import polars as pl
 from pydantic import JsonValue
 
-from cloakwork.accounting.ledger import Ledger, Outlook
-from cloakwork.errors import CloakworkError, LogError, PolicyError, Problem
+from cloakwork.accounting.ledger import BudgetForecast, Ledger
+from cloakwork.errors import CloakworkError, FileProblem, LogError, PolicyError
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.io import read_log
@@ -49,7 +49,7 @@ def load_policy(path_or_name: str | Path) -> Policy:
     """
     if not isinstance(path_or_name, str | Path):
         raise PolicyError(
-            [Problem("policy", f"must be a path or a name (got {type(path_or_name).__name__})")]
+            [FileProblem("policy", f"must be a path or a name (got {type(path_or_name).__name__})")]
         )
     return read_policy(resolve_policy(path_or_name))
 
@@ -151,7 +151,7 @@ def release(
     return publish(made, folder, signing_key=key, reporter=reporter)
 
 
-def budget(plan: Plan, *, ledger: Ledger | str | None = None) -> Outlook:
+def budget(plan: Plan, *, ledger: Ledger | str | None = None) -> BudgetForecast:
     """What a release of ``plan`` would mean for its dataset's budget; raises where ``apply`` would
     refuse. Writes nothing.
     """
