@@ -101,7 +101,8 @@ def predict_similarity(
     """What the simulation says of mechanism ``name`` at (epsilon, delta); None where it was not
     simulated.
 
-    ``noise_factor``: by what factor the signal is less than the simulated one, such as for longer cases.
+    ``noise_factor``: by what factor the signal is less than the simulated one, such as for longer
+    cases.
     """
     if name not in SIMULATED:
         return None

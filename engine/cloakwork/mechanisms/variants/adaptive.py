@@ -56,7 +56,8 @@ rare variants are variations of all frequent ones, and of the most frequent less
 would say.
 
 How these constants were found, and which were settled after real logs had been seen, is in
-``docs/decisions/0014-adaptive-release.md``. They bear on accuracy only."""
+``docs/decisions/0014-adaptive-release.md``. They bear on accuracy only.
+"""
 
 
 class AdaptiveOptions(BaseModel):
@@ -106,12 +107,13 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
         "Looks whether frequent variants hold most cases, and thresholds or models accordingly."
     )
     theorem: ClassVar[Theorem] = Theorem(
-        "One case more makes one variant's count c into c + 1, so of the sums over variants of min(c, a), of "
-        "min(c, b) - min(c, a) and of c - min(c, b) exactly one grows, by 1: the three layers have L1 sensitivity m for "
-        "units of at most m cases, and DLap(scale) on each is m/scale-DP. Whichever mechanism their noisy sizes select is "
-        "(e, delta)-DP with e at most the dearer one's; adaptive composition adds the two.",
-        "Dwork, McSherry, Nissim, Smith 2006, theorem 1; Dwork and Roth 2014, theorem B.1 (adaptive composition); "
-        "variants/threshold and variants/markov for their own",
+        "One case more makes one variant's count c into c + 1, so of the sums over variants of "
+        "min(c, a), of min(c, b) - min(c, a) and of c - min(c, b) exactly one grows, by 1: the "
+        "three layers have L1 sensitivity m for units of at most m cases, and DLap(scale) on each "
+        "is m/scale-DP. Whichever mechanism their noisy sizes select is (e, delta)-DP with e at "
+        "most the dearer one's; adaptive composition adds the two.",
+        "Dwork, McSherry, Nissim, Smith 2006, theorem 1; Dwork and Roth 2014, theorem B.1 "
+        "(adaptive composition); variants/threshold and variants/markov for their own",
     )
     Params = AdaptiveParams
     needs_delta: ClassVar[bool] = True
@@ -145,7 +147,8 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
         )
         return Offer(
             params,
-            "looks how cases are spread over variants, then keeps the frequent ones or models the rest too",
+            "looks how cases are spread over variants, then keeps the frequent ones or models the "
+            "rest too",
         )
 
     def event(self, params: AdaptiveParams, facts: Facts) -> PrivacyEvent:

@@ -83,9 +83,10 @@ class VariantAmun(VariantRelease[AmunParams]):
         "Adds two-sided noise to the counts of declared variants, for a guessing advantage (Amun)."
     )
     theorem: ClassVar[Theorem] = Theorem(
-        "Noise DLap(m/epsilon) on the counts of all variants of a declared domain is (epsilon, 0)-DP for units of at most "
-        "m cases (unbounded neighbours), which bounds the guessing advantage by tanh(epsilon/4). Without a declared "
-        "domain: the theorem of variants/threshold.",
+        "Noise DLap(m/epsilon) on the counts of all variants of a declared domain is (epsilon, "
+        "0)-DP for units of at most m cases (unbounded neighbours), which bounds the guessing "
+        "advantage by tanh(epsilon/4). Without a declared domain: the theorem of "
+        "variants/threshold.",
         "Elkoumy, Pankova, Dumas 2022 (Amun), corrected; Dwork and Roth 2014, theorem 3.6",
     )
     Params = AmunParams

@@ -1,4 +1,6 @@
-"""Amun as published: duplicate cases until every edge of an automaton of the log carries its noise."""
+"""Amun as published: duplicate cases until every edge of an automaton of the log carries its
+noise.
+"""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
@@ -43,12 +45,14 @@ class VariantAmunPublished(PublishedRelease[AmunPublishedParams]):
         "Duplicates cases as Amun was published; it is NOT differentially private."
     )
     theorem: ClassVar[Theorem] = Theorem(
-        "Claimed: a guessing advantage g by noise |Laplace(1/epsilon)| on each DAFSA edge, epsilon = 2 ln((1+g)/(1-g)).",
+        "Claimed: a guessing advantage g by noise |Laplace(1/epsilon)| on each DAFSA edge, epsilon "
+        "= 2 ln((1+g)/(1-g)).",
         "Elkoumy, Pankova, Dumas 2022 (Amun), ACM Transactions on Management Information Systems",
     )
     Params = AmunPublishedParams
     flaw: ClassVar[str] = (
-        "every variant of the source is released with at least its count: a unique variant shows that its owner is in the log"
+        "every variant of the source is released with at least its count: a unique variant shows "
+        "that its owner is in the log"
     )
 
     def meet(

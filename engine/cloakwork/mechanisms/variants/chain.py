@@ -92,8 +92,8 @@ def refine_contexts(
 class MarkovChain:
     """A Markov chain of variable order: what follows the longest known context.
 
-    ``shares``: shape (contexts, A + 1), cumulative, last column 1 (END); ``next_context``: int64, shape
-    (contexts, A), the context after each label. Context 0 is START.
+    ``shares``: shape (contexts, A + 1), cumulative, last column 1 (END); ``next_context``: int64,
+    shape (contexts, A), the context after each label. Context 0 is START.
     """
 
     shares: NDArray[np.float64]

@@ -79,11 +79,11 @@ def _build_prefix_tree(
 def draw_duplicates(
     automaton: Dafsa, required_passes: NDArray[np.int64], noise: Noise
 ) -> NDArray[np.int64]:
-    """How often each variant is picked (int64) until every edge e is passed at least ``required_passes[e]``
-    times.
+    """How often each variant is picked (int64) until every edge e is passed at least
+    ``required_passes[e]`` times.
 
-    Edges in random order; one that still lacks picks gets ``required_passes[e]`` variants at random among
-    those that pass it (Elkoumy, Pankova and Dumas 2022, section 5).
+    Edges in random order; one that still lacks picks gets ``required_passes[e]`` variants at random
+    among those that pass it (Elkoumy, Pankova and Dumas 2022, section 5).
     """
     duplicates, passed = (
         np.zeros(len(automaton.edges_of), np.int64),

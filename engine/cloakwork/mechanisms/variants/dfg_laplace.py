@@ -111,14 +111,15 @@ class DfgLaplace(VariantRelease[DfgParams]):
     name: ClassVar[str] = "dfg/laplace"
     summary: ClassVar[str] = "Releases cases drawn from a noisy directly-follows graph."
     theorem: ClassVar[Theorem] = Theorem(
-        "Each case counts for at most M of its steps, drawn by the case for itself, so a unit of at most m cases moves the "
-        "counts by m M in L1; discrete Laplace noise of scale m M / epsilon on every pair of a public alphabet, start and "
-        "end included, is epsilon-DP (unbounded neighbours). Where only pairs that occur are counted, those that one unit "
-        "alone has, of counts that add up to m M at most, reach tau with probability at most the larger of "
-        "Pr[m M + noise >= tau] and m M Pr[1 + noise >= tau] (the tail being convex), which is added as delta. Flow and "
-        "cases are post-processing.",
-        "Dwork, McSherry, Nissim, Smith 2006, theorem 1; Ghosh, Roughgarden, Sundararajan 2009 (integers); "
-        "Korolova et al. 2009, theorem 1 (the threshold)",
+        "Each case counts for at most M of its steps, drawn by the case for itself, so a unit of "
+        "at most m cases moves the counts by m M in L1; discrete Laplace noise of scale m M / "
+        "epsilon on every pair of a public alphabet, start and end included, is epsilon-DP "
+        "(unbounded neighbours). Where only pairs that occur are counted, those that one unit "
+        "alone has, of counts that add up to m M at most, reach tau with probability at most the "
+        "larger of Pr[m M + noise >= tau] and m M Pr[1 + noise >= tau] (the tail being convex), "
+        "which is added as delta. Flow and cases are post-processing.",
+        "Dwork, McSherry, Nissim, Smith 2006, theorem 1; Ghosh, Roughgarden, Sundararajan 2009 "
+        "(integers); Korolova et al. 2009, theorem 1 (the threshold)",
     )
     Params = DfgParams
 

@@ -81,8 +81,8 @@ class VariantRelease(ABC, Generic[P]):
         return "unit"
 
     def predict(self, params: P, facts: Facts) -> Prediction | None:
-        """By simulation, for the target that ``params`` were found for, and ``noise_factor`` by what they
-        say.
+        """By simulation, for the target that ``params`` were found for, and ``noise_factor`` by
+        what they say.
         """
         epsilon, delta = getattr(params, "epsilon", None), getattr(params, "delta", 0.0)
         noise_factor = getattr(params, "noise_factor", 1.0)

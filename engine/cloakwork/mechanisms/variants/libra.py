@@ -102,11 +102,13 @@ class VariantLibra(VariantRelease[LibraParams]):
         "Counts frequent variants in random samples, with noise in each (Libra)."
     )
     theorem: ClassVar[Theorem] = Theorem(
-        "Variants selected as in variants/threshold; then eta histograms over them, each of a sample that holds every unit "
-        "independently with probability rate, with noise DLap(scale) on each count: the composition of the selection with "
-        "eta Poisson-sampled discrete Laplace mechanisms of L1 sensitivity m. Privacy loss distributions give its epsilon "
-        "at delta; test, mean and union are post-processing.",
-        "Elkoumy and Dumas 2022 (Libra), corrected; Zhu, Dong and Wang 2022, theorem 11 (sampling), theorem 10 (composition)",
+        "Variants selected as in variants/threshold; then eta histograms over them, each of a "
+        "sample that holds every unit independently with probability rate, with noise DLap(scale) "
+        "on each count: the composition of the selection with eta Poisson-sampled discrete Laplace "
+        "mechanisms of L1 sensitivity m. Privacy loss distributions give its epsilon at delta; "
+        "test, mean and union are post-processing.",
+        "Elkoumy and Dumas 2022 (Libra), corrected; Zhu, Dong and Wang 2022, theorem 11 "
+        "(sampling), theorem 10 (composition)",
     )
     Params = LibraParams
 
@@ -266,7 +268,9 @@ def samples_needed(params: LibraParams) -> int:
 
 
 def _by_variant(summary: pl.DataFrame) -> pl.DataFrame:
-    """One row a variant; ``cases`` and, where units are known, ``unit`` list what its units have."""
+    """One row a variant; ``cases`` and, where units are known, ``unit`` list what its units
+    have.
+    """
     columns = [pl.col(CASES), *([pl.col(UNIT)] if UNIT in summary.columns else [])]
     return summary.group_by(VARIANT, maintain_order=True).agg(*columns)
 

@@ -67,14 +67,16 @@ class VariantLibraPublished(PublishedRelease[LibraPublishedParams]):
         "Anonymises samples as Libra was published; it is NOT differentially private."
     )
     theorem: ClassVar[Theorem] = Theorem(
-        "Claimed: epsilon' = 1/gamma times the Renyi divergence of order alpha of one Poisson-sampled Laplace(b) count.",
+        "Claimed: epsilon' = 1/gamma times the Renyi divergence of order alpha of one "
+        "Poisson-sampled Laplace(b) count.",
         "Elkoumy and Dumas 2022 (Libra), ICPM; Zhu and Wang 2019, theorem 6",
     )
     Params = LibraPublishedParams
     needs_delta: ClassVar[bool] = True
     flaw: ClassVar[str] = (
-        "rare variants are clipped by their raw counts, and every edge of the automaton is that of a true variant: one unit "
-        "more can make a variant appear; a case moves as many noisy edges as it has events, of which one is accounted"
+        "rare variants are clipped by their raw counts, and every edge of the automaton is that of "
+        "a true variant: one unit more can make a variant appear; a case moves as many noisy "
+        "edges as it has events, of which one is accounted"
     )
 
     def meet(

@@ -39,8 +39,8 @@ SHARES: Final = (0.40, 0.03, 0.32, 0.15, 0.10)
 """Parts of the budget (of 1/sigma**2): frequent variants, number of other cases, their transitions
 of order 1, 2 and 3.
 
-These, ``LABELS_BUDGET``, ``SHARPNESS``, ``PENALTIES`` and ``KNOWN`` were chosen on synthetic logs alone
-(``benchmarks/variants/synthetic.py``).
+These, ``LABELS_BUDGET``, ``SHARPNESS``, ``PENALTIES`` and ``KNOWN`` were chosen on synthetic logs
+alone (``benchmarks/variants/synthetic.py``).
 """
 
 LABELS_BUDGET: Final = 0.25
@@ -138,16 +138,19 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         "Releases frequent variants, and draws the other cases from a noisy Markov model."
     )
     theorem: ClassVar[Theorem] = Theorem(
-        "For units of at most m cases (unbounded neighbours): (1) noisy counts of the variants that one unit alone has "
-        "reach tau with probability at most d = m Pr[m + N >= tau], which is (-ln(1 - d), d)-DP, and all other counts move "
-        "by at most m (L2); (2) given which variants are released, one unit changes at most m of the other cases, hence "
-        "their number by at most m, and each table of transitions by at most m (L2), a case's vector having norm at most 1. "
-        "Where no activities are declared: (3) a case counts for its first 64 activities as a vector of norm at most 1, and "
-        "one of the at most 64 m activities that one unit alone has reaches its tau with probability at most "
-        "d' = 64 m Pr[m + N >= tau], again (-ln(1 - d'), d')-DP. Discrete Gaussian noise on all of them composes adaptively; "
+        "For units of at most m cases (unbounded neighbours): (1) noisy counts of the variants "
+        "that one unit alone has reach tau with probability at most d = m Pr[m + N >= tau], which "
+        "is (-ln(1 - d), d)-DP, and all other counts move by at most m (L2); (2) given which "
+        "variants are released, one unit changes at most m of the other cases, hence their number "
+        "by at most m, and each table of transitions by at most m (L2), a case's vector having "
+        "norm at most 1. Where no activities are declared: (3) a case counts for its first 64 "
+        "activities as a vector of norm at most 1, and one of the at most 64 m activities that one "
+        "unit alone has reaches its tau with probability at most d' = 64 m Pr[m + N >= tau], "
+        "again (-ln(1 - d'), d')-DP. Discrete Gaussian noise on all of them composes adaptively; "
         "the chain is post-processing.",
-        "Rafiei, Wangelik, van der Aalst 2022 (TraVaS); Canonne, Kamath, Steinke 2020, theorem 14 and proposition 25; "
-        "Zhang, Xiao, Xie 2016 (PrivTree), for contexts that grow where they are common",
+        "Rafiei, Wangelik, van der Aalst 2022 (TraVaS); Canonne, Kamath, Steinke 2020, theorem 14 "
+        "and proposition 25; Zhang, Xiao, Xie 2016 (PrivTree), for contexts that grow where they "
+        "are common",
     )
     Params = MarkovParams
     needs_delta: ClassVar[bool] = True
@@ -438,8 +441,8 @@ def _measure_transitions(
 def _frequent_contexts(
     rows: Mapping[Context, NDArray[np.float64]], latest_contexts: Sequence[Context], least: float
 ) -> tuple[list[Context], NDArray[np.float64]]:
-    """One step longer than ``latest_contexts``: the contexts of more than ``least`` mass, the largest
-    ``MOST_CONTEXTS``.
+    """One step longer than ``latest_contexts``: the contexts of more than ``least`` mass, the
+    largest ``MOST_CONTEXTS``.
     """
     found = [
         (float(rows[context][label - 1]), (*context, int(label)))

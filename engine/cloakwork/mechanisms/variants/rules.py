@@ -29,7 +29,8 @@ class BehaviouralRules:
 
     - ``never_after`` (n, n): the column's activity never comes after the row's.
     - ``required_before`` (n, n): the row's activity never comes unless the column's came before.
-    - ``required_after`` (n, n): no case ends unless the column's activity came after the row's last one.
+    - ``required_after`` (n, n): no case ends unless the column's activity came after the row's last
+      one.
     - ``never_directly_after`` (n + 2, n + 2): the column's never comes directly after the row's.
     """
 

@@ -87,10 +87,12 @@ class VariantThreshold(VariantRelease[ThresholdParams]):
     name: ClassVar[str] = "variants/threshold"
     summary: ClassVar[str] = "Releases the noisy counts of frequent variants (TraVaS)."
     theorem: ClassVar[Theorem] = Theorem(
-        "Noise DLap(m/epsilon) on the counts of the variants present, released where the noisy count reaches the least "
-        "tau with m Pr[m + DLap(m/epsilon) >= tau] <= delta, is (epsilon, delta)-DP for units of at most m cases "
-        "(unbounded neighbours). So is truncated geometric noise, or a discrete Gaussian on half of delta, with its own tau.",
-        "Rafiei, Wangelik, van der Aalst 2022 (TraVaS); Desfontaines, Voss, Gipson, Mandayam 2022, theorem 2",
+        "Noise DLap(m/epsilon) on the counts of the variants present, released where the noisy "
+        "count reaches the least tau with m Pr[m + DLap(m/epsilon) >= tau] <= delta, is (epsilon, "
+        "delta)-DP for units of at most m cases (unbounded neighbours). So is truncated geometric "
+        "noise, or a discrete Gaussian on half of delta, with its own tau.",
+        "Rafiei, Wangelik, van der Aalst 2022 (TraVaS); Desfontaines, Voss, Gipson, Mandayam 2022, "
+        "theorem 2",
     )
     Params = ThresholdParams
 

@@ -3,9 +3,9 @@ looks like.
 
 A transition of order o is the o steps before an event (START counts as one) together with the
 event, or END. The counts of one case, of at most ``MOST_CELLS`` different transitions, are scaled
-to Euclidean norm 1 and rounded down to a grid of 1/``UNIT_NORM``. So long cases count for no more than
-short ones, and one case more or less moves a table of transitions by at most ``UNIT_NORM`` grid steps
-(L2), in at most ``MOST_CELLS`` cells.
+to Euclidean norm 1 and rounded down to a grid of 1/``UNIT_NORM``. So long cases count for no more
+than short ones, and one case more or less moves a table of transitions by at most ``UNIT_NORM``
+grid steps (L2), in at most ``MOST_CELLS`` cells.
 """
 
 import math
@@ -34,9 +34,9 @@ _MOST_REPEATS: Final = 2**14
 class PaddedVariants:
     """Variants over a public alphabet of A labels, coded 1 to A; 0 is START and A + 1 is END.
 
-    ``symbols``: int64, all variants one after the other, each as START, its labels, END; ``variant_of``:
-    int64, same shape, the variant that a step belongs to; ``cases``: int64, shape (variants,);
-    ``labels``: A.
+    ``symbols``: int64, all variants one after the other, each as START, its labels, END;
+    ``variant_of``: int64, same shape, the variant that a step belongs to; ``cases``: int64, shape
+    (variants,); ``labels``: A.
     """
 
     symbols: NDArray[np.int64]
@@ -82,8 +82,8 @@ class TransitionMasses:
 
 
 def transition_masses(variants: PaddedVariants, order: int) -> TransitionMasses:
-    """The transitions of ``order`` of all cases, each case scaled to norm at most ``UNIT_NORM``: time
-    linear in events.
+    """The transitions of ``order`` of all cases, each case scaled to norm at most ``UNIT_NORM``:
+    time linear in events.
     """
     symbols, variant_of = variants.symbols, variants.variant_of
     end = np.arange(order, symbols.size)
