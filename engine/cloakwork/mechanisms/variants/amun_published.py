@@ -63,20 +63,22 @@ class VariantAmunPublished(PublishedRelease[AmunPublishedParams]):
         params = AmunPublishedParams(
             advantage=guessing_advantage(goal.epsilon), published=goal.epsilon
         )
-        why = f"duplicates cases; published as epsilon {goal.epsilon:g} (guessing advantage {params.advantage:.3g})"
-        return Offer(params, f"{why}, which does not hold: {self.flaw}")
+        return Offer(
+            params,
+            f"duplicates cases; published as epsilon {goal.epsilon:g} "
+            f"(guessing advantage {params.advantage:.3g}), which does not hold: {self.flaw}",
+        )
 
     def decide(self, params: AmunPublishedParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Noise on the edges, and cases duplicated for it."""
         say(f"building the automaton of {summary.height:,} variants")
         automaton = build_dafsa(summary[VARIANT].to_list())
         edges = len(automaton.variants_of)
-        added = draw_duplicates(
-            automaton, np.abs(noise.laplace_values(1 / params.published, edges)), noise
-        )
-        table = summary.select(VARIANT).with_columns(
-            pl.Series(CASES, summary[CASES].to_numpy() + added, pl.Int64)
-        )
-        return Decision(
-            table, {"edges of the automaton": edges, "cases duplicated": int(added.sum())}
-        )
+        required = np.abs(noise.laplace_values(1 / params.published, edges))
+        added = draw_duplicates(automaton, required, noise)
+        cases = pl.Series(CASES, summary[CASES].to_numpy() + added, pl.Int64)
+        figures: dict[str, JsonValue] = {
+            "edges of the automaton": edges,
+            "cases duplicated": int(added.sum()),
+        }
+        return Decision(summary.select(VARIANT).with_columns(cases), figures)
