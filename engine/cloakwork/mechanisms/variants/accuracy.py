@@ -57,8 +57,9 @@ SIMULATED: Final[Mapping[str, tuple[Row, Row]]] = {
         (0.02, 0.03, 0.11, 0.55, 0.59, 0.6, 0.61, 0.61),
     ),
 }
-"""Mechanism to its similarity at each signal, on the usual process and on the varied one: means of
-five runs, an empty release counting 0. Where the signal is weak they scatter by a tenth or two.
+"""Mechanism to its similarity at each signal, on the structured process and on the unstructured
+one: means of five runs, an empty release counting 0. Where the signal is weak they scatter by a
+tenth or two.
 """
 
 UNDECLARED: Final[Mapping[str, tuple[Row, Row]]] = {
@@ -87,8 +88,8 @@ UNDECLARED: Final[Mapping[str, tuple[Row, Row]]] = {
 """
 
 HEAD_SHARES: Final = (0.1, 0.8)
-"""The share of cases that the ten most frequent courses hold: in the varied process, in the usual
-one.
+"""The share of cases that the ten most frequent variants hold: in the unstructured process, in the
+structured one.
 """
 
 DEFAULT_CASES: Final = 1000
@@ -118,6 +119,7 @@ def predict_similarity(
 
 
 def _variant_concentration(share: float | None) -> float | None:
+    """Between 0 (as in the unstructured process) and 1 (as in the structured one)."""
     if share is None:
         return None
     low, high = HEAD_SHARES
