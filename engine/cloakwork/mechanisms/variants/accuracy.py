@@ -93,7 +93,7 @@ structured one.
 """
 
 DEFAULT_CASES: Final = 1000
-"""Cases of a log whose number of units is not declared."""
+"""Cases assumed of a log whose number of units is not declared."""
 
 
 def predict_similarity(
@@ -111,11 +111,14 @@ def predict_similarity(
     signal = epsilon * units / (facts.unit.max_cases * noise_factor)
     if delta > 0:
         signal *= math.log(1e4) / math.log(1 / delta)
-    rows = UNDECLARED.get(name, SIMULATED[name]) if facts.alphabet is None else SIMULATED[name]
-    usual, varied = (float(np.interp(math.log(signal), np.log(SIGNAL), row)) for row in rows)
-    return Prediction(
-        usual, varied, cases=units, usualness=_variant_concentration(facts.head_share)
+    rows = SIMULATED[name]
+    if facts.alphabet is None:
+        rows = UNDECLARED.get(name, rows)
+    structured, unstructured = (
+        float(np.interp(math.log(signal), np.log(SIGNAL), row)) for row in rows
     )
+    concentration = _variant_concentration(facts.head_share)
+    return Prediction(structured, unstructured, cases=units, usualness=concentration)
 
 
 def _variant_concentration(share: float | None) -> float | None:
