@@ -126,7 +126,9 @@ class QuietStream(Stream):
 
 
 class Quiet:
-    """The twin that every mechanism shares: a door whose noise is a fortieth of what is asked for."""
+    """The twin that every mechanism shares: a door whose noise is a fortieth of what is asked
+    for.
+    """
 
     def __init__(self) -> None:
         self.door = reproducible(2)
