@@ -77,7 +77,7 @@ def case_texts(log: EventLog, attribute: str) -> pl.Series:
 
 
 def places_of(index: NDArray[np.int64], asked: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """Where in ``index`` (int64, ascending) each of ``asked`` stands: int64; None if one does not."""
+    """Where in ``index`` (int64, ascending) each of ``asked`` stands; None if one does not."""
     place = np.searchsorted(index, asked)
     if (place == len(index)).any() or not np.array_equal(index[place], asked):
         return None

@@ -88,8 +88,8 @@ class Prediction:
         if self.usualness is not None:
             return f"about {self.expected:.2f} similar to the log, by its DP profile {simulated}"
         return (
-            f"about {self.usual:.2f} similar to the log if few variants hold most cases, {self.varied:.2f} if nearly every "
-            f"case goes its own way {simulated}"
+            f"about {self.usual:.2f} similar to the log if few variants hold most cases, "
+            f"{self.varied:.2f} if nearly every case goes its own way {simulated}"
         )
 
 

@@ -55,9 +55,10 @@ class Bound(Undecided):
     summary: ClassVar[str] = "Bounds how much of the log one protected unit can account for."
     proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(
-        "One unit more or less in the log changes at most max_cases cases of the output; the cut of one unit does not "
-        "depend on another's data.",
-        "contribution bounding as a stable transformation (McSherry 2009, section 3; Wilson et al. 2020, section 4)",
+        "One unit more or less in the log changes at most max_cases cases of the output; "
+        "the cut of one unit does not depend on another's data.",
+        "contribution bounding as a stable transformation (McSherry 2009, section 3; "
+        "Wilson et al. 2020, section 4)",
     )
     Params = BoundParams
 

@@ -176,7 +176,10 @@ def profile_params(policy: Policy) -> ProfileParams:
     if share is None:
         raise _refused(policy, "the policy sets no spec.profile, so there is no budget for one")
     if not any(_bears(goal, share) for goal in policy.goals()):
-        reason = "no guarantee of differential privacy with unbounded neighbours has more to spend than spec.profile"
+        reason = (
+            "no guarantee of differential privacy with unbounded neighbours has more to spend "
+            "than spec.profile"
+        )
         raise _refused(policy, reason)
     m, per_case = unit.max_cases, share.activities_per_case
     selects = policy.spec.assume.alphabet is None and share.delta > 0

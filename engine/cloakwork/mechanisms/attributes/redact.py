@@ -60,7 +60,7 @@ class RedactParams(Frozen):
     treatments: tuple[Treatment, ...] = ()
 
     def of(self, attribute: str) -> Treatment | None:
-        """The treatment for one attribute: its own name first, then the smallest glob that it fits."""
+        """The treatment of one attribute: by its own name, else by the smallest glob that fits."""
         return decisive(
             self, self.treatments, lambda: {rule.attribute: rule for rule in self.treatments}
         ).rule(attribute)
@@ -79,8 +79,8 @@ class Redact(Undecided):
     summary: ClassVar[str] = "Drops, keeps, pseudonymises or generalises attributes."
     proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(
-        "Dropped attributes are absent from the release. Kept, pseudonymised and generalised ones are exposed: a "
-        "treatment is not a guarantee.",
+        "Dropped attributes are absent from the release. Kept, "
+        "pseudonymised and generalised ones are exposed: a treatment is not a guarantee.",
         "by construction",
     )
     Params = RedactParams
@@ -152,7 +152,7 @@ def _letters(digest: bytes) -> str:
 
 
 def _linked_key(dataset: str, attribute: str) -> bytes:
-    """The key of one dataset and attribute, kept in the configuration folder, never in a release."""
+    """The key of one dataset and attribute: in the configuration folder, never in a release."""
     from os import urandom
 
     name = hashlib.sha256(f"{dataset}\n{attribute.removeprefix(CASE_PREFIX)}".encode()).hexdigest()[

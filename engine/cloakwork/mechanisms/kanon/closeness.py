@@ -74,7 +74,8 @@ class ClosenessParams(Frozen):
     infeasible: Annotated[
         Literal["refuse", "suppress"],
         Field(
-            description="refuse the log, or leave out values: of such classes for l, of such activities for t"
+            description="refuse the log, or leave out values: of such classes for l, "
+            "of such activities for t"
         ),
     ] = "refuse"
     domain: tuple[JsonValue, ...] | None = None
@@ -88,12 +89,14 @@ class Closeness(Costless):
     """t-closeness (by the earth mover's distance, or stochastic) and l-diversity of one attribute.
 
     **emd, l-diversity.** Classes give a share of their values of each activity into a pool, which
-    is redistributed evenly (``value_exchange``); every activity keeps exactly the values that it had.
+    is redistributed evenly (``value_exchange``); every activity keeps exactly the values that it
+    had.
+
     **stochastic.** Each value passes a randomiser of the declared domain whose epsilon follows from
     t and the size of the smallest class (``randomise``).
 
-    Values of cases move between complete courses, and the beginnings of courses, which lie inside
-    one another, are judged; dealing evenly to courses deals evenly to what they begin with. For
+    Values of cases move between complete variants, and their prefixes, which lie inside one
+    another, are judged; dealing evenly to variants deals evenly to what they begin with. For
     ``stochastic``, the smallest class is then sought among complete courses: no beginning has fewer
     cases than each of the courses that begin so.
 
@@ -117,10 +120,13 @@ class Closeness(Costless):
     )
     proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(
-        statement="In the release, the values of every class and activity are within t of all values of that activity, or as "
-        "varied as l; or (stochastic) no outcome is more than t times as likely, or as unlikely, given the class.",
-        source="definitions: Li, Li and Venkatasubramanian, ICDE 2007; Machanavajjhala et al., ICDE 2006; stochastic: after "
-        "Domingo-Ferrer and Soria-Comas, Knowledge-Based Systems 2015, epsilon proved in randomise.epsilon_for",
+        statement="In the release, the values of every class and activity are within t of all "
+        "values of that activity, or as varied as l; "
+        "or (stochastic) no outcome is more than t times as likely, or as unlikely, "
+        "given the class.",
+        source="definitions: Li, Li and Venkatasubramanian, ICDE 2007; Machanavajjhala et al., "
+        "ICDE 2006; stochastic: after Domingo-Ferrer and Soria-Comas, "
+        "Knowledge-Based Systems 2015, epsilon proved in randomise.epsilon_for",
     )
     Params = ClosenessParams
 
@@ -233,7 +239,10 @@ def _called(column: str) -> str:
 def _offer_stochastic(params: ClosenessParams, facts: Facts) -> Offer[ClosenessParams] | Refusal:
     """Values are randomised over what the policy declares, never over what the log holds."""
     if params.bound <= 1:
-        reason = "stochastic t bounds a ratio of probabilities, so it must be above 1; how close to 1 is up to you"
+        reason = (
+            "stochastic t bounds a ratio of probabilities, so it must be above 1; "
+            "how close to 1 is up to you"
+        )
         return Refusal("misconfigured", reason)
     if params.column == TIMESTAMPS:
         if facts.longest_gap is None:
@@ -266,7 +275,8 @@ def _offer_stochastic(params: ClosenessParams, facts: Facts) -> Offer[ClosenessP
             )
     return Offer(
         params,
-        f"randomises each value of {_called(params.column)} so that no class makes an outcome likelier",
+        f"randomises each value of {_called(params.column)} so that no class makes an outcome "
+        "likelier",
     )
 
 
@@ -345,7 +355,8 @@ def _exchanged(
             if len(outcome.figures):
                 kept[standing[rows[_beyond_help(left, rows, aim)]]] = False
         say(
-            f"{params.column}: {int((~kept).sum())} values are left out, of classes that cannot be protected otherwise"
+            f"{params.column}: {int((~kept).sum())} values are left out, "
+            "of classes that cannot be protected otherwise"
         )
 
 
@@ -437,8 +448,14 @@ def _infeasible(params: ClosenessParams, figures: NDArray[np.float64]) -> str:
         )
     else:
         figure, said = figures.min(), "the largest l that the exchange reaches"
-    asked = f"{'t' if params.aim == 'emd' else 'l'} = {params.bound:g} is not reached over {params.classes}"
+    asked = (
+        f"{'t' if params.aim == 'emd' else 'l'} = {params.bound:g} is not reached over "
+        f"{params.classes}"
+    )
     remedies = ["a larger k"]
     if params.column != TIMESTAMPS:
         remedies.append("infeasible: suppress under mechanisms.parameters")
-    return f"{asked}: {said} is {figure:g}, since some classes hold too few values; remedies are {', '.join(remedies)}"
+    return (
+        f"{asked}: {said} is {figure:g}, since some classes hold too few values; "
+        f"remedies are {', '.join(remedies)}"
+    )

@@ -145,10 +145,12 @@ class Generalise(Costless):
     )
     proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(
-        "Where every activity sequence is shared by at least k cases (or units), every released combination of one with "
-        "the released quasi-identifiers is shared by at least k of them.",
-        "full-domain generalisation in a lattice (Samarati 2001; LeFevre, DeWitt and Ramakrishnan, Incognito, SIGMOD "
-        "2005), taken variant by variant; proved in this class's docstring",
+        "Where every activity sequence is shared by at least k cases (or units), "
+        "every released combination of one with the released quasi-identifiers is shared by at "
+        "least k of them.",
+        "full-domain generalisation in a lattice (Samarati 2001; LeFevre, "
+        "DeWitt and Ramakrishnan, Incognito, SIGMOD 2005), taken variant by variant; "
+        "proved in this class's docstring",
     )
     Params = GeneraliseParams
 
@@ -247,7 +249,7 @@ class CombinationCounts:
 
 
 def _by_case(log: EventLog, name: str) -> pl.Series | None:
-    """An attribute with one row a case: its value, or the list of its values at the case's events."""
+    """An attribute with one row a case: its value, or the list of those of the case's events."""
     if name.startswith(CASE_PREFIX):
         return values_of(log.cases, name) if name in log.cases.columns else None
     if name not in log.events.columns:
