@@ -67,8 +67,8 @@ class Refusal:
 class Prediction:
     """How much a release will resemble its log, by simulation: nothing of it comes from the log.
 
-    ``usual``, ``varied``: relative log similarity where few courses of events hold most cases, and
-    where nearly every case goes its own way. ``cases``: for a log of so many. ``usualness``: how
+    ``usual``, ``varied``: relative log similarity where few variants hold most cases, and where
+    nearly every case is a variant of its own. ``cases``: for a log of so many. ``usualness``: how
     near to the first a DP profile says that the log is, from 0 to 1; None without one.
     """
 
@@ -208,7 +208,7 @@ class Mechanism(Protocol[P]):
         ...
 
 
-class Costless:
+class WithoutCost:
     """What steps without a differential-privacy claim share: they measure nothing, so they cost
     nothing.
     """
@@ -226,7 +226,7 @@ class Costless:
         return facts
 
 
-class Undecided(Costless):
+class WithoutDecision(WithoutCost):
     """A costless step that has nothing to decide: it treats each case by itself."""
 
     def summarise(self, params: BaseModel) -> None:

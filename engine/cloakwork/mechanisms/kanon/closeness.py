@@ -1,5 +1,5 @@
-"""t-closeness and l-diversity of an attribute: values move between classes, the courses of events
-stay as they are.
+"""t-closeness and l-diversity of an attribute: values move between classes, the variants stay as
+they are.
 """
 
 import math
@@ -19,7 +19,6 @@ from cloakwork.guarantees import Guarantee, LDiversity, TCloseness
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import (
-    Costless,
     Decision,
     MapCases,
     Offer,
@@ -27,6 +26,7 @@ from cloakwork.mechanisms.base import (
     Refusal,
     Rewrite,
     Theorem,
+    WithoutCost,
 )
 from cloakwork.mechanisms.kanon.attribute_values import (
     AttributeValues,
@@ -57,8 +57,8 @@ _OPTIONS: Final = ("infeasible", "step")
 class ClosenessParams(Frozen):
     """What the guarantee asks for, and how.
 
-    ``column``: the attribute (``timestamps``: cycle times); ``classes``: complete courses, or their
-    beginnings; ``aim`` and ``bound``: within ``bound`` = t by ``emd`` (``scale``: how far numbers
+    ``column``: the attribute (``timestamps``: cycle times); ``classes``: complete variants, or their
+    prefixes; ``aim`` and ``bound``: within ``bound`` = t by ``emd`` (``scale``: how far numbers
     lie apart) or ``stochastic``, or at least ``bound`` = l values, ``distinct`` or by ``entropy``.
     ``infeasible``: what happens where that cannot be had: for l the values of such classes are left
     out, for t those of the whole activity. ``domain``, ``range``, ``step``: for ``stochastic``, all
@@ -85,7 +85,7 @@ class ClosenessParams(Frozen):
     grid: Duration
 
 
-class Closeness(Costless):
+class Closeness(WithoutCost):
     """t-closeness (by the earth mover's distance, or stochastic) and l-diversity of one attribute.
 
     **emd, l-diversity.** Classes give a share of their values of each activity into a pool, which
@@ -97,8 +97,8 @@ class Closeness(Costless):
 
     Values of cases move between complete variants, and their prefixes, which lie inside one
     another, are judged; dealing evenly to variants deals evenly to what they begin with. For
-    ``stochastic``, the smallest class is then sought among complete courses: no beginning has fewer
-    cases than each of the courses that begin so.
+    ``stochastic``, the smallest class is then sought among complete variants: no prefix has fewer
+    cases than each of the variants that begin so.
 
     **Inserted events** hold copies of kept events' values (``kanon/fill``) and take part in the
     exchange. Each class must meet the aim with them, and without them, so that they dilute nothing.
@@ -189,7 +189,7 @@ class Closeness(Costless):
         )
 
     def lineage(self, params: ClosenessParams) -> Lineage:
-        """Reads the course of events and the attribute; one case can change which values any number
+        """Reads the control flow and the attribute; one case can change which values any number
         of others get.
 
         For t, which values are missing changes like the values themselves; for l, where values are

@@ -21,13 +21,13 @@ from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.base import (
     Aggregate,
-    Costless,
     Decision,
     MapCases,
     Offer,
     Proof,
     Refusal,
     Rewrite,
+    WithoutCost,
 )
 from cloakwork.mechanisms.kanon.problem import (
     Assignment,
@@ -83,7 +83,7 @@ _GOALS_OWN: Final = ("k", "scope", "unit")
 """Parameters that the guarantee sets; all others are options of the policy."""
 
 
-class Anonymiser(Costless, ABC, Generic[P]):
+class Anonymiser(WithoutCost, ABC, Generic[P]):
     """k-anonymity over the control flow by moving cases between the variants of the log.
 
     **Edge cases**, the same for every algorithm. Empty log: empty release. Fewer than k cases

@@ -25,7 +25,7 @@ from cloakwork.mechanisms.base import (
     Refusal,
     Rewrite,
     Theorem,
-    Undecided,
+    WithoutDecision,
 )
 from cloakwork.mechanisms.kanon.raw_times import FAR, Patterns, Places, placed
 from cloakwork.noise import Addresses, Stream
@@ -53,7 +53,7 @@ class FillParams(Frozen):
     donors: Literal["activity", "variant"] = "activity"
 
 
-class Fill(Undecided):
+class Fill(WithoutDecision):
     """Each inserted event copies the attributes of one kept event of its activity, missing ones
     included.
 
