@@ -57,7 +57,7 @@ _OPTIONS: Final = ("infeasible", "step")
 class ClosenessParams(Frozen):
     """What the guarantee asks for, and how.
 
-    ``column``: the attribute (``timestamps``: cycle times); ``classes``: complete variants, or their
+    ``column``: the attribute (``timestamps``: cycle times); ``classes``: whole variants, or their
     prefixes; ``aim`` and ``bound``: within ``bound`` = t by ``emd`` (``scale``: how far numbers
     lie apart) or ``stochastic``, or at least ``bound`` = l values, ``distinct`` or by ``entropy``.
     ``infeasible``: what happens where that cannot be had: for l the values of such classes are left
