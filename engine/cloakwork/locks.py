@@ -51,7 +51,7 @@ def lock_folder(path: Path) -> Lock | None:
         return None
 
 
-def abandoned(path: Path) -> Lock | None:
+def lock_if_abandoned(path: Path) -> Lock | None:
     """The lock of a file or folder that no process holds, to be removed under it; None where one
     does, or it is gone.
 

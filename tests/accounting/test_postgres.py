@@ -110,12 +110,12 @@ def test_a_release_is_held_until_its_process_ends(database: str) -> None:
     assert process.stdout is not None
     release = process.stdout.readline().strip()
     journal = Ledger(database)._journal
-    assert journal.try_hold(release) is None
+    assert journal.try_lock_release(release) is None
     process.kill()
     process.communicate(timeout=60)
-    hold = journal.try_hold(release)
-    assert hold is not None
-    hold.release()
+    lock_release = journal.try_lock_release(release)
+    assert lock_release is not None
+    lock_release.release()
 
 
 def test_apply_and_reconcile_with_a_server(

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Final
 
-from cloakwork.accounting.events import cost, naive, roughly
+from cloakwork.accounting.events import cost, naive, upper_bound_epsilon
 from cloakwork.accounting.exact import (
     exactly,
     exp_minus,
@@ -39,26 +39,30 @@ def smallest_scale(event_of_scale: Callable[[float], PrivacyEvent], target: Cost
 
     Raises MechanismError when no scale up to 2**53 grid steps meets the target.
     """
-    high = _meeting(event_of_scale, target)
+    high = _scale_meeting_target(event_of_scale, target)
     low = high / 2
     if low < SMALLEST:
         return high
-    while high - low > _tolerance(event_of_scale(high), target) * high:
+    while high - low > _relative_tolerance(event_of_scale(high), target) * high:
         before = high - low
-        for middle in _guesses(event_of_scale, low, high, target):
+        for middle in _interpolated_scales(event_of_scale, low, high, target):
             if low < middle < high:
                 low, high = (
-                    (low, middle) if _meets(event_of_scale(middle), target) else (middle, high)
+                    (low, middle)
+                    if _meets_target(event_of_scale(middle), target)
+                    else (middle, high)
                 )
         if high - low > before / 2:
             middle = (low + high) / 2
             if not low < middle < high:
                 break
-            low, high = (low, middle) if _meets(event_of_scale(middle), target) else (middle, high)
+            low, high = (
+                (low, middle) if _meets_target(event_of_scale(middle), target) else (middle, high)
+            )
     return high
 
 
-def _guesses(
+def _interpolated_scales(
     event_of_scale: Callable[[float], PrivacyEvent], low: float, high: float, target: Cost
 ) -> tuple[float, ...]:
     """Two scales a little below and above where a power law through both ends meets the target;
@@ -73,22 +77,22 @@ def _guesses(
     return guess - beside, guess + beside
 
 
-def _meeting(event_of_scale: Callable[[float], PrivacyEvent], target: Cost) -> float:
+def _scale_meeting_target(event_of_scale: Callable[[float], PrivacyEvent], target: Cost) -> float:
     """A scale that meets the target, half of which does not (or is below ``SMALLEST``)."""
-    scale = _beginning(event_of_scale, target)
-    while not _meets(event_of_scale(scale), target):
+    scale = _first_scale(event_of_scale, target)
+    while not _meets_target(event_of_scale(scale), target):
         scale *= 2
         if scale > LARGEST_SCALE:
             raise MechanismError(
                 "calibration",
                 f"no amount of noise meets epsilon {target.epsilon:g}, delta {target.delta:g}",
             )
-    while scale / 2 >= SMALLEST and _meets(event_of_scale(scale / 2), target):
+    while scale / 2 >= SMALLEST and _meets_target(event_of_scale(scale / 2), target):
         scale /= 2
     return scale
 
 
-def _beginning(event_of_scale: Callable[[float], PrivacyEvent], target: Cost) -> float:
+def _first_scale(event_of_scale: Callable[[float], PrivacyEvent], target: Cost) -> float:
     """The least power of two, from 1 on, that closed forms show to meet the target; 1 where they
     show none.
     """
@@ -97,18 +101,18 @@ def _beginning(event_of_scale: Callable[[float], PrivacyEvent], target: Cost) ->
         (
             scale
             for scale in powers
-            if roughly(event_of_scale(scale), target.delta) <= target.epsilon
+            if upper_bound_epsilon(event_of_scale(scale), target.delta) <= target.epsilon
         ),
         1.0,
     )
 
 
-def _meets(event: PrivacyEvent, target: Cost) -> bool:
+def _meets_target(event: PrivacyEvent, target: Cost) -> bool:
     found = cost(event, target.delta)
     return found.epsilon <= target.epsilon and found.delta <= target.delta
 
 
-def _tolerance(event: PrivacyEvent, target: Cost) -> float:
+def _relative_tolerance(event: PrivacyEvent, target: Cost) -> float:
     return 0.0 if cost(event, target.delta) == naive(event) else 1e-6
 
 
@@ -139,7 +143,7 @@ def partition_threshold(scale: float, delta: float, max_cases: int = 1) -> int:
 
     Raises MechanismError unless ``1/scale >= -ln(1 - delta)``, which the theorem needs.
     """
-    scale = _drawn(scale, max_cases)
+    scale = _checked_scale(scale, max_cases)
     if not 0 < delta < 1:
         raise MechanismError("threshold", f"delta must lie between 0 and 1; it is {delta:g}")
     if exp_minus(1 / Fraction(scale))[1] > 1 - exactly(delta):
@@ -151,9 +155,9 @@ def partition_threshold(scale: float, delta: float, max_cases: int = 1) -> int:
     above = math.ceil(
         scale * max(0.0, math.log(max_cases / delta) - math.log1p(math.exp(-1 / scale)))
     )
-    while _tail(scale, above)[1] > allowed:
+    while _laplace_tail_bounds(scale, above)[1] > allowed:
         above += 1
-    while _tail(scale, above - 1)[1] <= allowed:
+    while _laplace_tail_bounds(scale, above - 1)[1] <= allowed:
         above -= 1
     return max_cases + above
 
@@ -162,8 +166,8 @@ def threshold_delta(scale: float, tau: int, max_cases: int = 1) -> float:
     """``m * Pr[m + DLap(scale) >= tau]`` for m = ``max_cases``, rounded up and at most 1: the delta
     that ``tau`` spends.
     """
-    scale = _drawn(scale, max_cases)
-    exact = max_cases * _tail(scale, tau - max_cases)[1]
+    scale = _checked_scale(scale, max_cases)
+    exact = max_cases * _laplace_tail_bounds(scale, tau - max_cases)[1]
     spent = rounded_up(exact)
     # Above the exact figure however the float is read: as a decimal, or as the binary fraction that
     # it is.
@@ -225,7 +229,7 @@ def truncation_bound(scale: float, delta: float, max_cases: int = 1) -> int:
     (1 + r)))) with r = e**(-1/scale) (Desfontaines, Voss, Gipson and Mandayam 2022). Raises
     MechanismError for a delta outside (0, 1).
     """
-    scale = _drawn(scale, max_cases)
+    scale = _checked_scale(scale, max_cases)
     if not 0 < delta < 1:
         raise MechanismError("threshold", f"delta must lie between 0 and 1; it is {delta:g}")
     allowed, r = min(exactly(delta), Fraction(delta)), math.exp(-1 / scale)
@@ -254,7 +258,7 @@ def largest_delta(units_at_most: int | None) -> float:
     )
 
 
-def _drawn(scale: float, max_cases: int) -> float:
+def _checked_scale(scale: float, max_cases: int) -> float:
     """The scale that is really drawn; MechanismError where none can be."""
     if max_cases < 1:
         raise MechanismError(
@@ -263,12 +267,12 @@ def _drawn(scale: float, max_cases: int) -> float:
     return drawn_scale(scale)
 
 
-def _tail(scale: float, at_least: int) -> tuple[Fraction, Fraction]:
+def _laplace_tail_bounds(scale: float, at_least: int) -> tuple[Fraction, Fraction]:
     """Two rationals that enclose Pr[DLap(scale) >= at_least]: e**(-j/b) / (1 + e**(-1/b)) for j >=
     1.
     """
     if at_least < 1:
-        low, high = _tail(scale, 1 - at_least)
+        low, high = _laplace_tail_bounds(scale, 1 - at_least)
         return 1 - high, 1 - low
     step = exp_minus(1 / Fraction(scale))
     power = exp_minus(at_least / Fraction(scale))

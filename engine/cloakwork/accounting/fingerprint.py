@@ -47,12 +47,12 @@ def fingerprint(ids: Iterable[str], key: bytes) -> str:
     return "".join(heapq.nsmallest(SIZE, hashes))
 
 
-def shared(one: str, other: str) -> float:
+def shared_share(one: str, other: str) -> float:
     """The estimated share of the smaller set that both hold, from the range of hashes that both
     samples cover.
     """
-    first, second = _hashes(one), _hashes(other)
-    reach = min(_reach(first), _reach(second))
+    first, second = _split_hashes(one), _split_hashes(other)
+    reach = min(_covered_range(first), _covered_range(second))
     left, right = ({each for each in some if each <= reach} for some in (first, second))
     common, least = len(left & right), min(len(left), len(right))
     return common / least if common >= min(_ENOUGH, least) and least else 0.0
@@ -67,14 +67,14 @@ def resemblances(
     best: dict[str, float] = {}
     for _, name, other in known:
         if name != dataset:
-            best[name] = max(best.get(name, 0.0), shared(sample, other))
+            best[name] = max(best.get(name, 0.0), shared_share(sample, other))
     return tuple(Resemblance(name, share) for name, share in best.items() if share >= _CLEAR)
 
 
-def _hashes(sample: str) -> list[str]:
+def _split_hashes(sample: str) -> list[str]:
     return [sample[start : start + _HEX] for start in range(0, len(sample), _HEX)]
 
 
-def _reach(hashes: list[str]) -> str:
+def _covered_range(hashes: list[str]) -> str:
     """Up to where a sample holds every hash there is."""
     return hashes[-1] if len(hashes) == SIZE else "g"  # after every hexadecimal digit

@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import Final
 
 from cloakwork.errors import LedgerError, OutputError
-from cloakwork.locks import Lock, abandoned, lock_folder
+from cloakwork.locks import Lock, lock_folder, lock_if_abandoned
 from cloakwork.plan.model import Plan
 from cloakwork.publishing.dsse import seal
 from cloakwork.publishing.folder import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE
@@ -257,7 +257,7 @@ def remove_leftovers(parent: Path) -> int:
                 leftover.rmdir()
                 removed += 1
         elif re.fullmatch(rf"{re.escape(_draft_prefix())}\d+-[0-9a-f]+", leftover.name):
-            lock = abandoned(leftover)
+            lock = lock_if_abandoned(leftover)
             if lock is not None:
                 shutil.rmtree(leftover, ignore_errors=True)
                 lock.release()

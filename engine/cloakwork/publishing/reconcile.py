@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 from cloakwork.accounting.charge import Charge
 from cloakwork.accounting.ledger import Ledger
-from cloakwork.accounting.records import Place, Record
+from cloakwork.accounting.records import FolderLocation, Record
 from cloakwork.errors import OutputError, VerificationFailed
 from cloakwork.facts import Unit, unit_name
 from cloakwork.lineage import TIMESTAMPS
@@ -97,7 +97,7 @@ def reconcile(ledger: Ledger, folders: Sequence[Path]) -> Reconciliation:
         ):
             found += _without_folder(ledger, record, record.place)
     removed = sum(_leftovers(root) for root in roots)
-    ledger.tidy()
+    ledger.remove_stale_locks()
     return Reconciliation(tuple(found), removed)
 
 
@@ -172,7 +172,9 @@ def _of_older_version(
     return ReconciledRelease("agrees", record.id, str(folder), says)
 
 
-def _without_folder(ledger: Ledger, record: Record, place: Place) -> Iterator[ReconciledRelease]:
+def _without_folder(
+    ledger: Ledger, record: Record, place: FolderLocation
+) -> Iterator[ReconciledRelease]:
     """An entry that was aimed at one of the folders, whose release was not found."""
     if record.state in ("committed", "failed"):
         if record.state == "committed" and not Path(place.folder, STATEMENT_FILE).exists():
@@ -183,7 +185,7 @@ def _without_folder(ledger: Ledger, record: Record, place: Place) -> Iterator[Re
                 "committed; its folder was moved or removed since",
             )
         return
-    here = Place.here(place.folder)
+    here = FolderLocation.here(place.folder)
     if here.host != place.host:
         says = f"was aimed at this folder on host '{place.host}': reconcile there"
         yield ReconciledRelease("elsewhere", record.id, place.folder, says)
