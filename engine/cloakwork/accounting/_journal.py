@@ -80,9 +80,9 @@ class Journal:
     """A journal by SQLAlchemy URL, or by the path of an SQLite file; nothing is opened before it is
     used.
 
-    ``notice`` is called with one line when a ledger is made. ``make_folder``: whether the folder of an SQLite file
-    may be made with it. Every method raises LedgerError, in one line, for whatever the database has
-    to say.
+    ``notice`` is called with one line when a ledger is made. ``make_folder``: whether the folder of
+    an SQLite file may be made with it. Every method raises LedgerError, in one line, for whatever
+    the database has to say.
     """
 
     address: str
@@ -190,8 +190,8 @@ class Journal:
             return ReleaseLock(connection)
 
     def try_lock_release(self, release: str) -> "ReleaseLock | None":
-        """``lock_release`` where no process holds the lock; None where a live process, on whatever host, works on
-        ``release``.
+        """``lock_release`` where no process holds the lock; None where a live process, on whatever
+        host, works on ``release``.
         """
         if self.file is not None:
             with self._as_ledger_errors():

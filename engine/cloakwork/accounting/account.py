@@ -63,12 +63,9 @@ class BudgetTerms:
             if currency == "unit":
                 found.append(DeclaredTotal(Book("unit", self.unit), cost))
             elif currency == "local":
-                kept = {charge.unit for charge in charges if charge.currency == "local"} or {
-                    "value"
-                }
-                found += [
-                    DeclaredTotal(Book("local", unit), cost) for unit in sorted(kept, key=str)
-                ]
+                units = {charge.unit for charge in charges if charge.currency == "local"}
+                for unit_of_local in sorted(units or {"value"}, key=str):
+                    found.append(DeclaredTotal(Book("local", unit_of_local), cost))
             elif shift is not None or any(charge.times for charge in charges):
                 found.append(DeclaredTotal(METRIC, cost, shift))
         return tuple(found)
@@ -104,7 +101,7 @@ class BudgetForecast:
     no budget bounds.
 
     ``without_dp``: how many earlier releases of the dataset carry no DP guarantee (k-anonymity and
-    its kin).
+    the like).
     """
 
     before: tuple[Balance, ...]
@@ -169,32 +166,37 @@ class Account:
 
     def balance(self, book: Book, shift: timedelta | None = None) -> Balance:
         """What is spent and left in ``book``, per ``shift`` for metric privacy."""
-        over = None
         bounds = self.bounds(book)
-        if book == METRIC:
-            known = [bound.shift for bound in bounds if bound.shift is not None]
-            over = shift or max(
-                [*known, *([found] if (found := _largest_shift(self.charges)) else [])],
-                default=None,
-            )
-        apart = (
-            tuple(sorted(set.intersection(*(set(bound.apart_from) for bound in bounds))))
-            if bounds
-            else ()
-        )
-        measure = DeclaredTotal(book, Cost(epsilon=0.0), over, apart)
-        used, missing = _sum_against(self.charges, measure, self.cases)
-        total = left = None
-        if bounds:
-            divisors = [shifts_covering(bound.shift, over) for bound in bounds]
-            total = _least_cost(
-                NOTHING.left_of(b.cost, d) for b, d in zip(bounds, divisors, strict=True)
-            )
-            left = _least_cost(
-                _sum_against(self.charges, bound, self.cases)[0].left_of(bound.cost, divisor)
-                for bound, divisor in zip(bounds, divisors, strict=True)
-            )
+        over = (shift or self._largest_known_shift(bounds)) if book == METRIC else None
+        apart = _apart_from_all(bounds)
+        nothing_declared = DeclaredTotal(book, Cost(epsilon=0.0), over, apart)
+        used, missing = _sum_against(self.charges, nothing_declared, self.cases)
+        if not bounds:
+            return Balance(book, used.as_cost(), None, None, over, missing, apart)
+        totals, remainders = [], []
+        for bound in bounds:
+            divisor = shifts_covering(bound.shift, over)
+            spent, _ = _sum_against(self.charges, bound, self.cases)
+            totals.append(NOTHING.left_of(bound.cost, divisor))
+            remainders.append(spent.left_of(bound.cost, divisor))
+        total, left = _least_cost(totals), _least_cost(remainders)
         return Balance(book, used.as_cost(), total, left, over, missing, apart)
+
+    def _largest_known_shift(self, bounds: Sequence[DeclaredTotal]) -> timedelta | None:
+        """The largest shift charged or declared."""
+        known = [bound.shift for bound in bounds if bound.shift is not None]
+        charged = _largest_shift(self.charges)
+        if charged:
+            known.append(charged)
+        return max(known, default=None)
+
+
+def _apart_from_all(bounds: Sequence[DeclaredTotal]) -> tuple[str, ...]:
+    """The units that every total of a book leaves out."""
+    if not bounds:
+        return ()
+    apart = [set(bound.apart_from) for bound in bounds]
+    return tuple(sorted(set.intersection(*apart)))
 
 
 def require_fit(
@@ -300,11 +302,13 @@ def _explain_unconvertible(charge: Charge, book: Book, apart: bool) -> str:
     ways = []
     if charge.unit in (CASE, None):
         ways.append(
-            f'declare assume.cases_per_unit: {{"{book.unit}": M}}, M the most cases of the dataset that one of them owns'
+            f'declare assume.cases_per_unit: {{"{book.unit}": M}}, '
+            "M the most cases of the dataset that one of them owns"
         )
     if charge.unit is not None and not apart:
         ways.append(
-            f'keep the two apart under budget.books, "{charge.unit}" and "{book.unit}" each with its own total'
+            f'keep the two apart under budget.books, "{charge.unit}" and "{book.unit}" '
+            "each with its own total"
         )
     if charge.unit is None:
         ways.append("let 'cloakwork ledger reconcile DIR' read it from the release in DIR")
@@ -325,16 +329,14 @@ def forecast_budget(
         book for book in after.books() if book.currency != "local" or _is_charged(book, charges)
     ]
     balances = tuple(after.balance(book, shift) for book in books)
+    costs = []
+    for balance in balances:
+        over = shift or before.balance(balance.book).shift
+        cost, _ = _sum_against(charges, _zero_total(balance, over), after.cases)
+        costs.append(cost.as_cost())
     return BudgetForecast(
         before=tuple(before.balance(book, shift) for book in books),
-        cost=tuple(
-            _sum_against(
-                charges,
-                _zero_total(balance, shift or before.balance(balance.book).shift),
-                after.cases,
-            )[0].as_cost()
-            for balance in balances
-        ),
+        cost=tuple(costs),
         after=balances,
         earlier=sum(not record.failed_before_release for record in records),
         without_dp=sum(record.without_dp for record in records),
@@ -353,9 +355,7 @@ def _is_charged(book: Book, charges: Iterable[Charge]) -> bool:
 def with_known_units(
     records: tuple[Record, ...], policy_digest: str, unit: str, charges: Sequence[Charge]
 ) -> tuple[Record, ...]:
-    """The records; older ones under the policy of the release at hand learn from it whom they
-    protected.
-    """
+    """The records; older ones under the policy of the release at hand take their unit from it."""
     return with_units_from_policies(records, [(policy_digest, unit, tuple(charges))])
 
 

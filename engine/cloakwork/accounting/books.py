@@ -1,7 +1,7 @@
 """The books of a dataset: one for each protected unit, one for metric privacy, and what a charge
 counts in each.
 
-A book says what one unit (a case, or a person told apart by an attribute) risks by all releases
+A book says what one unit (a case, or a person identified by an attribute) risks by all releases
 together. A charge for another unit is converted where that is possible (``privacy.md`` sections 1
 and 4):
 
@@ -108,12 +108,10 @@ class Amount:
         elif self.epsilon is None:
             epsilon = 0.0
         else:
-            epsilon = rounded_down(
-                max(Fraction(0), exactly(total.epsilon) - self.epsilon) / divisor
-            )
-        return Cost(
-            epsilon=epsilon, delta=rounded_down(max(Fraction(0), exactly(total.delta) - self.delta))
-        )
+            exact = max(Fraction(0), exactly(total.epsilon) - self.epsilon)
+            epsilon = rounded_down(exact / divisor)
+        delta = max(Fraction(0), exactly(total.delta) - self.delta)
+        return Cost(epsilon=epsilon, delta=rounded_down(delta))
 
     def as_cost(self) -> Cost:
         """The least floats that read as decimals at least as much."""
@@ -169,14 +167,20 @@ def _exp_upper(x: Fraction) -> Fraction | None:
 
 
 def _rounded_up_delta(delta: Fraction) -> Fraction:
-    return min(Fraction(1), Fraction(-(-delta.numerator * _GRID // delta.denominator), _GRID))
+    """A delta on the grid, at most 1."""
+    # Twice negated, a division that rounds down rounds up.
+    cells = -(-delta.numerator * _GRID // delta.denominator)
+    return min(Fraction(1), Fraction(cells, _GRID))
 
 
 def shifts_covering(shift: timedelta | None, charged: timedelta | None) -> int:
     """How many charged shifts cover ``shift``: metric privacy over k shifts costs k times (triangle
     inequality).
     """
-    return 1 if shift is None or charged is None else -(-shift // charged)
+    if shift is None or charged is None:
+        return 1
+    # Twice negated, a division that rounds down rounds up.
+    return -(-shift // charged)
 
 
 def cost_against_total(
@@ -218,10 +222,9 @@ def _for_unit(
         return amount
     if charged != CASE:
         if unit not in (CASE, None) and charged is not None:
-            return None  # two ways of telling persons apart
-        amount = for_replacement(
-            amount
-        )  # where nobody says for whom, this holds for a case whoever it was
+            return None  # two attributes that identify persons, in ways that cannot be compared
+        # Where no entry says for whom, this holds for a case whoever it was charged for.
+        amount = for_replacement(amount)
     if unit in (CASE, None):
         return amount
     return for_group(amount, cases[str(unit)]) if unit in cases else None

@@ -47,18 +47,19 @@ def smallest_scale(event_of_scale: Callable[[float], PrivacyEvent], target: Cost
         before = high - low
         for middle in _interpolated_scales(event_of_scale, low, high, target):
             if low < middle < high:
-                low, high = (
-                    (low, middle)
-                    if _meets_target(event_of_scale(middle), target)
-                    else (middle, high)
-                )
+                if _meets_target(event_of_scale(middle), target):
+                    high = middle
+                else:
+                    low = middle
+        # Bisection where interpolation did not halve the interval: no more than twice its steps.
         if high - low > before / 2:
             middle = (low + high) / 2
             if not low < middle < high:
                 break
-            low, high = (
-                (low, middle) if _meets_target(event_of_scale(middle), target) else (middle, high)
-            )
+            if _meets_target(event_of_scale(middle), target):
+                high = middle
+            else:
+                low = middle
     return high
 
 
@@ -96,15 +97,11 @@ def _first_scale(event_of_scale: Callable[[float], PrivacyEvent], target: Cost) 
     """The least power of two, from 1 on, that closed forms show to meet the target; 1 where they
     show none.
     """
-    powers = (2.0**exponent for exponent in range(40))
-    return next(
-        (
-            scale
-            for scale in powers
-            if upper_bound_epsilon(event_of_scale(scale), target.delta) <= target.epsilon
-        ),
-        1.0,
-    )
+    for exponent in range(40):
+        scale = 2.0**exponent
+        if upper_bound_epsilon(event_of_scale(scale), target.delta) <= target.epsilon:
+            return scale
+    return 1.0
 
 
 def _meets_target(event: PrivacyEvent, target: Cost) -> bool:
@@ -126,9 +123,10 @@ def laplace_scale(epsilon: float, sensitivity: int = 1) -> float:
     >>> laplace_scale(0.5), 1 / Fraction(1 / 6.0) > 6 >= 1 / Fraction(laplace_scale(6.0))
     (2.0, True)
     """
-    wanted = min(exactly(epsilon), Fraction(epsilon))
+    # However epsilon is read: as a decimal, or as the binary fraction that it is.
+    allowed = min(exactly(epsilon), Fraction(epsilon))
     scale = drawn_scale(sensitivity / epsilon)
-    while sensitivity / Fraction(scale) > wanted:
+    while sensitivity / Fraction(scale) > allowed:
         scale = drawn_scale(math.nextafter(scale, math.inf))
     return scale
 
@@ -147,14 +145,12 @@ def partition_threshold(scale: float, delta: float, max_cases: int = 1) -> int:
     if not 0 < delta < 1:
         raise MechanismError("threshold", f"delta must lie between 0 and 1; it is {delta:g}")
     if exp_minus(1 / Fraction(scale))[1] > 1 - exactly(delta):
-        raise MechanismError(
-            "threshold",
-            f"a scale of {scale:g} is too large for delta {delta:g}: 1/scale must be at least -ln(1 - delta)",
-        )
+        reason = f"a scale of {scale:g} is too large for delta {delta:g}"
+        raise MechanismError("threshold", f"{reason}: 1/scale must be at least -ln(1 - delta)")
     allowed = min(exactly(delta), Fraction(delta)) / max_cases
-    above = math.ceil(
-        scale * max(0.0, math.log(max_cases / delta) - math.log1p(math.exp(-1 / scale)))
-    )
+    # The threshold by floating-point arithmetic; the loops below make it exact.
+    log_ratio = math.log(max_cases / delta) - math.log1p(math.exp(-1 / scale))
+    above = math.ceil(scale * max(0.0, log_ratio))
     while _laplace_tail_bounds(scale, above)[1] > allowed:
         above += 1
     while _laplace_tail_bounds(scale, above - 1)[1] <= allowed:
@@ -188,11 +184,10 @@ def gaussian_threshold(sigma: float, delta: float, max_cases: int = 1) -> int:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (
-            (low, middle)
-            if gaussian_threshold_delta(sigma, middle, max_cases) <= delta
-            else (middle, high)
-        )
+        if gaussian_threshold_delta(sigma, middle, max_cases) <= delta:
+            high = middle
+        else:
+            low = middle
     return high
 
 
@@ -213,11 +208,10 @@ def gaussian_threshold_delta(sigma: float, tau: int, max_cases: int = 1) -> floa
     if above < 1:
         return 1.0
     start = above - 0.5 if above >= sigma + 0.5 else above - 1.0
+    tail = max_cases * math.erfc(start / (sigma * math.sqrt(2))) / 2
     # erfc errs by a few units in the last place, and nowhere by a part in 10**12; below 1e-300 it
     # may lose digits.
-    return min(
-        1.0, max_cases * math.erfc(start / (sigma * math.sqrt(2))) / 2 * (1 + 1e-12) + 1e-300
-    )
+    return min(1.0, tail * (1 + 1e-12) + 1e-300)
 
 
 def truncation_bound(scale: float, delta: float, max_cases: int = 1) -> int:
@@ -234,10 +228,9 @@ def truncation_bound(scale: float, delta: float, max_cases: int = 1) -> int:
         raise MechanismError("threshold", f"delta must lie between 0 and 1; it is {delta:g}")
     allowed, r = min(exactly(delta), Fraction(delta)), math.exp(-1 / scale)
     share = -math.expm1(-max_cases / scale)
-    # r**(1-m) (1 - r**m) may overflow, so its logarithm is taken apart.
-    guess = (max_cases - 1) + scale * (
-        math.log(share + 2 * delta * r**max_cases) - math.log(delta * (1 + r))
-    )
+    # r**(1-m) (1 - r**m) may overflow, so its logarithm is the sum of two.
+    log_ratio = math.log(share + 2 * delta * r**max_cases) - math.log(delta * (1 + r))
+    guess = (max_cases - 1) + scale * log_ratio
     bound = max(max_cases, math.ceil(guess))
     while truncation_delta(scale, bound, max_cases) > allowed:
         bound += 1
@@ -253,9 +246,9 @@ def largest_delta(units_at_most: int | None) -> float:
     >>> largest_delta(1000), largest_delta(None)
     (0.0001, 1e-06)
     """
-    return (
-        UNDECLARED_DELTA if units_at_most is None else rounded_down(Fraction(1, 10 * units_at_most))
-    )
+    if units_at_most is None:
+        return UNDECLARED_DELTA
+    return rounded_down(Fraction(1, 10 * units_at_most))
 
 
 def _checked_scale(scale: float, max_cases: int) -> float:
@@ -274,6 +267,6 @@ def _laplace_tail_bounds(scale: float, at_least: int) -> tuple[Fraction, Fractio
     if at_least < 1:
         low, high = _laplace_tail_bounds(scale, 1 - at_least)
         return 1 - high, 1 - low
-    step = exp_minus(1 / Fraction(scale))
-    power = exp_minus(at_least / Fraction(scale))
-    return power[0] / (1 + step[1]), power[1] / (1 + step[0])
+    step_low, step_high = exp_minus(1 / Fraction(scale))
+    power_low, power_high = exp_minus(at_least / Fraction(scale))
+    return power_low / (1 + step_high), power_high / (1 + step_low)

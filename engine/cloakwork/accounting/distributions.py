@@ -44,8 +44,8 @@ _MOST_CELLS: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """The privacy losses of a composition when a unit is removed, and when one is added; ``is_symmetric``:
-    they are the same.
+    """The privacy losses of a composition when a unit is removed, and when one is added;
+    ``is_symmetric``: they are the same.
     """
 
     remove: LossDistribution

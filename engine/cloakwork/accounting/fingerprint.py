@@ -18,7 +18,9 @@ SIZE: Final = 128
 
 _HEX: Final = 16
 _CLEAR: Final = 0.05
+"""The least share of common cases that is reported."""
 _ENOUGH: Final = 3
+"""The least number of common hashes that is no coincidence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +33,10 @@ class Resemblance:
     share: float
 
     def __str__(self) -> str:
+        seen = f"about {self.share:.0%} of the case ids were seen under dataset '{self.dataset}'"
         return (
-            f"about {self.share:.0%} of the case ids were seen under dataset '{self.dataset}': "
-            "if these are the same cases, give both policies the same dataset, or they get a budget each"
+            f"{seen}: if these are the same cases, give both policies the same dataset, "
+            "or they get a budget each"
         )
 
 
@@ -52,10 +55,13 @@ def shared_share(one: str, other: str) -> float:
     samples cover.
     """
     first, second = _split_hashes(one), _split_hashes(other)
-    reach = min(_covered_range(first), _covered_range(second))
-    left, right = ({each for each in some if each <= reach} for some in (first, second))
+    covered = min(_covered_range(first), _covered_range(second))
+    left = {each for each in first if each <= covered}
+    right = {each for each in second if each <= covered}
     common, least = len(left & right), min(len(left), len(right))
-    return common / least if common >= min(_ENOUGH, least) and least else 0.0
+    if not least or common < min(_ENOUGH, least):
+        return 0.0
+    return common / least
 
 
 def resemblances(

@@ -107,23 +107,23 @@ def publish(
         check_destination(out)
         key = signing_key if isinstance(signing_key, SigningKey) else find_signing_key(signing_key)
         with _output_errors(out):
-            published = _published(release, out, key, reporter, internal)
+            published = _write_folder(release, out, key, reporter, internal)
     except BaseException as error:
         if release.reservation is not None:
             failed(release.reservation, error)
         raise
-    _commit(release, published)
+    _commit_entry(release, published)
     return published
 
 
-def _published(
+def _write_folder(
     release: Release, out: Path, key: SigningKey, reporter: Reporter, internal: InternalFiles
 ) -> Published:
     """The folder, complete and in its place; the ledger knows the intent."""
     from cloakwork.publishing.verify import verify_written
 
     target = _target(out)
-    with _draft(target) as draft:
+    with _draft_folder(target) as draft:
         reporter("writing the log")
         statement = statement_of(
             release.plan,
@@ -142,7 +142,7 @@ def _published(
         verify_written(draft, key)
         reporter("writing the internal report")
         _write_internal(internal(release, statement, writing), draft / INTERNAL_FOLDER)
-        _bring_to_disk(draft)
+        _sync_folder(draft)
         digest = file_digest(draft / STATEMENT_FILE)
         if release.reservation is not None:
             release.reservation.intend(target, digest)
@@ -153,7 +153,7 @@ def _published(
     return Published(release, out, out / log.name, statement, digest, key.keyid, new)
 
 
-def _commit(release: Release, published: Published) -> None:
+def _commit_entry(release: Release, published: Published) -> None:
     """Tell the ledger that the folder stands; it does, whatever becomes of the ledger."""
     if release.reservation is None:
         return
@@ -197,7 +197,7 @@ def _output_errors(out: Path) -> Iterator[None]:
         yield
     except OutputError as error:  # names a file of the draft, which is gone
         raise OutputError(
-            f"{out}: the release cannot be written; nothing is left: {_shown(error)}"
+            f"{out}: the release cannot be written; nothing is left: {_error_text(error)}"
         ) from error
     except OSError as error:
         raise OutputError(
@@ -210,13 +210,13 @@ def _output_errors(out: Path) -> Iterator[None]:
         ) from error
 
 
-def _shown(error: OutputError) -> str:
+def _error_text(error: OutputError) -> str:
     """The message without the draft's folder."""
     return re.sub(rf"\S*{re.escape(_DRAFT)}[^/]*/", "", str(error))
 
 
 @contextmanager
-def _draft(target: Path) -> Iterator[Path]:
+def _draft_folder(target: Path) -> Iterator[Path]:
     """A hidden folder beside ``target`` that is gone afterwards, unless it was renamed."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with suppress(OSError):  # a parent that may be written to and not listed
@@ -290,7 +290,7 @@ def _write(path: Path, content: bytes, mode: int = 0o666) -> None:
         file.write(content)
 
 
-def _bring_to_disk(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     for path in sorted(folder.rglob("*"), reverse=True):
         _sync(path)
     _sync(folder)

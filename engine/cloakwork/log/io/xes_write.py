@@ -135,10 +135,10 @@ def _batches(log: EventLog) -> Iterator[str]:
         row = np.repeat(np.arange(end - first), np.diff(log.offsets[first : end + 1]))
         of_events = pl.DataFrame({"row": row, "text": events}).group_by("row", maintain_order=True)
         grouped = of_events.agg(pl.col("text").str.join(""))
-        whole = pl.DataFrame({"row": np.arange(end - first), "case": cases}).join(
+        merged = pl.DataFrame({"row": np.arange(end - first), "case": cases}).join(
             grouped, on="row", how="left", maintain_order="left"
         )
-        text = whole.select(
+        text = merged.select(
             pl.concat_str("case", pl.col("text").fill_null(""), pl.lit("\t</trace>\n")).str.join("")
         ).item()
         yield text or ""
@@ -167,8 +167,8 @@ def _attribute_text(values: pl.Series, key: str, depth: int) -> pl.Series:
     """The attribute elements of one column; the empty text where the value is null."""
     element, text = _column_text(values)
     start = "\t" * depth + f'<{element} key={_quoted(key)} value="'
-    whole = pl.concat_str(pl.lit(start), text, pl.lit('"/>\n'))
-    return values.to_frame("value").select(whole.fill_null("")).to_series()
+    merged = pl.concat_str(pl.lit(start), text, pl.lit('"/>\n'))
+    return values.to_frame("value").select(merged.fill_null("")).to_series()
 
 
 def _column_text(values: pl.Series) -> tuple[str, pl.Expr]:
