@@ -40,7 +40,7 @@ from cloakwork.run.release import Release, StepRecord
 if TYPE_CHECKING:
     import pandas as pd
 
-    from cloakwork.audit.times import Times
+    from cloakwork.audit.times import TimeUtility
 
 
 def load_policy(path_or_name: str | Path) -> Policy:
@@ -201,7 +201,7 @@ class _TimesSeen:
     """
 
     wanted: bool
-    figures: "Times | None" = None
+    figures: "TimeUtility | None" = None
 
     def __call__(self, step: Step, before: EventLog, after: EventLog) -> None:
         """Whatever goes wrong is noted in the report: the release does not depend on it."""
@@ -211,12 +211,12 @@ class _TimesSeen:
             or CONTROL_FLOW in step.lineage.writes
         ):
             return
-        from cloakwork.audit.times import Times, compared
+        from cloakwork.audit.times import TimeUtility, compare_times
 
         try:
-            self.figures = compared(before, after)
+            self.figures = compare_times(before, after)
         except Exception as error:
-            self.figures = Times(notes=(f"times were not compared: {_first_line(error)}",))
+            self.figures = TimeUtility(notes=(f"times were not compared: {_first_line(error)}",))
 
 
 def _first_line(error: Exception) -> str:
@@ -229,7 +229,7 @@ def _utility(
     released: EventLog,
     reporter: Reporter,
     mine: float,
-    times: "Times | None" = None,
+    times: "TimeUtility | None" = None,
 ) -> Mapping[str, JsonValue]:
     """How much of the control flow, and of ``times``, is left, for the internal report if there
     will be one.
