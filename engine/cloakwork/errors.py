@@ -149,7 +149,7 @@ class BudgetExceeded(CloakworkError):
 def _distinguishable(
     requested: tuple[float, float], remaining: tuple[float, float]
 ) -> tuple[str, str]:
-    """Both costs as people read them, with every digit where six digits would make them look alike."""
+    """Both costs as people read them; with every digit where six would make them look alike."""
     asked, left = (
         f"epsilon {epsilon:g}, delta {delta:g}" for epsilon, delta in (requested, remaining)
     )

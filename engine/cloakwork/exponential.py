@@ -19,6 +19,7 @@ def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
     low, high = _series(x / exponent, Fraction(1, guard))
     below, above = math.floor(low * guard), math.ceil(high * guard)
     scale = guard ** (exponent - 1) * (guard >> bits)
+    # Twice negated, a division that rounds down rounds up.
     return below**exponent // scale, -(-(above**exponent) // scale)
 
 
@@ -27,6 +28,7 @@ def _series(y: Fraction, error: Fraction) -> tuple[Fraction, Fraction]:
     for k in count(1):
         term *= -y / k
         before, total = total, total + term
+        # Two partial sums in a row enclose the limit of an alternating series.
         if abs(term) <= error:
             return min(before, total), max(before, total)
     raise AssertionError("unreachable: the terms of the series tend to zero")

@@ -120,7 +120,7 @@ class Journal:
             return self._has_ledger(connection)
 
     def read(self) -> tuple[Entry, ...]:
-        """Every entry, oldest first; a ledger that does not exist yet holds none and is not made."""
+        """Every entry, oldest first; a ledger that does not exist holds none and is not made."""
         if self.file is not None and not self._file_exists(self.file):
             return ()
         with self._as_ledger_errors(), self._engine().connect() as connection:
@@ -336,7 +336,7 @@ class ReleaseLock:
 
 
 def _key_of(release: str) -> int:
-    """The key of a release's advisory lock: 56 bits, since Postgres takes a signed 64-bit number."""
+    """The key of a release's advisory lock: 56 bits, as Postgres takes a signed 64-bit number."""
     return int.from_bytes(hashlib.sha256(release.encode()).digest()[:7])
 
 

@@ -46,7 +46,7 @@ class Book:
 
     @property
     def name(self) -> str:
-        """What JSON and policies call it: a unit's name, ``metric``, ``local`` or ``local:case``."""
+        """Its name in JSON and policies: a unit's, ``metric``, ``local`` or ``local:case``."""
         if self.currency == "unit":
             return self.unit or "unit"
         return self.currency if self.unit in (None, "value") else f"{self.currency}:{self.unit}"
@@ -83,9 +83,10 @@ class Amount:
 
     def __add__(self, other: "Amount") -> "Amount":
         """Basic composition."""
-        known = self.epsilon is not None and other.epsilon is not None
-        epsilon = self.epsilon + other.epsilon if known else None  # type: ignore[operator]  # both are known
-        return Amount(epsilon, self.delta + other.delta)
+        delta = self.delta + other.delta
+        if self.epsilon is None or other.epsilon is None:
+            return Amount(None, delta)
+        return Amount(self.epsilon + other.epsilon, delta)
 
     def times(self, count: int) -> "Amount":
         """``count`` such costs together."""

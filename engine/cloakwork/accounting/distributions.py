@@ -57,7 +57,7 @@ class Distribution:
         return max(self.remove.delta_at(epsilon), self.add.delta_at(epsilon))
 
     def epsilon_at(self, delta: float) -> float:
-        """An upper bound of epsilon at ``delta``, in both directions; infinite where there is none."""
+        """An upper bound of epsilon at ``delta``, in both directions; infinite without one."""
         return max(self.remove.epsilon_at(delta), self.add.epsilon_at(delta))
 
 
@@ -153,7 +153,7 @@ def _discretisation(leaves: LeafCounts) -> float:
     finest = min((spread for spread, _ in spreads if spread > 0), default=1.0) / _STEPS_PER_EVENT
     interpolated = all(_connects_dots(event) for event, _ in leaves)
     widest = _STEP_BETWEEN_DOTS if interpolated else _STEP_OF_BUCKETS
-    # Losses add up to their mean (``drift``) plus some deviations, and never to more than their sum.
+    # Losses add up to their mean (``drift``) plus deviations, and to no more than their sum.
     deviation = math.sqrt(sum(times * min(spread, 1e150) ** 2 for spread, times in spreads))
     drift = sum(times * spread * math.tanh(spread / 2) for spread, times in spreads)
     largest = sum(times * spread for spread, times in spreads)

@@ -68,7 +68,7 @@ def upper_bound_epsilon(event: PrivacyEvent, delta: float) -> float:
 
 
 def _epsilon_apart(leaves: LeafCounts, delta: float) -> float:
-    """Leaves with an epsilon of their own by plain sums, the others on what these leave of delta."""
+    """Plain sums where leaves have an epsilon of their own; the others share what delta is left."""
     plain = tuple(leaf for leaf in leaves if closed_form_cost(leaf[0]) is not None)
     curved = tuple(leaf for leaf in leaves if leaf not in plain)
     own = _naive(plain, 0.0)

@@ -254,7 +254,8 @@ class Ledger:
             if record.state == "committed":
                 raise LedgerError(
                     self.url,
-                    f"release {record.id} was published already{_location_text(record)}; copy that folder",
+                    f"release {record.id} was published already{_location_text(record)}; "
+                    "copy that folder",
                 )
             writing.append("intent", record.id, record.dataset, body)
 
@@ -391,7 +392,7 @@ class Ledger:
         }
 
     def summary(self, dataset: str | None = None) -> tuple[Summary, ...]:
-        """Spent and left per dataset, in order of first release; only ``dataset`` when it is given."""
+        """Spent and left per dataset, in order of first release; only of ``dataset`` if given."""
         records = self.history(dataset)
         names = dict.fromkeys(record.dataset for record in records)
         grouped = {

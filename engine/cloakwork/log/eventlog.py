@@ -273,7 +273,7 @@ class EventLog:
 
 
 def _require_columns(frame: object, **named: str) -> None:
-    """Raise LogError where ``frame`` is no table, or lacks one of the columns that a log must have."""
+    """Raise LogError where ``frame`` is no table, or lacks a column that a log must have."""
     if not isinstance(frame, pl.DataFrame):
         raise LogError("table", f"must be a polars table (got {type(frame).__name__})")
     for parameter, column in named.items():
@@ -366,7 +366,7 @@ def _source(
     texts: Mapping[str, pl.Series],
     exact: frozenset[str],
 ) -> SourceSpelling:
-    """What the cases' columns no longer say. ``row``: where each row stands in the table, from 0."""
+    """What the cases' columns no longer say. ``row``: each row's number in the table, from 0."""
     kept = {name: text for name, text in texts.items() if name not in of_cases}
     rows, conflicts = dict[str, pl.Series](), dict[str, str]()
     for name in of_cases:

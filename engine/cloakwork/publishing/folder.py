@@ -78,8 +78,8 @@ def digest_check(name: str, same: bool) -> Check:
 
 
 def check_entries(folder: Path, signed: Collection[str]) -> Iterator[Check]:
-    """What stands in the folder beside the files ``signed``: unsigned files, links, and things that are
-    no files.
+    """What stands in the folder beside the files ``signed``: unsigned files, links, and things
+    that are no files.
 
     Files that nobody signed would be passed on as if they belonged to the release.
     """

@@ -96,8 +96,8 @@ def publish(
     """Write ``release`` to the folder ``out``: log, plan, signed statement, and the internal
     report.
 
-    Everything is written to a hidden folder beside ``out`` and brought to the disk; then the ledger
-    is told what is about to stand where, the folder is renamed, and the entry is committed.
+    Everything is written to a hidden folder beside ``out`` and synced to the disk. Then the ledger
+    records what is about to stand where, the folder is renamed, and the entry is committed.
     ``signing_key``: a key, or where ``keys.signing_key`` finds it. ``internal``: what writes the
     internal report. Raises OutputError when ``out`` cannot receive the release or the key is none;
     then nothing is left behind, and the entry says that it failed. Leftovers of killed processes on
@@ -147,14 +147,15 @@ def _write_folder(
         if release.reservation is not None:
             release.reservation.intend(target, digest)
         draft.rename(target)
-    with suppress(OSError):  # it stands; a parent that may not be listed cannot be synced
+    # The release stands; a parent that may not be listed cannot be synced.
+    with suppress(OSError):
         _sync(target.parent)
     new = key.public_pem if key.new else None
     return Published(release, out, out / log.name, statement, digest, key.keyid, new)
 
 
 def _commit_entry(release: Release, published: Published) -> None:
-    """Tell the ledger that the folder stands; it does, whatever becomes of the ledger."""
+    """Record that the folder stands; it does, whatever becomes of the ledger."""
     if release.reservation is None:
         return
     try:
@@ -219,7 +220,8 @@ def _error_text(error: OutputError) -> str:
 def _draft_folder(target: Path) -> Iterator[Path]:
     """A hidden folder beside ``target`` that is gone afterwards, unless it was renamed."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(OSError):  # a parent that may be written to and not listed
+    # There are parents that may be written to and not listed.
+    with suppress(OSError):
         remove_leftovers(target.parent)
     lock = _own_folder(target.parent)
     try:
@@ -231,7 +233,7 @@ def _draft_folder(target: Path) -> Iterator[Path]:
 
 
 def _own_folder(parent: Path) -> Lock:
-    """A new hidden folder, locked as long as this process lives: it holds figures from the raw log."""
+    """A new hidden folder, locked while this process lives: it holds figures from the raw log."""
     while True:
         lock = lock_folder(parent / f"{_draft_prefix()}{os.getpid()}-{secrets.token_hex(4)}")
         if lock is not None:

@@ -1,9 +1,9 @@
 """Ledger and release folders brought to agreement after crashes.
 
 A folder whose statement the ledger recorded as an intent completes its entry, and the files that it
-signs are compared with it; an entry that was to be written below the given folders and has neither a folder
-nor a living process is closed, as spent; drafts of dead processes are removed. What stands there
-and the ledger does not know is named.
+signs are compared with it. An entry that was to be written below the given folders and has neither
+a folder nor a living process is closed, as spent. Drafts of dead processes are removed. A release
+that stands there and that the ledger does not know is named.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ DISAGREE: Final[frozenset[Outcome]] = frozenset({"unknown", "differs"})
 
 @dataclass(frozen=True, slots=True)
 class ReconciledRelease:
-    """One release folder, or one entry without a folder: what was found and what was done about it."""
+    """One release folder, or one entry without a folder: what was found, and what was done."""
 
     outcome: Outcome
     release: str

@@ -352,7 +352,7 @@ class ColumnBuilder:
     def _frame(
         self, columns: dict[str, _Column], layout: "Layout", first: dict[str, pl.DataType]
     ) -> pl.DataFrame:
-        """One table, the standard columns first, then the others as they first appear in the file."""
+        """One table: the standard columns, then the others as they first appear in the file."""
         names = [*first, *(name for name in columns if name not in first)]
         return pl.DataFrame(
             [

@@ -202,7 +202,7 @@ def _body(found: Records, blank: NDArray[np.bool_]) -> tuple[bytes, int]:
 
 
 def inferred(text: pl.Series) -> pl.Series:
-    """A column as numbers, truth values or times, if every value reads as one; otherwise as it is."""
+    """A column as numbers, truth values or times if every value reads as one; else as it is."""
     if text.null_count() == len(text):
         return text
     probe = text.drop_nulls().head(_PROBED)  # most columns are settled by their first values

@@ -150,7 +150,8 @@ def to_simple_type(path: Path, name: str, column: pl.Series) -> pl.Series | None
 
 def _digits(decimals: pl.Series) -> int:
     """The most digits that one of the numbers is written with."""
-    return int(decimals.cast(pl.String).str.count_matches(r"\d").max() or 0)  # type: ignore[arg-type]  # a number
+    digits = decimals.cast(pl.String).str.count_matches(r"\d")
+    return int(digits.max() or 0)  # type: ignore[arg-type]  # a number
 
 
 def _as_utc(path: Path, name: str, times: pl.Series) -> pl.Series:
@@ -314,7 +315,7 @@ def _in_quotes(name: str) -> str:
 
 
 def _listed_name(name: str) -> str:
-    """A column's name in a list of names: in quotes only where blanks around it would not be seen."""
+    """A column's name in a list: in quotes only where blanks around it would not be seen."""
     return shown(name) if name == name.strip() else _in_quotes(name)
 
 

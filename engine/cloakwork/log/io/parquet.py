@@ -137,7 +137,8 @@ def _refuse_size(path: Path, width: int, limits: Limits) -> None:
         raise LogError(path, said, hint=raising("unpacked-size", values * _VALUE_BYTES))
     ratio = values // max(1, path.stat().st_size)
     if values * _VALUE_BYTES > _RATIO_FROM and ratio > limits.unpack_ratio:
-        said = f"the table has more than {limits.unpack_ratio} values for each byte of the file, the limit"
+        most = limits.unpack_ratio
+        said = f"the table has more than {most} values for each byte of the file, the limit"
         raise LogError(path, said, hint=raising("unpack-ratio", ratio + 1))
 
 

@@ -58,7 +58,8 @@ class LogStream:
         if self._unpacked > max(RATIO_FROM, self.limits.unpack_ratio * taken):
             raise LogError(
                 self.path,
-                f"the gzip file unpacks to more than {self.limits.unpack_ratio} times its size, the limit",
+                f"the gzip file unpacks to more than {self.limits.unpack_ratio} times its size, "
+                "the limit",
                 hint=raising("unpack-ratio", 1100),
             )
         return data

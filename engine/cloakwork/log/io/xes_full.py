@@ -37,12 +37,18 @@ _CHUNK: Final = 1 << 20  # bytes
 _PLAIN_ENCODINGS: Final = {None, "UTF-8", "UTF8"}
 _HINTS: Final = {
     expat.errors.XML_ERROR_NO_ELEMENTS: "the file breaks off or is no XML; export the log again",
-    expat.errors.XML_ERROR_SYNTAX: "this is no XML; export the log as XES, or name the file after its format",
+    expat.errors.XML_ERROR_SYNTAX: (
+        "this is no XML; export the log as XES, or name the file after its format"
+    ),
     expat.errors.XML_ERROR_UNCLOSED_TOKEN: "the file breaks off here; export or copy it again",
-    expat.errors.XML_ERROR_UNCLOSED_CDATA_SECTION: "the file breaks off here; export or copy it again",
+    expat.errors.XML_ERROR_UNCLOSED_CDATA_SECTION: (
+        "the file breaks off here; export or copy it again"
+    ),
     expat.errors.XML_ERROR_UNDEFINED_ENTITY: "write the character itself, or a numeric reference",
     expat.errors.XML_ERROR_UNKNOWN_ENCODING: "save the file as UTF-8",
-    expat.errors.XML_ERROR_INCORRECT_ENCODING: "save the file in the encoding that its first line names",
+    expat.errors.XML_ERROR_INCORRECT_ENCODING: (
+        "save the file in the encoding that its first line names"
+    ),
     expat.errors.XML_ERROR_JUNK_AFTER_DOC_ELEMENT: "keep one <log> element a file",
     expat.errors.XML_ERROR_TAG_MISMATCH: "close every element that is opened",
     expat.errors.XML_ERROR_DUPLICATE_ATTRIBUTE: "give each element one key and one value",
