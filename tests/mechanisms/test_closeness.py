@@ -92,11 +92,11 @@ def test_beginnings_of_cases_lie_inside_one_another() -> None:
     """
     log = with_values(log_of([["a", "b"]] * 4 + [["a", "c"]] * 4), "case:Age", [20] * 4 + [80] * 4)
     goal = TCloseness(kind="t-closeness", t=0.1, attribute="case:Age", classes="prefixes")
-    assert t_closeness.farthest_group(log, goal) == pytest.approx(0.25)
+    assert t_closeness.largest_distance(log, goal) == pytest.approx(0.25)
     released = run_mechanism(
         "kanon/closeness", log, t=0.1, attribute="case:Age", classes="prefixes"
     )
-    assert t_closeness.farthest_group(released, goal) == pytest.approx(0)
+    assert t_closeness.largest_distance(released, goal) == pytest.approx(0)
     assert set(map(tuple, ages(released).values())) == {(20, 20, 80, 80)}
 
 
@@ -181,7 +181,7 @@ def test_missing_values_change_places_like_all_others() -> None:
 
 
 def test_for_diversity_a_missing_value_is_none() -> None:
-    """A class whose other values are all missing holds one value; missing ones stay where they are."""
+    """A class whose other values are all missing holds one value; missing ones stay."""
     log = with_values(
         log_of([["a"]] * 4 + [["a", "b"]] * 4), "case:Age", [1, None, 1, None, 2, 2, 3, 3]
     )
@@ -325,8 +325,8 @@ def test_an_offer_says_how() -> None:
     )
     assert isinstance(answer, Offer)
     assert (
-        answer.why
-        == "exchanges values of cycle times between classes until each class lies within 0.1 of all values"
+        answer.why == "exchanges values of cycle times between classes "
+        "until each class lies within 0.1 of all values"
     )
 
 

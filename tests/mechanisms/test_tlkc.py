@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cloakwork.checks.confidence_bound import Extremes, extremes
+from cloakwork.checks.confidence_bound import WorstKnowledge, worst_knowledge
 from cloakwork.errors import MechanismError
 from cloakwork.facts import UNIX_EPOCH, Facts, Unit
 from cloakwork.guarantees import ConfidenceBound, KAnonymity
@@ -148,7 +148,7 @@ def test_knowledge_that_tells_a_value_goes() -> None:
     after = run(log, offered(C=0.5, attribute=ILLNESS))
     assert Counter(courses_of(after)) == Counter({("a",): 6})
     assert after.cases[ILLNESS].equals(log.cases[ILLNESS])
-    assert extremes(after, goal(C=0.5, attribute=ILLNESS)) == Extremes(6, 0.5)
+    assert worst_knowledge(after, goal(C=0.5, attribute=ILLNESS)) == WorstKnowledge(6, 0.5)
 
 
 def test_values_of_events_are_bounded_too() -> None:
@@ -282,22 +282,22 @@ def test_an_incomplete_join_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     it.
     """
     log, params = log_of(["ab"] * 5 + ["ba"]), offered()
-    found = extremes(run(log, params), goal())
+    found = worst_knowledge(run(log, params), goal())
     assert found is not None
     assert found.smallest >= 3
     monkeypatch.setattr(tlkc, "knowledge_levels", joined_in_one_order)
-    assert extremes(run(log, params), goal()) == Extremes(1, None)
+    assert worst_knowledge(run(log, params), goal()) == WorstKnowledge(1, None)
 
 
 def test_counting_once_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a recount the last case of y stays, alone."""
     log, params = log_of(["xxy"] * 2 + ["y"] + ["xx"] * 3), offered()
-    assert extremes(run(log, params), goal()) == Extremes(5, None)
+    assert worst_knowledge(run(log, params), goal()) == WorstKnowledge(5, None)
     real, rounds = tlkc._shortest_violations, iter([True, False])
     monkeypatch.setattr(
         tlkc, "_shortest_violations", lambda *given: real(*given) if next(rounds) else None
     )
-    assert extremes(run(log, params), goal()) == Extremes(1, None)
+    assert worst_knowledge(run(log, params), goal()) == WorstKnowledge(1, None)
 
 
 @pytest.mark.parametrize(

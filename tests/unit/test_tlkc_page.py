@@ -26,7 +26,8 @@ def test_the_example_runs(
     exec(compile(block("python"), "shown", "exec"), {})
     said = capsys.readouterr().out
     assert re.match(
-        r"knowledge of up to 2 events fits at least \d\d+ released cases, and the largest confidence",
+        r"knowledge of up to 2 events fits at least \d\d+ released cases, "
+        "and the largest confidence",
         said,
     )
     assert (tmp_path / "few-known-events" / "statement.json").exists()

@@ -59,8 +59,8 @@ class TimePrecisions:
         """Candidates ``near`` a time, for each precision of the activity: what kept events repeat,
         then any time just as precise, then any time no more precise; finest first.
 
-        Yields times (int64, shape (n,)), and which of them have a precision that occurs: bool, shape
-        (n,)).
+        Yields times (int64, shape (n,)), and whether the precision occurs in the activity (bool,
+        shape (n,)).
         """
         yield from self._repeated_times(near, activity)
         yield from self._times_on_unit(near, activity, just_as_precise=True)
