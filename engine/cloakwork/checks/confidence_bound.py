@@ -130,6 +130,7 @@ def _known_sequences(log: EventLog, guarantee: ConfidenceBound) -> tuple[pl.Data
     elif guarantee.background == "multiset":
         known = known.sort()
     lists = events.group_by("case").agg(known)
+    # Cases without events have a sequence as well: a null.
     every = pl.DataFrame({"case": np.arange(log.cases.height)}).join(lists, on="case", how="left")
     sequences = every.group_by("symbol", maintain_order=True).agg("case")
     sequences = sequences.with_row_index("sequence")
@@ -145,6 +146,7 @@ def _known_subsequences(
     """All candidates of size 0, 1, ..., ``longest`` that occur in some sequence; ends early where
     there is none.
     """
+    # Who knows nothing matches every case, before its first place.
     nothing = cases.select("sequence").unique()
     nothing = nothing.with_columns(nothing=pl.lit(0), end=pl.lit(-1, pl.Int64))
     candidates = _Candidates(nothing, ["nothing"])
@@ -160,6 +162,7 @@ def _one_event_longer(candidates: _Candidates, places: pl.DataFrame, event: str)
     """Each candidate with one symbol more, in the new column ``event``."""
     by = [*candidates.by, event]
     found: list[pl.DataFrame] = []
+    # A candidate and a sequence are one row, so that no slice divides what is grouped.
     for rows in _slices(candidates.rows, places):
         behind = rows.join(places, on="sequence").filter(pl.col("place") > pl.col("end"))
         longer = behind.rename({"symbol": event}).group_by(named(*by, "sequence"))

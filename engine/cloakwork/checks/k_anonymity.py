@@ -86,6 +86,7 @@ def _classes_by_length(log: EventLog, guarantee: KAnonymity) -> Iterator[tuple[I
 def _class_sizes(class_: Ints, owner: Ints) -> Ints:
     """For each class that occurs, how many distinct owners it has; 0 where no case has one."""
     occurring, number = np.unique(class_, return_inverse=True)
+    # Distinct pairs of a class and an owner, counted by class.
     is_owned = owner != _NO_OWNER
     owners = owner.max(initial=0) + 1
     distinct = np.unique(number[is_owned] * owners + owner[is_owned])

@@ -34,6 +34,7 @@ def least_diversity(log: EventLog, guarantee: LDiversity) -> float | None:
     of_group = distinct // values
     if guarantee.variety == "distinct":
         return float(np.bincount(of_group).min())
+    # exp(H), where each value adds -p log p to the entropy H of its group.
     share = count / np.bincount(group)[of_group]
     return float(np.exp(np.bincount(of_group, -share * np.log(share))).min())
 

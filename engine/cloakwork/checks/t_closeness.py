@@ -58,6 +58,7 @@ def largest_distance(
     distance = _distances if found.numeric else _total_variation
     largest = 0.0
     for activity in np.unique(found.activity[found.kept]):
+        # Values of inserted events are neither compared nor compared with.
         compared = (found.activity == activity) & found.kept
         is_member = compared[found.member]
         if not is_member.any():
@@ -97,6 +98,7 @@ def _positions(found: GroupedValues, scale: str) -> Floats:
     if scale == "rank":
         activity = found.activity[present]
         rows = pl.DataFrame({"activity": activity, "value": found.values.drop_nulls()})
+        # The average rank r of n values: F(x) = (r - 1/2) / n.
         rank = pl.col("value").rank("average").over("activity")
         share = (rank - 0.5) / pl.len().over("activity")
         positions[present] = rows.select(share).to_series().to_numpy()
@@ -120,6 +122,7 @@ def _distances(reference: Floats, values: Floats, group: Ints) -> Floats:
         between_present[with_values] = _earth_mover_distance(
             reference[~np.isnan(reference)], values[~is_missing], dense.astype(np.int64)
         )
+    # |p - q| + min(1 - p, 1 - q) D, as the module says.
     shared = np.minimum(1 - missing, 1 - missing_in_reference)
     difference = np.abs(missing - missing_in_reference)
     return np.asarray(difference + shared * between_present, np.float64)
@@ -141,6 +144,7 @@ def _earth_mover_distance(reference: Floats, values: Floats, group: Ints) -> Flo
     ascending = np.sort(reference)
     share_at_most = np.searchsorted(ascending, value, "right") / len(reference)
     turn = np.clip(share_at_most, begin, end)
+    # Up to the turn the reference's quantiles are the smaller ones, from there on the larger ones.
     area_to_turn = _quantile_area(ascending, turn)
     below = value * (turn - begin) - (area_to_turn - _quantile_area(ascending, begin))
     above = (_quantile_area(ascending, end) - area_to_turn) - value * (end - turn)
@@ -150,6 +154,7 @@ def _earth_mover_distance(reference: Floats, values: Floats, group: Ints) -> Flo
 def _quantile_area(ascending: Floats, upto: Floats) -> Floats:
     """The integral of the quantile function of ``ascending`` from 0 to each of ``upto``."""
     sums = np.concatenate([[0.0], np.cumsum(ascending)])
+    # Whole steps of the quantile function, and a part of the next one.
     place = upto * len(ascending)
     full = np.minimum(place.astype(np.int64), len(ascending) - 1)
     area = sums[full] + (place - full) * ascending[full]

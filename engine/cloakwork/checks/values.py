@@ -79,6 +79,7 @@ def grouped_values(
     activity = _dense_codes(log.events[ACTIVITY])
     group = prefix
     if classes == "variants":
+        # The prefix that the last event ends is the complete variant.
         variant = last_of_case(log, prefix)[log.case_of]
         group = variant * (activity.max(initial=0) + 1) + activity
     found = GroupedValues(column, activity, log.kept, np.arange(log.events.height), group)

@@ -123,6 +123,7 @@ def _with_filled_events(log: EventLog, params: FillParams, noise: Noise) -> Even
         keys = [*_positions_in_variant(log, activity), activity]
     else:
         keys = [_occurrence_numbers(log, activity), activity]
+    # Kept events copy themselves.
     source = np.arange(log.events.height)
     source[log.inserted] = _draw_source_rows(keys, log.inserted, noise)
     attributes = log.events.drop(ACTIVITY, TIMESTAMP, strict=False)
@@ -147,10 +148,12 @@ def _occurrence_numbers(log: EventLog, activity: Ints) -> Ints:
     before.
     """
     pair = log.case_of * (activity.max(initial=0) + 1) + activity
+    # Stable, so that the events of one case and activity lie side by side in the order of the log.
     order = np.argsort(pair, kind="stable")
     start = np.flatnonzero(np.diff(pair[order], prepend=-1))
+    size = np.diff(start, append=len(pair))
     before = np.empty(len(pair), np.int64)
-    before[order] = np.arange(len(pair)) - np.repeat(start, np.diff(start, append=len(pair)))
+    before[order] = np.arange(len(pair)) - np.repeat(start, size)
     return np.asarray(activity * (before.max(initial=0) + 1) + before, np.int64)
 
 
@@ -171,8 +174,9 @@ def draw_by_key(pool: Ints, key: Ints, requested: Ints, noise: Noise) -> Ints:
     has it; -1 where none has.
     """
     order = np.argsort(key, kind="stable")
-    first = np.searchsorted(key[order], requested, side="left")
-    size = np.searchsorted(key[order], requested, side="right") - first
+    ascending = key[order]
+    first = np.searchsorted(ascending, requested, side="left")
+    size = np.searchsorted(ascending, requested, side="right") - first
     drawn = np.full(len(requested), _NONE, np.int64)
     occurs = np.flatnonzero(size > 0)
     if len(occurs):
@@ -207,6 +211,7 @@ def _times_of_inserted(
     target = np.clip(_target_times(log, time, known, neighbours, gaps, noise), *span)
     donor = np.maximum(source, 0)
     rows = np.flatnonzero(inserted & (source != _NONE) & known[donor])
+    # Events are in one gap if they have the same case and the same known event before them.
     case, behind = log.case_of[rows], earlier[rows]
     starts_gap = (np.diff(case, prepend=_NONE) != 0) | (np.diff(behind, prepend=_NONE) != 0)
     gap_index = np.cumsum(starts_gap)
@@ -245,6 +250,7 @@ def _target_times(
     """
     earlier, later = neighbours
     has_earlier, has_later = earlier != _NONE, later != _NONE
+    # Differences of the running total add up the gaps between two events.
     total = np.cumsum(gaps)
     start = np.repeat(log.offsets[:-1], np.diff(log.offsets))
     after = time[earlier] + total - total[earlier]

@@ -103,8 +103,9 @@ def _randomised_response(distinct: pl.Series, domain: pl.Series) -> Randomiser:
         is_missing = true == missing
         if is_missing.all():
             return pl.Series(domain.name, [None] * len(codes), dtype=domain.dtype)
-        size = missing + 1 if is_missing.any() else missing
-        kept = _DRAWS if math.isinf(epsilon) else _keep_draws(_DRAWS, epsilon, size)
+        # Missing is one more member where some values, and not all, are missing.
+        size = missing + int(is_missing.any())
+        kept = _keep_draws(_DRAWS, epsilon, size)
         stays = noise.uniform(np.full(len(codes), _DRAWS, np.int64)) < kept
         drawn = noise.uniform(np.full(len(codes), size, np.int64))
         return or_missing.gather(np.where(stays & (true >= 0), true, drawn))
@@ -114,8 +115,10 @@ def _randomised_response(distinct: pl.Series, domain: pl.Series) -> Randomiser:
 
 def _keep_draws(draws: int, epsilon: float, size: int) -> int:
     """In how many of ``draws`` equally likely cases a value is kept: rounded down, which only adds
-    noise.
+    noise; in all of them for an infinite epsilon.
     """
+    if math.isinf(epsilon):
+        return draws
     ratio = math.expm1(min(epsilon, _LARGEST_EXPONENT)) / size
     return math.floor(draws * (ratio / (1 + ratio)) * _SAFETY_FACTOR)
 
@@ -131,8 +134,7 @@ def _truthful_draws(draws: int, epsilon: float) -> int:
 def _members_of_domain(distinct: pl.Series, domain: tuple[JsonValue, ...]) -> pl.Series:
     """The declared values as the column has them, each once."""
     if distinct.dtype in (pl.String, pl.Null):
-        # A column of text spells truth values "true" and "false".
-        texts = [str(value).lower() if isinstance(value, bool) else str(value) for value in domain]
+        texts = [_text_of_value(value) for value in domain]
         return pl.Series(list(dict.fromkeys(texts)), dtype=pl.String)
     try:
         members = pl.Series(list(domain), strict=True).cast(distinct.dtype, strict=True)
@@ -141,6 +143,11 @@ def _members_of_domain(distinct: pl.Series, domain: tuple[JsonValue, ...]) -> pl
             NAME, f"the values of '{distinct.name}' are of another type than its domain"
         ) from None
     return members.unique(maintain_order=True)
+
+
+def _text_of_value(value: JsonValue) -> str:
+    """A declared value as a column of text has it, which spells truth values "true" and "false"."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _laplace_noise(distinct: pl.Series, low: Fraction, steps: int, width: Fraction) -> Randomiser:
@@ -157,11 +164,13 @@ def _laplace_noise(distinct: pl.Series, low: Fraction, steps: int, width: Fracti
     point_of = _points_of_grid(distinct, low, steps, width)
     missing_of = distinct.is_null().to_numpy()
     is_integer = low.denominator == width.denominator == 1 and distinct.dtype.is_integer()
+    released_type = pl.Int64 if is_integer else pl.Float64
 
     def randomise(codes: Ints, epsilon: float, noise: Noise) -> pl.Series:
         points, is_missing = point_of[codes], missing_of[codes]
         if is_missing.any() and not is_missing.all() and not math.isinf(epsilon):
             epsilon /= 2
+            # Half of epsilon for whether a value is missing, half for the noise below.
             truthful = _truthful_draws(_DRAWS, epsilon)
             is_flipped = noise.uniform(np.full(len(codes), _DRAWS, np.int64)) >= truthful
             anywhere = noise.uniform(np.full(len(codes), steps + 1, np.int64))
@@ -174,7 +183,7 @@ def _laplace_noise(distinct: pl.Series, low: Fraction, steps: int, width: Fracti
         # In integers up to the last division, which rounds once.
         shared = low.denominator * width.denominator
         numbers = (int(low * shared) + points * int(width * shared)) / shared
-        values = pl.Series(numbers).cast(pl.Int64 if is_integer else pl.Float64)
+        values = pl.Series(numbers).cast(released_type)
         nothing = pl.Series(values.name, [None] * len(values), dtype=values.dtype)
         return values.zip_with(pl.Series(~is_missing), nothing)
 
