@@ -23,7 +23,7 @@ from contracts.sample_logs import BEGIN, courses_of, log_of, times_of_cases
 
 PERSON, ILLNESS = "case:Person", "case:Illness"
 BACKGROUNDS = ("set", "multiset", "sequence", "relative")
-COURSES = st.lists(st.text("abc", max_size=5), max_size=14)
+SEQUENCES = st.lists(st.text("abc", max_size=5), max_size=14)
 
 
 def bound(**more: Any) -> ConfidenceBound:
@@ -35,12 +35,15 @@ def bound(**more: Any) -> ConfidenceBound:
 
 
 def log_with(
-    courses: Sequence[str], persons: Sequence[str | None], illnesses: Sequence[str | None]
+    sequences: Sequence[str], persons: Sequence[str | None], illnesses: Sequence[str | None]
 ) -> EventLog:
     """Cases of persons with an illness each; every case begins at one time, an event an hour."""
     log = log_of(
-        courses,
-        [[BEGIN + timedelta(hours=step) for step in range(len(course))] for course in courses],
+        sequences,
+        [
+            [BEGIN + timedelta(hours=step) for step in range(len(sequence))]
+            for sequence in sequences
+        ],
     )
     columns = {PERSON: list(persons), ILLNESS: list(illnesses)}
     return EventLog(
@@ -56,12 +59,12 @@ def plainly(log: EventLog, goal: ConfidenceBound, *, persons: bool) -> WorstKnow
     """What every single piece of knowledge of at most L events finds."""
     matching: dict[tuple[Any, ...], set[int]] = defaultdict(set)
     times = times_of_cases(log)
-    for case, course in enumerate(courses_of(log)):
-        timed = list(zip(course, times[case], strict=True))
+    for case, sequence in enumerate(courses_of(log)):
+        timed = list(zip(sequence, times[case], strict=True))
         known = {
-            "set": sorted(set(course)),
-            "multiset": sorted(course),
-            "sequence": course,
+            "set": sorted(set(sequence)),
+            "multiset": sorted(sequence),
+            "sequence": sequence,
             "relative": timed,
         }
         for size in range(goal.L + 1):
@@ -86,14 +89,14 @@ def plainly(log: EventLog, goal: ConfidenceBound, *, persons: bool) -> WorstKnow
 
 @pytest.mark.parametrize("background", BACKGROUNDS)
 @settings(deadline=None)
-@given(courses=COURSES, longest=st.integers(1, 3), drawn=st.data())
+@given(sequences=SEQUENCES, longest=st.integers(1, 3), drawn=st.data())
 def test_finds_what_plain_python_finds(
-    background: str, courses: list[str], longest: int, drawn: st.DataObject
+    background: str, sequences: list[str], longest: int, drawn: st.DataObject
 ) -> None:
     """In every background; by case and by person; missing persons and illnesses among them."""
     some = st.sampled_from(["p", "q", "r", None])
-    persons, illnesses = ([drawn.draw(some) for _ in courses] for _ in range(2))
-    log = log_with(courses, persons, illnesses)
+    persons, illnesses = ([drawn.draw(some) for _ in sequences] for _ in range(2))
+    log = log_with(sequences, persons, illnesses)
     goal = bound(L=longest, background=background, attribute=ILLNESS, C=0.5)
     assert worst_knowledge(log, goal) == plainly(log, goal, persons=False)
     assert worst_knowledge(log, goal, Unit(attribute=PERSON)) == plainly(log, goal, persons=True)
@@ -119,7 +122,7 @@ def test_values_of_events_count_where_they_occur_at_all() -> None:
 
 
 def test_released_times_are_taken_as_they_stand() -> None:
-    """Cases of one course at other times are not alike to somebody who knows times."""
+    """Cases of one sequence at other times are not alike to somebody who knows times."""
     log = log_of(["ab"] * 2)
     assert worst_knowledge(log, bound(background="relative")) == WorstKnowledge(1, None)
     assert worst_knowledge(log, bound()) == WorstKnowledge(2, None)

@@ -54,7 +54,7 @@ def test_missing_is_bounded_where_it_is_sensitive() -> None:
 
 
 def test_a_text_that_looks_like_nothing_is_a_value() -> None:
-    """An empty text is told apart from no value."""
+    """An empty text is another value than none."""
     log = with_values(log_of([["a"]] * 4), "case:hiv", ["", "", None, None])
     kept = run_mechanism(
         "kanon/tlkc", log, L=1, K=2, C=0.5, attribute="case:hiv", missing="sensitive"

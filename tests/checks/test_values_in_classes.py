@@ -34,18 +34,20 @@ def plain_groups(log: EventLog, attribute: str, classes: str) -> Groups:
     """
     members: dict[Any, list[Any]] = defaultdict(list)
     whole: dict[Any, list[Any]] = defaultdict(list)
-    for row, course in enumerate(courses_of(log)):
+    for row, sequence in enumerate(courses_of(log)):
         if attribute.startswith("case:"):
             value = log.cases[attribute][row]
             whole[None].append(value)
-            ends = [len(course)] if classes == "variants" else range(1, len(course) + 1)
+            ends = [len(sequence)] if classes == "variants" else range(1, len(sequence) + 1)
             for end in ends:
-                members[course[:end], None].append(value)
+                members[sequence[:end], None].append(value)
             continue
-        for step, activity in enumerate(course):
+        for step, activity in enumerate(sequence):
             value = log.events[attribute][int(log.offsets[row]) + step]
             whole[activity].append(value)
-            members[course if classes == "variants" else course[: step + 1], activity].append(value)
+            members[sequence if classes == "variants" else sequence[: step + 1], activity].append(
+                value
+            )
     return [(values, whole[activity]) for (_, activity), values in members.items()]
 
 

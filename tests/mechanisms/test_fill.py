@@ -45,8 +45,8 @@ def marked_logs(draw: st.DrawFn) -> EventLog:
     """A log with two attributes, of which some values are missing, and inserted events, which have
     none.
     """
-    courses = draw(st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=12))
-    log = log_of([[*course] for course in courses])
+    sequences = draw(st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=12))
+    log = log_of([[*sequence] for sequence in sequences])
     size = log.events.height
     inserted = np.array(draw(st.lists(st.booleans(), min_size=size, max_size=size)))
     for name in ("x", "^y.*$"):
@@ -236,13 +236,13 @@ def test_copies_are_of_the_same_number_in_the_case() -> None:
     assert filled(replace(log, events=bare)).events["x"].to_list() == [1, None] * 9
 
 
-def at(*courses: list[str | None]) -> EventLog:
+def at(*case_times: list[str | None]) -> EventLog:
     """A log of the activities a, b, c at these times; an event without one is inserted."""
     times = [
         [None if each is None else datetime.fromisoformat(each + "+00:00") for each in case]
-        for case in courses
+        for case in case_times
     ]
-    log = log_of([["a", "b", "c"][: len(case)] for case in courses], times)
+    log = log_of([["a", "b", "c"][: len(case)] for case in case_times], times)
     return replace(log, inserted=log.events[TIMESTAMP].is_null().to_numpy())
 
 
@@ -290,10 +290,10 @@ def test_times_keep_order_and_precision(data: st.DataObject) -> None:
     """
     units = data.draw(st.lists(st.sampled_from([60_000, 1_000, 1]), min_size=3, max_size=3))
     size = data.draw(st.integers(1, 12))
-    courses, times = [], []
+    sequences, times = [], []
     for row in range(size):
         steps = data.draw(st.lists(st.integers(0, 2), min_size=1, max_size=6))
-        courses.append(["abc"[step] for step in steps])
+        sequences.append(["abc"[step] for step in steps])
         spread = [BEGIN + timedelta(days=row, minutes=97 * place) for place in range(len(steps))]
         off = [data.draw(st.integers(0, 59)) for _ in steps]
         times.append(
@@ -302,7 +302,7 @@ def test_times_keep_order_and_precision(data: st.DataObject) -> None:
                 for each, step, o in zip(spread, steps, off, strict=True)
             ]
         )
-    log = log_of(courses, times)
+    log = log_of(sequences, times)
     marks = np.array(
         data.draw(st.lists(st.booleans(), min_size=log.events.height, max_size=log.events.height))
     )
