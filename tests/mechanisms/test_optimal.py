@@ -153,14 +153,14 @@ def test_dual_prices_alone_prove_most_of_the_cost(scope: Scope) -> None:
     """Without the program."""
     problem = random_problem(100, 4, scope)
     found = improve_by_neighbourhoods(
-        problem, Solution(merge_classes(problem), None, "merged"), 3.0
+        problem, Solution(merge_classes(problem), None, "merged"), 60.0
     ).assignment
     bound = subgradient_ascent(
         problem,
         CoverConstraints.of(problem, split_cases=False),
         problem.cases * 1.0,
         edit_cost(problem, found),
-        5.0,
+        60.0,
     ).value
     assert 0.85 * edit_cost(problem, found) < bound <= edit_cost(problem, found)
 
@@ -184,16 +184,16 @@ def test_the_same_log_gives_the_same_answer() -> None:
 @pytest.mark.parametrize("scope", ["variants", "prefixes"])
 def test_local_search_improves_and_never_breaks(scope: Scope, split_cases: bool) -> None:
     """From the merged answer to a cheaper one."""
-    problem = random_problem(150, 6, scope)
+    problem = random_problem(100, 4, scope)
     start = Solution(merge_classes(problem), None, "merged")
     told: list[int] = []
     found = improve_by_neighbourhoods(
-        problem, start, 3.0, split_cases=split_cases, on_improvement=told.append
+        problem, start, 60.0, split_cases=split_cases, on_improvement=told.append
     )
     assert edit_cost(problem, found.assignment) < edit_cost(problem, start.assignment)
     assert told == sorted(told, reverse=True)
     assert told[-1] == edit_cost(problem, found.assignment)
-    assert (smallest_class(problem, found.assignment) or 0) >= 6
+    assert (smallest_class(problem, found.assignment) or 0) >= 4
 
 
 @pytest.mark.parametrize("scope", ["variants", "prefixes"])
