@@ -125,7 +125,8 @@ def test_cases_of_units_do_not_part() -> None:
 )
 def test_faulty_options_are_refused(options: dict[str, int | float | str]) -> None:
     """In one line."""
-    answer = OPTIMAL.offer(KAnonymity(kind="k-anonymity", k=4), Facts(), options)  # type: ignore[arg-type]
+    goal = KAnonymity(kind="k-anonymity", k=4)
+    answer = OPTIMAL.offer(goal, Facts(), options)  # type: ignore[arg-type]
     assert isinstance(answer, Refusal)
     assert answer.kind == "misconfigured"
     assert "\n" not in answer.reason
@@ -142,7 +143,7 @@ def test_short_of_time_it_says_how_far_it_came(scope: Scope, split_cases: bool) 
     )
     assert time.monotonic() - begun < 60
     assert solution.bound is not None
-    assert 0 < solution.bound < edit_cost(problem, solution.assignment)
+    assert 0 <= solution.bound < edit_cost(problem, solution.assignment)
     assert solution.stop_reason.startswith("stopped at 0.3 s, within ")
     assert (smallest_class(problem, solution.assignment) or 0) >= 8
     assert figures["bound_in_whole_numbers"] <= solution.bound  # type: ignore[operator]

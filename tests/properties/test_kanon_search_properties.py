@@ -91,8 +91,8 @@ def test_best_first_is_allowed_and_no_better_than_the_optimum(
 def test_no_multipliers_and_no_decisions_make_a_bound_too_high(
     data: st.DataObject, scope: Scope
 ) -> None:
-    """A* stands on this: whatever the multipliers, no allowed answer that keeps the decisions costs less
-    than L.
+    """A* stands on this: whatever the multipliers, no allowed answer that keeps the decisions costs
+    less than L.
     """
     problem = data.draw(problems(scope))
     variants = len(problem.texts)
@@ -177,7 +177,7 @@ def test_releases_are_k_anonymous(
 
 @SCOPES
 def test_bounds_hold_where_mass_is_counted_in_larger_units(scope: Scope) -> None:
-    """A k far above the mass units of the dynamic programme: the optimum is still found and proved."""
+    """A k far above the units of the dynamic programme: the optimum is still found and proved."""
     texts, cases = ("a", "ab", "abc", "b", "cb"), (700, 310, 655, 401, 299)
     problem = KAnonymityProblem.of(texts, cases, 1000, scope)
     solution, _ = AStar().solve(AStarParams(k=1000, scope=scope), problem)

@@ -242,6 +242,7 @@ class _AStarSearch:
         """
         if len(self.target) == 1:
             return np.zeros(1, np.int64)
+        # Each variant is nearest to itself, at distance 0: the second least is the next one.
         nearest = np.partition(self.costs.distance, 1, axis=1)[:, 1].astype(np.int64)
         move_cost = SCALE * nearest * self.costs.cases
         return np.where(self.costs.mass >= self.costs.k, 0, move_cost)
@@ -282,17 +283,20 @@ class _MultiplierAscent:
         self.opened: NDArray[np.float64] = np.zeros(len(multipliers))
 
     def improve_bound(self, steps: int) -> int:
-        """At most ``steps`` subgradient steps (Polyak's length); the highest bound met, in edits."""
+        """At most ``steps`` subgradient steps, of Polyak's length; the highest bound, in edits."""
         search = self.search
         multipliers = self.multipliers
-        highest, bound = -(1 << 62), 0
+        highest = -(1 << 62)
+        # Costs are never negative, so 0 is a bound before any step.
+        bound = 0
         pace, idle_steps = 1.0, 0
         for step in range(steps):
             relaxed = search.relaxation(multipliers, self.decisions)
             bound = max(bound, relaxed.bound)
             idle_steps += 1
             if relaxed.value > highest:
-                highest, self.multipliers, idle_steps = relaxed.value, multipliers, 0
+                highest, self.multipliers = relaxed.value, multipliers
+                idle_steps = 0
             if bound < search.cost:
                 self._keep_answer(search.answer_from(relaxed))
             # One minus how often each variant is picked: a subgradient of L.
@@ -303,7 +307,9 @@ class _MultiplierAscent:
                 break
             if idle_steps > steps // 20:
                 pace, idle_steps = pace / 2, 0
-            stride = pace * (search.cost * SCALE - relaxed.value) / squared_length
+            # Polyak's step aims at the cost of the best answer, which no bound exceeds.
+            distance_to_aim = search.cost * SCALE - relaxed.value
+            stride = pace * distance_to_aim / squared_length
             multipliers = multipliers + np.rint(stride * slope).astype(np.int64)
         return bound
 
@@ -316,6 +322,7 @@ class _MultiplierAscent:
         certainty = np.where(is_undecided, np.abs(self.opened - 0.5), 1.0)
         if certainty.min() < 0.45:
             return _NO_CLASS, int(np.argmin(certainty))
+        # All classes are fairly certain: decide where a variant goes that still has a choice.
         has_choice = (may_move.sum(axis=1) > 1)[:, None]
         pair_certainty = np.where(may_move & has_choice, np.abs(self.picked - 0.5), 1.0)
         return divmod(int(np.argmin(pair_certainty)), len(is_undecided))

@@ -90,6 +90,7 @@ class Auto(Anonymiser[AutoParams]):
     ) -> Offer[AutoParams] | Refusal:
         """As the whole family does; cases part unless units are counted."""
         asks_for_units = isinstance(goal, KAnonymity) and goal.count == "units"
+        # Where no attribute names the unit, each case is one.
         if not asks_for_units or facts.unit.attribute is None:
             return super().offer(goal, facts, options)
         if options.get("parts"):

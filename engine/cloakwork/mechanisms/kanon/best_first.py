@@ -175,6 +175,7 @@ class _GreedyState:
         no_longer_violating = was_violating & ~self.violating
         no_longer_conforming = was_conforming & ~self.conforming
         changed = no_longer_violating | no_longer_conforming
+        # Stale is what a variant knows that now violates, was moved to, or lost its nearest.
         is_stale = self.violating & ~was_violating
         is_stale[target] = True
         for nearest in (self.to_conforming, self.to_violating):
@@ -202,6 +203,7 @@ class _GreedyState:
             if not len(targets):
                 nearest.cost[rows], nearest.target[rows] = _FAR, _NO_VARIANT
                 continue
+            # From the original variants: the edits there, less those that were made so far.
             cost = self.edits[np.ix_(rows, targets)] - self.edits[rows, rows][:, None]
             cost[rows[:, None] == targets] = _FAR
             best = np.argmin(cost, axis=1)

@@ -181,10 +181,12 @@ class Anonymiser(Costless, ABC, Generic[P]):
                 f"the log holds fewer than k = {params.k} {counted}; "
                 "no k-anonymous release of it exists",
             )
+        # An empty log has an answer, which no algorithm needs to find.
         solution = _EMPTY_SOLUTION
         more_figures: Mapping[str, JsonValue] = {}
         if len(problem.texts):
             solution, more_figures = self.solve(params, problem)
+        # Whatever the algorithm proves of itself, its answer is measured before it is acted on.
         smallest = smallest_class(problem, solution.assignment)
         if smallest is not None and smallest < params.k:
             raise AssertionError(

@@ -13,7 +13,7 @@ _SECONDS_BETWEEN_LOOKS: Final = 0.1
 
 
 def silent_solver(seconds: float) -> Any:
-    """A solver that prints nothing, gives the same answer each time, and stops after ``seconds``."""
+    """A solver that prints nothing, is repeatable, and stops after ``seconds``."""
     solver: Any = highspy.Highs()  # type: ignore[no-untyped-call]
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("threads", 1)

@@ -91,6 +91,7 @@ def _climb_hill(
             if cost < least_cost:
                 target, least_cost, trials_since_gain = answer, cost, 0
         if trials_since_gain:
+            # Nothing of this variant's cost less: a later visit of the same answer skips it.
             hopeless.add(variant)
         else:
             nearest = nearest_classes(costs, costs.open_classes(target))
@@ -143,12 +144,14 @@ def _answers_with(costs: MoveCosts, target: Ints, nearest: Ints, variant: int) -
     gains = saving > 0
     if not gains.any():
         return
+    # What is nearest, were the variant a class beside the others.
     is_nearer = costs.distance[variant] < costs.distance[rows, nearest]
     nearest = np.where(is_nearer, variant, nearest)
     classes = costs.open_classes(target)
     classes[variant] = True
     if _may_improve(costs, saving, int(costs.required_mass_beside(classes)[variant])):
         yield repair_to_k_anonymous(costs, classes, np.where(gains, variant, target), nearest)
+    # Instead of its class: that class's members come along, and whatever else gains.
     joins = (target == target[variant]) | gains
     if int(saving[joins].sum()) > 0:
         classes[target[variant]] = False

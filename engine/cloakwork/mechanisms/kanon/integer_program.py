@@ -57,7 +57,7 @@ class ScopeClasses:
         return cls(start, np.array([row for chain in chains for row in chain], np.int64))
 
     def pairs(self, targets: Ints) -> tuple[Ints, Ints]:
-        """All (position in ``targets``, class that it counts for): two int64 arrays of one shape."""
+        """Every (position in ``targets``, class that it counts for): two int64 arrays."""
         lengths = np.diff(self.start)[targets]
         position = np.repeat(np.arange(len(targets)), lengths)
         first_entry = np.cumsum(lengths) - lengths
@@ -84,6 +84,21 @@ class SolverResult:
     assignment: Assignment | None
     bound: float
     has_ended: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _ColumnFigures:
+    """What one unit of x stands for: a case where cases may split, else all cases of a variant.
+
+    - ``cost``, ``mass``: shape (columns,); the edits of one unit, and what it counts toward k.
+    - ``most``: shape (columns,); how many units there are.
+    - ``assigned``: float64, shape (movers,); how many units of each variant go somewhere.
+    """
+
+    cost: Floats
+    mass: NDArray[Any]
+    most: NDArray[Any]
+    assigned: Floats
 
 
 class KAnonymityProgram:
@@ -198,7 +213,7 @@ class KAnonymityProgram:
         return found if np.array_equal(placed, self.problem.cases) else None
 
     def _values_of_start(self, start: Assignment) -> Floats | None:
-        """The column values that stand for ``start``; None where it has a pair that is no column."""
+        """The values that stand for ``start``; None where it has a pair that is no column."""
         variants = len(self.problem.texts)
         is_moving = np.isin(start.source, self.movers)
         # One number a pair, so that pairs can be searched for.
@@ -227,34 +242,42 @@ class KAnonymityProgram:
         """The program as HiGHS takes it. Columns: y, then x. Rows: assign, one a variant; link, one
         a column x; hold, one a class.
         """
-        problem, source = self.problem, self.source
-        opened, moves, movers = len(self.opened), len(source), len(self.movers)
-        most = problem.cases[source] if self.split_cases else np.ones(moves)
-        distance = problem.distances.matrix[source, self.target].astype(np.float64)
-        move_cost = distance if self.split_cases else distance * problem.cases[source]
-        assigned = np.ones(movers)
-        if self.split_cases:
-            assigned = problem.cases[self.movers].astype(np.float64)
+        opened, moves, movers = len(self.opened), len(self.source), len(self.movers)
+        figures = self._column_figures()
         stays_open = np.isin(self.opened, self.fixed.target).astype(np.float64)
-        fixed_mass = self._fixed_mass(classes)[self.opened]
+        # What stays in a class counts toward its k.
+        missing = -self._fixed_mass(classes)[self.opened]
 
         model = highspy.HighsLp()
         model.num_col_, model.num_row_ = opened + moves, movers + moves + opened
-        model.col_cost_ = np.concatenate([np.zeros(opened), move_cost])
+        model.col_cost_ = np.concatenate([np.zeros(opened), figures.cost])
         model.col_lower_ = np.concatenate([stays_open, np.zeros(moves)])
-        model.col_upper_ = np.concatenate([np.ones(opened), most])
-        model.row_lower_ = np.concatenate([assigned, np.full(moves, -np.inf), -fixed_mass])
+        model.col_upper_ = np.concatenate([np.ones(opened), figures.most])
+        assigned = figures.assigned
+        model.row_lower_ = np.concatenate([assigned, np.full(moves, -np.inf), missing])
         model.row_upper_ = np.concatenate([assigned, np.zeros(moves), np.full(opened, np.inf)])
-        self._fill_matrix(model, self._matrix_entries(classes, most))
+        _fill_matrix(model, self._matrix_entries(classes, figures))
         kind = highspy.HighsVarType
         kind_of_x = kind.kContinuous if self.split_cases else kind.kInteger
         model.integrality_ = [kind.kInteger] * opened + [kind_of_x] * moves
         return model
 
+    def _column_figures(self) -> _ColumnFigures:
+        """The figures of the columns x."""
+        problem = self.problem
+        cases = problem.cases[self.source]
+        distance = problem.distances.matrix[self.source, self.target].astype(np.float64)
+        ones = np.ones(len(self.source))
+        if self.split_cases:
+            assigned = problem.cases[self.movers].astype(np.float64)
+            return _ColumnFigures(distance, ones, cases, assigned)
+        mass = problem.mass[self.source]
+        return _ColumnFigures(distance * cases, mass, ones, np.ones(len(self.movers)))
+
     def _matrix_entries(
-        self, classes: ScopeClasses, most: NDArray[Any]
+        self, classes: ScopeClasses, figures: _ColumnFigures
     ) -> tuple[Ints, Ints, NDArray[Any]]:
-        """Rows, columns and values of the matrix; ``most``: the upper bounds of x."""
+        """Rows, columns and values of the matrix."""
         opened, moves, movers = len(self.opened), len(self.source), len(self.movers)
         x = opened + np.arange(moves)
         y_of_target = np.searchsorted(self.opened, self.target)
@@ -265,27 +288,30 @@ class KAnonymityProgram:
         y_of_variant = np.full(len(self.problem.texts), _NOT_OPENED)
         y_of_variant[self.opened] = np.arange(opened)
         y_of_class = y_of_variant[class_variant]
-        position = position[y_of_class != _NOT_OPENED]
-        y_of_class = y_of_class[y_of_class != _NOT_OPENED]
-        mass = np.ones(moves) if self.split_cases else self.problem.mass[self.source]
+        # A class that cannot open (a prefix to which nothing moves) has no row.
+        can_open = y_of_class != _NOT_OPENED
+        position, y_of_class = position[can_open], y_of_class[can_open]
         bound_by_k = np.flatnonzero(classes.must_hold_k[self.opened])
 
+        # Assign; link, its x and its y; hold, its x and its y.
         entries = (
             (np.searchsorted(self.movers, self.source), x, np.ones(moves)),
             (link, x, np.ones(moves)),
-            (link, y_of_target, -most),
-            (hold + y_of_class, opened + position, mass[position]),
+            (link, y_of_target, -figures.most),
+            (hold + y_of_class, opened + position, figures.mass[position]),
             (hold + bound_by_k, bound_by_k, np.full(len(bound_by_k), -self.problem.k)),
         )
         rows, columns, values = (np.concatenate(part) for part in zip(*entries, strict=True))
         return rows, columns, values
 
-    def _fill_matrix(self, model: Any, entries: tuple[Ints, Ints, NDArray[Any]]) -> None:
-        """Store the entries column by column, as HiGHS reads them."""
-        rows, columns, values = entries
-        order = np.lexsort((rows, columns))
-        starts = np.searchsorted(columns[order], np.arange(model.num_col_ + 1))
-        model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-        model.a_matrix_.start_ = starts.astype(np.int32)
-        model.a_matrix_.index_ = rows[order].astype(np.int32)
-        model.a_matrix_.value_ = values[order].astype(np.float64)
+
+def _fill_matrix(model: Any, entries: tuple[Ints, Ints, NDArray[Any]]) -> None:
+    """Store the entries (rows, columns, values) column by column, as HiGHS reads them."""
+    rows, columns, values = entries
+    order = np.lexsort((rows, columns))
+    starts = np.searchsorted(columns[order], np.arange(model.num_col_ + 1))
+    matrix = model.a_matrix_
+    matrix.format_ = highspy.MatrixFormat.kColwise
+    matrix.start_ = starts.astype(np.int32)
+    matrix.index_ = rows[order].astype(np.int32)
+    matrix.value_ = values[order].astype(np.float64)

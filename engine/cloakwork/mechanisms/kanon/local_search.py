@@ -84,6 +84,7 @@ class _Merging:
     def merge(self, row: int, other: int) -> None:
         """Let class ``row`` join class ``other``, on the cheaper of both targets."""
         others, onto_theirs, onto_own = self._merge_costs(row)
+        # ``others`` ascends, so a search finds the other's place.
         position = int(np.searchsorted(others, other))
         if onto_own[position] < onto_theirs[position]:
             self.at[other] = self.at[row]
@@ -93,6 +94,7 @@ class _Merging:
         self.class_of[self.class_of == row] = other
         self.least_cost[row] = _FORBIDDEN
         self.least_cost[other] = _FORBIDDEN
+        # Only mergers with either of the two have changed their cost.
         for stale in self.deficient_classes():
             if stale == other or self.partner[stale] in (row, other):
                 self._update_cheapest(int(stale))
@@ -147,6 +149,7 @@ def improve_by_neighbourhoods(
     for growth in _GROWTH:
         size = growth * max(_SMALLEST_NEIGHBOURHOOD, 3 * problem.k)
         before = None
+        # Once more over the whole log, as long as that gains anything.
         while before != least:
             before = least
             is_waiting = np.ones(len(problem.texts), bool)

@@ -63,6 +63,7 @@ class CertifiedBound:
         placed = np.flatnonzero(self.constraints.must_be_placed)
         stays = np.flatnonzero(~self.constraints.must_be_placed)
         sources, targets = [stays], [stays]
+        # Costs are whole numbers: less than ``cost`` is at most ``cost - 1``.
         for chunk, least in self._cost_if_moved():
             target, source = np.nonzero(least <= (cost - 1) * self.grid)
             sources.append(placed[source])
@@ -76,8 +77,8 @@ class CertifiedBound:
         # pairs_at[s]: how many pairs are in no answer that costs less than value + s.
         pairs_at = np.zeros(max(at_most - self.value, 0) + 1, np.int64)
         for _, least in self._cost_if_moved():
-            edits = -(-least // self.grid)
-            surplus = np.clip(edits - self.value, 0, len(pairs_at) - 1)
+            edits_at_least = -(-least // self.grid)
+            surplus = np.clip(edits_at_least - self.value, 0, len(pairs_at) - 1)
             pairs_at += np.bincount(surplus.ravel(), minlength=len(pairs_at))
         fitting = int(np.searchsorted(np.cumsum(pairs_at), columns, side="right"))
         return min(self.value + max(fitting, 1), max(at_most, self.value + 1))
@@ -88,6 +89,7 @@ class CertifiedBound:
         """
         problem = self.problem
         placed = np.flatnonzero(self.constraints.must_be_placed)
+        # Opening what the relaxed problem opens anyway costs no more than its value.
         opened = np.flatnonzero(self.cost_if_open == self.cost_if_open.min())
         cases = problem.cases[placed, None].astype(np.float64)
         move_cost = problem.distances.matrix[np.ix_(placed, opened)] * cases
@@ -157,7 +159,7 @@ def certify_bound(
     chosen = choose_open_variants(constraints, cost_with_mass, cost_without_mass)
 
     sum_of_duals = rounded_assignment.sum()
-    # Costs are whole edits: the bound is rounded up.
+    # Costs are whole edits, so the bound is rounded up, which -(-a // b) does in integers.
     value = max(0, -int(-(sum_of_duals + chosen.total) // grid))
     return CertifiedBound(
         problem,

@@ -128,6 +128,7 @@ def _choose_on_prefix_forest(
             # A child is open only below a parent that is open and leaves the mass to it.
             with_siblings = outside[above] + cost_extended[above] + costs.of_children[above]
             may_open = bool(without_mass[above])
+        # The best of everything else: without what this subtree adds.
         outside[row] = with_siblings - min(best, 0)
         cost_if_open[row] = outside[row] + best
         is_open[row] = may_open and (best < 0 or _is_least_child(costs, above, best))
@@ -161,7 +162,9 @@ def _cost_subtrees(
 
 
 def _is_least_child(costs: _SubtreeCosts, parent: int, if_open: Any) -> bool:
-    """Whether a child opens although it costs something: its parent needs one, and it is cheapest."""
+    """Whether a child opens although it costs something: the parent needs one, and this is the
+    cheapest.
+    """
     if parent < 0:
         return False
     least = costs.of_one_child[parent]

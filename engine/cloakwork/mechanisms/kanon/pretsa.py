@@ -159,7 +159,7 @@ class _TreeWalk:
         return self.target
 
     def _cut_branch(self, node: int) -> None:
-        """Move the cases of all variants below ``node``, in the order of their original variants."""
+        """Move the cases of all variants below ``node``, by original variant in order."""
         below = [
             variant
             for variant in range(self.tree.first[node], self.tree.last[node])

@@ -51,9 +51,9 @@ class KAnonymityProblem:
         scope: Scope,
         metric: Metric = "levenshtein",
     ) -> "KAnonymityProblem":
-        """The problem of ``texts`` (distinct, in any order), where each case counts one toward k."""
-        order = sorted(range(len(texts)), key=texts.__getitem__)
-        counts = np.asarray(cases, np.int64)[order] if order else np.zeros(0, np.int64)
+        """The problem of ``texts`` (distinct, in any order); each case counts one toward k."""
+        order = _ascending_order(texts)
+        counts = np.asarray(cases, np.int64)[order]
         ascending = tuple(texts[row] for row in order)
         return cls(ascending, counts, counts, k, scope, EditDistances(ascending, metric))
 
@@ -123,9 +123,11 @@ def smallest_class(problem: KAnonymityProblem, assignment: Assignment) -> int | 
     class.
     """
     kept = np.unique(assignment.target)
+    if not len(kept):
+        return None
     mass = held_mass(problem, assignment)
     if problem.scope == "variants":
-        return int(mass[kept].min()) if len(kept) else None
+        return int(mass[kept].min())
     mass_of_prefix: dict[str, int] = {}
     for variant in kept:
         text = problem.texts[variant]
@@ -141,7 +143,13 @@ def relative_gap(distance: int, bound: int | None) -> float | None:
     """
     if bound is None:
         return None
-    return 0.0 if distance <= bound else (distance - bound) / max(bound, 1)
+    # A bound of 0 has no shares: the edits above it are then given as they are.
+    return max(distance - bound, 0) / max(bound, 1)
+
+
+def _ascending_order(texts: Sequence[str]) -> Ints:
+    """Where each text is that comes first, second, ... when they are sorted: int64."""
+    return np.array(sorted(range(len(texts)), key=texts.__getitem__), np.int64)
 
 
 def longest_prefixes(texts: Sequence[str]) -> Ints:
@@ -149,6 +157,7 @@ def longest_prefixes(texts: Sequence[str]) -> Ints:
     shape (texts,); -1 where there is none. ``texts``: distinct, ascending.
     """
     parent = np.full(len(texts), -1)
+    # Sorted, the prefixes of a text are on the path of those that came before, the longest last.
     path: list[int] = []
     for row, text in enumerate(texts):
         while path and not text.startswith(texts[path[-1]]):
@@ -173,7 +182,7 @@ def problem_from_histogram(
     """
     counts = summary.group_by(VARIANT, maintain_order=True).agg(pl.col(CASES).sum())
     texts = encode_sequences(counts[VARIANT]).texts
-    order = np.array(sorted(range(len(texts)), key=texts.__getitem__), np.int64)
+    order = _ascending_order(texts)
     counts = counts[order]
     cases = counts[CASES].to_numpy().astype(np.int64)
     mass = cases if UNIT not in summary.columns else _units_counted_once(summary, counts)

@@ -107,9 +107,12 @@ class Relaxation:
         missing = np.maximum(self.costs.required_mass - picked_mass, 0)
         cover_cost, covering = self._least_covers(reduced, missing, has_negative_cost)
         is_impossible = cover_cost >= _FORBIDDEN
-        cost_with_mass = np.where(is_impossible, _FORBIDDEN, cost_without_mass + cover_cost)
+        cost_with_mass = cost_without_mass + cover_cost
+        cost_with_mass[is_impossible] = _FORBIDDEN
         chosen = self._choose_classes(cost_with_mass, cost_without_mass, decisions.must_open)
-        picked = (has_negative_cost | (covering & ~chosen.is_extended)) & chosen.opened
+        # A class with an open extension needs no cover.
+        members = has_negative_cost | (covering & ~chosen.is_extended)
+        picked = members & chosen.opened
         value = _FORBIDDEN
         # Costs below 0 may offset a forbidden one in part, but never half of it.
         if chosen.cost < _FORBIDDEN // 2:
@@ -149,9 +152,9 @@ class Relaxation:
         # Children have greater numbers than their parents: this goes upwards.
         for node in sorted(self.children, reverse=True):
             below = self.children[node]
-            extensions = int(cost[below][_children_to_open(cost[below], must[below])].sum())
+            opens = _children_to_open(cost[below], must[below])
             must_extend = bool(must[below].any())
-            extended_cost = int(cost_without_mass[node]) + extensions
+            extended_cost = int(cost_without_mass[node]) + int(cost[below][opens].sum())
             is_extended[node] = must_extend or extended_cost < int(cost_with_mass[node])
             if is_extended[node]:
                 cost[node] = min(extended_cost, _FORBIDDEN)
@@ -175,7 +178,8 @@ class Relaxation:
         """
         is_root = self.parent < 0
         opened = must_open & is_root
-        profitable = np.flatnonzero(is_root & ~must_open & (cost < 0))
+        is_profitable = is_root & ~must_open & (cost < 0)
+        profitable = np.flatnonzero(is_profitable)
         capacity_left = max(self.most_trees - int(opened.sum()), 0)
         cheapest_first = np.argsort(cost[profitable], kind="stable")
         opened[profitable[cheapest_first[:capacity_left]]] = True
@@ -203,8 +207,10 @@ def _knapsack_covers(weight: Ints, mass: Ints, missing: Ints) -> tuple[Ints, Boo
     Above ``MOST_MASS_UNITS`` mass is counted in larger units, rounded up: items that had the mass
     still have it, so the sum may come out lower, never higher.
     """
+    # Each quotient is rounded up, which -(-a // b) does in integers.
     mass_unit = -(-int(missing.max()) // MOST_MASS_UNITS)
-    mass, missing = -(-mass // mass_unit), -(-missing // mass_unit)
+    mass = -(-mass // mass_unit)
+    missing = -(-missing // mass_unit)
     heaviest_first = np.argsort(-mass, kind="stable")
     order = [int(item) for item in heaviest_first if mass[item] > 0]
     least, improves = _fill_cover_table(weight, mass, order, int(missing.max()))
@@ -244,10 +250,11 @@ def _fill_cover_table(
 
 
 def _nearest_enclosing(range_end: Ints) -> Ints:
-    """For each row the nearest row before it whose range ``row : range_end[row]`` contains it: int64;
-    -1 where there is none.
+    """For each row the nearest row before it whose range ``row : range_end[row]`` contains it:
+    int64; -1 where there is none.
     """
     parent = np.full(len(range_end), -1)
+    # The ranges are nested: those that contain a row are a path, the innermost last.
     path = [-1]
     for row in range(len(range_end)):
         while path[-1] >= 0 and range_end[path[-1]] <= row:

@@ -32,6 +32,7 @@ def repair_to_k_anonymous(
         deficient = np.flatnonzero(classes & (held < required))
         if not len(deficient):
             return _move_to_nearest_where_possible(costs, classes, target, nearest)
+        # The smallest first: its repair may fill others.
         smallest = int(deficient[np.argmin(held[deficient])])
         repairs = (
             _with_class_filled(costs, target, held - required, smallest),

@@ -149,6 +149,7 @@ class EditDistances:
             score_cutoff=cutoff,
             dtype=np.int32,
         )
+        # One row, for there is one source.
         return np.asarray(scores[0], np.int64)
 
 
@@ -158,5 +159,6 @@ def _count_occurrences(texts: tuple[str, ...]) -> NDArray[np.int32]:
     symbols, codes = np.unique(code_points, return_inverse=True)
     text_of_symbol = np.repeat(np.arange(len(texts)), [len(text) for text in texts])
     table = np.zeros((len(symbols), len(texts)), np.int32)
+    # Not ``table[...] += 1``, which counts an activity that recurs once only.
     np.add.at(table, (codes, text_of_symbol), 1)
     return table

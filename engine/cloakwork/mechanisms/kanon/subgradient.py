@@ -217,7 +217,8 @@ def subgradient_ascent(
     proved = certify_bound(problem, constraints, duals, np.zeros(len(duals)))
     if not constraints.must_be_placed.any():
         return proved
-    pool_size, step, is_rising = max(2 * problem.k, _SMALLEST_POOL), 1.0, True
+    pool_size, step = max(2 * problem.k, _SMALLEST_POOL), 1.0
+    is_rising = True
     for round_ in range(_ROUNDS):
         if step < _SMALLEST_STEP or time.monotonic() > end or proved.value >= cost:
             break

@@ -70,7 +70,7 @@ class MoveCosts:
     @classmethod
     def of(cls, problem: KAnonymityProblem, mechanism: str) -> "MoveCosts":
         """The costs of ``problem``. Raises ``MechanismError`` (in the name of ``mechanism``) for
-        more than 6,000 variants, or where a case is so long that distances might not fit the matrix.
+        more than 6,000 variants, or for a case so long that distances might not fit the matrix.
         """
         _require_comparable(problem, mechanism)
         variants = len(problem.texts)
@@ -98,6 +98,7 @@ class MoveCosts:
 
     def sum_over_extensions(self, amount: Ints) -> Ints:
         """Sums of ``amount`` over the rows j : prefix_end[j]: int64, shape (variants,)."""
+        # Extensions are consecutive rows: a sum over them is a difference of running sums.
         sums = np.concatenate([[0], np.cumsum(amount)])
         return np.asarray(sums[self.prefix_end] - sums[:-1], np.int64)
 
@@ -105,7 +106,9 @@ class MoveCosts:
         """What each variant must hold itself if it is a class beside ``classes``: int64, shape
         (variants,); ``required_mass``, or 0 where an extension of it is a class.
         """
-        is_extended = self.sum_over_extensions(classes.astype(np.int64)) - classes > 0
+        # Each variant is among the rows that begin with it, so it is taken off again.
+        extensions = self.sum_over_extensions(classes.astype(np.int64)) - classes
+        is_extended = extensions > 0
         return np.where(is_extended, 0, self.required_mass)
 
     def total_cost(self, target: Ints) -> int:
@@ -142,7 +145,8 @@ def _require_comparable(problem: KAnonymityProblem, mechanism: str) -> None:
 def nearest_classes(costs: MoveCosts, classes: BoolArray) -> Ints:
     """For each variant the nearest of ``classes`` (ties: the first): int64, shape (variants,)."""
     opened = np.flatnonzero(classes)
-    return np.asarray(opened[np.argmin(costs.distance[opened], axis=0)], np.int64)
+    nearest = np.argmin(costs.distance[opened], axis=0)
+    return np.asarray(opened[nearest], np.int64)
 
 
 def with_moved_to_nearest(
@@ -155,5 +159,6 @@ def with_moved_to_nearest(
     movers = moving.nonzero()[0]
     if len(movers):
         opened = classes.nonzero()[0]
-        moved[movers] = opened[costs.distance[opened[:, None], movers].argmin(axis=0)]
+        nearest = costs.distance[opened[:, None], movers].argmin(axis=0)
+        moved[movers] = opened[nearest]
     return moved
