@@ -147,15 +147,12 @@ class _GreedyState:
         future_cost = self._estimate_future_cost()
         partner = self.to_violating.target[rows]
         to_conforming = self.to_conforming.cost[rows] - future_cost[rows]
-        to_violating = (
-            self.to_violating.cost[rows]
-            - future_cost[rows]
-            - future_cost[partner]
-            + self._estimate_joined(rows, partner)
-        )
+        to_violating = self.to_violating.cost[rows] - future_cost[rows]
+        to_violating = to_violating - future_cost[partner] + self._estimate_joined(rows, partner)
         to_violating = np.where(partner == _NO_VARIANT, np.inf, to_violating)
         best = int(np.argmin(np.minimum(to_conforming, to_violating)))
         target = self.to_conforming.target[rows]
+        # Of two moves alike, the one that joins two violating variants.
         if to_violating[best] <= to_conforming[best]:
             target = partner
         return int(rows[best]), int(target[best])
@@ -225,6 +222,7 @@ class _GreedyState:
 
     def _estimate_future_cost(self) -> NDArray[np.float64]:
         """h for each variant: float64, shape (variants,); 0 where it does not violate."""
+        # Equations 2 to 4 of the paper.
         joining = self._half_share(self.cases, self.held_mass) * self.to_violating.cost
         joining = np.where(self.to_violating.target == _NO_VARIANT, np.inf, joining)
         future_cost = np.minimum(self.to_conforming.cost, joining)

@@ -200,6 +200,7 @@ class KAnonymityProgram:
         """The answer that column values stand for, rounded; None where rounding loses or adds a
         case.
         """
+        # The solver gives whole numbers to within its tolerance.
         cases = np.round(x).astype(np.int64)
         if not self.split_cases:
             cases *= self.problem.cases[self.source]

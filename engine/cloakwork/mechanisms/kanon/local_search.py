@@ -5,7 +5,7 @@ runs out does a run depend on the machine.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import numpy as np
@@ -105,10 +105,10 @@ class _Merging:
         """
         others = np.flatnonzero(self.is_class)
         others = others[others != row]
-        own_target = self.at[row]
+        own_target, their_targets = self.at[row], self.at[others]
         own_cost = self.gather_cost[row]
-        onto_theirs = own_cost[self.at[others]] - own_cost[own_target]
-        their_cost = self.gather_cost[others, self.at[others]]
+        onto_theirs = own_cost[their_targets] - own_cost[own_target]
+        their_cost = self.gather_cost[others, their_targets]
         onto_own = self.gather_cost[others, own_target] - their_cost
         return others, onto_theirs, onto_own
 
@@ -152,15 +152,9 @@ def improve_by_neighbourhoods(
         # Once more over the whole log, as long as that gains anything.
         while before != least:
             before = least
-            is_waiting = np.ones(len(problem.texts), bool)
-            while is_waiting.any() and time.monotonic() < end:
-                rows = _neighbourhood(problem, best, int(np.argmax(is_waiting)), size)
-                is_waiting[rows] = False
-                allowed = min(_SECONDS_OF_A_NEIGHBOURHOOD, end - time.monotonic())
-                found = search.solve(best, rows, allowed)
-                if found is not None and (cost := edit_cost(problem, found)) < least:
-                    best, least = found, cost
-                    on_improvement(least)
+            for found in search.improvements(best, size, end):
+                best, least = found, edit_cost(problem, found)
+                on_improvement(least)
             if time.monotonic() >= end:
                 return Solution(best, solution.bound, "the time for searching was over")
     return Solution(best, solution.bound, "no neighbourhood gave more")
@@ -193,7 +187,8 @@ def _neighbourhood(
     members_within = np.cumsum(members[nearest_first])
     enough = max(2, int(np.searchsorted(members_within, size)))
     chosen = opened[nearest_first[:enough]]
-    return np.union1d(chosen, current.source[np.isin(current.target, chosen)])
+    members_of_chosen = current.source[np.isin(current.target, chosen)]
+    return np.union1d(chosen, members_of_chosen)
 
 
 class _NeighbourhoodSearch:
@@ -204,6 +199,22 @@ class _NeighbourhoodSearch:
     ) -> None:
         self.problem, self.certificate, self.split_cases = problem, certificate, split_cases
         self.classes = ScopeClasses.of_problem(problem)
+
+    def improvements(self, current: Assignment, size: int, end: float) -> Iterator[Assignment]:
+        """Better and better answers, from neighbourhoods of about ``size`` variants until each
+        variant was in one, or ``time.monotonic()`` has passed ``end``.
+        """
+        least = edit_cost(self.problem, current)
+        is_waiting = np.ones(len(self.problem.texts), bool)
+        while is_waiting.any() and time.monotonic() < end:
+            first_waiting = int(np.argmax(is_waiting))
+            rows = _neighbourhood(self.problem, current, first_waiting, size)
+            is_waiting[rows] = False
+            seconds = min(_SECONDS_OF_A_NEIGHBOURHOOD, end - time.monotonic())
+            found = self.solve(current, rows, seconds)
+            if found is not None and (cost := edit_cost(self.problem, found)) < least:
+                current, least = found, cost
+                yield found
 
     def solve(self, current: Assignment, rows: Ints, seconds: float) -> Assignment | None:
         """The best answer that differs from ``current`` only in where ``rows`` go, among promising
@@ -216,7 +227,10 @@ class _NeighbourhoodSearch:
             self.problem, self.classes, source, target, split_cases=self.split_cases, fixed=fixed
         )
         found = integer_program.solve(seconds, current).assignment
-        smallest = None if found is None else smallest_class(self.problem, found)
+        if found is None:
+            return None
+        # Measured, whatever the solver's tolerance let pass.
+        smallest = smallest_class(self.problem, found)
         return found if smallest is None or smallest >= self.problem.k else None
 
     def _promising_columns(
@@ -231,13 +245,14 @@ class _NeighbourhoodSearch:
         few = min(_TARGETS_OF_A_VARIANT, len(rows))
         promising = rows[np.argpartition(reduced, few - 1, axis=1)[:, :few]]
         # One number a pair, so that none occurs twice.
-        pairs = [
-            (rows[:, None] * variants + promising).ravel(),
-            current.source[moving] * variants + current.target[moving],
-        ]
+        promising_pairs = rows[:, None] * variants + promising
+        current_pairs = current.source * variants + current.target
+        pairs = [promising_pairs.ravel(), current_pairs[moving]]
         outside = np.unique(fixed.target)
         if len(outside):
+            # Without a way out, members could not leave for a class that stays.
             distance = self.problem.distances.matrix[np.ix_(rows, outside)]
-            pairs.append(rows * variants + outside[distance.argmin(axis=1)])
+            nearest_outside = outside[distance.argmin(axis=1)]
+            pairs.append(rows * variants + nearest_outside)
         source, target = np.divmod(np.unique(np.concatenate(pairs)), variants)
         return source, target

@@ -60,8 +60,9 @@ class CertifiedBound:
         """Every pair (source, target) that an answer of less than ``cost`` may contain: two int64
         arrays of one shape.
         """
-        placed = np.flatnonzero(self.constraints.must_be_placed)
-        stays = np.flatnonzero(~self.constraints.must_be_placed)
+        must_be_placed = self.constraints.must_be_placed
+        placed = np.flatnonzero(must_be_placed)
+        stays = np.flatnonzero(~must_be_placed)
         sources, targets = [stays], [stays]
         # Costs are whole numbers: less than ``cost`` is at most ``cost - 1``.
         for chunk, least in self._cost_if_moved():
@@ -94,6 +95,7 @@ class CertifiedBound:
         cases = problem.cases[placed, None].astype(np.float64)
         move_cost = problem.distances.matrix[np.ix_(placed, opened)] * cases
         mass_duals = self.mass_duals[opened] / self.grid
+        # The assignment dual is the same for all targets of a variant: it decides nothing here.
         reduced = move_cost - problem.mass[placed, None] * mass_duals
         target = np.arange(len(self.cost_if_open))
         target[placed] = opened[reduced.argmin(axis=1)]
@@ -110,6 +112,7 @@ class CertifiedBound:
         move_cost = problem.distances.matrix[np.ix_(rows, rows)] * cases.astype(np.float64)
         reduced = move_cost - assignment_duals[:, None] - mass_duals * problem.mass[rows, None]
         if self.constraints.cases_may_split:
+            # One case then moves alone, at its share of what all cost.
             reduced = reduced / cases
         opening = self.cost_if_open[rows] / self.grid
         return np.asarray(np.maximum(reduced, 0) + opening - self.value)
@@ -120,14 +123,16 @@ class CertifiedBound:
 
         Where cases may split, it is the least cost of an answer that moves one case.
         """
+        cases = self.problem.cases[self.constraints.must_be_placed]
         chunks = reduced_cost_chunks(
             self.problem, self.constraints, self.grid, self.assignment_duals, self.mass_duals
         )
         for targets, reduced in chunks:
-            moved = reduced
+            extra = reduced
             if self.constraints.cases_may_split:
-                moved = reduced // self.problem.cases[self.constraints.must_be_placed]
-            yield targets, self.cost_if_open[targets, None] + np.maximum(moved, 0)
+                extra = reduced // cases
+            # A negative reduced cost is in ``cost_if_open`` already.
+            yield targets, self.cost_if_open[targets, None] + np.maximum(extra, 0)
 
 
 def certify_bound(
@@ -154,6 +159,7 @@ def certify_bound(
         problem, constraints, grid, rounded_assignment, rounded_mass
     ):
         cost_with_mass[targets] += np.minimum(reduced, 0).sum(axis=1)
+        # The mass dual is taken out again: what need not hold k has none.
         without_mass_dual = reduced + rounded_mass[targets, None] * problem.mass[placed]
         cost_without_mass[targets] = np.minimum(without_mass_dual, 0).sum(axis=1)
     chosen = choose_open_variants(constraints, cost_with_mass, cost_without_mass)

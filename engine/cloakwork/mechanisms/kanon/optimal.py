@@ -151,6 +151,7 @@ class _OptimalSearch:
         problem = self.problem
         certificate = self._certify()
         self.integer_bound = self._raise_bound(certificate.value)
+        # Where the relaxed problem sends variants is seldom an answer, and a good start for one.
         suggested = merge_classes(problem, certificate.relaxed_targets())
         self._keep_if_better(suggested)
         if self.move_costs is not None and not self._is_gap_reached():
@@ -233,6 +234,7 @@ class _OptimalSearch:
             result = integer_program.solve(seconds, self.best, radius=radius)
             if result.assignment is not None:
                 self._keep_if_better(result.assignment)
+            # Nothing better this near: look farther, or nearer where the time did not suffice.
             if self.cost == cost_before:
                 radius = 2 * radius if result.has_ended else radius // 2
             self._report_progress()
@@ -262,6 +264,7 @@ class _OptimalSearch:
     def _add_columns_of_best(self, source: Ints, target: Ints) -> tuple[Ints, Ints]:
         """The columns, and those of the best answer, each once."""
         variants = len(self.problem.texts)
+        # One number a pair, so that none occurs twice.
         columns = source * variants + target
         columns_of_best = self.best.source * variants + self.best.target
         both = np.unique(np.concatenate([columns, columns_of_best]))
@@ -270,6 +273,7 @@ class _OptimalSearch:
 
     def _keep_if_better(self, found: Assignment) -> None:
         """Keep ``found`` if it is k-anonymous and costs less than the best answer."""
+        # Measured, whatever the solver's tolerance let pass.
         smallest = smallest_class(self.problem, found)
         cost = edit_cost(self.problem, found)
         if cost < self.cost and (smallest is None or smallest >= self.problem.k):

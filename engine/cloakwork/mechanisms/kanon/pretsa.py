@@ -178,6 +178,7 @@ class _TreeWalk:
         """Move the original cases of a variant to the most similar one that holds cases."""
         distances = self.problem.distances
         nearest, _ = distances.nearest(moved_variant, np.flatnonzero(self.cases))
+        # The most frequent; of equally frequent ones the first, which ``argmax`` gives.
         target = int(nearest[np.argmax(self.cases[nearest])])
         cases, mass = self.problem.cases[moved_variant], self.problem.mass[moved_variant]
         self._add_cases(target, int(cases), int(mass))

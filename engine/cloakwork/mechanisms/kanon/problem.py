@@ -103,6 +103,7 @@ class Solution:
 
 def edit_cost(problem: KAnonymityProblem, assignment: Assignment) -> int:
     """How many single edits of cases ``assignment`` makes in all: the log distance."""
+    # Cases that stay cost nothing, and most of them stay.
     moved = assignment.source != assignment.target
     distance = problem.distances.pairs(assignment.source[moved], assignment.target[moved])
     return int(distance @ assignment.cases[moved])

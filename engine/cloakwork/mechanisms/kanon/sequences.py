@@ -40,10 +40,15 @@ def encode_sequences(sequences: pl.Series) -> CodedSequences:
     """Code ``sequences`` (List[String], no null labels) over the alphabet of all labels that occur
     in them.
     """
-    alphabet = tuple(sequences.explode().drop_nulls().unique().sort().to_list())
+    # A sequence without labels explodes to a null.
+    labels_in_order = sequences.explode().drop_nulls().unique().sort()
+    alphabet = tuple(labels_in_order.to_list())
     character = {label: chr(position_to_code(position)) for position, label in enumerate(alphabet)}
-    texts = tuple("".join([character[label] for label in labels]) for labels in sequences.to_list())
-    return CodedSequences(alphabet, texts)
+    texts = []
+    for labels in sequences.to_list():
+        characters = [character[label] for label in labels]
+        texts.append("".join(characters))
+    return CodedSequences(alphabet, tuple(texts))
 
 
 def position_to_code(position: int) -> int:
@@ -90,10 +95,10 @@ class EditDistances:
 
         if not len(sources):
             return np.zeros(0, np.int64)
-        left, right = list(self._texts[sources]), list(self._texts[targets])
-        return np.asarray(
-            process.cpdist(left, right, scorer=self._scorer(), dtype=np.int32), np.int64
-        )
+        left = list(self._texts[sources])
+        right = list(self._texts[targets])
+        distances = process.cpdist(left, right, scorer=self._scorer(), dtype=np.int32)
+        return np.asarray(distances, np.int64)
 
     def nearest(self, source: int, among: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
         """Those of ``among`` (int64, not empty, ascending) that are nearest to ``source``,
@@ -129,12 +134,14 @@ class EditDistances:
         either; with substitutions the larger of the two numbers suffices, which is half the sum of
         all differences and of the difference in length.
         """
-        difference = self._occurrences - self._occurrences[:, source : source + 1]
+        own = self._occurrences[:, source : source + 1]
+        difference = self._occurrences - own
         differing = np.abs(difference).sum(axis=0)
         if self._metric == "indel":
             return np.asarray(differing[among], np.int64)
         longer_by = np.abs(self._lengths - self._lengths[source])
-        return np.asarray((differing + longer_by)[among] // 2, np.int64)
+        larger_number = (differing + longer_by) // 2
+        return np.asarray(larger_number[among], np.int64)
 
     def _distances_to(
         self, source: int, others: NDArray[np.int64], cutoff: int | None = None
