@@ -30,7 +30,7 @@ from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import ACTIVITY, EventLog
 from cloakwork.log.variants import variants_of
 from cloakwork.mechanisms.aggregates import CASES, INDEX, VARIANT, places_of
-from cloakwork.mechanisms.kanon.sequences import Metric, encode
+from cloakwork.mechanisms.kanon.sequences import Metric, encode_sequences
 from cloakwork.noise import Noise
 
 SOURCE: Final = "source"
@@ -159,7 +159,7 @@ class _CaseTemplates:
 
 
 def _templates(assignment: pl.DataFrame, metric: Metric) -> _CaseTemplates:
-    both = encode(pl.concat([assignment[SOURCE], assignment[TARGET].alias(SOURCE)]))
+    both = encode_sequences(pl.concat([assignment[SOURCE], assignment[TARGET].alias(SOURCE)]))
     sources, targets = both.texts[: assignment.height], both.texts[assignment.height :]
     origins = [
         _kept_positions(source, target, metric)
