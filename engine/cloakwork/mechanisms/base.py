@@ -111,7 +111,7 @@ class Aggregate(Protocol):
         """Summarise one batch of whole cases."""
         ...
 
-    def merge(self, parts: pl.DataFrame) -> pl.DataFrame:
+    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
         """Combine the rows of several batches' summaries into one summary, in an order that does
         not depend on theirs: sorted.
         """

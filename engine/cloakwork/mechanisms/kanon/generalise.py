@@ -244,10 +244,10 @@ class CombinationCounts:
             pl.len().cast(pl.Int64).alias(CASES)
         )
 
-    def merge(self, parts: pl.DataFrame) -> pl.DataFrame:
+    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
         """Add up the rows that several batches have alike."""
         by = pl.all().exclude(CASES)
-        return parts.group_by(by).agg(pl.col(CASES).sum()).sort(by)
+        return summaries.group_by(by).agg(pl.col(CASES).sum()).sort(by)
 
 
 def _by_case(log: EventLog, name: str) -> pl.Series | None:
