@@ -14,12 +14,8 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.variants.chain import MarkovChain, fit_flow, refine_contexts
-from cloakwork.mechanisms.variants.markov import (
-    MarkovParams,
-    Selection,
-    VariantMarkov,
-    _select_activities,
-)
+from cloakwork.mechanisms.variants.markov import VariantMarkov, _select_activities
+from cloakwork.mechanisms.variants.markov_params import MarkovParams, Selection
 from cloakwork.mechanisms.variants.transitions import (
     MOST_CELLS,
     UNIT_NORM,

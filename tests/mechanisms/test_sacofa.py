@@ -73,7 +73,9 @@ def candidates(paths, noisy=None):
     ],
 )
 def test_extensions_that_break_a_rule(rule, path, broken):
-    assert BehaviouralRules.of([rule], "abc").broken(candidates([path])).tolist() == broken
+    assert (
+        BehaviouralRules.of([rule], "abc").count_violations(candidates([path])).tolist() == broken
+    )
 
 
 def test_broken_rules_add_up():
@@ -82,7 +84,9 @@ def test_broken_rules_add_up():
         ("b", "never directly follows", "a"),
         ("c", "always precedes", "b"),
     ]
-    assert BehaviouralRules.of(rules, "abc").broken(candidates([(A,), (C,)])).tolist() == [
+    assert BehaviouralRules.of(rules, "abc").count_violations(
+        candidates([(A,), (C,)])
+    ).tolist() == [
         0,
         3,
         0,
@@ -115,8 +119,8 @@ def test_steps_of_no_case_are_none():
 
 def test_rules_by_steps_forbid_all_others():
     book = AllowedSteps(np.array([A * 4 + B, 3 * 4 + A]), 3)
-    assert book.broken(candidates([()])).tolist() == [0, 1, 1, 1]
-    assert book.broken(candidates([(A,)])).tolist() == [1, 0, 1, 1]
+    assert book.count_violations(candidates([()])).tolist() == [0, 1, 1, 1]
+    assert book.count_violations(candidates([(A,)])).tolist() == [1, 0, 1, 1]
 
 
 def test_rules_as_stated_ask_more_of_what_breaks_them():

@@ -1,4 +1,4 @@
-"""Statistical audits of variants/amun over a declared domain, and of broken twins that must fail.
+"""Statistical audits of variants/amun over a declared domain, and of broken counterparts that must fail.
 
 Counts are noised independently, so a domain of many equal variants is as many runs at once. Without
 a domain it is variants/threshold, whose audits stand beside this one. Draws are seeded: what is

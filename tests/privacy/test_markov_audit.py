@@ -1,4 +1,4 @@
-"""Statistical audits of variants/markov on its worst neighbours, and of broken twins that must
+"""Statistical audits of variants/markov on its worst neighbours, and of broken counterparts that must
 fail.
 
 What is audited is all that reads the log: the noisy counts of variants and cases and the noisy
@@ -25,8 +25,9 @@ from cloakwork.budget import Cost
 from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer
-from cloakwork.mechanisms.variants import chain, markov, transitions
-from cloakwork.mechanisms.variants.markov import MarkovParams, VariantMarkov
+from cloakwork.mechanisms.variants import chain, markov, markov_params, transitions
+from cloakwork.mechanisms.variants.markov import VariantMarkov
+from cloakwork.mechanisms.variants.markov_params import MarkovParams
 from cloakwork.noise import Noise, reproducible
 
 RUNS = 160
@@ -261,11 +262,15 @@ def test_a_variant_of_one_case_is_covered_by_delta(
 def test_the_threshold_keeps_to_its_share_of_delta() -> None:
     """No audit of feasible size sees a threshold one too low; the tail does."""
     for max_cases in (1, 5):
-        sigmas, tau, _ = markov.calibrate_markov(
-            Cost(epsilon=EPSILON, delta=1e-4), max_cases, markov.SHARES, True
+        sigmas, tau, _ = markov_params.calibrate_markov(
+            Cost(epsilon=EPSILON, delta=1e-4), max_cases, markov_params.SHARES, True
         )
-        spent = markov.selection_delta(sigmas[0], tau, max_cases)
-        assert spent <= markov.LEAK * 1e-4 < markov.selection_delta(sigmas[0], tau - 1, max_cases)
+        spent = markov_params.selection_delta(sigmas[0], tau, max_cases)
+        assert (
+            spent
+            <= markov_params.SELECTION_SHARE * 1e-4
+            < markov_params.selection_delta(sigmas[0], tau - 1, max_cases)
+        )
 
 
 @pytest.mark.parametrize("twin", [less_noise, no_threshold])

@@ -20,8 +20,9 @@ from cloakwork.accounting.events import cost
 from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon
 from cloakwork.budget import Cost
 from cloakwork.facts import Facts
-from cloakwork.mechanisms.variants import markov, transitions
-from cloakwork.mechanisms.variants.markov import MarkovParams, VariantMarkov, calibrate_markov
+from cloakwork.mechanisms.variants import markov, markov_params, transitions
+from cloakwork.mechanisms.variants.markov import VariantMarkov
+from cloakwork.mechanisms.variants.markov_params import MarkovParams, calibrate_markov
 from cloakwork.mechanisms.variants.transitions import (
     MOST_CELLS,
     UNIT_NORM,
@@ -47,7 +48,7 @@ Sigmas = tuple[float, ...]
 def params(max_cases: int = 1) -> MarkovParams:
     """At the audited budget."""
     sigmas, tau, _ = calibrate_markov(
-        Cost(epsilon=EPSILON, delta=DELTA), max_cases, markov.SHARES, True
+        Cost(epsilon=EPSILON, delta=DELTA), max_cases, markov_params.SHARES, True
     )
     return MarkovParams(
         epsilon=EPSILON,
@@ -162,7 +163,7 @@ def test_half_the_noise_on_all_tables_is_found() -> None:
 
 def test_a_budget_that_is_spent_on_each_table_is_found() -> None:
     """The twin that never adds the tables up: each at the noise that one alone would need."""
-    one = params().sigmas[0] * math.sqrt(markov.SHARES[0])
+    one = params().sigmas[0] * math.sqrt(markov_params.SHARES[0])
     assert not audit_all((one,) * 5).passed
 
 
@@ -186,12 +187,12 @@ def test_steps_that_count_in_full_are_found(monkeypatch: pytest.MonkeyPatch) -> 
     ).passed
 
 
-SELECTING = calibrate_markov(Cost(epsilon=EPSILON, delta=DELTA), 1, markov.SHARES, False)[2]
+SELECTING = calibrate_markov(Cost(epsilon=EPSILON, delta=DELTA), 1, markov_params.SHARES, False)[2]
 """How activities are found where none are declared."""
 
 
 def found(
-    cases: int, selection: markov.Selection, noise: Noise
+    cases: int, selection: markov_params.Selection, noise: Noise
 ) -> Callable[[int], NDArray[np.float64]]:
     """Whether an activity that ``cases`` cases hold, each alone, is selected: 1 or 0; each activity
     is a run of its own.
@@ -206,7 +207,7 @@ def found(
 
 
 def audit_selection(
-    before: int, after: int, drawn: markov.Selection, delta: float, claim: float
+    before: int, after: int, drawn: markov_params.Selection, delta: float, claim: float
 ) -> AuditResult:
     """One case more that holds the activity."""
     events = [HalfLine(1, upper=True), HalfLine(0, upper=False)]

@@ -1,4 +1,4 @@
-"""Statistical audits of variants/prefix-tree on its worst neighbours, and of broken twins that must
+"""Statistical audits of variants/prefix-tree on its worst neighbours, and of broken counterparts that must
 fail.
 
 What is looked at are the noisy counts that ``grow_tree`` gives: everything that is released is made of

@@ -1,4 +1,4 @@
-"""Statistical audit of the DP profile on its worst neighbours, and broken twins that the same audit
+"""Statistical audit of the DP profile on its worst neighbours, and broken counterparts that the same audit
 finds.
 
 Draws are seeded: what is found is found in every run.

@@ -1,4 +1,4 @@
-"""Statistical audits of variants/sacofa on its worst neighbours, and of broken twins that must
+"""Statistical audits of variants/sacofa on its worst neighbours, and of broken counterparts that must
 fail.
 
 The tree's counts are those of ``grow_tree`` (see ``test_prefix_tree_audit.py``); what comes beside them

@@ -1,4 +1,4 @@
-"""Statistical audits of variants/threshold on its worst neighbours, and of broken twins that must
+"""Statistical audits of variants/threshold on its worst neighbours, and of broken counterparts that must
 fail.
 
 Variants are noised independently, so a summary of many equal variants is as many runs of the

@@ -1,5 +1,5 @@
 """Statistical audits of the other noises of variants/threshold on its worst neighbours, and of
-broken twins that must fail.
+broken counterparts that must fail.
 
 Variants are noised independently, so many equal counts are as many runs of the mechanism at once.
 Draws are seeded: what is found is found in every run.

@@ -1,4 +1,4 @@
-"""Statistical audits of timestamps/laplace on its worst neighbours, and of broken twins that must
+"""Statistical audits of timestamps/laplace on its worst neighbours, and of broken counterparts that must
 fail.
 
 Cases are noised independently, so a log of many equal cases is as many runs of the mechanism at
@@ -187,7 +187,7 @@ def test_a_unit_of_two_cases_is_covered_only_where_it_is_assumed() -> None:
 
 
 def own_first_start(logs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The broken twin: counts a log's starts from its first one."""
+    """The broken counterpart: counts a log's starts from its first one."""
     return np.asarray(logs - logs.min(axis=1, keepdims=True))
 
 
