@@ -37,7 +37,9 @@ def bound(**more: Any) -> ConfidenceBound:
 def log_with(
     courses: Sequence[str], persons: Sequence[str | None], illnesses: Sequence[str | None]
 ) -> EventLog:
-    """Cases of persons with an illness each; every case begins at the same time, an event an hour."""
+    """Cases of persons with an illness each; every case begins at the same time, an event an
+    hour.
+    """
     log = log_of(
         courses,
         [[BEGIN + timedelta(hours=step) for step in range(len(course))] for course in courses],

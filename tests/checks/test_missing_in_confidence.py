@@ -1,4 +1,6 @@
-"""A missing value counts in the denominator of C; a policy may declare that it is sensitive itself."""
+"""A missing value counts in the denominator of C; a policy may declare that it is sensitive
+itself.
+"""
 
 from typing import Any
 
@@ -64,7 +66,9 @@ def test_a_text_that_looks_like_nothing_is_a_value() -> None:
 
 @pytest.mark.parametrize("attribute", [None, "hiv"])
 def test_missing_values_need_an_attribute_of_cases(attribute: str | None) -> None:
-    """Without one there is nothing to bound; events that are left out would take values with them."""
+    """Without one there is nothing to bound; events that are left out would take values with
+    them.
+    """
     goal = ConfidenceBound(
         kind="confidence-bound",
         L=1,
@@ -81,7 +85,9 @@ def test_missing_values_need_an_attribute_of_cases(attribute: str | None) -> Non
 
 
 def test_values_are_equal_by_what_they_are() -> None:
-    """-0.0 and 0.0 are one value with two spellings: counted as two, each is held by half of all."""
+    """-0.0 and 0.0 are one value with two spellings: counted as two, each is held by half of
+    all.
+    """
     log = with_values(log_of([["a"]] * 4), "case:hiv", [0.0, -0.0, 0.0, -0.0])
     found = confidence_bound.extremes(log, bound())
     assert found is not None

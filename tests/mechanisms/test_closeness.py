@@ -181,7 +181,9 @@ def test_missing_values_change_places_like_all_others() -> None:
 
 
 def test_for_diversity_a_missing_value_is_none() -> None:
-    """A class whose other values are all missing holds one value; missing ones stay where they are."""
+    """A class whose other values are all missing holds one value; missing ones stay where they
+    are.
+    """
     log = with_values(
         log_of([["a"]] * 4 + [["a", "b"]] * 4), "case:Age", [1, None, 1, None, 2, 2, 3, 3]
     )

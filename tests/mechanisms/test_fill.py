@@ -227,7 +227,9 @@ def test_times_lie_between_neighbours_or_a_gap_away() -> None:
 
 
 def test_copies_are_of_the_same_number_in_the_case() -> None:
-    """An attribute that only the first event of an activity has is not on an inserted second one."""
+    """An attribute that only the first event of an activity has is not on an inserted second
+    one.
+    """
     log = log_of([["a", "a"]] * 9)
     log = replace(
         with_values(log, "x", [1, None] * 9), inserted=np.array([False] * 14 + [True] * 4)

@@ -33,7 +33,9 @@ STEPS = 20
 
 
 def response(epsilon: float, size: int = len(VALUES)) -> Distribution:
-    """Row x: the probability of each outcome of randomised response from the x-th member, as drawn."""
+    """Row x: the probability of each outcome of randomised response from the x-th member, as
+    drawn.
+    """
     kept = _kept_of(_DRAWS, epsilon, size) / _DRAWS
     return np.full((size, size), (1 - kept) / size) + kept * np.eye(size)
 
