@@ -99,11 +99,11 @@ def test_broken_rules_add_up():
 
 
 def test_steps_are_counted_once_a_case_and_at_most_one_more_than_events():
-    courses = CodedVariants.of(histogram({("a", "b", "a", "b"): 10, ("c",): 3}), "abc")
-    whole = count_steps(courses, 4, 3)
+    variants = CodedVariants.of(histogram({("a", "b", "a", "b"): 10, ("c",): 3}), "abc")
+    whole = count_steps(variants, 4, 3)
     expected = {(3, A): 10, (A, B): 10, (B, A): 10, (B, END): 10, (3, C): 3, (C, END): 3}
     assert {(int(a), int(b)): int(whole[a, b]) for a, b in np.argwhere(whole)} == expected
-    cut = count_steps(courses, 2, 3)
+    cut = count_steps(variants, 2, 3)
     assert {(int(a), int(b)) for a, b in np.argwhere(cut)} == {(3, A), (A, B), (3, C), (C, END)}
     for length in range(1, 6):
         one = count_steps(

@@ -77,7 +77,7 @@ def test_half_the_noise_and_units_counted_as_one_are_found() -> None:
 
 
 def test_absent_variants_without_noise_are_found() -> None:
-    """The twin that releases only variants that occur: one case more or less decides whether a
+    """The counterpart that releases only variants that occur: one case more or less decides whether a
     variant can appear.
     """
     noise = reproducible(1)
