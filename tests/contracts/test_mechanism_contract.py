@@ -12,7 +12,7 @@ from cloakwork.guarantees import (
 )
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.mechanisms.attributes.redact import Redact, RedactParams, Treatment
-from cloakwork.mechanisms.bound import Bound, BoundParams
+from cloakwork.mechanisms.bound import BoundContributions, BoundParams
 from cloakwork.mechanisms.kanon.a_star import AStar
 from cloakwork.mechanisms.kanon.auto import Auto
 from cloakwork.mechanisms.kanon.best_first import BestFirst
@@ -40,7 +40,7 @@ from contracts.sample_logs import RESOURCE
 
 
 class TestBound(MechanismContract):
-    mechanism = Bound()
+    mechanism = BoundContributions()
     given = (
         BoundParams(),
         BoundParams(attribute="case:unit", max_cases=2),
@@ -50,8 +50,8 @@ class TestBound(MechanismContract):
     def test_measurements_are_charged(self) -> None:
         """It cuts cases and events, and neither measures nor writes a column."""
         for params in self.given:
-            assert Bound().event(params, self.facts) == FREE
-            assert not Bound().lineage(params).writes
+            assert BoundContributions().event(params, self.facts) == FREE
+            assert not BoundContributions().lineage(params).writes
 
 
 class TestRedact(MechanismContract):

@@ -89,7 +89,7 @@ DRAWS = {
 
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
 def test_a_draw_depends_on_its_address_alone(draw):
-    """Some of the addresses, in another order, draw what they draw among all: across chunks, too."""
+    """Some of the addresses, in another order, draw what they draw among all of them."""
     stream, chosen = reproducible(1).stream(), np.random.default_rng(1).permutation(len(AT))[:999]
     assert draw(stream, AT.at(chosen)).tolist() == draw(stream, AT)[chosen].tolist()
 

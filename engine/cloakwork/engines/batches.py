@@ -64,10 +64,11 @@ def rewritten(batches: Sequence[EventLog], action: MapCases) -> EventLog:
     Raises ``MechanismError`` where it no longer says which case is which.
     """
     after = [_indexed(batch, action.apply(batch)) for batch in batches]
-    whole = after[0] if len(after) == 1 else _joined(after)
-    index = whole.index_of_case
-    in_order = whole if (np.diff(index) > 0).all() else whole.keep_cases(np.argsort(index))
-    return replace(in_order, case_index=None)
+    result = after[0] if len(after) == 1 else _joined(after)
+    index = result.index_of_case
+    if (np.diff(index) < 0).any():
+        result = result.keep_cases(np.argsort(index))
+    return replace(result, case_index=None)
 
 
 def _indexed(before: EventLog, after: EventLog) -> EventLog:

@@ -58,13 +58,13 @@ class VariantCounts:
         labels = _labels(variants).gather(counted[_ROW]).alias(VARIANT)
         return counted.select(labels, pl.all().exclude(_ROW))
 
-    def merge(self, parts: pl.DataFrame) -> pl.DataFrame:
+    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
         """Add up the rows that several batches have for the same variant."""
-        by = [name for name in (VARIANT, UNIT) if name in parts.columns]
+        by = [name for name in (VARIANT, UNIT) if name in summaries.columns]
         figures = [pl.col(CASES).sum()]
-        if INDEX in parts.columns:
+        if INDEX in summaries.columns:
             figures.append(pl.col(INDEX).explode(empty_as_null=False, keep_nulls=False).sort())
-        return parts.group_by(named(*by)).agg(figures).sort(named(*by))
+        return summaries.group_by(named(*by)).agg(figures).sort(named(*by))
 
 
 def case_texts(log: EventLog, attribute: str) -> pl.Series:
@@ -77,7 +77,7 @@ def case_texts(log: EventLog, attribute: str) -> pl.Series:
 
 
 def places_of(index: NDArray[np.int64], asked: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """Where in ``index`` (int64, ascending) each of ``asked`` stands: int64; None if one does not."""
+    """Where in ``index`` (int64, ascending) each of ``asked`` stands; None if one does not."""
     place = np.searchsorted(index, asked)
     if (place == len(index)).any() or not np.array_equal(index[place], asked):
         return None

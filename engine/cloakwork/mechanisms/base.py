@@ -67,8 +67,8 @@ class Refusal:
 class Prediction:
     """How much a release will resemble its log, by simulation: nothing of it comes from the log.
 
-    ``usual``, ``varied``: relative log similarity where few courses of events hold most cases, and
-    where nearly every case goes its own way. ``cases``: for a log of so many. ``usualness``: how
+    ``usual``, ``varied``: relative log similarity where few variants hold most cases, and where
+    nearly every case is a variant of its own. ``cases``: for a log of so many. ``usualness``: how
     near to the first a DP profile says that the log is, from 0 to 1; None without one.
     """
 
@@ -88,8 +88,8 @@ class Prediction:
         if self.usualness is not None:
             return f"about {self.expected:.2f} similar to the log, by its DP profile {simulated}"
         return (
-            f"about {self.usual:.2f} similar to the log if few variants hold most cases, {self.varied:.2f} if nearly every "
-            f"case goes its own way {simulated}"
+            f"about {self.usual:.2f} similar to the log if few variants hold most cases, "
+            f"{self.varied:.2f} if nearly every case goes its own way {simulated}"
         )
 
 
@@ -111,7 +111,7 @@ class Aggregate(Protocol):
         """Summarise one batch of whole cases."""
         ...
 
-    def merge(self, parts: pl.DataFrame) -> pl.DataFrame:
+    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
         """Combine the rows of several batches' summaries into one summary, in an order that does
         not depend on theirs: sorted.
         """
@@ -222,7 +222,7 @@ class Mechanism(Protocol[P]):
         ...
 
 
-class Costless:
+class WithoutCost:
     """What steps without a differential-privacy claim share: they measure nothing, so they cost
     nothing.
     """
@@ -240,7 +240,7 @@ class Costless:
         return facts
 
 
-class Undecided(Costless):
+class WithoutDecision(WithoutCost):
     """A costless step that has nothing to decide: it treats each case by itself."""
 
     def summarise(self, params: BaseModel) -> None:

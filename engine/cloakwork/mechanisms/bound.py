@@ -1,4 +1,4 @@
-"""Bound what one unit contributes, before anything else reads the log."""
+"""BoundContributions what one unit contributes, before anything else reads the log."""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Final
@@ -23,7 +23,7 @@ from cloakwork.mechanisms.base import (
     Refusal,
     Rewrite,
     Theorem,
-    Undecided,
+    WithoutDecision,
 )
 from cloakwork.noise import Stream
 from cloakwork.quantities import Frozen
@@ -43,7 +43,7 @@ class BoundParams(Frozen):
     longest_case: Annotated[int, Field(ge=1)] | None = None
 
 
-class Bound(Undecided):
+class BoundContributions(WithoutDecision):
     """Keep at most ``max_cases`` random cases of each unit, declared labels only, and the first
     events of long cases.
 
@@ -57,9 +57,10 @@ class Bound(Undecided):
     summary: ClassVar[str] = "Bounds how much of the log one protected unit can account for."
     proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(
-        "One unit more or less in the log changes at most max_cases cases of the output; the cut of one unit does not "
-        "depend on another's data.",
-        "contribution bounding as a stable transformation (McSherry 2009, section 3; Wilson et al. 2020, section 4)",
+        "One unit more or less in the log changes at most max_cases cases of the output; "
+        "the cut of one unit does not depend on another's data.",
+        "contribution bounding as a stable transformation (McSherry 2009, section 3; "
+        "Wilson et al. 2020, section 4)",
     )
     Params = BoundParams
 
@@ -85,7 +86,7 @@ class Bound(Undecided):
             return MapCases(cut_events, together="case")
 
         def cut(log: EventLog) -> EventLog:
-            return _few_cases(cut_events(log), unit, params.max_cases, stream)
+            return _sample_cases(cut_events(log), unit, params.max_cases, stream)
 
         return MapCases(cut, together="unit", unit=unit)
 
@@ -105,16 +106,16 @@ def _first_events(log: EventLog, longest: int | None) -> EventLog:
     return log.keep_events(place < longest)
 
 
-_ALONE: Final = -1
+_OWN_UNIT: Final = -1
 
 
-def _few_cases(log: EventLog, attribute: str, max_cases: int, stream: Stream) -> EventLog:
+def _sample_cases(log: EventLog, attribute: str, max_cases: int, stream: Stream) -> EventLog:
     """A uniformly random subset of at most ``max_cases`` cases of each unit; cases without the
     attribute are their own.
     """
     if attribute not in log.cases.columns:
         return log
-    unit = _codes(values_of(log.cases, attribute))
+    unit = _unit_codes(values_of(log.cases, attribute))
     shuffled = stream.order(case_addresses(log))
     by_unit = shuffled[np.argsort(unit[shuffled], kind="stable")]
     units = unit[by_unit]
@@ -124,10 +125,10 @@ def _few_cases(log: EventLog, attribute: str, max_cases: int, stream: Stream) ->
         else np.zeros(0, np.int64)
     )
     rank = np.arange(len(units)) - np.repeat(starts, np.diff(np.append(starts, len(units))))
-    return log.keep_cases(np.sort(by_unit[(rank < max_cases) | (units == _ALONE)]))
+    return log.keep_cases(np.sort(by_unit[(rank < max_cases) | (units == _OWN_UNIT)]))
 
 
-def _codes(values: pl.Series) -> NDArray[np.int64]:
-    """One integer for each distinct value, ``_ALONE`` for a missing one."""
-    ranks = values.cast(pl.String).rank("dense").cast(pl.Int64).fill_null(_ALONE)
+def _unit_codes(values: pl.Series) -> NDArray[np.int64]:
+    """One integer for each distinct value, ``_OWN_UNIT`` for a missing one."""
+    ranks = values.cast(pl.String).rank("dense").cast(pl.Int64).fill_null(_OWN_UNIT)
     return ranks.to_numpy()

@@ -13,7 +13,7 @@ from cloakwork.policy.installed import installed_entries
 from cloakwork.policy.model import KNOWN_MECHANISMS
 
 OURS: Final[Mapping[str, str]] = {
-    "bound": "cloakwork.mechanisms.bound:Bound",
+    "bound": "cloakwork.mechanisms.bound:BoundContributions",
     "kanon/auto": "cloakwork.mechanisms.kanon.auto:Auto",
     "kanon/optimal": "cloakwork.mechanisms.kanon.optimal:Optimal",
     "kanon/best-first": "cloakwork.mechanisms.kanon.best_first:BestFirst",

@@ -21,7 +21,7 @@ from cloakwork.errors import GuaranteeBroken, LedgerError, MechanismError, Outpu
 from cloakwork.guarantees import brief
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
-from cloakwork.log.io.reread import as_read
+from cloakwork.log.io.round_trip import as_read_back
 from cloakwork.log.naming import without
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.noise import Noise, secret
@@ -107,7 +107,7 @@ def execute(
             if observe is not None:
                 observe(step, before, result)
         with watch.stage("finish"):
-            result = as_read(with_fresh_ids(result, noise), plan.policy.spec.output.format)
+            result = as_read_back(with_fresh_ids(result, noise), plan.policy.spec.output.format)
         with watch.stage("checks"):
             verdicts = tuple(_verdict(claim, result, plan) for claim in plan.claims)
     except BaseException as error:
@@ -152,7 +152,7 @@ def failed(reservation: Reservation, error: BaseException) -> None:
 def _recognised(
     log: EventLog, reservation: Reservation | None, reporter: Reporter
 ) -> tuple[str, ...]:
-    """Which other datasets seem to hold the same cases: internal, and nothing else depends on it."""
+    """Which other datasets seem to hold the same cases: internal, and nothing depends on it."""
     if reservation is None:
         return ()
     try:
@@ -214,8 +214,8 @@ def _require_marks(step: Step, before: EventLog, after: EventLog) -> None:
     if expected and after.inserted is None:
         raise MechanismError(
             step.mechanism,
-            "it does not say which events are inserted (EventLog.inserted); change a log by dataclasses.replace, "
-            "keep_cases or keep_events",
+            "it does not say which events are inserted (EventLog.inserted); "
+            "change a log by dataclasses.replace, keep_cases or keep_events",
         )
 
 

@@ -26,7 +26,7 @@ from cloakwork.mechanisms.base import (
     Refusal,
     Rewrite,
     Theorem,
-    Undecided,
+    WithoutDecision,
 )
 from cloakwork.mechanisms.generalisation import groups_at, intervals
 from cloakwork.noise import Stream
@@ -61,13 +61,13 @@ class RedactParams(Frozen):
     treatments: tuple[Treatment, ...] = ()
 
     def of(self, attribute: str) -> Treatment | None:
-        """The treatment for one attribute: its own name first, then the smallest glob that it fits."""
+        """The treatment of one attribute: by its own name, else by the smallest glob that fits."""
         return decisive(
             self, self.treatments, lambda: {rule.attribute: rule for rule in self.treatments}
         ).rule(attribute)
 
 
-class Redact(Undecided):
+class Redact(WithoutDecision):
     """Apply the policy's treatments to every attribute other than the case id, the activity and the
     time.
 
@@ -81,8 +81,8 @@ class Redact(Undecided):
     summary: ClassVar[str] = "Drops, keeps, pseudonymises or generalises attributes."
     proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(
-        "Dropped attributes are absent from the release. Kept, pseudonymised and generalised ones are exposed: a "
-        "treatment is not a guarantee.",
+        "Dropped attributes are absent from the release. Kept, "
+        "pseudonymised and generalised ones are exposed: a treatment is not a guarantee.",
         "by construction",
     )
     Params = RedactParams
@@ -96,8 +96,8 @@ class Redact(Undecided):
         )
 
     def lineage(self, params: RedactParams) -> Lineage:
-        """What is kept in any form is read raw and written raw; what is protected stays its
-        protector's.
+        """What is kept in any form is read raw and written raw; what is protected stays the
+        protecting step's.
         """
         kept = frozenset(
             rule.attribute
@@ -110,14 +110,16 @@ class Redact(Undecided):
         """Treat case attributes, then event attributes."""
 
         def treat(log: EventLog) -> EventLog:
-            events = log.events.select(_treated(log.events, params, stream))
-            cases = log.cases.select(_treated(log.cases, params, stream))
+            events = log.events.select(_treat_columns(log.events, params, stream))
+            cases = log.cases.select(_treat_columns(log.cases, params, stream))
             return replace(log, events=events, cases=cases)
 
         return MapCases(treat, together="case")
 
 
-def _treated(table: pl.DataFrame, params: RedactParams, stream: Stream) -> Iterator[pl.Series]:
+def _treat_columns(
+    table: pl.DataFrame, params: RedactParams, stream: Stream
+) -> Iterator[pl.Series]:
     """The columns of ``table`` that stay, each as its treatment leaves it."""
     for name in table.columns:
         rule, values = params.of(name), values_of(table, name)
@@ -135,14 +137,15 @@ def pseudonyms(values: pl.Series, key: bytes) -> pl.Series:
     """A keyed pseudonym of 26 letters for each value; nulls stay null."""
     distinct = values.drop_nulls().unique()
     names = [
-        _letters(hmac.digest(key, str(value).encode(), "sha256")) for value in distinct.to_list()
+        _pseudonym_letters(hmac.digest(key, str(value).encode(), "sha256"))
+        for value in distinct.to_list()
     ]
     return values.replace_strict(
         distinct, pl.Series(names, dtype=pl.String), default=None, return_dtype=pl.String
     )
 
 
-def _letters(digest: bytes) -> str:
+def _pseudonym_letters(digest: bytes) -> str:
     """The first 122 bits of a digest as 26 lower-case letters: no digits, so that no number is
     found in a pseudonym.
     """
@@ -154,7 +157,7 @@ def _letters(digest: bytes) -> str:
 
 
 def _linked_key(dataset: str, attribute: str) -> bytes:
-    """The key of one dataset and attribute, kept in the configuration folder, never in a release."""
+    """The key of one dataset and attribute: in the configuration folder, never in a release."""
     from os import urandom
 
     name = hashlib.sha256(f"{dataset}\n{attribute.removeprefix(CASE_PREFIX)}".encode()).hexdigest()[

@@ -49,9 +49,9 @@ class ColumnOfCases:
             columns[INSERTED] = as_lists(pl.Series(batch.inserted), batch.offsets)
         return pl.DataFrame(columns)
 
-    def merge(self, parts: pl.DataFrame) -> pl.DataFrame:
+    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
         """The rows of all batches."""
-        return parts.sort(INDEX)
+        return summaries.sort(INDEX)
 
     def as_log(self, summary: pl.DataFrame) -> EventLog:
         """A log of the summarised cases that has nothing but their activities and the attribute."""

@@ -30,7 +30,6 @@ from cloakwork.mechanisms.aggregates import (
 )
 from cloakwork.mechanisms.base import (
     Aggregate,
-    Costless,
     Decision,
     Gives,
     MapCases,
@@ -39,6 +38,7 @@ from cloakwork.mechanisms.base import (
     Refusal,
     Rewrite,
     Theorem,
+    WithoutCost,
 )
 from cloakwork.mechanisms.generalisation import groups_at, height, intervals
 from cloakwork.noise import Noise, Stream
@@ -61,9 +61,9 @@ class QuasiIdentifier(Frozen):
     hierarchy: dict[str, JsonValue] | None = None
     bins: tuple[Number, ...] | None = None
     raw: bool = True
-    """Whether the values may also leave the house as they are."""
+    """Whether the values may also be released as they are."""
     finest: int | None = None
-    """The depth of the finest groups that may leave it; None: any."""
+    """The depth of the finest groups that may be released; None: any."""
 
     @property
     def column(self) -> str:
@@ -121,14 +121,14 @@ class GeneraliseParams(Frozen):
         return math.prod(item.levels for item in self.attributes)
 
 
-class Generalise(Costless):
-    """Raise the levels of quasi-identifiers until each combination with a course of events is
-    carried by k cases.
+class Generalise(WithoutCost):
+    """Raise the levels of quasi-identifiers until each combination with a variant is shared by k
+    cases.
 
     A *node* of the lattice is one level for each attribute. Every variant takes, among the nodes at
     which each of its groups holds at least k, the one that loses least: the sum over the attributes
-    of the share of the attribute's entropy in the log that is lost. So one rare course of events
-    does not coarsen the others. Missing values are a value of their own.
+    of the share of the attribute's entropy in the log that is lost. So one rare variant does
+    not coarsen the others. Missing values are a value of their own.
 
     **Why it is k-anonymous.** At the top node no values are left, so the groups of a variant are
     the variant itself, which must hold k already (else the log is refused). The node taken was
@@ -147,10 +147,12 @@ class Generalise(Costless):
     )
     proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(
-        "Where every activity sequence is shared by at least k cases (or units), every released combination of one with "
-        "the released quasi-identifiers is shared by at least k of them.",
-        "full-domain generalisation in a lattice (Samarati 2001; LeFevre, DeWitt and Ramakrishnan, Incognito, SIGMOD "
-        "2005), taken variant by variant; proved in this class's docstring",
+        "Where every activity sequence is shared by at least k cases (or units), "
+        "every released combination of one with the released quasi-identifiers is shared by at "
+        "least k of them.",
+        "full-domain generalisation in a lattice (Samarati 2001; LeFevre, "
+        "DeWitt and Ramakrishnan, Incognito, SIGMOD 2005), taken variant by variant; "
+        "proved in this class's docstring",
     )
     Params = GeneraliseParams
 
@@ -196,7 +198,7 @@ class Generalise(Costless):
         for node in _by_loss(present, rows):
             if not open_.any():
                 break
-            settled = open_ & (_smallest(rows, variant, node.codes) >= params.k)
+            settled = open_ & (_smallest_groups(rows, variant, node.codes) >= params.k)
             levels[settled], open_ = node.levels, open_ & ~settled
         if open_.any():
             raise MechanismError(
@@ -211,7 +213,9 @@ class Generalise(Costless):
     def rewrite(self, params: GeneraliseParams, decision: Decision, stream: Stream) -> Rewrite:
         """Raise each case's values to the levels of its variant."""
         levels = decision.table
-        return MapCases(lambda log: _raised(log, params.attributes, levels), together="case")
+        return MapCases(
+            lambda log: _with_generalised_values(log, params.attributes, levels), together="case"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,14 +246,14 @@ class CombinationCounts:
             pl.len().cast(pl.Int64).alias(CASES)
         )
 
-    def merge(self, parts: pl.DataFrame) -> pl.DataFrame:
+    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
         """Add up the rows that several batches have alike."""
         by = pl.all().exclude(CASES)
-        return parts.group_by(by).agg(pl.col(CASES).sum()).sort(by)
+        return summaries.group_by(by).agg(pl.col(CASES).sum()).sort(by)
 
 
 def _by_case(log: EventLog, name: str) -> pl.Series | None:
-    """An attribute with one row a case: its value, or the list of its values at the case's events."""
+    """An attribute with one row a case: its value, or the list of those of the case's events."""
     if name.startswith(CASE_PREFIX):
         return values_of(log.cases, name) if name in log.cases.columns else None
     if name not in log.events.columns:
@@ -328,7 +332,7 @@ def _entropy(codes: NDArray[np.int64], weight: NDArray[np.int64]) -> float:
     return float(-(share * np.log(share)).sum())
 
 
-def _smallest(
+def _smallest_groups(
     rows: pl.DataFrame, variant: NDArray[np.int64], codes: Sequence[NDArray[np.int64]]
 ) -> NDArray[np.int64]:
     """The least size of any group of each variant, in cases or distinct units: int64, shape
@@ -365,7 +369,9 @@ def _figures(
     return told
 
 
-def _raised(log: EventLog, attributes: Sequence[QuasiIdentifier], table: pl.DataFrame) -> EventLog:
+def _with_generalised_values(
+    log: EventLog, attributes: Sequence[QuasiIdentifier], table: pl.DataFrame
+) -> EventLog:
     """The log with each case's values at the levels of its variant."""
     variants = variants_of(log)
     mine = pl.DataFrame({VARIANT: VariantCounts().of(log)[VARIANT]})

@@ -30,7 +30,7 @@ from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import ACTIVITY, EventLog
 from cloakwork.log.variants import variants_of
 from cloakwork.mechanisms.aggregates import CASES, INDEX, VARIANT, places_of
-from cloakwork.mechanisms.kanon.sequences import Metric, encode
+from cloakwork.mechanisms.kanon.sequences import Metric, encode_sequences
 from cloakwork.noise import Noise
 
 SOURCE: Final = "source"
@@ -39,7 +39,7 @@ ASSIGNMENT_SCHEMA: Final = pl.Schema(
     [(SOURCE, pl.List(pl.String())), (TARGET, pl.List(pl.String())), (CASES, pl.Int64())]
 )
 INSERTED: Final = -1
-_PARTS: Final = -1
+_DIVIDED: Final = -1
 
 
 def with_drawn_cases(assignment: pl.DataFrame, summary: pl.DataFrame, noise: Noise) -> pl.DataFrame:
@@ -87,7 +87,7 @@ def case_rewriter(
     pairs = _Pairs.of(assignment)
 
     def move(log: EventLog) -> EventLog:
-        return _apply(log, templates, pairs.of_cases(log, mechanism))
+        return _apply_templates(log, templates, pairs.of_cases(log, mechanism))
 
     return move
 
@@ -96,13 +96,14 @@ def case_rewriter(
 class _Pairs:
     """Which row of the assignment a case follows.
 
-    - ``whole``: by source, the row of each that has one target; ``parting``: the other sources.
+    - ``undivided``: by source, the row of each that has one target; ``divided``: the other
+      sources.
     - ``index``: int64, ascending; the cases of these, by their index in the whole log. ``row``: the
       row that each follows.
     """
 
-    whole: Mapping[tuple[str, ...], int]
-    parting: frozenset[tuple[str, ...]]
+    undivided: Mapping[tuple[str, ...], int]
+    divided: frozenset[tuple[str, ...]]
     index: NDArray[np.int64]
     row: NDArray[np.int64]
 
@@ -129,11 +130,11 @@ class _Pairs:
         """The row that each case of ``log`` follows: int64, shape (cases,)."""
         variants = variants_of(log)
         sources = [variants.labels(variant) for variant in range(len(variants))]
-        if not all(source in self.whole or source in self.parting for source in sources):
+        if not all(source in self.undivided or source in self.divided for source in sources):
             raise MechanismError(mechanism, "the log holds a variant that was not decided on")
-        row_of = np.array([self.whole.get(source, _PARTS) for source in sources], np.int64)
+        row_of = np.array([self.undivided.get(source, _DIVIDED) for source in sources], np.int64)
         rows = row_of[variants.of_case] if sources else np.zeros(0, np.int64)
-        parted = np.flatnonzero(rows == _PARTS)
+        parted = np.flatnonzero(rows == _DIVIDED)
         asked = log.index_of_case[parted]
         place = places_of(self.index, asked)
         if place is None:
@@ -143,7 +144,7 @@ class _Pairs:
 
 
 @dataclass(frozen=True, slots=True)
-class _Templates:
+class _CaseTemplates:
     """How each pair of the assignment rewrites a case, end to end.
 
     - ``origin``: int64; for each event of the target the position in the source that it is kept
@@ -157,13 +158,14 @@ class _Templates:
     offsets: NDArray[np.int64]
 
 
-def _templates(assignment: pl.DataFrame, metric: Metric) -> _Templates:
-    both = encode(pl.concat([assignment[SOURCE], assignment[TARGET].alias(SOURCE)]))
+def _templates(assignment: pl.DataFrame, metric: Metric) -> _CaseTemplates:
+    both = encode_sequences(pl.concat([assignment[SOURCE], assignment[TARGET].alias(SOURCE)]))
     sources, targets = both.texts[: assignment.height], both.texts[assignment.height :]
     origins = [
-        _kept(source, target, metric) for source, target in zip(sources, targets, strict=True)
+        _kept_positions(source, target, metric)
+        for source, target in zip(sources, targets, strict=True)
     ]
-    return _Templates(
+    return _CaseTemplates(
         origin=np.concatenate([np.zeros(0, np.int64), *origins]),
         activity=assignment[TARGET].explode().drop_nulls(),
         offsets=np.concatenate([[0], np.cumsum([len(target) for target in targets])]).astype(
@@ -172,7 +174,7 @@ def _templates(assignment: pl.DataFrame, metric: Metric) -> _Templates:
     )
 
 
-def _kept(source: str, target: str, metric: Metric) -> NDArray[np.int64]:
+def _kept_positions(source: str, target: str, metric: Metric) -> NDArray[np.int64]:
     """For each position of ``target`` the position of ``source`` whose event is kept there, else
     INSERTED.
     """
@@ -188,7 +190,9 @@ def _kept(source: str, target: str, metric: Metric) -> NDArray[np.int64]:
     return origin
 
 
-def _apply(log: EventLog, templates: _Templates, pair_of_case: NDArray[np.int64]) -> EventLog:
+def _apply_templates(
+    log: EventLog, templates: _CaseTemplates, pair_of_case: NDArray[np.int64]
+) -> EventLog:
     lengths = np.diff(templates.offsets)[pair_of_case]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     step = np.arange(offsets[-1]) + np.repeat(

@@ -19,7 +19,6 @@ from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.naming import named
 from cloakwork.mechanisms.base import (
-    Costless,
     Decision,
     Gives,
     MapCases,
@@ -28,6 +27,7 @@ from cloakwork.mechanisms.base import (
     Refusal,
     Rewrite,
     Theorem,
+    WithoutCost,
 )
 from cloakwork.mechanisms.kanon.background_knowledge import (
     Floats,
@@ -71,7 +71,7 @@ OTHER_KINDS: Final = {
 """Why it gives no other kind of guarantee."""
 
 
-class Tlkc(Costless):
+class Tlkc(WithoutCost):
     """Suppress events until every piece of background knowledge matches many cases, or none, and
     tells little.
 
