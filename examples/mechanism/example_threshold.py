@@ -12,7 +12,7 @@ from cloakwork.privacy_event import Composed, DiscreteLaplace, EpsilonDelta
 
 
 class ExampleParams(BaseModel):
-    """``scale``: of the noise; ``tau``: least noisy count that is released; ``max_cases``: a unit's."""
+    """``scale``: of the noise; ``tau``: least noisy count released; ``max_cases``: of a unit."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     scale: float
@@ -30,7 +30,7 @@ class ExampleThreshold:
     summary = "Releases noisy counts of variants that reach a threshold."
     proof = "proved"
     theorem = Theorem(
-        "One unit changes at most max_cases counts by one each, so noise of scale max_cases/epsilon "
+        "One unit changes counts by at most max_cases in all, so noise of scale max_cases/epsilon "
         "hides it; a variant that it alone has reaches tau with probability at most delta.",
         "Korolova et al. 2009, theorem 1; Desfontaines et al. 2022, section 3",
     )

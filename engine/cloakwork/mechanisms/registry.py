@@ -12,6 +12,8 @@ from cloakwork.mechanisms.third_party import load, package_of
 from cloakwork.policy.installed import installed_entries
 from cloakwork.policy.model import KNOWN_MECHANISMS
 
+_VARIANTS: Final = "cloakwork.mechanisms.variants"
+
 OURS: Final[Mapping[str, str]] = {
     "bound": "cloakwork.mechanisms.bound:BoundContributions",
     "kanon/auto": "cloakwork.mechanisms.kanon.auto:Auto",
@@ -28,10 +30,10 @@ OURS: Final[Mapping[str, str]] = {
     "variants/amun": "cloakwork.mechanisms.variants.amun:VariantAmun",
     "variants/libra": "cloakwork.mechanisms.variants.libra:VariantLibra",
     "variants/amun-published": "cloakwork.mechanisms.variants.amun_published:VariantAmunPublished",
-    "variants/libra-published": "cloakwork.mechanisms.variants.libra_published:VariantLibraPublished",
+    "variants/libra-published": f"{_VARIANTS}.libra_published:VariantLibraPublished",
     "variants/prefix-tree": "cloakwork.mechanisms.variants.prefix_tree:PrefixTree",
     "variants/sacofa": "cloakwork.mechanisms.variants.sacofa:Sacofa",
-    "variants/prefix-tree-published": "cloakwork.mechanisms.variants.published_trees:PublishedPrefixTree",
+    "variants/prefix-tree-published": f"{_VARIANTS}.published_trees:PublishedPrefixTree",
     "variants/sacofa-published": "cloakwork.mechanisms.variants.published_trees:PublishedSacofa",
     "variants/markov": "cloakwork.mechanisms.variants.markov:VariantMarkov",
     "dfg/laplace": "cloakwork.mechanisms.variants.dfg_laplace:DfgLaplace",

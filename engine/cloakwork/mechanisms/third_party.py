@@ -258,10 +258,10 @@ class WatchedAggregate:
             table = self.aggregate.of(batch)
         return self.package.require(table, pl.DataFrame, "summarise")
 
-    def merge(self, parts: pl.DataFrame) -> pl.DataFrame:
+    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
         """Its summaries, merged."""
         with self.package.blamed("summarise failed"):
-            table = self.aggregate.merge(parts)
+            table = self.aggregate.merge(summaries)
         return self.package.require(table, pl.DataFrame, "summarise")
 
 

@@ -338,11 +338,11 @@ def mechanisms_exist(content: Content, known: Collection[str]) -> Iterator[Findi
         fault = _mechanism_fault(name, known, denied=steps[2] == "deny")
         if fault is None:
             continue
-        wording, remedy = fault
+        problem, remedy = fault
         if steps[2] == "parameters":
-            yield Finding(steps, f"{shown(name)} {wording}{remedy}", of_key=True)
+            yield Finding(steps, f"{shown(name)} {problem}{remedy}", of_key=True)
         else:
-            yield Finding(steps, f"{wording} (got {shown(name)}){remedy}")
+            yield Finding(steps, f"{problem} (got {shown(name)}){remedy}")
 
 
 def _mechanism_fault(name: str, known: Collection[str], *, denied: bool) -> tuple[str, str] | None:

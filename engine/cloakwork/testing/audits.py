@@ -1,4 +1,4 @@
-"""A statistical audit of one mechanism, on the neighbouring logs that its declared claims call for."""
+"""A statistical audit of one mechanism, on neighbouring logs chosen by what it declares to give."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -217,8 +217,8 @@ class MechanismContract:
             if (aggregate := self.mechanism.summarise(params)) is None:
                 continue
             merged = aggregate.merge(pl.concat([aggregate.of(half) for half in halves]))
-            whole = aggregate.of(log)
-            assert sorted(map(repr, whole.rows())) == sorted(map(repr, merged.rows()))
+            at_once = aggregate.of(log)
+            assert sorted(map(repr, at_once.rows())) == sorted(map(repr, merged.rows()))
 
     def test_release_is_a_log(self) -> None:
         """On every log: whole cases, labelled events, ids used once, times in order."""
@@ -246,9 +246,11 @@ class MechanismContract:
         """
         for batches in (1, 4, 60):
             for params in self.offers():
-                whole = self.run(params, BATCH_LOG, reproducible(1))
+                in_one_batch = self.run(params, BATCH_LOG, reproducible(1))
                 engine = MemoryEngine(batches, random_batches(batches))
-                assert_same_log(whole, self.run_on(engine, params, BATCH_LOG, reproducible(1)))
+                assert_same_log(
+                    in_one_batch, self.run_on(engine, params, BATCH_LOG, reproducible(1))
+                )
 
     def test_a_rewrite_draws_the_same_again(self) -> None:
         """A batch that is computed twice, as after a failure, is released once: nothing is drawn

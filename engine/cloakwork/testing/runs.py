@@ -44,7 +44,7 @@ def run_mechanism(
 
     ``params`` may be the mechanism's own parameters in full, or what a policy would say:
     ``epsilon`` and ``delta`` (differential privacy over the control flow, or over timestamps if
-    that is what the mechanism gives), ``epsilon`` and ``shift`` (metric privacy), ``k`` and ``scope``
+    the mechanism gives that), ``epsilon`` and ``shift`` (metric privacy), ``k`` and ``scope``
     (k-anonymity), ``t`` or ``l`` and ``attribute`` (t-closeness, l-diversity), ``L``, ``K``, ``C``,
     ``background`` ... (confidence bound), beside declared facts (``longest_case``, ``window``,
     ``longest_gap``, ``grid``, ``max_cases``, ``domains`` ...). ``options``: the mechanism's own, as
@@ -118,7 +118,7 @@ def prepare(
 
 
 def mechanism_of(name: str | Mechanism[Any]) -> Mechanism[Any]:
-    """The mechanism called ``name``, or the one handed in; raises MechanismError if there is none."""
+    """The mechanism called ``name``, or the one handed in; MechanismError if there is none."""
     if not isinstance(name, str):
         return name
     if name not in catalogue():
