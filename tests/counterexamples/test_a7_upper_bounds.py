@@ -154,7 +154,9 @@ TREE = {"north": {"coast": ["Kiel", "Husum"]}, "south": ["Ulm"], "Berlin": None}
     ],
 )
 def test_a_shallow_branch_releases_its_lowest_group_not_its_value(level, expected):
-    """What lies no deeper than the level asked for is a value, and stands under the group above it."""
+    """What lies no deeper than the level asked for is a value, and stands under the group above
+    it.
+    """
     from cloakwork.mechanisms.generalisation import groups_at
 
     found = groups_at(pl.Series("town", list(expected)), TREE, level)
