@@ -64,10 +64,10 @@ class Layout:
     """How values become a column: ``height`` rows, ``order`` (None: the file's) says which row of
     the file each is.
 
-    A value that has at least ``min_rows_for_sparse`` rows to itself is cheaper alone: a column of such values is
-    a chain of pieces, and its stretches of nulls are slices of one piece, which take no memory of
-    their own. So a file with many attributes, few values each, takes memory by its values, not by
-    attributes times rows.
+    A value that has at least ``min_rows_for_sparse`` rows to itself is cheaper alone: a column of
+    such values is a chain of pieces, and its stretches of nulls are slices of one piece, which take
+    no memory of their own. So a file with many attributes, few values each, takes memory by its
+    values, not by attributes times rows.
     """
 
     height: int

@@ -1,4 +1,4 @@
-"""The markup of a plain XES log: each distinct stretch of it, understood once by a strict grammar."""
+"""The markup of a plain XES log: each distinct piece, understood once by a strict grammar."""
 
 import re
 from dataclasses import dataclass, field
