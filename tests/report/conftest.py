@@ -17,18 +17,17 @@ from cloakwork.accounting.charge import Charge
 from cloakwork.api import publish
 from cloakwork.budget import Cost
 from cloakwork.guarantees import KAnonymity, MetricPrivacy
+from cloakwork.guarantees.caveats import Intersection
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
-from cloakwork.plan.claims import (
-    Given,
-    Intersection,
+from cloakwork.plan.claims import ConditionedOn
+from cloakwork.plan.claims.assumptions import ProtectsOneTime, WellFormed
+from cloakwork.plan.claims.exposures import PolicyReason
+from cloakwork.plan.claims.reasons import (
     MeasuredOnRelease,
     MovesWholeCases,
     OthersReadNoTimes,
-    PolicyReason,
-    ProtectsOneTime,
     TimesOnlyThroughNoise,
-    WellFormed,
 )
 from cloakwork.plan.columns import exposure
 from cloakwork.plan.model import Claim, Considered, Plan, Step, Treated
@@ -199,7 +198,7 @@ def a_plan(format_: str = "xes", **changes: Any) -> Plan:
                 currency="metric",
                 cost=Cost(epsilon=1.0),
                 naive=Cost(epsilon=1.0),
-                given=Given(columns=(CONTROL_FLOW, METADATA)),
+                given=ConditionedOn(columns=(CONTROL_FLOW, METADATA)),
                 derivation=(
                     TimesOnlyThroughNoise(mechanisms=("timestamps/laplace",)),
                     OthersReadNoTimes(),

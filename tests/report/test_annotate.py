@@ -7,7 +7,7 @@ import pytest
 
 from cloakwork.lineage import Lineage
 from cloakwork.log.io import Attribute, read_annotations
-from cloakwork.plan.claims import PolicyReason
+from cloakwork.plan.claims.exposures import PolicyReason
 from cloakwork.plan.model import Treated
 from cloakwork.publishing.publish import Published
 from cloakwork.publishing.stamp import differences, flat, read_stamp, stamp

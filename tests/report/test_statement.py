@@ -12,7 +12,7 @@ import pytest
 from cloakwork.accounting.charge import Charge
 from cloakwork.budget import Cost
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.plan.claims import PolicyReason
+from cloakwork.plan.claims.exposures import PolicyReason
 from cloakwork.plan.columns import exposure
 from cloakwork.plan.model import Treated, Unproven
 from cloakwork.plan.sentences import column_in_words

@@ -4,16 +4,14 @@ their charges.
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from cloakwork.accounting.charge import Charge
 from cloakwork.advisories import Advisory, Finding, Traits, advisories_for, guarantees_in
+from cloakwork.guarantees import KINDS
 
 if TYPE_CHECKING:
     from cloakwork.accounting.records import Record
-
-_CURRENCY: Final = {"differential-privacy": "unit", "metric-privacy": "metric", "local-dp": "local"}
-"""In which currency a guarantee is charged."""
 
 
 def findings_of(
@@ -37,9 +35,9 @@ def recharged(record: "Record", advisories: Iterable[Advisory] | None = None) ->
     What was charged stays spent: budget is never handed back.
     """
     void = {
-        _CURRENCY.get(finding.kind)
+        KINDS[finding.kind].currency
         for finding in findings_of(record, advisories)
-        if finding.status == "void"
+        if finding.status == "void" and finding.kind in KINDS
     }
     if record.without_dp or not any(charge.currency in void for charge in record.charges):
         return record

@@ -12,10 +12,11 @@ from cloakwork.accounting.exact import exactly, rounded_down
 from cloakwork.budget import NOTHING, Cost, Currency
 from cloakwork.errors import Cause
 from cloakwork.facts import Unit, unit_name
-from cloakwork.guarantees import DifferentialPrivacy, Guarantee, LocalDP, MetricPrivacy
+from cloakwork.guarantees import DifferentialPrivacy, Guarantee
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.mechanisms.profile import Profile
-from cloakwork.plan.claims import BooksApart, Caveat, NoProfileGiven, NoTotal
+from cloakwork.plan.claims import Caveat
+from cloakwork.plan.claims.caveats import NoProfileGiven, NoTotal, SeparateBudgets
 from cloakwork.plan.derive import goal_name
 from cloakwork.plan.draft import Draft
 from cloakwork.policy.model import Budget, Limit, Policy
@@ -47,7 +48,7 @@ def _unfit(draft: Draft) -> Iterator[Cause]:
         )
     if policy.spec.profile is None:
         yield Cause("profile", "the policy sets no spec.profile, so it has no budget for one")
-    if not any(_bears_profile(goal) for goal in draft.goals):
+    if not any(goal.hides_presence() for goal in draft.goals):
         yield Cause(
             "profile", "it belongs to a guarantee of differential privacy with unbounded neighbours"
         )
@@ -65,13 +66,9 @@ def _without_profile(draft: Draft) -> Iterator[Caveat]:
         yield NoProfileGiven()
 
 
-def _bears_profile(goal: Guarantee) -> bool:
-    return isinstance(goal, DifferentialPrivacy) and goal.neighbours == "unbounded"
-
-
 def left_by(profile: Profile | None, goal: Guarantee) -> Guarantee | None:
     """The goal with what the profile leaves of its budget; None where that is nothing."""
-    if profile is None or not isinstance(goal, DifferentialPrivacy) or not _bears_profile(goal):
+    if profile is None or not isinstance(goal, DifferentialPrivacy) or not goal.hides_presence():
         return goal
     spent = profile.cost()
     epsilon, delta = (
@@ -127,16 +124,19 @@ def _charge(index: int, goal: Guarantee, draft: Draft) -> Iterator[Charge]:
     """What a goal may cost at most is what is charged for it: the accountant's figure is never
     higher.
     """
-    if isinstance(goal, DifferentialPrivacy):
-        times = goal.neighbours if _covers_times(index, goal, draft) else None
-        yield unit_charge(Cost(epsilon=goal.epsilon, delta=goal.delta), draft.facts.unit, times)
-    if isinstance(goal, MetricPrivacy):
-        yield Charge(currency="metric", cost=Cost(epsilon=goal.epsilon), shift=goal.shift)
-    if isinstance(goal, LocalDP):
-        yield Charge(currency="local", cost=Cost(epsilon=goal.epsilon), unit=goal.per)
+    price = goal.price()
+    if price is None:
+        return
+    if price.currency != "unit":
+        yield Charge(currency=price.currency, cost=price.cost, shift=price.shift, unit=price.per)
+        return
+    times: Literal["bounded", "unbounded"] | None = None
+    if _covers_times(index, goal, draft):
+        times = "unbounded" if goal.hides_presence() else "bounded"
+    yield unit_charge(price.cost, draft.facts.unit, times)
 
 
-def _covers_times(index: int, goal: DifferentialPrivacy, draft: Draft) -> bool:
+def _covers_times(index: int, goal: Guarantee, draft: Draft) -> bool:
     """Whether timestamps reach the release through what this goal pays for."""
     steps = [step for step in draft.steps if index in step.goals]
     return TIMESTAMPS in goal.over or any(TIMESTAMPS in step.lineage.measures for step in steps)
@@ -164,7 +164,7 @@ def terms(policy: Policy) -> Terms:
 def _books_apart(draft: Draft) -> Iterator[Caveat]:
     names = tuple(sorted(draft.policy.spec.budget.books))
     if len(names) > 1:
-        yield BooksApart(kept_apart=names)
+        yield SeparateBudgets(kept_apart=names)
 
 
 def total_of(charges: tuple[Charge, ...], currency: Currency) -> Cost:
@@ -217,8 +217,8 @@ def check_deltas(draft: Draft) -> Draft:
         else "1e-06 while assume.units_at_most is undeclared"
     )
     causes = tuple(
-        Cause(goal_name(goal), f"delta {goal.delta:g} is more than {because}")
+        Cause(goal_name(goal), f"delta {price.cost.delta:g} is more than {because}")
         for goal in draft.goals
-        if isinstance(goal, DifferentialPrivacy) and goal.delta > limit
+        if (price := goal.price()) is not None and price.cost.delta > limit
     )
     return replace(draft, causes=(*draft.causes, *causes))

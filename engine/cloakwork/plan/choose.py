@@ -8,7 +8,7 @@ from pydantic import BaseModel, JsonValue
 
 from cloakwork.errors import Cause
 from cloakwork.facts import Facts
-from cloakwork.guarantees import DifferentialPrivacy, Guarantee
+from cloakwork.guarantees import Guarantee
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.mechanisms.base import Mechanism, Offer, Prediction, Predicts, Refusal
 from cloakwork.plan.derive import goal_name
@@ -232,7 +232,7 @@ def _causes(
 
 def _missing(goal: Guarantee) -> Iterator[str]:
     """What a later version must bring before the goal can be met."""
-    if isinstance(goal, DifferentialPrivacy) and goal.neighbours == "unbounded":
+    if goal.hides_presence():
         for column in goal.over:
             if column == TIMESTAMPS:
                 yield "differentially private timestamps need timestamps/histogram, which this version does not have yet"

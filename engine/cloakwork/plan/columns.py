@@ -7,13 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from cloakwork.errors import Cause
-from cloakwork.guarantees import (
-    ConfidenceBound,
-    DifferentialPrivacy,
-    Guarantee,
-    KAnonymity,
-    LocalDP,
-)
+from cloakwork.guarantees import CountedGuarantee, Guarantee, KAnonymity
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP
 from cloakwork.mechanisms.attributes.redact import RedactParams, Treatment
@@ -24,7 +18,8 @@ from cloakwork.mechanisms.kanon.generalise import (
     QuasiIdentifier,
 )
 from cloakwork.plan.choose import step_of
-from cloakwork.plan.claims import ExposureReason, FormOfRelease, OnlyPublished, PolicyReason
+from cloakwork.plan.claims import ExposureReason
+from cloakwork.plan.claims.exposures import FormOfRelease, OnlyPublished, PolicyReason
 from cloakwork.plan.derive import goal_name
 from cloakwork.plan.draft import Draft
 from cloakwork.plan.model import RELEASED, Exposure, Step, Treated
@@ -40,9 +35,7 @@ def classify_columns(draft: Draft) -> Draft:
     policy = draft.policy
     goals = policy.goals()
     covered = frozenset(column for goal in goals for column in goal.over)
-    coarsened = frozenset(
-        column for goal in goals if isinstance(goal, KAnonymity) for column in goal.over
-    )
+    coarsened = frozenset(name for goal in goals for name in goal.quasi_identifiers())
     attributes = tuple(
         _treated(name, rule, policy.column(name), covered, coarsened)
         for name, rule in policy.spec.attributes.items()
@@ -117,7 +110,7 @@ def refuse_open_globs(draft: Draft) -> Draft:
         )
         for later, earlier, alike in clashes(_effects(draft))
     ]
-    hiding = [goal for goal in draft.goals if _hides_names(goal)]
+    hiding = [goal for goal in draft.goals if goal.hides_attribute_names()]
     for item in draft.attributes if hiding else ():
         if is_glob(item.attribute) and item.treatment in RELEASED:
             reason = (
@@ -138,12 +131,6 @@ def _effects(draft: Draft) -> dict[str, object]:
         for item in draft.attributes
         if is_glob(item.attribute)
     }
-
-
-def _hides_names(goal: Guarantee) -> bool:
-    return isinstance(goal, LocalDP) or (
-        isinstance(goal, DifferentialPrivacy) and goal.neighbours == "unbounded"
-    )
 
 
 def _unusable(draft: Draft, covered: frozenset[str]) -> Iterator[Cause]:
@@ -197,9 +184,8 @@ def _parts_counted(draft: Draft) -> Iterator[Cause]:
     """What is counted in cases must not count the parts of one (``privacy.md`` 1)."""
     if draft.policy.spec.unit.on_conflict != "split":
         return
-    counted = ("k-anonymity", "t-closeness", "l-diversity", "confidence-bound")
     for goal in draft.goals:
-        if goal.kind in counted:
+        if isinstance(goal, CountedGuarantee):
             why = "it would count the parts of a case that on_conflict: split makes; use on_conflict: refuse"
             yield Cause(goal_name(goal), why)
 
@@ -239,10 +225,7 @@ def expose_unproven(draft: Draft) -> Draft:
 
 def expose_metadata(draft: Draft) -> Draft:
     """Say what the form of the release shows, unless a claim about whole cases covers it."""
-    covered = any(
-        isinstance(goal, DifferentialPrivacy) and goal.neighbours == "unbounded"
-        for goal in draft.goals
-    )
+    covered = any(goal.hides_presence() for goal in draft.goals)
     if covered or METADATA in {item.column for item in draft.exposed}:
         return draft
     changing = dict.fromkeys(
@@ -351,7 +334,7 @@ def fill_inserted_events(draft: Draft) -> Draft:
     raw_times = TIMESTAMPS in draft.released and not written
     if not columns and not raw_times:
         return draft
-    known = any(isinstance(goal, KAnonymity) and columns & set(goal.over) for goal in draft.goals)
+    known = any(columns & set(goal.quasi_identifiers()) for goal in draft.goals)
     params = FillParams(
         columns=tuple(sorted(columns | ({TIMESTAMPS} if raw_times else set()))),
         times=raw_times,
@@ -363,9 +346,8 @@ def fill_inserted_events(draft: Draft) -> Draft:
 
 
 def _counts_units(goal: Guarantee) -> bool:
-    return isinstance(goal, ConfidenceBound) or (
-        isinstance(goal, KAnonymity) and goal.count == "units"
-    )
+    group = goal.least_group()
+    return group is not None and group.counts == "units"
 
 
 def _with_unit(treatments: tuple[Treatment, ...], draft: Draft) -> tuple[Treatment, ...]:

@@ -8,6 +8,7 @@ The rules are those of ``docs/guarantees.md``; each is one function, in ``derive
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 from cloakwork.accounting.events import cost
 from cloakwork.errors import Cause
@@ -18,6 +19,7 @@ from cloakwork.guarantees import (
     Guarantee,
     KAnonymity,
     LDiversity,
+    LocalDP,
     MetricPrivacy,
     TCloseness,
 )
@@ -81,7 +83,8 @@ def _unproven(goal: Guarantee, step: Step) -> Unproven:
     """What is known of a goal that a published mechanism serves: its claim, what we derive, and
     what breaks.
     """
-    spent = cost(step.event, goal.delta if isinstance(goal, DifferentialPrivacy) else 0.0)
+    price = goal.price()
+    spent = cost(step.event, 0.0 if price is None else price.cost.delta)
     broken = tuple(_reasons_of(step.event))
     return Unproven(
         guarantee=goal,
@@ -106,20 +109,31 @@ def _reasons_of(event: PrivacyEvent) -> Iterator[str]:
 
 
 def _derived(index: int, goal: Guarantee, premises: Premises) -> Claim | list[Cause]:
+    """The claim that follows, or the causes why none does."""
+    outcome = _by_rule_of_kind(index, goal, premises)
+    if isinstance(outcome, Claim):
+        return outcome
     name = goal_name(goal)
-    if isinstance(goal, KAnonymity):
-        outcome = k_anonymity(index, goal, premises)
-    elif isinstance(goal, ConfidenceBound):
-        outcome = confidence_bound(index, goal, premises)
-    elif isinstance(goal, TCloseness | LDiversity):
-        outcome = values_in_classes(index, goal, premises)
-    elif isinstance(goal, DifferentialPrivacy) and goal.neighbours == "unbounded":
-        outcome = unconditional(goal, premises)
-    elif isinstance(goal, DifferentialPrivacy | MetricPrivacy):
-        outcome = conditional(goal, premises)
-    else:
-        outcome = [f"this version derives no {goal.kind}"]
-    return outcome if isinstance(outcome, Claim) else [Cause(name, reason) for reason in outcome]
+    return [Cause(name, reason) for reason in outcome]
+
+
+def _by_rule_of_kind(index: int, goal: Guarantee, premises: Premises) -> Claim | list[str]:
+    """Every kind has its rule here; without one this does not type-check."""
+    match goal:
+        case KAnonymity():
+            return k_anonymity(index, goal, premises)
+        case ConfidenceBound():
+            return confidence_bound(index, goal, premises)
+        case TCloseness() | LDiversity():
+            return values_in_classes(index, goal, premises)
+        case DifferentialPrivacy(neighbours="unbounded"):
+            return unconditional(goal, premises)
+        case DifferentialPrivacy() | MetricPrivacy():
+            return conditional(goal, premises)
+        case LocalDP():
+            return [f"this version derives no {goal.kind}"]
+        case _:
+            assert_never(goal)
 
 
 def goal_name(goal: Guarantee) -> str:

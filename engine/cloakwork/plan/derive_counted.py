@@ -8,22 +8,23 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import ConfidenceBound, Guarantee, KAnonymity, LDiversity, TCloseness
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.log.eventlog import CASE_PREFIX
-from cloakwork.plan.claims import (
-    Assumption,
-    FollowsFromNoise,
+from cloakwork.plan.claims import Assumption, Reason
+from cloakwork.plan.claims.assumptions import (
     KnowsActivitySequence,
     KnowsAtMost,
+    NobodyKnows,
+    StartsAtEpoch,
+    ValuesDeclared,
+)
+from cloakwork.plan.claims.reasons import (
+    FollowsFromNoise,
+    GivesGroupOneValue,
     LeavesOutEvents,
-    MakesAlike,
     MeasuredOnRelease,
     MeasuredWithoutInserted,
     MovesWholeCases,
-    NobodyKnows,
-    Reason,
     ReleasedAsItIs,
-    StartsAtEpoch,
     TimesSinceFirstEvent,
-    ValuesDeclared,
     WritesValuesLast,
 )
 from cloakwork.plan.model import Claim
@@ -39,7 +40,9 @@ def k_anonymity(index: int, goal: KAnonymity, premises: Premises) -> Claim | lis
         return reasons
     writer = premises.steps[premises.writer_of(CONTROL_FLOW)]
     also = (
-        MakesAlike(mechanism=premises.steps[premises.writer_of(column)].mechanism, column=column)
+        GivesGroupOneValue(
+            mechanism=premises.steps[premises.writer_of(column)].mechanism, column=column
+        )
         for column in goal.over
         if column != CONTROL_FLOW
     )

@@ -7,20 +7,20 @@ from cloakwork.budget import Currency
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy, MetricPrivacy
 from cloakwork.lineage import TIMESTAMPS
-from cloakwork.plan.claims import (
-    Assumption,
+from cloakwork.plan.claims import Assumption, ConditionedOn, Reason
+from cloakwork.plan.claims.assumptions import (
     GapsAtMost,
-    Given,
     IndependentPresence,
+    ProtectsOneTime,
+    StartsWithin,
+    TimesRounded,
+)
+from cloakwork.plan.claims.reasons import (
     NoiseCosts,
     NothingElseObservable,
     OthersReadNoTimes,
     ProfileIsCharged,
-    ProtectsOneTime,
-    Reason,
-    StartsWithin,
     TimesOnlyThroughNoise,
-    TimesRounded,
     ValuesOnlyThroughNoise,
 )
 from cloakwork.plan.model import Claim
@@ -89,8 +89,8 @@ def conditional(goal: DifferentialPrivacy | MetricPrivacy, premises: Premises) -
             reasons.append(
                 f"{by} reads timestamps otherwise than through the order of events, and writes {column}"
             )
-    currency: Currency = "metric" if isinstance(goal, MetricPrivacy) else "unit"
-    delta = 0.0 if isinstance(goal, MetricPrivacy) else goal.delta
+    price = goal.price()
+    currency, delta = price.currency, price.cost.delta
     reasons += _unproved(state.measured, premises) + _overspent(
         goal.epsilon, delta, currency, premises
     )
@@ -112,7 +112,7 @@ def conditional(goal: DifferentialPrivacy | MetricPrivacy, premises: Premises) -
     )
 
 
-def _given(currency: Currency, premises: Premises) -> Given:
+def _given(currency: Currency, premises: Premises) -> ConditionedOn:
     """All that is released beside the times, unless it is made of noised times alone.
 
     What a column looks like decides nothing: a counter, a day or a pseudonym of a clock may tell
@@ -124,7 +124,7 @@ def _given(currency: Currency, premises: Premises) -> Given:
         for column in premises.released - {TIMESTAMPS}
         if column not in columns or columns[column].raw or not columns[column].measured <= noised
     )
-    return Given(
+    return ConditionedOn(
         columns=tuple(sorted(known)), window=premises.facts.window if currency == "unit" else None
     )
 
@@ -145,7 +145,7 @@ def _priced(
     premises: Premises,
     *,
     derivation: tuple[Reason, ...],
-    given: Given | None = None,
+    given: ConditionedOn | None = None,
 ) -> Claim:
     events = premises.events(currency)
     spent = cost(events, delta)

@@ -12,7 +12,14 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
 from cloakwork.lineage import Lineage
 from cloakwork.mechanisms.profile import Profile
-from cloakwork.plan.claims import Assumption, Caveat, ExposureReason, Given, Reason, TreatmentReason
+from cloakwork.plan.claims import (
+    Assumption,
+    Caveat,
+    ConditionedOn,
+    ExposureReason,
+    Reason,
+    TreatmentReason,
+)
 from cloakwork.policy.globs import decisive
 from cloakwork.policy.model import Policy
 from cloakwork.privacy_event import PrivacyEvent
@@ -61,7 +68,7 @@ class Claim(Frozen):
     currency: Currency | None = None
     cost: Cost | None = None
     naive: Cost | None = None
-    given: Given | None = None
+    given: ConditionedOn | None = None
     derivation: tuple[Reason, ...]
     assumptions: tuple[Assumption, ...] = ()
 

@@ -6,7 +6,7 @@ from typing import Final
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.mechanisms.bound import BoundParams
 from cloakwork.plan.budget import charge_budget, check_deltas, check_profile, left_by
-from cloakwork.plan.caveats import warn
+from cloakwork.plan.caveats import add_caveats
 from cloakwork.plan.choose import choose, step_of
 from cloakwork.plan.columns import (
     classify_columns,
@@ -84,5 +84,5 @@ PASSES: Final[tuple[Pass, ...]] = (
     expose_metadata,
     charge_budget,
     check_deltas,
-    warn,
+    add_caveats,
 )

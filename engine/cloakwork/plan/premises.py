@@ -9,13 +9,12 @@ from cloakwork.budget import Currency
 from cloakwork.facts import Facts, Unit
 from cloakwork.log.limits import Limits
 from cloakwork.mechanisms.profile import Profile
-from cloakwork.plan.claims import (
-    Assumption,
-    CasesCut,
+from cloakwork.plan.claims import Assumption, Source
+from cloakwork.plan.claims.assumptions import (
+    CasesTruncated,
     KnownActivities,
     ProtectsEachCase,
     ProtectsEachUnit,
-    Source,
     UnitsAtMost,
     WellFormed,
     WithinLimits,
@@ -96,7 +95,7 @@ def bounds(facts: Facts) -> Iterator[Assumption]:
         source: Source = "profile" if "alphabet" in facts.measured else "declared"
         yield KnownActivities(count=len(facts.alphabet), source=source)
     if facts.longest_case is not None:
-        yield CasesCut(events=facts.longest_case)
+        yield CasesTruncated(events=facts.longest_case)
 
 
 def _limits_of_files() -> WithinLimits:

@@ -11,27 +11,35 @@ from typing import assert_never
 
 from cloakwork.guarantees import (
     VACUOUS_T,
-    DifferentialPrivacy,
     Guarantee,
-    LocalDP,
-    MetricPrivacy,
     background_in_words,
-    brief,
+    short_description,
 )
+from cloakwork.guarantees import caveats as of_guarantees
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.log.limits import size_text
-from cloakwork.plan import claims
-from cloakwork.plan.claims import Assumption, Caveat, ExposureReason, Given, Reason, TreatmentReason
+from cloakwork.plan.claims import (
+    Assumption,
+    Caveat,
+    ConditionedOn,
+    ExposureReason,
+    Reason,
+    TreatmentReason,
+    assumptions,
+    caveats,
+    exposures,
+    reasons,
+)
 from cloakwork.plan.model import Claim, Unproven
 from cloakwork.quantities import format_duration
 
 
-def claim_sentence(guarantee: Guarantee, given: Given | None) -> str:
+def claim_sentence(guarantee: Guarantee, given: ConditionedOn | None) -> str:
     """A claim in plain words: the guarantee, and what it takes as known."""
     return guarantee.sentence() + (f" {_known(given)}" if given is not None else "")
 
 
-def _known(given: Given) -> str:
+def _known(given: ConditionedOn) -> str:
     window = given.window
     declared = (
         ""
@@ -47,7 +55,7 @@ def _known(given: Given) -> str:
     return said
 
 
-def possible_clocks(given: Given) -> tuple[str, ...]:
+def possible_clocks(given: ConditionedOn) -> tuple[str, ...]:
     """The attributes that a claim takes as known: any of them may tell times, whatever it looks
     like.
     """
@@ -56,7 +64,7 @@ def possible_clocks(given: Given) -> tuple[str, ...]:
 
 def unproven_sentence(item: Unproven) -> str:
     """What was asked for and is not given."""
-    asked = brief(item.guarantee)
+    asked = short_description(item.guarantee)
     return f"{asked} was asked for and is NOT guaranteed: {item.mechanism} is only published, not proved."
 
 
@@ -80,22 +88,22 @@ def assuming(claim: Claim) -> tuple[str, ...]:
 def reason_in_words(reason: Reason) -> str:
     """Why a claim holds, as one clause."""
     match reason:
-        case claims.ProfileIsCharged():
+        case reasons.ProfileIsCharged():
             return "the noisy figures of the DP profile are published with the plan, and are part of the cost"
-        case claims.ValuesOnlyThroughNoise(mechanisms=names):
+        case reasons.ValuesOnlyThroughNoise(mechanisms=names):
             return (
                 f"no raw value reaches a released column except through the noise of {_all(names)}"
             )
-        case claims.NothingElseObservable():
+        case reasons.NothingElseObservable():
             return (
                 "case ids are new and random, cases come in random order, and no step stops because of what the log "
                 "holds"
             )
-        case claims.TimesOnlyThroughNoise(mechanisms=names):
+        case reasons.TimesOnlyThroughNoise(mechanisms=names):
             return f"no step lets a raw time reach the release except through the noise of {_all(names)}"
-        case claims.OthersReadNoTimes():
+        case reasons.OthersReadNoTimes():
             return "no step makes another released column from times, except through the order of events"
-        case claims.NoiseCosts(cost=cost):
+        case reasons.NoiseCosts(cost=cost):
             return (
                 f"the noise that is drawn costs epsilon {cost.epsilon:.6g}, delta {cost.delta:.3g}"
             )
@@ -104,39 +112,39 @@ def reason_in_words(reason: Reason) -> str:
 
 
 def _counted_reason(
-    reason: claims.MovesWholeCases
-    | claims.LeavesOutEvents
-    | claims.MakesAlike
-    | claims.TimesSinceFirstEvent
-    | claims.ReleasedAsItIs
-    | claims.WritesValuesLast
-    | claims.FollowsFromNoise
-    | claims.MeasuredOnRelease
-    | claims.MeasuredWithoutInserted,
+    reason: reasons.MovesWholeCases
+    | reasons.LeavesOutEvents
+    | reasons.GivesGroupOneValue
+    | reasons.TimesSinceFirstEvent
+    | reasons.ReleasedAsItIs
+    | reasons.WritesValuesLast
+    | reasons.FollowsFromNoise
+    | reasons.MeasuredOnRelease
+    | reasons.MeasuredWithoutInserted,
 ) -> str:
     """Why a claim holds that is counted on the release, as one clause."""
     match reason:
-        case claims.MovesWholeCases(mechanism=name):
+        case reasons.MovesWholeCases(mechanism=name):
             return f"{name} is the last step to write the control flow, and uses whole cases of the source log only"
-        case claims.LeavesOutEvents(mechanism=name, columns=columns):
+        case reasons.LeavesOutEvents(mechanism=name, columns=columns):
             return (
                 f"{name} is the last step to write {_all(columns)}, and only leaves events out of cases of the source "
                 "log"
             )
-        case claims.MakesAlike(mechanism=name, column=column):
+        case reasons.GivesGroupOneValue(mechanism=name, column=column):
             return f"{name} gives all cases of a group the same value of '{column}'"
-        case claims.TimesSinceFirstEvent(precision=precision, epoch=epoch):
+        case reasons.TimesSinceFirstEvent(precision=precision, epoch=epoch):
             return (
                 f"released times say how long after the first event of its case an event took place, rounded down to "
                 f"{format_duration(precision)} and counted from {epoch:%Y-%m-%d}"
             )
-        case claims.ReleasedAsItIs(column=column):
+        case reasons.ReleasedAsItIs(column=column):
             return f"'{column}' is released as it is"
-        case claims.WritesValuesLast(mechanism=name, column=column):
+        case reasons.WritesValuesLast(mechanism=name, column=column):
             return f"{name} is the last step to write {_values(column)}, and no later step changes the control flow"
-        case claims.FollowsFromNoise(mechanism=name):
+        case reasons.FollowsFromNoise(mechanism=name):
             return f"it follows from the noise with which {name} replaces each value; no single release can show it"
-        case claims.MeasuredOnRelease(what=what):
+        case reasons.MeasuredOnRelease(what=what):
             return {
                 "groups": "an independent check counts the groups on the released log; a smaller one stops the release",
                 "knowledge": "an independent check counts on the released log who fits each such knowledge; a "
@@ -144,7 +152,7 @@ def _counted_reason(
                 "classes": "an independent check measures every class on the released log; one that fails stops the "
                 "release",
             }[what]
-        case claims.MeasuredWithoutInserted(what=what):
+        case reasons.MeasuredWithoutInserted(what=what):
             return {
                 "groups": "the check was repeated before the release without the inserted events that show by what they "
                 "lack, or by the precision of times released as they are; a file does not tell which those are",
@@ -158,71 +166,71 @@ def _counted_reason(
 def assumption_in_words(assumption: Assumption) -> str:
     """What a claim rests on, as one clause."""
     match assumption:
-        case claims.ProtectsOneTime():
+        case assumptions.ProtectsOneTime():
             return "what is protected is one time of one event, not a whole case and not a person"
-        case claims.ProtectsEachCase():
+        case assumptions.ProtectsEachCase():
             return "the protected unit is one case; a person with several cases is protected case by case"
-        case claims.ProtectsEachUnit(attribute=name, max_cases=most, cases_without=without):
+        case assumptions.ProtectsEachUnit(attribute=name, max_cases=most, cases_without=without):
             counts = {"own-unit": "is a unit of its own", "no-unit": "counts as no unit"}[without]
             return (
                 f"the protected unit is all cases that share a value of '{name}' (at most {most:,} of them kept); a "
                 f"case without '{name}' {counts}; that cases have '{name}' at all is taken as known"
             )
-        case claims.UnitsAtMost(units=units, source=source):
+        case assumptions.UnitsAtMost(units=units, source=source):
             by = {"declared": "declared", "profile": "by the DP profile, with a margin"}[source]
             return f"the log holds at most {units:,} units ({by})"
-        case claims.WellFormed():
+        case assumptions.WellFormed():
             return (
                 "the file is a well-formed log, every value of its declared type; a file that is not is refused, "
                 "whoever is in it"
             )
-        case claims.WithinLimits(unpacked_size=size, unpack_ratio=ratio, attributes=most):
+        case assumptions.WithinLimits(unpacked_size=size, unpack_ratio=ratio, attributes=most):
             return (
                 f"the file is within the reader's limits (at most {size_text(size)} unpacked, {ratio} times its "
                 f"packed size, {most:,} attributes; whoever made the release may have raised them); a file that is "
                 "not is refused, whoever is in it"
             )
-        case claims.KnownActivities(count=count, source=source):
+        case assumptions.KnownActivities(count=count, source=source):
             known = {"declared": "are public", "profile": "were selected by the DP profile"}[source]
             return f"{count} activities {known}; events of any other are dropped"
-        case claims.CasesCut(events=events):
+        case assumptions.CasesTruncated(events=events):
             return f"cases are cut after {_events(events)}"
-        case claims.IndependentPresence():
+        case assumptions.IndependentPresence():
             return "a guess is bounded where one unit's presence does not depend on everybody else's data"
         case _:
             return _other_assumption(assumption)
 
 
 def _other_assumption(
-    assumption: claims.TimesRounded
-    | claims.StartsWithin
-    | claims.GapsAtMost
-    | claims.KnowsAtMost
-    | claims.NobodyKnows
-    | claims.KnowsActivitySequence
-    | claims.StartsAtEpoch
-    | claims.ValuesDeclared,
+    assumption: assumptions.TimesRounded
+    | assumptions.StartsWithin
+    | assumptions.GapsAtMost
+    | assumptions.KnowsAtMost
+    | assumptions.NobodyKnows
+    | assumptions.KnowsActivitySequence
+    | assumptions.StartsAtEpoch
+    | assumptions.ValuesDeclared,
 ) -> str:
     """What a claim about times or about known events rests on, as one clause."""
     match assumption:
-        case claims.TimesRounded(grid=grid, epoch=epoch):
+        case assumptions.TimesRounded(grid=grid, epoch=epoch):
             return f"times are rounded to {format_duration(grid)} and counted from {epoch:%Y-%m-%d}"
-        case claims.StartsWithin(window=window):
+        case assumptions.StartsWithin(window=window):
             return f"cases start between {window.start:%Y-%m-%d} and {window.end:%Y-%m-%d} (others are moved)"
-        case claims.GapsAtMost(longest=longest):
+        case assumptions.GapsAtMost(longest=longest):
             return f"gaps are at most {format_duration(longest)} (longer ones are cut)"
-        case claims.KnowsAtMost(events=events, background=background, precision=precision):
+        case assumptions.KnowsAtMost(events=events, background=background, precision=precision):
             known = background_in_words(background, precision)
             return f"nobody knows more than {_events(events)} of a case, and of these no more than {known}"
-        case claims.NobodyKnows(columns=columns):
+        case assumptions.NobodyKnows(columns=columns):
             return f"nobody knows beforehand, of any case, {_all(_held_in(column) for column in columns)}"
-        case claims.KnowsActivitySequence():
+        case assumptions.KnowsActivitySequence():
             return "whoever reads the release knows the activity sequence of a case, and none of the values"
-        case claims.StartsAtEpoch(epoch=epoch):
+        case assumptions.StartsAtEpoch(epoch=epoch):
             return (
                 f"every case starts at {epoch:%Y-%m-%d}, so when cases took place is not released"
             )
-        case claims.ValuesDeclared(attribute=name):
+        case assumptions.ValuesDeclared(attribute=name):
             return f"the values that '{name}' may have are declared, not taken from the log"
         case _:
             assert_never(assumption)
@@ -231,11 +239,11 @@ def _other_assumption(
 def exposure_in_words(why: ExposureReason) -> str:
     """Why a column is released without protection."""
     match why:
-        case claims.PolicyReason(reason=reason):
+        case exposures.PolicyReason(reason=reason):
             return reason
-        case claims.OnlyPublished(mechanism=name):
+        case exposures.OnlyPublished(mechanism=name):
             return f"UNPROVEN: accepted by the policy (accept_unproven); {name} is only published"
-        case claims.FormOfRelease(changed_by=names):
+        case exposures.FormOfRelease(changed_by=names):
             shown = "how many cases there are, and which values are missing, show as in the source after bounding"
             change = "changes" if len(names) == 1 else "change"
             return f"released with the log: {shown}" + (
@@ -286,35 +294,35 @@ def treatment_in_words(why: TreatmentReason, mechanism: str | None = None) -> st
 def caveat_in_words(caveat: Caveat) -> str:
     """What the guarantees leave open."""
     match caveat:
-        case claims.NoProfileGiven():
+        case caveats.NoProfileGiven():
             return (
                 "the policy buys a DP profile, and none was given: only declared facts are used, and its share stays "
                 "unspent"
             )
-        case claims.NoTotal():
+        case caveats.NoTotal():
             return "the policy sets no budget.total: nothing limits how much all releases of the dataset spend together"
-        case claims.BooksApart(kept_apart=names):
+        case caveats.SeparateBudgets(kept_apart=names):
             listed = " and ".join(f"'{name}'" for name in names)
             return f"the books per {listed} are kept apart: their totals do not add up to one person's risk"
-        case claims.RunsUnproven(mechanism=name):
+        case caveats.RunsUnproven(mechanism=name):
             return f"UNPROVEN: {name} is only published; this release is for comparison and must not be published"
-        case claims.Homogeneity(attributes=names):
+        case of_guarantees.Homogeneity(attributes=names):
             return (
                 f"k-anonymity says nothing about values: a group of indistinguishable cases may share one value of "
                 f"{_all(_quoted(names))} (homogeneity); add t-closeness or l-diversity, or drop it"
             )
-        case claims.Intersection(of=kind):
+        case of_guarantees.Intersection(of=kind):
             what = {
                 "k-anonymity": "two k-anonymous releases of one dataset",
                 "confidence-bound": "two releases of one dataset with a confidence bound",
             }[kind]
             return f"{what} can be intersected; the ledger counts them"
-        case claims.MayTellTimes(columns=names):
+        case of_guarantees.MayRevealTimes(columns=names):
             return (
                 f"the claim over timestamps takes {_all(_quoted(names))} as known: whoever can read times off such a column "
                 "(a date, a day, a counter, or a pseudonym of any of these) learns the times; drop what may tell them"
             )
-        case claims.SingleTimesOnly():
+        case of_guarantees.SingleTimesOnly():
             return (
                 "metric privacy hides each time by itself: whoever knows when a case started, or several of its times, can "
                 "often still tell which released case it is"
@@ -343,50 +351,32 @@ def _caveat_of_inserted(columns: tuple[str, ...]) -> str:
 
 
 def _caveat_of_rows(
-    caveat: claims.InsertedEventsCopy
-    | claims.RangeScale
-    | claims.LargeT
-    | claims.CountsCases
-    | claims.FrequenciesKept,
+    caveat: caveats.InsertedEventsCopy
+    | of_guarantees.RangeScale
+    | of_guarantees.LargeT
+    | of_guarantees.CountsCases
+    | caveats.FrequenciesKept,
 ) -> str:
     """What single events, cases or values of the release still show."""
     match caveat:
-        case claims.InsertedEventsCopy(columns=names):
+        case caveats.InsertedEventsCopy(columns=names):
             return _caveat_of_inserted(names)
-        case claims.RangeScale(attribute=name):
+        case of_guarantees.RangeScale(attribute=name):
             return (
                 f"t-closeness compares numbers in '{name}' as a share of their range: one outlier widens the range and makes "
                 "the guarantee vacuous; scale: rank does not"
             )
-        case claims.LargeT(attribute=name, t=t):
+        case of_guarantees.LargeT(attribute=name, t=t):
             return (
                 f"t = {t:g} asks nothing of numbers in '{name}': by rank, a class lies at most about {VACUOUS_T:g} from the "
                 "whole; choose t well below"
             )
-        case claims.CountsCases(attribute=name):
+        case of_guarantees.CountsCases(attribute=name):
             return f"k counts cases, while one unit ('{name}') may own several: use count: units"
-        case claims.FrequenciesKept(attribute=name):
+        case caveats.FrequenciesKept(attribute=name):
             return f"pseudonyms of '{name}' keep their frequencies: a value known to be common can be recognised"
         case _:
             assert_never(caveat)
-
-
-def neighbours_in_words(guarantee: Guarantee) -> str | None:
-    """Which two logs an attacker can hardly tell apart; None where the guarantee does not compare
-    logs.
-    """
-    match guarantee:
-        case DifferentialPrivacy(neighbours="unbounded"):
-            return (
-                "two logs that differ by everything that one protected unit contributes (unbounded)"
-            )
-        case DifferentialPrivacy():
-            return "two logs with the same order of events that differ in the times of one protected unit only (bounded)"
-        case MetricPrivacy(shift=shift):
-            return f"two logs that differ in one time of one event, by at most {format_duration(shift)}"
-        case LocalDP(per=per):
-            return f"two logs that differ in the contribution of one {per}"
-    return None
 
 
 def _values(column: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Literal
 
-from cloakwork.guarantees import Guarantee
+from cloakwork.guarantees import Guarantee, PrivacyGuarantee
 from cloakwork.policy.explain import covered_columns, is_released
 from cloakwork.policy.model import AttributeRule, Limit, Policy, ProfileShare
 from cloakwork.quantities import Frozen, format_duration
@@ -232,20 +232,23 @@ def in_output(old: Policy, new: Policy) -> Iterator[Change]:
 
 
 def _fields(where: str, before: Frozen, after: Frozen) -> Iterator[Change]:
-    """The fields of one model that differ, each judged by its name."""
-    for name, info in type(before).model_fields.items():
+    """The fields of one model that differ, each judged by what its model says of it."""
+    model = type(before)
+    for name, info in model.model_fields.items():
         was, now = getattr(before, name), getattr(after, name)
         if was != now:
-            yield Change(
-                f"{where}.{info.alias or name}", _judged(name, was, now), _shown(was), _shown(now)
-            )
+            judged = _judged(model, name, was, now)
+            yield Change(f"{where}.{info.alias or name}", judged, _shown(was), _shown(now))
 
 
-def _judged(name: str, was: Any, now: Any) -> Verdict:
-    if name in _MORE_IS_TIGHTER or name in _LESS_IS_TIGHTER:
-        return "tightened" if (now > was) == (name in _MORE_IS_TIGHTER) else "loosened"
-    if name in _TIGHTER_VALUE:
-        return "tightened" if now == _TIGHTER_VALUE[name] else "loosened"
+def _judged(model: type[Frozen], name: str, was: Any, now: Any) -> Verdict:
+    directions, words = _STRICTER_IF, _STRICTEST
+    if issubclass(model, PrivacyGuarantee):
+        directions, words = model.stricter_if, model.strictest_word
+    if name in directions:
+        return "tightened" if (now > was) == (directions[name] == "more") else "loosened"
+    if name in words:
+        return "tightened" if now == words[name] else "loosened"
     if name in _SETS and was is not None and now is not None:
         grown, shrunk = set(now) > set(was), set(now) < set(was)
         if grown or shrunk:
@@ -253,16 +256,8 @@ def _judged(name: str, was: Any, now: Any) -> Verdict:
     return "changed"
 
 
-_MORE_IS_TIGHTER: Final = frozenset({"k", "l", "K", "L", "shift"})
-_LESS_IS_TIGHTER: Final = frozenset({"t", "C", "epsilon", "delta", "level"})
-_TIGHTER_VALUE: Final[Mapping[str, object]] = {
-    "scope": "variants",
-    "count": "units",
-    "variety": "entropy",
-    "per": "case",
-    "link": False,
-    "accept_unproven": False,
-}
+_STRICTER_IF: Final[Mapping[str, Literal["more", "less"]]] = {"level": "less"}
+_STRICTEST: Final[Mapping[str, object]] = {"link": False, "accept_unproven": False}
 _SETS: Final[Mapping[str, bool]] = {
     "over": True,
     "bins": False,

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cloakwork.budget import RARE, guessing_advantage
-from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.lineage import METADATA, TIMESTAMPS
 from cloakwork.policy.globs import is_glob
 from cloakwork.policy.model import AttributeRule, Budget, Limit, Policy, describe_version
@@ -75,15 +74,11 @@ def _unit(policy: Policy) -> Iterator[str]:
 def _exposed(policy: Policy) -> Iterator[str]:
     for column, reason in policy.spec.expose.items():
         yield f"{column}: covered by no guarantee. Reason given: {reason}"
-    unbounded = any(_hides_presence(goal) for goal in policy.spec.guarantees)
+    unbounded = any(goal.hides_presence() for goal in policy.spec.guarantees)
     if not unbounded and METADATA not in policy.spec.expose:
         yield "The number of cases and events, and which values are missing."
     if not policy.spec.expose and unbounded:
         yield "Nothing."
-
-
-def _hides_presence(goal: object) -> bool:
-    return isinstance(goal, DifferentialPrivacy) and goal.neighbours == "unbounded"
 
 
 def _attributes(policy: Policy) -> Iterator[str]:
@@ -139,7 +134,7 @@ def _groups(rule: AttributeRule) -> str:
 def _budget(policy: Policy) -> Iterator[str]:
     budget, presence = (
         policy.spec.budget,
-        any(_hides_presence(goal) for goal in policy.spec.guarantees),
+        any(goal.hides_presence() for goal in policy.spec.guarantees),
     )
     if budget.release is not None:
         yield f"One release: at most {in_words(budget.release, presence=presence)}."

@@ -7,15 +7,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from cloakwork.budget import guessing_advantage
-from cloakwork.guarantees import (
-    VACUOUS_T,
-    DifferentialPrivacy,
-    Guarantee,
-    KAnonymity,
-    LocalDP,
-    MetricPrivacy,
-    TCloseness,
-)
+from cloakwork.guarantees import VACUOUS_T, DifferentialPrivacy, KAnonymity, TCloseness
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.policy.explain import covered_columns, is_released
 from cloakwork.policy.model import Policy
@@ -43,11 +35,7 @@ def lint(policy: Policy) -> tuple[Advice, ...]:
 
 def values_in_groups(policy: Policy) -> Iterator[Advice]:
     """k-anonymity alone says nothing about values."""
-    on_values = [
-        g
-        for g in policy.spec.guarantees
-        if g.kind in ("t-closeness", "l-diversity", "confidence-bound")
-    ]
+    on_values = [goal for goal in policy.spec.guarantees if goal.bounds_values]
     bounded = {name for goal in on_values for name in goal.over}
     if not any(isinstance(goal, KAnonymity) for goal in policy.spec.guarantees):
         return
@@ -139,22 +127,17 @@ def cases_or_units(policy: Policy) -> Iterator[Advice]:
 def large_epsilon(policy: Policy) -> Iterator[Advice]:
     """A large epsilon promises little."""
     for index, goal in enumerate(policy.spec.guarantees):
-        if (
-            not isinstance(goal, DifferentialPrivacy | MetricPrivacy | LocalDP)
-            or goal.epsilon <= LARGE_EPSILON
-        ):
+        price = goal.price()
+        if price is None or price.cost.epsilon <= LARGE_EPSILON:
             continue
-        delta = goal.delta if isinstance(goal, DifferentialPrivacy) else 0.0
-        gain = 100 * guessing_advantage(goal.epsilon, delta)
-        presence = isinstance(goal, DifferentialPrivacy) and goal.neighbours == "unbounded"
-        means = (
-            f": whoever guesses whether a protected unit is in the log may gain {gain:.0f} percentage points"
-            if presence
-            else ""
-        )
-        yield Advice(
-            ("spec", "guarantees", index, "epsilon"), f"epsilon {goal.epsilon:g} is large{means}"
-        )
+        message = f"epsilon {price.cost.epsilon:g} is large"
+        if goal.hides_presence():
+            gain = 100 * guessing_advantage(price.cost.epsilon, price.cost.delta)
+            message += (
+                ": whoever guesses whether a protected unit is in the log "
+                f"may gain {gain:.0f} percentage points"
+            )
+        yield Advice(("spec", "guarantees", index, "epsilon"), message)
 
 
 def large_delta(policy: Policy) -> Iterator[Advice]:
@@ -163,8 +146,12 @@ def large_delta(policy: Policy) -> Iterator[Advice]:
     most = LARGE_DELTA if units is None else 1 / (10 * units)
     what = "without assume.units_at_most" if units is None else f"for {units:,} units"
     for index, goal in enumerate(policy.spec.guarantees):
-        if isinstance(goal, DifferentialPrivacy) and goal.delta > most:
-            message = f"delta {goal.delta:g} is more than {most:.3g}, the most that planning accepts {what}"
+        price = goal.price()
+        if price is not None and price.cost.delta > most:
+            message = (
+                f"delta {price.cost.delta:g} is more than {most:.3g}, "
+                f"the most that planning accepts {what}"
+            )
             yield Advice(("spec", "guarantees", index, "delta"), message)
 
 
@@ -178,10 +165,7 @@ def no_delta(policy: Policy) -> Iterator[Advice]:
 
 def no_total(policy: Policy) -> Iterator[Advice]:
     """Without a total, releases add up without end."""
-    spends = any(
-        isinstance(goal, DifferentialPrivacy | MetricPrivacy | LocalDP)
-        for goal in policy.spec.guarantees
-    )
+    spends = any(goal.currency is not None for goal in policy.spec.guarantees)
     if spends and policy.spec.budget.total is None:
         message = "no budget.total: nothing limits how much all releases of the dataset give away together"
         yield Advice(("spec", "budget"), message)
@@ -227,7 +211,7 @@ def clocks_beside_noised_times(policy: Policy) -> Iterator[Advice]:
     """A claim over timestamps takes whatever else is released as known; only the author can tell
     what a column tells.
     """
-    if not any(_rests_on_noised_times(goal) for goal in policy.spec.guarantees):
+    if not any(goal.takes_columns_as_known() for goal in policy.spec.guarantees):
         return
     for name, rule in policy.spec.attributes.items():
         if (
@@ -240,11 +224,6 @@ def clocks_beside_noised_times(policy: Policy) -> Iterator[Advice]:
                 "timestamps takes it as known, so whoever can learns the times; drop it unless the answer is no"
             )
             yield Advice(("spec", "attributes", name), message)
-
-
-def _rests_on_noised_times(goal: Guarantee) -> bool:
-    bounded = isinstance(goal, DifferentialPrivacy) and goal.neighbours == "bounded"
-    return bounded or isinstance(goal, MetricPrivacy)
 
 
 def unproven(policy: Policy) -> Iterator[Advice]:

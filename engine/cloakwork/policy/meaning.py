@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from cloakwork.guarantees import KINDS, PrivacyGuarantee
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.policy.globs import Decisive, clashes, is_glob, matches
 from cloakwork.policy.model import Limit
@@ -22,18 +23,8 @@ MOST_CLASHES: Final = 1000  # that are listed
 
 COLUMNS: Final = (CONTROL_FLOW, TIMESTAMPS, METADATA)
 _COLUMN_ROLES: Final = {"control-flow": CONTROL_FLOW, "timestamp": TIMESTAMPS}
-_STRENGTHS: Final = {
-    "k",
-    "t",
-    "l",
-    "L",
-    "K",
-    "C",
-    "epsilon",
-    "guessing_advantage",
-    "delta",
-    "shift",
-}
+_STRENGTHS: Final = frozenset(name for kind in KINDS.values() for name in kind.stricter_if)
+"""The numbers that say how strong a guarantee is; all else says what it is about."""
 _RENAMED: Final = (((), "api_version", "apiVersion"), (("metadata",), "legal_basis", "legalBasis"))
 
 Content = Mapping[str, Any]
@@ -356,29 +347,13 @@ def _guarantees(content: Content) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-_DEFAULT_OVER: Final = {
-    "k-anonymity": (CONTROL_FLOW,),
-    "metric-privacy": (TIMESTAMPS,),
-    "confidence-bound": (CONTROL_FLOW,),
-}
-
-
 def _covered_by(index: int, guarantee: Any) -> Iterator[tuple[Steps, str]]:
     """The columns that a guarantee covers, written or by default."""
     if not isinstance(guarantee, dict):
         return
-    steps: Steps = ("spec", "guarantees", index)
-    over = guarantee.get("over")
-    listed = over if isinstance(over, list) else _DEFAULT_OVER.get(str(guarantee.get("kind")), ())
-    yield from (
-        ((*steps, "over", place), name)
-        for place, name in enumerate(listed)
-        if isinstance(name, str)
-    )
-    if isinstance(guarantee.get("attribute"), str):
-        yield (*steps, "attribute"), guarantee["attribute"]
-    if guarantee.get("kind") == "confidence-bound" and guarantee.get("background") == "relative":
-        yield (*steps, "background"), TIMESTAMPS
+    kind = KINDS.get(str(guarantee.get("kind")), PrivacyGuarantee)
+    for place, name in kind.columns_as_written(guarantee):
+        yield ("spec", "guarantees", index, *place), name
 
 
 def _names_in_guarantees(content: Content) -> Iterator[tuple[Steps, str]]:

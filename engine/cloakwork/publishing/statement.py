@@ -28,14 +28,13 @@ from cloakwork.facts import Unit
 from cloakwork.guarantees import Guarantee
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.plan.budget import terms
-from cloakwork.plan.claims import Assumption, Caveat, ExposureReason, Given, Reason
+from cloakwork.plan.claims import Assumption, Caveat, ConditionedOn, ExposureReason, Reason
 from cloakwork.plan.model import Claim, Plan, Unproven
 from cloakwork.plan.sentences import (
     assumption_in_words,
     claim_sentence,
     column_in_words,
     exposure_in_words,
-    neighbours_in_words,
     reason_in_words,
     unproven_sentence,
 )
@@ -96,7 +95,7 @@ class Guaranteed(Frozen):
     sentence: Annotated[Prose, Field(description="The guarantee in plain words")]
     basis: Literal["derived", "derived and measured"]
     given: Annotated[
-        Given | None, Field(description="What the claim takes as known, by actual names")
+        ConditionedOn | None, Field(description="What the claim takes as known, by actual names")
     ] = None
     neighbours: Annotated[
         str | None, PROSE, Field(description="Which two logs must be hard to tell apart")
@@ -389,7 +388,7 @@ def _reworded(item: Guaranteed) -> Guaranteed:
     return item.model_copy(
         update={
             "sentence": claim_sentence(item.guarantee, item.given),
-            "neighbours": neighbours_in_words(item.guarantee),
+            "neighbours": item.guarantee.compared_logs(),
             "because": tuple(reason_in_words(reason) for reason in item.derivation),
             "assuming": tuple(assumption_in_words(assumption) for assumption in item.assumptions),
         }

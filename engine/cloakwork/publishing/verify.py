@@ -27,8 +27,8 @@ from cloakwork.errors import (
     VerificationFailed,
 )
 from cloakwork.facts import Unit
-from cloakwork.guarantees import brief
-from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.guarantees import short_description
+from cloakwork.lineage import TIMESTAMPS
 from cloakwork.plan.model import Claim, Plan
 from cloakwork.plan.prove import in_own_words as plan_in_own_words
 from cloakwork.publishing import earlier
@@ -511,16 +511,16 @@ def _contents(log: Path, plan: Plan, predicate: PrivacyStatement) -> Iterator[Ch
     What k counts as quasi-identifiers is read as it is written, since that is how k tells values
     apart.
     """
-    from cloakwork.checks.measure import CHECKERS
+    from cloakwork.checks.measure import checker_of
     from cloakwork.log.io import read_log
 
     timeless = TIMESTAMPS not in plan.released
-    measurable = [claim.guarantee for claim in plan.claims if claim.guarantee.kind in CHECKERS]
-    spelled = {name for guarantee in measurable for name in _quasi_identifiers(guarantee)}
+    measurable = [claim.guarantee for claim in plan.claims if checker_of(claim.guarantee)]
+    spelled = {name for guarantee in measurable for name in guarantee.quasi_identifiers()}
     by_value = {
         name
         for guarantee in measurable
-        for name in set(guarantee.over) - set(_quasi_identifiers(guarantee))
+        for name in set(guarantee.over) - set(guarantee.quasi_identifiers())
     }
     both = spelled & by_value
     try:
@@ -536,15 +536,8 @@ def _contents(log: Path, plan: Plan, predicate: PrivacyStatement) -> Iterator[Ch
     yield from _columns(log, released, plan, predicate)
     for guarantee in measurable:
         yield from _measured_again(
-            as_written if _quasi_identifiers(guarantee) else released, guarantee, plan
+            as_written if guarantee.quasi_identifiers() else released, guarantee, plan
         )
-
-
-def _quasi_identifiers(guarantee: "Guarantee") -> tuple[str, ...]:
-    """The attributes that k-anonymity counts by."""
-    if guarantee.kind != "k-anonymity":
-        return ()
-    return tuple(name for name in guarantee.over if name not in (CONTROL_FLOW, TIMESTAMPS))
 
 
 def _columns(
@@ -577,12 +570,12 @@ def _measured_again(released: "EventLog", guarantee: "Guarantee", plan: Plan) ->
     try:
         found = measure(released, guarantee, unit if visible else Unit())
     except GuaranteeBroken as error:
-        yield Check(False, f"measured again: {brief(guarantee)}: {error.observed}")
+        yield Check(False, f"measured again: {short_description(guarantee)}: {error.observed}")
         return
     if found is None:
         return
     note = _BLIND if _counts_units(guarantee, unit) and not visible else ""
-    yield Check(found.holds, f"measured again: {brief(guarantee)}: {found.seen}{note}")
+    yield Check(found.holds, f"measured again: {short_description(guarantee)}: {found.seen}{note}")
 
 
 _TELLING: Final = ("keep", "pseudonymise")
@@ -594,9 +587,8 @@ _BLIND: Final = (
 def _counts_units(guarantee: "Guarantee", unit: Unit) -> bool:
     if unit.attribute is None:
         return False
-    return guarantee.kind == "confidence-bound" or (
-        guarantee.kind == "k-anonymity" and guarantee.count == "units"
-    )
+    group = guarantee.least_group()
+    return group is not None and group.counts == "units"
 
 
 def _first_line(error: BaseException) -> str:

@@ -18,7 +18,7 @@ from cloakwork.accounting.ledger import Ledger, Reservation
 from cloakwork.checks.measure import measure as measured_on
 from cloakwork.engines.memory import Engine, MemoryEngine
 from cloakwork.errors import GuaranteeBroken, LedgerError, MechanismError, OutputError
-from cloakwork.guarantees import brief
+from cloakwork.guarantees import short_description
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.io.reread import as_read
@@ -178,8 +178,8 @@ def _reserve(plan: Plan, ledger: Ledger | None, folder: Path | None) -> Reservat
         terms=terms(plan.policy),
         note="; ".join(
             [
-                *(f"UNPROVEN: {brief(item.guarantee)}" for item in plan.unproven),
-                *(brief(claim.guarantee) for claim in plan.claims),
+                *(f"UNPROVEN: {short_description(item.guarantee)}" for item in plan.unproven),
+                *(short_description(claim.guarantee) for claim in plan.claims),
             ]
         ),
         details={

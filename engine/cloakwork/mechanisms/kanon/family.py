@@ -111,7 +111,7 @@ class Anonymiser(Costless, ABC, Generic[P]):
         ``over`` come after it.
         """
         if not isinstance(goal, KAnonymity):
-            return Refusal("never", OTHER_KINDS[goal.kind])
+            return Refusal("never", OTHER_KINDS.get(goal.kind, f"it gives no {goal.kind}"))
         if CONTROL_FLOW not in goal.over:
             return Refusal(
                 "never", "it changes the control flow, which the guarantee does not cover"
