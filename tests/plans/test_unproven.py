@@ -17,7 +17,7 @@ from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io import read_annotations, write_log
 from cloakwork.mechanisms import registry
-from cloakwork.plan.flow import trace
+from cloakwork.plan.flow import trace_columns
 from cloakwork.plan.model import Plan, Step
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.prove import plan_again, prove
@@ -115,7 +115,7 @@ def test_what_an_unproven_step_measures_is_raw() -> None:
     }
     for proof, raw in (("proved", frozenset()), ("published", frozenset({"timestamps"}))):
         step = Step.model_validate(fields | {"proof": proof})
-        assert trace([step], ["timestamps", "Age"]).columns["Age"].raw == raw
+        assert trace_columns([step], ["timestamps", "Age"]).columns["Age"].raw == raw
 
 
 def test_prove_recomputes_it() -> None:

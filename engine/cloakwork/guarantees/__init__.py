@@ -10,7 +10,7 @@ from typing import Annotated, Final, get_args
 
 from pydantic import Field
 
-from cloakwork.guarantees.base import CountedGuarantee, LeastGroup, Price, PrivacyGuarantee
+from cloakwork.guarantees.base import CountedGuarantee, GuaranteePrice, LeastGroup, PrivacyGuarantee
 from cloakwork.guarantees.caveats import GuaranteeCaveat, ReleaseOutline
 from cloakwork.guarantees.confidence_bound import (
     Background,
@@ -34,12 +34,12 @@ __all__ = [
     "DifferentialPrivacy",
     "Guarantee",
     "GuaranteeCaveat",
+    "GuaranteePrice",
     "KAnonymity",
     "LDiversity",
     "LeastGroup",
     "LocalDP",
     "MetricPrivacy",
-    "Price",
     "PrivacyGuarantee",
     "ReleaseOutline",
     "TCloseness",

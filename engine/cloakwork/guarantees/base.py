@@ -30,7 +30,7 @@ class LeastGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
+class GuaranteePrice:
     """What a guarantee may cost at most, in its currency.
 
     ``shift``: for metric privacy, how far one value may move for that cost. ``per``: for local
@@ -90,7 +90,7 @@ class PrivacyGuarantee(Frozen, ABC):
         """
 
     @abstractmethod
-    def price(self) -> Price | None:
+    def price(self) -> GuaranteePrice | None:
         """What it may cost at most; None where it costs nothing."""
 
     @abstractmethod
@@ -150,7 +150,7 @@ class CountedGuarantee(PrivacyGuarantee):
         """None: it speaks of one release."""
         return None
 
-    def price(self) -> Price | None:
+    def price(self) -> GuaranteePrice | None:
         """None: it draws on no budget."""
         return None
 
@@ -179,7 +179,7 @@ class NoiseGuarantee(PrivacyGuarantee):
             """How much one may learn at most."""
 
     @abstractmethod
-    def price(self) -> Price:
+    def price(self) -> GuaranteePrice:
         """What it may cost at most."""
 
     def least_group(self) -> LeastGroup | None:

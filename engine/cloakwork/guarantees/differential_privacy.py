@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from cloakwork.budget import RARE, Cost, Currency, epsilon_of_advantage, guessing_advantage
-from cloakwork.guarantees.base import Direction, NoiseGuarantee, Price
+from cloakwork.guarantees.base import Direction, GuaranteePrice, NoiseGuarantee
 from cloakwork.guarantees.caveats import GuaranteeCaveat, MayRevealTimes, ReleaseOutline
 from cloakwork.guarantees.fields import Columns, Delta, Epsilon
 from cloakwork.guarantees.phrases import factor_text, listed_columns, rounded_up
@@ -118,9 +118,9 @@ class DifferentialPrivacy(NoiseGuarantee):
             "unit only (bounded)"
         )
 
-    def price(self) -> Price:
+    def price(self) -> GuaranteePrice:
         """Epsilon and delta for one unit."""
-        return Price("unit", Cost(epsilon=self.epsilon, delta=self.delta))
+        return GuaranteePrice("unit", Cost(epsilon=self.epsilon, delta=self.delta))
 
     def hides_presence(self) -> bool:
         """Between unbounded neighbours."""

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from cloakwork.budget import Cost, Currency
-from cloakwork.guarantees.base import Direction, NoiseGuarantee, Price
+from cloakwork.guarantees.base import Direction, GuaranteePrice, NoiseGuarantee
 from cloakwork.guarantees.caveats import GuaranteeCaveat, ReleaseOutline
 from cloakwork.guarantees.fields import Columns, Epsilon
 from cloakwork.guarantees.phrases import listed_columns, rounded_up
@@ -40,9 +40,9 @@ class LocalDP(NoiseGuarantee):
         """Two logs that differ in what is randomised."""
         return f"two logs that differ in the contribution of one {self.per}"
 
-    def price(self) -> Price:
+    def price(self) -> GuaranteePrice:
         """Epsilon for a value or a case; there is no delta."""
-        return Price("local", Cost(epsilon=self.epsilon), per=self.per)
+        return GuaranteePrice("local", Cost(epsilon=self.epsilon), per=self.per)
 
     def hides_presence(self) -> bool:
         """No: how many values there are shows."""

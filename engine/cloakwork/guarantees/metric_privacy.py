@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from cloakwork.budget import Cost, Currency
-from cloakwork.guarantees.base import Direction, NoiseGuarantee, Price
+from cloakwork.guarantees.base import Direction, GuaranteePrice, NoiseGuarantee
 from cloakwork.guarantees.caveats import (
     GuaranteeCaveat,
     MayRevealTimes,
@@ -56,9 +56,9 @@ class MetricPrivacy(NoiseGuarantee):
         shift = format_duration(self.shift)
         return f"two logs that differ in one time of one event, by at most {shift}"
 
-    def price(self) -> Price:
+    def price(self) -> GuaranteePrice:
         """Epsilon for one value that moves by ``shift``; there is no delta."""
-        return Price("metric", Cost(epsilon=self.epsilon), shift=self.shift)
+        return GuaranteePrice("metric", Cost(epsilon=self.epsilon), shift=self.shift)
 
     def hides_presence(self) -> bool:
         """No: how many events there are is taken as known."""

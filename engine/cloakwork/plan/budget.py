@@ -28,12 +28,12 @@ def check_profile(draft: Draft) -> Draft:
     """Refuse a profile that is not of this dataset and unit, or that leaves a guarantee nothing."""
     return replace(
         draft,
-        causes=(*draft.causes, *_unfit(draft)),
-        warnings=(*draft.warnings, *_without_profile(draft)),
+        causes=(*draft.causes, *_profile_faults(draft)),
+        warnings=(*draft.warnings, *_missing_profile_caveat(draft)),
     )
 
 
-def _unfit(draft: Draft) -> Iterator[Cause]:
+def _profile_faults(draft: Draft) -> Iterator[Cause]:
     profile, policy = draft.profile, draft.policy
     if profile is None:
         return
@@ -53,7 +53,7 @@ def _unfit(draft: Draft) -> Iterator[Cause]:
             "profile", "it belongs to a guarantee of differential privacy with unbounded neighbours"
         )
     for goal in draft.goals:
-        if left_by(profile, goal) is None:
+        if goal_after_profile(profile, goal) is None:
             yield Cause(
                 goal_name(goal),
                 f"the profile costs epsilon {profile.cost().epsilon:g}, delta "
@@ -61,12 +61,12 @@ def _unfit(draft: Draft) -> Iterator[Cause]:
             )
 
 
-def _without_profile(draft: Draft) -> Iterator[Caveat]:
+def _missing_profile_caveat(draft: Draft) -> Iterator[Caveat]:
     if draft.profile is None and draft.policy.spec.profile is not None:
         yield NoProfileGiven()
 
 
-def left_by(profile: Profile | None, goal: Guarantee) -> Guarantee | None:
+def goal_after_profile(profile: Profile | None, goal: Guarantee) -> Guarantee | None:
     """The goal with what the profile leaves of its budget; None where that is nothing."""
     if profile is None or not isinstance(goal, DifferentialPrivacy) or not goal.hides_presence():
         return goal
@@ -87,20 +87,22 @@ def charge_budget(draft: Draft) -> Draft:
     A goal that stays unproven takes nothing: the ledger records the release as one without bound.
     """
     unproven = {index for step in draft.steps for index in step.goals if step.proof != "proved"}
-    bought = [
-        left_by(draft.profile, goal) for goal in draft.goals
+    after_profile = [
+        goal_after_profile(draft.profile, goal) for goal in draft.goals
     ]  # the profile was charged when it was measured
     proved = [
         (index, goal)
-        for index, goal in enumerate(bought)
+        for index, goal in enumerate(after_profile)
         if index not in unproven and goal is not None
     ]
-    charges = tuple(charge for index, goal in proved for charge in _charge(index, goal, draft))
+    charges = tuple(
+        charge for index, goal in proved for charge in _charges_of_goal(index, goal, draft)
+    )
     budget, unit = draft.policy.spec.budget, unit_name(draft.policy.spec.unit)
     causes = [
         cause
         for name in CURRENCIES
-        for cause in _over_budget(total_of(charges, name), name, budget, unit)
+        for cause in _over_budget(total_in_currency(charges, name), name, budget, unit)
     ]
     if budget.composition == "tight":
         causes.append(
@@ -110,7 +112,7 @@ def charge_budget(draft: Draft) -> Draft:
             )
         )
     warnings = (() if budget.total or budget.books or not charges else (NoTotal(),)) + tuple(
-        _books_apart(draft)
+        _separate_units_caveat(draft)
     )
     return replace(
         draft,
@@ -120,7 +122,7 @@ def charge_budget(draft: Draft) -> Draft:
     )
 
 
-def _charge(index: int, goal: Guarantee, draft: Draft) -> Iterator[Charge]:
+def _charges_of_goal(index: int, goal: Guarantee, draft: Draft) -> Iterator[Charge]:
     """What a goal may cost at most is what is charged for it: the accountant's figure is never
     higher.
     """
@@ -150,7 +152,7 @@ def unit_charge(
     return Charge(currency="unit", cost=cost, unit=unit_name(unit), max_cases=most, times=times)
 
 
-def terms(policy: Policy) -> Terms:
+def ledger_terms(policy: Policy) -> Terms:
     """What ``policy`` declares about its dataset's budget, for the ledger."""
     spec = policy.spec
     return Terms(
@@ -161,13 +163,13 @@ def terms(policy: Policy) -> Terms:
     )
 
 
-def _books_apart(draft: Draft) -> Iterator[Caveat]:
+def _separate_units_caveat(draft: Draft) -> Iterator[Caveat]:
     names = tuple(sorted(draft.policy.spec.budget.books))
     if len(names) > 1:
         yield SeparateBudgets(kept_apart=names)
 
 
-def total_of(charges: tuple[Charge, ...], currency: Currency) -> Cost:
+def total_in_currency(charges: tuple[Charge, ...], currency: Currency) -> Cost:
     """The charges of one currency, added up."""
     return sum((charge.cost for charge in charges if charge.currency == currency), NOTHING)
 

@@ -37,17 +37,19 @@ def classify_columns(draft: Draft) -> Draft:
     covered = frozenset(column for goal in goals for column in goal.over)
     coarsened = frozenset(name for goal in goals for name in goal.quasi_identifiers())
     attributes = tuple(
-        _treated(name, rule, policy.column(name), covered, coarsened)
+        _treatment_of_attribute(name, rule, policy.column(name), covered, coarsened)
         for name, rule in policy.spec.attributes.items()
     )
     draft = replace(draft, goals=goals, attributes=attributes)
-    exposed, causes = _exposures(draft, covered)
+    exposed, causes = _uncovered_columns(draft, covered)
     return replace(
-        draft, exposed=exposed, causes=(*draft.causes, *causes, *_unusable(draft, covered))
+        draft,
+        exposed=exposed,
+        causes=(*draft.causes, *causes, *_unusable_attributes(draft, covered)),
     )
 
 
-def _treated(
+def _treatment_of_attribute(
     name: str, rule: AttributeRule, column: str, covered: frozenset[str], coarsened: frozenset[str]
 ) -> Treated:
     """The fate of one attribute: some guarantee covers the columns in ``covered``, k-anonymity
@@ -68,7 +70,9 @@ def _treated(
     return Treated(attribute=name, column=column, treatment="drop", why="undeclared")
 
 
-def _exposures(draft: Draft, covered: frozenset[str]) -> tuple[tuple[Exposure, ...], list[Cause]]:
+def _uncovered_columns(
+    draft: Draft, covered: frozenset[str]
+) -> tuple[tuple[Exposure, ...], list[Cause]]:
     """The columns that stay uncovered, with the policy's reasons; a cause for each that has none."""
     exposed, causes = [], []
     names_of: dict[str, list[str]] = {}
@@ -108,7 +112,7 @@ def refuse_open_globs(draft: Draft) -> Draft:
             else f"'{later}' and '{earlier}' overlap, and neither contains the other: which of them decides about a name "
             "that fits both is open; narrow one of them, or give both the same rule",
         )
-        for later, earlier, alike in clashes(_effects(draft))
+        for later, earlier, alike in clashes(_treatment_by_glob(draft))
     ]
     hiding = [goal for goal in draft.goals if goal.hides_attribute_names()]
     for item in draft.attributes if hiding else ():
@@ -121,7 +125,7 @@ def refuse_open_globs(draft: Draft) -> Draft:
     return replace(draft, causes=(*draft.causes, *causes))
 
 
-def _effects(draft: Draft) -> dict[str, object]:
+def _treatment_by_glob(draft: Draft) -> dict[str, object]:
     """What happens to what each glob matches; the role in itself changes nothing about it."""
     rules = draft.policy.spec.attributes
     return {
@@ -133,7 +137,7 @@ def _effects(draft: Draft) -> dict[str, object]:
     }
 
 
-def _unusable(draft: Draft, covered: frozenset[str]) -> Iterator[Cause]:
+def _unusable_attributes(draft: Draft, covered: frozenset[str]) -> Iterator[Cause]:
     """What no plan can do with the attributes as declared."""
     policy, released = draft.policy, draft.released
     if CONTROL_FLOW not in released:
@@ -159,11 +163,11 @@ def _unusable(draft: Draft, covered: frozenset[str]) -> Iterator[Cause]:
             yield Cause(
                 f"guarantee over {column}", "the policy drops it, so there is nothing to cover"
             )
-    yield from _names_taken(draft, covered)
-    yield from _parts_counted(draft)
+    yield from _standard_names_taken(draft, covered)
+    yield from _split_cases_counted(draft)
 
 
-def _names_taken(draft: Draft, covered: frozenset[str]) -> Iterator[Cause]:
+def _standard_names_taken(draft: Draft, covered: frozenset[str]) -> Iterator[Cause]:
     """The release calls its activity and its time by their standard names: no other attribute can
     have these.
     """
@@ -180,7 +184,7 @@ def _names_taken(draft: Draft, covered: frozenset[str]) -> Iterator[Cause]:
             )
 
 
-def _parts_counted(draft: Draft) -> Iterator[Cause]:
+def _split_cases_counted(draft: Draft) -> Iterator[Cause]:
     """What is counted in cases must not count the parts of one (``privacy.md`` 1)."""
     if draft.policy.spec.unit.on_conflict != "split":
         return
@@ -247,7 +251,7 @@ def generalise_quasi_identifiers(draft: Draft) -> Draft:
     steps, causes = list(draft.steps), list(draft.causes)
     for index, goal in enumerate(draft.goals):
         if isinstance(goal, KAnonymity) and len(goal.over) > 1 and CONTROL_FLOW in goal.over:
-            found = _generalisation(index, goal, draft)
+            found = _generalisation_step(index, goal, draft)
             if isinstance(found, Cause):
                 causes.append(found)
             else:
@@ -255,7 +259,7 @@ def generalise_quasi_identifiers(draft: Draft) -> Draft:
     return replace(draft, steps=tuple(steps), causes=tuple(causes))
 
 
-def _generalisation(index: int, goal: KAnonymity, draft: Draft) -> Step | Cause:
+def _generalisation_step(index: int, goal: KAnonymity, draft: Draft) -> Step | Cause:
     mechanism, policy = draft.catalogue["kanon/generalise"], draft.policy
     name = goal_name(goal)
     if not policy.spec.mechanisms.allows(mechanism.name):
@@ -269,7 +273,9 @@ def _generalisation(index: int, goal: KAnonymity, draft: Draft) -> Step | Cause:
         )
     unit = draft.facts.unit.attribute if goal.count == "units" else None
     params = GeneraliseParams(
-        k=goal.k, unit=unit, attributes=tuple(_ladder(column, policy) for column in others)
+        k=goal.k,
+        unit=unit,
+        attributes=tuple(_generalisation_levels(column, policy) for column in others),
     )
     if params.combinations > MOST_COMBINATIONS:
         count = (
@@ -289,7 +295,7 @@ def _generalisation(index: int, goal: KAnonymity, draft: Draft) -> Step | Cause:
 _COUNTLESS: Final = 10**12
 
 
-def _ladder(column: str, policy: Policy) -> QuasiIdentifier:
+def _generalisation_levels(column: str, policy: Policy) -> QuasiIdentifier:
     """The levels that the policy gives an attribute."""
     rule = policy.rule(column)
     if rule is None:
@@ -307,12 +313,12 @@ def treat_attributes(draft: Draft) -> Draft:
     """
     rules = draft.policy.spec.attributes
     treatments = tuple(
-        _treatment(item, rules[item.attribute], draft.policy.metadata.dataset)
+        _redaction(item, rules[item.attribute], draft.policy.metadata.dataset)
         for item in draft.attributes
         if item.column not in (CONTROL_FLOW, TIMESTAMPS, METADATA)
     )
-    if any(_counts_units(goal) for goal in draft.goals):
-        treatments = _with_unit(treatments, draft)
+    if any(_is_counted_in_units(goal) for goal in draft.goals):
+        treatments = _kept_until_counted(treatments, draft)
     mechanism = draft.catalogue["attributes/redact"]
     why = "treats attributes as the policy says; whatever it does not name is dropped"
     return replace(
@@ -345,12 +351,12 @@ def fill_inserted_events(draft: Draft) -> Draft:
     return replace(draft, steps=(*draft.steps, step))
 
 
-def _counts_units(goal: Guarantee) -> bool:
+def _is_counted_in_units(goal: Guarantee) -> bool:
     group = goal.least_group()
     return group is not None and group.counts == "units"
 
 
-def _with_unit(treatments: tuple[Treatment, ...], draft: Draft) -> tuple[Treatment, ...]:
+def _kept_until_counted(treatments: tuple[Treatment, ...], draft: Draft) -> tuple[Treatment, ...]:
     """The attribute that tells units apart stays until the check has counted them; only then does
     it go, if it must.
     """
@@ -363,7 +369,7 @@ def _with_unit(treatments: tuple[Treatment, ...], draft: Draft) -> tuple[Treatme
     return (*others, Treatment(attribute=unit, treatment="protect"))
 
 
-def _treatment(item: Treated, rule: AttributeRule, dataset: str) -> Treatment:
+def _redaction(item: Treated, rule: AttributeRule, dataset: str) -> Treatment:
     if item.treatment in ("keep", "protect"):
         return Treatment(
             attribute=item.attribute, treatment="keep" if item.treatment == "keep" else "protect"

@@ -5,9 +5,9 @@ from typing import Final
 
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.mechanisms.bound import BoundParams
-from cloakwork.plan.budget import charge_budget, check_deltas, check_profile, left_by
+from cloakwork.plan.budget import charge_budget, check_deltas, check_profile, goal_after_profile
 from cloakwork.plan.caveats import add_caveats
-from cloakwork.plan.choose import choose, step_of
+from cloakwork.plan.choose import choose_mechanism, step_of
 from cloakwork.plan.columns import (
     classify_columns,
     expose_metadata,
@@ -37,9 +37,9 @@ def bound_contributions(draft: Draft) -> Draft:
 def choose_mechanisms(draft: Draft) -> Draft:
     """Choose one mechanism for each guarantee, for what the profile leaves of its budget."""
     choices = [
-        choose(index, left, draft.facts, draft.policy.spec.mechanisms, draft.catalogue)
+        choose_mechanism(index, left, draft.facts, draft.policy.spec.mechanisms, draft.catalogue)
         for index, goal in enumerate(draft.goals)
-        if (left := left_by(draft.profile, goal)) is not None
+        if (left := goal_after_profile(draft.profile, goal)) is not None
     ]
     return replace(
         draft,
@@ -54,10 +54,10 @@ def order_steps(draft: Draft) -> Draft:
     before its readers; then inserted events are completed; what protects an attribute's values
     comes last, after the policy's treatment of them, and sees every event that is released.
     """
-    return replace(draft, steps=tuple(sorted(draft.steps, key=_rank)))
+    return replace(draft, steps=tuple(sorted(draft.steps, key=_running_order)))
 
 
-def _rank(step: Step) -> int:
+def _running_order(step: Step) -> int:
     if step.mechanism == "bound":
         return 0
     if step.lineage.generates:

@@ -27,7 +27,7 @@ from cloakwork.budget import Cost, Currency
 from cloakwork.facts import Unit
 from cloakwork.guarantees import Guarantee
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.plan.budget import terms
+from cloakwork.plan.budget import ledger_terms
 from cloakwork.plan.claims import Assumption, Caveat, ConditionedOn, ExposureReason, Reason
 from cloakwork.plan.model import Claim, Plan, Unproven
 from cloakwork.plan.sentences import (
@@ -396,7 +396,7 @@ def _reworded(item: Guaranteed) -> Guaranteed:
 
 
 def _spent(charge: Charge, policy: Policy) -> Spent:
-    declared = terms(policy)
+    declared = ledger_terms(policy)
     total = next(
         (limit for currency, limit in declared.totals.items() if currency == charge.currency), None
     )

@@ -25,7 +25,7 @@ from cloakwork.log.io.reread import as_read
 from cloakwork.log.naming import without
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.noise import Noise, secret
-from cloakwork.plan.budget import terms
+from cloakwork.plan.budget import ledger_terms
 from cloakwork.plan.choose import Catalogue
 from cloakwork.plan.model import Claim, Plan, Step
 from cloakwork.plan.prove import plan_again
@@ -175,7 +175,7 @@ def _reserve(plan: Plan, ledger: Ledger | None, folder: Path | None) -> Reservat
         version=meta.version,
         policy_digest=plan.policy_digest,
         charges=plan.charges if plan.bounded else (*plan.charges, Charge(currency="none")),
-        terms=terms(plan.policy),
+        terms=ledger_terms(plan.policy),
         note="; ".join(
             [
                 *(f"UNPROVEN: {short_description(item.guarantee)}" for item in plan.unproven),
