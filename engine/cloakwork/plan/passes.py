@@ -12,13 +12,15 @@ from cloakwork.plan.columns import (
     classify_columns,
     expose_metadata,
     expose_unproven,
-    fill_inserted_events,
-    generalise_quasi_identifiers,
     refuse_open_globs,
-    treat_attributes,
 )
 from cloakwork.plan.draft import Draft, Pass
 from cloakwork.plan.model import Step
+from cloakwork.plan.treatments import (
+    fill_inserted_events,
+    generalise_quasi_identifiers,
+    treat_attributes,
+)
 
 
 def bound_contributions(draft: Draft) -> Draft:
