@@ -25,7 +25,7 @@ from cloakwork.plan.claims import (
     Reason,
     TreatmentReason,
 )
-from cloakwork.plan.model import Unproven
+from cloakwork.plan.model import UnprovenClaim
 from cloakwork.plan.sentences import (
     assumption_in_words,
     caveat_in_words,
@@ -201,7 +201,7 @@ def _conditional() -> Iterator[str]:
 def _unproven() -> Iterator[str]:
     goal = next(each for each in guarantees() if each.kind == "differential-privacy")
     for cost in (None, Cost(epsilon=2.5, delta=1e-6)):
-        item = Unproven(
+        item = UnprovenClaim(
             guarantee=goal,
             mechanism="variants/libra-published",
             published="its own words",

@@ -30,7 +30,7 @@ from cloakwork.plan.claims.reasons import (
     TimesOnlyThroughNoise,
 )
 from cloakwork.plan.columns import exposure
-from cloakwork.plan.model import Claim, Considered, Plan, Step, Treated
+from cloakwork.plan.model import Claim, ConsideredMechanism, Plan, Step, TreatedAttribute
 from cloakwork.policy.model import Policy
 from cloakwork.privacy_event import FREE, DiscreteLaplace
 from cloakwork.publishing import verify as verifying
@@ -148,10 +148,10 @@ def a_plan(format_: str = "xes", **changes: Any) -> Plan:
         policy_digest="a" * 64,
         facts=policy.facts(),
         attributes=(
-            Treated(
+            TreatedAttribute(
                 attribute="concept:name", column=CONTROL_FLOW, treatment="protect", why="covered"
             ),
-            Treated(
+            TreatedAttribute(
                 attribute="time:timestamp", column=TIMESTAMPS, treatment="protect", why="covered"
             ),
         ),
@@ -213,7 +213,7 @@ def a_plan(format_: str = "xes", **changes: Any) -> Plan:
         ),
         charges=(Charge(currency="metric", cost=Cost(epsilon=1.0), shift=timedelta(hours=1)),),
         considered=(
-            Considered(
+            ConsideredMechanism(
                 goal="3-anonymity",
                 mechanism="kanon/tlkc",
                 kind="other chosen",

@@ -68,13 +68,12 @@ def _missing_profile_caveat(draft: Draft) -> Iterator[Caveat]:
 
 def goal_after_profile(profile: Profile | None, goal: Guarantee) -> Guarantee | None:
     """The goal with what the profile leaves of its budget; None where that is nothing."""
+    # A DP profile belongs to the guarantee that hides who is there; that is one of DP.
     if profile is None or not isinstance(goal, DifferentialPrivacy) or not goal.hides_presence():
         return goal
     spent = profile.cost()
-    epsilon, delta = (
-        exactly(goal.epsilon) - exactly(spent.epsilon),
-        exactly(goal.delta) - exactly(spent.delta),
-    )
+    epsilon = exactly(goal.epsilon) - exactly(spent.epsilon)
+    delta = exactly(goal.delta) - exactly(spent.delta)
     if epsilon <= 0 or delta < 0:
         return None
     return goal.model_copy(update={"epsilon": rounded_down(epsilon), "delta": rounded_down(delta)})
@@ -86,40 +85,29 @@ def charge_budget(draft: Draft) -> Draft:
 
     A goal that stays unproven takes nothing: the ledger records the release as one without bound.
     """
-    unproven = {index for step in draft.steps for index in step.goals if step.proof != "proved"}
-    after_profile = [
-        goal_after_profile(draft.profile, goal) for goal in draft.goals
-    ]  # the profile was charged when it was measured
-    proved = [
-        (index, goal)
-        for index, goal in enumerate(after_profile)
-        if index not in unproven and goal is not None
-    ]
-    charges = tuple(
-        charge for index, goal in proved for charge in _charges_of_goal(index, goal, draft)
-    )
+    charges = tuple(_charges_of_goals(draft))
     budget, unit = draft.policy.spec.budget, unit_name(draft.policy.spec.unit)
-    causes = [
-        cause
-        for name in CURRENCIES
-        for cause in _over_budget(total_in_currency(charges, name), name, budget, unit)
-    ]
+    causes = list(draft.causes)
+    for currency in CURRENCIES:
+        asked = total_in_currency(charges, currency)
+        causes += _over_budget(asked, currency, budget, unit)
     if budget.composition == "tight":
-        causes.append(
-            Cause(
-                "budget.composition: tight",
-                "this version adds releases up by basic composition only",
-            )
-        )
-    warnings = (() if budget.total or budget.books or not charges else (NoTotal(),)) + tuple(
-        _separate_units_caveat(draft)
-    )
-    return replace(
-        draft,
-        charges=charges,
-        causes=(*draft.causes, *causes),
-        warnings=(*draft.warnings, *warnings),
-    )
+        reason = "this version adds releases up by basic composition only"
+        causes.append(Cause("budget.composition: tight", reason))
+    warnings = list(draft.warnings)
+    if charges and not budget.total and not budget.books:
+        warnings.append(NoTotal())
+    warnings += _separate_units_caveat(draft)
+    return replace(draft, charges=charges, causes=tuple(causes), warnings=tuple(warnings))
+
+
+def _charges_of_goals(draft: Draft) -> Iterator[Charge]:
+    """What the goals that are proved cost; the profile was charged when it was measured."""
+    unproven = {index for step in draft.steps for index in step.goals if step.proof != "proved"}
+    for index, goal in enumerate(draft.goals):
+        left = goal_after_profile(draft.profile, goal)
+        if index not in unproven and left is not None:
+            yield from _charges_of_goal(index, left, draft)
 
 
 def _charges_of_goal(index: int, goal: Guarantee, draft: Draft) -> Iterator[Charge]:
@@ -190,15 +178,13 @@ def totals(budget: Budget) -> Mapping[Currency, Cost | None]:
 
 
 def _over_budget(asked: Cost, currency: Currency, budget: Budget, unit: str) -> Iterator[Cause]:
-    apart = budget.books.get(unit) if currency == "unit" else None
+    """Each limit that the charges of one currency exceed."""
     total, total_name = totals(budget)[currency], "budget.total"
-    if apart is not None:
-        total, total_name = apart.cost(), "budget.books"
-    limits = {
-        total_name: total,
-        "budget.release": budget.release.cost() if budget.release else None,
-    }
-    for name, limit in limits.items():
+    book = budget.books.get(unit) if currency == "unit" else None
+    if book is not None:
+        total, total_name = book.cost(), "budget.books"
+    release = budget.release.cost() if budget.release else None
+    for name, limit in ((total_name, total), ("budget.release", release)):
         if limit is not None and (asked.epsilon > limit.epsilon or asked.delta > limit.delta):
             yield Cause(
                 f"cost of the release ({currency})",
@@ -211,16 +197,15 @@ def check_deltas(draft: Draft) -> Draft:
     """Refuse a delta so large that it would allow publishing somebody outright."""
     from cloakwork.accounting.calibrate import largest_delta
 
-    limit = largest_delta(draft.facts.units_at_most)
     declared = draft.facts.units_at_most
-    because = (
-        f"1/(10 x {declared:,} units)"
-        if declared
-        else "1e-06 while assume.units_at_most is undeclared"
-    )
-    causes = tuple(
-        Cause(goal_name(goal), f"delta {price.cost.delta:g} is more than {because}")
-        for goal in draft.goals
-        if (price := goal.price()) is not None and price.cost.delta > limit
-    )
-    return replace(draft, causes=(*draft.causes, *causes))
+    limit = largest_delta(declared)
+    why = "1e-06 while assume.units_at_most is undeclared"
+    if declared:
+        why = f"1/(10 x {declared:,} units)"
+    causes = list(draft.causes)
+    for goal in draft.goals:
+        price = goal.price()
+        if price is not None and price.cost.delta > limit:
+            reason = f"delta {price.cost.delta:g} is more than {why}"
+            causes.append(Cause(goal_name(goal), reason))
+    return replace(draft, causes=tuple(causes))

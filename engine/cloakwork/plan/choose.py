@@ -12,7 +12,7 @@ from cloakwork.guarantees import Guarantee
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.mechanisms.base import Mechanism, Offer, Prediction, Predicts, Refusal
 from cloakwork.plan.derive import goal_name
-from cloakwork.plan.model import Considered, Kind, Step
+from cloakwork.plan.model import ConsideredMechanism, Kind, Step
 from cloakwork.policy.globs import matches
 from cloakwork.policy.model import Mechanisms
 
@@ -38,7 +38,7 @@ class MechanismChoice:
     """
 
     step: Step | None
-    considered: tuple[Considered, ...]
+    considered: tuple[ConsideredMechanism, ...]
     causes: tuple[Cause, ...]
 
 
@@ -68,7 +68,7 @@ def choose_mechanism(
     mechanisms and ``prefer`` has its very name: a glob might mean others.
     """
     name = goal_name(goal)
-    considered: list[Considered] = []
+    considered: list[ConsideredMechanism] = []
     candidates: list[_Candidate] = []
     for mechanism in _in_preference_order(allowed, catalogue):
         found = _offer_or_refusal(mechanism, goal, facts, allowed)
@@ -77,11 +77,11 @@ def choose_mechanism(
         else:
             kind, reason = found
             considered.append(
-                Considered(goal=name, mechanism=mechanism.name, kind=kind, reason=reason)
+                ConsideredMechanism(goal=name, mechanism=mechanism.name, kind=kind, reason=reason)
             )
     ranked = _in_order_of_choice(candidates)
     considered += [
-        Considered(
+        ConsideredMechanism(
             goal=name,
             mechanism=other.mechanism.name,
             kind="other chosen",
@@ -207,7 +207,7 @@ def _refusal_text(refusal: Refusal) -> str:
 
 
 def _causes_of_none(
-    goal: Guarantee, considered: list[Considered], allowed: Mechanisms
+    goal: Guarantee, considered: list[ConsideredMechanism], allowed: Mechanisms
 ) -> tuple[Cause, ...]:
     """Why nothing was found: the near misses, what a later version brings, else what each allowed
     mechanism says.
@@ -227,7 +227,9 @@ def _causes_of_none(
     )
 
 
-def _near_misses(considered: list[Considered], allowed: Mechanisms) -> Iterator[Considered]:
+def _near_misses(
+    considered: list[ConsideredMechanism], allowed: Mechanisms
+) -> Iterator[ConsideredMechanism]:
     """The mechanisms that could meet the goal under another policy."""
     for item in considered:
         could = item.kind in ("needs", "misconfigured", "not_yet")

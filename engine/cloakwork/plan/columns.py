@@ -14,7 +14,7 @@ from cloakwork.plan.claims import ExposureReason
 from cloakwork.plan.claims.exposures import FormOfRelease, OnlyPublished, PolicyReason
 from cloakwork.plan.derive import goal_name
 from cloakwork.plan.draft import Draft
-from cloakwork.plan.model import RELEASED, Exposure, Treated
+from cloakwork.plan.model import RELEASED, PlannedExposure, TreatedAttribute
 from cloakwork.plan.sentences import exposure_in_words
 from cloakwork.policy.globs import clashes, is_glob
 from cloakwork.policy.model import AttributeRule, Role
@@ -43,26 +43,30 @@ def classify_columns(draft: Draft) -> Draft:
 
 def _treatment_of_attribute(
     name: str, rule: AttributeRule, column: str, covered: frozenset[str], coarsened: frozenset[str]
-) -> Treated:
+) -> TreatedAttribute:
     """What happens to one attribute: some guarantee covers the columns in ``covered``, k-anonymity
     those in ``coarsened``.
     """
     if name == CASE_ID:
-        return Treated(attribute=name, column=METADATA, treatment="replace", why="fresh-ids")
+        return TreatedAttribute(
+            attribute=name, column=METADATA, treatment="replace", why="fresh-ids"
+        )
     left_to_guarantee = rule.treatment in (None, "keep")
     left_to_k_anonymity = rule.treatment == "generalise" and column in coarsened
     if column in covered and (left_to_guarantee or left_to_k_anonymity):
-        return Treated(attribute=name, column=column, treatment="protect", why="covered")
+        return TreatedAttribute(attribute=name, column=column, treatment="protect", why="covered")
     if rule.treatment is not None:
-        return Treated(attribute=name, column=column, treatment=rule.treatment, why="policy")
+        return TreatedAttribute(
+            attribute=name, column=column, treatment=rule.treatment, why="policy"
+        )
     if column == CONTROL_FLOW:
-        return Treated(attribute=name, column=column, treatment="keep", why="activities")
-    return Treated(attribute=name, column=column, treatment="drop", why="undeclared")
+        return TreatedAttribute(attribute=name, column=column, treatment="keep", why="activities")
+    return TreatedAttribute(attribute=name, column=column, treatment="drop", why="undeclared")
 
 
 def _uncovered_columns(
     draft: Draft, covered: frozenset[str]
-) -> tuple[tuple[Exposure, ...], list[Cause]]:
+) -> tuple[tuple[PlannedExposure, ...], list[Cause]]:
     """The columns that stay uncovered, with the policy's reasons; a cause for each that has none."""
     names_by_column: dict[str, list[str]] = {}
     for item in draft.attributes:
@@ -231,7 +235,7 @@ def expose_unproven(draft: Draft) -> Draft:
     return replace(draft, attributes=attributes, exposed=(*exposed, *draft.exposed))
 
 
-def _as_unproven(item: Treated, mechanism_of: Mapping[str, str]) -> Treated:
+def _as_unproven(item: TreatedAttribute, mechanism_of: Mapping[str, str]) -> TreatedAttribute:
     """An attribute that a guarantee was to cover, where only a published claim does."""
     if item.column not in mechanism_of or item.treatment != "protect":
         return item
@@ -251,6 +255,6 @@ def expose_metadata(draft: Draft) -> Draft:
     return replace(draft, exposed=(*draft.exposed, exposure(METADATA, why)))
 
 
-def exposure(column: str, why: ExposureReason) -> Exposure:
+def exposure(column: str, why: ExposureReason) -> PlannedExposure:
     """A column that is released without protection."""
-    return Exposure(column=column, why=why, reason=exposure_in_words(why))
+    return PlannedExposure(column=column, why=why, reason=exposure_in_words(why))

@@ -33,7 +33,7 @@ from cloakwork.plan.derive_counted import (
 )
 from cloakwork.plan.derive_noise import derive_given_columns, derive_unconditional
 from cloakwork.plan.flow import trace_columns
-from cloakwork.plan.model import Claim, Step, Unproven
+from cloakwork.plan.model import Claim, Step, UnprovenClaim
 from cloakwork.privacy_event import Composed, NonPrivate, PoissonSampled, PrivacyEvent, Repeated
 
 
@@ -45,7 +45,7 @@ class Derivation:
 
     claims: tuple[Claim, ...]
     causes: tuple[Cause, ...]
-    unproven: tuple[Unproven, ...] = ()
+    unproven: tuple[UnprovenClaim, ...] = ()
 
 
 def derive(
@@ -84,14 +84,14 @@ def derive(
     return Derivation(tuple(claims), tuple(causes), tuple(unproven))
 
 
-def _unproven_entry(goal: Guarantee, step: Step) -> Unproven:
+def _unproven_entry(goal: Guarantee, step: Step) -> UnprovenClaim:
     """What is known of a goal that a published mechanism serves: its claim, what we derive, and
     what breaks.
     """
     price = goal.price()
     spent = cost(step.event, 0.0 if price is None else price.cost.delta)
     broken = tuple(_unbounded_reasons(step.event))
-    return Unproven(
+    return UnprovenClaim(
         guarantee=goal,
         mechanism=step.mechanism,
         published=step.published or step.why,

@@ -73,7 +73,7 @@ class Claim(Frozen):
     assumptions: tuple[Assumption, ...] = ()
 
 
-class Unproven(Frozen):
+class UnprovenClaim(Frozen):
     """A goal that the policy lets a mechanism serve by a published claim alone: the release does
     not guarantee it.
 
@@ -90,7 +90,7 @@ class Unproven(Frozen):
     why: Annotated[tuple[str, ...], Field(min_length=1), PROSE]
 
 
-class Exposure(Frozen):
+class PlannedExposure(Frozen):
     """A column that is released without protection, and why; ``reason`` says the latter in words."""
 
     column: str
@@ -101,7 +101,7 @@ class Exposure(Frozen):
 Kind = Literal["never", "not_yet", "needs", "misconfigured", "denied", "other chosen"]
 
 
-class Considered(Frozen):
+class ConsideredMechanism(Frozen):
     """A mechanism that was weighed for a goal and not chosen, with the reason."""
 
     goal: str
@@ -110,7 +110,7 @@ class Considered(Frozen):
     reason: Prose
 
 
-class Treated(Frozen):
+class TreatedAttribute(Frozen):
     """What happens to the attributes that match one rule of the policy; ``mechanism``: whose
     published claim alone covers them, where ``why`` is *unproven*.
     """
@@ -133,13 +133,13 @@ class Plan(Frozen):
     policy_digest: str
     facts: Facts
     profile: Profile | None = None
-    attributes: tuple[Treated, ...]
+    attributes: tuple[TreatedAttribute, ...]
     steps: tuple[Step, ...]
     claims: tuple[Claim, ...]
-    unproven: tuple[Unproven, ...] = ()
-    exposed: tuple[Exposure, ...]
+    unproven: tuple[UnprovenClaim, ...] = ()
+    exposed: tuple[PlannedExposure, ...]
     charges: tuple[Charge, ...]
-    considered: tuple[Considered, ...]
+    considered: tuple[ConsideredMechanism, ...]
     warnings: tuple[Caveat, ...] = ()
 
     @property
@@ -154,7 +154,7 @@ class Plan(Frozen):
         """
         return any(claim.currency == "unit" and claim.given is None for claim in self.claims)
 
-    def treated(self, attribute: str) -> Treated | None:
+    def treated(self, attribute: str) -> TreatedAttribute | None:
         """What happens to an attribute of the source by the rule that decides about it; None where
         none does.
         """

@@ -32,17 +32,21 @@ def bound_contributions(draft: Draft) -> Draft:
         alphabet=facts.alphabet,
         longest_case=facts.longest_case,
     )
-    why = "cuts what the declared facts rule out, so that one protected unit counts for a bounded part of the log"
+    why = (
+        "cuts what the declared facts rule out, "
+        "so that one protected unit counts for a bounded part of the log"
+    )
     return replace(draft, steps=(*draft.steps, step_of(mechanism, params, facts, why=why)))
 
 
 def choose_mechanisms(draft: Draft) -> Draft:
     """Choose one mechanism for each guarantee, for what the profile leaves of its budget."""
-    choices = [
-        choose_mechanism(index, left, draft.facts, draft.policy.spec.mechanisms, draft.catalogue)
-        for index, goal in enumerate(draft.goals)
-        if (left := goal_after_profile(draft.profile, goal)) is not None
-    ]
+    choices = []
+    for index, goal in enumerate(draft.goals):
+        left = goal_after_profile(draft.profile, goal)
+        if left is not None:
+            allowed = draft.policy.spec.mechanisms
+            choices.append(choose_mechanism(index, left, draft.facts, allowed, draft.catalogue))
     return replace(
         draft,
         steps=(*draft.steps, *(choice.step for choice in choices if choice.step)),

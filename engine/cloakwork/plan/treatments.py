@@ -19,7 +19,7 @@ from cloakwork.mechanisms.kanon.generalise import (
 from cloakwork.plan.choose import step_of
 from cloakwork.plan.derive import goal_name
 from cloakwork.plan.draft import Draft
-from cloakwork.plan.model import RELEASED, Step, Treated
+from cloakwork.plan.model import RELEASED, Step, TreatedAttribute
 from cloakwork.policy.globs import is_glob
 from cloakwork.policy.model import AttributeRule, Policy
 
@@ -143,7 +143,7 @@ def _kept_until_counted(treatments: tuple[Treatment, ...], draft: Draft) -> tupl
     return (*others, Treatment(attribute=unit, treatment="protect"))
 
 
-def _redaction(item: Treated, rule: AttributeRule, dataset: str) -> Treatment:
+def _redaction(item: TreatedAttribute, rule: AttributeRule, dataset: str) -> Treatment:
     """What ``attributes/redact`` does with an attribute."""
     match item.treatment:
         case "keep" | "protect" | "drop":

@@ -12,7 +12,7 @@ from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.naming import values_of
 from cloakwork.plan.claims import ConditionedOn
-from cloakwork.plan.model import RELEASED, Plan, Treated
+from cloakwork.plan.model import RELEASED, Plan, TreatedAttribute
 from cloakwork.policy.globs import is_glob
 from cloakwork.quantities import Frozen
 
@@ -77,7 +77,7 @@ def _following(scope: Literal["case", "event"], name: str, plan: Plan) -> Releas
     )
 
 
-def _rule(name: str, plan: Plan) -> Treated | None:
+def _rule(name: str, plan: Plan) -> TreatedAttribute | None:
     """The rule that decides about a released attribute: by its role, else by its name."""
     if name in _ROLES:
         return next((item for item in plan.attributes if item.column == _ROLES[name]), None)

@@ -29,7 +29,7 @@ from cloakwork.guarantees import Guarantee
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.plan.budget import ledger_terms
 from cloakwork.plan.claims import Assumption, Caveat, ConditionedOn, ExposureReason, Reason
-from cloakwork.plan.model import Claim, Plan, Unproven
+from cloakwork.plan.model import Claim, Plan, UnprovenClaim
 from cloakwork.plan.sentences import (
     assumption_in_words,
     claim_sentence,
@@ -279,7 +279,7 @@ def in_own_words(predicate: PrivacyStatement, plan: Plan) -> PrivacyStatement:
     """The same records, every sentence written anew from them: what may be shown of a statement
     that somebody else made.
 
-    ``plan``: the statement's, in this engine's words too (``plan.prove.in_own_words``); it words
+    ``plan``: the statement's, in this engine's words too (``plan.prove.with_own_sentences``); it words
     what is unproven.
     """
     unproven = {(item.mechanism, item.guarantee): _not_given(item) for item in plan.unproven}
@@ -356,7 +356,7 @@ def _reworded_exposure(item: ExposedColumn) -> ExposedColumn:
     return item.model_copy(update={"says": says, "reason": exposure_in_words(item.why)})
 
 
-def _not_given(item: Unproven) -> UnprovenGoal:
+def _not_given(item: UnprovenClaim) -> UnprovenGoal:
     return UnprovenGoal(
         guarantee=item.guarantee,
         mechanism=item.mechanism,

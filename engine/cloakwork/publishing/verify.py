@@ -30,7 +30,7 @@ from cloakwork.facts import Unit
 from cloakwork.guarantees import short_description
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.plan.model import Claim, Plan
-from cloakwork.plan.prove import in_own_words as plan_in_own_words
+from cloakwork.plan.prove import with_own_sentences
 from cloakwork.publishing import earlier
 from cloakwork.publishing.archive import LOG_NAME, unpacked
 from cloakwork.publishing.dsse import Envelope, is_signed_by, read_envelope, read_json
@@ -241,7 +241,7 @@ def _examined(path: Path, folder: Path, given: Path | None) -> Verification:
     assert key is not None  # noqa: S101 - without a key the signature check has failed
     said = known.predicate
     if isinstance(said, PrivacyStatement) and inside.plan is not None:
-        said = in_own_words(said, plan_in_own_words(inside.plan))
+        said = in_own_words(said, with_own_sentences(inside.plan))
     keyid = keyid_of(key)
     trusted = why_trusted(keyid) if given is None else f"given by --public-key {given.name}"
     return Verification(

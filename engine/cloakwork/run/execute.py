@@ -28,7 +28,7 @@ from cloakwork.noise import Noise, secret
 from cloakwork.plan.budget import ledger_terms
 from cloakwork.plan.choose import Catalogue
 from cloakwork.plan.model import Claim, Plan, Step
-from cloakwork.plan.prove import plan_again
+from cloakwork.plan.prove import replan
 from cloakwork.progress import Reporter, heard_by, silent
 from cloakwork.run.hints import time_hints
 from cloakwork.run.prepare import prepared_log, require_enough_cases
@@ -89,7 +89,7 @@ def execute(
     """
     catalogue = all_mechanisms() if catalogue is None else catalogue
     engine, noise, watch = engine or MemoryEngine(), noise or secret(), stopwatch or Stopwatch()
-    plan = plan_again(plan, catalogue)
+    plan = replan(plan, catalogue)
     reporter("plan proved again")
     prepared = prepared_log(log, plan)
     require_enough_cases(prepared, plan)
