@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cloakwork.accounting.charge import Charge
     from cloakwork.accounting.ledger import Ledger, Summary
     from cloakwork.accounting.records import Record
-    from cloakwork.advisories import Finding
+    from cloakwork.advisories import AdvisoryMatch
     from cloakwork.budget import Cost
     from cloakwork.publishing.reconcile import Reconciliation
 
@@ -253,9 +253,9 @@ def _counted(summary: "Summary") -> str:
 
 def _print_affected(summary: "Summary") -> None:
     """Entries whose claims were found false since: which, by which advisory, and how to settle it."""
-    from cloakwork.accounting.affected import findings_of
+    from cloakwork.accounting.affected import advisories_of
 
-    told = ((record, findings_of(record)) for record in summary.records)
+    told = ((record, advisories_of(record)) for record in summary.records)
     listed = [
         (record, [each for each in found if each.status in _SHORTLY]) for record, found in told
     ]
@@ -279,7 +279,7 @@ def _print_affected(summary: "Summary") -> None:
         click.echo(f"  {number}  {title}")
 
 
-def _ids(found: "list[Finding]", status: str) -> str:
+def _ids(found: "list[AdvisoryMatch]", status: str) -> str:
     return ", ".join(sorted({each.advisory.id for each in found if each.status == status}))
 
 
@@ -463,9 +463,9 @@ def _summary_json(summary: "Summary") -> dict[str, Any]:
 
 
 def _concerned(summary: "Summary") -> list[dict[str, Any]]:
-    from cloakwork.accounting.affected import findings_of
+    from cloakwork.accounting.affected import advisories_of
 
-    found = ((record, finding) for record in summary.records for finding in findings_of(record))
+    found = ((record, finding) for record in summary.records for finding in advisories_of(record))
     return [
         {"release": record.id, "advisory": finding.advisory.id, "status": finding.status}
         for record, finding in found
@@ -487,9 +487,9 @@ def _balance_json(balance: "Balance") -> dict[str, Any]:
 
 
 def _record_json(record: "Record") -> dict[str, Any]:
-    from cloakwork.accounting.affected import findings_of
+    from cloakwork.accounting.affected import advisories_of
 
-    found = findings_of(record)
+    found = advisories_of(record)
     return {
         "id": record.id,
         "dataset": record.dataset,

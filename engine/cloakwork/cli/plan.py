@@ -38,7 +38,7 @@ from cloakwork.progress import silent
 from cloakwork.quantities import format_duration
 
 if TYPE_CHECKING:
-    from cloakwork.accounting.account import Outlook
+    from cloakwork.accounting.account import BudgetForecast
     from cloakwork.run.release import StepRecord
 
 
@@ -126,7 +126,7 @@ def _write(out: Path, document: dict[str, Any]) -> None:
 
 
 def show(
-    made: Plan, foreseen: "Sequence[StepRecord]" = (), outlook: "Outlook | None" = None
+    made: Plan, foreseen: "Sequence[StepRecord]" = (), outlook: "BudgetForecast | None" = None
 ) -> None:
     """Print a plan for people: what is unproven or unprotected, then guarantees, steps, cost, and
     what was refused.
@@ -158,7 +158,7 @@ UNCUT = 1000
 """Columns where nobody looks at a terminal: a sentence stays on its line."""
 
 
-def _sections(made: Plan, outlook: "Outlook | None" = None) -> Iterator[tuple[str, Lines]]:
+def _sections(made: Plan, outlook: "BudgetForecast | None" = None) -> Iterator[tuple[str, Lines]]:
     """Headings, each with its lines; the first entry of a line is the line, the others stand below
     it.
     """
@@ -208,7 +208,7 @@ def _sections(made: Plan, outlook: "Outlook | None" = None) -> Iterator[tuple[st
         )
 
 
-def _outlook(outlook: "Outlook", made: Plan) -> Iterator[str]:
+def _outlook(outlook: "BudgetForecast", made: Plan) -> Iterator[str]:
     """Before, this release and after, a line a book; and what no budget bounds."""
     for before, cost, after in zip(outlook.before, outlook.cost, outlook.after, strict=True):
         book = book_in_words(before)
@@ -233,7 +233,7 @@ def _outlook(outlook: "Outlook", made: Plan) -> Iterator[str]:
         yield f"{many} of this dataset {carry} no DP guarantee (k-anonymity and its kin): no budget bounds it{beside}"
 
 
-def _outlook_json(outlook: "Outlook") -> dict[str, Any]:
+def _outlook_json(outlook: "BudgetForecast") -> dict[str, Any]:
     books = zip(outlook.before, outlook.cost, outlook.after, strict=True)
     return {
         "books": [
