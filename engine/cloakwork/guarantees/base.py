@@ -1,4 +1,4 @@
-"""What every kind of guarantee says of itself, so that nothing else needs to know which kinds exist.
+"""What every kind of guarantee says of itself: nothing else needs to know which kinds exist.
 
 There are two families: guarantees that are counted on a release, and guarantees that rest on noise.
 A kind that leaves out a part cannot be defined: the import fails, and names what is missing.

@@ -19,7 +19,8 @@ from cloakwork.plan.claims import Caveat
 from cloakwork.plan.claims.caveats import NoProfileGiven, NoTotal, SeparateBudgets
 from cloakwork.plan.derive import goal_name
 from cloakwork.plan.draft import Draft
-from cloakwork.policy.model import Budget, Limit, Policy
+from cloakwork.policy.budget import Budget, Limit
+from cloakwork.policy.model import Policy
 
 CURRENCIES: Final[tuple[Currency, ...]] = ("unit", "metric", "local")
 

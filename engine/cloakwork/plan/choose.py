@@ -1,4 +1,4 @@
-"""Choose a mechanism for one goal: candidates, the first that offers, and why the others did not."""
+"""Choose a mechanism for one goal: candidates, the first that offers, and why others did not."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -16,13 +16,13 @@ from cloakwork.plan.derive import goal_name
 from cloakwork.plan.draft import Draft
 from cloakwork.plan.model import RELEASED, PlannedExposure, TreatedAttribute
 from cloakwork.plan.sentences import exposure_in_words
+from cloakwork.policy.attribute_rules import AttributeRule, Role
 from cloakwork.policy.globs import clashes, is_glob
-from cloakwork.policy.model import AttributeRule, Role
 
 
 def classify_columns(draft: Draft) -> Draft:
-    """Decide what happens to each declared attribute, and refuse columns that are released without a
-    guarantee and without a reason.
+    """Decide what happens to each declared attribute, and refuse columns that are released with
+    neither a guarantee nor a reason.
     """
     policy = draft.policy
     goals = policy.goals()
@@ -67,7 +67,7 @@ def _treatment_of_attribute(
 def _uncovered_columns(
     draft: Draft, covered: frozenset[str]
 ) -> tuple[tuple[PlannedExposure, ...], list[Cause]]:
-    """The columns that stay uncovered, with the policy's reasons; a cause for each that has none."""
+    """The columns that stay uncovered, with the policy's reasons; a cause for each without one."""
     names_by_column: dict[str, list[str]] = {}
     for item in draft.attributes:
         if item.treatment in RELEASED:
@@ -211,7 +211,7 @@ _ROLE: Final[Mapping[str, Role]] = {CONTROL_FLOW: "control-flow", TIMESTAMPS: "t
 
 
 def expose_unproven(draft: Draft) -> Draft:
-    """A column that only a published claim covers is released without protection, and is shown so."""
+    """A column that only a published claim covers is shown as released without protection."""
     unproven = {
         index: step.mechanism
         for step in draft.steps

@@ -81,7 +81,7 @@ def _written_state(before: Mapping[str, ColumnState], index: int, step: Step) ->
 def _ripples(
     before: Mapping[str, ColumnState], index: int, step: Step, steps: Sequence[Step]
 ) -> dict[int, str]:
-    """Why the noise of a step bounds nothing: it measures what one case can change without bound."""
+    """Why a step's noise bounds nothing: it measures what one case can change without bound."""
     reasons = {}
     for column in step.lineage.measures & before.keys():
         unstable_step = before[column].unstable

@@ -20,7 +20,7 @@ from cloakwork.plan.claims import (
     Reason,
     TreatmentReason,
 )
-from cloakwork.policy.globs import decisive
+from cloakwork.policy.globs import rule_resolver
 from cloakwork.policy.model import Policy
 from cloakwork.privacy_event import PrivacyEvent
 from cloakwork.quantities import Frozen
@@ -91,7 +91,7 @@ class UnprovenClaim(Frozen):
 
 
 class PlannedExposure(Frozen):
-    """A column that is released without protection, and why; ``reason`` says the latter in words."""
+    """A column that is released without protection, and why; ``reason`` says why in words."""
 
     column: str
     why: ExposureReason
@@ -158,7 +158,7 @@ class Plan(Frozen):
         """What happens to an attribute of the source by the rule that decides about it; None where
         none does.
         """
-        rules = decisive(
+        rules = rule_resolver(
             self, self.attributes, lambda: {item.attribute: item for item in self.attributes}
         )
         return rules.rule(attribute)

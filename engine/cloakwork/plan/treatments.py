@@ -20,8 +20,9 @@ from cloakwork.plan.choose import step_of
 from cloakwork.plan.derive import goal_name
 from cloakwork.plan.draft import Draft
 from cloakwork.plan.model import RELEASED, Step, TreatedAttribute
+from cloakwork.policy.attribute_rules import AttributeRule
 from cloakwork.policy.globs import is_glob
-from cloakwork.policy.model import AttributeRule, Policy
+from cloakwork.policy.model import Policy
 
 
 def generalise_quasi_identifiers(draft: Draft) -> Draft:

@@ -8,8 +8,10 @@ from datetime import timedelta
 from typing import Any, Final, Literal
 
 from cloakwork.guarantees import Guarantee, PrivacyGuarantee
+from cloakwork.policy.attribute_rules import AttributeRule
+from cloakwork.policy.budget import Limit, ProfileShare
 from cloakwork.policy.explain import covered_columns, is_released
-from cloakwork.policy.model import AttributeRule, Limit, Policy, ProfileShare
+from cloakwork.policy.model import Policy
 from cloakwork.quantities import Frozen, format_duration
 
 Verdict = Literal["tightened", "loosened", "changed"]
@@ -201,7 +203,10 @@ def in_profile(old: Policy, new: Policy) -> Iterator[Change]:
 def _share(share: ProfileShare | None) -> str | None:
     if share is None:
         return None
-    return f"epsilon {share.epsilon:g}, delta {share.delta:g}, {share.activities_per_case} activities a case"
+    return (
+        f"epsilon {share.epsilon:g}, delta {share.delta:g}, "
+        f"{share.activities_per_case} activities a case"
+    )
 
 
 def in_exposures(old: Policy, new: Policy) -> Iterator[Change]:

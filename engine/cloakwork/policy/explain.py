@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 from cloakwork.budget import RARE, guessing_advantage
 from cloakwork.lineage import METADATA, TIMESTAMPS
+from cloakwork.policy.attribute_rules import AttributeRule
+from cloakwork.policy.budget import Budget, Limit
 from cloakwork.policy.globs import is_glob
-from cloakwork.policy.model import AttributeRule, Budget, Limit, Policy, describe_version
+from cloakwork.policy.model import Policy, describe_version
 from cloakwork.quantities import format_duration
 
 
@@ -39,7 +41,7 @@ def covered_columns(policy: Policy) -> frozenset[str]:
 
 
 def is_released(policy: Policy, attribute: str) -> bool:
-    """Whether values of a declared attribute leave the house, as they are or in another form."""
+    """Whether values of a declared attribute are released, as they are or in another form."""
     rule = policy.spec.attributes[attribute]
     if rule.treatment is not None:
         return rule.treatment != "drop"
@@ -60,14 +62,20 @@ def _identity(policy: Policy) -> Iterator[str]:
 def _unit(policy: Policy) -> Iterator[str]:
     unit = policy.spec.unit
     if unit.attribute is None:
-        yield "Each case on its own. Whoever owns several cases is protected for each of them, not for all together."
+        yield (
+            "Each case on its own. "
+            "Whoever owns several cases is protected for each of them, not for all together."
+        )
         return
     used = (
         "one, drawn at random, is used"
         if unit.max_cases == 1
         else f"{unit.max_cases}, drawn at random, are used"
     )
-    yield f"Everybody with a value of '{unit.attribute}' of their own, with all their cases, of which at most {used}."
+    yield (
+        f"Everybody with a value of '{unit.attribute}' of their own, "
+        f"with all their cases, of which at most {used}."
+    )
     yield "A case without that value is protected on its own."
 
 
@@ -141,18 +149,30 @@ def _budget(policy: Policy) -> Iterator[str]:
     yield from _total(budget, presence=presence)
     if (share := policy.spec.profile) is not None:
         spent = f"epsilon {share.epsilon:g}" + (f", delta {share.delta:g}" if share.delta else "")
-        yield f"Noisy figures of the log, for planning: {spent}, which is part of what the guarantee allows."
+        yield (
+            "Noisy figures of the log, for planning: "
+            f"{spent}, which is part of what the guarantee allows."
+        )
 
 
 def _total(budget: Budget, *, presence: bool) -> Iterator[str]:
     if budget.total is None:
         yield "All releases of the dataset together: no limit is set."
         return
-    yield f"All releases of the dataset together: at most {in_words(budget.total, presence=presence)}."
+    yield (
+        "All releases of the dataset together: "
+        f"at most {in_words(budget.total, presence=presence)}."
+    )
     if budget.total.metric is not None:
-        yield f"Of metric privacy, separately: at most {in_words(budget.total.metric, presence=False)}."
+        yield (
+            "Of metric privacy, separately: "
+            f"at most {in_words(budget.total.metric, presence=False)}."
+        )
     if budget.total.local is not None:
-        yield f"Of local differential privacy, separately: at most {in_words(budget.total.local, presence=False)}."
+        yield (
+            "Of local differential privacy, separately: "
+            f"at most {in_words(budget.total.local, presence=False)}."
+        )
 
 
 def in_words(limit: Limit, *, presence: bool) -> str:
@@ -163,7 +183,10 @@ def in_words(limit: Limit, *, presence: bool) -> str:
     words = f"epsilon {cost.epsilon:.4g}" + (f", delta {cost.delta:g}" if cost.delta else "")
     if presence:
         gain = 100 * guessing_advantage(cost.epsilon, cost.delta)
-        words += f" (whoever guesses whether a protected unit is in the log gains at most {gain:.3g} percentage points"
+        words += (
+            " (whoever guesses whether a protected unit "
+            f"is in the log gains at most {gain:.3g} percentage points"
+        )
         words += (
             f", apart from outcomes of probability {RARE * cost.delta:g})" if cost.delta else ")"
         )
@@ -179,9 +202,15 @@ def _assumed(policy: Policy) -> Iterator[str]:
     if assume.longest_case is not None:
         yield f"A case has at most {assume.longest_case} events; longer cases are cut."
     if assume.longest_gap is not None:
-        yield f"At most {format_duration(assume.longest_gap)} pass between two events of a case; more is counted as that."
+        yield (
+            f"At most {format_duration(assume.longest_gap)} pass between two events of a case; "
+            "more is counted as that."
+        )
     if assume.window is not None:
-        yield f"Cases start between {assume.window.start.isoformat()} and {assume.window.end.isoformat()}."
+        yield (
+            f"Cases start between {assume.window.start.isoformat()} "
+            f"and {assume.window.end.isoformat()}."
+        )
 
 
 def _means(policy: Policy) -> Iterator[str]:
@@ -193,5 +222,8 @@ def _means(policy: Policy) -> Iterator[str]:
     if means.prefer:
         yield f"Tried first: {', '.join(means.prefer)}."
     if means.accept_unproven:
-        yield "Mechanisms whose privacy is only published, not proved here, may run; they never satisfy a guarantee."
+        yield (
+            "Mechanisms whose privacy is only published, "
+            "not proved here, may run; they never satisfy a guarantee."
+        )
     yield f"The log is written as {policy.spec.output.format}."

@@ -42,8 +42,9 @@ def values_in_groups(policy: Policy) -> Iterator[Advice]:
     for name, rule in policy.spec.attributes.items():
         if rule.role == "sensitive" and is_released(policy, name) and name not in bounded:
             message = (
-                f"'{name}' is sensitive and released beside k-anonymity alone: a group of cases that look alike may "
-                "share one value (homogeneity); add t-closeness or l-diversity, or drop it"
+                f"'{name}' is sensitive and released beside k-anonymity alone: "
+                "a group of cases that look alike may share one value (homogeneity); "
+                "add t-closeness or l-diversity, or drop it"
             )
             yield Advice(("spec", "attributes", name), message)
 
@@ -64,10 +65,16 @@ def weak_closeness(policy: Policy) -> Iterator[Advice]:
         if not isinstance(goal, TCloseness) or goal.distance != "emd":
             continue
         if goal.scale == "range":
-            message = "scale: range is vacuous once one outlier widens the range of the values; use scale: rank"
+            message = (
+                "scale: range is vacuous once one outlier widens the range of the values; "
+                "use scale: rank"
+            )
             yield Advice(("spec", "guarantees", index, "scale"), message)
         elif goal.t >= VACUOUS_T:
-            message = f"t = {goal.t:g} asks nothing of numbers: by rank, no class lies much farther than {VACUOUS_T:g}"
+            message = (
+                f"t = {goal.t:g} asks nothing of numbers: "
+                f"by rank, no class lies much farther than {VACUOUS_T:g}"
+            )
             yield Advice(("spec", "guarantees", index, "t"), message)
 
 
@@ -78,8 +85,8 @@ def inserted_events(policy: Policy) -> Iterator[Advice]:
     for name, rule in policy.spec.attributes.items():
         if not name.startswith("case:") and rule.role == "identifier" and is_released(policy, name):
             message = (
-                f"events that k-anonymisation inserts copy '{name}' from other events: if it numbers or identifies events, "
-                "its repeated values show which those are; drop it"
+                f"events that k-anonymisation inserts copy '{name}' from other events: if it "
+                "numbers or identifies events, its repeated values show which those are; drop it"
             )
             yield Advice(("spec", "attributes", name), message)
 
@@ -89,7 +96,10 @@ def pseudonyms(policy: Policy) -> Iterator[Advice]:
     for name, rule in policy.spec.attributes.items():
         if rule.treatment != "pseudonymise":
             continue
-        message = f"pseudonyms of '{name}' keep their frequencies: a value known to be common can be recognised"
+        message = (
+            f"pseudonyms of '{name}' keep their frequencies: "
+            "a value known to be common can be recognised"
+        )
         if rule.link:
             message += "; with link they also tie all releases of the dataset together"
         yield Advice(("spec", "attributes", name, "treatment"), message)
@@ -100,7 +110,10 @@ def quasi_identifiers(policy: Policy) -> Iterator[Advice]:
     covered = covered_columns(policy)
     for name, rule in policy.spec.attributes.items():
         if rule.role == "quasi-identifier" and is_released(policy, name) and name not in covered:
-            message = f"'{name}' is a quasi-identifier, released and covered by no guarantee: people may be singled out by it"
+            message = (
+                f"'{name}' is a quasi-identifier, released and covered by no guarantee: "
+                "people may be singled out by it"
+            )
             yield Advice(("spec", "attributes", name), message)
 
 
@@ -110,7 +123,10 @@ def persons(policy: Policy) -> Iterator[Advice]:
         return
     for name, rule in policy.spec.attributes.items():
         if rule.role == "identifier" and name.startswith("case:") and name != CASE_ID:
-            message = f"single cases are protected; if one '{name}' owns several cases, protect it: unit: {{attribute: '{name}'}}"
+            message = (
+                f"single cases are protected; if one '{name}' owns several cases, "
+                f"protect it: unit: {{attribute: '{name}'}}"
+            )
             yield Advice(("spec", "unit"), message)
 
 
@@ -167,7 +183,10 @@ def no_total(policy: Policy) -> Iterator[Advice]:
     """Without a total, releases add up without end."""
     spends = any(goal.currency is not None for goal in policy.spec.guarantees)
     if spends and policy.spec.budget.total is None:
-        message = "no budget.total: nothing limits how much all releases of the dataset give away together"
+        message = (
+            "no budget.total: "
+            "nothing limits how much all releases of the dataset give away together"
+        )
         yield Advice(("spec", "budget"), message)
 
 
@@ -175,7 +194,10 @@ def short_reasons(policy: Policy) -> Iterator[Advice]:
     """A reason should tell an auditor something."""
     for column, reason in policy.spec.expose.items():
         if len(reason.split()) < SHORT_REASON:
-            message = f"the reason for exposing '{column}' is short: say who gets it and why that is acceptable"
+            message = (
+                f"the reason for exposing '{column}' is short: "
+                "say who gets it and why that is acceptable"
+            )
             yield Advice(("spec", "expose", column), message)
 
 
@@ -220,8 +242,9 @@ def clocks_beside_noised_times(policy: Policy) -> Iterator[Advice]:
             and name != CASE_ID
         ):
             message = (
-                f"can anybody read times off '{name}' (a date, a day, a counter, a pseudonym of one)? The guarantee over "
-                "timestamps takes it as known, so whoever can learns the times; drop it unless the answer is no"
+                f"can anybody read times off '{name}' (a date, a day, a counter, "
+                "a pseudonym of one)? The guarantee over timestamps takes it as known, "
+                "so whoever can learns the times; drop it unless the answer is no"
             )
             yield Advice(("spec", "attributes", name), message)
 
@@ -242,8 +265,9 @@ def shallow_branches(policy: Policy) -> Iterator[Advice]:
         if higher:
             more = f" and {len(higher) - 1} more" if len(higher) > 1 else ""
             message = (
-                f"in the hierarchy of '{name}' the value {higher[0]!r}{more} has no group at depth {rule.level}, and is "
-                "released as the lowest group above it; move it below a group of that depth, or lower the level"
+                f"in the hierarchy of '{name}' the value {higher[0]!r}{more} has "
+                f"no group at depth {rule.level}, and is released as the lowest group above it; "
+                "move it below a group of that depth, or lower the level"
             )
             yield Advice(("spec", "attributes", name, "hierarchy"), message)
 

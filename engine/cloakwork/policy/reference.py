@@ -48,7 +48,10 @@ def reference() -> str:
 def _table(title: str, model: Mapping[str, Any]) -> str:
     either = {key for choice in model.get("oneOf", ()) for key in choice["required"]}
     rows = [
-        f"| `{key}`{_need(key, model.get('required', ()), either)} | {_values(field)} | {_said(field)} |"
+        (
+            f"| `{key}`{_need(key, model.get('required', ()), either)} "
+            f"| {_values(field)} | {_said(field)} |"
+        )
         for key, field in model["properties"].items()
     ]
     return "\n".join([f"### {title}", "", "| key | value | meaning |", "|---|---|---|", *rows])

@@ -36,8 +36,8 @@ def caveat_in_words(caveat: Caveat) -> str:
         case of_guarantees.Homogeneity(attributes=names):
             return (
                 "k-anonymity says nothing about values: "
-                f"a group of indistinguishable cases may share one value of {listed_with_and(quoted(names))} "
-                "(homogeneity); add t-closeness or l-diversity, or drop it"
+                "a group of indistinguishable cases may share one value of "
+                f"{listed_with_and(quoted(names))} (homogeneity); add t-closeness or l-diversity, or drop it"
             )
         case of_guarantees.Intersection(of=kind):
             what = {

@@ -16,7 +16,10 @@ def reason_in_words(reason: Reason) -> str:
                 "and are part of the cost"
             )
         case reasons.ValuesOnlyThroughNoise(mechanisms=names):
-            return f"no raw value reaches a released column except through the noise of {listed_with_and(names)}"
+            return (
+                "no raw value reaches a released column "
+                f"except through the noise of {listed_with_and(names)}"
+            )
         case reasons.NothingElseObservable():
             return (
                 "case ids are new and random, cases come in random order, "
@@ -67,7 +70,8 @@ def _reason_counted_on_release(
             return f"{name} gives all cases of a group the same value of '{column}'"
         case reasons.TimesSinceFirstEvent(precision=precision, epoch=epoch):
             return (
-                "released times say how long after the first event of its case an event took place, "
+                "released times say how long after the first event of its case "
+                "an event took place, "
                 f"rounded down to {format_duration(precision)} and counted from {epoch:%Y-%m-%d}"
             )
         case reasons.ReleasedAsItIs(column=column):
