@@ -83,16 +83,16 @@ def _counterpart(
     goal: Guarantee, candidates: list[Guarantee], others: tuple[Guarantee, ...]
 ) -> Guarantee | None:
     same_kind = [item for item in candidates if item.kind == goal.kind]
-    for sense in (_sense(goal, exact=True), _sense(goal, exact=False)):
+    for sense in (_identity_of_goal(goal, exact=True), _identity_of_goal(goal, exact=False)):
         exact = len(sense) > 2
-        found = [item for item in same_kind if _sense(item, exact=exact) == sense]
+        found = [item for item in same_kind if _identity_of_goal(item, exact=exact) == sense]
         if found:
             return found[0]
     alone = len(same_kind) == 1 and sum(item.kind == goal.kind for item in others) == 1
     return same_kind[0] if alone else None
 
 
-def _sense(goal: Guarantee, *, exact: bool) -> tuple[object, ...]:
+def _identity_of_goal(goal: Guarantee, *, exact: bool) -> tuple[object, ...]:
     """What a guarantee is about: its kind and columns, and, if ``exact``, every word that is not a
     number.
     """
@@ -110,26 +110,22 @@ def in_attributes(old: Policy, new: Policy) -> Iterator[Change]:
     """What happens to each attribute that either policy names; an undeclared one is dropped."""
     for name in dict.fromkeys([*old.spec.attributes, *new.spec.attributes]):
         before, after = old.rule_of(name), new.rule_of(name)
-        if before == after and _openness(old, name) == _openness(new, name):
+        if before == after and _release_level(old, name) == _release_level(new, name):
             continue
         field = f"spec.attributes['{name}']"
-        fates = [_openness(policy, name) for policy in (old, new)]
-        if (
-            before is None
-            or after is None
-            or fates[0] != fates[1]
-            or before.treatment != after.treatment
-        ):
-            kind: Verdict = "changed"
-            if fates[0] != fates[1]:
-                kind = "tightened" if fates[1] < fates[0] else "loosened"
-            yield Change(field, kind, _said(before), _said(after))
-        else:
+        was, now = _release_level(old, name), _release_level(new, name)
+        same_level = was == now
+        if before and after and same_level and before.treatment == after.treatment:
             yield from _fields(field, before, after)
+            continue
+        kind: Verdict = "changed"
+        if not same_level:
+            kind = "tightened" if now < was else "loosened"
+        yield Change(field, kind, _rule_text(before), _rule_text(after))
 
 
-def _openness(policy: Policy, name: str) -> int:
-    """How much of an attribute's values leaves: 0 nothing, 1 what a guarantee allows, 2 another
+def _release_level(policy: Policy, name: str) -> int:
+    """How much of an attribute's values is released: 0 nothing, 1 what a guarantee allows, 2 another
     form, 3 all.
     """
     rule = policy.rule_of(name)
@@ -145,11 +141,11 @@ def _openness(policy: Policy, name: str) -> int:
     return 3 if released else 0
 
 
-def _said(rule: AttributeRule | None) -> str:
+def _rule_text(rule: AttributeRule | None) -> str:
     if rule is None:
         return "undeclared (dropped)"
-    parts = [f"role {rule.role}" if rule.role else "", rule.treatment or ""]
-    return ", ".join(part for part in parts if part)
+    role = f"role {rule.role}" if rule.role else None
+    return ", ".join(text for text in (role, rule.treatment) if text)
 
 
 def in_budget(old: Policy, new: Policy) -> Iterator[Change]:

@@ -23,14 +23,14 @@ class Section:
 def explain(policy: Policy) -> tuple[Section, ...]:
     """The sections that say who is protected, how, against what, and what stays open."""
     sections = (
-        Section("What this is", tuple(_identity(policy))),
-        Section("Who is protected", tuple(_unit(policy))),
+        Section("What this is", tuple(_identity_section(policy))),
+        Section("Who is protected", tuple(_unit_section(policy))),
         Section("What every release guarantees", tuple(goal.sentence() for goal in policy.goals())),
-        Section("What stays exposed, and why", tuple(_exposed(policy))),
-        Section("What happens to each attribute", tuple(_attributes(policy))),
-        Section("What it may cost", tuple(_budget(policy))),
-        Section("What is taken as publicly known", tuple(_assumed(policy))),
-        Section("How it is done", tuple(_means(policy))),
+        Section("What stays exposed, and why", tuple(_exposed_section(policy))),
+        Section("What happens to each attribute", tuple(_attributes_section(policy))),
+        Section("What it may cost", tuple(_budget_section(policy))),
+        Section("What is taken as publicly known", tuple(_public_facts_section(policy))),
+        Section("How it is done", tuple(_mechanisms_section(policy))),
     )
     return tuple(section for section in sections if section.lines)
 
@@ -48,7 +48,7 @@ def is_released(policy: Policy, attribute: str) -> bool:
     return rule.role == "control-flow" or policy.column(attribute) in covered_columns(policy)
 
 
-def _identity(policy: Policy) -> Iterator[str]:
+def _identity_section(policy: Policy) -> Iterator[str]:
     meta = policy.metadata
     yield f"Policy {describe_version(policy)}, answered for by {meta.owner}."
     yield f"Purpose: {meta.purpose}."
@@ -59,7 +59,7 @@ def _identity(policy: Policy) -> Iterator[str]:
         yield meta.description
 
 
-def _unit(policy: Policy) -> Iterator[str]:
+def _unit_section(policy: Policy) -> Iterator[str]:
     unit = policy.spec.unit
     if unit.attribute is None:
         yield (
@@ -79,7 +79,7 @@ def _unit(policy: Policy) -> Iterator[str]:
     yield "A case without that value is protected on its own."
 
 
-def _exposed(policy: Policy) -> Iterator[str]:
+def _exposed_section(policy: Policy) -> Iterator[str]:
     for column, reason in policy.spec.expose.items():
         yield f"{column}: covered by no guarantee. Reason given: {reason}"
     unbounded = any(goal.hides_presence() for goal in policy.spec.guarantees)
@@ -89,20 +89,20 @@ def _exposed(policy: Policy) -> Iterator[str]:
         yield "Nothing."
 
 
-def _attributes(policy: Policy) -> Iterator[str]:
+def _attributes_section(policy: Policy) -> Iterator[str]:
     for name, rule in policy.spec.attributes.items():
-        yield f"{_called(name)}: {_fate(policy, name, rule)}"
+        yield f"{_attribute_text(name)}: {_treatment_text(policy, name, rule)}"
     if "*" not in policy.spec.attributes:
         yield "every other attribute: dropped"
 
 
-def _called(name: str) -> str:
+def _attribute_text(name: str) -> str:
     if name == "*":
         return "every other attribute"
     return f"attributes that match '{name}'" if is_glob(name) else f"'{name}'"
 
 
-def _fate(policy: Policy, name: str, rule: AttributeRule) -> str:
+def _treatment_text(policy: Policy, name: str, rule: AttributeRule) -> str:
     """What happens to the values of one attribute."""
     column = policy.column(name)
     if name == "case:concept:name":
@@ -114,11 +114,9 @@ def _fate(policy: Policy, name: str, rule: AttributeRule) -> str:
         case "keep":
             return "released as it is"
         case "pseudonymise":
-            kept = (
-                "the same in every release of the dataset"
-                if rule.link
-                else "new ones in each release"
-            )
+            kept = "new ones in each release"
+            if rule.link:
+                kept = "the same in every release of the dataset"
             return f"replaced by pseudonyms, {kept}; how often each occurs still shows"
         case "generalise":
             return f"made coarser: {_groups(rule)}"
@@ -129,17 +127,14 @@ def _fate(policy: Policy, name: str, rule: AttributeRule) -> str:
 def _groups(rule: AttributeRule) -> str:
     if rule.bins is not None:
         pairs = zip(rule.bins, rule.bins[1:], strict=False)
-        return (
-            "intervals "
-            + ", ".join(f"[{low:g}, {high:g})" for low, high in pairs)
-            + "; values outside are dropped"
-        )
+        intervals = ", ".join(f"[{low:g}, {high:g})" for low, high in pairs)
+        return f"intervals {intervals}; values outside are dropped"
     return (
         f"groups at level {rule.level} of its hierarchy; values that stand in no group are dropped"
     )
 
 
-def _budget(policy: Policy) -> Iterator[str]:
+def _budget_section(policy: Policy) -> Iterator[str]:
     budget, presence = (
         policy.spec.budget,
         any(goal.hides_presence() for goal in policy.spec.guarantees),
@@ -193,7 +188,7 @@ def in_words(limit: Limit, *, presence: bool) -> str:
     return words
 
 
-def _assumed(policy: Policy) -> Iterator[str]:
+def _public_facts_section(policy: Policy) -> Iterator[str]:
     assume = policy.spec.assume
     if assume.alphabet is not None:
         yield f"Activities: {', '.join(assume.alphabet)}. Others are dropped."
@@ -213,7 +208,7 @@ def _assumed(policy: Policy) -> Iterator[str]:
         )
 
 
-def _means(policy: Policy) -> Iterator[str]:
+def _mechanisms_section(policy: Policy) -> Iterator[str]:
     means = policy.spec.mechanisms
     if means.allow != ("*",):
         yield f"Allowed mechanisms: {', '.join(means.allow)}."

@@ -117,8 +117,8 @@ def quasi_identifiers(policy: Policy) -> Iterator[Advice]:
             yield Advice(("spec", "attributes", name), message)
 
 
-def persons(policy: Policy) -> Iterator[Advice]:
-    """Where persons can be told apart, protecting single cases may be too little."""
+def persons_without_unit(policy: Policy) -> Iterator[Advice]:
+    """Where persons can be identified, protecting single cases may be too little."""
     if policy.spec.unit.attribute is not None:
         return
     for name, rule in policy.spec.attributes.items():
@@ -296,7 +296,7 @@ RULES: Final[tuple[Callable[[Policy], Iterator[Advice]], ...]] = (
     inserted_events,
     pseudonyms,
     quasi_identifiers,
-    persons,
+    persons_without_unit,
     cases_or_units,
     large_epsilon,
     large_delta,

@@ -69,11 +69,8 @@ def _as_whole_list(steps: Steps) -> Steps:
     """A list of exposures is judged as a whole: pydantic reads it as a mapping, and names other
     paths.
     """
-    return (
-        steps[:2]
-        if steps[:2] == ("spec", "expose") and len(steps) > 2 and isinstance(steps[2], int)
-        else steps
-    )
+    in_exposures = steps[:2] == ("spec", "expose") and len(steps) > 2
+    return steps[:2] if in_exposures and isinstance(steps[2], int) else steps
 
 
 def _already_reported(finding: ShapeError, reported: set[Steps]) -> bool:
@@ -82,8 +79,13 @@ def _already_reported(finding: ShapeError, reported: set[Steps]) -> bool:
 
 
 def _fault(document: Document, finding: ShapeError) -> Fault:
+    """A fault with its position in the file; the message begins with the path."""
     where = dotted_path(finding.steps[:-1] if finding.of_key else finding.steps)
-    link = ": " if finding.of_key else "" if finding.message.startswith(":") else " "
+    link = " "
+    if finding.of_key:
+        link = ": "
+    elif finding.message.startswith(":"):
+        link = ""
     message = f"{where}{link}{finding.message}" if where else finding.message.lstrip(": ")
     return Fault(document.place(finding.steps, of_key=finding.of_key), message, finding.hint)
 

@@ -180,22 +180,18 @@ def names_lead_somewhere(content: Content) -> Iterator[ShapeError]:
         ):
             continue
         guess = did_you_mean(name, names)
-        fate = (
-            "which the policy drops"
-            if _rule(content, name)
-            else "which the policy does not declare"
-        )
+        lacking = "drops" if _rule(content, name) else "does not declare"
         columns = f"{', '.join(COLUMNS)} or an attribute under spec.attributes"
         yield ShapeError(
             steps,
-            f"names {shown_value(name)}, {fate}{guess}",
+            f"names {shown_value(name)}, which the policy {lacking}{guess}",
             f"use {columns}",
             of_key=steps[-1] == name,
         )
 
 
 def unit_is_declared(content: Content) -> Iterator[ShapeError]:
-    """The attribute that tells persons apart is declared: a misspelt one would protect single
+    """The attribute that identifies persons is declared: a misspelt one would protect single
     cases, unnoticed.
     """
     name = value_at(content, ("spec", "unit", "attribute"))

@@ -139,23 +139,21 @@ def _allowed(steps: Steps, content: Mapping[str, Any]) -> str | None:
     for model in models_at(path[:-1], content):
         for name, field in model.model_fields.items():
             if path[-1] in (name, field.alias):
-                said = [*_limits_in(field.annotation), *field.metadata]
-                return _as_range(
-                    {
-                        key: getattr(each, key)
-                        for each in said
-                        for key in _SIGNS
-                        if hasattr(each, key)
-                    }
-                )
+                limits = {}
+                for stated in (*_limits_in(field.annotation), *field.metadata):
+                    for key in _SIGNS:
+                        if hasattr(stated, key):
+                            limits[key] = getattr(stated, key)
+                return _as_range(limits)
     return None
 
 
 def _limits_in(annotation: Any) -> list[Any]:
-    """What is said beside the types of an annotation, its parts' first."""
+    """What is said beside the types of an annotation, those of inner types first."""
     own = getattr(annotation, "__metadata__", ())
-    parts = [part for arg in get_args(annotation) for part in _limits_in(arg)]
-    return [*parts, *(piece for item in own for piece in getattr(item, "metadata", None) or [item])]
+    inner = [limit for argument in get_args(annotation) for limit in _limits_in(argument)]
+    stated = (getattr(item, "metadata", None) or [item] for item in own)
+    return [*inner, *(limit for limits in stated for limit in limits)]
 
 
 def _as_range(limits: Mapping[str, Any]) -> str | None:

@@ -62,23 +62,24 @@ def caveat_in_words(caveat: Caveat) -> str:
 
 def _caveat_of_inserted(columns: tuple[str, ...]) -> str:
     """What may show that an event was inserted."""
-    said = "events that k-anonymisation inserts"
+    inserted = "events that k-anonymisation inserts"
     copied = [name for name in columns if name != TIMESTAMPS]
-    parts = []
+    clauses = []
     if copied:
-        parts.append(
-            f"{said} copy {listed_with_and(quoted(copied))} from other events: "
+        clauses.append(
+            f"{inserted} copy {listed_with_and(quoted(copied))} from other events: "
             "a value that numbers or identifies events, "
             "is the same throughout a case or is recorded only at some place of a case, "
             "say at the first event of an activity, can show which those are; drop such a column"
         )
     if TIMESTAMPS in columns:
-        parts.append(
-            f"{'such events' if copied else said} get times drawn between those "
+        subject = "such events" if copied else inserted
+        clauses.append(
+            f"{subject} get times drawn between those "
             "of their neighbours, as precise as other events of the activity: "
             "durations or times that no such event has can show which those are"
         )
-    return "; ".join(parts)
+    return "; ".join(clauses)
 
 
 def _caveat_of_rows(
