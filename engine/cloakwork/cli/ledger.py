@@ -245,7 +245,7 @@ def _print_summary(summary: "Summary") -> None:
 
 def _counted(summary: "Summary") -> str:
     """How many releases there are, and how many runs ended before one was written."""
-    failed = sum(record.came_to_nothing for record in summary.records)
+    failed = sum(record.failed_before_release for record in summary.records)
     count = len(summary.records) - failed
     said = f"{count} release{'' if count == 1 else 's'}"
     return said + (f", and {failed} failed, whose cost stays spent" if failed else "")
@@ -454,8 +454,8 @@ def _date(moment: datetime) -> str:
 def _summary_json(summary: "Summary") -> dict[str, Any]:
     return {
         "dataset": summary.dataset,
-        "releases": sum(not record.came_to_nothing for record in summary.records),
-        "failed": sum(record.came_to_nothing for record in summary.records),
+        "releases": sum(not record.failed_before_release for record in summary.records),
+        "failed": sum(record.failed_before_release for record in summary.records),
         "budgets": [_balance_json(balance) for balance in summary.balances],
         "without_dp": [record.id for record in summary.without_dp],
         "concerned": _concerned(summary),
