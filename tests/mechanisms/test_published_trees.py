@@ -21,7 +21,7 @@ from cloakwork.mechanisms.variants.published_trees import (
     PublishedPrefixTree,
     PublishedSacofa,
     RawRules,
-    _drawn_harmful,
+    _draw_harmful,
     noisy_as_published,
 )
 from cloakwork.mechanisms.variants.tree import CodedVariants
@@ -110,7 +110,7 @@ def test_rules_of_the_log_and_who_breaks_them():
 
 def test_how_many_harmful_ones_are_drawn():
     """Every share within seven standard errors (binomial tails: 1e-12 in all)."""
-    drawn = np.array([len(_drawn_harmful(np.full(3, 1), 1.0, 1, secret())) for _ in range(6_000)])
+    drawn = np.array([len(_draw_harmful(np.full(3, 1), 1.0, 1, secret())) for _ in range(6_000)])
     weights = np.exp(-0.5 * np.arange(4))
     for number, expected in enumerate(weights / weights.sum()):
         assert abs((drawn == number).mean() - expected) < 7 * math.sqrt(expected / 6_000)

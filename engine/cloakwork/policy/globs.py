@@ -141,7 +141,7 @@ def contains(outer: str, inner: str) -> bool:
     of ``outer`` reaches across such a run, so where nothing and the long run both fit, all shorter
     runs do. After a long run only the last star of ``outer`` that can have met it counts; of
     several ways to get there, the one that got least far (the smaller number, as these sets are
-    told apart by where they begin). So few sets need to be followed.
+    identified by where they begin). So few sets need to be followed.
 
     >>> contains("case:*", "case:diag*"), contains("a*", "*b"), contains("?*", "*")
     (True, False, False)
