@@ -125,8 +125,9 @@ def in_attributes(old: Policy, new: Policy) -> Iterator[Change]:
 
 
 def _release_level(policy: Policy, name: str) -> int:
-    """How much of an attribute's values is released: 0 nothing, 1 what a guarantee allows, 2 another
-    form, 3 all.
+    """How much of an attribute's values is released.
+
+    0: nothing; 1: what a guarantee allows; 2: another form; 3: all.
     """
     rule = policy.rule_of(name)
     if rule is None:

@@ -37,7 +37,8 @@ def caveat_in_words(caveat: Caveat) -> str:
             return (
                 "k-anonymity says nothing about values: "
                 "a group of indistinguishable cases may share one value of "
-                f"{listed_with_and(quoted(names))} (homogeneity); add t-closeness or l-diversity, or drop it"
+                f"{listed_with_and(quoted(names))} (homogeneity); "
+                "add t-closeness or l-diversity, or drop it"
             )
         case of_guarantees.Intersection(of=kind):
             what = {
