@@ -120,7 +120,9 @@ def audit_table(table: int, sigmas: Sigmas, max_cases: int = 1, more: int = 1) -
 
 @pytest.mark.parametrize("table", range(len(TABLES)), ids=TABLES)
 def test_each_table_keeps_its_share_and_half_its_noise_is_found(table: int) -> None:
-    """The counterpart halves the noise of this one table; the rest of the mechanism would hide it."""
+    """The counterpart halves the noise of this one table; the rest of the mechanism would hide
+    it.
+    """
     sigmas = params().sigmas
     honest = audit_table(table, sigmas)
     assert honest.passed, honest
@@ -162,13 +164,17 @@ def test_half_the_noise_on_all_tables_is_found() -> None:
 
 
 def test_a_budget_that_is_spent_on_each_table_is_found() -> None:
-    """The counterpart that never adds the tables up: each at the noise that one alone would need."""
+    """The counterpart that never adds the tables up: each at the noise that one alone would
+    need.
+    """
     one = params().sigmas[0] * math.sqrt(markov_params.SHARES[0])
     assert not audit_all((one,) * 5).passed
 
 
 def test_steps_that_count_in_full_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The counterpart that does not scale a case to norm 1: the long case counts for twice what it may."""
+    """The counterpart that does not scale a case to norm 1: the long case counts for twice what
+    it may.
+    """
     scaled = transitions.transition_masses
 
     def twice(variants: PaddedVariants, order: int) -> TransitionMasses:

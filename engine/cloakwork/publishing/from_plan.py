@@ -75,8 +75,8 @@ def reworded_statement(predicate: PrivacyStatement, plan: Plan) -> PrivacyStatem
     """The same records, every sentence written anew from them: what may be shown of a statement
     that somebody else made.
 
-    ``plan``: the statement's, reworded too (``plan.prove.with_own_sentences``); its sentences say what
-    is unproven.
+    ``plan``: the statement's, reworded too (``plan.prove.with_own_sentences``); its sentences say
+    what is unproven.
     """
     return predicate.model_copy(
         update={
