@@ -29,7 +29,7 @@ from cloakwork.mechanisms.base import (
 )
 from cloakwork.mechanisms.generalisation import groups_at, intervals
 from cloakwork.noise import Noise
-from cloakwork.policy.globs import decisive
+from cloakwork.policy.globs import rule_resolver
 from cloakwork.quantities import Frozen, Number
 
 STANDARD = (CASE_ID, ACTIVITY, TIMESTAMP)
@@ -61,7 +61,7 @@ class RedactParams(Frozen):
 
     def of(self, attribute: str) -> Treatment | None:
         """The treatment for one attribute: its own name first, then the smallest glob that it fits."""
-        return decisive(
+        return rule_resolver(
             self, self.treatments, lambda: {rule.attribute: rule for rule in self.treatments}
         ).rule(attribute)
 
