@@ -15,7 +15,7 @@ from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, Ev
 from cloakwork.log.io import read_log
 from cloakwork.log.limits import OnExcess
 from cloakwork.mechanisms.profile import Profile, require_profile_params
-from cloakwork.plan.budget import terms
+from cloakwork.plan.budget import ledger_terms
 from cloakwork.plan.model import Plan, Step
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.sentences import caveat_in_words
@@ -160,7 +160,7 @@ def budget(plan: Plan, *, ledger: Ledger | str | None = None) -> BudgetForecast:
     return book.check(
         meta.dataset,
         charges=plan.charges,
-        terms=terms(plan.policy),
+        terms=ledger_terms(plan.policy),
         policy=describe_version(plan.policy),
         policy_digest=plan.policy_digest,
     )

@@ -59,6 +59,7 @@ def epsilon_of_advantage(advantage: float, delta: float = 0.0) -> float:
     epsilon = 2 * math.log((1 + advantage) / (1 - advantage)) - (_ALLOWANCE if delta > 0 else 0.0)
     if epsilon <= 0:
         raise ValueError(
-            f"a guessing advantage of {advantage:g} cannot be had with a delta above 0; set delta: 0 or allow more"
+            f"a guessing advantage of {advantage:g} cannot be had with a delta above 0; "
+            "set delta: 0 or allow more"
         )
     return epsilon

@@ -1,4 +1,4 @@
-"""What planning may know: public facts that the policy declares. Never anything counted on the log."""
+"""What planning may know: public facts that the policy declares, never what is counted on a log."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final, Literal
@@ -43,7 +43,7 @@ class Unit(Frozen):
         return self
 
     @model_serializer(mode="wrap")
-    def _as_before(self, plain: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+    def _without_defaults(self, plain: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
         """Without what says nothing new: digests of policies that were written before stay what
         they were.
         """
@@ -59,7 +59,7 @@ class Unit(Frozen):
 
 
 def unit_name(unit: Unit) -> str:
-    """What the ledger's books call a unit: ``case``, or the attribute that tells units apart.
+    """What the ledger's books call a unit: ``case``, or the attribute that identifies units.
 
     One case has one id, so a unit named by the case id is the case.
     """
@@ -89,7 +89,7 @@ class Facts(Frozen):
     clamped); ``grid`` the step to which time is rounded before noise. ``domains``: all values that
     an attribute may have, by its name; ``ranges``: the least and the largest number. ``measured``:
     which of these facts nobody declared: they come from a DP profile, and are noisy.
-    ``head_share``: the share of cases that the ten most frequent courses of events hold; only a
+    ``head_share``: the share of cases that the ten most frequent variants hold; only a
     profile tells, and only predictions use it.
     """
 

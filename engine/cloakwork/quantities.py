@@ -1,6 +1,7 @@
 """Quantities as people write them in a policy: numbers like ``1e-6``, durations like ``1h``."""
 
 import re
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Annotated, Any, Final
 
@@ -99,7 +100,7 @@ Duration = Annotated[
 
 
 def as_number(value: Any) -> Any:
-    """Read numbers that YAML took for text; leaves anything but text and truth values to pydantic."""
+    """Read numbers that YAML took for text; leaves all but text and truth values to pydantic."""
     # YAML 1.1 reads 1e-6 (no dot) as a string.
     if isinstance(value, str):
         if not _NUMBER.match(value):
@@ -127,14 +128,15 @@ def _within_reach(value: Any) -> Any:
     """Refuse numbers beyond ``LARGEST`` anywhere in a JSON value."""
     if isinstance(value, int | float) and not abs(value) <= LARGEST:
         raise ValueError(f"must hold no number beyond {LARGEST:,} on either side of 0")
-    for below in (
-        value.values()
-        if isinstance(value, dict)
-        else value
-        if isinstance(value, list | tuple)
-        else ()
-    ):
-        _within_reach(below)
+    match value:
+        case dict():
+            below: Iterable[Any] = value.values()
+        case list() | tuple():
+            below = value
+        case _:
+            below = ()
+    for item in below:
+        _within_reach(item)
     return value
 
 

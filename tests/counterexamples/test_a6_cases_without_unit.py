@@ -14,7 +14,7 @@ from cloakwork.errors import Infeasible
 from cloakwork.facts import Unit
 from cloakwork.guarantees import ConfidenceBound, KAnonymity
 from cloakwork.plan.model import Plan
-from cloakwork.plan.sentences import assuming
+from cloakwork.plan.sentences import assumptions_in_words
 
 UNIT = "case:patient"
 META = {
@@ -200,7 +200,7 @@ def test_suppression_agrees_about_what_patients_reveal(tmp_path: Path) -> None:
 @pytest.mark.parametrize("goal", [OF_UNITS, TLKC], ids=["k", "tlkc"])
 def test_the_premise_says_so(goal: dict[str, Any], tmp_path: Path) -> None:
     """Under differential privacy, and only there, such a case is a unit of its own."""
-    said = " ".join(assuming(planned(tmp_path, goal).claims[0]))
+    said = " ".join(assumptions_in_words(planned(tmp_path, goal).claims[0]))
     assert "a case without 'case:patient' counts as no unit" in said
     assert "unit of its own" not in said
 
@@ -208,5 +208,5 @@ def test_the_premise_says_so(goal: dict[str, Any], tmp_path: Path) -> None:
 def test_differential_privacy_protects_each_case_without_a_unit(tmp_path: Path) -> None:
     """Its premise is as it was."""
     goal = {"kind": "differential-privacy", "epsilon": 1.0, "delta": 1e-6, "over": ["control-flow"]}
-    said = " ".join(assuming(planned(tmp_path, goal, "drop").claims[0]))
+    said = " ".join(assumptions_in_words(planned(tmp_path, goal, "drop").claims[0]))
     assert "a case without 'case:patient' is a unit of its own" in said

@@ -16,16 +16,22 @@ from pydantic import BaseModel, ValidationError
 
 from cloakwork.budget import Cost
 from cloakwork.facts import Window
-from cloakwork.guarantees import Guarantee, brief
-from cloakwork.plan.claims import Assumption, Caveat, ExposureReason, Given, Reason, TreatmentReason
-from cloakwork.plan.model import Unproven
+from cloakwork.guarantees import Guarantee, short_description
+from cloakwork.plan.claims import (
+    Assumption,
+    Caveat,
+    ConditionedOn,
+    ExposureReason,
+    Reason,
+    TreatmentReason,
+)
+from cloakwork.plan.model import UnprovenClaim
 from cloakwork.plan.sentences import (
     assumption_in_words,
     caveat_in_words,
     claim_sentence,
     column_in_words,
     exposure_in_words,
-    neighbours_in_words,
     reason_in_words,
     treatment_in_words,
     unproven_cost,
@@ -152,11 +158,14 @@ def guarantees() -> Iterator[Any]:
 
 def sections() -> Iterator[tuple[str, Iterator[str]]]:
     """Titles, each with its lines."""
-    yield "Guarantees", (f"{brief(each)}\n    {each.sentence()}" for each in guarantees())
+    yield (
+        "Guarantees",
+        (f"{short_description(each)}\n    {each.sentence()}" for each in guarantees()),
+    )
     yield "Claims that take other columns as known", _conditional()
     yield (
         "Neighbours",
-        iter(sorted({said for each in guarantees() if (said := neighbours_in_words(each))})),
+        iter(sorted({said for each in guarantees() if (said := each.compared_logs())})),
     )
     yield "Unproven", _unproven()
     for title, union, words in (
@@ -186,13 +195,13 @@ def _conditional() -> Iterator[str]:
     for columns, window in product(
         (form, ("case:day", *form), ("*", "case:day", *form)), (None, WINDOW)
     ):
-        yield claim_sentence(goal, Given(columns=columns, window=window))
+        yield claim_sentence(goal, ConditionedOn(columns=columns, window=window))
 
 
 def _unproven() -> Iterator[str]:
     goal = next(each for each in guarantees() if each.kind == "differential-privacy")
     for cost in (None, Cost(epsilon=2.5, delta=1e-6)):
-        item = Unproven(
+        item = UnprovenClaim(
             guarantee=goal,
             mechanism="variants/libra-published",
             published="its own words",

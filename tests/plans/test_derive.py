@@ -14,7 +14,7 @@ from cloakwork.guarantees import (
     TCloseness,
 )
 from cloakwork.lineage import Lineage
-from cloakwork.plan.claims import Given
+from cloakwork.plan.claims import ConditionedOn
 from cloakwork.plan.derive import derive
 from cloakwork.plan.model import Step
 from cloakwork.plan.planner import make_plan
@@ -213,7 +213,7 @@ def test_times_given_control_flow() -> None:
     """k-anonymity first, noise on times after: two claims side by side, the second conditional."""
     derivation = derive([KANON, METRIC], [kanon(), times()], {"timestamps"}, Facts())
     assert derivation.causes == ()
-    assert derivation.claims[1].given == Given(columns=("control-flow", "metadata"))
+    assert derivation.claims[1].given == ConditionedOn(columns=("control-flow", "metadata"))
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from cloakwork.mechanisms.variants.threshold import (
     expected_error,
 )
 from cloakwork.noise import reproducible, secret
-from cloakwork.plan.choose import choose
+from cloakwork.plan.choose import choose_mechanism
 from cloakwork.policy.model import Mechanisms
 from cloakwork.testing import run_mechanism
 from plans.conftest import DP
@@ -47,7 +47,7 @@ def chosen(*others: VariantThreshold, **mechanisms: Any) -> tuple[str, dict[str,
     )
     for other in others:
         known = known.with_mechanism(other)
-    choice = choose(0, GOAL, Facts(), Mechanisms(**mechanisms), known)
+    choice = choose_mechanism(0, GOAL, Facts(), Mechanisms(**mechanisms), known)
     assert choice.step is not None
     return choice.step.mechanism, {item.mechanism: item.reason for item in choice.considered}
 
@@ -92,7 +92,7 @@ def test_a_profile_decides_between_the_two_processes() -> None:
 
     def taken(head_share: float | None) -> str:
         facts = Facts(alphabet=("a", "b"), units_at_most=300, head_share=head_share)
-        step = choose(0, GOAL, facts, Mechanisms(), known).step
+        step = choose_mechanism(0, GOAL, facts, Mechanisms(), known).step
         assert step is not None
         assert step.predicted is not None
         assert ("DP profile" in step.predicted) == (head_share is not None)
@@ -104,7 +104,7 @@ def test_a_profile_decides_between_the_two_processes() -> None:
 def test_without_a_profile_the_planner_takes_what_looks_itself() -> None:
     """At every signal that leaves anything to be seen."""
     for units, alphabet in product((1_000, 2_000, 10_000, 100_000, 1_000_000), (("a", "b"), None)):
-        step = choose(
+        step = choose_mechanism(
             0, GOAL, Facts(alphabet=alphabet, units_at_most=units), Mechanisms(), catalogue()
         ).step
         assert step is not None

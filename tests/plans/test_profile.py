@@ -20,7 +20,7 @@ from cloakwork.noise import reproducible, secret
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.prove import prove
-from cloakwork.plan.sentences import assuming, because, caveat_in_words
+from cloakwork.plan.sentences import assumptions_in_words, caveat_in_words, reasons_in_words
 from cloakwork.policy.model import Policy
 from cloakwork.run.execute import execute
 from cloakwork.run.profile import measure
@@ -108,9 +108,9 @@ def test_a_claim_made_with_it_covers_its_cost(ledger: Ledger) -> None:
     (claim,) = plan.claims
     assert claim.guarantee.model_dump()["epsilon"] == 1.0
     assert claim.cost is not None and 0.95 < claim.cost.epsilon <= 1.0 and claim.cost.delta <= 1e-6
-    assert any("DP profile" in line for line in because(claim))
+    assert any("DP profile" in line for line in reasons_in_words(claim))
     assert {"alphabet", "units_at_most"} <= set(plan.facts.measured)
-    assert any("selected by the DP profile" in line for line in assuming(claim))
+    assert any("selected by the DP profile" in line for line in assumptions_in_words(claim))
 
 
 def test_what_the_policy_declares_goes_before(ledger: Ledger) -> None:

@@ -19,10 +19,10 @@ from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io import read_annotations, write_log
 from cloakwork.mechanisms import registry
-from cloakwork.plan.flow import trace
+from cloakwork.plan.flow import trace_columns
 from cloakwork.plan.model import Plan, Step
 from cloakwork.plan.planner import make_plan
-from cloakwork.plan.prove import plan_again, prove
+from cloakwork.plan.prove import prove, replan
 from cloakwork.plan.sentences import caveat_in_words, unproven_sentence
 from cloakwork.privacy_event import DiscreteLaplace
 from cloakwork.run.execute import execute
@@ -117,7 +117,7 @@ def test_what_an_unproven_step_measures_is_raw() -> None:
     }
     for proof, raw in (("proved", frozenset()), ("published", frozenset({"timestamps"}))):
         step = Step.model_validate(fields | {"proof": proof})
-        assert trace([step], ["timestamps", "Age"]).columns["Age"].raw == raw
+        assert trace_columns([step], ["timestamps", "Age"]).columns["Age"].raw == raw
 
 
 def test_prove_recomputes_it() -> None:
@@ -139,7 +139,7 @@ def test_words_that_somebody_put_into_a_plan_are_not_believed() -> None:
     flattering = plan.unproven[0].model_copy(
         update={"published": "is 0.1-DP", "why": ("it is fine",)}
     )
-    assert plan_again(plan.model_copy(update={"unproven": (flattering,)})).unproven == plan.unproven
+    assert replan(plan.model_copy(update={"unproven": (flattering,)})).unproven == plan.unproven
 
 
 def test_nothing_of_the_log_is_previewed() -> None:

@@ -17,21 +17,20 @@ from cloakwork.accounting.charge import Charge
 from cloakwork.api import publish
 from cloakwork.budget import Cost
 from cloakwork.guarantees import KAnonymity, MetricPrivacy
+from cloakwork.guarantees.caveats import Intersection
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
-from cloakwork.plan.claims import (
-    Given,
-    Intersection,
+from cloakwork.plan.claims import ConditionedOn
+from cloakwork.plan.claims.assumptions import ProtectsOneTime, WellFormed
+from cloakwork.plan.claims.exposures import PolicyReason
+from cloakwork.plan.claims.reasons import (
     MeasuredOnRelease,
     MovesWholeCases,
     OthersReadNoTimes,
-    PolicyReason,
-    ProtectsOneTime,
     TimesOnlyThroughNoise,
-    WellFormed,
 )
 from cloakwork.plan.columns import exposure
-from cloakwork.plan.model import Claim, Considered, Plan, Step, Treated
+from cloakwork.plan.model import Claim, ConsideredMechanism, Plan, Step, TreatedAttribute
 from cloakwork.policy.model import Policy
 from cloakwork.privacy_event import FREE, DiscreteLaplace
 from cloakwork.publishing import verify_derived
@@ -149,10 +148,10 @@ def a_plan(format_: str = "xes", **changes: Any) -> Plan:
         policy_digest="a" * 64,
         facts=policy.facts(),
         attributes=(
-            Treated(
+            TreatedAttribute(
                 attribute="concept:name", column=CONTROL_FLOW, treatment="protect", why="covered"
             ),
-            Treated(
+            TreatedAttribute(
                 attribute="time:timestamp", column=TIMESTAMPS, treatment="protect", why="covered"
             ),
         ),
@@ -199,7 +198,7 @@ def a_plan(format_: str = "xes", **changes: Any) -> Plan:
                 currency="metric",
                 cost=Cost(epsilon=1.0),
                 naive=Cost(epsilon=1.0),
-                given=Given(columns=(CONTROL_FLOW, METADATA)),
+                given=ConditionedOn(columns=(CONTROL_FLOW, METADATA)),
                 derivation=(
                     TimesOnlyThroughNoise(mechanisms=("timestamps/laplace",)),
                     OthersReadNoTimes(),
@@ -214,7 +213,7 @@ def a_plan(format_: str = "xes", **changes: Any) -> Plan:
         ),
         charges=(Charge(currency="metric", cost=Cost(epsilon=1.0), shift=timedelta(hours=1)),),
         considered=(
-            Considered(
+            ConsideredMechanism(
                 goal="3-anonymity",
                 mechanism="kanon/tlkc",
                 kind="other chosen",

@@ -7,8 +7,8 @@ import pytest
 
 from cloakwork.lineage import Lineage
 from cloakwork.log.io import Attribute, read_annotations
-from cloakwork.plan.claims import PolicyReason
-from cloakwork.plan.model import Treated
+from cloakwork.plan.claims.exposures import PolicyReason
+from cloakwork.plan.model import TreatedAttribute
 from cloakwork.publishing.from_plan import statement_of
 from cloakwork.publishing.publish import Published
 from cloakwork.publishing.stamp import differences, flat, read_stamp, stamp
@@ -45,7 +45,7 @@ def test_it_names_operations_in_the_privacy_extensions_words(published: Path) ->
 def test_each_treatment_is_an_operation_of_its_own() -> None:
     plan = a_plan()
     treated = tuple(
-        Treated(attribute=name, column=name, treatment=treatment, why="policy")
+        TreatedAttribute(attribute=name, column=name, treatment=treatment, why="policy")
         for name, treatment in (
             ("age", "generalise"),
             ("doctor", "pseudonymise"),

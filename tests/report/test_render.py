@@ -14,8 +14,8 @@ import pytest
 from cloakwork.accounting.charge import Charge
 from cloakwork.budget import Cost
 from cloakwork.errors import OutputError, VerificationFailed
-from cloakwork.plan.model import Unproven
-from cloakwork.plan.sentences import because
+from cloakwork.plan.model import UnprovenClaim
+from cloakwork.plan.sentences import reasons_in_words
 from cloakwork.publishing.from_plan import statement_of
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.publish import Published, plan_bytes
@@ -83,7 +83,7 @@ def test_exposed_columns_come_before_guarantees_and_these_in_plain_words(
     assert text.index("Not protected: 1 column") < text.index("What is guaranteed")
     for claim in a_plan().claims:
         assert claim.sentence in text
-        assert because(claim)[0] in text
+        assert reasons_in_words(claim)[0] in text
 
 
 @pytest.mark.parametrize("audience", BOTH)
@@ -140,7 +140,7 @@ def test_a_release_that_exposes_nothing_says_so(publish_as: Callable[..., Publis
 
 def test_what_is_unproven_comes_first(publish_as: Callable[..., Published]) -> None:
     plan = a_plan()
-    item = Unproven(
+    item = UnprovenClaim(
         guarantee=plan.claims[0].guarantee,
         mechanism="variants/x-published",
         published="is 1-DP",

@@ -12,9 +12,9 @@ import pytest
 from cloakwork.accounting.charge import Charge
 from cloakwork.budget import Cost
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.plan.claims import PolicyReason
+from cloakwork.plan.claims.exposures import PolicyReason
 from cloakwork.plan.columns import exposure
-from cloakwork.plan.model import Treated, Unproven
+from cloakwork.plan.model import TreatedAttribute, UnprovenClaim
 from cloakwork.plan.sentences import column_in_words
 from cloakwork.publishing.dsse import read_json
 from cloakwork.publishing.from_plan import statement_of
@@ -105,7 +105,9 @@ def test_a_cost_without_bound_is_null() -> None:
     ],
 )
 def test_what_an_exposed_column_tells_depends_on_its_treatment(treatment: Any, says: str) -> None:
-    treated = Treated(attribute="case:age", column="case:age", treatment=treatment, why="policy")
+    treated = TreatedAttribute(
+        attribute="case:age", column="case:age", treatment=treatment, why="policy"
+    )
     plan = a_plan(
         attributes=(treated,), exposed=(exposure("case:age", PolicyReason(reason="cohorts")),)
     )
@@ -121,7 +123,7 @@ def test_a_reproducible_release_is_marked() -> None:
 
 def test_what_is_unproven_is_said_with_the_published_claim_and_the_derived_cost() -> None:
     goal = DifferentialPrivacy(kind="differential-privacy", epsilon=1.0, over=("control-flow",))
-    item = Unproven(
+    item = UnprovenClaim(
         guarantee=goal,
         mechanism="variants/x-published",
         published="is 1-DP",

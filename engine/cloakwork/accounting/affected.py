@@ -4,7 +4,7 @@ their charges.
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from cloakwork.accounting.charge import Charge
 from cloakwork.advisories import (
@@ -14,12 +14,10 @@ from cloakwork.advisories import (
     advisories_for,
     guarantees_in,
 )
+from cloakwork.guarantees import KINDS
 
 if TYPE_CHECKING:
     from cloakwork.accounting.records import Record
-
-_CURRENCY: Final = {"differential-privacy": "unit", "metric-privacy": "metric", "local-dp": "local"}
-"""In which currency a guarantee is charged."""
 
 
 def advisories_of(
@@ -43,9 +41,9 @@ def with_voided_charges(record: "Record", advisories: Iterable[Advisory] | None 
     What was charged stays spent: budget is never handed back.
     """
     void_currencies = {
-        _CURRENCY.get(match.kind)
+        KINDS[match.kind].currency
         for match in advisories_of(record, advisories)
-        if match.status == "void"
+        if match.status == "void" and match.kind in KINDS
     }
     is_charged = any(charge.currency in void_currencies for charge in record.charges)
     if record.without_dp or not is_charged:

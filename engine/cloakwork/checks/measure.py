@@ -6,14 +6,23 @@ as everybody will read it, and for somebody who recognises inserted events. A fi
 which they are, so whoever verifies a release measures the first alone.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, assert_never
 
 from cloakwork.checks import confidence_bound, k_anonymity, l_diversity, t_closeness
 from cloakwork.checks.inserted import without_their_values, without_visible_insertions
 from cloakwork.facts import Unit
-from cloakwork.guarantees import ConfidenceBound, Guarantee, KAnonymity, TCloseness
+from cloakwork.guarantees import (
+    ConfidenceBound,
+    DifferentialPrivacy,
+    Guarantee,
+    KAnonymity,
+    LDiversity,
+    LocalDP,
+    MetricPrivacy,
+    TCloseness,
+)
 from cloakwork.log.eventlog import EventLog
 
 
@@ -69,15 +78,24 @@ def _l_diversity(log: EventLog, guarantee: Any, unit: Unit) -> Observation:
     return Observation(l_diversity.holds(least, guarantee), seen)
 
 
-CHECKERS: Final[Mapping[str, Checker]] = {
-    "k-anonymity": _k_anonymity,
-    "confidence-bound": _confidence_bound,
-    "t-closeness": _t_closeness,
-    "l-diversity": _l_diversity,
-}
-"""Kind of guarantee to its checker; a kind that is not here, or whose checker gives None, cannot be
-measured on one release.
-"""
+def checker_of(guarantee: Guarantee) -> Checker | None:
+    """The checker of a kind; None for one that rests on noise, which no single release shows.
+
+    Every kind says here which of the two it is; without that, this does not type-check.
+    """
+    match guarantee:
+        case KAnonymity():
+            return _k_anonymity
+        case ConfidenceBound():
+            return _confidence_bound
+        case TCloseness():
+            return _t_closeness
+        case LDiversity():
+            return _l_diversity
+        case DifferentialPrivacy() | MetricPrivacy() | LocalDP():
+            return None
+        case _:
+            assert_never(guarantee)
 
 
 def measure(
@@ -95,7 +113,7 @@ def measure(
     times are released as they are, so that inserted events may show by the precision of theirs.
     Raises ``GuaranteeBroken`` when the log lacks a column that is needed.
     """
-    checker = CHECKERS.get(guarantee.kind)
+    checker = checker_of(guarantee)
     if checker is None:
         return None
     if isinstance(guarantee, TCloseness) and not missing_is_value:

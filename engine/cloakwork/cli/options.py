@@ -10,7 +10,7 @@ from cloakwork.errors import CloakworkError, LogError, PlanMoved, PlanUnsound
 from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.model import Plan
 from cloakwork.plan.planner import make_plan
-from cloakwork.plan.prove import plan_again
+from cloakwork.plan.prove import replan
 from cloakwork.policy.library import resolve_policy
 from cloakwork.policy.load import load_policy
 
@@ -123,7 +123,7 @@ def read_plan(path: Path) -> Plan:
         ) from error
     _still_the_same(path, made_from, plan)
     try:
-        return plan_again(plan)
+        return replan(plan)
     except PlanUnsound as error:
         raise PlanMoved(
             f"{path}: states what does not follow from its policy ({_short(str(error))}); plan again"

@@ -25,11 +25,11 @@ from cloakwork.cli.options import (
     require_log,
 )
 from cloakwork.errors import OutputError
-from cloakwork.plan.model import Claim, Plan, Step, Unproven
+from cloakwork.plan.model import Claim, Plan, Step, UnprovenClaim
 from cloakwork.plan.sentences import (
-    assuming,
-    because,
+    assumptions_in_words,
     caveat_in_words,
+    reasons_in_words,
     treatment_in_words,
     unproven_cost,
     unproven_sentence,
@@ -275,7 +275,7 @@ def _foreseen(steps: "Sequence[StepRecord]") -> Iterator[tuple[str, Lines]]:
         )
 
 
-def _unproven(item: Unproven) -> list[str]:
+def _unproven(item: UnprovenClaim) -> list[str]:
     return [
         f"[red]{escape(unproven_sentence(item))}[/]",
         f"published: {escape(item.published)}",
@@ -286,8 +286,8 @@ def _unproven(item: Unproven) -> list[str]:
 
 def _claim(claim: Claim) -> list[str]:
     lines = [f"[green]{claim.guarantee.kind}[/]: {escape(claim.sentence)}"]
-    lines += [f"because {escape(line)}" for line in because(claim)]
-    lines += [f"assuming {escape(line)}" for line in assuming(claim)]
+    lines += [f"because {escape(line)}" for line in reasons_in_words(claim)]
+    lines += [f"assuming {escape(line)}" for line in assumptions_in_words(claim)]
     if claim.cost is not None and claim.naive is not None:
         lines.append(f"accountant: {_cost(claim.cost)}; plain sum: {_cost(claim.naive)}")
     return lines

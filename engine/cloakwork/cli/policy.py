@@ -50,7 +50,7 @@ def init(out: Path, name: str, force: bool) -> None:
     """
     from cloakwork.policy.library import list_policies, shipped
     from cloakwork.policy.load import parse_policy
-    from cloakwork.policy.wording import did_you_mean
+    from cloakwork.policy.validation_messages import did_you_mean
 
     if name not in list_policies():
         guess = did_you_mean(name, list_policies())
@@ -171,13 +171,13 @@ def lint(policy_: str, as_json: bool) -> None:
     from cloakwork.policy.library import resolve_policy
     from cloakwork.policy.lint import lint as advice_on
     from cloakwork.policy.load import parse_policy
-    from cloakwork.policy.syntax import dotted, read_document, read_text
+    from cloakwork.policy.syntax import dotted_path, read_document, read_text
 
     path = resolve_policy(policy_)
     text = read_text(path)
     advice = advice_on(parse_policy(text, str(path)))
     places = read_document(text, str(path))
-    found = [(*places.place(item.steps), dotted(item.steps), item.message) for item in advice]
+    found = [(*places.place(item.steps), dotted_path(item.steps), item.message) for item in advice]
     found.sort()
     if as_json:
         keys = ("line", "column", "field", "message")

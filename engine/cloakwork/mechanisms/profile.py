@@ -45,7 +45,8 @@ from cloakwork.guarantees import DifferentialPrivacy, Guarantee
 from cloakwork.log.eventlog import ACTIVITY, EventLog
 from cloakwork.log.variants import variants_of
 from cloakwork.noise import Noise, drawn_scale
-from cloakwork.policy.model import Policy, ProfileShare
+from cloakwork.policy.budget import ProfileShare
+from cloakwork.policy.model import Policy
 from cloakwork.privacy_event import Composed, DiscreteLaplace, EpsilonDelta, PrivacyEvent
 from cloakwork.quantities import Frozen, Number
 

@@ -12,13 +12,15 @@ from cloakwork.accounting.exact import exactly, rounded_down
 from cloakwork.budget import NOTHING, Cost, Currency
 from cloakwork.errors import Cause
 from cloakwork.facts import Unit, unit_name
-from cloakwork.guarantees import DifferentialPrivacy, Guarantee, LocalDP, MetricPrivacy
+from cloakwork.guarantees import DifferentialPrivacy, Guarantee
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.mechanisms.profile import Profile
-from cloakwork.plan.claims import BooksApart, Caveat, NoProfileGiven, NoTotal
+from cloakwork.plan.claims import Caveat
+from cloakwork.plan.claims.caveats import NoProfileGiven, NoTotal, SeparateBudgets
 from cloakwork.plan.derive import goal_name
 from cloakwork.plan.draft import Draft
-from cloakwork.policy.model import Budget, Limit, Policy
+from cloakwork.policy.budget import Budget, Limit
+from cloakwork.policy.model import Policy
 
 CURRENCIES: Final[tuple[Currency, ...]] = ("unit", "metric", "local")
 
@@ -27,12 +29,12 @@ def check_profile(draft: Draft) -> Draft:
     """Refuse a profile that is not of this dataset and unit, or that leaves a guarantee nothing."""
     return replace(
         draft,
-        causes=(*draft.causes, *_unfit(draft)),
-        warnings=(*draft.warnings, *_without_profile(draft)),
+        causes=(*draft.causes, *_profile_faults(draft)),
+        warnings=(*draft.warnings, *_missing_profile_caveat(draft)),
     )
 
 
-def _unfit(draft: Draft) -> Iterator[Cause]:
+def _profile_faults(draft: Draft) -> Iterator[Cause]:
     profile, policy = draft.profile, draft.policy
     if profile is None:
         return
@@ -47,12 +49,12 @@ def _unfit(draft: Draft) -> Iterator[Cause]:
         )
     if policy.spec.profile is None:
         yield Cause("profile", "the policy sets no spec.profile, so it has no budget for one")
-    if not any(_bears_profile(goal) for goal in draft.goals):
+    if not any(goal.hides_presence() for goal in draft.goals):
         yield Cause(
             "profile", "it belongs to a guarantee of differential privacy with unbounded neighbours"
         )
     for goal in draft.goals:
-        if left_by(profile, goal) is None:
+        if goal_after_profile(profile, goal) is None:
             yield Cause(
                 goal_name(goal),
                 f"the profile costs epsilon {profile.cost().epsilon:g}, delta "
@@ -60,24 +62,19 @@ def _unfit(draft: Draft) -> Iterator[Cause]:
             )
 
 
-def _without_profile(draft: Draft) -> Iterator[Caveat]:
+def _missing_profile_caveat(draft: Draft) -> Iterator[Caveat]:
     if draft.profile is None and draft.policy.spec.profile is not None:
         yield NoProfileGiven()
 
 
-def _bears_profile(goal: Guarantee) -> bool:
-    return isinstance(goal, DifferentialPrivacy) and goal.neighbours == "unbounded"
-
-
-def left_by(profile: Profile | None, goal: Guarantee) -> Guarantee | None:
+def goal_after_profile(profile: Profile | None, goal: Guarantee) -> Guarantee | None:
     """The goal with what the profile leaves of its budget; None where that is nothing."""
-    if profile is None or not isinstance(goal, DifferentialPrivacy) or not _bears_profile(goal):
+    # A DP profile belongs to the guarantee that hides who is there; that is one of DP.
+    if profile is None or not isinstance(goal, DifferentialPrivacy) or not goal.hides_presence():
         return goal
     spent = profile.cost()
-    epsilon, delta = (
-        exactly(goal.epsilon) - exactly(spent.epsilon),
-        exactly(goal.delta) - exactly(spent.delta),
-    )
+    epsilon = exactly(goal.epsilon) - exactly(spent.epsilon)
+    delta = exactly(goal.delta) - exactly(spent.delta)
     if epsilon <= 0 or delta < 0:
         return None
     return goal.model_copy(update={"epsilon": rounded_down(epsilon), "delta": rounded_down(delta)})
@@ -89,54 +86,48 @@ def charge_budget(draft: Draft) -> Draft:
 
     A goal that stays unproven takes nothing: the ledger records the release as one without bound.
     """
-    unproven = {index for step in draft.steps for index in step.goals if step.proof != "proved"}
-    bought = [
-        left_by(draft.profile, goal) for goal in draft.goals
-    ]  # the profile was charged when it was measured
-    proved = [
-        (index, goal)
-        for index, goal in enumerate(bought)
-        if index not in unproven and goal is not None
-    ]
-    charges = tuple(charge for index, goal in proved for charge in _charge(index, goal, draft))
+    charges = tuple(_charges_of_goals(draft))
     budget, unit = draft.policy.spec.budget, unit_name(draft.policy.spec.unit)
-    causes = [
-        cause
-        for name in CURRENCIES
-        for cause in _over_budget(total_of(charges, name), name, budget, unit)
-    ]
+    causes = list(draft.causes)
+    for currency in CURRENCIES:
+        asked = total_in_currency(charges, currency)
+        causes += _over_budget(asked, currency, budget, unit)
     if budget.composition == "tight":
-        causes.append(
-            Cause(
-                "budget.composition: tight",
-                "this version adds releases up by basic composition only",
-            )
-        )
-    warnings = (() if budget.total or budget.books or not charges else (NoTotal(),)) + tuple(
-        _books_apart(draft)
-    )
-    return replace(
-        draft,
-        charges=charges,
-        causes=(*draft.causes, *causes),
-        warnings=(*draft.warnings, *warnings),
-    )
+        reason = "this version adds releases up by basic composition only"
+        causes.append(Cause("budget.composition: tight", reason))
+    warnings = list(draft.warnings)
+    if charges and not budget.total and not budget.books:
+        warnings.append(NoTotal())
+    warnings += _separate_units_caveat(draft)
+    return replace(draft, charges=charges, causes=tuple(causes), warnings=tuple(warnings))
 
 
-def _charge(index: int, goal: Guarantee, draft: Draft) -> Iterator[Charge]:
+def _charges_of_goals(draft: Draft) -> Iterator[Charge]:
+    """What the goals that are proved cost; the profile was charged when it was measured."""
+    unproven = {index for step in draft.steps for index in step.goals if step.proof != "proved"}
+    for index, goal in enumerate(draft.goals):
+        left = goal_after_profile(draft.profile, goal)
+        if index not in unproven and left is not None:
+            yield from _charges_of_goal(index, left, draft)
+
+
+def _charges_of_goal(index: int, goal: Guarantee, draft: Draft) -> Iterator[Charge]:
     """What a goal may cost at most is what is charged for it: the accountant's figure is never
     higher.
     """
-    if isinstance(goal, DifferentialPrivacy):
-        times = goal.neighbours if _covers_times(index, goal, draft) else None
-        yield unit_charge(Cost(epsilon=goal.epsilon, delta=goal.delta), draft.facts.unit, times)
-    if isinstance(goal, MetricPrivacy):
-        yield Charge(currency="metric", cost=Cost(epsilon=goal.epsilon), shift=goal.shift)
-    if isinstance(goal, LocalDP):
-        yield Charge(currency="local", cost=Cost(epsilon=goal.epsilon), unit=goal.per)
+    price = goal.price()
+    if price is None:
+        return
+    if price.currency != "unit":
+        yield Charge(currency=price.currency, cost=price.cost, shift=price.shift, unit=price.per)
+        return
+    times: Literal["bounded", "unbounded"] | None = None
+    if _covers_times(index, goal, draft):
+        times = "unbounded" if goal.hides_presence() else "bounded"
+    yield unit_charge(price.cost, draft.facts.unit, times)
 
 
-def _covers_times(index: int, goal: DifferentialPrivacy, draft: Draft) -> bool:
+def _covers_times(index: int, goal: Guarantee, draft: Draft) -> bool:
     """Whether timestamps reach the release through what this goal pays for."""
     steps = [step for step in draft.steps if index in step.goals]
     return TIMESTAMPS in goal.over or any(TIMESTAMPS in step.lineage.measures for step in steps)
@@ -150,7 +141,7 @@ def unit_charge(
     return Charge(currency="unit", cost=cost, unit=unit_name(unit), max_cases=most, times=times)
 
 
-def terms(policy: Policy) -> BudgetTerms:
+def ledger_terms(policy: Policy) -> BudgetTerms:
     """What ``policy`` declares about its dataset's budget, for the ledger."""
     spec = policy.spec
     return BudgetTerms(
@@ -161,13 +152,13 @@ def terms(policy: Policy) -> BudgetTerms:
     )
 
 
-def _books_apart(draft: Draft) -> Iterator[Caveat]:
+def _separate_units_caveat(draft: Draft) -> Iterator[Caveat]:
     names = tuple(sorted(draft.policy.spec.budget.books))
     if len(names) > 1:
-        yield BooksApart(kept_apart=names)
+        yield SeparateBudgets(kept_apart=names)
 
 
-def total_of(charges: tuple[Charge, ...], currency: Currency) -> Cost:
+def total_in_currency(charges: tuple[Charge, ...], currency: Currency) -> Cost:
     """The charges of one currency, added up."""
     return sum((charge.cost for charge in charges if charge.currency == currency), NOTHING)
 
@@ -188,15 +179,13 @@ def totals(budget: Budget) -> Mapping[Currency, Cost | None]:
 
 
 def _over_budget(asked: Cost, currency: Currency, budget: Budget, unit: str) -> Iterator[Cause]:
-    apart = budget.books.get(unit) if currency == "unit" else None
+    """Each limit that the charges of one currency exceed."""
     total, total_name = totals(budget)[currency], "budget.total"
-    if apart is not None:
-        total, total_name = apart.cost(), "budget.books"
-    limits = {
-        total_name: total,
-        "budget.release": budget.release.cost() if budget.release else None,
-    }
-    for name, limit in limits.items():
+    book = budget.books.get(unit) if currency == "unit" else None
+    if book is not None:
+        total, total_name = book.cost(), "budget.books"
+    release = budget.release.cost() if budget.release else None
+    for name, limit in ((total_name, total), ("budget.release", release)):
         if limit is not None and (asked.epsilon > limit.epsilon or asked.delta > limit.delta):
             yield Cause(
                 f"cost of the release ({currency})",
@@ -209,16 +198,15 @@ def check_deltas(draft: Draft) -> Draft:
     """Refuse a delta so large that it would allow publishing somebody outright."""
     from cloakwork.accounting.calibrate import largest_delta
 
-    limit = largest_delta(draft.facts.units_at_most)
     declared = draft.facts.units_at_most
-    because = (
-        f"1/(10 x {declared:,} units)"
-        if declared
-        else "1e-06 while assume.units_at_most is undeclared"
-    )
-    causes = tuple(
-        Cause(goal_name(goal), f"delta {goal.delta:g} is more than {because}")
-        for goal in draft.goals
-        if isinstance(goal, DifferentialPrivacy) and goal.delta > limit
-    )
-    return replace(draft, causes=(*draft.causes, *causes))
+    limit = largest_delta(declared)
+    why = "1e-06 while assume.units_at_most is undeclared"
+    if declared:
+        why = f"1/(10 x {declared:,} units)"
+    causes = list(draft.causes)
+    for goal in draft.goals:
+        price = goal.price()
+        if price is not None and price.cost.delta > limit:
+            reason = f"delta {price.cost.delta:g} is more than {why}"
+            causes.append(Cause(goal_name(goal), reason))
+    return replace(draft, causes=tuple(causes))

@@ -2,80 +2,92 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
-from cloakwork.guarantees import (
-    VACUOUS_T,
-    ConfidenceBound,
-    DifferentialPrivacy,
-    Guarantee,
-    KAnonymity,
-    MetricPrivacy,
-    TCloseness,
-)
-from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.plan.claims import (
-    Caveat,
+from cloakwork.guarantees import ReleaseOutline
+from cloakwork.guarantees.caveats import (
     CountsCases,
-    FrequenciesKept,
     Homogeneity,
-    InsertedEventsCopy,
     Intersection,
     LargeT,
-    MayTellTimes,
+    MayRevealTimes,
     RangeScale,
-    RunsUnproven,
     SingleTimesOnly,
 )
+from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.plan.claims import Caveat
+from cloakwork.plan.claims.caveats import FrequenciesKept, InsertedEventsCopy, RunsUnproven
 from cloakwork.plan.draft import Draft
 from cloakwork.plan.model import RELEASED
 from cloakwork.policy.model import Policy
 
+_ORDER: Final[tuple[tuple[type[Caveat], ...], ...]] = (
+    (RunsUnproven,),
+    (Homogeneity,),
+    (Intersection,),
+    (CountsCases,),
+    (InsertedEventsCopy,),
+    (RangeScale, LargeT),
+    (FrequenciesKept,),
+    (MayRevealTimes,),
+    (SingleTimesOnly,),
+)
+"""In which order a plan lists its warnings; those of one entry come in the order of the goals."""
 
-def warn(draft: Draft) -> Draft:
-    """Say what the guarantees leave open."""
-    return replace(draft, warnings=(*draft.warnings, *_warnings(draft)))
+
+def add_caveats(draft: Draft) -> Draft:
+    """Say what the guarantees leave open, each once."""
+    found = [*_caveats_of_goals(draft), *_caveats_of_steps(draft)]
+    return replace(draft, warnings=(*draft.warnings, *sorted(found, key=_rank)))
 
 
-def _warnings(draft: Draft) -> Iterator[Caveat]:
+def _rank(caveat: Caveat) -> int:
+    """Its place in ``_ORDER``; a kind that is not listed there comes last."""
+    listed = (place for place, kinds in enumerate(_ORDER) if isinstance(caveat, kinds))
+    return next(listed, len(_ORDER))
+
+
+def _caveats_of_goals(draft: Draft) -> Iterator[Caveat]:
+    """What each kind of guarantee says that it leaves open."""
+    outline = _outline(draft)
+    said: set[Caveat] = set()
+    for goal in draft.goals:
+        for caveat in goal.caveats(outline):
+            # Old plans hold these two once a goal; a plan that is made again must be the same.
+            repeats = isinstance(caveat, RangeScale | LargeT)
+            if repeats or caveat not in said:
+                yield caveat
+            said.add(caveat)
+
+
+def _caveats_of_steps(draft: Draft) -> Iterator[Caveat]:
+    """What mechanisms and treatments leave open."""
     for step in draft.steps:
         if step.proof != "proved":
             yield RunsUnproven(mechanism=step.mechanism)
-    yield from _about_counted_groups(draft)
-    if copied := {
-        column for step in draft.steps if step.lineage.fills for column in step.lineage.writes
-    } - {METADATA}:
+    filling = (step for step in draft.steps if step.lineage.fills)
+    copied = {column for step in filling for column in step.lineage.writes} - {METADATA}
+    if copied:
         yield InsertedEventsCopy(columns=tuple(sorted(copied)))
-    for goal in draft.goals:
-        if isinstance(goal, TCloseness) and goal.distance == "emd":
-            yield from _weak_closeness(goal)
     for item in draft.attributes:
         if item.treatment == "pseudonymise":
             yield FrequenciesKept(attribute=item.attribute)
-    if clocks := tuple(sorted(_kept_beside_times(draft))):
-        yield MayTellTimes(columns=clocks)
-    if any(isinstance(goal, MetricPrivacy) and TIMESTAMPS in goal.over for goal in draft.goals):
-        yield SingleTimesOnly()
 
 
-def _about_counted_groups(draft: Draft) -> Iterator[Caveat]:
-    """What k-anonymity and confidence bounds leave open."""
-    kanon = [goal for goal in draft.goals if isinstance(goal, KAnonymity)]
-    if kanon and (sensitive := _released_sensitive(draft)):
-        yield Homogeneity(attributes=sensitive)
-    if kanon:
-        yield Intersection(of="k-anonymity")
-    if any(isinstance(goal, ConfidenceBound) for goal in draft.goals):
-        yield Intersection(of="confidence-bound")
-    if any(goal.count == "cases" for goal in kanon) and draft.facts.unit.attribute is not None:
-        yield CountsCases(attribute=draft.facts.unit.attribute)
+def _outline(draft: Draft) -> ReleaseOutline:
+    """What kinds of guarantee need to know of the release."""
+    beside_times = draft.released - {CONTROL_FLOW, TIMESTAMPS, METADATA}
+    return ReleaseOutline(
+        unit_attribute=draft.facts.unit.attribute,
+        sensitive=_released_sensitive(draft),
+        beside_times=tuple(sorted(beside_times)),
+    )
 
 
 def _released_sensitive(draft: Draft) -> tuple[str, ...]:
     """Sensitive attributes that are released and that no guarantee about values covers."""
-    on_values = ("t-closeness", "l-diversity", "confidence-bound")
-    bounded = frozenset(
-        column for goal in draft.goals if goal.kind in on_values for column in goal.over
-    )
+    on_values = (goal for goal in draft.goals if goal.bounds_values)
+    bounded = frozenset(column for goal in on_values for column in goal.over)
     return tuple(
         item.attribute
         for item in draft.attributes
@@ -83,28 +95,6 @@ def _released_sensitive(draft: Draft) -> tuple[str, ...]:
         and _role(draft.policy, item.attribute) == "sensitive"
         and item.column not in bounded
     )
-
-
-def _kept_beside_times(draft: Draft) -> Iterator[str]:
-    """The released attributes that a claim over timestamps can only take as known."""
-    if any(_is_conditional(goal) for goal in draft.goals):
-        yield from draft.released - {CONTROL_FLOW, TIMESTAMPS, METADATA}
-
-
-def _is_conditional(goal: Guarantee) -> bool:
-    """Whether a guarantee rests on noise over times alone, so that it takes everything else that is
-    released as known.
-    """
-    bounded = isinstance(goal, DifferentialPrivacy) and goal.neighbours == "bounded"
-    return bounded or isinstance(goal, MetricPrivacy)
-
-
-def _weak_closeness(goal: TCloseness) -> Iterator[Caveat]:
-    """What t-closeness of numbers does not rule out."""
-    if goal.scale == "range":
-        yield RangeScale(attribute=goal.attribute)
-    elif goal.t >= VACUOUS_T:
-        yield LargeT(attribute=goal.attribute, t=goal.t)
 
 
 def _role(policy: Policy, attribute: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Choose a mechanism for one goal: candidates, the first that offers, and why the others did not."""
+"""Choose a mechanism for one goal: candidates, the first that offers, and why others did not."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -8,11 +8,11 @@ from pydantic import BaseModel, JsonValue
 
 from cloakwork.errors import Cause
 from cloakwork.facts import Facts
-from cloakwork.guarantees import DifferentialPrivacy, Guarantee
+from cloakwork.guarantees import Guarantee
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.mechanisms.base import Mechanism, Offer, Prediction, Predicts, Refusal
 from cloakwork.plan.derive import goal_name
-from cloakwork.plan.model import Considered, Kind, Step
+from cloakwork.plan.model import ConsideredMechanism, Kind, Step
 from cloakwork.policy.globs import matches
 from cloakwork.policy.installed import installed_names
 from cloakwork.policy.model import Mechanisms
@@ -28,124 +28,130 @@ will.
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class MechanismChoice:
     """The step chosen for a goal (None if there is none), what else was weighed, and the causes of
     a refusal.
     """
 
     step: Step | None
-    considered: tuple[Considered, ...]
+    considered: tuple[ConsideredMechanism, ...]
     causes: tuple[Cause, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A mechanism that offers to meet the goal and may; ``turn``: which glob under ``prefer`` names
-    it, or one more.
+    """A mechanism that offers to meet the goal and may.
+
+    ``preference_rank``: the place of the first glob under ``prefer`` that names it; where none
+    does, one more than the last place.
     """
 
     mechanism: Mechanism[Any]
     offer: Offer[Any]
     predicted: Prediction | None
-    turn: int
+    preference_rank: int
 
 
-def choose(
+def choose_mechanism(
     index: int, goal: Guarantee, facts: Facts, allowed: Mechanisms, catalogue: Catalogue
-) -> Choice:
+) -> MechanismChoice:
     """The first mechanism that is allowed, proved and offers to meet the goal, preferred ones
     first.
 
     Of those that one glob names, and of those that none does, the one that is predicted to be most
-    accurate comes first; the catalogue's order decides between equals (``ALIKE``) and among those
-    that cannot tell. One that is only published is taken where the policy accepts unproven
+    accurate comes first; the catalogue's order decides between equals (``EQUAL_WITHIN``) and among
+    those that cannot tell. One that is only published is taken where the policy accepts unproven
     mechanisms and ``prefer`` has its very name: a glob might mean others.
     """
     name = goal_name(goal)
-    considered: list[Considered] = []
+    considered: list[ConsideredMechanism] = []
     candidates: list[_Candidate] = []
-    for mechanism in _in_order(allowed, catalogue):
-        found = _asked(mechanism, goal, facts, allowed)
+    for mechanism in _in_preference_order(allowed, catalogue):
+        found = _offer_or_refusal(mechanism, goal, facts, allowed)
         if isinstance(found, _Candidate):
             candidates.append(found)
         else:
             kind, reason = found
             considered.append(
-                Considered(goal=name, mechanism=mechanism.name, kind=kind, reason=reason)
+                ConsideredMechanism(goal=name, mechanism=mechanism.name, kind=kind, reason=reason)
             )
-    ranked = _ranked(candidates)
+    ranked = _in_order_of_choice(candidates)
     considered += [
-        Considered(
+        ConsideredMechanism(
             goal=name,
             mechanism=other.mechanism.name,
             kind="other chosen",
-            reason=_outdone(other, ranked[0]),
+            reason=_why_not_preferred(other, ranked[0]),
         )
         for other in ranked[1:]
     ]
     if not ranked:
-        return Choice(None, tuple(considered), _causes(goal, considered, allowed))
+        return MechanismChoice(None, tuple(considered), _causes_of_none(goal, considered, allowed))
     first = ranked[0]
     step = step_of(first.mechanism, first.offer.params, facts, why=first.offer.why, goals=(index,))
     if first.predicted is not None:
         step = step.model_copy(update={"predicted": str(first.predicted)})
-    return Choice(step, tuple(considered), ())
+    return MechanismChoice(step, tuple(considered), ())
 
 
-def _asked(
+def _offer_or_refusal(
     mechanism: Mechanism[Any], goal: Guarantee, facts: Facts, allowed: Mechanisms
 ) -> _Candidate | tuple[Kind, str]:
     """A mechanism's offer, or what kind of refusal it meets and why."""
-    answer = mechanism.offer(goal, facts, _options(mechanism, allowed))
-    turn = next(
-        (at for at, glob in enumerate(allowed.prefer) if matches(glob, mechanism.name)),
-        len(allowed.prefer),
-    )
+    answer = mechanism.offer(goal, facts, _options_for(mechanism, allowed))
     if isinstance(answer, Refusal):
-        return answer.kind, _with_needs(answer)
-    if mechanism.proof != "proved" and not (
-        allowed.accept_unproven and mechanism.name in allowed.prefer
-    ):
+        return answer.kind, _refusal_text(answer)
+    accepted_unproven = allowed.accept_unproven and mechanism.name in allowed.prefer
+    if mechanism.proof != "proved" and not accepted_unproven:
         return "never", "its guarantee is only published, so it cannot satisfy a policy"
     if not allowed.allows(mechanism.name):
         return "denied", "could give this, but mechanisms.allow or mechanisms.deny rules it out"
-    return _Candidate(mechanism, answer, _prediction(mechanism, answer.params, facts), turn)
+    predicted = None
+    if isinstance(mechanism, Predicts):
+        predicted = mechanism.predict(answer.params, facts)
+    return _Candidate(mechanism, answer, predicted, _preference_rank(mechanism.name, allowed))
 
 
-def _prediction(mechanism: Mechanism[Any], params: Any, facts: Facts) -> Prediction | None:
-    return mechanism.predict(params, facts) if isinstance(mechanism, Predicts) else None
+def _preference_rank(name: str, allowed: Mechanisms) -> int:
+    """Which glob under ``prefer`` is the first to match ``name``."""
+    matching = (place for place, glob in enumerate(allowed.prefer) if matches(glob, name))
+    return next(matching, len(allowed.prefer))
 
 
-ALIKE: Final = 0.01
+EQUAL_WITHIN: Final = 0.01
 """Predictions that differ by no more are equal: they come from a few runs."""
 
 
-def _ranked(candidates: list[_Candidate]) -> list[_Candidate]:
-    """As ``prefer`` names them; of those that take their turn together, by what is predicted; who
-    cannot tell comes last.
+def _in_order_of_choice(candidates: list[_Candidate]) -> list[_Candidate]:
+    """As ``prefer`` names them; of those that one glob names, by what is predicted, and last those
+    that cannot tell.
     """
     best: dict[int, float] = {}
     for each in candidates:
         if each.predicted is not None:
-            best[each.turn] = max(best.get(each.turn, 0.0), each.predicted.expected)
+            rank = each.preference_rank
+            best[rank] = max(best.get(rank, 0.0), each.predicted.expected)
 
-    def place(each: _Candidate) -> tuple[int, float]:
+    def order(each: _Candidate) -> tuple[int, float]:
+        rank = each.preference_rank
         if each.predicted is None:
-            return each.turn, 1.0
-        behind = best[each.turn] - each.predicted.expected
-        return each.turn, -best[each.turn] if behind <= ALIKE else -each.predicted.expected
+            return rank, 1.0  # no predicted similarity, negated, is that large
+        expected = each.predicted.expected
+        if best[rank] - expected <= EQUAL_WITHIN:
+            expected = best[rank]
+        return rank, -expected
 
-    return sorted(candidates, key=place)
+    return sorted(candidates, key=order)
 
 
-def _outdone(other: _Candidate, chosen: _Candidate) -> str:
+def _why_not_preferred(other: _Candidate, chosen: _Candidate) -> str:
     """Why a mechanism was not chosen although it could be."""
     reason = f"{chosen.mechanism.name} comes first; name it under mechanisms.prefer to use it"
     return reason + (f"; predicted: {other.predicted}" if other.predicted else "")
 
 
-def _options(mechanism: Mechanism[Any], allowed: Mechanisms) -> dict[str, JsonValue]:
-    """What the policy sets for a mechanism; one that hands on to others hands on to allowed ones
+def _options_for(mechanism: Mechanism[Any], allowed: Mechanisms) -> dict[str, JsonValue]:
+    """What the policy sets for a mechanism; one that delegates to others delegates to allowed ones
     only.
     """
     options: dict[str, JsonValue] = dict(allowed.parameters.get(mechanism.name, {}))
@@ -153,11 +159,9 @@ def _options(mechanism: Mechanism[Any], allowed: Mechanisms) -> dict[str, JsonVa
     if not delegates:
         return options
     asked = options.get("among", [*delegates])
-    return options | {
-        "among": [name for name in asked if allowed.allows(str(name))]
-        if isinstance(asked, list)
-        else asked
-    }
+    if isinstance(asked, list):
+        asked = [name for name in asked if allowed.allows(str(name))]
+    return options | {"among": asked}
 
 
 def step_of(
@@ -171,6 +175,8 @@ def step_of(
     """The plan's entry for a mechanism with its parameters: cost and lineage are the mechanism's
     own.
     """
+    theorem = mechanism.theorem
+    published = f"{theorem.statement} ({theorem.source})" if mechanism.proof != "proved" else None
     return Step(
         mechanism=mechanism.name,
         params=params.model_dump(mode="json", by_alias=True),
@@ -180,13 +186,11 @@ def step_of(
         event=mechanism.event(params, facts),
         currency=mechanism.currency(params),
         lineage=mechanism.lineage(params),
-        published=None
-        if mechanism.proof == "proved"
-        else f"{mechanism.theorem.statement} ({mechanism.theorem.source})",
+        published=published,
     )
 
 
-def _in_order(allowed: Mechanisms, catalogue: Catalogue) -> Iterator[Mechanism[Any]]:
+def _in_preference_order(allowed: Mechanisms, catalogue: Catalogue) -> Iterator[Mechanism[Any]]:
     """The mechanisms that make claims, those that ``prefer`` names first and in its order.
 
     One of another package takes part only where the policy names it in full: else a plan would
@@ -199,43 +203,49 @@ def _in_order(allowed: Mechanisms, catalogue: Catalogue) -> Iterator[Mechanism[A
             yield catalogue[name]
 
 
-def _with_needs(refusal: Refusal) -> str:
+def _refusal_text(refusal: Refusal) -> str:
     return refusal.reason + (f"; declare {', '.join(refusal.needs)}" if refusal.needs else "")
 
 
-def _causes(
-    goal: Guarantee, considered: list[Considered], allowed: Mechanisms
+def _causes_of_none(
+    goal: Guarantee, considered: list[ConsideredMechanism], allowed: Mechanisms
 ) -> tuple[Cause, ...]:
     """Why nothing was found: the near misses, what a later version brings, else what each allowed
     mechanism says.
     """
-    name, missing = goal_name(goal), tuple(_missing(goal))
-    near = ("needs", "misconfigured", "not_yet")
-    close = [
-        item
-        for item in considered
-        if item.kind == "denied" or (item.kind in near and allowed.allows(item.mechanism))
-    ]
-    if not missing and all(item.kind == "denied" for item in close):
-        close += [
-            item for item in considered if item.kind == "never" and allowed.allows(item.mechanism)
-        ]
-    said: dict[str, list[str]] = {}
-    for item in close:
-        said.setdefault(item.reason, []).append(item.mechanism)
+    name, missing = goal_name(goal), tuple(_missing_mechanisms(goal))
+    refused = list(_near_misses(considered, allowed))
+    if not missing and all(item.kind == "denied" for item in refused):
+        of_other_kinds = (item for item in considered if item.kind == "never")
+        refused += [item for item in of_other_kinds if allowed.allows(item.mechanism)]
+    mechanisms_by_reason: dict[str, list[str]] = {}
+    for item in refused:
+        mechanisms_by_reason.setdefault(item.reason, []).append(item.mechanism)
+    refusals = mechanisms_by_reason.items()
     return (
-        *(Cause(name, reason, ", ".join(mechanisms)) for reason, mechanisms in said.items()),
+        *(Cause(name, reason, ", ".join(mechanisms)) for reason, mechanisms in refusals),
         *(Cause(name, why) for why in missing),
     )
 
 
-def _missing(goal: Guarantee) -> Iterator[str]:
+def _near_misses(
+    considered: list[ConsideredMechanism], allowed: Mechanisms
+) -> Iterator[ConsideredMechanism]:
+    """The mechanisms that could meet the goal under another policy."""
+    for item in considered:
+        could = item.kind in ("needs", "misconfigured", "not_yet")
+        if item.kind == "denied" or (could and allowed.allows(item.mechanism)):
+            yield item
+
+
+def _missing_mechanisms(goal: Guarantee) -> Iterator[str]:
     """What a later version must bring before the goal can be met."""
-    if isinstance(goal, DifferentialPrivacy) and goal.neighbours == "unbounded":
+    not_yet = "which this version does not have yet"
+    if goal.hides_presence():
         for column in goal.over:
             if column == TIMESTAMPS:
-                yield "differentially private timestamps need timestamps/histogram, which this version does not have yet"
+                yield f"differentially private timestamps need timestamps/histogram, {not_yet}"
             elif column != CONTROL_FLOW:
-                yield f"a differentially private '{column}' needs attributes/histogram, which this version does not have yet"
+                yield f"a differentially private '{column}' needs attributes/histogram, {not_yet}"
     elif goal.kind in PLANNED:
-        yield f"{goal.kind} needs {PLANNED[goal.kind]}, which this version does not have yet"
+        yield f"{goal.kind} needs {PLANNED[goal.kind]}, {not_yet}"

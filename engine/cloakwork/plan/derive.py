@@ -8,6 +8,7 @@ The rules are those of ``docs/guarantees.md``; each is one function, in ``derive
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 from cloakwork.accounting.events import cost
 from cloakwork.errors import Cause
@@ -18,16 +19,21 @@ from cloakwork.guarantees import (
     Guarantee,
     KAnonymity,
     LDiversity,
+    LocalDP,
     MetricPrivacy,
     TCloseness,
 )
 from cloakwork.lineage import CONTROL_FLOW, METADATA
 from cloakwork.mechanisms.profile import Profile
-from cloakwork.plan.derive_counted import confidence_bound, k_anonymity, values_in_classes
-from cloakwork.plan.derive_noise import conditional, unconditional
-from cloakwork.plan.flow import trace
-from cloakwork.plan.model import Claim, Step, Unproven
-from cloakwork.plan.premises import Premises
+from cloakwork.plan.derivation_context import DerivationContext
+from cloakwork.plan.derive_counted import (
+    derive_confidence_bound,
+    derive_k_anonymity,
+    derive_values_in_classes,
+)
+from cloakwork.plan.derive_noise import derive_given_columns, derive_unconditional
+from cloakwork.plan.flow import trace_columns
+from cloakwork.plan.model import Claim, Step, UnprovenClaim
 from cloakwork.privacy_event import Composed, NonPrivate, PoissonSampled, PrivacyEvent, Repeated
 
 
@@ -39,7 +45,7 @@ class Derivation:
 
     claims: tuple[Claim, ...]
     causes: tuple[Cause, ...]
-    unproven: tuple[Unproven, ...] = ()
+    unproven: tuple[UnprovenClaim, ...] = ()
 
 
 def derive(
@@ -59,31 +65,33 @@ def derive(
     never a claim. ``profile``: what some of the facts were measured by; it is published with the
     plan, so its noise is part of what a claim of differential privacy costs.
     """
-    leaving = frozenset(released) | {CONTROL_FLOW, METADATA}
-    premises = Premises(tuple(steps), trace(steps, leaving), leaving, facts, profile)
-    unproven = {
-        index: step
-        for step in steps
-        for index in step.goals
-        if step.proof != "proved" and accept_unproven
+    columns = frozenset(released) | {CONTROL_FLOW, METADATA}
+    flow = trace_columns(steps, columns)
+    context = DerivationContext(tuple(steps), flow, columns, facts, profile)
+    published_steps = {
+        index: step for step in steps for index in step.goals if step.proof != "proved"
     }
-    results = [
-        _derived(index, goal, premises) for index, goal in enumerate(goals) if index not in unproven
-    ]
-    return Derivation(
-        tuple(result for result in results if isinstance(result, Claim)),
-        tuple(cause for result in results if not isinstance(result, Claim) for cause in result),
-        tuple(_unproven(goals[index], step) for index, step in sorted(unproven.items())),
-    )
+    claims, causes, unproven = [], [], []
+    for index, goal in enumerate(goals):
+        if accept_unproven and index in published_steps:
+            unproven.append(_unproven_entry(goal, published_steps[index]))
+            continue
+        outcome = _by_rule_of_kind(index, goal, context)
+        if isinstance(outcome, Claim):
+            claims.append(outcome)
+        else:
+            causes += [Cause(goal_name(goal), reason) for reason in outcome]
+    return Derivation(tuple(claims), tuple(causes), tuple(unproven))
 
 
-def _unproven(goal: Guarantee, step: Step) -> Unproven:
+def _unproven_entry(goal: Guarantee, step: Step) -> UnprovenClaim:
     """What is known of a goal that a published mechanism serves: its claim, what we derive, and
     what breaks.
     """
-    spent = cost(step.event, goal.delta if isinstance(goal, DifferentialPrivacy) else 0.0)
-    broken = tuple(_reasons_of(step.event))
-    return Unproven(
+    price = goal.price()
+    spent = cost(step.event, 0.0 if price is None else price.cost.delta)
+    broken = tuple(_unbounded_reasons(step.event))
+    return UnprovenClaim(
         guarantee=goal,
         mechanism=step.mechanism,
         published=step.published or step.why,
@@ -93,33 +101,35 @@ def _unproven(goal: Guarantee, step: Step) -> Unproven:
     )
 
 
-def _reasons_of(event: PrivacyEvent) -> Iterator[str]:
+def _unbounded_reasons(event: PrivacyEvent) -> Iterator[str]:
     """Why parts of an event have no bound."""
     match event:
         case NonPrivate(reason=reason):
             yield reason
         case Composed(events=events):
             for each in events:
-                yield from _reasons_of(each)
+                yield from _unbounded_reasons(each)
         case Repeated(event=inner) | PoissonSampled(event=inner):
-            yield from _reasons_of(inner)
+            yield from _unbounded_reasons(inner)
 
 
-def _derived(index: int, goal: Guarantee, premises: Premises) -> Claim | list[Cause]:
-    name = goal_name(goal)
-    if isinstance(goal, KAnonymity):
-        outcome = k_anonymity(index, goal, premises)
-    elif isinstance(goal, ConfidenceBound):
-        outcome = confidence_bound(index, goal, premises)
-    elif isinstance(goal, TCloseness | LDiversity):
-        outcome = values_in_classes(index, goal, premises)
-    elif isinstance(goal, DifferentialPrivacy) and goal.neighbours == "unbounded":
-        outcome = unconditional(goal, premises)
-    elif isinstance(goal, DifferentialPrivacy | MetricPrivacy):
-        outcome = conditional(goal, premises)
-    else:
-        outcome = [f"this version derives no {goal.kind}"]
-    return outcome if isinstance(outcome, Claim) else [Cause(name, reason) for reason in outcome]
+def _by_rule_of_kind(index: int, goal: Guarantee, context: DerivationContext) -> Claim | list[str]:
+    """Every kind has its rule here; without one this does not type-check."""
+    match goal:
+        case KAnonymity():
+            return derive_k_anonymity(index, goal, context)
+        case ConfidenceBound():
+            return derive_confidence_bound(index, goal, context)
+        case TCloseness() | LDiversity():
+            return derive_values_in_classes(index, goal, context)
+        case DifferentialPrivacy(neighbours="unbounded"):
+            return derive_unconditional(goal, context)
+        case DifferentialPrivacy() | MetricPrivacy():
+            return derive_given_columns(goal, context)
+        case LocalDP():
+            return [f"this version derives no {goal.kind}"]
+        case _:
+            assert_never(goal)
 
 
 def goal_name(goal: Guarantee) -> str:

@@ -7,129 +7,153 @@ from cloakwork.budget import Currency
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy, MetricPrivacy
 from cloakwork.lineage import TIMESTAMPS
-from cloakwork.plan.claims import (
-    Assumption,
+from cloakwork.plan.claims import Assumption, ConditionedOn, Reason
+from cloakwork.plan.claims.assumptions import (
     GapsAtMost,
-    Given,
     IndependentPresence,
+    ProtectsOneTime,
+    StartsWithin,
+    TimesRounded,
+)
+from cloakwork.plan.claims.reasons import (
     NoiseCosts,
     NothingElseObservable,
     OthersReadNoTimes,
     ProfileIsCharged,
-    ProtectsOneTime,
-    Reason,
-    StartsWithin,
     TimesOnlyThroughNoise,
-    TimesRounded,
     ValuesOnlyThroughNoise,
 )
+from cloakwork.plan.derivation_context import (
+    DerivationContext,
+    form_assumptions,
+    joined_by_and,
+    unit_assumptions,
+)
 from cloakwork.plan.model import Claim
-from cloakwork.plan.premises import Premises, bounds, joined, unit_assumptions
 from cloakwork.plan.sentences import claim_sentence
 
+NoisedGoal = DifferentialPrivacy | MetricPrivacy
 
-def unconditional(goal: DifferentialPrivacy, premises: Premises) -> Claim | list[str]:
+
+def derive_unconditional(
+    goal: DifferentialPrivacy, context: DerivationContext
+) -> Claim | list[str]:
     """No raw value reaches any released column except through charged noise (rules 1 to 3)."""
-    columns, reasons = premises.flow.columns, []
+    columns = context.flow.columns
+    existing = [columns[column] for column in goal.over if column in columns]
+    used = frozenset().union(*(state.measured for state in existing))
+    causes = [
+        *_raw_in_covered_columns(goal, context),
+        *_raw_beside_covered_columns(goal, context),
+        *_unproved_causes(used, context),
+        *_budget_causes(goal, context),
+    ]
+    if causes:
+        return causes
+    profiled = (ProfileIsCharged(),) if context.profile is not None else ()
+    through_noise = ValuesOnlyThroughNoise(mechanisms=context.names_of(used))
+    return _claim_with_cost(
+        goal,
+        context,
+        derivation=(*profiled, through_noise, NothingElseObservable()),
+        assumptions=(*unit_assumptions(context.facts), IndependentPresence()),
+    )
+
+
+def _raw_in_covered_columns(goal: DifferentialPrivacy, context: DerivationContext) -> Iterator[str]:
+    """What would be seen of the log without noise in the columns that the goal covers."""
+    columns = context.flow.columns
     for column in goal.over:
         if column not in columns:
-            reasons.append(
-                f"{column} does not exist in the release: a step makes new cases without it"
-            )
+            yield f"{column} does not exist in the release: a step makes new cases without it"
         elif columns[column].raw:
-            reasons.append(
-                f"raw {joined(columns[column].raw)} would reach the released {column} without noise"
-            )
-    for column in sorted(premises.released - set(goal.over)):
+            raw = joined_by_and(columns[column].raw)
+            yield f"raw {raw} would reach the released {column} without noise"
+
+
+def _raw_beside_covered_columns(
+    goal: DifferentialPrivacy, context: DerivationContext
+) -> Iterator[str]:
+    """What would be seen of the log in the other columns."""
+    columns = context.flow.columns
+    for column in sorted(context.released - set(goal.over)):
         if column not in columns:
-            reasons.append(
+            yield (
                 f"{column} cannot be released beside it: a step makes new cases without it; drop it"
             )
         elif columns[column].raw:
-            reasons.append(
+            yield (
                 f"{column} would be released raw beside it, and can give the protected columns away"
             )
-    used = frozenset().union(
-        *(columns[column].measured for column in goal.over if column in columns)
-    )
-    reasons += _unproved(used, premises) + _overspent(goal.epsilon, goal.delta, "unit", premises)
-    if reasons:
-        return reasons
-    profiled = (ProfileIsCharged(),) if premises.profile is not None else ()
-    claim = _priced(
-        goal,
-        goal.delta,
-        "unit",
-        premises,
-        derivation=(
-            *profiled,
-            ValuesOnlyThroughNoise(mechanisms=premises.names_of(used)),
-            NothingElseObservable(),
-        ),
-    )
-    return claim.model_copy(update={"assumptions": (*claim.assumptions, IndependentPresence())})
 
 
-def conditional(goal: DifferentialPrivacy | MetricPrivacy, premises: Premises) -> Claim | list[str]:
+def derive_given_columns(goal: NoisedGoal, context: DerivationContext) -> Claim | list[str]:
     """Raw times reach nothing but through charged noise; whatever else is released is taken as
     known (rule 4).
     """
-    columns, reasons = premises.flow.columns, []
+    columns = context.flow.columns
     if goal.over != (TIMESTAMPS,):
         return [f"this version derives {goal.kind} over timestamps only"]
-    if TIMESTAMPS not in columns or TIMESTAMPS not in premises.released:
+    if TIMESTAMPS not in columns or TIMESTAMPS not in context.released:
         return ["no timestamps are released"]
-    state = columns[TIMESTAMPS]
-    if TIMESTAMPS in state.raw or not state.measured:
-        reasons.append("raw timestamps would reach the released ones without noise")
-    for column in sorted(premises.released - {TIMESTAMPS}):
-        if column in columns and TIMESTAMPS in columns[column].raw:
-            writer = columns[column].writer
-            by = premises.steps[writer].mechanism if writer is not None else "the source"
-            reasons.append(
-                f"{by} reads timestamps otherwise than through the order of events, and writes {column}"
-            )
-    currency: Currency = "metric" if isinstance(goal, MetricPrivacy) else "unit"
-    delta = 0.0 if isinstance(goal, MetricPrivacy) else goal.delta
-    reasons += _unproved(state.measured, premises) + _overspent(
-        goal.epsilon, delta, currency, premises
-    )
-    if reasons:
-        return reasons
-    claim = _priced(
+    used = columns[TIMESTAMPS].measured
+    causes = [
+        *_raw_times(context),
+        *_unproved_causes(used, context),
+        *_budget_causes(goal, context),
+    ]
+    if causes:
+        return causes
+    currency = goal.price().currency
+    protected = unit_assumptions(context.facts)
+    if currency == "metric":
+        protected = (ProtectsOneTime(), *form_assumptions(context.facts))
+    return _claim_with_cost(
         goal,
-        delta,
-        currency,
-        premises,
+        context,
         derivation=(
-            TimesOnlyThroughNoise(mechanisms=premises.names_of(state.measured)),
+            TimesOnlyThroughNoise(mechanisms=context.names_of(used)),
             OthersReadNoTimes(),
         ),
-        given=_given(currency, premises),
-    )
-    return claim.model_copy(
-        update={"assumptions": (*claim.assumptions, *_of_times(currency, premises.facts))}
+        assumptions=(*protected, *_time_assumptions(currency, context.facts)),
+        given=_conditioning_columns(currency, context),
     )
 
 
-def _given(currency: Currency, premises: Premises) -> Given:
+def _raw_times(context: DerivationContext) -> Iterator[str]:
+    """How raw times would reach the release."""
+    columns = context.flow.columns
+    times = columns[TIMESTAMPS]
+    if TIMESTAMPS in times.raw or not times.measured:
+        yield "raw timestamps would reach the released ones without noise"
+    for column in sorted(context.released - {TIMESTAMPS}):
+        if column in columns and TIMESTAMPS in columns[column].raw:
+            writer = columns[column].writer
+            by = context.steps[writer].mechanism if writer is not None else "the source"
+            yield (
+                f"{by} reads timestamps otherwise than through the order of events, "
+                f"and writes {column}"
+            )
+
+
+def _conditioning_columns(currency: Currency, context: DerivationContext) -> ConditionedOn:
     """All that is released beside the times, unless it is made of noised times alone.
 
     What a column looks like decides nothing: a counter, a day or a pseudonym of a clock may tell
     every time.
     """
-    columns, noised = premises.flow.columns, premises.flow.columns[TIMESTAMPS].measured
+    columns = context.flow.columns
+    noised = columns[TIMESTAMPS].measured
     known = (
         column
-        for column in premises.released - {TIMESTAMPS}
+        for column in context.released - {TIMESTAMPS}
         if column not in columns or columns[column].raw or not columns[column].measured <= noised
     )
-    return Given(
-        columns=tuple(sorted(known)), window=premises.facts.window if currency == "unit" else None
-    )
+    window = context.facts.window if currency == "unit" else None
+    return ConditionedOn(columns=tuple(sorted(known)), window=window)
 
 
-def _of_times(currency: Currency, facts: Facts) -> Iterator[Assumption]:
+def _time_assumptions(currency: Currency, facts: Facts) -> Iterator[Assumption]:
     """What the noise is scaled to."""
     yield TimesRounded(grid=facts.grid, epoch=facts.epoch)
     if facts.window is not None and currency == "unit":
@@ -138,49 +162,52 @@ def _of_times(currency: Currency, facts: Facts) -> Iterator[Assumption]:
         yield GapsAtMost(longest=facts.longest_gap)
 
 
-def _priced(
-    goal: DifferentialPrivacy | MetricPrivacy,
-    delta: float,
-    currency: Currency,
-    premises: Premises,
+def _claim_with_cost(
+    goal: NoisedGoal,
+    context: DerivationContext,
     *,
     derivation: tuple[Reason, ...],
-    given: Given | None = None,
+    assumptions: tuple[Assumption, ...],
+    given: ConditionedOn | None = None,
 ) -> Claim:
-    events = premises.events(currency)
-    spent = cost(events, delta)
+    """The claim, with what the accountant charges for all noise in its currency."""
+    price = goal.price()
+    events = context.events(price.currency)
+    spent = cost(events, price.cost.delta)
     return Claim(
         guarantee=goal,
         sentence=claim_sentence(goal, given),
         basis="derived",
-        currency=currency,
+        currency=price.currency,
         cost=spent,
         naive=naive(events),
         given=given,
         derivation=(*derivation, NoiseCosts(cost=spent)),
-        assumptions=_of_one_time(premises.facts)
-        if currency == "metric"
-        else unit_assumptions(premises.facts),
+        assumptions=assumptions,
     )
 
 
-def _of_one_time(facts: Facts) -> tuple[Assumption, ...]:
-    return (ProtectsOneTime(), *bounds(facts))
-
-
-def _unproved(used: Iterable[int], premises: Premises) -> list[str]:
+def _unproved_causes(used: Iterable[int], context: DerivationContext) -> list[str]:
+    """Which of the steps ``used`` prove nothing, and why."""
+    used = frozenset(used)
+    steps = (context.steps[index] for index in sorted(used))
     published = [
-        f"{premises.steps[i].mechanism} is only published, not proved"
-        for i in sorted(used)
-        if premises.steps[i].proof != "proved"
+        f"{step.mechanism} is only published, not proved"
+        for step in steps
+        if step.proof != "proved"
     ]
-    return published + [reason for i, reason in premises.flow.void.items() if i in set(used)]
+    unproven = context.flow.unproven_measurements.items()
+    return published + [reason for index, reason in unproven if index in used]
 
 
-def _overspent(epsilon: float, delta: float, currency: Currency, premises: Premises) -> list[str]:
-    spent = cost(premises.events(currency), delta)
-    if spent.epsilon <= epsilon and spent.delta <= delta:
+def _budget_causes(goal: NoisedGoal, context: DerivationContext) -> list[str]:
+    """Whether the noise costs more than the goal allows."""
+    price = goal.price()
+    allowed = price.cost
+    spent = cost(context.events(price.currency), allowed.delta)
+    if spent.epsilon <= allowed.epsilon and spent.delta <= allowed.delta:
         return []
     return [
-        f"the steps cost epsilon {spent.epsilon:.6g}, delta {spent.delta:.3g}: more than {epsilon:g}, {delta:g}"
+        f"the steps cost epsilon {spent.epsilon:.6g}, delta {spent.delta:.3g}: "
+        f"more than {allowed.epsilon:g}, {allowed.delta:g}"
     ]

@@ -10,7 +10,13 @@ from cloakwork.guarantees import Guarantee
 from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.choose import Catalogue
 from cloakwork.plan.claims import Caveat
-from cloakwork.plan.model import RELEASED, Considered, Exposure, Step, Treated
+from cloakwork.plan.model import (
+    RELEASED,
+    ConsideredMechanism,
+    PlannedExposure,
+    Step,
+    TreatedAttribute,
+)
 from cloakwork.policy.model import Policy
 
 
@@ -24,11 +30,11 @@ class Draft:
     facts: Facts
     catalogue: Catalogue
     goals: tuple[Guarantee, ...] = ()
-    attributes: tuple[Treated, ...] = ()
-    exposed: tuple[Exposure, ...] = ()
+    attributes: tuple[TreatedAttribute, ...] = ()
+    exposed: tuple[PlannedExposure, ...] = ()
     steps: tuple[Step, ...] = ()
     charges: tuple[Charge, ...] = ()
-    considered: tuple[Considered, ...] = ()
+    considered: tuple[ConsideredMechanism, ...] = ()
     causes: tuple[Cause, ...] = ()
     warnings: tuple[Caveat, ...] = ()
     profile: Profile | None = None

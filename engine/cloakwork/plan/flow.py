@@ -28,50 +28,70 @@ class ColumnState:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """The state of every column that exists after the last step, and the measurements that prove
-    nothing.
+    """The state of every column that exists after the last step.
+
+    ``unproven_measurements``: the steps whose noise bounds nothing about the source log, by their
+    indexes, each with the reason.
     """
 
     columns: Mapping[str, ColumnState]
-    void: Mapping[int, str] = field(default_factory=dict)
+    unproven_measurements: Mapping[int, str] = field(default_factory=dict)
 
 
-def trace(steps: Sequence[Step], columns: Iterable[str]) -> Flow:
+def trace_columns(steps: Sequence[Step], columns: Iterable[str]) -> Flow:
     """Follow the columns of the source log through ``steps``."""
-    flow = Flow(
-        {column: ColumnState(frozenset({column})) for column in {*columns, CONTROL_FLOW, METADATA}}
-    )
+    sources = {*columns, CONTROL_FLOW, METADATA}
+    flow = Flow({column: ColumnState(frozenset({column})) for column in sources})
     for index, step in enumerate(steps):
-        flow = _after(flow, index, step, steps)
+        flow = _flow_after(flow, index, step, steps)
     return flow
 
 
-def _after(flow: Flow, index: int, step: Step, steps: Sequence[Step]) -> Flow:
-    lineage, before = step.lineage, flow.columns
+def _flow_after(flow: Flow, index: int, step: Step, steps: Sequence[Step]) -> Flow:
+    """The state of all columns once ``step`` has run."""
+    before = flow.columns
     if _moves_inside_columns(step):
-        return Flow({**before, **_filled(before, index, step)}, flow.void)
-    measured = [_state(before, column) for column in sorted(lineage.measures)]
-    read = [_state(before, column) for column in sorted(lineage.reads)]
+        filled = _filled_columns(before, index, step)
+        return Flow({**before, **filled}, flow.unproven_measurements)
+    written = _written_state(before, index, step)
+    # A step that generates makes new cases: only what it writes exists after it.
+    kept = {} if step.lineage.generates else dict(before)
+    unproven = {**flow.unproven_measurements, **_ripples(before, index, step, steps)}
+    return Flow({**kept, **dict.fromkeys(step.lineage.writes, written)}, unproven)
+
+
+def _written_state(before: Mapping[str, ColumnState], index: int, step: Step) -> ColumnState:
+    """What is known of the columns that a step writes: it may put all that it reads into each."""
+    lineage = step.lineage
+    measured = [_state_of(before, column) for column in sorted(lineage.measures)]
+    read = [_state_of(before, column) for column in sorted(lineage.reads)]
     looked_at = read + measured
-    read = looked_at if step.proof != "proved" else read  # noise that nobody proved hides nothing
+    # Noise that nobody proved hides nothing: what it measures reaches the release raw.
+    raw_from = read if step.proof == "proved" else looked_at
+    by_own_noise = {index} if lineage.measures else set()
     unstable = next((state.unstable for state in looked_at if state.unstable is not None), None)
-    written = ColumnState(
-        raw=frozenset().union(*(state.raw for state in read)),
-        measured=frozenset().union(
-            {index} if lineage.measures else (), *(state.measured for state in looked_at)
-        ),
+    return ColumnState(
+        raw=frozenset().union(*(state.raw for state in raw_from)),
+        measured=frozenset().union(by_own_noise, *(state.measured for state in looked_at)),
         writer=index,
         unstable=index if lineage.stability is None else unstable,
     )
-    void = dict(flow.void)
-    for column in lineage.measures & before.keys():
-        if (culprit := before[column].unstable) is not None:
-            void[index] = (
-                f"{step.mechanism} measures {column} after {steps[culprit].mechanism} changed it: one case more or less "
-                f"can change any number of others there, so its noise bounds nothing about the source log"
+
+
+def _ripples(
+    before: Mapping[str, ColumnState], index: int, step: Step, steps: Sequence[Step]
+) -> dict[int, str]:
+    """Why a step's noise bounds nothing: it measures what one case can change without bound."""
+    reasons = {}
+    for column in step.lineage.measures & before.keys():
+        unstable_step = before[column].unstable
+        if unstable_step is not None:
+            reasons[index] = (
+                f"{step.mechanism} measures {column} after {steps[unstable_step].mechanism} "
+                "changed it: one case more or less can change any number of others there, "
+                "so its noise bounds nothing about the source log"
             )
-    kept = {} if lineage.generates else dict(before)
-    return Flow({**kept, **dict.fromkeys(lineage.writes, written)}, void)
+    return reasons
 
 
 def _moves_inside_columns(step: Step) -> bool:
@@ -89,7 +109,9 @@ def _moves_inside_columns(step: Step) -> bool:
     )
 
 
-def _filled(before: Mapping[str, ColumnState], index: int, step: Step) -> dict[str, ColumnState]:
+def _filled_columns(
+    before: Mapping[str, ColumnState], index: int, step: Step
+) -> dict[str, ColumnState]:
     """The columns that a step fills: each keeps its own history, and depends on the control flow
     besides.
 
@@ -97,10 +119,10 @@ def _filled(before: Mapping[str, ColumnState], index: int, step: Step) -> dict[s
     last step that made a column's values what a guarantee says stays its writer; that the guarantee
     still holds is for the checks to see.
     """
-    order = _state(before, CONTROL_FLOW)
+    order = _state_of(before, CONTROL_FLOW)
     filled = {}
     for column in step.lineage.writes:
-        state = _state(before, column)
+        state = _state_of(before, column)
         filled[column] = replace(
             state,
             raw=state.raw | order.raw,
@@ -110,6 +132,6 @@ def _filled(before: Mapping[str, ColumnState], index: int, step: Step) -> dict[s
     return filled
 
 
-def _state(columns: Mapping[str, ColumnState], column: str) -> ColumnState:
+def _state_of(columns: Mapping[str, ColumnState], column: str) -> ColumnState:
     """A column that no step has written and that is not released is the source's own: raw."""
     return columns.get(column, ColumnState(frozenset({column})))

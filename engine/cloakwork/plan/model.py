@@ -12,8 +12,15 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
 from cloakwork.lineage import Lineage
 from cloakwork.mechanisms.profile import Profile
-from cloakwork.plan.claims import Assumption, Caveat, ExposureReason, Given, Reason, TreatmentReason
-from cloakwork.policy.globs import decisive
+from cloakwork.plan.claims import (
+    Assumption,
+    Caveat,
+    ConditionedOn,
+    ExposureReason,
+    Reason,
+    TreatmentReason,
+)
+from cloakwork.policy.globs import rule_resolver
 from cloakwork.policy.model import Policy
 from cloakwork.privacy_event import PrivacyEvent
 from cloakwork.quantities import Frozen
@@ -61,12 +68,12 @@ class Claim(Frozen):
     currency: Currency | None = None
     cost: Cost | None = None
     naive: Cost | None = None
-    given: Given | None = None
+    given: ConditionedOn | None = None
     derivation: tuple[Reason, ...]
     assumptions: tuple[Assumption, ...] = ()
 
 
-class Unproven(Frozen):
+class UnprovenClaim(Frozen):
     """A goal that the policy lets a mechanism serve by a published claim alone: the release does
     not guarantee it.
 
@@ -83,8 +90,8 @@ class Unproven(Frozen):
     why: Annotated[tuple[str, ...], Field(min_length=1), PROSE]
 
 
-class Exposure(Frozen):
-    """A column that is released without protection, and why; ``reason`` says the latter in words."""
+class PlannedExposure(Frozen):
+    """A column that is released without protection, and why; ``reason`` says why in words."""
 
     column: str
     why: ExposureReason
@@ -94,7 +101,7 @@ class Exposure(Frozen):
 Kind = Literal["never", "not_yet", "needs", "misconfigured", "denied", "other chosen"]
 
 
-class Considered(Frozen):
+class ConsideredMechanism(Frozen):
     """A mechanism that was weighed for a goal and not chosen, with the reason."""
 
     goal: str
@@ -103,7 +110,7 @@ class Considered(Frozen):
     reason: Prose
 
 
-class Treated(Frozen):
+class TreatedAttribute(Frozen):
     """What happens to the attributes that match one rule of the policy; ``mechanism``: whose
     published claim alone covers them, where ``why`` is *unproven*.
     """
@@ -126,13 +133,13 @@ class Plan(Frozen):
     policy_digest: str
     facts: Facts
     profile: Profile | None = None
-    attributes: tuple[Treated, ...]
+    attributes: tuple[TreatedAttribute, ...]
     steps: tuple[Step, ...]
     claims: tuple[Claim, ...]
-    unproven: tuple[Unproven, ...] = ()
-    exposed: tuple[Exposure, ...]
+    unproven: tuple[UnprovenClaim, ...] = ()
+    exposed: tuple[PlannedExposure, ...]
     charges: tuple[Charge, ...]
-    considered: tuple[Considered, ...]
+    considered: tuple[ConsideredMechanism, ...]
     warnings: tuple[Caveat, ...] = ()
 
     @property
@@ -147,11 +154,11 @@ class Plan(Frozen):
         """
         return any(claim.currency == "unit" and claim.given is None for claim in self.claims)
 
-    def treated(self, attribute: str) -> Treated | None:
+    def treated(self, attribute: str) -> TreatedAttribute | None:
         """What happens to an attribute of the source by the rule that decides about it; None where
         none does.
         """
-        rules = decisive(
+        rules = rule_resolver(
             self, self.attributes, lambda: {item.attribute: item for item in self.attributes}
         )
         return rules.rule(attribute)

@@ -5,20 +5,22 @@ from typing import Final
 
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.mechanisms.bound import BoundParams
-from cloakwork.plan.budget import charge_budget, check_deltas, check_profile, left_by
-from cloakwork.plan.caveats import warn
-from cloakwork.plan.choose import choose, step_of
+from cloakwork.plan.budget import charge_budget, check_deltas, check_profile, goal_after_profile
+from cloakwork.plan.caveats import add_caveats
+from cloakwork.plan.choose import choose_mechanism, step_of
 from cloakwork.plan.columns import (
     classify_columns,
     expose_metadata,
     expose_unproven,
-    fill_inserted_events,
-    generalise_quasi_identifiers,
     refuse_open_globs,
-    treat_attributes,
 )
 from cloakwork.plan.draft import Draft, Pass
 from cloakwork.plan.model import Step
+from cloakwork.plan.treatments import (
+    fill_inserted_events,
+    generalise_quasi_identifiers,
+    treat_attributes,
+)
 
 
 def bound_contributions(draft: Draft) -> Draft:
@@ -30,17 +32,21 @@ def bound_contributions(draft: Draft) -> Draft:
         alphabet=facts.alphabet,
         longest_case=facts.longest_case,
     )
-    why = "cuts what the declared facts rule out, so that one protected unit counts for a bounded part of the log"
+    why = (
+        "cuts what the declared facts rule out, "
+        "so that one protected unit counts for a bounded part of the log"
+    )
     return replace(draft, steps=(*draft.steps, step_of(mechanism, params, facts, why=why)))
 
 
 def choose_mechanisms(draft: Draft) -> Draft:
     """Choose one mechanism for each guarantee, for what the profile leaves of its budget."""
-    choices = [
-        choose(index, left, draft.facts, draft.policy.spec.mechanisms, draft.catalogue)
-        for index, goal in enumerate(draft.goals)
-        if (left := left_by(draft.profile, goal)) is not None
-    ]
+    choices = []
+    for index, goal in enumerate(draft.goals):
+        left = goal_after_profile(draft.profile, goal)
+        if left is not None:
+            allowed = draft.policy.spec.mechanisms
+            choices.append(choose_mechanism(index, left, draft.facts, allowed, draft.catalogue))
     return replace(
         draft,
         steps=(*draft.steps, *(choice.step for choice in choices if choice.step)),
@@ -54,10 +60,10 @@ def order_steps(draft: Draft) -> Draft:
     before its readers; then inserted events are completed; what protects an attribute's values
     comes last, after the policy's treatment of them, and sees every event that is released.
     """
-    return replace(draft, steps=tuple(sorted(draft.steps, key=_rank)))
+    return replace(draft, steps=tuple(sorted(draft.steps, key=_running_order)))
 
 
-def _rank(step: Step) -> int:
+def _running_order(step: Step) -> int:
     if step.mechanism == "bound":
         return 0
     if step.lineage.generates:
@@ -84,5 +90,5 @@ PASSES: Final[tuple[Pass, ...]] = (
     expose_metadata,
     charge_budget,
     check_deltas,
-    warn,
+    add_caveats,
 )

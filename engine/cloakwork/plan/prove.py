@@ -7,19 +7,19 @@ from cloakwork.plan.model import Claim, Plan
 from cloakwork.plan.planner import make_plan
 from cloakwork.records import stated, without_prose
 
-_OF_THE_MAKER = ("engine",)
+_FIELDS_OF_THE_MAKER = ("engine",)
 """What a plan says about the program that made it, and nothing follows from."""
 
 
 def prove(plan: Plan, catalogue: Catalogue | None = None) -> tuple[Claim, ...]:
     """The claims that follow from the plan's policy, recomputed.
 
-    Raises PlanMoved and PlanUnsound as ``plan_again`` does.
+    Raises PlanMoved and PlanUnsound as ``replan`` does.
     """
-    return plan_again(plan, catalogue).claims
+    return replan(plan, catalogue).claims
 
 
-def plan_again(plan: Plan, catalogue: Catalogue | None = None) -> Plan:
+def replan(plan: Plan, catalogue: Catalogue | None = None) -> Plan:
     """The plan that follows from ``plan``'s policy: the same in all that it states, and worded as
     this engine words it.
 
@@ -40,20 +40,20 @@ def plan_again(plan: Plan, catalogue: Catalogue | None = None) -> Plan:
         implied = make_plan(plan.policy, catalogue=catalogue, profile=plan.profile)
     except PlanImpossible as error:
         raise PlanUnsound(str(error)) from error
-    for name in Plan.model_fields.keys() - set(_OF_THE_MAKER):
+    for name in Plan.model_fields.keys() - set(_FIELDS_OF_THE_MAKER):
         if stated(getattr(plan, name)) != stated(getattr(implied, name)):
             raise PlanUnsound(f"what the plan states about {name} is not what its policy implies")
     return implied
 
 
-def in_own_words(plan: Plan) -> Plan:
+def with_own_sentences(plan: Plan) -> Plan:
     """The plan as this engine words it; without any prose where it cannot be planned again here.
 
     For showing a plan that somebody else made: nothing of it is printed that does not follow from
     its records.
     """
     try:
-        return plan_again(plan)
+        return replan(plan)
     except (
         CloakworkError,
         PlanUnsound,

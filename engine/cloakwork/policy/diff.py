@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Literal
 
-from cloakwork.guarantees import Guarantee
+from cloakwork.guarantees import Guarantee, PrivacyGuarantee
+from cloakwork.policy.attribute_rules import AttributeRule
+from cloakwork.policy.budget import Limit, ProfileShare
 from cloakwork.policy.explain import covered_columns, is_released
-from cloakwork.policy.model import AttributeRule, Limit, Policy, ProfileShare
+from cloakwork.policy.model import Policy
 from cloakwork.quantities import Frozen, format_duration
 
 Verdict = Literal["tightened", "loosened", "changed"]
@@ -81,16 +83,16 @@ def _counterpart(
     goal: Guarantee, candidates: list[Guarantee], others: tuple[Guarantee, ...]
 ) -> Guarantee | None:
     same_kind = [item for item in candidates if item.kind == goal.kind]
-    for sense in (_sense(goal, exact=True), _sense(goal, exact=False)):
+    for sense in (_identity_of_goal(goal, exact=True), _identity_of_goal(goal, exact=False)):
         exact = len(sense) > 2
-        found = [item for item in same_kind if _sense(item, exact=exact) == sense]
+        found = [item for item in same_kind if _identity_of_goal(item, exact=exact) == sense]
         if found:
             return found[0]
     alone = len(same_kind) == 1 and sum(item.kind == goal.kind for item in others) == 1
     return same_kind[0] if alone else None
 
 
-def _sense(goal: Guarantee, *, exact: bool) -> tuple[object, ...]:
+def _identity_of_goal(goal: Guarantee, *, exact: bool) -> tuple[object, ...]:
     """What a guarantee is about: its kind and columns, and, if ``exact``, every word that is not a
     number.
     """
@@ -108,27 +110,24 @@ def in_attributes(old: Policy, new: Policy) -> Iterator[Change]:
     """What happens to each attribute that either policy names; an undeclared one is dropped."""
     for name in dict.fromkeys([*old.spec.attributes, *new.spec.attributes]):
         before, after = old.rule_of(name), new.rule_of(name)
-        if before == after and _openness(old, name) == _openness(new, name):
+        if before == after and _release_level(old, name) == _release_level(new, name):
             continue
         field = f"spec.attributes['{name}']"
-        fates = [_openness(policy, name) for policy in (old, new)]
-        if (
-            before is None
-            or after is None
-            or fates[0] != fates[1]
-            or before.treatment != after.treatment
-        ):
-            kind: Verdict = "changed"
-            if fates[0] != fates[1]:
-                kind = "tightened" if fates[1] < fates[0] else "loosened"
-            yield Change(field, kind, _said(before), _said(after))
-        else:
+        was, now = _release_level(old, name), _release_level(new, name)
+        same_level = was == now
+        if before and after and same_level and before.treatment == after.treatment:
             yield from _fields(field, before, after)
+            continue
+        kind: Verdict = "changed"
+        if not same_level:
+            kind = "tightened" if now < was else "loosened"
+        yield Change(field, kind, _rule_text(before), _rule_text(after))
 
 
-def _openness(policy: Policy, name: str) -> int:
-    """How much of an attribute's values leaves: 0 nothing, 1 what a guarantee allows, 2 another
-    form, 3 all.
+def _release_level(policy: Policy, name: str) -> int:
+    """How much of an attribute's values is released.
+
+    0: nothing; 1: what a guarantee allows; 2: another form; 3: all.
     """
     rule = policy.rule_of(name)
     if rule is None:
@@ -143,11 +142,11 @@ def _openness(policy: Policy, name: str) -> int:
     return 3 if released else 0
 
 
-def _said(rule: AttributeRule | None) -> str:
+def _rule_text(rule: AttributeRule | None) -> str:
     if rule is None:
         return "undeclared (dropped)"
-    parts = [f"role {rule.role}" if rule.role else "", rule.treatment or ""]
-    return ", ".join(part for part in parts if part)
+    role = f"role {rule.role}" if rule.role else None
+    return ", ".join(text for text in (role, rule.treatment) if text)
 
 
 def in_budget(old: Policy, new: Policy) -> Iterator[Change]:
@@ -201,7 +200,10 @@ def in_profile(old: Policy, new: Policy) -> Iterator[Change]:
 def _share(share: ProfileShare | None) -> str | None:
     if share is None:
         return None
-    return f"epsilon {share.epsilon:g}, delta {share.delta:g}, {share.activities_per_case} activities a case"
+    return (
+        f"epsilon {share.epsilon:g}, delta {share.delta:g}, "
+        f"{share.activities_per_case} activities a case"
+    )
 
 
 def in_exposures(old: Policy, new: Policy) -> Iterator[Change]:
@@ -232,20 +234,23 @@ def in_output(old: Policy, new: Policy) -> Iterator[Change]:
 
 
 def _fields(where: str, before: Frozen, after: Frozen) -> Iterator[Change]:
-    """The fields of one model that differ, each judged by its name."""
-    for name, info in type(before).model_fields.items():
+    """The fields of one model that differ, each judged by what its model says of it."""
+    model = type(before)
+    for name, info in model.model_fields.items():
         was, now = getattr(before, name), getattr(after, name)
         if was != now:
-            yield Change(
-                f"{where}.{info.alias or name}", _judged(name, was, now), _shown(was), _shown(now)
-            )
+            judged = _judged(model, name, was, now)
+            yield Change(f"{where}.{info.alias or name}", judged, _shown(was), _shown(now))
 
 
-def _judged(name: str, was: Any, now: Any) -> Verdict:
-    if name in _MORE_IS_TIGHTER or name in _LESS_IS_TIGHTER:
-        return "tightened" if (now > was) == (name in _MORE_IS_TIGHTER) else "loosened"
-    if name in _TIGHTER_VALUE:
-        return "tightened" if now == _TIGHTER_VALUE[name] else "loosened"
+def _judged(model: type[Frozen], name: str, was: Any, now: Any) -> Verdict:
+    directions, words = _STRICTER_IF, _STRICTEST
+    if issubclass(model, PrivacyGuarantee):
+        directions, words = model.stricter_if, model.strictest_word
+    if name in directions:
+        return "tightened" if (now > was) == (directions[name] == "more") else "loosened"
+    if name in words:
+        return "tightened" if now == words[name] else "loosened"
     if name in _SETS and was is not None and now is not None:
         grown, shrunk = set(now) > set(was), set(now) < set(was)
         if grown or shrunk:
@@ -253,16 +258,8 @@ def _judged(name: str, was: Any, now: Any) -> Verdict:
     return "changed"
 
 
-_MORE_IS_TIGHTER: Final = frozenset({"k", "l", "K", "L", "shift"})
-_LESS_IS_TIGHTER: Final = frozenset({"t", "C", "epsilon", "delta", "level"})
-_TIGHTER_VALUE: Final[Mapping[str, object]] = {
-    "scope": "variants",
-    "count": "units",
-    "variety": "entropy",
-    "per": "case",
-    "link": False,
-    "accept_unproven": False,
-}
+_STRICTER_IF: Final[Mapping[str, Literal["more", "less"]]] = {"level": "less"}
+_STRICTEST: Final[Mapping[str, object]] = {"link": False, "accept_unproven": False}
 _SETS: Final[Mapping[str, bool]] = {
     "over": True,
     "bins": False,

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cloakwork.budget import RARE, guessing_advantage
-from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.lineage import METADATA, TIMESTAMPS
+from cloakwork.policy.attribute_rules import AttributeRule
+from cloakwork.policy.budget import Budget, Limit
 from cloakwork.policy.globs import is_glob
-from cloakwork.policy.model import AttributeRule, Budget, Limit, Policy, describe_version
+from cloakwork.policy.model import Policy, describe_version
 from cloakwork.quantities import format_duration
 
 
@@ -22,14 +23,14 @@ class Section:
 def explain(policy: Policy) -> tuple[Section, ...]:
     """The sections that say who is protected, how, against what, and what stays open."""
     sections = (
-        Section("What this is", tuple(_identity(policy))),
-        Section("Who is protected", tuple(_unit(policy))),
+        Section("What this is", tuple(_identity_section(policy))),
+        Section("Who is protected", tuple(_unit_section(policy))),
         Section("What every release guarantees", tuple(goal.sentence() for goal in policy.goals())),
-        Section("What stays exposed, and why", tuple(_exposed(policy))),
-        Section("What happens to each attribute", tuple(_attributes(policy))),
-        Section("What it may cost", tuple(_budget(policy))),
-        Section("What is taken as publicly known", tuple(_assumed(policy))),
-        Section("How it is done", tuple(_means(policy))),
+        Section("What stays exposed, and why", tuple(_exposed_section(policy))),
+        Section("What happens to each attribute", tuple(_attributes_section(policy))),
+        Section("What it may cost", tuple(_budget_section(policy))),
+        Section("What is taken as publicly known", tuple(_public_facts_section(policy))),
+        Section("How it is done", tuple(_mechanisms_section(policy))),
     )
     return tuple(section for section in sections if section.lines)
 
@@ -40,14 +41,14 @@ def covered_columns(policy: Policy) -> frozenset[str]:
 
 
 def is_released(policy: Policy, attribute: str) -> bool:
-    """Whether values of a declared attribute leave the house, as they are or in another form."""
+    """Whether values of a declared attribute are released, as they are or in another form."""
     rule = policy.spec.attributes[attribute]
     if rule.treatment is not None:
         return rule.treatment != "drop"
     return rule.role == "control-flow" or policy.column(attribute) in covered_columns(policy)
 
 
-def _identity(policy: Policy) -> Iterator[str]:
+def _identity_section(policy: Policy) -> Iterator[str]:
     meta = policy.metadata
     yield f"Policy {describe_version(policy)}, answered for by {meta.owner}."
     yield f"Purpose: {meta.purpose}."
@@ -58,48 +59,50 @@ def _identity(policy: Policy) -> Iterator[str]:
         yield meta.description
 
 
-def _unit(policy: Policy) -> Iterator[str]:
+def _unit_section(policy: Policy) -> Iterator[str]:
     unit = policy.spec.unit
     if unit.attribute is None:
-        yield "Each case on its own. Whoever owns several cases is protected for each of them, not for all together."
+        yield (
+            "Each case on its own. "
+            "Whoever owns several cases is protected for each of them, not for all together."
+        )
         return
     used = (
         "one, drawn at random, is used"
         if unit.max_cases == 1
         else f"{unit.max_cases}, drawn at random, are used"
     )
-    yield f"Everybody with a value of '{unit.attribute}' of their own, with all their cases, of which at most {used}."
+    yield (
+        f"Everybody with a value of '{unit.attribute}' of their own, "
+        f"with all their cases, of which at most {used}."
+    )
     yield "A case without that value is protected on its own."
 
 
-def _exposed(policy: Policy) -> Iterator[str]:
+def _exposed_section(policy: Policy) -> Iterator[str]:
     for column, reason in policy.spec.expose.items():
         yield f"{column}: covered by no guarantee. Reason given: {reason}"
-    unbounded = any(_hides_presence(goal) for goal in policy.spec.guarantees)
+    unbounded = any(goal.hides_presence() for goal in policy.spec.guarantees)
     if not unbounded and METADATA not in policy.spec.expose:
         yield "The number of cases and events, and which values are missing."
     if not policy.spec.expose and unbounded:
         yield "Nothing."
 
 
-def _hides_presence(goal: object) -> bool:
-    return isinstance(goal, DifferentialPrivacy) and goal.neighbours == "unbounded"
-
-
-def _attributes(policy: Policy) -> Iterator[str]:
+def _attributes_section(policy: Policy) -> Iterator[str]:
     for name, rule in policy.spec.attributes.items():
-        yield f"{_called(name)}: {_fate(policy, name, rule)}"
+        yield f"{_attribute_text(name)}: {_treatment_text(policy, name, rule)}"
     if "*" not in policy.spec.attributes:
         yield "every other attribute: dropped"
 
 
-def _called(name: str) -> str:
+def _attribute_text(name: str) -> str:
     if name == "*":
         return "every other attribute"
     return f"attributes that match '{name}'" if is_glob(name) else f"'{name}'"
 
 
-def _fate(policy: Policy, name: str, rule: AttributeRule) -> str:
+def _treatment_text(policy: Policy, name: str, rule: AttributeRule) -> str:
     """What happens to the values of one attribute."""
     column = policy.column(name)
     if name == "case:concept:name":
@@ -111,11 +114,9 @@ def _fate(policy: Policy, name: str, rule: AttributeRule) -> str:
         case "keep":
             return "released as it is"
         case "pseudonymise":
-            kept = (
-                "the same in every release of the dataset"
-                if rule.link
-                else "new ones in each release"
-            )
+            kept = "new ones in each release"
+            if rule.link:
+                kept = "the same in every release of the dataset"
             return f"replaced by pseudonyms, {kept}; how often each occurs still shows"
         case "generalise":
             return f"made coarser: {_groups(rule)}"
@@ -126,38 +127,47 @@ def _fate(policy: Policy, name: str, rule: AttributeRule) -> str:
 def _groups(rule: AttributeRule) -> str:
     if rule.bins is not None:
         pairs = zip(rule.bins, rule.bins[1:], strict=False)
-        return (
-            "intervals "
-            + ", ".join(f"[{low:g}, {high:g})" for low, high in pairs)
-            + "; values outside are dropped"
-        )
+        intervals = ", ".join(f"[{low:g}, {high:g})" for low, high in pairs)
+        return f"intervals {intervals}; values outside are dropped"
     return (
         f"groups at level {rule.level} of its hierarchy; values that stand in no group are dropped"
     )
 
 
-def _budget(policy: Policy) -> Iterator[str]:
+def _budget_section(policy: Policy) -> Iterator[str]:
     budget, presence = (
         policy.spec.budget,
-        any(_hides_presence(goal) for goal in policy.spec.guarantees),
+        any(goal.hides_presence() for goal in policy.spec.guarantees),
     )
     if budget.release is not None:
         yield f"One release: at most {in_words(budget.release, presence=presence)}."
     yield from _total(budget, presence=presence)
     if (share := policy.spec.profile) is not None:
         spent = f"epsilon {share.epsilon:g}" + (f", delta {share.delta:g}" if share.delta else "")
-        yield f"Noisy figures of the log, for planning: {spent}, which is part of what the guarantee allows."
+        yield (
+            "Noisy figures of the log, for planning: "
+            f"{spent}, which is part of what the guarantee allows."
+        )
 
 
 def _total(budget: Budget, *, presence: bool) -> Iterator[str]:
     if budget.total is None:
         yield "All releases of the dataset together: no limit is set."
         return
-    yield f"All releases of the dataset together: at most {in_words(budget.total, presence=presence)}."
+    yield (
+        "All releases of the dataset together: "
+        f"at most {in_words(budget.total, presence=presence)}."
+    )
     if budget.total.metric is not None:
-        yield f"Of metric privacy, separately: at most {in_words(budget.total.metric, presence=False)}."
+        yield (
+            "Of metric privacy, separately: "
+            f"at most {in_words(budget.total.metric, presence=False)}."
+        )
     if budget.total.local is not None:
-        yield f"Of local differential privacy, separately: at most {in_words(budget.total.local, presence=False)}."
+        yield (
+            "Of local differential privacy, separately: "
+            f"at most {in_words(budget.total.local, presence=False)}."
+        )
 
 
 def in_words(limit: Limit, *, presence: bool) -> str:
@@ -168,14 +178,17 @@ def in_words(limit: Limit, *, presence: bool) -> str:
     words = f"epsilon {cost.epsilon:.4g}" + (f", delta {cost.delta:g}" if cost.delta else "")
     if presence:
         gain = 100 * guessing_advantage(cost.epsilon, cost.delta)
-        words += f" (whoever guesses whether a protected unit is in the log gains at most {gain:.3g} percentage points"
+        words += (
+            " (whoever guesses whether a protected unit "
+            f"is in the log gains at most {gain:.3g} percentage points"
+        )
         words += (
             f", apart from outcomes of probability {RARE * cost.delta:g})" if cost.delta else ")"
         )
     return words
 
 
-def _assumed(policy: Policy) -> Iterator[str]:
+def _public_facts_section(policy: Policy) -> Iterator[str]:
     assume = policy.spec.assume
     if assume.alphabet is not None:
         yield f"Activities: {', '.join(assume.alphabet)}. Others are dropped."
@@ -184,12 +197,18 @@ def _assumed(policy: Policy) -> Iterator[str]:
     if assume.longest_case is not None:
         yield f"A case has at most {assume.longest_case} events; longer cases are cut."
     if assume.longest_gap is not None:
-        yield f"At most {format_duration(assume.longest_gap)} pass between two events of a case; more is counted as that."
+        yield (
+            f"At most {format_duration(assume.longest_gap)} pass between two events of a case; "
+            "more is counted as that."
+        )
     if assume.window is not None:
-        yield f"Cases start between {assume.window.start.isoformat()} and {assume.window.end.isoformat()}."
+        yield (
+            f"Cases start between {assume.window.start.isoformat()} "
+            f"and {assume.window.end.isoformat()}."
+        )
 
 
-def _means(policy: Policy) -> Iterator[str]:
+def _mechanisms_section(policy: Policy) -> Iterator[str]:
     means = policy.spec.mechanisms
     if means.allow != ("*",):
         yield f"Allowed mechanisms: {', '.join(means.allow)}."
@@ -198,5 +217,8 @@ def _means(policy: Policy) -> Iterator[str]:
     if means.prefer:
         yield f"Tried first: {', '.join(means.prefer)}."
     if means.accept_unproven:
-        yield "Mechanisms whose privacy is only published, not proved here, may run; they never satisfy a guarantee."
+        yield (
+            "Mechanisms whose privacy is only published, "
+            "not proved here, may run; they never satisfy a guarantee."
+        )
     yield f"The log is written as {policy.spec.output.format}."

@@ -6,7 +6,7 @@ from typing import Final, Literal
 from cloakwork.errors import FileProblem, PolicyError
 from cloakwork.policy.load import load_policy
 from cloakwork.policy.model import Policy
-from cloakwork.policy.wording import did_you_mean
+from cloakwork.policy.validation_messages import did_you_mean
 
 _PACKAGE: Final = Path(__file__).resolve().parent.parent
 
@@ -31,7 +31,7 @@ def load_shipped(name: str) -> Policy:
 
 
 def resolve_policy(name_or_path: str | Path) -> Path:
-    """Where a policy lies: a path that exists wins, then a plain word is a shipped policy's name."""
+    """Where a policy lies: a path that exists, or a plain word that is a shipped policy's name."""
     path, name = Path(name_or_path), str(name_or_path)
     looks_like_a_name = not path.suffix and path.name == name
     return _path_of(name) if looks_like_a_name and not path.exists() else path

@@ -7,15 +7,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from cloakwork.budget import guessing_advantage
-from cloakwork.guarantees import (
-    VACUOUS_T,
-    DifferentialPrivacy,
-    Guarantee,
-    KAnonymity,
-    LocalDP,
-    MetricPrivacy,
-    TCloseness,
-)
+from cloakwork.guarantees import VACUOUS_T, DifferentialPrivacy, KAnonymity, TCloseness
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.policy.explain import covered_columns, is_released
 from cloakwork.policy.model import Policy
@@ -43,19 +35,16 @@ def lint(policy: Policy) -> tuple[Advice, ...]:
 
 def values_in_groups(policy: Policy) -> Iterator[Advice]:
     """k-anonymity alone says nothing about values."""
-    on_values = [
-        g
-        for g in policy.spec.guarantees
-        if g.kind in ("t-closeness", "l-diversity", "confidence-bound")
-    ]
+    on_values = [goal for goal in policy.spec.guarantees if goal.bounds_values]
     bounded = {name for goal in on_values for name in goal.over}
     if not any(isinstance(goal, KAnonymity) for goal in policy.spec.guarantees):
         return
     for name, rule in policy.spec.attributes.items():
         if rule.role == "sensitive" and is_released(policy, name) and name not in bounded:
             message = (
-                f"'{name}' is sensitive and released beside k-anonymity alone: a group of cases that look alike may "
-                "share one value (homogeneity); add t-closeness or l-diversity, or drop it"
+                f"'{name}' is sensitive and released beside k-anonymity alone: "
+                "a group of cases that look alike may share one value (homogeneity); "
+                "add t-closeness or l-diversity, or drop it"
             )
             yield Advice(("spec", "attributes", name), message)
 
@@ -76,10 +65,16 @@ def weak_closeness(policy: Policy) -> Iterator[Advice]:
         if not isinstance(goal, TCloseness) or goal.distance != "emd":
             continue
         if goal.scale == "range":
-            message = "scale: range is vacuous once one outlier widens the range of the values; use scale: rank"
+            message = (
+                "scale: range is vacuous once one outlier widens the range of the values; "
+                "use scale: rank"
+            )
             yield Advice(("spec", "guarantees", index, "scale"), message)
         elif goal.t >= VACUOUS_T:
-            message = f"t = {goal.t:g} asks nothing of numbers: by rank, no class lies much farther than {VACUOUS_T:g}"
+            message = (
+                f"t = {goal.t:g} asks nothing of numbers: "
+                f"by rank, no class lies much farther than {VACUOUS_T:g}"
+            )
             yield Advice(("spec", "guarantees", index, "t"), message)
 
 
@@ -90,8 +85,8 @@ def inserted_events(policy: Policy) -> Iterator[Advice]:
     for name, rule in policy.spec.attributes.items():
         if not name.startswith("case:") and rule.role == "identifier" and is_released(policy, name):
             message = (
-                f"events that k-anonymisation inserts copy '{name}' from other events: if it numbers or identifies events, "
-                "its repeated values show which those are; drop it"
+                f"events that k-anonymisation inserts copy '{name}' from other events: if it "
+                "numbers or identifies events, its repeated values show which those are; drop it"
             )
             yield Advice(("spec", "attributes", name), message)
 
@@ -101,7 +96,10 @@ def pseudonyms(policy: Policy) -> Iterator[Advice]:
     for name, rule in policy.spec.attributes.items():
         if rule.treatment != "pseudonymise":
             continue
-        message = f"pseudonyms of '{name}' keep their frequencies: a value known to be common can be recognised"
+        message = (
+            f"pseudonyms of '{name}' keep their frequencies: "
+            "a value known to be common can be recognised"
+        )
         if rule.link:
             message += "; with link they also tie all releases of the dataset together"
         yield Advice(("spec", "attributes", name, "treatment"), message)
@@ -112,17 +110,23 @@ def quasi_identifiers(policy: Policy) -> Iterator[Advice]:
     covered = covered_columns(policy)
     for name, rule in policy.spec.attributes.items():
         if rule.role == "quasi-identifier" and is_released(policy, name) and name not in covered:
-            message = f"'{name}' is a quasi-identifier, released and covered by no guarantee: people may be singled out by it"
+            message = (
+                f"'{name}' is a quasi-identifier, released and covered by no guarantee: "
+                "people may be singled out by it"
+            )
             yield Advice(("spec", "attributes", name), message)
 
 
-def persons(policy: Policy) -> Iterator[Advice]:
-    """Where persons can be told apart, protecting single cases may be too little."""
+def persons_without_unit(policy: Policy) -> Iterator[Advice]:
+    """Where persons can be identified, protecting single cases may be too little."""
     if policy.spec.unit.attribute is not None:
         return
     for name, rule in policy.spec.attributes.items():
         if rule.role == "identifier" and name.startswith("case:") and name != CASE_ID:
-            message = f"single cases are protected; if one '{name}' owns several cases, protect it: unit: {{attribute: '{name}'}}"
+            message = (
+                f"single cases are protected; if one '{name}' owns several cases, "
+                f"protect it: unit: {{attribute: '{name}'}}"
+            )
             yield Advice(("spec", "unit"), message)
 
 
@@ -139,22 +143,17 @@ def cases_or_units(policy: Policy) -> Iterator[Advice]:
 def large_epsilon(policy: Policy) -> Iterator[Advice]:
     """A large epsilon promises little."""
     for index, goal in enumerate(policy.spec.guarantees):
-        if (
-            not isinstance(goal, DifferentialPrivacy | MetricPrivacy | LocalDP)
-            or goal.epsilon <= LARGE_EPSILON
-        ):
+        price = goal.price()
+        if price is None or price.cost.epsilon <= LARGE_EPSILON:
             continue
-        delta = goal.delta if isinstance(goal, DifferentialPrivacy) else 0.0
-        gain = 100 * guessing_advantage(goal.epsilon, delta)
-        presence = isinstance(goal, DifferentialPrivacy) and goal.neighbours == "unbounded"
-        means = (
-            f": whoever guesses whether a protected unit is in the log may gain {gain:.0f} percentage points"
-            if presence
-            else ""
-        )
-        yield Advice(
-            ("spec", "guarantees", index, "epsilon"), f"epsilon {goal.epsilon:g} is large{means}"
-        )
+        message = f"epsilon {price.cost.epsilon:g} is large"
+        if goal.hides_presence():
+            gain = 100 * guessing_advantage(price.cost.epsilon, price.cost.delta)
+            message += (
+                ": whoever guesses whether a protected unit is in the log "
+                f"may gain {gain:.0f} percentage points"
+            )
+        yield Advice(("spec", "guarantees", index, "epsilon"), message)
 
 
 def large_delta(policy: Policy) -> Iterator[Advice]:
@@ -163,8 +162,12 @@ def large_delta(policy: Policy) -> Iterator[Advice]:
     most = LARGE_DELTA if units is None else 1 / (10 * units)
     what = "without assume.units_at_most" if units is None else f"for {units:,} units"
     for index, goal in enumerate(policy.spec.guarantees):
-        if isinstance(goal, DifferentialPrivacy) and goal.delta > most:
-            message = f"delta {goal.delta:g} is more than {most:.3g}, the most that planning accepts {what}"
+        price = goal.price()
+        if price is not None and price.cost.delta > most:
+            message = (
+                f"delta {price.cost.delta:g} is more than {most:.3g}, "
+                f"the most that planning accepts {what}"
+            )
             yield Advice(("spec", "guarantees", index, "delta"), message)
 
 
@@ -178,12 +181,12 @@ def no_delta(policy: Policy) -> Iterator[Advice]:
 
 def no_total(policy: Policy) -> Iterator[Advice]:
     """Without a total, releases add up without end."""
-    spends = any(
-        isinstance(goal, DifferentialPrivacy | MetricPrivacy | LocalDP)
-        for goal in policy.spec.guarantees
-    )
+    spends = any(goal.currency is not None for goal in policy.spec.guarantees)
     if spends and policy.spec.budget.total is None:
-        message = "no budget.total: nothing limits how much all releases of the dataset give away together"
+        message = (
+            "no budget.total: "
+            "nothing limits how much all releases of the dataset give away together"
+        )
         yield Advice(("spec", "budget"), message)
 
 
@@ -191,7 +194,10 @@ def short_reasons(policy: Policy) -> Iterator[Advice]:
     """A reason should tell an auditor something."""
     for column, reason in policy.spec.expose.items():
         if len(reason.split()) < SHORT_REASON:
-            message = f"the reason for exposing '{column}' is short: say who gets it and why that is acceptable"
+            message = (
+                f"the reason for exposing '{column}' is short: "
+                "say who gets it and why that is acceptable"
+            )
             yield Advice(("spec", "expose", column), message)
 
 
@@ -227,7 +233,7 @@ def clocks_beside_noised_times(policy: Policy) -> Iterator[Advice]:
     """A claim over timestamps takes whatever else is released as known; only the author can tell
     what a column tells.
     """
-    if not any(_rests_on_noised_times(goal) for goal in policy.spec.guarantees):
+    if not any(goal.takes_columns_as_known() for goal in policy.spec.guarantees):
         return
     for name, rule in policy.spec.attributes.items():
         if (
@@ -236,15 +242,11 @@ def clocks_beside_noised_times(policy: Policy) -> Iterator[Advice]:
             and name != CASE_ID
         ):
             message = (
-                f"can anybody read times off '{name}' (a date, a day, a counter, a pseudonym of one)? The guarantee over "
-                "timestamps takes it as known, so whoever can learns the times; drop it unless the answer is no"
+                f"can anybody read times off '{name}' (a date, a day, a counter, "
+                "a pseudonym of one)? The guarantee over timestamps takes it as known, "
+                "so whoever can learns the times; drop it unless the answer is no"
             )
             yield Advice(("spec", "attributes", name), message)
-
-
-def _rests_on_noised_times(goal: Guarantee) -> bool:
-    bounded = isinstance(goal, DifferentialPrivacy) and goal.neighbours == "bounded"
-    return bounded or isinstance(goal, MetricPrivacy)
 
 
 def unproven(policy: Policy) -> Iterator[Advice]:
@@ -263,8 +265,9 @@ def shallow_branches(policy: Policy) -> Iterator[Advice]:
         if higher:
             more = f" and {len(higher) - 1} more" if len(higher) > 1 else ""
             message = (
-                f"in the hierarchy of '{name}' the value {higher[0]!r}{more} has no group at depth {rule.level}, and is "
-                "released as the lowest group above it; move it below a group of that depth, or lower the level"
+                f"in the hierarchy of '{name}' the value {higher[0]!r}{more} has "
+                f"no group at depth {rule.level}, and is released as the lowest group above it; "
+                "move it below a group of that depth, or lower the level"
             )
             yield Advice(("spec", "attributes", name, "hierarchy"), message)
 
@@ -293,7 +296,7 @@ RULES: Final[tuple[Callable[[Policy], Iterator[Advice]], ...]] = (
     inserted_events,
     pseudonyms,
     quasi_identifiers,
-    persons,
+    persons_without_unit,
     cases_or_units,
     large_epsilon,
     large_delta,

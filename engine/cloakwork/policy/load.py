@@ -18,10 +18,10 @@ from pydantic import ValidationError
 
 from cloakwork.errors import FileProblem, PolicyError
 from cloakwork.policy.installed import known_names
-from cloakwork.policy.meaning import contradictions
 from cloakwork.policy.model import Policy
-from cloakwork.policy.syntax import Document, Fault, Steps, dotted, read_document, read_text
-from cloakwork.policy.wording import Finding, findings
+from cloakwork.policy.semantics import semantic_faults
+from cloakwork.policy.syntax import Document, Fault, Steps, dotted_path, read_document, read_text
+from cloakwork.policy.validation_messages import ShapeError, translate_errors
 
 
 def load_policy(path: str | Path, *, mechanisms: Collection[str] | None = None) -> Policy:
@@ -39,14 +39,14 @@ def parse_policy(
     """Read a policy from text; ``path`` is what the errors call it."""
     document = read_document(text, path)
     known = known_names() if mechanisms is None else frozenset(mechanisms)
-    found = list(contradictions(document.content, known))
+    found = list(semantic_faults(document.content, known))
     policy = None
     try:
         policy = Policy.model_validate(document.content)
     except ValidationError as error:
-        spoken = {_whole(finding.steps) for finding in found}
-        shape = findings(error, document.content)
-        found += [finding for finding in shape if not _covered(finding, spoken)]
+        reported = {_as_whole_list(finding.steps) for finding in found}
+        shape = translate_errors(error, document.content)
+        found += [finding for finding in shape if not _already_reported(finding, reported)]
     faults = [*document.faults, *(_fault(document, finding) for finding in found)]
     if policy is None or faults:
         raise PolicyError(_problems(faults, path) or [FileProblem(path, "is not a policy")])
@@ -66,25 +66,27 @@ def canonical(policy: Policy) -> str:
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def _whole(steps: Steps) -> Steps:
+def _as_whole_list(steps: Steps) -> Steps:
     """A list of exposures is judged as a whole: pydantic reads it as a mapping, and names other
     paths.
     """
-    return (
-        steps[:2]
-        if steps[:2] == ("spec", "expose") and len(steps) > 2 and isinstance(steps[2], int)
-        else steps
-    )
+    in_exposures = steps[:2] == ("spec", "expose") and len(steps) > 2
+    return steps[:2] if in_exposures and isinstance(steps[2], int) else steps
 
 
-def _covered(finding: Finding, spoken: set[Steps]) -> bool:
+def _already_reported(finding: ShapeError, reported: set[Steps]) -> bool:
     """Whether something better was said already about the same value or its parent."""
-    return any(finding.steps[:length] in spoken for length in range(len(finding.steps) + 1))
+    return any(finding.steps[:length] in reported for length in range(len(finding.steps) + 1))
 
 
-def _fault(document: Document, finding: Finding) -> Fault:
-    where = dotted(finding.steps[:-1] if finding.of_key else finding.steps)
-    link = ": " if finding.of_key else "" if finding.message.startswith(":") else " "
+def _fault(document: Document, finding: ShapeError) -> Fault:
+    """A fault with its position in the file; the message begins with the path."""
+    where = dotted_path(finding.steps[:-1] if finding.of_key else finding.steps)
+    link = " "
+    if finding.of_key:
+        link = ": "
+    elif finding.message.startswith(":"):
+        link = ""
     message = f"{where}{link}{finding.message}" if where else finding.message.lstrip(": ")
     return Fault(document.place(finding.steps, of_key=finding.of_key), message, finding.hint)
 

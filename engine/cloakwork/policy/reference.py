@@ -48,7 +48,10 @@ def reference() -> str:
 def _table(title: str, model: Mapping[str, Any]) -> str:
     either = {key for choice in model.get("oneOf", ()) for key in choice["required"]}
     rows = [
-        f"| `{key}`{_need(key, model.get('required', ()), either)} | {_values(field)} | {_said(field)} |"
+        (
+            f"| `{key}`{_need(key, model.get('required', ()), either)} "
+            f"| {_values(field)} | {_description(field)} |"
+        )
         for key, field in model["properties"].items()
     ]
     return "\n".join([f"### {title}", "", "| key | value | meaning |", "|---|---|---|", *rows])
@@ -60,19 +63,16 @@ def _need(key: str, required: Collection[str], either: Collection[str]) -> str:
     return "" if key in required else " (optional)"
 
 
-def _said(field: Mapping[str, Any]) -> str:
-    words = str(field.get("description", "which guarantee is meant" if "const" in field else ""))
+def _description(field: Mapping[str, Any]) -> str:
+    """The sentence that an author reads, with the field's default."""
+    without = "which guarantee is meant" if "const" in field else ""
+    description = str(field.get("description", without)).replace("|", "\\|")
     default = field.get("default")
-    written = (
-        str(default).lower()
-        if isinstance(default, bool)
-        else f"{default:g}"
-        if _is_number(default)
-        else default
-    )
-    return words.replace("|", "\\|") + (
-        f". Default: `{written}`" if written not in (None, "") else ""
-    )
+    if isinstance(default, bool):
+        default = str(default).lower()
+    elif _is_number(default):
+        default = f"{default:g}"
+    return description if default in (None, "") else f"{description}. Default: `{default}`"
 
 
 def _is_number(value: object) -> bool:
@@ -137,13 +137,9 @@ def _bounds(field: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _number(value: float) -> str:
-    return (
-        f"{value:,}"
-        if isinstance(value, int)
-        else f"{value:,.0f}"
-        if value >= 1000
-        else f"{value:g}"
-    )
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:g}"
 
 
 def with_reference(document: str) -> str:

@@ -27,7 +27,7 @@ Step = str | int
 Steps = tuple[Step, ...]
 
 
-class Place(NamedTuple):
+class SourcePosition(NamedTuple):
     """Line and column, from 1."""
 
     line: int
@@ -40,7 +40,7 @@ class Fault:
     the whole document.
     """
 
-    place: Place
+    place: SourcePosition
     message: str
     hint: str | None = None
 
@@ -53,11 +53,11 @@ class Document:
     """
 
     content: dict[str, Any]
-    values: dict[Steps, Place] = field(repr=False)
-    keys: dict[Steps, Place] = field(repr=False)
+    values: dict[Steps, SourcePosition] = field(repr=False)
+    keys: dict[Steps, SourcePosition] = field(repr=False)
     faults: tuple[Fault, ...] = ()
 
-    def place(self, steps: Steps, *, of_key: bool = False) -> Place:
+    def place(self, steps: Steps, *, of_key: bool = False) -> SourcePosition:
         """Where a value (or its key) stands; for a value that is absent, where its nearest parent
         stands.
         """
@@ -68,12 +68,12 @@ class Document:
         return self.values[steps]
 
 
-def dotted(steps: Steps) -> str:
+def dotted_path(steps: Steps) -> str:
     """Write a path for people.
 
-    >>> dotted(("spec", "guarantees", 0, "k"))
+    >>> dotted_path(("spec", "guarantees", 0, "k"))
     'spec.guarantees[0].k'
-    >>> dotted(("spec", "attributes", "case:age", "bins"))
+    >>> dotted_path(("spec", "attributes", "case:age", "bins"))
     "spec.attributes['case:age'].bins"
     """
     text = ""
@@ -81,11 +81,11 @@ def dotted(steps: Steps) -> str:
         if isinstance(step, str) and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]*", step):
             text += f".{step}" if text else step
         else:
-            text += f"[{shown(step)}]"
+            text += f"[{shown_value(step)}]"
     return text
 
 
-def shown(value: object, width: int = 60) -> str:
+def shown_value(value: object, width: int = 60) -> str:
     """A value as it may stand in an error of one line."""
     if value is None:
         return "nothing"
@@ -165,18 +165,18 @@ def kind_of(value: object) -> str:
         case list():
             return "a list"
         case _:
-            return shown(value)
+            return shown_value(value)
 
 
 class _Unreadable(Exception):
     """The text cannot be read as one bounded YAML document."""
 
-    def __init__(self, message: str, place: Place) -> None:
+    def __init__(self, message: str, place: SourcePosition) -> None:
         self.message, self.place = message, place
 
 
-def _start(node: Node) -> Place:
-    return Place(node.start_mark.line + 1, node.start_mark.column + 1)
+def _start(node: Node) -> SourcePosition:
+    return SourcePosition(node.start_mark.line + 1, node.start_mark.column + 1)
 
 
 class _Loader(yaml.SafeLoader):
@@ -190,7 +190,8 @@ class _Loader(yaml.SafeLoader):
         if self.depth > DEEPEST:
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
             raise _Unreadable(
-                f"is nested more than {DEEPEST} levels deep", Place(mark.line + 1, mark.column + 1)
+                f"is nested more than {DEEPEST} levels deep",
+                SourcePosition(mark.line + 1, mark.column + 1),
             )
         node = super().compose_node(parent, index)
         self.depth -= 1
@@ -206,7 +207,8 @@ _SCALARS = {
     ),  # truth in YAML 1.1, text in YAML 1.2
     "int": re.compile(r"^[-+]?(0|[1-9][0-9]*)$"),
     "float": re.compile(
-        r"^([-+]?(\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$"
+        r"^([-+]?(\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?"
+        r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$"
     ),
 }
 for _kind, _pattern in _SCALARS.items():
@@ -221,24 +223,24 @@ def _compose(text: str) -> Node | None:
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
-        raise _Unreadable(_plain(error), _marked(error)) from None
+        raise _Unreadable(_yaml_message(error), _error_with_position(error)) from None
     except yaml.reader.ReaderError as error:
         before = text[: int(error.position)]
-        place = Place(before.count("\n") + 1, len(before.rsplit("\n", 1)[-1]) + 1)
+        place = SourcePosition(before.count("\n") + 1, len(before.rsplit("\n", 1)[-1]) + 1)
         raise _Unreadable(
             f"holds the control character {text[int(error.position)]!a}", place
         ) from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         complaint = " ".join(str(error).split())
-        raise _Unreadable(f"is not readable as YAML: {complaint}", Place(1, 1)) from None
+        raise _Unreadable(f"is not readable as YAML: {complaint}", SourcePosition(1, 1)) from None
 
 
-def _marked(error: yaml.MarkedYAMLError) -> Place:
+def _error_with_position(error: yaml.MarkedYAMLError) -> SourcePosition:
     mark = error.problem_mark or error.context_mark
-    return Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1)
+    return SourcePosition(mark.line + 1, mark.column + 1) if mark else SourcePosition(1, 1)
 
 
-def _plain(error: yaml.MarkedYAMLError) -> str:
+def _yaml_message(error: yaml.MarkedYAMLError) -> str:
     """The YAML reader's complaint in plain words."""
     problem = error.problem or "syntax error"
     if "'\\t'" in problem:
@@ -259,8 +261,8 @@ class _Reader:
     """Turns nodes into values, noting every place and every fault."""
 
     def __init__(self) -> None:
-        self.values: dict[Steps, Place] = {}
-        self.keys: dict[Steps, Place] = {}
+        self.values: dict[Steps, SourcePosition] = {}
+        self.keys: dict[Steps, SourcePosition] = {}
         self.faults: list[Fault] = []
         self._seen: set[int] = set()
         self._open: set[int] = set()
@@ -275,7 +277,7 @@ class _Reader:
             if isinstance(node, ScalarNode):
                 return self._scalar(node, steps)
             if node.tag not in (_CORE + "map", _CORE + "seq"):
-                return self._strange(node, steps)
+                return self._refuse_foreign_tag(node, steps)
             if isinstance(node, MappingNode):
                 return self._mapping(node, steps)
             return [self.read(item, (*steps, index)) for index, item in enumerate(node.value)]
@@ -300,7 +302,7 @@ class _Reader:
             below = (*steps, key)
             if key in result:
                 first = self.keys[below].line
-                self._fault(key_node, f"{dotted(below)} is given twice, first on line {first}")
+                self._fault(key_node, f"{dotted_path(below)} is given twice, first on line {first}")
                 continue
             self.keys[below] = _start(key_node)
             result[key] = self.read(value_node, below)
@@ -308,7 +310,7 @@ class _Reader:
 
     def _key(self, node: Node, steps: Steps) -> str | None:
         self._count(node)
-        where = dotted(steps) or "the document"
+        where = dotted_path(steps) or "the document"
         if not isinstance(node, ScalarNode):
             self._fault(node, f"{where} has a key that is not text")
             return None
@@ -318,10 +320,13 @@ class _Reader:
             )
             return None
         if node.tag != _CORE + "str":
-            written = shown(node.value)
+            written = shown_value(node.value)
             self._fault(
                 node,
-                f"{where} has the key {written}, which YAML does not read as text; put it in quotes",
+                (
+                    f"{where} has the key {written}, "
+                    "which YAML does not read as text; put it in quotes"
+                ),
             )
             return None
         return self._text(node, steps)
@@ -339,20 +344,23 @@ class _Reader:
                 return node.value.lower() == "true"
             case "word":
                 truth = "true" if node.value.lower() in ("yes", "on") else "false"
-                message = f"{dotted(steps)} is ambiguous: many readers of YAML take {node.value} for {truth}"
+                message = (
+                    f"{dotted_path(steps)} is ambiguous: "
+                    f"many readers of YAML take {node.value} for {truth}"
+                )
                 self._fault(
                     node, message, f"write {truth}, or '{node.value}' in quotes for the word"
                 )
-                return Unsure(node.value)
+                return RefusedValue(node.value)
             case "int" | "float":
                 return self._number(node, kind, steps)
             case _:
-                return self._strange(node, steps)
+                return self._refuse_foreign_tag(node, steps)
 
     def _text(self, node: ScalarNode, steps: Steps) -> str:
         text = str(node.value)
         if any("\ud800" <= character <= "\udfff" for character in text):
-            self._fault(node, f"{dotted(steps)} holds half a character (a lone surrogate)")
+            self._fault(node, f"{dotted_path(steps)} holds half a character (a lone surrogate)")
             return text.encode("ascii", "replace").decode()
         return text
 
@@ -362,25 +370,30 @@ class _Reader:
         if len(text) > LONGEST_NUMBER:
             self._fault(
                 node,
-                f"{dotted(steps)} has more than {LONGEST_NUMBER} characters, too many for a number",
+                (
+                    f"{dotted_path(steps)} has more than {LONGEST_NUMBER} characters, "
+                    "too many for a number"
+                ),
             )
         elif not math.isfinite(number):
-            self._fault(node, f"{dotted(steps)} must be a finite number (got {text})")
+            self._fault(node, f"{dotted_path(steps)} must be a finite number (got {text})")
         else:
             return int(text) if kind == "int" else number
-        return Unsure(text)
+        return RefusedValue(text)
 
-    def _strange(self, node: Node, steps: Steps) -> Any:
+    def _refuse_foreign_tag(self, node: Node, steps: Steps) -> Any:
         """A value whose tag is none of YAML's own."""
-        where = f"{dotted(steps)} has" if steps else "the document has"
-        self._fault(node, f"{where} the tag {shown(node.tag)}; a policy holds plain values only")
-        return Unsure("")
+        where = f"{dotted_path(steps)} has" if steps else "the document has"
+        self._fault(
+            node, f"{where} the tag {shown_value(node.tag)}; a policy holds plain values only"
+        )
+        return RefusedValue("")
 
     def _fault(self, node: Node, message: str, hint: str | None = None) -> None:
         self.faults.append(Fault(_start(node), message, hint))
 
 
-class Unsure(str):
+class RefusedValue(str):
     """Stands for a value that was refused already, so that nothing else is said about it."""
 
     __slots__ = ()

@@ -11,14 +11,13 @@ from cloakwork.accounting.account import BudgetTerms
 from cloakwork.accounting.charge import Charge
 from cloakwork.budget import Cost
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.plan.budget import terms as budget_terms
-from cloakwork.plan.model import Claim, Plan, Unproven
+from cloakwork.plan.budget import ledger_terms as budget_terms
+from cloakwork.plan.model import Claim, Plan, UnprovenClaim
 from cloakwork.plan.sentences import (
     assumption_in_words,
     claim_sentence,
     column_in_words,
     exposure_in_words,
-    neighbours_in_words,
     reason_in_words,
     unproven_sentence,
 )
@@ -76,8 +75,8 @@ def reworded_statement(predicate: PrivacyStatement, plan: Plan) -> PrivacyStatem
     """The same records, every sentence written anew from them: what may be shown of a statement
     that somebody else made.
 
-    ``plan``: the statement's, reworded too (``plan.prove.in_own_words``); its sentences say what
-    is unproven.
+    ``plan``: the statement's, reworded too (``plan.prove.with_own_sentences``); its sentences say
+    what is unproven.
     """
     return predicate.model_copy(
         update={
@@ -136,7 +135,7 @@ def _reworded_exposure(item: ExposedColumn) -> ExposedColumn:
     return item.model_copy(update={"says": says, "reason": exposure_in_words(item.why)})
 
 
-def _unproven_goal(item: Unproven) -> UnprovenGoal:
+def _unproven_goal(item: UnprovenClaim) -> UnprovenGoal:
     return UnprovenGoal(
         guarantee=item.guarantee,
         mechanism=item.mechanism,
@@ -173,7 +172,7 @@ def _reworded_guarantee(item: StatedGuarantee) -> StatedGuarantee:
     return item.model_copy(
         update={
             "sentence": claim_sentence(item.guarantee, item.given),
-            "neighbours": neighbours_in_words(item.guarantee),
+            "neighbours": item.guarantee.compared_logs(),
             "because": tuple(reason_in_words(reason) for reason in item.derivation),
             "assuming": tuple(assumption_in_words(assumption) for assumption in item.assumptions),
         }

@@ -11,8 +11,8 @@ from pydantic import Field
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.naming import values_of
-from cloakwork.plan.claims import Given
-from cloakwork.plan.model import RELEASED, Plan, Treated
+from cloakwork.plan.claims import ConditionedOn
+from cloakwork.plan.model import RELEASED, Plan, TreatedAttribute
 from cloakwork.policy.globs import is_glob
 from cloakwork.quantities import Frozen
 
@@ -77,7 +77,7 @@ def _released_column(scope: Literal["case", "event"], name: str, plan: Plan) -> 
     )
 
 
-def _rule_of(name: str, plan: Plan) -> Treated | None:
+def _rule_of(name: str, plan: Plan) -> TreatedAttribute | None:
     """The rule that decides about a released attribute: by its role, else by its name."""
     if name in _ROLES:
         return next((item for item in plan.attributes if item.column == _ROLES[name]), None)
@@ -123,8 +123,8 @@ def absent_attributes(plan: Plan, released: Iterable[ReleasedColumn]) -> tuple[s
 
 
 def given_by_name(
-    given: Given | None, plan: Plan, released: Sequence[ReleasedColumn]
-) -> Given | None:
+    given: ConditionedOn | None, plan: Plan, released: Sequence[ReleasedColumn]
+) -> ConditionedOn | None:
     """What a claim takes as known, with the actual attributes in place of the policy's names and
     patterns.
     """

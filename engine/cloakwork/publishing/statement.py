@@ -22,7 +22,7 @@ from pydantic import AwareDatetime, Field, JsonValue
 from cloakwork.budget import Cost, Currency
 from cloakwork.facts import Unit
 from cloakwork.guarantees import Guarantee
-from cloakwork.plan.claims import Assumption, Caveat, ExposureReason, Given, Reason
+from cloakwork.plan.claims import Assumption, Caveat, ConditionedOn, ExposureReason, Reason
 from cloakwork.publishing.dsse import canonical, read_json
 from cloakwork.publishing.released import ReleasedColumn
 from cloakwork.quantities import Duration, Frozen
@@ -79,7 +79,7 @@ class StatedGuarantee(Frozen):
     sentence: Annotated[Prose, Field(description="The guarantee in plain words")]
     basis: Literal["derived", "derived and measured"]
     given: Annotated[
-        Given | None, Field(description="What the claim takes as known, by actual names")
+        ConditionedOn | None, Field(description="What the claim takes as known, by actual names")
     ] = None
     neighbours: Annotated[
         str | None, PROSE, Field(description="Which two logs must be hard to tell apart")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from cloakwork.errors import GuaranteeBroken, LogError, first_line
 from cloakwork.facts import Unit
-from cloakwork.guarantees import brief
-from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.guarantees import short_description
+from cloakwork.lineage import TIMESTAMPS
 from cloakwork.plan.model import Plan
 from cloakwork.publishing.folder import Check
 from cloakwork.publishing.released import column_mismatches
@@ -53,9 +53,9 @@ def _check_contents(log: Path, plan: Plan, predicate: PrivacyStatement) -> Itera
     """Whether the log holds the attributes that the statement lists, and the guarantees that can be
     measured on it.
     """
-    from cloakwork.checks.measure import CHECKERS
+    from cloakwork.checks.measure import checker_of
 
-    measurable = [claim.guarantee for claim in plan.claims if claim.guarantee.kind in CHECKERS]
+    measurable = [claim.guarantee for claim in plan.claims if checker_of(claim.guarantee)]
     try:
         as_values, as_written = _read_both_ways(log, plan, measurable)
     except LogError as error:
@@ -63,7 +63,7 @@ def _check_contents(log: Path, plan: Plan, predicate: PrivacyStatement) -> Itera
         return
     yield from _check_columns(log, as_values, plan, predicate)
     for guarantee in measurable:
-        released = as_written if _quasi_identifiers(guarantee) else as_values
+        released = as_written if guarantee.quasi_identifiers() else as_values
         yield from _measure_guarantee(released, guarantee, plan)
 
 
@@ -81,7 +81,7 @@ def _read_both_ways(
     spelled: set[str] = set()
     by_value: set[str] = set()
     for guarantee in measurable:
-        quasi_identifiers = _quasi_identifiers(guarantee)
+        quasi_identifiers = guarantee.quasi_identifiers()
         spelled.update(quasi_identifiers)
         by_value.update(set(guarantee.over) - set(quasi_identifiers))
     both = spelled & by_value
@@ -90,13 +90,6 @@ def _read_both_ways(
         return as_values, as_values
     as_written = read_log(log, timeless=timeless, text=spelled, keep=spelled.__contains__)
     return as_values, as_written
-
-
-def _quasi_identifiers(guarantee: "Guarantee") -> tuple[str, ...]:
-    """The attributes that k-anonymity counts by."""
-    if guarantee.kind != "k-anonymity":
-        return ()
-    return tuple(name for name in guarantee.over if name not in (CONTROL_FLOW, TIMESTAMPS))
 
 
 def _check_columns(
@@ -124,12 +117,12 @@ def _measure_guarantee(released: "EventLog", guarantee: "Guarantee", plan: Plan)
     try:
         found = measure(released, guarantee, unit if visible else Unit())
     except GuaranteeBroken as error:
-        yield Check(False, f"measured again: {brief(guarantee)}: {error.observed}")
+        yield Check(False, f"measured again: {short_description(guarantee)}: {error.observed}")
         return
     if found is None:
         return
     note = _UNITS_HIDDEN if _counts_units(guarantee, unit) and not visible else ""
-    yield Check(found.holds, f"measured again: {brief(guarantee)}: {found.seen}{note}")
+    yield Check(found.holds, f"measured again: {short_description(guarantee)}: {found.seen}{note}")
 
 
 def _shows_units(released: "EventLog", plan: Plan) -> bool:
@@ -141,8 +134,5 @@ def _shows_units(released: "EventLog", plan: Plan) -> bool:
 
 
 def _counts_units(guarantee: "Guarantee", unit: Unit) -> bool:
-    if unit.attribute is None:
-        return False
-    if guarantee.kind == "confidence-bound":
-        return True
-    return guarantee.kind == "k-anonymity" and guarantee.count == "units"
+    group = guarantee.least_group()
+    return unit.attribute is not None and group is not None and group.counts == "units"

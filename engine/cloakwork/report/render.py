@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from cloakwork.errors import OutputError, VerificationFailed
 from cloakwork.plan.model import Plan
-from cloakwork.plan.prove import in_own_words
+from cloakwork.plan.prove import with_own_sentences
 from cloakwork.publishing.dsse import is_signed_by, read_envelope
 from cloakwork.publishing.folder import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE
 from cloakwork.publishing.from_plan import reworded_statement
@@ -58,7 +58,7 @@ def render(
                 [f"{INTERNAL_FOLDER}/report.json: speaks of another statement than the signed one"]
             )
         return internal_html(internal) if format == "html" else _json(internal)
-    plan = in_own_words(_read(folder / PLAN_FILE, Plan))
+    plan = with_own_sentences(_read(folder / PLAN_FILE, Plan))
     statement = statement.model_copy(
         update={"predicate": reworded_statement(statement.predicate, plan)}
     )

@@ -18,17 +18,17 @@ from cloakwork.accounting.ledger import Ledger, Reservation
 from cloakwork.checks.measure import measure as measured_on
 from cloakwork.engines.memory import Engine, MemoryEngine
 from cloakwork.errors import GuaranteeBroken, LedgerError, MechanismError, OutputError
-from cloakwork.guarantees import brief
+from cloakwork.guarantees import short_description
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.io.round_trip import as_read_back
 from cloakwork.log.naming import without
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.noise import Noise, secret
-from cloakwork.plan.budget import terms
+from cloakwork.plan.budget import ledger_terms
 from cloakwork.plan.choose import Catalogue
 from cloakwork.plan.model import Claim, Plan, Step
-from cloakwork.plan.prove import plan_again
+from cloakwork.plan.prove import replan
 from cloakwork.progress import Reporter, heard_by, silent
 from cloakwork.run.hints import time_hints
 from cloakwork.run.prepare import prepared_log, require_enough_cases
@@ -89,7 +89,7 @@ def execute(
     """
     catalogue = all_mechanisms() if catalogue is None else catalogue
     engine, noise, watch = engine or MemoryEngine(), noise or secret(), stopwatch or Stopwatch()
-    plan = plan_again(plan, catalogue)
+    plan = replan(plan, catalogue)
     reporter("plan proved again")
     prepared = prepared_log(log, plan)
     require_enough_cases(prepared, plan)
@@ -175,11 +175,11 @@ def _reserve(plan: Plan, ledger: Ledger | None, folder: Path | None) -> Reservat
         version=meta.version,
         policy_digest=plan.policy_digest,
         charges=plan.charges if plan.bounded else (*plan.charges, Charge(currency="none")),
-        terms=terms(plan.policy),
+        terms=ledger_terms(plan.policy),
         note="; ".join(
             [
-                *(f"UNPROVEN: {brief(item.guarantee)}" for item in plan.unproven),
-                *(brief(claim.guarantee) for claim in plan.claims),
+                *(f"UNPROVEN: {short_description(item.guarantee)}" for item in plan.unproven),
+                *(short_description(claim.guarantee) for claim in plan.claims),
             ]
         ),
         details={

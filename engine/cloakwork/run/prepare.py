@@ -8,8 +8,7 @@ import polars as pl
 
 from cloakwork.errors import Infeasible, MechanismError
 from cloakwork.facts import Facts, Unit
-from cloakwork.guarantees import ConfidenceBound, KAnonymity
-from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.io.round_trip import with_one_spelling
 from cloakwork.log.naming import named, values_of
@@ -196,14 +195,9 @@ def _require_quasi_identifiers(log: EventLog, plan: Plan) -> None:
     """Refuse a log that has no attribute of a name that k-anonymity is over: most likely it is
     spelt otherwise there.
     """
-    over = (
-        name
-        for claim in plan.claims
-        if claim.guarantee.kind == "k-anonymity"
-        for name in claim.guarantee.over
-    )
-    for name in over:
-        if name not in (CONTROL_FLOW, TIMESTAMPS, METADATA, *log.columns):
+    names = (name for claim in plan.claims for name in claim.guarantee.quasi_identifiers())
+    for name in names:
+        if name not in log.columns:
             what = "case" if name.startswith(CASE_PREFIX) else "event"
             raise MechanismError(
                 "input",
@@ -223,12 +217,10 @@ def require_enough_cases(log: EventLog, plan: Plan) -> None:
     cases, units = _most_kept(log, plan.facts)
     for claim in plan.claims:
         goal = claim.guarantee
-        if isinstance(goal, KAnonymity):
-            symbol, least, of_units = "k", goal.k, goal.count == "units"
-        elif isinstance(goal, ConfidenceBound):
-            symbol, least, of_units = "K", goal.K, True
-        else:
+        group = goal.least_group()
+        if group is None:
             continue
+        symbol, least, of_units = group.symbol, group.least, group.counts == "units"
         held = units if of_units else cases
         if cases and held < least:
             unit = plan.facts.unit.attribute if of_units else None

@@ -12,7 +12,7 @@ from cloakwork.mechanisms.base import Decision
 from cloakwork.mechanisms.bound import BoundContributions, BoundParams
 from cloakwork.mechanisms.profile import Profile, measure_profile, require_profile_params
 from cloakwork.noise import Noise, secret
-from cloakwork.plan.budget import terms, unit_charge
+from cloakwork.plan.budget import ledger_terms, unit_charge
 from cloakwork.policy.load import digest
 from cloakwork.policy.model import Policy
 from cloakwork.run.execute import failed
@@ -40,7 +40,7 @@ def measure(
         version=policy.metadata.version,
         policy_digest=digest(policy),
         charges=(unit_charge(Cost(epsilon=params.epsilon, delta=params.delta), facts.unit),),
-        terms=terms(policy),
+        terms=ledger_terms(policy),
         note="DP profile: noisy figures of the log, for planning",
         makes="profile",
         private=noise.private,

@@ -30,7 +30,7 @@ from cloakwork.mechanisms.base import (
 )
 from cloakwork.mechanisms.generalisation import groups_at, intervals
 from cloakwork.noise import Stream
-from cloakwork.policy.globs import decisive
+from cloakwork.policy.globs import rule_resolver
 from cloakwork.quantities import Frozen, Number
 
 STANDARD = (CASE_ID, ACTIVITY, TIMESTAMP)
@@ -62,7 +62,7 @@ class RedactParams(Frozen):
 
     def of(self, attribute: str) -> Treatment | None:
         """The treatment of one attribute: by its own name, else by the smallest glob that fits."""
-        return decisive(
+        return rule_resolver(
             self, self.treatments, lambda: {rule.attribute: rule for rule in self.treatments}
         ).rule(attribute)
 

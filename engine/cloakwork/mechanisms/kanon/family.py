@@ -120,7 +120,7 @@ class Anonymiser(WithoutCost, ABC, Generic[P]):
         ``over`` come after it.
         """
         if not isinstance(goal, KAnonymity):
-            return Refusal("never", REFUSED_KINDS[goal.kind])
+            return Refusal("never", REFUSED_KINDS.get(goal.kind, f"it gives no {goal.kind}"))
         if CONTROL_FLOW not in goal.over:
             return Refusal(
                 "never", "it changes the control flow, which the guarantee does not cover"

@@ -120,7 +120,7 @@ class Tlkc(WithoutCost):
     ) -> Offer[TlkcParams] | Refusal:
         """Meet a confidence bound, counted in units where the policy names one."""
         if not isinstance(goal, ConfidenceBound):
-            return Refusal("never", OTHER_KINDS[goal.kind])
+            return Refusal("never", OTHER_KINDS.get(goal.kind, f"it gives no {goal.kind}"))
         if options:
             return Refusal("misconfigured", f"it has no option '{min(options)}'; it has none")
         fault = _meaningless_request(goal)

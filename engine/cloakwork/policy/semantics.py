@@ -12,29 +12,20 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from cloakwork.guarantees import KINDS, PrivacyGuarantee
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.policy.globs import Decisive, clashes, is_glob, matches
+from cloakwork.policy.budget import Limit
+from cloakwork.policy.globs import RuleResolver, clashes, is_glob, matches
 from cloakwork.policy.installed import installed_names
-from cloakwork.policy.model import Limit
-from cloakwork.policy.syntax import Steps, Unsure, dotted, kind_of, shown
-from cloakwork.policy.wording import Finding, did_you_mean, value_at
+from cloakwork.policy.syntax import RefusedValue, Steps, dotted_path, kind_of, shown_value
+from cloakwork.policy.validation_messages import ShapeError, did_you_mean, value_at
 
 MOST_CLASHES: Final = 1000  # that are listed
 
 COLUMNS: Final = (CONTROL_FLOW, TIMESTAMPS, METADATA)
 _COLUMN_ROLES: Final = {"control-flow": CONTROL_FLOW, "timestamp": TIMESTAMPS}
-_STRENGTHS: Final = {
-    "k",
-    "t",
-    "l",
-    "L",
-    "K",
-    "C",
-    "epsilon",
-    "guessing_advantage",
-    "delta",
-    "shift",
-}
+_STRENGTHS: Final = frozenset(name for kind in KINDS.values() for name in kind.stricter_if)
+"""The numbers that say how strong a guarantee is; all else says what it is about."""
 _RENAMED: Final = (((), "api_version", "apiVersion"), (("metadata",), "legal_basis", "legalBasis"))
 
 Content = Mapping[str, Any]
@@ -44,12 +35,12 @@ class _Indexed(dict[str, Any]):
     """A document, and which of its rules decides about a name."""
 
     @cached_property
-    def decisive(self) -> Decisive[Any]:
+    def resolver(self) -> RuleResolver[Any]:
         """Over the rules as they are written, whatever they are."""
-        return Decisive(_mapping(self, "spec", "attributes"))
+        return RuleResolver(_mapping(self, "spec", "attributes"))
 
 
-def contradictions(content: Content, mechanisms: Collection[str]) -> Iterator[Finding]:
+def semantic_faults(content: Content, mechanisms: Collection[str]) -> Iterator[ShapeError]:
     """Every fault of meaning in a document, in no particular order."""
     content = _Indexed(content)
     for rule in RULES:
@@ -57,15 +48,15 @@ def contradictions(content: Content, mechanisms: Collection[str]) -> Iterator[Fi
     yield from mechanisms_exist(content, mechanisms)
 
 
-def keys_are_spelt_as_published(content: Content) -> Iterator[Finding]:
+def keys_are_spelt_as_published(content: Content) -> Iterator[ShapeError]:
     """Python's names for keys are no part of the language."""
     for parent, name, published in _RENAMED:
         if name in _mapping(content, *parent):
             message = f"unknown key '{name}', did you mean '{published}'?"
-            yield Finding((*parent, name), message, of_key=True)
+            yield ShapeError((*parent, name), message, of_key=True)
 
 
-def roles_are_unique(content: Content) -> Iterator[Finding]:
+def roles_are_unique(content: Content) -> Iterator[ShapeError]:
     """One attribute holds the activity, one the time; each is named, not matched by a glob."""
     holders: dict[str, str] = {}
     for name, rule in _mapping(content, "spec", "attributes").items():
@@ -74,17 +65,17 @@ def roles_are_unique(content: Content) -> Iterator[Finding]:
             continue
         steps = ("spec", "attributes", name, "role")
         if is_glob(name):
-            yield Finding(
+            yield ShapeError(
                 steps, f"cannot be {role}: that role belongs to one attribute, not to a glob"
             )
         elif role in holders:
-            yield Finding(
-                steps, f"repeats the role {role}, which {shown(holders[role])} holds already"
+            yield ShapeError(
+                steps, f"repeats the role {role}, which {shown_value(holders[role])} holds already"
             )
         holders.setdefault(role, name)
 
 
-def globs_do_not_clash(content: Content) -> Iterator[Finding]:
+def globs_do_not_clash(content: Content) -> Iterator[ShapeError]:
     """For every name that a log may have, the policy says which of its globs decides; no log is
     looked at for this.
     """
@@ -92,14 +83,16 @@ def globs_do_not_clash(content: Content) -> Iterator[Finding]:
     for later, earlier, alike in islice(
         clashes({name: _effect(rule) for name, rule in attributes.items()}), MOST_CLASHES
     ):
-        both = f"{shown(later)} and {shown(earlier)}"
-        message = (
-            f"{both} match the same names"
-            if alike
-            else f"{both} overlap, and neither contains the other: which of them decides about a name that fits both is open"
-        )
-        hint = "keep one of them" if alike else "narrow one of them, or give both the same rule"
-        yield Finding(("spec", "attributes", later), message, hint, of_key=True)
+        both = f"{shown_value(later)} and {shown_value(earlier)}"
+        if alike:
+            message, hint = f"{both} match the same names", "keep one of them"
+        else:
+            message = (
+                f"{both} overlap, and neither contains the other: "
+                "which of them decides about a name that fits both is open"
+            )
+            hint = "narrow one of them, or give both the same rule"
+        yield ShapeError(("spec", "attributes", later), message, hint, of_key=True)
 
 
 def _effect(rule: Any) -> object:
@@ -111,7 +104,7 @@ def _effect(rule: Any) -> object:
     return {name: value for name, value in rule.items() if name != "role"}
 
 
-def hierarchies_are_trees(content: Content) -> Iterator[Finding]:
+def hierarchies_are_trees(content: Content) -> Iterator[ShapeError]:
     """Every value stands in one place of its hierarchy, and the released level lies above the
     values.
     """
@@ -130,7 +123,7 @@ def hierarchies_are_trees(content: Content) -> Iterator[Finding]:
             message = (
                 f"must be at most {deepest}, where the groups of the hierarchy end (got {level})"
             )
-            yield Finding((*steps[:-1], "level"), message)
+            yield ShapeError((*steps[:-1], "level"), message)
 
 
 def _leaves(tree: Any, steps: Steps) -> Iterator[tuple[Steps, Any]]:
@@ -146,22 +139,24 @@ def _leaves(tree: Any, steps: Steps) -> Iterator[tuple[Steps, Any]]:
         yield steps, tree
 
 
-def _tree_faults(leaves: Iterable[tuple[Steps, Any]]) -> Iterator[Finding]:
+def _tree_faults(leaves: Iterable[tuple[Steps, Any]]) -> Iterator[ShapeError]:
     first: dict[str, Steps] = {}
     for steps, value in leaves:
-        if isinstance(value, Unsure):
+        if isinstance(value, RefusedValue):
             continue
         if isinstance(value, dict | list) or value is None:
-            yield Finding(
+            yield ShapeError(
                 steps, f"must be a value, or a group that lists values (got {kind_of(value)})"
             )
         elif str(value) in first:
-            yield Finding(steps, f"repeats the value {shown(value)} of {dotted(first[str(value)])}")
+            yield ShapeError(
+                steps, f"repeats the value {shown_value(value)} of {dotted_path(first[str(value)])}"
+            )
         else:
             first[str(value)] = steps
 
 
-def names_lead_somewhere(content: Content) -> Iterator[Finding]:
+def names_lead_somewhere(content: Content) -> Iterator[ShapeError]:
     """A guarantee or an exposure speaks of a column, or of an attribute that the policy declares
     and does not drop.
     """
@@ -171,37 +166,43 @@ def names_lead_somewhere(content: Content) -> Iterator[Finding]:
     ]
     for steps, name in _names_in_guarantees(content):
         if isinstance(name, str) and is_glob(name):
-            yield Finding(
+            yield ShapeError(
                 steps,
-                f"names the glob {shown(name)}; a guarantee covers columns, and attributes by name",
+                (
+                    f"names the glob {shown_value(name)}; "
+                    "a guarantee covers columns, and attributes by name"
+                ),
             )
     for steps, name in [*_names_in_guarantees(content), *_exposed(content)]:
-        if isinstance(name, Unsure) or not isinstance(name, str) or _is_released(content, name):
+        if (
+            isinstance(name, RefusedValue)
+            or not isinstance(name, str)
+            or _is_released(content, name)
+        ):
             continue
         guess = did_you_mean(name, names)
-        fate = (
-            "which the policy drops"
-            if _rule(content, name)
-            else "which the policy does not declare"
-        )
+        lacking = "drops" if _rule(content, name) else "does not declare"
         columns = f"{', '.join(COLUMNS)} or an attribute under spec.attributes"
-        yield Finding(
-            steps, f"names {shown(name)}, {fate}{guess}", f"use {columns}", of_key=steps[-1] == name
+        yield ShapeError(
+            steps,
+            f"names {shown_value(name)}, which the policy {lacking}{guess}",
+            f"use {columns}",
+            of_key=steps[-1] == name,
         )
 
 
-def unit_is_declared(content: Content) -> Iterator[Finding]:
-    """The attribute that tells persons apart is declared: a misspelt one would protect single
+def unit_is_declared(content: Content) -> Iterator[ShapeError]:
+    """The attribute that identifies persons is declared: a misspelt one would protect single
     cases, unnoticed.
     """
     name = value_at(content, ("spec", "unit", "attribute"))
     attributes = _mapping(content, "spec", "attributes")
-    if not isinstance(name, str) or isinstance(name, Unsure):
+    if not isinstance(name, str) or isinstance(name, RefusedValue):
         return
     if is_glob(name):
-        yield Finding(
+        yield ShapeError(
             ("spec", "unit", "attribute"),
-            f"names the glob {shown(name)}; it must be one attribute, by name",
+            f"names the glob {shown_value(name)}; it must be one attribute, by name",
         )
         return
     if name in attributes or any(
@@ -209,11 +210,13 @@ def unit_is_declared(content: Content) -> Iterator[Finding]:
     ):
         return
     guess = did_you_mean(name, [known for known in attributes if not is_glob(known)])
-    message = f"names {shown(name)}, which the policy does not declare{guess}"
-    yield Finding(("spec", "unit", "attribute"), message, f"declare '{name}' under spec.attributes")
+    message = f"names {shown_value(name)}, which the policy does not declare{guess}"
+    yield ShapeError(
+        ("spec", "unit", "attribute"), message, f"declare '{name}' under spec.attributes"
+    )
 
 
-def guarantees_are_said_once(content: Content) -> Iterator[Finding]:
+def guarantees_are_said_once(content: Content) -> Iterator[ShapeError]:
     """Two guarantees of one kind over the same columns in the same sense: one of them is a slip."""
     first: dict[str, int] = {}
     for index, guarantee in enumerate(_guarantees(content)):
@@ -223,12 +226,15 @@ def guarantees_are_said_once(content: Content) -> Iterator[Finding]:
         sense["over"] = sorted(str(name) for _, name in _covered_by(index, guarantee))
         written = repr(sorted(sense.items()))
         if written in first:
-            message = f"says {guarantee['kind']} of the same columns as spec.guarantees[{first[written]}]; state one"
-            yield Finding(("spec", "guarantees", index), message)
+            message = (
+                f"says {guarantee['kind']} of the same columns "
+                f"as spec.guarantees[{first[written]}]; state one"
+            )
+            yield ShapeError(("spec", "guarantees", index), message)
         first.setdefault(written, index)
 
 
-def columns_are_listed_once(content: Content) -> Iterator[Finding]:
+def columns_are_listed_once(content: Content) -> Iterator[ShapeError]:
     """A list of columns or of public values names each of them once."""
     lists: list[Steps] = [
         ("spec", "guarantees", index, "over") for index in range(len(_guarantees(content)))
@@ -241,43 +247,46 @@ def columns_are_listed_once(content: Content) -> Iterator[Finding]:
         seen: set[str] = set()
         for index, value in enumerate(values if isinstance(values, list) else []):
             if repr(value) in seen:
-                yield Finding((*steps, index), f"repeats {shown(value)}")
+                yield ShapeError((*steps, index), f"repeats {shown_value(value)}")
             seen.add(repr(value))
 
 
-def exposures_are_well_formed(content: Content) -> Iterator[Finding]:
+def exposures_are_well_formed(content: Content) -> Iterator[ShapeError]:
     """Written as a list, ``expose`` holds {column, reason}, each column once."""
     listed = value_at(content, ("spec", "expose"))
     seen: set[str] = set()
     for index, item in enumerate(listed if isinstance(listed, list) else []):
         steps = ("spec", "expose", index)
         if not isinstance(item, dict):
-            yield Finding(steps, f"must be a mapping {{column, reason}} (got {kind_of(item)})")
+            yield ShapeError(steps, f"must be a mapping {{column, reason}} (got {kind_of(item)})")
             continue
         yield from _exposure_faults(item, steps)
         if str(item.get("column")) in seen:
-            yield Finding((*steps, "column"), f"repeats {shown(item.get('column'))}")
+            yield ShapeError((*steps, "column"), f"repeats {shown_value(item.get('column'))}")
         seen.add(str(item.get("column")))
 
 
-def _exposure_faults(item: Content, steps: Steps) -> Iterator[Finding]:
+def _exposure_faults(item: Content, steps: Steps) -> Iterator[ShapeError]:
     for key in item:
         if key not in ("column", "reason"):
             guess = did_you_mean(key, ["column", "reason"])
-            yield Finding((*steps, key), f"unknown key {shown(key)}{guess}", of_key=True)
+            yield ShapeError((*steps, key), f"unknown key {shown_value(key)}{guess}", of_key=True)
     for key, least in (("column", 1), ("reason", 3)):
         value = item.get(key)
         if key not in item:
-            yield Finding((*steps, key), "is missing")
-        elif not isinstance(value, Unsure) and not isinstance(value, str):
-            yield Finding((*steps, key), f"must be text; put it in quotes (got {kind_of(value)})")
+            yield ShapeError((*steps, key), "is missing")
+        elif not isinstance(value, RefusedValue) and not isinstance(value, str):
+            yield ShapeError(
+                (*steps, key), f"must be text; put it in quotes (got {kind_of(value)})"
+            )
         elif len(value) < least:
-            yield Finding(
-                (*steps, key), f"must be at least {least} characters long (got {shown(value)})"
+            yield ShapeError(
+                (*steps, key),
+                f"must be at least {least} characters long (got {shown_value(value)})",
             )
 
 
-def covered_columns_are_not_exposed(content: Content) -> Iterator[Finding]:
+def covered_columns_are_not_exposed(content: Content) -> Iterator[ShapeError]:
     """What a guarantee covers is not exposed; a policy cannot say both."""
     covered: dict[str, int] = {}
     for index, guarantee in enumerate(_guarantees(content)):
@@ -286,11 +295,13 @@ def covered_columns_are_not_exposed(content: Content) -> Iterator[Finding]:
     for steps, name in _exposed(content):
         column = _column(content, name) if isinstance(name, str) else ""
         if column in covered:
-            message = f"exposes {shown(name)}, which spec.guarantees[{covered[column]}] covers"
-            yield Finding(steps, message, of_key=steps[-1] == name)
+            message = (
+                f"exposes {shown_value(name)}, which spec.guarantees[{covered[column]}] covers"
+            )
+            yield ShapeError(steps, message, of_key=steps[-1] == name)
 
 
-def release_fits_total(content: Content) -> Iterator[Finding]:
+def release_fits_total(content: Content) -> Iterator[ShapeError]:
     """One release may not be allowed more than all releases together."""
     release, total = (_limit(content, name) for name in ("release", "total"))
     if release is None or total is None:
@@ -303,7 +314,7 @@ def release_fits_total(content: Content) -> Iterator[Finding]:
         if least > most:
             unit = "delta" if key == "delta" else "epsilon"
             message = f"must not exceed spec.budget.total ({unit} {least:g} is above {most:g})"
-            yield Finding(("spec", "budget", "release", key), message)
+            yield ShapeError(("spec", "budget", "release", key), message)
 
 
 def _limit(content: Content, name: str) -> Limit | None:
@@ -318,7 +329,7 @@ def _limit(content: Content, name: str) -> Limit | None:
         return None
 
 
-def mechanisms_exist(content: Content, known: Collection[str]) -> Iterator[Finding]:
+def mechanisms_exist(content: Content, known: Collection[str]) -> Iterator[ShapeError]:
     """A mechanism name or glob matches something; a misspelt one would silently allow or deny
     nothing.
     """
@@ -333,16 +344,16 @@ def mechanisms_exist(content: Content, known: Collection[str]) -> Iterator[Findi
         for name in _mapping(content, "spec", "mechanisms", "parameters")
     ]
     for steps, name in named:
-        if not isinstance(name, str) or isinstance(name, Unsure):
+        if not isinstance(name, str) or isinstance(name, RefusedValue):
             continue
         fault = _mechanism_fault(name, known, denied=steps[2] == "deny")
         if fault is None:
             continue
         problem, remedy = fault
         if steps[2] == "parameters":
-            yield Finding(steps, f"{shown(name)} {problem}{remedy}", of_key=True)
+            yield ShapeError(steps, f"{shown_value(name)} {problem}{remedy}", of_key=True)
         else:
-            yield Finding(steps, f"{problem} (got {shown(name)}){remedy}")
+            yield ShapeError(steps, f"{problem} (got {shown_value(name)}){remedy}")
 
 
 def _mechanism_fault(name: str, known: Collection[str], *, denied: bool) -> tuple[str, str] | None:
@@ -370,29 +381,13 @@ def _guarantees(content: Content) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-_DEFAULT_OVER: Final = {
-    "k-anonymity": (CONTROL_FLOW,),
-    "metric-privacy": (TIMESTAMPS,),
-    "confidence-bound": (CONTROL_FLOW,),
-}
-
-
 def _covered_by(index: int, guarantee: Any) -> Iterator[tuple[Steps, str]]:
     """The columns that a guarantee covers, written or by default."""
     if not isinstance(guarantee, dict):
         return
-    steps: Steps = ("spec", "guarantees", index)
-    over = guarantee.get("over")
-    listed = over if isinstance(over, list) else _DEFAULT_OVER.get(str(guarantee.get("kind")), ())
-    yield from (
-        ((*steps, "over", place), name)
-        for place, name in enumerate(listed)
-        if isinstance(name, str)
-    )
-    if isinstance(guarantee.get("attribute"), str):
-        yield (*steps, "attribute"), guarantee["attribute"]
-    if guarantee.get("kind") == "confidence-bound" and guarantee.get("background") == "relative":
-        yield (*steps, "background"), TIMESTAMPS
+    kind = KINDS.get(str(guarantee.get("kind")), PrivacyGuarantee)
+    for place, name in kind.columns_as_written(guarantee):
+        yield ("spec", "guarantees", index, *place), name
 
 
 def _names_in_guarantees(content: Content) -> Iterator[tuple[Steps, str]]:
@@ -414,12 +409,8 @@ def _exposed(content: Content) -> Iterator[tuple[Steps, Any]]:
 
 def _rule(content: Content, name: str) -> dict[str, Any]:
     """The rule for a name, as ``Policy.rule_of`` finds it; empty when undeclared."""
-    decides = (
-        content.decisive
-        if isinstance(content, _Indexed)
-        else Decisive(_mapping(content, "spec", "attributes"))
-    )
-    rule = decides.rule_of(name)
+    known = content if isinstance(content, _Indexed) else _Indexed(content)
+    rule = known.resolver.rule_of(name)
     return rule if isinstance(rule, dict) else {}
 
 
@@ -434,7 +425,7 @@ def _column(content: Content, name: str) -> str:
     return _COLUMN_ROLES.get(str(_rule(content, name).get("role")), name)
 
 
-RULES: Final[tuple[Callable[[Content], Iterator[Finding]], ...]] = (
+RULES: Final[tuple[Callable[[Content], Iterator[ShapeError]], ...]] = (
     keys_are_spelt_as_published,
     roles_are_unique,
     globs_do_not_clash,

@@ -1,4 +1,4 @@
-"""What is wrong with a policy's shape, in plain words: pydantic's findings, translated."""
+"""What is wrong with a policy's shape, in plain words: pydantic's translate_errors, translated."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -12,14 +12,14 @@ from rapidfuzz import process
 from rapidfuzz.distance import DamerauLevenshtein
 
 from cloakwork.policy.model import API_VERSION, Policy
-from cloakwork.policy.syntax import Step, Steps, Unsure, kind_of, shown
+from cloakwork.policy.syntax import RefusedValue, Step, Steps, kind_of, shown_value
 from cloakwork.quantities import format_duration
 
 MOST_COMPARED: Final = 200  # words; a suggestion out of more would be luck
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ShapeError:
     """One thing to say about the value (or the key) at a path; the message follows the path in the
     sentence.
     """
@@ -30,10 +30,10 @@ class Finding:
     of_key: bool = False
 
 
-def nearest(word: object, known: Iterable[str]) -> str | None:
+def closest_word(word: object, known: Iterable[str]) -> str | None:
     """The known word that ``word`` was probably meant to be, if any is close enough.
 
-    >>> nearest("epsilom", ["epsilon", "delta"])
+    >>> closest_word("epsilom", ["epsilon", "delta"])
     'epsilon'
     """
     text, names = str(word), sorted(islice(known, MOST_COMPARED))
@@ -50,7 +50,7 @@ def nearest(word: object, known: Iterable[str]) -> str | None:
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:
     """A question to append to a message; empty when nothing known is close."""
-    guess = nearest(word, known)
+    guess = closest_word(word, known)
     return f", did you mean '{guess}'?" if guess else ""
 
 
@@ -60,17 +60,19 @@ def one_of(words: Iterable[str]) -> str:
     return listed[0] if len(listed) == 1 else f"one of {', '.join(listed)}"
 
 
-def findings(error: ValidationError, content: Mapping[str, Any]) -> list[Finding]:
-    """Translate all of pydantic's findings about ``content``."""
+def translate_errors(error: ValidationError, content: Mapping[str, Any]) -> list[ShapeError]:
+    """Translate all of pydantic's translate_errors about ``content``."""
     results = []
     for item in error.errors(include_url=False):
         steps = _without_tags(item["loc"])
-        if not isinstance(value_at(content, steps), Unsure) and not _echoes(item):
+        if not isinstance(value_at(content, steps), RefusedValue) and not _is_repeated_by_pydantic(
+            item
+        ):
             results.append(_finding(item, steps, content))
     return results
 
 
-def _echoes(item: Any) -> bool:
+def _is_repeated_by_pydantic(item: Any) -> bool:
     """Whether pydantic merely repeats that the members of a tuple are invalid."""
     if item["type"] != "too_short":
         return False
@@ -98,14 +100,14 @@ def value_at(content: Any, steps: Steps) -> Any:
     return content
 
 
-def _finding(item: Mapping[str, Any], steps: Steps, content: Mapping[str, Any]) -> Finding:
+def _finding(item: Mapping[str, Any], steps: Steps, content: Mapping[str, Any]) -> ShapeError:
     kind, ctx = item["type"], item.get("ctx", {})
     value = value_at(content, steps)
     match kind:
         case "extra_forbidden":
             finding = _unknown_key(steps, content)
         case "missing":
-            finding = Finding(
+            finding = ShapeError(
                 steps, "is missing" + (" (or guessing_advantage)" if steps[-1] == "epsilon" else "")
             )
         case "literal_error":
@@ -115,13 +117,13 @@ def _finding(item: Mapping[str, Any], steps: Steps, content: Mapping[str, Any]) 
                 (*steps, "kind"), value_at(value, ("kind",)), _quoted(ctx["expected_tags"])
             )
         case "union_tag_not_found":
-            finding = Finding((*steps, "kind"), "is missing; it says which guarantee is meant")
+            finding = ShapeError((*steps, "kind"), "is missing; it says which guarantee is meant")
         case "value_error":
             finding = _from_validator(steps, value, str(ctx["error"]))
         case _:
             empty = value in ("", [], {})
             said = _allowed(steps, content) if kind in _LIMITS else None
-            finding = Finding(
+            finding = ShapeError(
                 steps,
                 (said or _expectation(item, steps)) + ("" if empty else f" (got {kind_of(value)})"),
             )
@@ -137,33 +139,33 @@ def _allowed(steps: Steps, content: Mapping[str, Any]) -> str | None:
     for model in models_at(path[:-1], content):
         for name, field in model.model_fields.items():
             if path[-1] in (name, field.alias):
-                said = [*_limits_in(field.annotation), *field.metadata]
-                return _as_range(
-                    {
-                        key: getattr(each, key)
-                        for each in said
-                        for key in _SIGNS
-                        if hasattr(each, key)
-                    }
-                )
+                limits = {}
+                for stated in (*_limits_in(field.annotation), *field.metadata):
+                    for key in _SIGNS:
+                        if hasattr(stated, key):
+                            limits[key] = getattr(stated, key)
+                return _as_range(limits)
     return None
 
 
 def _limits_in(annotation: Any) -> list[Any]:
-    """What is said beside the types of an annotation, its parts' first."""
+    """What is said beside the types of an annotation, those of inner types first."""
     own = getattr(annotation, "__metadata__", ())
-    parts = [part for arg in get_args(annotation) for part in _limits_in(arg)]
-    return [*parts, *(piece for item in own for piece in getattr(item, "metadata", None) or [item])]
+    inner = [limit for argument in get_args(annotation) for limit in _limits_in(argument)]
+    stated = (getattr(item, "metadata", None) or [item] for item in own)
+    return [*inner, *(limit for limits in stated for limit in limits)]
 
 
 def _as_range(limits: Mapping[str, Any]) -> str | None:
     if {"ge", "le"} <= limits.keys():
-        return f"must be between {_figure(limits['ge'])} and {_figure(limits['le'])}"
-    words = [f"{phrase} {_figure(limits[key])}" for key, phrase in _SIGNS.items() if key in limits]
+        return f"must be between {_limit_text(limits['ge'])} and {_limit_text(limits['le'])}"
+    words = [
+        f"{phrase} {_limit_text(limits[key])}" for key, phrase in _SIGNS.items() if key in limits
+    ]
     return "must be " + " and ".join(words) if words else None
 
 
-def _figure(limit: Any) -> str:
+def _limit_text(limit: Any) -> str:
     if isinstance(limit, timedelta):
         return format_duration(limit)
     return f"{limit:,}" if isinstance(limit, int) else f"{limit:g}"
@@ -176,7 +178,7 @@ _LIMITS: Final = ("greater_than_equal", "greater_than", "less_than", "less_than_
 def _expectation(item: Mapping[str, Any], steps: Steps) -> str:
     """What a value should have been."""
     kind, ctx = item["type"], item.get("ctx", {})
-    special = _special(kind, ctx, steps)
+    special = _specific_message(kind, ctx, steps)
     if special is not None:
         return special
     if kind in _BOUNDS:
@@ -186,7 +188,7 @@ def _expectation(item: Mapping[str, Any], steps: Steps) -> str:
     return next((words for family, words in _FAMILIES.items() if kind.startswith(family)), plain)
 
 
-def _special(kind: str, ctx: Mapping[str, Any], steps: Steps) -> str | None:
+def _specific_message(kind: str, ctx: Mapping[str, Any], steps: Steps) -> str | None:
     """What is said better in particular places than in general."""
     short = kind in ("too_short", "string_too_short")
     if short and steps[:2] == ("spec", "expose"):
@@ -227,7 +229,7 @@ _FAMILIES: Final = {
 }
 
 
-def _unknown_key(steps: Steps, content: Any) -> Finding:
+def _unknown_key(steps: Steps, content: Any) -> ShapeError:
     key = steps[-1]
     models = models_at(steps[:-1], content)
     known = [field.alias or name for model in models for name, field in model.model_fields.items()]
@@ -235,35 +237,37 @@ def _unknown_key(steps: Steps, content: Any) -> Finding:
         known.append("guessing_advantage")
     where = "spec.attributes" if _looks_like_attribute(steps) else None
     hint = f"attributes belong under {where}" if where else None
-    return Finding(steps, f"unknown key {shown(key)}{did_you_mean(key, known)}", hint, of_key=True)
+    return ShapeError(
+        steps, f"unknown key {shown_value(key)}{did_you_mean(key, known)}", hint, of_key=True
+    )
 
 
 def _looks_like_attribute(steps: Steps) -> bool:
     return len(steps) == 2 and steps[0] == "spec" and ":" in str(steps[1])
 
 
-def _not_a_choice(steps: Steps, value: Any, choices: list[str]) -> Finding:
+def _not_a_choice(steps: Steps, value: Any, choices: list[str]) -> ShapeError:
     if steps == ("apiVersion",):
-        return Finding(
+        return ShapeError(
             steps,
             f"must be {API_VERSION}, the version that this engine reads (got {kind_of(value)})",
         )
     guess = did_you_mean(value, choices) if isinstance(value, str) else ""
-    return Finding(steps, f"must be {one_of(choices)} (got {kind_of(value)}){guess}")
+    return ShapeError(steps, f"must be {one_of(choices)} (got {kind_of(value)}){guess}")
 
 
-def _from_validator(steps: Steps, value: Any, message: str) -> Finding:
+def _from_validator(steps: Steps, value: Any, message: str) -> ShapeError:
     """A validator of ours spoke; where its sentence begins with a key of the value, point at that
     key.
     """
     first = message.split(" ", 1)[0]
     if isinstance(value, dict) and first in value:
         got = f" (got {kind_of(value[first])})" if message.split(" ")[1:2] == ["must"] else ""
-        return Finding((*steps, first), message.split(" ", 1)[1] + got)
+        return ShapeError((*steps, first), message.split(" ", 1)[1] + got)
     if not message.startswith(("must ", "needs ")):
-        return Finding(steps, f": {message}")
+        return ShapeError(steps, f": {message}")
     got = "" if isinstance(value, list | dict) else f" (got {kind_of(value)})"
-    return Finding(steps, message + got)
+    return ShapeError(steps, message + got)
 
 
 def _quoted(text: str) -> list[str]:
@@ -286,11 +290,11 @@ def models_at(steps: Steps, content: Any) -> list[type[BaseModel]]:
             models = [model for field in fields for model in _models_in(field.annotation)]
     here = value_at(content, steps)
     kind = here.get("kind") if isinstance(here, dict) else None
-    of_kind = [model for model in models if _says(model, kind)]
+    of_kind = [model for model in models if _has_kind(model, kind)]
     return of_kind or models
 
 
-def _says(model: type[BaseModel], kind: object) -> bool:
+def _has_kind(model: type[BaseModel], kind: object) -> bool:
     field = model.model_fields.get("kind")
     return field is not None and isinstance(kind, str) and kind in get_args(field.annotation)
 

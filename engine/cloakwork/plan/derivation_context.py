@@ -9,13 +9,12 @@ from cloakwork.budget import Currency
 from cloakwork.facts import Facts, Unit
 from cloakwork.log.limits import Limits
 from cloakwork.mechanisms.profile import Profile
-from cloakwork.plan.claims import (
-    Assumption,
-    CasesCut,
+from cloakwork.plan.claims import Assumption, Source
+from cloakwork.plan.claims.assumptions import (
+    CasesTruncated,
     KnownActivities,
     ProtectsEachCase,
     ProtectsEachUnit,
-    Source,
     UnitsAtMost,
     WellFormed,
     WithinLimits,
@@ -26,8 +25,10 @@ from cloakwork.privacy_event import Composed, PrivacyEvent
 
 
 @dataclass(frozen=True, slots=True)
-class Premises:
-    """``flow``: of the columns through ``steps``. ``released``: the columns that are released.
+class DerivationContext:
+    """What rules of derivation read.
+
+    ``flow``: of the columns through ``steps``. ``released``: the columns that are released.
     ``profile``: what some facts were measured by, with noise that is part of the cost.
     """
 
@@ -39,12 +40,10 @@ class Premises:
 
     def events(self, currency: Currency) -> PrivacyEvent:
         """All that is charged to ``currency``, as one event."""
-        before = (
-            [self.profile.params.event()] if self.profile is not None and currency == "unit" else []
-        )
-        return Composed(
-            events=(*before, *(step.event for step in self.steps if step.currency == currency))
-        )
+        events = [step.event for step in self.steps if step.currency == currency]
+        if self.profile is not None and currency == "unit":
+            events = [self.profile.params.event(), *events]
+        return Composed(events=tuple(events))
 
     @property
     def inserts(self) -> bool:
@@ -59,6 +58,10 @@ class Premises:
         assert writer is not None  # noqa: S101 - see above
         return writer
 
+    def mechanism_writing(self, column: str) -> str:
+        """The mechanism of the step that wrote ``column`` last; as ``writer_of``."""
+        return self.steps[self.writer_of(column)].mechanism
+
     def names_of(self, indexes: Iterable[int]) -> tuple[str, ...]:
         """The mechanisms of the steps ``indexes``, in alphabetical order."""
         return tuple(sorted({self.steps[index].mechanism for index in indexes}))
@@ -69,10 +72,14 @@ def unit_assumptions(facts: Facts, *, counted: bool = False) -> tuple[Assumption
 
     ``counted``: the claim says how many units there are, and a case without one adds none.
     """
-    return (_protected(facts.unit, counted=counted), *_units(facts), *bounds(facts))
+    return (
+        _unit_assumption(facts.unit, counted=counted),
+        *_count_assumption(facts),
+        *form_assumptions(facts),
+    )
 
 
-def _protected(unit: Unit, *, counted: bool) -> Assumption:
+def _unit_assumption(unit: Unit, *, counted: bool) -> Assumption:
     if unit.attribute is None:
         return ProtectsEachCase()
     return ProtectsEachUnit(
@@ -82,24 +89,24 @@ def _protected(unit: Unit, *, counted: bool) -> Assumption:
     )
 
 
-def _units(facts: Facts) -> Iterator[Assumption]:
+def _count_assumption(facts: Facts) -> Iterator[Assumption]:
     if facts.units_at_most is not None:
         source: Source = "profile" if "units_at_most" in facts.measured else "declared"
         yield UnitsAtMost(units=facts.units_at_most, source=source)
 
 
-def bounds(facts: Facts) -> Iterator[Assumption]:
+def form_assumptions(facts: Facts) -> Iterator[Assumption]:
     """What is taken as known of the log's form."""
     yield WellFormed()
-    yield _limits_of_files()
+    yield _file_limits()
     if facts.alphabet is not None:
         source: Source = "profile" if "alphabet" in facts.measured else "declared"
         yield KnownActivities(count=len(facts.alphabet), source=source)
     if facts.longest_case is not None:
-        yield CasesCut(events=facts.longest_case)
+        yield CasesTruncated(events=facts.longest_case)
 
 
-def _limits_of_files() -> WithinLimits:
+def _file_limits() -> WithinLimits:
     """The reader's limits on whole files, unless somebody raises them."""
     limits = Limits()
     return WithinLimits(
@@ -109,10 +116,10 @@ def _limits_of_files() -> WithinLimits:
     )
 
 
-def joined(names: Iterable[str]) -> str:
+def joined_by_and(names: Iterable[str]) -> str:
     """Names in alphabetical order, as people list them.
 
-    >>> joined(["timestamps", "control-flow"])
+    >>> joined_by_and(["timestamps", "control-flow"])
     'control-flow and timestamps'
     """
     return " and ".join(sorted(names))

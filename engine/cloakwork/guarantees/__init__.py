@@ -1,0 +1,84 @@
+"""The closed set of guarantees that a policy may ask for and a release may claim.
+
+One file a kind holds its model, its sentence, its price, which logs it compares and what it leaves
+open. A new kind is one such file and its name in ``Guarantee``. How it is derived
+(``plan.derive``) and measured (``checks.measure``) is asked for by the type checker.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Final, get_args
+
+from pydantic import Field
+
+from cloakwork.guarantees.base import CountedGuarantee, GuaranteePrice, LeastGroup, PrivacyGuarantee
+from cloakwork.guarantees.caveats import GuaranteeCaveat, ReleaseOutline
+from cloakwork.guarantees.confidence_bound import (
+    Background,
+    ConfidenceBound,
+    background_in_words,
+)
+from cloakwork.guarantees.differential_privacy import DifferentialPrivacy
+from cloakwork.guarantees.k_anonymity import KAnonymity
+from cloakwork.guarantees.l_diversity import LDiversity
+from cloakwork.guarantees.local_dp import LocalDP
+from cloakwork.guarantees.metric_privacy import MetricPrivacy
+from cloakwork.guarantees.phrases import listed_columns
+from cloakwork.guarantees.t_closeness import VACUOUS_T, TCloseness
+
+__all__ = [
+    "KINDS",
+    "VACUOUS_T",
+    "Background",
+    "ConfidenceBound",
+    "CountedGuarantee",
+    "DifferentialPrivacy",
+    "Guarantee",
+    "GuaranteeCaveat",
+    "GuaranteePrice",
+    "KAnonymity",
+    "LDiversity",
+    "LeastGroup",
+    "LocalDP",
+    "MetricPrivacy",
+    "PrivacyGuarantee",
+    "ReleaseOutline",
+    "TCloseness",
+    "background_in_words",
+    "short_description",
+]
+
+Guarantee = Annotated[
+    KAnonymity
+    | TCloseness
+    | LDiversity
+    | ConfidenceBound
+    | DifferentialPrivacy
+    | MetricPrivacy
+    | LocalDP,
+    Field(discriminator="kind"),
+]
+"""The registration of every kind."""
+
+
+def _kinds(union: object) -> dict[str, type[PrivacyGuarantee]]:
+    """The members of an annotated union by the name that a policy gives them."""
+    members = get_args(get_args(union)[0])
+    return {get_args(member.model_fields["kind"].annotation)[0]: member for member in members}
+
+
+KINDS: Final[Mapping[str, type[PrivacyGuarantee]]] = _kinds(Guarantee)
+"""Each kind by the name that a policy gives it."""
+
+
+def short_description(guarantee: Guarantee) -> str:
+    """A guarantee in a few words, with its strength:
+    ``k-anonymity over control-flow (k 10, scope variants, ...)``.
+    """
+    strengths = guarantee.model_dump(
+        exclude={"kind", "over", "attribute"}, exclude_none=True, mode="json"
+    )
+    listed = ", ".join(
+        f"{name} {value:g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in strengths.items()
+    )
+    return f"{guarantee.kind} over {listed_columns(guarantee.over)} ({listed})"

@@ -1,0 +1,79 @@
+"""What the guarantees leave open, as typed records.
+
+Those that belong to one kind of guarantee are in ``guarantees.caveats``.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from cloakwork.guarantees.caveats import (
+    CountsCases,
+    Homogeneity,
+    Intersection,
+    LargeT,
+    MayRevealTimes,
+    RangeScale,
+    SingleTimesOnly,
+)
+from cloakwork.quantities import Frozen
+
+
+class NoProfileGiven(Frozen):
+    """The policy buys a DP profile and the plan was made without one."""
+
+    kind: Literal["no-profile-given"] = "no-profile-given"
+
+
+class NoTotal(Frozen):
+    """The policy sets no total for the dataset."""
+
+    kind: Literal["no-total"] = "no-total"
+
+
+class SeparateBudgets(Frozen):
+    """The policy keeps the ledger's books of these units apart."""
+
+    kind: Literal["books-apart"] = "books-apart"
+    kept_apart: tuple[str, ...]
+
+
+class RunsUnproven(Frozen):
+    """A mechanism that is only published runs."""
+
+    kind: Literal["runs-unproven"] = "runs-unproven"
+    mechanism: str
+
+
+class InsertedEventsCopy(Frozen):
+    """Inserted events copy ``columns`` from others, and get times of their own where it names
+    timestamps.
+    """
+
+    kind: Literal["inserted-events-copy"] = "inserted-events-copy"
+    columns: tuple[str, ...]
+
+
+class FrequenciesKept(Frozen):
+    """Pseudonyms keep the frequencies of the values."""
+
+    kind: Literal["frequencies-kept"] = "frequencies-kept"
+    attribute: str
+
+
+Caveat = Annotated[
+    NoProfileGiven
+    | NoTotal
+    | SeparateBudgets
+    | RunsUnproven
+    | Homogeneity
+    | Intersection
+    | InsertedEventsCopy
+    | RangeScale
+    | LargeT
+    | CountsCases
+    | FrequenciesKept
+    | MayRevealTimes
+    | SingleTimesOnly,
+    Field(discriminator="kind"),
+]

@@ -1,0 +1,164 @@
+"""The steps that treat attributes: coarser quasi-identifiers, the policy's treatments, and values
+for inserted events.
+"""
+
+from dataclasses import replace
+from typing import Final, assert_never
+
+from cloakwork.errors import Cause
+from cloakwork.guarantees import Guarantee, KAnonymity
+from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.log.eventlog import CASE_PREFIX
+from cloakwork.mechanisms.attributes.redact import RedactParams, Treatment
+from cloakwork.mechanisms.kanon.fill import FillParams
+from cloakwork.mechanisms.kanon.generalise import (
+    MOST_COMBINATIONS,
+    GeneraliseParams,
+    QuasiIdentifier,
+)
+from cloakwork.plan.choose import step_of
+from cloakwork.plan.derive import goal_name
+from cloakwork.plan.draft import Draft
+from cloakwork.plan.model import RELEASED, Step, TreatedAttribute
+from cloakwork.policy.attribute_rules import AttributeRule
+from cloakwork.policy.globs import is_glob
+from cloakwork.policy.model import Policy
+
+
+def generalise_quasi_identifiers(draft: Draft) -> Draft:
+    """Add a step for each k-anonymity over attributes beside the control flow, which makes their
+    values coarser.
+    """
+    steps, causes = list(draft.steps), list(draft.causes)
+    for index, goal in enumerate(draft.goals):
+        if isinstance(goal, KAnonymity) and len(goal.over) > 1 and CONTROL_FLOW in goal.over:
+            found = _generalisation_step(index, goal, draft)
+            if isinstance(found, Cause):
+                causes.append(found)
+            else:
+                steps.append(found)
+    return replace(draft, steps=tuple(steps), causes=tuple(causes))
+
+
+def _generalisation_step(index: int, goal: KAnonymity, draft: Draft) -> Step | Cause:
+    """The step that makes the goal's attributes coarser, or why there can be none."""
+    mechanism, policy = draft.catalogue["kanon/generalise"], draft.policy
+    name = goal_name(goal)
+    if not policy.spec.mechanisms.allows(mechanism.name):
+        return Cause(name, "mechanisms.allow or mechanisms.deny rules it out", mechanism.name)
+    others = [column for column in goal.over if column != CONTROL_FLOW]
+    for column in others:
+        if column in (TIMESTAMPS, METADATA) or is_glob(column):
+            reason = f"'{column}' is no single attribute that could be made coarser"
+            return Cause(name, reason, mechanism.name)
+    unit = draft.facts.unit.attribute if goal.count == "units" else None
+    levels = tuple(_generalisation_levels(column, policy) for column in others)
+    params = GeneraliseParams(k=goal.k, unit=unit, attributes=levels)
+    if params.combinations > MOST_COMBINATIONS:
+        return Cause(name, _too_many(params.combinations), mechanism.name)
+    listed = ", ".join(others)
+    why = f"makes {listed} coarser where fewer than {goal.k} share a value within a variant"
+    return step_of(mechanism, params, draft.facts, why=why, goals=(index,))
+
+
+_COUNTLESS: Final = 10**12
+"""From here on nobody reads the digits."""
+
+
+def _too_many(combinations: int) -> str:
+    count = f"{combinations:,}"
+    if combinations >= _COUNTLESS:
+        count = f"more than {_COUNTLESS:,}"
+    return f"{count} combinations of levels; {MOST_COMBINATIONS:,} can be compared"
+
+
+def _generalisation_levels(column: str, policy: Policy) -> QuasiIdentifier:
+    """The levels that the policy gives an attribute."""
+    rule = policy.rule(column)
+    if rule is None:
+        return QuasiIdentifier(attribute=column)
+    fixed = rule.treatment == "generalise"
+    finest = rule.level if fixed and rule.hierarchy is not None else None
+    return QuasiIdentifier(
+        attribute=column, hierarchy=rule.hierarchy, bins=rule.bins, raw=not fixed, finest=finest
+    )
+
+
+def treat_attributes(draft: Draft) -> Draft:
+    """End with a step that keeps, pseudonymises or generalises what the policy names, and drops all
+    else.
+    """
+    rules = draft.policy.spec.attributes
+    treatments = tuple(
+        _redaction(item, rules[item.attribute], draft.policy.metadata.dataset)
+        for item in draft.attributes
+        if item.column not in (CONTROL_FLOW, TIMESTAMPS, METADATA)
+    )
+    if any(_is_counted_in_units(goal) for goal in draft.goals):
+        treatments = _kept_until_counted(treatments, draft)
+    mechanism = draft.catalogue["attributes/redact"]
+    why = "treats attributes as the policy says; whatever it does not name is dropped"
+    step = step_of(mechanism, RedactParams(treatments=treatments), draft.facts, why=why)
+    return replace(draft, steps=(*draft.steps, step))
+
+
+def fill_inserted_events(draft: Draft) -> Draft:
+    """Where a step inserts events, add one that gives these the attributes of kept events."""
+    if not any(step.lineage.inserts for step in draft.steps):
+        return draft
+    attributes = draft.released - {CONTROL_FLOW, TIMESTAMPS, METADATA}
+    columns = {column for column in attributes if not column.startswith(CASE_PREFIX)}
+    times_written = any(TIMESTAMPS in step.lineage.writes for step in draft.steps)
+    raw_times = TIMESTAMPS in draft.released and not times_written
+    if not columns and not raw_times:
+        return draft
+    grouped_by = any(columns & set(goal.quasi_identifiers()) for goal in draft.goals)
+    filled = columns | {TIMESTAMPS} if raw_times else columns
+    params = FillParams(
+        columns=tuple(sorted(filled)),
+        times=raw_times,
+        donors="variant" if grouped_by else "activity",
+    )
+    why = (
+        "gives inserted events attributes of other events of the same activity, "
+        "so that none shows by what it lacks"
+    )
+    step = step_of(draft.catalogue["kanon/fill"], params, draft.facts, why=why)
+    return replace(draft, steps=(*draft.steps, step))
+
+
+def _is_counted_in_units(goal: Guarantee) -> bool:
+    group = goal.least_group()
+    return group is not None and group.counts == "units"
+
+
+def _kept_until_counted(treatments: tuple[Treatment, ...], draft: Draft) -> tuple[Treatment, ...]:
+    """The attribute that identifies units stays until the check has counted them; only then is it
+    dropped, if it must be.
+    """
+    unit = draft.facts.unit.attribute
+    released = {item.attribute for item in draft.attributes if item.treatment in RELEASED}
+    if unit is None or unit in released:
+        return treatments
+    others = tuple(item for item in treatments if item.attribute != unit)
+    return (*others, Treatment(attribute=unit, treatment="protect"))
+
+
+def _redaction(item: TreatedAttribute, rule: AttributeRule, dataset: str) -> Treatment:
+    """What ``attributes/redact`` does with an attribute."""
+    match item.treatment:
+        case "keep" | "protect" | "drop":
+            return Treatment(attribute=item.attribute, treatment=item.treatment)
+        case "pseudonymise" | "generalise":
+            return Treatment(
+                attribute=item.attribute,
+                treatment=item.treatment,
+                hierarchy=rule.hierarchy,
+                level=rule.level,
+                bins=rule.bins,
+                link=dataset if rule.link else None,
+            )
+        case "replace":
+            return Treatment(attribute=item.attribute, treatment="drop")
+        case _:
+            assert_never(item.treatment)

@@ -1,0 +1,109 @@
+"""What a policy says about the attributes of a log."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from cloakwork.policy.fields import Boolean, Quantity, WholeNumber
+from cloakwork.quantities import Frozen, Value
+
+Role = Literal[
+    "identifier", "control-flow", "timestamp", "quasi-identifier", "sensitive", "insensitive"
+]
+Treatment = Literal["keep", "drop", "pseudonymise", "generalise"]
+
+
+class AttributeRule(Frozen):
+    """What happens to one attribute, or to all that match a glob."""
+
+    role: Annotated[
+        Role | None,
+        Field(
+            description=(
+                "What the attribute is; control-flow and timestamp name the log's two main columns"
+            )
+        ),
+    ] = None
+    treatment: Annotated[
+        Treatment | None,
+        Field(
+            description=(
+                "What happens to the values; "
+                "without one they are released where a guarantee covers them, else dropped"
+            )
+        ),
+    ] = None
+    hierarchy: Annotated[
+        dict[str, Value] | None,
+        Field(description="Generalisation tree: {group: {subgroup: [value, ...]}}"),
+    ] = None
+    level: Annotated[
+        WholeNumber,
+        Field(
+            ge=0,
+            le=40,
+            description=(
+                "Depth of the groups to release; 0 is the root, "
+                "values that lie higher take their lowest group"
+            ),
+        ),
+    ] = 1
+    bins: Annotated[
+        tuple[Quantity, ...] | None,
+        Field(
+            min_length=2, description="Edges of intervals, ascending; values outside are dropped"
+        ),
+    ] = None
+    domain: Annotated[
+        tuple[Value, ...] | None,
+        Field(min_length=1, description="All values that may occur, declared public"),
+    ] = None
+    range: Annotated[
+        tuple[Quantity, ...] | None,
+        Field(
+            min_length=2,
+            max_length=2,
+            description="Least and largest number that may occur, declared public",
+        ),
+    ] = None
+    link: Annotated[
+        Boolean,
+        Field(description="Give one value the same pseudonym in every release of the dataset"),
+    ] = False
+
+    @property
+    def _may_coarsen(self) -> bool:
+        return self.treatment == "generalise" or (
+            self.role == "quasi-identifier" and self.treatment in (None, "keep")
+        )
+
+    @field_validator("bins")
+    @classmethod
+    def _ascending(cls, bins: tuple[float, ...] | None) -> tuple[float, ...] | None:
+        if bins and list(bins) != sorted(set(bins)):
+            raise ValueError("must ascend, without repeating an edge")
+        return bins
+
+    @model_validator(mode="after")
+    def _coherent(self) -> "AttributeRule":
+        if self.role is None and self.treatment is None:
+            raise ValueError("needs a role or a treatment")
+        if self.treatment == "generalise" and (self.hierarchy is None) == (self.bins is None):
+            raise ValueError("treatment generalise needs either a hierarchy or bins")
+        if self.hierarchy is not None and self.bins is not None:
+            raise ValueError("needs a hierarchy or bins, not both")
+        if not self._may_coarsen and not (self.hierarchy is None and self.bins is None):
+            name = "bins" if self.hierarchy is None else "hierarchy"
+            raise ValueError(
+                f"{name} belongs to treatment: generalise, or to role: quasi-identifier"
+            )
+        if self.range is not None and (self.domain is not None or self.range[0] >= self.range[1]):
+            raise ValueError("range must be two ascending numbers, and stands in place of a domain")
+        if self.link and self.treatment != "pseudonymise":
+            raise ValueError("link belongs to treatment: pseudonymise")
+        if self.treatment in ("pseudonymise", "generalise") and self.role in (
+            "control-flow",
+            "timestamp",
+        ):
+            raise ValueError(f"treatment must be keep or drop where the role is {self.role}")
+        return self
