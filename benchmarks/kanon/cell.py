@@ -25,7 +25,7 @@ from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.log.io import read_log
 from cloakwork.log.variants import variants_of
 from cloakwork.mechanisms.base import Decision, Offer
-from cloakwork.mechanisms.bound import Bound, BoundParams
+from cloakwork.mechanisms.bound import BoundContributions, BoundParams
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import secret
 
@@ -57,7 +57,11 @@ def prepared(name: str, filtered: bool) -> EventLog:
                 pl.concat_str(ACTIVITY, LIFECYCLE, separator="/").alias(ACTIVITY)
             ),
         )
-    log = Bound().rewrite(BoundParams(), Decision(pl.DataFrame()), secret()).apply(log)
+    log = (
+        BoundContributions()
+        .rewrite(BoundParams(), Decision(pl.DataFrame()), secret().stream())
+        .apply(log)
+    )
     if not filtered:
         return log
     variants = variants_of(log)
@@ -77,7 +81,7 @@ def run(cell: dict[str, Any]) -> dict[str, Any]:
     decision = mechanism.decide(offer.params, summary, secret())
     seconds = time.perf_counter() - begun
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    released = mechanism.rewrite(offer.params, decision, secret()).apply(log)
+    released = mechanism.rewrite(offer.params, decision, secret().stream()).apply(log)
     figures = decision.internal
     return {
         "distance": figures["distance"],

@@ -14,7 +14,7 @@ from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.io import read_log
 from cloakwork.log.limits import OnExcess
-from cloakwork.mechanisms.profile import Profile, bought
+from cloakwork.mechanisms.profile import Profile, require_profile_params
 from cloakwork.plan.budget import ledger_terms
 from cloakwork.plan.model import Plan, Step
 from cloakwork.plan.planner import make_plan
@@ -179,7 +179,7 @@ def profile(
 
     Raises PlanImpossible, before the log is read, where the policy buys none.
     """
-    bought(policy)
+    require_profile_params(policy)
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     if not isinstance(log, EventLog):
         reporter(f"reading {log}")

@@ -103,7 +103,9 @@ class Prepared:
 
         def once() -> EventLog:
             decision = self.mechanism.decide(self.params, summary, source)
-            return engine.rewrite(bounded, self.mechanism.rewrite(self.params, decision, source))
+            return engine.rewrite(
+                bounded, self.mechanism.rewrite(self.params, decision, source.stream())
+            )
 
         return once
 
@@ -203,7 +205,7 @@ def _audited_times(
 def _run(mechanism: Mechanism[Any], params: Any, log: EventLog, noise: Noise) -> EventLog:
     engine = MemoryEngine()
     decision = mechanism.decide(params, engine.summarise(log, mechanism.summarise(params)), noise)
-    return engine.rewrite(log, mechanism.rewrite(params, decision, noise))
+    return engine.rewrite(log, mechanism.rewrite(params, decision, noise.stream()))
 
 
 def _facts(params: dict[str, Any]) -> tuple[Facts, dict[str, Any]]:

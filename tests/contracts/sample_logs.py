@@ -15,7 +15,7 @@ BEGIN = datetime(2020, 1, 1, tzinfo=UTC)
 def log_of(
     courses: Sequence[Sequence[str]], times: Sequence[Sequence[datetime | None]] | None = None
 ) -> EventLog:
-    """One case a course of activities; an event takes place an hour after the one before unless
+    """One case an activity sequence; an event takes place an hour after the one before unless
     ``times`` says else.
 
     Every event has a resource that no other event has, so that rows can be followed; every case has

@@ -11,10 +11,14 @@ from cloakwork.guarantees import (
     TCloseness,
 )
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.mechanisms.attributes.redact import Redact, RedactParams, Treatment
+from cloakwork.mechanisms.bound import BoundContributions, BoundParams
 from cloakwork.mechanisms.kanon.a_star import AStar
 from cloakwork.mechanisms.kanon.auto import Auto
 from cloakwork.mechanisms.kanon.best_first import BestFirst
 from cloakwork.mechanisms.kanon.closeness import Closeness
+from cloakwork.mechanisms.kanon.fill import Fill, FillParams
+from cloakwork.mechanisms.kanon.generalise import Generalise, GeneraliseParams, QuasiIdentifier
 from cloakwork.mechanisms.kanon.optimal import Optimal
 from cloakwork.mechanisms.kanon.pretsa import Pretsa
 from cloakwork.mechanisms.kanon.tlkc import Tlkc
@@ -30,8 +34,62 @@ from cloakwork.mechanisms.variants.prefix_tree import PrefixTree
 from cloakwork.mechanisms.variants.published_trees import PublishedPrefixTree, PublishedSacofa
 from cloakwork.mechanisms.variants.sacofa import Sacofa
 from cloakwork.mechanisms.variants.threshold import VariantThreshold
+from cloakwork.privacy_event import FREE
 from contracts.mechanism_contract import MechanismContract
 from contracts.sample_logs import RESOURCE
+
+
+class TestBound(MechanismContract):
+    mechanism = BoundContributions()
+    given = (
+        BoundParams(),
+        BoundParams(attribute="case:unit", max_cases=2),
+        BoundParams(attribute="case:unit", alphabet=("a", "b"), longest_case=2),
+    )
+
+    def test_measurements_are_charged(self) -> None:
+        """It cuts cases and events, and neither measures nor writes a column."""
+        for params in self.given:
+            assert BoundContributions().event(params, self.facts) == FREE
+            assert not BoundContributions().lineage(params).writes
+
+
+class TestRedact(MechanismContract):
+    mechanism = Redact()
+    given = (
+        RedactParams(
+            treatments=(
+                Treatment(attribute="org:role", treatment="pseudonymise"),
+                Treatment(attribute="case:unit", treatment="pseudonymise"),
+                Treatment(attribute="case:age", treatment="generalise", bins=(0, 5, 10)),
+                Treatment(attribute="case:row", treatment="keep"),
+            )
+        ),
+    )
+
+
+class TestGeneralise(MechanismContract):
+    mechanism = Generalise()
+    given = tuple(
+        GeneraliseParams(
+            k=2,
+            unit=unit,
+            attributes=(
+                QuasiIdentifier(attribute="case:age", bins=(0, 3, 6, 9, 12)),
+                QuasiIdentifier(attribute="org:role"),
+            ),
+        )
+        for unit in (None, "case:unit")
+    )
+    may_refuse_logs = True
+
+
+class TestFill(MechanismContract):
+    mechanism = Fill()
+    given = (
+        FillParams(columns=(RESOURCE,)),
+        FillParams(columns=(RESOURCE,), times=True, donors="variant"),
+    )
 
 
 class TestPretsa(MechanismContract):

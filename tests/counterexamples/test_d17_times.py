@@ -32,7 +32,7 @@ def released(log, goal, seed=1):
     """Times before and after, in minutes, one case a row; all cases have the same length."""
     params = LAPLACE.offer(goal, DECLARED, {}).params
     noise = reproducible(seed)
-    action = LAPLACE.rewrite(params, LAPLACE.decide(params, pl.DataFrame(), noise), noise)
+    action = LAPLACE.rewrite(params, LAPLACE.decide(params, pl.DataFrame(), noise), noise.stream())
     cases = len(log.offsets) - 1
     return [
         each.events[TIMESTAMP].dt.timestamp("us").to_numpy().reshape(cases, -1) / 6e7
@@ -98,6 +98,7 @@ def test_equal_noised_values_give_equal_times_whatever_the_raw_ones_are():
         rows[:, 1:].ravel(),
     )
     made = [
-        times_of(log, noised, Bounds((0, 10**7)), reproducible(1)).tolist() for log in (one, other)
+        times_of(log, noised, Bounds((0, 10**7)), reproducible(1).stream()).tolist()
+        for log in (one, other)
     ]
     assert made[0] == made[1]

@@ -10,7 +10,7 @@ from cloakwork import progress
 from cloakwork.errors import MechanismError
 from cloakwork.facts import Facts
 from cloakwork.guarantees import KAnonymity
-from cloakwork.mechanisms.aggregates import CASES, VariantCounts
+from cloakwork.mechanisms.aggregates import CASES
 from cloakwork.mechanisms.base import MapCases, Offer, Refusal
 from cloakwork.mechanisms.kanon.a_star import AStar, AStarParams
 from cloakwork.mechanisms.kanon.problem import (
@@ -31,9 +31,9 @@ A_STAR = AStar()
 def released(courses: list[str], k: int, scope: Scope = "variants") -> Counter[str]:
     """The released variants of a log whose activities are letters, with their cases."""
     log, params = log_of(courses), AStarParams(k=k, scope=scope)
-    decision = A_STAR.decide(params, VariantCounts().of(log), secret())
+    decision = A_STAR.decide(params, A_STAR.summarise(params).of(log), secret())
     assert decision.internal["bound"] == decision.internal["distance"]
-    action = A_STAR.rewrite(params, decision, secret())
+    action = A_STAR.rewrite(params, decision, secret().stream())
     assert isinstance(action, MapCases)
     return Counter("".join(course) for course in courses_of(action.apply(log)))
 

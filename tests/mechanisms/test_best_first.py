@@ -41,8 +41,8 @@ REFERENCE = {
 def released(courses: list[str], k: int, scope: Scope = "variants") -> Counter[str]:
     """The released variants of a log whose activities are letters, with their cases."""
     log, params = log_of(courses), BestFirstParams(k=k, scope=scope)
-    decision = BEST_FIRST.decide(params, VariantCounts().of(log), secret())
-    action = BEST_FIRST.rewrite(params, decision, secret())
+    decision = BEST_FIRST.decide(params, BEST_FIRST.summarise(params).of(log), secret())
+    action = BEST_FIRST.rewrite(params, decision, secret().stream())
     assert isinstance(action, MapCases)
     return Counter("".join(course) for course in courses_of(action.apply(log)))
 

@@ -11,14 +11,16 @@ from hypothesis import strategies as st
 
 from cloakwork.log.eventlog import ACTIVITY, EventLog
 from cloakwork.mechanisms.base import Decision, MapCases
-from cloakwork.mechanisms.bound import Bound, BoundParams
+from cloakwork.mechanisms.bound import BoundContributions, BoundParams
 from cloakwork.noise import secret
 from contracts.sample_logs import log_of
 
 
 def bounded(log: EventLog, **params: object) -> EventLog:
     """The log after bounding."""
-    action = Bound().rewrite(BoundParams(**params), Decision(pl.DataFrame()), secret())
+    action = BoundContributions().rewrite(
+        BoundParams(**params), Decision(pl.DataFrame()), secret().stream()
+    )
     assert isinstance(action, MapCases)
     return action.apply(log)
 

@@ -35,7 +35,7 @@ K = KAnonymity(kind="k-anonymity", k=3)
 
 def filled(log: EventLog, **params: Any) -> EventLog:
     """One run of the step."""
-    action = Fill().rewrite(FillParams(**params), NONE, secret())
+    action = Fill().rewrite(FillParams(**params), NONE, secret().stream())
     assert isinstance(action, MapCases)
     return action.apply(log)
 
@@ -140,12 +140,15 @@ def test_values_hold_with_inserted_events_and_without(log: EventLog, data: st.Da
         )
     )
     offer: Any = Closeness().offer(goal, Facts(), {})
-    action = Closeness().rewrite(offer.params, NONE, secret())
-    assert isinstance(action, MapCases)
+    complete = filled(log)
+    summary = Closeness().summarise(offer.params).of(complete)
     try:
-        result = action.apply(filled(log))
+        decision = Closeness().decide(offer.params, summary, secret())
     except MechanismError:
         return
+    action = Closeness().rewrite(offer.params, decision, secret().stream())
+    assert isinstance(action, MapCases)
+    result = action.apply(complete)
     for part in (result, replace(result, inserted=None)):
         found = measure(part, goal, Unit())
         assert found is not None

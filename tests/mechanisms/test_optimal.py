@@ -98,8 +98,8 @@ def test_split_cases_are_released(split_cases: bool) -> None:
     """One of five ab helps the three ac, where cases may part; else all three move."""
     log = log_of(["ab"] * 5 + ["ac"] * 3)
     params = OptimalParams(k=4, parts=split_cases)
-    decision = OPTIMAL.decide(params, VariantCounts().of(log), secret())
-    action = OPTIMAL.rewrite(params, decision, secret())
+    decision = OPTIMAL.decide(params, OPTIMAL.summarise(params).of(log), secret())
+    action = OPTIMAL.rewrite(params, decision, secret().stream())
     assert isinstance(action, MapCases)
     released = action.apply(log)
     check(released, KAnonymity(kind="k-anonymity", k=4))

@@ -27,7 +27,7 @@ def decided(log: EventLog, k: int, scope: Scope = "variants") -> Decision:
 def released(courses: list[str], k: int, scope: Scope = "variants") -> Counter[str]:
     """The released variants of a log whose activities are letters, with their cases."""
     log, params = log_of(courses), PretsaParams(k=k, scope=scope)
-    action = PRETSA.rewrite(params, decided(log, k, scope), secret())
+    action = PRETSA.rewrite(params, decided(log, k, scope), secret().stream())
     assert isinstance(action, MapCases)
     return Counter("".join(course) for course in courses_of(action.apply(log)))
 

@@ -25,7 +25,7 @@ def treated(values: pl.Series, seed: int | None = None, **treatment: object) -> 
         treatments=(Treatment(attribute="case:x", **treatment),) if treatment else ()
     )
     noise = secret() if seed is None else reproducible(seed)
-    action = Redact().rewrite(rules, Decision(pl.DataFrame()), noise)
+    action = Redact().rewrite(rules, Decision(pl.DataFrame()), noise.stream())
     assert isinstance(action, MapCases)
     return action.apply(given).cases
 

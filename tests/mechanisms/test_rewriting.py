@@ -7,8 +7,9 @@ import pytest
 
 from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
-from cloakwork.mechanisms.kanon.rewriting import ASSIGNMENT_SCHEMA, rewrite_cases
-from cloakwork.noise import reproducible, secret
+from cloakwork.mechanisms.aggregates import VariantCounts
+from cloakwork.mechanisms.kanon.rewriting import ASSIGNMENT_SCHEMA, case_rewriter, with_drawn_cases
+from cloakwork.noise import Noise, reproducible, secret
 from contracts.sample_logs import RESOURCE, courses_of, log_of, times_of_cases
 
 
@@ -18,8 +19,14 @@ def assignment(*rows: tuple[str, str, int]) -> pl.DataFrame:
     return pl.DataFrame(data, schema=ASSIGNMENT_SCHEMA, orient="row")
 
 
+def moved(log: EventLog, table: pl.DataFrame, noise: Noise) -> EventLog:
+    """The log after ``table``, where the cases that part are drawn from the whole log."""
+    drawn = with_drawn_cases(table, VariantCounts(indexed=True).of(log), noise)
+    return case_rewriter(drawn, mechanism="kanon/test")(log)
+
+
 def rewritten(log: EventLog, *rows: tuple[str, str, int]) -> EventLog:
-    return rewrite_cases(log, assignment(*rows), secret(), mechanism="kanon/test")
+    return moved(log, assignment(*rows), secret())
 
 
 def test_cases_that_stay_keep_everything() -> None:
@@ -64,31 +71,33 @@ def test_cases_of_a_variant_may_part() -> None:
 
 def test_which_identical_case_moves_is_left_to_chance() -> None:
     """Over 400 draws each of four identical cases moves about as often (5 standard deviations)."""
-    log, moved = log_of(["ab"] * 4), [0, 0, 0, 0]
+    log, times_moved = log_of(["ab"] * 4), [0, 0, 0, 0]
     for seed in range(400):
         table = assignment(("ab", "ab", 3), ("ab", "a", 1))
-        for row, course in enumerate(
-            courses_of(rewrite_cases(log, table, reproducible(seed), mechanism="kanon/test"))
-        ):
-            moved[row] += course == ("a",)
-    assert sum(moved) == 400
-    assert all(abs(count - 100) < 5 * 75**0.5 for count in moved)
+        for row, course in enumerate(courses_of(moved(log, table, reproducible(seed)))):
+            times_moved[row] += course == ("a",)
+    assert sum(times_moved) == 400
+    assert all(abs(count - 100) < 5 * 75**0.5 for count in times_moved)
 
 
 def test_batches_of_whole_cases_are_rewritten_alike() -> None:
     """A source with one target needs no view of the whole log."""
     table = assignment(("ab", "a", 5), ("a", "a", 1))
     for rows in (["ab"] * 2, ["ab", "a"]):
-        released = rewrite_cases(log_of(rows), table, secret(), mechanism="kanon/test")
+        released = case_rewriter(table, mechanism="kanon/test")(log_of(rows))
         assert {("a",)} == set(courses_of(released))
 
 
 def test_an_assignment_that_does_not_fit_is_refused() -> None:
-    """Neither an undecided variant nor a part of a variant that parts passes."""
+    """Neither an undecided variant passes, nor a case of a variant that parts and is not named."""
     with pytest.raises(MechanismError, match="not decided on"):
         rewritten(log_of(["ab", "z"]), ("ab", "ab", 1))
-    with pytest.raises(MechanismError, match="as a whole"):
-        rewritten(log_of(["ab"]), ("ab", "ab", 1), ("ab", "a", 1))
+    table = assignment(("ab", "ab", 1), ("ab", "a", 1))
+    with pytest.raises(MechanismError, match="case that was not decided on"):
+        case_rewriter(table, mechanism="kanon/test")(log_of(["ab"]))
+    drawn = with_drawn_cases(table, VariantCounts(indexed=True).of(log_of(["ab"] * 2)), secret())
+    with pytest.raises(MechanismError, match="case that was not decided on"):
+        case_rewriter(drawn, mechanism="kanon/test")(log_of(["ab"] * 3))
 
 
 def test_times_play_no_part() -> None:
@@ -97,9 +106,7 @@ def test_times_play_no_part() -> None:
     other = log_of(
         ["abab", "abab"], times=[list(reversed(case)) for case in reversed(times_of_cases(log))]
     )
-    one, two = (
-        rewrite_cases(case, table, reproducible(3), mechanism="kanon/test") for case in (log, other)
-    )
+    one, two = (moved(case, table, reproducible(3)) for case in (log, other))
     assert one.events[RESOURCE].to_list() == two.events[RESOURCE].to_list()
 
 

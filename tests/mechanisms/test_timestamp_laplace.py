@@ -18,7 +18,7 @@ from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import MapCases, Offer, Refusal
 from cloakwork.mechanisms.timestamps.laplace import LaplaceParams, TimestampLaplace
 from cloakwork.mechanisms.timestamps.starts_and_gaps import Bounds, Grid, starts_and_gaps_of
-from cloakwork.noise import Noise, reproducible, secret
+from cloakwork.noise import Addresses, Stream, reproducible, secret
 from cloakwork.privacy_event import Composed, DiscreteLaplace, Repeated
 from contracts.sample_logs import BEGIN, log_of, times_of_cases
 
@@ -36,30 +36,19 @@ DECLARED = Facts(
 GRID = Grid(datetime(1970, 1, 1, tzinfo=UTC), timedelta(seconds=1))
 
 
-class Silence:
+class Silence(Stream):
     """Noise that is none, to see what lies beneath; draws the middle where something is drawn
     uniformly.
     """
 
-    private = False
+    def laplace_values(self, scale: float, at: Addresses) -> NDArray[np.int64]:
+        return np.zeros(len(at), np.int64)
 
-    def laplace_counts(self, counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
-        return counts
-
-    def permutation(self, size: int) -> NDArray[np.int64]:
-        return np.arange(size)
-
-    def names(self, size: int) -> list[str]:
-        return [str(number) for number in range(size)]
-
-    def key(self) -> bytes:
-        return bytes(32)
-
-    def laplace_values(self, scale: float, size: int) -> NDArray[np.int64]:
-        return np.zeros(size, np.int64)
-
-    def uniform(self, below: NDArray[np.int64]) -> NDArray[np.int64]:
+    def uniform(self, below: NDArray[np.int64], at: Addresses) -> NDArray[np.int64]:
         return np.asarray(below // 2)
+
+
+SILENCE = Silence(bytes(32), private=False)
 
 
 def params_for(goal: Guarantee, facts: Facts = DECLARED, **options: JsonValue) -> LaplaceParams:
@@ -69,10 +58,11 @@ def params_for(goal: Guarantee, facts: Facts = DECLARED, **options: JsonValue) -
 
 
 def released(
-    log: EventLog, goal: Guarantee, noise: Noise | None = None, facts: Facts = DECLARED
+    log: EventLog, goal: Guarantee, stream: Stream | None = None, facts: Facts = DECLARED
 ) -> EventLog:
-    params, noise = params_for(goal, facts), noise or secret()
-    action = LAPLACE.rewrite(params, LAPLACE.decide(params, pl.DataFrame(), noise), noise)
+    params = params_for(goal, facts)
+    decision = LAPLACE.decide(params, pl.DataFrame(), secret())
+    action = LAPLACE.rewrite(params, decision, stream or secret().stream())
     assert isinstance(action, MapCases)
     return action.apply(log)
 
@@ -107,7 +97,7 @@ def test_noise_on_times_charges_one_value_that_moves() -> None:
     assert event.scale == pytest.approx(60)
     log = log_of(["abcd"] * 5_000, [at(0, 100_000, 200_000, 300_000)] * 5_000)
     noise = reproducible(1)
-    action = LAPLACE.rewrite(params, LAPLACE.decide(params, pl.DataFrame(), noise), noise)
+    action = LAPLACE.rewrite(params, LAPLACE.decide(params, pl.DataFrame(), noise), noise.stream())
     assert isinstance(action, MapCases)
     error = (
         (action.apply(log).events[TIMESTAMP] - log.events[TIMESTAMP])
@@ -279,21 +269,21 @@ FREE = Bounds(released=(-(10**12), 10**12))
 def test_without_noise_times_are_those_of_the_grid() -> None:
     """Nothing but rounding happens to a complete case inside its bounds."""
     log = log_of(["abc"], [at(0.4, 59.6, 60.5)])
-    assert [at(0, 60, 61)] == times_of_cases(released(log, METRIC, Silence()))
-    assert [at(0, 60, 61)] == times_of_cases(released(log, BOUNDED, Silence()))
+    assert [at(0, 60, 61)] == times_of_cases(released(log, METRIC, SILENCE))
+    assert [at(0, 60, 61)] == times_of_cases(released(log, BOUNDED, SILENCE))
 
 
 def test_case_scope_clamps_starts_and_gaps() -> None:
     """A start before the window moves to its edge; a gap of ten days becomes one of a day."""
     log = log_of(["ab"], [at(-(10**5), -(10**5) + 14_400)])
-    assert [at(0, 1440)] == times_of_cases(released(log, BOUNDED, Silence()))
+    assert [at(0, 1440)] == times_of_cases(released(log, BOUNDED, SILENCE))
 
 
 def test_times_beyond_the_longest_case_are_not_looked_at() -> None:
     """Two logs that differ in the sixth time of a case give the same release."""
     one, two = (log_of(["abcdef"], [at(0, 1, 2, 3, 4, last)]) for last in (5, 1000))
-    assert times_of_cases(released(one, BOUNDED, Silence())) == times_of_cases(
-        released(two, BOUNDED, Silence())
+    assert times_of_cases(released(one, BOUNDED, SILENCE)) == times_of_cases(
+        released(two, BOUNDED, SILENCE)
     )
 
 
@@ -303,7 +293,7 @@ def test_missing_times_come_from_noised_gaps_of_the_same_activity() -> None:
     """
     log = log_of(["ab", "ab", "ab", "ba"], [at(0, 10), at(100, 110), at(200, None), at(None, 300)])
     log = replace(log, events=log.events)
-    times = times_of_cases(released(log, METRIC, Silence()))
+    times = times_of_cases(released(log, METRIC, SILENCE))
     assert at(200, 210) == times[2]
     assert at(290, 300) == times[3]
 
@@ -311,7 +301,7 @@ def test_missing_times_come_from_noised_gaps_of_the_same_activity() -> None:
 def test_a_case_without_times_takes_a_noised_start() -> None:
     """Between two others, drawn at random."""
     log = log_of(["ab", "ab", "ab"], [at(0, 10), at(100, 110), at(None, None)])
-    begins, ends = times_of_cases(released(log, METRIC, Silence()))[2]
+    begins, ends = times_of_cases(released(log, METRIC, SILENCE))[2]
     assert begins is not None
     assert ends is not None
     assert BEGIN <= begins <= BEGIN + timedelta(minutes=100)
@@ -324,7 +314,7 @@ def test_a_log_without_any_time_is_released_all_the_same() -> None:
     """
     log = log_of(["ab", "c"], [[None, None], [None]])
     for goal, begin in ((METRIC, datetime(1970, 1, 1, tzinfo=UTC)), (BOUNDED, BEGIN)):
-        assert released(log, goal, Silence()).events[TIMESTAMP].to_list() == [
+        assert released(log, goal, SILENCE).events[TIMESTAMP].to_list() == [
             begin,
             begin + DECLARED.grid,
             begin,
@@ -351,7 +341,7 @@ def test_no_case_keeps_the_pattern_of_its_gaps() -> None:
     log = log_of(
         ["abcde"] * 200, [at(0, 7_000 + row, 15_000, 24_000 + row, 34_000) for row in range(200)]
     )
-    noisy = released(log, METRIC, reproducible(1))
+    noisy = released(log, METRIC, reproducible(1).stream())
     raw, noised = (
         case.events[TIMESTAMP].dt.timestamp("us").to_numpy().reshape(200, 5)
         for case in (log, noisy)
@@ -363,7 +353,7 @@ def test_no_case_keeps_the_pattern_of_its_gaps() -> None:
 def test_noise_has_the_scale_that_is_charged() -> None:
     """Mean absolute noise of starts is the scale (20,000 cases, 6 standard deviations)."""
     log = log_of(["a"] * 20_000, [at(60 * 24 * 365)] * 20_000)
-    noisy = released(log, METRIC, reproducible(1))
+    noisy = released(log, METRIC, reproducible(1).stream())
     moved = (noisy.events[TIMESTAMP] - log.events[TIMESTAMP]).dt.total_minutes().to_numpy()
     assert np.abs(moved).mean() == pytest.approx(60, abs=6 * 60 / 20_000**0.5)
     assert moved.mean() == pytest.approx(0, abs=6 * 85 / 20_000**0.5)

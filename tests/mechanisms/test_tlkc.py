@@ -51,7 +51,7 @@ def decided(log: EventLog, params: TlkcParams) -> Decision:
 
 
 def run(log: EventLog, params: TlkcParams) -> EventLog:
-    action = TLKC.rewrite(params, decided(log, params), secret())
+    action = TLKC.rewrite(params, decided(log, params), secret().stream())
     assert isinstance(action, MapCases)
     return action.apply(log)
 

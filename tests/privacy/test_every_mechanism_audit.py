@@ -36,7 +36,7 @@ from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.base import Refusal
 from cloakwork.mechanisms.registry import OURS, catalogue
 from cloakwork.mechanisms.variants import chain
-from cloakwork.noise import Noise, reproducible
+from cloakwork.noise import Addresses, Noise, Stream, reproducible
 from cloakwork.testing import Prepared, prepare
 
 EPSILON, DELTA = 1.0, 1e-3
@@ -115,6 +115,16 @@ def audit(prepared: Prepared, pair: Pair, noise: Noise, runs: int = RUNS) -> Pai
     return audit_pair(pair, drawing(noise, prepared), runs=runs, claim=EPSILON, delta=delta)
 
 
+class QuietStream(Stream):
+    """A keyed stream whose noise is a fortieth of what is asked for."""
+
+    def laplace_values(self, scale: float, at: Addresses) -> NDArray[np.int64]:
+        return Stream.laplace_values(self, scale / 40, at)
+
+    def gaussian_values(self, sigma: float, at: Addresses) -> NDArray[np.int64]:
+        return Stream.gaussian_values(self, sigma / 40, at)
+
+
 class Quiet:
     """The counterpart that every mechanism shares: a source whose noise is a fortieth of what is asked
     for.
@@ -134,6 +144,9 @@ class Quiet:
 
     def gaussian_values(self, sigma: float, size: int) -> NDArray[np.int64]:
         return self.source.gaussian_values(sigma / 40, size)
+
+    def stream(self) -> Stream:
+        return QuietStream(self.door.stream().secret, private=False)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.source, name)

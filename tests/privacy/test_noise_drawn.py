@@ -5,6 +5,7 @@ Draws are seeded, since later noise may be asked for only where earlier noise sa
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -18,7 +19,14 @@ from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import MapCases, Offer
 from cloakwork.mechanisms.registry import catalogue
-from cloakwork.noise import drawn_rate, drawn_scale, drawn_sigma, reproducible
+from cloakwork.noise import (
+    Addresses,
+    Stream,
+    drawn_rate,
+    drawn_scale,
+    drawn_sigma,
+    reproducible,
+)
 from cloakwork.privacy_event import (
     Composed,
     DiscreteGaussian,
@@ -31,6 +39,21 @@ from cloakwork.privacy_event import (
 from cloakwork.quantities import parse_duration
 
 DAY = "2024-01-01T00:00:00Z"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingStream(Stream):
+    """A keyed stream that writes down the scales and sigmas that pass it."""
+
+    scales: set[float]
+
+    def laplace_values(self, scale: float, at: Addresses) -> NDArray[np.int64]:
+        self.scales.add(drawn_scale(scale))
+        return Stream.laplace_values(self, scale, at)
+
+    def gaussian_values(self, sigma: float, at: Addresses) -> NDArray[np.int64]:
+        self.scales.add(drawn_sigma(sigma))
+        return Stream.gaussian_values(self, sigma, at)
 
 
 class Recorder:
@@ -60,6 +83,10 @@ class Recorder:
     def coins(self, rate: Fraction | float, size: int) -> NDArray[np.bool_]:
         self.rates.append(drawn_rate(rate))
         return self.source.coins(rate, size)
+
+    def stream(self) -> Stream:
+        door = self.door.stream()
+        return RecordingStream(door.secret, door.private, self.scales)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.source, name)
@@ -166,7 +193,7 @@ def test_events_charge_for_the_noise_drawn(
     aggregate = mechanism.summarise(offer.params)
     summary = aggregate.of(log()) if aggregate else pl.DataFrame()
     action = mechanism.rewrite(
-        offer.params, mechanism.decide(offer.params, summary, recorder), recorder
+        offer.params, mechanism.decide(offer.params, summary, recorder), recorder.stream()
     )
     if isinstance(action, MapCases):
         action.apply(log())

@@ -68,7 +68,7 @@ def released(
     times: NDArray[np.float64], params: LaplaceParams, noise: Noise
 ) -> NDArray[np.float64]:
     """The released times, minutes after BEGIN, in the shape of ``times``."""
-    action = LAPLACE.rewrite(params, LAPLACE.decide(params, pl.DataFrame(), noise), noise)
+    action = LAPLACE.rewrite(params, LAPLACE.decide(params, pl.DataFrame(), noise), noise.stream())
     assert isinstance(action, MapCases)
     stamps = action.apply(cases_at(times)).events[TIMESTAMP].dt.timestamp("us").to_numpy()
     return ((stamps - int(BEGIN.timestamp() * 1e6)) / MINUTE).reshape(times.shape)

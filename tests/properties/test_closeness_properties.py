@@ -53,9 +53,9 @@ def released(log: EventLog, goal: Goal, **options: Any) -> EventLog:
     """One run of the mechanism; raises MechanismError where it refuses the log."""
     offer = CLOSENESS.offer(goal, Facts(), options)
     assert isinstance(offer, Offer), offer
-    action = CLOSENESS.rewrite(
-        offer.params, CLOSENESS.decide(offer.params, pl.DataFrame(), secret()), secret()
-    )
+    summary = CLOSENESS.summarise(offer.params).of(log)
+    decision = CLOSENESS.decide(offer.params, summary, secret())
+    action = CLOSENESS.rewrite(offer.params, decision, secret().stream())
     assert isinstance(action, MapCases)
     return action.apply(log)
 

@@ -45,7 +45,7 @@ def run(
     offer = mechanism.offer(goal, Facts(unit=Unit(attribute=OWNER, max_cases=3)), own | options)
     assert isinstance(offer, Offer), offer
     decision = mechanism.decide(offer.params, mechanism.summarise(offer.params).of(log), secret())
-    rewrite = mechanism.rewrite(offer.params, decision, secret())
+    rewrite = mechanism.rewrite(offer.params, decision, secret().stream())
     assert isinstance(rewrite, MapCases)
     return rewrite.apply(log), dict(decision.internal)
 

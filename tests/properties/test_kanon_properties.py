@@ -40,7 +40,7 @@ def test_pretsa_releases_k_anonymous_logs_of_known_variants(
             PRETSA.decide(params, summary, secret())
         return
     decision = PRETSA.decide(params, summary, secret())
-    action = PRETSA.rewrite(params, decision, secret())
+    action = PRETSA.rewrite(params, decision, secret().stream())
     assert isinstance(action, MapCases)
     released = action.apply(log)
 

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from cloakwork.checks.k_anonymity import check
 from cloakwork.guarantees import KAnonymity
-from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.base import MapCases
 from cloakwork.mechanisms.kanon import relaxation
 from cloakwork.mechanisms.kanon.a_star import AStar, AStarParams
@@ -166,8 +165,9 @@ def test_releases_are_k_anonymous(
     }
     params = mechanism.Params.model_validate(given_params)
     log = log_of(courses)
-    decision = mechanism.decide(params, VariantCounts().of(log), secret())  # type: ignore[arg-type]
-    action = mechanism.rewrite(params, decision, secret())  # type: ignore[arg-type]
+    summary = mechanism.summarise(params).of(log)  # type: ignore[arg-type]
+    decision = mechanism.decide(params, summary, secret())  # type: ignore[arg-type]
+    action = mechanism.rewrite(params, decision, secret().stream())  # type: ignore[arg-type]
     assert isinstance(action, MapCases)
     released = action.apply(log)
     check(released, KAnonymity(kind="k-anonymity", k=k, scope=scope))

@@ -52,7 +52,7 @@ def test_times_are_complete_ordered_and_on_the_grid(
     offer = mechanism.offer(goal, facts, {})
     assert isinstance(offer, Offer)
     action = mechanism.rewrite(
-        offer.params, mechanism.decide(offer.params, pl.DataFrame(), secret()), secret()
+        offer.params, mechanism.decide(offer.params, pl.DataFrame(), secret()), secret().stream()
     )
     assert isinstance(action, MapCases)
     released = action.apply(log)

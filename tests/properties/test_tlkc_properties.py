@@ -83,7 +83,7 @@ def test_releases_keep_the_bound(person: str | None, log: EventLog, goal: Confid
         decision = TLKC.decide(offer.params, TLKC.summarise(offer.params).of(log), secret())
     except MechanismError:
         return
-    action = TLKC.rewrite(offer.params, decision, secret())
+    action = TLKC.rewrite(offer.params, decision, secret().stream())
     assert isinstance(action, MapCases)
     released = action.apply(log)
 

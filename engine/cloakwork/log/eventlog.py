@@ -91,6 +91,8 @@ class EventLog:
       source has them. None: no step inserted any. Known between the steps of a run and to its
       checks alone; no file holds it.
     - ``source``: what the source said that the columns no longer say; for ``text_of``.
+    - ``case_index``: int64, shape (cases,); where each case of a batch stands in the whole log.
+      None: this is no batch, and a case stands where its row is.
     """
 
     events: pl.DataFrame
@@ -99,10 +101,23 @@ class EventLog:
     notes: tuple[str, ...] = ()
     inserted: NDArray[np.bool_] | None = None
     source: SourceSpelling = SourceSpelling()
+    case_index: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         if self.inserted is not None and len(self.inserted) != self.events.height:
             raise ValueError("the marks of inserted events are not one for each event")
+        if self.case_index is not None and len(self.case_index) != self.cases.height:
+            raise ValueError("the indexes of cases are not one for each case")
+
+    @property
+    def index_of_case(self) -> NDArray[np.int64]:
+        """For each case, where it stands in the whole log: int64, shape (cases,)."""
+        return np.arange(self.cases.height) if self.case_index is None else self.case_index
+
+    @property
+    def position_of_event(self) -> NDArray[np.int64]:
+        """For each event, its position in its case, from 0: int64, shape (events,)."""
+        return np.arange(self.events.height) - np.repeat(self.offsets[:-1], np.diff(self.offsets))
 
     @property
     def kept(self) -> NDArray[np.bool_]:
@@ -161,6 +176,7 @@ class EventLog:
             offsets=offsets,
             inserted=None if self.inserted is None else self.inserted[rows],
             source=self.source.for_rows(events=rows, cases=chosen),
+            case_index=None if self.case_index is None else self.case_index[chosen],
         )
 
     def keep_events(self, kept: NDArray[np.bool_]) -> "EventLog":

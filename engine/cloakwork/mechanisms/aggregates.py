@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.naming import named, values_of
@@ -13,6 +14,8 @@ from cloakwork.log.variants import Variants, variants_of
 VARIANT: Final = "variant"
 CASES: Final = "cases"
 UNIT: Final = "unit"
+INDEX: Final = "index"
+_ROW: Final = "row"
 VARIANT_COUNTS_SCHEMA: Final = pl.Schema([(VARIANT, pl.List(pl.String())), (CASES, pl.Int64())])
 
 
@@ -21,56 +24,83 @@ class VariantCounts:
     """How many cases each variant has: the variant histogram.
 
     A summary has one row a variant: ``variant`` (List[String], the activity labels in order; empty
-    for a case without events) and ``cases`` (Int64, at least 1). Rows come in no order that means
-    anything.
+    for a case without events) and ``cases`` (Int64, at least 1). Merged, it is sorted by variant.
 
     With ``unit``, a case attribute, there is one row for each variant and value of it, and a column
     ``unit`` (String; null where cases have none, or the log has no such attribute).
+
+    With ``indexed`` a column ``index`` (List[Int64], ascending) says where these cases stand in the
+    whole log.
     """
 
     unit: str | None = None
+    indexed: bool = False
 
     def of(self, batch: EventLog) -> pl.DataFrame:
         """Count the variants of one batch of whole cases."""
         variants = variants_of(batch)
-        if self.unit is None:
+        if self.unit is None and not self.indexed:
             return pl.DataFrame(
-                {VARIANT: _as_lists(variants), CASES: variants.counts}, schema=VARIANT_COUNTS_SCHEMA
+                {VARIANT: _labels(variants), CASES: variants.counts}, schema=VARIANT_COUNTS_SCHEMA
             )
-        unknown = pl.Series([None], dtype=pl.String).new_from_index(0, batch.cases.height)
-        owner = (
-            values_of(batch.cases, self.unit).cast(pl.String)
-            if self.unit in batch.cases.columns
-            else unknown
-        )
         rows = pl.DataFrame(
-            {"row": variants.of_case, UNIT: owner}, schema={"row": pl.Int64, UNIT: pl.String}
+            {_ROW: variants.of_case, INDEX: batch.index_of_case},
+            schema={_ROW: pl.Int64, INDEX: pl.Int64},
         )
-        counted = rows.group_by("row", UNIT, maintain_order=True).agg(
-            pl.len().cast(pl.Int64).alias(CASES)
-        )
-        return counted.select(
-            _as_lists(variants).gather(counted["row"]).alias(VARIANT), UNIT, CASES
-        )
+        by = [_ROW]
+        if self.unit is not None:
+            rows = rows.with_columns(case_texts(batch, self.unit).alias(UNIT))
+            by.append(UNIT)
+        figures = [pl.len().cast(pl.Int64).alias(CASES)]
+        if self.indexed:
+            figures.append(pl.col(INDEX).sort())
+        counted = rows.group_by(by, maintain_order=True).agg(figures)
+        labels = _labels(variants).gather(counted[_ROW]).alias(VARIANT)
+        return counted.select(labels, pl.all().exclude(_ROW))
 
-    def merge(self, parts: pl.DataFrame) -> pl.DataFrame:
+    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
         """Add up the rows that several batches have for the same variant."""
-        by = [name for name in (VARIANT, UNIT) if name in parts.columns]
-        return parts.group_by(named(*by), maintain_order=True).agg(pl.col(CASES).sum())
+        by = [name for name in (VARIANT, UNIT) if name in summaries.columns]
+        figures = [pl.col(CASES).sum()]
+        if INDEX in summaries.columns:
+            figures.append(pl.col(INDEX).explode(empty_as_null=False, keep_nulls=False).sort())
+        return summaries.group_by(named(*by)).agg(figures).sort(named(*by))
 
 
-def _as_lists(variants: Variants) -> pl.Series:
+def case_texts(log: EventLog, attribute: str) -> pl.Series:
+    """The values of a case attribute as text: String, shape (cases,); all null where the log lacks
+    it.
+    """
+    if attribute not in log.cases.columns:
+        return pl.Series([None], dtype=pl.String).new_from_index(0, log.cases.height)
+    return values_of(log.cases, attribute).cast(pl.String)
+
+
+def places_of(index: NDArray[np.int64], asked: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """Where in ``index`` (int64, ascending) each of ``asked`` stands; None if one does not."""
+    place = np.searchsorted(index, asked)
+    if (place == len(index)).any() or not np.array_equal(index[place], asked):
+        return None
+    return place
+
+
+def _labels(variants: Variants) -> pl.Series:
     """The variants as lists of labels, in their own order: List[String], shape (variants,)."""
     labels = pl.Series(variants.alphabet, dtype=pl.String).gather(
         pl.Series(variants.codes, dtype=pl.UInt32)
     )
-    row = np.repeat(np.arange(len(variants)), np.diff(variants.offsets))
+    return as_lists(labels, variants.offsets)
+
+
+def as_lists(values: pl.Series, offsets: NDArray[np.int64]) -> pl.Series:
+    """``values`` in lists: list i holds ``values[offsets[i]:offsets[i + 1]]``, and may be empty."""
+    lengths = np.diff(offsets)
+    row = np.repeat(np.arange(len(lengths)), lengths)
     lists = (
-        pl.DataFrame({"row": row, VARIANT: labels})
-        .group_by("row", maintain_order=True)
-        .agg(VARIANT)
+        pl.DataFrame({_ROW: row, "values": values})
+        .group_by(_ROW, maintain_order=True)
+        .agg("values")
     )
-    every = pl.DataFrame({"row": np.arange(len(variants))}).join(
-        lists, on="row", how="left", maintain_order="left"
-    )
-    return every[VARIANT].fill_null(pl.Series([[]], dtype=pl.List(pl.String)))
+    every = pl.DataFrame({_ROW: np.arange(len(lengths))})
+    joined = every.join(lists, on=_ROW, how="left", maintain_order="left")["values"]
+    return joined.fill_null(pl.Series([[]], dtype=joined.dtype))

@@ -4,6 +4,10 @@
 a decision (all selection and all noise that is not per value happens here); ``rewrite`` maps whole
 cases to whole cases given the decision, or makes cases from the decision alone. Only ``summarise``
 and ``rewrite`` touch rows.
+
+Both do so batch by batch. What is released does not depend on how the cases were parted: a summary
+is sorted, and a rewrite decides nothing and draws from a keyed stream alone, whose draws depend on
+a case's index in the whole log. ``tests/contracts`` holds every mechanism to it.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +22,7 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
 from cloakwork.lineage import Lineage
 from cloakwork.log.eventlog import EventLog
-from cloakwork.noise import Noise
+from cloakwork.noise import Noise, Stream
 from cloakwork.privacy_event import FREE, PrivacyEvent
 
 P = TypeVar("P", bound=BaseModel)
@@ -63,8 +67,8 @@ class Refusal:
 class Prediction:
     """How much a release will resemble its log, by simulation: nothing of it comes from the log.
 
-    ``usual``, ``varied``: relative log similarity where few courses of events hold most cases, and
-    where nearly every case goes its own way. ``cases``: for a log of so many. ``usualness``: how
+    ``usual``, ``varied``: relative log similarity where few variants hold most cases, and where
+    nearly every case is a variant of its own. ``cases``: for a log of so many. ``usualness``: how
     near to the first a DP profile says that the log is, from 0 to 1; None without one.
     """
 
@@ -84,8 +88,8 @@ class Prediction:
         if self.usualness is not None:
             return f"about {self.expected:.2f} similar to the log, by its DP profile {simulated}"
         return (
-            f"about {self.usual:.2f} similar to the log if few variants hold most cases, {self.varied:.2f} if nearly every "
-            f"case goes its own way {simulated}"
+            f"about {self.usual:.2f} similar to the log if few variants hold most cases, "
+            f"{self.varied:.2f} if nearly every case goes its own way {simulated}"
         )
 
 
@@ -107,8 +111,10 @@ class Aggregate(Protocol):
         """Summarise one batch of whole cases."""
         ...
 
-    def merge(self, parts: pl.DataFrame) -> pl.DataFrame:
-        """Combine the rows of several batches' summaries into one summary."""
+    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
+        """Combine the rows of several batches' summaries into one summary, in an order that does
+        not depend on theirs: sorted.
+        """
         ...
 
 
@@ -122,11 +128,26 @@ class Decision:
     internal: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
+Together = Literal["case", "unit", "log"]
+"""What a batch must hold as a whole: each of its cases, all cases of each of their units, or the
+log.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class MapCases:
-    """Rewrite whole cases to whole cases, batch by batch."""
+    """Rewrite whole cases to whole cases, batch by batch.
+
+    ``together``: what must lie in one batch; ``log``, the safe choice, where nothing is said.
+    ``unit``: for ``unit``, the case attribute that names it; cases without one are their own.
+
+    ``apply`` keeps ``EventLog.case_index`` of the cases that it returns (as ``keep_cases``,
+    ``keep_events`` and ``dataclasses.replace`` do), and may drop cases, but make none.
+    """
 
     apply: Callable[[EventLog], EventLog]
+    together: Together = "log"
+    unit: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,12 +203,12 @@ class Mechanism(Protocol[P]):
         """Turn the summary into a decision."""
         ...
 
-    def rewrite(self, params: P, decision: Decision, noise: Noise) -> Rewrite:
-        """Turn the decision into an action on cases."""
+    def rewrite(self, params: P, decision: Decision, stream: Stream) -> Rewrite:
+        """Turn the decision into an action on cases, which draws from ``stream`` alone."""
         ...
 
 
-class Costless:
+class WithoutCost:
     """What steps without a differential-privacy claim share: they measure nothing, so they cost
     nothing.
     """
@@ -205,7 +226,7 @@ class Costless:
         return facts
 
 
-class Undecided(Costless):
+class WithoutDecision(WithoutCost):
     """A costless step that has nothing to decide: it treats each case by itself."""
 
     def summarise(self, params: BaseModel) -> None:

@@ -1,4 +1,4 @@
-"""Bound what one unit contributes, before anything else reads the log."""
+"""BoundContributions what one unit contributes, before anything else reads the log."""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Final
@@ -13,6 +13,7 @@ from cloakwork.guarantees import Guarantee
 from cloakwork.lineage import Lineage
 from cloakwork.log.eventlog import ACTIVITY, EventLog
 from cloakwork.log.naming import values_of
+from cloakwork.mechanisms.addresses import case_addresses
 from cloakwork.mechanisms.base import (
     Decision,
     MapCases,
@@ -21,9 +22,9 @@ from cloakwork.mechanisms.base import (
     Refusal,
     Rewrite,
     Theorem,
-    Undecided,
+    WithoutDecision,
 )
-from cloakwork.noise import Noise
+from cloakwork.noise import Stream
 from cloakwork.quantities import Frozen
 
 
@@ -41,7 +42,7 @@ class BoundParams(Frozen):
     longest_case: Annotated[int, Field(ge=1)] | None = None
 
 
-class Bound(Undecided):
+class BoundContributions(WithoutDecision):
     """Keep at most ``max_cases`` random cases of each unit, declared labels only, and the first
     events of long cases.
 
@@ -54,9 +55,10 @@ class Bound(Undecided):
     summary: ClassVar[str] = "Bounds how much of the log one protected unit can account for."
     proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(
-        "One unit more or less in the log changes at most max_cases cases of the output; the cut of one unit does not "
-        "depend on another's data.",
-        "contribution bounding as a stable transformation (McSherry 2009, section 3; Wilson et al. 2020, section 4)",
+        "One unit more or less in the log changes at most max_cases cases of the output; "
+        "the cut of one unit does not depend on another's data.",
+        "contribution bounding as a stable transformation (McSherry 2009, section 3; "
+        "Wilson et al. 2020, section 4)",
     )
     Params = BoundParams
 
@@ -70,19 +72,21 @@ class Bound(Undecided):
         """Cuts cases and events by each unit's own data; no column's values are replaced."""
         return Lineage(stability=params.max_cases)
 
-    def rewrite(self, params: BoundParams, decision: Decision, noise: Noise) -> Rewrite:
-        """Cut events, then units, then empty cases."""
+    def rewrite(self, params: BoundParams, decision: Decision, stream: Stream) -> Rewrite:
+        """Cut events, then empty cases, then units, whose cases must lie together."""
+
+        def cut_events(log: EventLog) -> EventLog:
+            shorter = _first_events(_declared_labels(log, params.alphabet), params.longest_case)
+            return shorter.keep_cases(np.flatnonzero(np.diff(shorter.offsets) > 0))
+
+        unit = params.attribute
+        if unit is None:
+            return MapCases(cut_events, together="case")
 
         def cut(log: EventLog) -> EventLog:
-            log = _first_events(_declared_labels(log, params.alphabet), params.longest_case)
-            log = log.keep_cases(np.flatnonzero(np.diff(log.offsets) > 0))
-            return (
-                log
-                if params.attribute is None
-                else _few_cases(log, params.attribute, params.max_cases, noise)
-            )
+            return _sample_cases(cut_events(log), unit, params.max_cases, stream)
 
-        return MapCases(cut)
+        return MapCases(cut, together="unit", unit=unit)
 
 
 def _declared_labels(log: EventLog, alphabet: tuple[str, ...] | None) -> EventLog:
@@ -100,17 +104,17 @@ def _first_events(log: EventLog, longest: int | None) -> EventLog:
     return log.keep_events(place < longest)
 
 
-_ALONE: Final = -1
+_OWN_UNIT: Final = -1
 
 
-def _few_cases(log: EventLog, attribute: str, max_cases: int, noise: Noise) -> EventLog:
+def _sample_cases(log: EventLog, attribute: str, max_cases: int, stream: Stream) -> EventLog:
     """A uniformly random subset of at most ``max_cases`` cases of each unit; cases without the
     attribute are their own.
     """
     if attribute not in log.cases.columns:
         return log
-    unit = _codes(values_of(log.cases, attribute))
-    shuffled = noise.permutation(log.cases.height)
+    unit = _unit_codes(values_of(log.cases, attribute))
+    shuffled = stream.order(case_addresses(log))
     by_unit = shuffled[np.argsort(unit[shuffled], kind="stable")]
     units = unit[by_unit]
     starts = (
@@ -119,10 +123,10 @@ def _few_cases(log: EventLog, attribute: str, max_cases: int, noise: Noise) -> E
         else np.zeros(0, np.int64)
     )
     rank = np.arange(len(units)) - np.repeat(starts, np.diff(np.append(starts, len(units))))
-    return log.keep_cases(np.sort(by_unit[(rank < max_cases) | (units == _ALONE)]))
+    return log.keep_cases(np.sort(by_unit[(rank < max_cases) | (units == _OWN_UNIT)]))
 
 
-def _codes(values: pl.Series) -> NDArray[np.int64]:
-    """One integer for each distinct value, ``_ALONE`` for a missing one."""
-    ranks = values.cast(pl.String).rank("dense").cast(pl.Int64).fill_null(_ALONE)
+def _unit_codes(values: pl.Series) -> NDArray[np.int64]:
+    """One integer for each distinct value, ``_OWN_UNIT`` for a missing one."""
+    ranks = values.cast(pl.String).rank("dense").cast(pl.Int64).fill_null(_OWN_UNIT)
     return ranks.to_numpy()

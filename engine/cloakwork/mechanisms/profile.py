@@ -1,5 +1,5 @@
-"""A DP profile: noisy figures of a log, bought from the dataset's budget, that planning may read as
-facts.
+"""A DP profile: noisy figures of a log that planning may read as facts, paid for from the dataset's
+budget.
 
 What planning may know of a log beside declared facts, it must pay for (``privacy.md`` 3.7). A
 profile holds
@@ -157,13 +157,13 @@ class Profile(Frozen):
         )
 
 
-def bought(policy: Policy) -> ProfileParams:
+def require_profile_params(policy: Policy) -> ProfileParams:
     """``profile_params`` of a policy that may buy a profile; raises PlanImpossible also where its
     delta is too large.
     """
     params = profile_params(policy)
     if params.delta > (limit := largest_delta(policy.facts().units_at_most)):
-        raise _refused(
+        raise _refuse(
             policy, f"delta {params.delta:g} is more than {limit:g}, which the units declared allow"
         )
     return params
@@ -175,10 +175,13 @@ def profile_params(policy: Policy) -> ProfileParams:
     """
     share, unit = policy.spec.profile, policy.spec.unit
     if share is None:
-        raise _refused(policy, "the policy sets no spec.profile, so there is no budget for one")
-    if not any(_bears(goal, share) for goal in policy.goals()):
-        reason = "no guarantee of differential privacy with unbounded neighbours has more to spend than spec.profile"
-        raise _refused(policy, reason)
+        raise _refuse(policy, "the policy sets no spec.profile, so there is no budget for one")
+    if not any(_can_pay_for(goal, share) for goal in policy.goals()):
+        reason = (
+            "no guarantee of differential privacy with unbounded neighbours has more to spend "
+            "than spec.profile"
+        )
+        raise _refuse(policy, reason)
     m, per_case = unit.max_cases, share.activities_per_case
     selects = policy.spec.assume.alphabet is None and share.delta > 0
     groups = [(m, 1), (m, 1), (m * len(TOP), 1), *([(m * per_case, SELECTION)] if selects else [])]
@@ -210,11 +213,11 @@ def profile_params(policy: Policy) -> ProfileParams:
     )
 
 
-def _refused(policy: Policy, reason: str) -> PlanImpossible:
+def _refuse(policy: Policy, reason: str) -> PlanImpossible:
     return PlanImpossible([Cause("profile", reason)], policy=policy.metadata.name)
 
 
-def _bears(goal: Guarantee, share: ProfileShare) -> bool:
+def _can_pay_for(goal: Guarantee, share: ProfileShare) -> bool:
     """Whether a guarantee can pay for the profile out of its own budget."""
     if not isinstance(goal, DifferentialPrivacy) or goal.neighbours != "unbounded":
         return False

@@ -12,7 +12,7 @@ from cloakwork.mechanisms.base import Mechanism
 ENTRY_POINTS: Final = "cloakwork.mechanisms"
 
 OURS: Final[Mapping[str, str]] = {
-    "bound": "cloakwork.mechanisms.bound:Bound",
+    "bound": "cloakwork.mechanisms.bound:BoundContributions",
     "kanon/auto": "cloakwork.mechanisms.kanon.auto:Auto",
     "kanon/optimal": "cloakwork.mechanisms.kanon.optimal:Optimal",
     "kanon/best-first": "cloakwork.mechanisms.kanon.best_first:BestFirst",

@@ -1,7 +1,7 @@
 """The only source of randomness: every draw of the engine comes from here."""
 
+from cloakwork.noise.keyed import LARGEST_SCALE, Addresses, Stream
 from cloakwork.noise.source import (
-    LARGEST_SCALE,
     NAME_LENGTH,
     Noise,
     drawn_rate,
@@ -14,7 +14,9 @@ from cloakwork.noise.source import (
 __all__ = [
     "LARGEST_SCALE",
     "NAME_LENGTH",
+    "Addresses",
     "Noise",
+    "Stream",
     "drawn_rate",
     "drawn_scale",
     "drawn_sigma",

@@ -209,14 +209,21 @@ def geometric(words: Words, size: int) -> NDArray[np.int64]:
     uniform real.
     """
     drawn = words(size)
-    values: NDArray[np.int64] = _geometric_table()[drawn >> np.uint64(48)]
+    values = geometric_by_table(drawn)
     undecided = np.flatnonzero(values < 0)
     if undecided.size:
-        values[undecided] = [_exact_geometric(int(word), words) for word in drawn[undecided]]
+        values[undecided] = [exact_geometric(int(word), words) for word in drawn[undecided]]
     return values
 
 
-def _exact_geometric(word: int, words: Words) -> int:
+def geometric_by_table(drawn: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """The value (int64) that the top 16 bits of each word decide, or -1 where they do not."""
+    values: NDArray[np.int64] = _geometric_table()[drawn >> np.uint64(48)]
+    return values
+
+
+def exact_geometric(word: int, words: Words) -> int:
+    """The value of the uniform real whose first 64 bits are ``word``; draws the bits it lacks."""
     thresholds = _geometric_thresholds()
     value = len(thresholds) - int(np.searchsorted(thresholds, np.uint64(word), side="right"))
     if word not in thresholds.tolist():

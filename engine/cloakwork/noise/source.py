@@ -9,7 +9,7 @@ through our own exact sampler (``sampler``). No floating-point noise, no truncat
 import hashlib
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import count
@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 
 from cloakwork.errors import MechanismError
 from cloakwork.noise import sampler
+from cloakwork.noise.keyed import Stream, drawable
+
+KEY_LENGTH: Final = 32
+"""Bytes of a stream's key."""
 
 NAME_LENGTH: Final = 16
 """Letters of a new id: 26**16 is about 2**75."""
-
-LARGEST_SCALE: Final = float(sampler.LARGEST)
-"""The largest scale or sigma, in grid steps, at which noise can be drawn: 2**53."""
 
 
 class Noise(Protocol):
@@ -86,8 +87,8 @@ class Noise(Protocol):
         """``size`` distinct fresh random ids of lower-case letters."""
         ...
 
-    def key(self) -> bytes:
-        """A fresh 32-byte key."""
+    def stream(self) -> Stream:
+        """A stream of draws for one step under a fresh key; it changes no other draw."""
         ...
 
 
@@ -102,7 +103,7 @@ def drawn_scale(scale: float) -> float:
     >>> drawn_scale(7200.0), drawn_scale(0.01), drawn_scale(1e-30) == 2.0**-60
     (7200.0, 0.01, True)
     """
-    return float(sampler.exact_scale(_drawable("laplace noise", "a scale", scale)))
+    return float(sampler.exact_scale(drawable("laplace noise", "a scale", scale)))
 
 
 def drawn_sigma(sigma: float) -> float:
@@ -116,7 +117,7 @@ def drawn_sigma(sigma: float) -> float:
     >>> drawn_sigma(43.5), drawn_sigma(1e-30) == 2.0**-60
     (43.5, True)
     """
-    return float(sampler.exact_scale(_drawable("gaussian noise", "a sigma", sigma)))
+    return float(sampler.exact_scale(drawable("gaussian noise", "a sigma", sigma)))
 
 
 def drawn_rate(rate: Fraction | float) -> float:
@@ -131,14 +132,6 @@ def drawn_rate(rate: Fraction | float) -> float:
     exact = _exact_rate(rate)
     near = float(exact)
     return near if Fraction(near) >= exact else math.nextafter(near, math.inf)
-
-
-def _drawable(mechanism: str, what: str, size: float) -> float:
-    if not (math.isfinite(size) and 0 < size <= LARGEST_SCALE):
-        raise MechanismError(
-            mechanism, f"{what} of {size:g} grid steps cannot be drawn; it must be in (0, 2**53]"
-        )
-    return size
 
 
 def _exact_rate(rate: Fraction | float) -> Fraction:
@@ -156,11 +149,15 @@ def reproducible(seed: int) -> Noise:
     """A source for tests only: the same ``seed`` draws the same values; a release made with it is
     NOT PRIVATE.
     """
-    return _Source(words=_Keystream(seed), private=False)
+    return _Source(words=_Keystream(seed), private=False, keys=_Keys(seed))
 
 
 def _entropy(size: int) -> NDArray[np.uint64]:
     return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
+
+
+def _fresh_key() -> bytes:
+    return os.urandom(KEY_LENGTH)
 
 
 @dataclass(slots=True)
@@ -178,6 +175,18 @@ class _Keystream:
         return np.frombuffer(stream.digest(8 * size), dtype="<u8").astype(np.uint64)
 
 
+@dataclass(slots=True)
+class _Keys:
+    """Keys of streams from a seed; counted for themselves, so that a stream more moves no draw."""
+
+    seed: int
+    _requests: "count[int]" = field(default_factory=count)
+
+    def __call__(self) -> bytes:
+        named = f"cloakwork test stream {self.seed} {next(self._requests)}"
+        return hashlib.sha256(named.encode()).digest()
+
+
 @dataclass(frozen=True, slots=True)
 class _Source:
     """Draws of every kind from one stream of uniform words; see ``Noise`` for what each method
@@ -186,6 +195,7 @@ class _Source:
 
     words: sampler.Words
     private: bool
+    keys: Callable[[], bytes] = _fresh_key
 
     def laplace_counts(self, counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         counts = np.asarray(counts, dtype=np.int64)
@@ -232,8 +242,8 @@ class _Source:
             if len(set(found)) == size:
                 return found
 
-    def key(self) -> bytes:
-        return self.words(4).tobytes()
+    def stream(self) -> Stream:
+        return Stream(self.keys(), self.private)
 
 
 def _letters(size: int, words: sampler.Words) -> NDArray[np.uint8]:

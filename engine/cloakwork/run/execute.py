@@ -152,7 +152,7 @@ def failed(reservation: Reservation, error: BaseException) -> None:
 def _recognised(
     log: EventLog, reservation: Reservation | None, reporter: Reporter
 ) -> tuple[str, ...]:
-    """Which other datasets seem to hold the same cases: internal, and nothing else depends on it."""
+    """Which other datasets seem to hold the same cases: internal, and nothing depends on it."""
     if reservation is None:
         return ()
     try:
@@ -201,7 +201,7 @@ def take_step(
     with watch.stage(step.mechanism):
         summary = engine.summarise(log, mechanism.summarise(params))
         decision = mechanism.decide(params, summary, noise)
-        after = engine.rewrite(log, mechanism.rewrite(params, decision, noise))
+        after = engine.rewrite(log, mechanism.rewrite(params, decision, noise.stream()))
     _require_marks(step, log, after)
     return after, StepRecord(step.mechanism, perf_counter() - begun, dict(decision.internal))
 
@@ -214,8 +214,8 @@ def _require_marks(step: Step, before: EventLog, after: EventLog) -> None:
     if expected and after.inserted is None:
         raise MechanismError(
             step.mechanism,
-            "it does not say which events are inserted (EventLog.inserted); change a log by dataclasses.replace, "
-            "keep_cases or keep_events",
+            "it does not say which events are inserted (EventLog.inserted); "
+            "change a log by dataclasses.replace, keep_cases or keep_events",
         )
 
 

@@ -33,8 +33,9 @@ def time_hints(log: EventLog, plan: Plan) -> Iterator[str]:
         for name in table.drop(CASE_ID, ACTIVITY, TIMESTAMP, strict=False).columns:
             if plan.releases(name) and _looks_like_times(values_of(table, name)):
                 yield (
-                    f"'{name}' looks like times, and the claim over timestamps takes it as known: whoever reads "
-                    "the release learns them; drop it in the policy if they are to stay hidden"
+                    f"'{name}' looks like times, and the claim over timestamps takes it as known: "
+                    "whoever reads the release learns them; "
+                    "drop it in the policy if they are to stay hidden"
                 )
 
 

@@ -1,4 +1,4 @@
-"""What a log must have and look like before the first step: names, text, order, units of privacy."""
+"""What a log must have before the first step: names, text, order, units of privacy."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -65,8 +65,9 @@ def _as_text(log: EventLog, attribute: str) -> pl.Series:
         table = log.cases if attribute.startswith(CASE_PREFIX) else log.events
         raise MechanismError(
             "input",
-            f"'{attribute}' tells activities or units apart and holds {table.schema[attribute]}, whose spelling one "
-            f"more value can change; give it as text (read_log(path, text=['{attribute}']), or a column of strings)",
+            f"'{attribute}' tells activities or units apart and holds {table.schema[attribute]}, "
+            "whose spelling one more value can change; give it as text (read_log(path, "
+            f"text=['{attribute}']), or a column of strings)",
         )
     return text
 
@@ -86,7 +87,8 @@ def in_time_order(
     if not (events[TIMESTAMP].dtype.is_temporal() or events[TIMESTAMP].dtype == pl.Null):
         raise MechanismError(
             "input",
-            f"'{timestamp}' has the role timestamp and does not hold times; mend the policy or the log",
+            f"'{timestamp}' has the role timestamp and does not hold times; "
+            "mend the policy or the log",
         )
     cases = log.cases.select(
         named(*(name for name in log.cases.columns if name == CASE_ID or needs(name)))
@@ -101,7 +103,7 @@ def in_time_order(
 
 
 def _with_standard_columns(events: pl.DataFrame, height: int) -> pl.DataFrame:
-    """The ``height`` events with an activity and a time column, all missing where the log has none."""
+    """The ``height`` events with an activity and a time column, missing where there is none."""
     missing: dict[str, pl.DataType] = {ACTIVITY: pl.String(), TIMESTAMP: TIME_TYPE}
     return events.with_columns(
         pl.Series(name, [None], dtype=kind).new_from_index(0, height)
@@ -153,7 +155,8 @@ def _require_distinct_ids(log: EventLog) -> None:
     place = f"{log.source.repeated}: " if log.source.repeated else ""
     raise MechanismError(
         "input",
-        f"{place}a case has the id of an earlier case ('{CASE_ID}'); make one case of them, or give each an id of its own",
+        f"{place}a case has the id of an earlier case ('{CASE_ID}'); make one case of them, "
+        "or give each an id of its own",
     )
 
 
@@ -183,7 +186,8 @@ def _require_columns(events: pl.DataFrame, plan: Plan) -> None:
             )
         raise MechanismError(
             "input",
-            f"no event has '{given[column]}', to which the policy gives {column}; mend the policy or the log",
+            f"no event has '{given[column]}', to which the policy gives {column}; "
+            "mend the policy or the log",
         )
 
 
@@ -226,7 +230,8 @@ def require_enough_cases(log: EventLog, plan: Plan) -> None:
                 advice = f": a case without '{unit}' counts as no unit"
             raise Infeasible(
                 goal_name(goal),
-                f"{symbol} = {least:,}, but the log holds {held:,} {noun}; no such release of it exists{advice}",
+                f"{symbol} = {least:,}, but the log holds {held:,} {noun}; "
+                f"no such release of it exists{advice}",
             )
 
 

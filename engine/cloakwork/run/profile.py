@@ -9,8 +9,8 @@ from cloakwork.budget import Cost
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.log.eventlog import CASE_ID, EventLog
 from cloakwork.mechanisms.base import Decision
-from cloakwork.mechanisms.bound import Bound, BoundParams
-from cloakwork.mechanisms.profile import Profile, bought, measure_profile
+from cloakwork.mechanisms.bound import BoundContributions, BoundParams
+from cloakwork.mechanisms.profile import Profile, measure_profile, require_profile_params
 from cloakwork.noise import Noise, secret
 from cloakwork.plan.budget import ledger_terms, unit_charge
 from cloakwork.policy.load import digest
@@ -28,7 +28,7 @@ def measure(
     Raises PlanImpossible where the policy buys none, or its delta is too large, BudgetExceeded and
     LedgerError as ``execute`` does, and LedgerError for a ``noise`` source with a fixed seed.
     """
-    noise, params, facts = noise or secret(), bought(policy), policy.facts()
+    noise, params, facts = noise or secret(), require_profile_params(policy), policy.facts()
     needs = {CASE_ID, facts.unit.attribute}.__contains__
     log = with_one_unit_a_case(log, facts.unit)
     prepared = in_time_order(
@@ -52,7 +52,7 @@ def measure(
             alphabet=facts.alphabet,
             longest_case=facts.longest_case,
         )
-        cut = Bound().rewrite(bounds, Decision(pl.DataFrame()), noise)
+        cut = BoundContributions().rewrite(bounds, Decision(pl.DataFrame()), noise.stream())
         figures = measure_profile(params, MemoryEngine().rewrite(prepared, cut), noise)
     except BaseException as error:
         failed(reservation, error)

@@ -23,7 +23,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """What one step did: seconds it took and figures from the raw log. Internal, never published."""
+    """What one step did: its seconds, and figures of the raw log. Internal, never published."""
 
     mechanism: str
     seconds: float

@@ -25,10 +25,10 @@ from cloakwork.mechanisms.base import (
     Refusal,
     Rewrite,
     Theorem,
-    Undecided,
+    WithoutDecision,
 )
 from cloakwork.mechanisms.generalisation import groups_at, intervals
-from cloakwork.noise import Noise
+from cloakwork.noise import Stream
 from cloakwork.policy.globs import rule_resolver
 from cloakwork.quantities import Frozen, Number
 
@@ -60,13 +60,13 @@ class RedactParams(Frozen):
     treatments: tuple[Treatment, ...] = ()
 
     def of(self, attribute: str) -> Treatment | None:
-        """The treatment for one attribute: its own name first, then the smallest glob that it fits."""
+        """The treatment of one attribute: by its own name, else by the smallest glob that fits."""
         return rule_resolver(
             self, self.treatments, lambda: {rule.attribute: rule for rule in self.treatments}
         ).rule(attribute)
 
 
-class Redact(Undecided):
+class Redact(WithoutDecision):
     """Apply the policy's treatments to every attribute other than the case id, the activity and the
     time.
 
@@ -79,8 +79,8 @@ class Redact(Undecided):
     summary: ClassVar[str] = "Drops, keeps, pseudonymises or generalises attributes."
     proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(
-        "Dropped attributes are absent from the release. Kept, pseudonymised and generalised ones are exposed: a "
-        "treatment is not a guarantee.",
+        "Dropped attributes are absent from the release. Kept, "
+        "pseudonymised and generalised ones are exposed: a treatment is not a guarantee.",
         "by construction",
     )
     Params = RedactParams
@@ -94,8 +94,8 @@ class Redact(Undecided):
         )
 
     def lineage(self, params: RedactParams) -> Lineage:
-        """What is kept in any form is read raw and written raw; what is protected stays its
-        protector's.
+        """What is kept in any form is read raw and written raw; what is protected stays the
+        protecting step's.
         """
         kept = frozenset(
             rule.attribute
@@ -104,25 +104,28 @@ class Redact(Undecided):
         )
         return Lineage(reads=kept, writes=kept)
 
-    def rewrite(self, params: RedactParams, decision: Decision, noise: Noise) -> Rewrite:
+    def rewrite(self, params: RedactParams, decision: Decision, stream: Stream) -> Rewrite:
         """Treat case attributes, then event attributes."""
 
         def treat(log: EventLog) -> EventLog:
-            events = log.events.select(_treated(log.events, params, noise))
-            cases = log.cases.select(_treated(log.cases, params, noise))
+            events = log.events.select(_treat_columns(log.events, params, stream))
+            cases = log.cases.select(_treat_columns(log.cases, params, stream))
             return replace(log, events=events, cases=cases)
 
-        return MapCases(treat)
+        return MapCases(treat, together="case")
 
 
-def _treated(table: pl.DataFrame, params: RedactParams, noise: Noise) -> Iterator[pl.Series]:
+def _treat_columns(
+    table: pl.DataFrame, params: RedactParams, stream: Stream
+) -> Iterator[pl.Series]:
     """The columns of ``table`` that stay, each as its treatment leaves it."""
     for name in table.columns:
         rule, values = params.of(name), values_of(table, name)
         if name in STANDARD or (rule and rule.treatment in ("keep", "protect")):
             yield values.alias(name)
         elif rule and rule.treatment == "pseudonymise":
-            key = noise.key() if rule.link is None else _linked_key(rule.link, name)
+            # One key for each column of the release, whichever batch its values lie in.
+            key = stream.key(name) if rule.link is None else _linked_key(rule.link, name)
             yield pseudonyms(values, key).alias(name)
         elif rule and rule.treatment == "generalise":
             yield _generalised(values, rule).alias(name)
@@ -132,14 +135,15 @@ def pseudonyms(values: pl.Series, key: bytes) -> pl.Series:
     """A keyed pseudonym of 26 letters for each value; nulls stay null."""
     distinct = values.drop_nulls().unique()
     names = [
-        _letters(hmac.digest(key, str(value).encode(), "sha256")) for value in distinct.to_list()
+        _pseudonym_letters(hmac.digest(key, str(value).encode(), "sha256"))
+        for value in distinct.to_list()
     ]
     return values.replace_strict(
         distinct, pl.Series(names, dtype=pl.String), default=None, return_dtype=pl.String
     )
 
 
-def _letters(digest: bytes) -> str:
+def _pseudonym_letters(digest: bytes) -> str:
     """The first 122 bits of a digest as 26 lower-case letters: no digits, so that no number is
     found in a pseudonym.
     """
@@ -151,7 +155,7 @@ def _letters(digest: bytes) -> str:
 
 
 def _linked_key(dataset: str, attribute: str) -> bytes:
-    """The key of one dataset and attribute, kept in the configuration folder, never in a release."""
+    """The key of one dataset and attribute: in the configuration folder, never in a release."""
     from os import urandom
 
     name = hashlib.sha256(f"{dataset}\n{attribute.removeprefix(CASE_PREFIX)}".encode()).hexdigest()[

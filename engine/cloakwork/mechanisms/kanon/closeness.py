@@ -1,5 +1,5 @@
-"""t-closeness and l-diversity of an attribute: values move between classes, the courses of events
-stay as they are.
+"""t-closeness and l-diversity of an attribute: values move between classes, the variants stay as
+they are.
 """
 
 import math
@@ -17,7 +17,7 @@ from cloakwork.errors import Infeasible
 from cloakwork.facts import UNIX_EPOCH, Facts
 from cloakwork.guarantees import Guarantee, LDiversity, TCloseness
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
-from cloakwork.log.eventlog import CASE_ID, EventLog
+from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import (
     Decision,
     MapCases,
@@ -26,7 +26,7 @@ from cloakwork.mechanisms.base import (
     Refusal,
     Rewrite,
     Theorem,
-    Undecided,
+    WithoutCost,
 )
 from cloakwork.mechanisms.kanon.attribute_values import (
     AttributeValues,
@@ -34,6 +34,7 @@ from cloakwork.mechanisms.kanon.attribute_values import (
     attribute_values_of,
     with_values,
 )
+from cloakwork.mechanisms.kanon.column_summary import ColumnOfCases
 from cloakwork.mechanisms.kanon.randomise import Randomiser, epsilon_for, least_t, randomiser_of
 from cloakwork.mechanisms.kanon.value_exchange import (
     ROUNDING,
@@ -43,7 +44,7 @@ from cloakwork.mechanisms.kanon.value_exchange import (
     TClosenessGoal,
     exchange_values,
 )
-from cloakwork.noise import Noise
+from cloakwork.noise import Noise, Stream
 from cloakwork.progress import say
 from cloakwork.quantities import Duration, Frozen
 
@@ -56,8 +57,8 @@ _OPTIONS: Final = ("infeasible", "step")
 class ClosenessParams(Frozen):
     """What the guarantee asks for, and how.
 
-    ``column``: the attribute (``timestamps``: cycle times); ``classes``: complete courses, or their
-    beginnings; ``aim`` and ``bound``: within ``bound`` = t by ``emd`` (``scale``: how far numbers
+    ``column``: the attribute (``timestamps``: cycle times); ``classes``: whole variants, or their
+    prefixes; ``aim`` and ``bound``: within ``bound`` = t by ``emd`` (``scale``: how far numbers
     lie apart) or ``stochastic``, or at least ``bound`` = l values, ``distinct`` or by ``entropy``.
     ``infeasible``: what happens where that cannot be had: for l the values of such classes are left
     out, for t those of the whole activity. ``domain``, ``range``, ``step``: for ``stochastic``, all
@@ -73,7 +74,8 @@ class ClosenessParams(Frozen):
     infeasible: Annotated[
         Literal["refuse", "suppress"],
         Field(
-            description="refuse the log, or leave out values: of such classes for l, of such activities for t"
+            description="refuse the log, or leave out values: of such classes for l, "
+            "of such activities for t"
         ),
     ] = "refuse"
     domain: tuple[JsonValue, ...] | None = None
@@ -83,18 +85,20 @@ class ClosenessParams(Frozen):
     grid: Duration
 
 
-class Closeness(Undecided):
+class Closeness(WithoutCost):
     """t-closeness (by the earth mover's distance, or stochastic) and l-diversity of one attribute.
 
     **emd, l-diversity.** Classes give a share of their values of each activity into a pool, which
-    is redistributed evenly (``value_exchange``); every activity keeps exactly the values that it had.
+    is redistributed evenly (``value_exchange``); every activity keeps exactly the values that it
+    had.
+
     **stochastic.** Each value passes a randomiser of the declared domain whose epsilon follows from
     t and the size of the smallest class (``randomise``).
 
-    Values of cases move between complete courses, and the beginnings of courses, which lie inside
-    one another, are judged; dealing evenly to courses deals evenly to what they begin with. For
-    ``stochastic``, the smallest class is then sought among complete courses: no beginning has fewer
-    cases than each of the courses that begin so.
+    Values of cases move between complete variants, and their prefixes, which lie inside one
+    another, are judged; dealing evenly to variants deals evenly to what they begin with. For
+    ``stochastic``, the smallest class is then sought among complete variants: no prefix has fewer
+    cases than each of the variants that begin so.
 
     **Inserted events** hold copies of kept events' values (``kanon/fill``) and take part in the
     exchange. Each class must meet the aim with them, and without them, so that they dilute nothing.
@@ -116,10 +120,13 @@ class Closeness(Undecided):
     )
     proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(
-        statement="In the release, the values of every class and activity are within t of all values of that activity, or as "
-        "varied as l; or (stochastic) no outcome is more than t times as likely, or as unlikely, given the class.",
-        source="definitions: Li, Li and Venkatasubramanian, ICDE 2007; Machanavajjhala et al., ICDE 2006; stochastic: after "
-        "Domingo-Ferrer and Soria-Comas, Knowledge-Based Systems 2015, epsilon proved in randomise.epsilon_for",
+        statement="In the release, the values of every class and activity are within t of all "
+        "values of that activity, or as varied as l; "
+        "or (stochastic) no outcome is more than t times as likely, or as unlikely, "
+        "given the class.",
+        source="definitions: Li, Li and Venkatasubramanian, ICDE 2007; Machanavajjhala et al., "
+        "ICDE 2006; stochastic: after Domingo-Ferrer and Soria-Comas, "
+        "Knowledge-Based Systems 2015, epsilon proved in randomise.epsilon_for",
     )
     Params = ClosenessParams
 
@@ -182,7 +189,7 @@ class Closeness(Undecided):
         )
 
     def lineage(self, params: ClosenessParams) -> Lineage:
-        """Reads the course of events and the attribute; one case can change which values any number
+        """Reads the control flow and the attribute; one case can change which values any number
         of others get.
 
         For t, which values are missing changes like the values themselves; for l, where values are
@@ -196,9 +203,33 @@ class Closeness(Undecided):
             stability=None,
         )
 
-    def rewrite(self, params: ClosenessParams, decision: Decision, noise: Noise) -> Rewrite:
-        """Give every class its values; needs all cases at once."""
-        return MapCases(lambda log: _protected(log, params, noise))
+    def summarise(self, params: ClosenessParams) -> ColumnOfCases:
+        """The values of the attribute, case by case."""
+        return ColumnOfCases(_attribute(params))
+
+    def decide(self, params: ClosenessParams, summary: pl.DataFrame, noise: Noise) -> Decision:
+        """The value of every event, or case: rows as in the summary; none where nobody can have
+        any.
+
+        Raises ``Infeasible`` where a class holds too few values, ``MechanismError`` when the log
+        lacks the attribute.
+        """
+        column = self.summarise(params)
+        log = column.as_log(summary)
+        after = _protected(log, params, noise)
+        return Decision(pl.DataFrame() if after is log else column.of(after))
+
+    def rewrite(self, params: ClosenessParams, decision: Decision, stream: Stream) -> Rewrite:
+        """Give every event, or case, the value that was decided for it."""
+        if decision.table.width == 0:
+            return MapCases(lambda log: log, together="case")
+        column = self.summarise(params)
+        return MapCases(lambda log: column.placed(log, decision.table), together="case")
+
+
+def _attribute(params: ClosenessParams) -> str:
+    """The column of the log that holds the values."""
+    return TIMESTAMP if params.column == TIMESTAMPS else params.column
 
 
 def _called(column: str) -> str:
@@ -208,7 +239,10 @@ def _called(column: str) -> str:
 def _offer_stochastic(params: ClosenessParams, facts: Facts) -> Offer[ClosenessParams] | Refusal:
     """Values are randomised over what the policy declares, never over what the log holds."""
     if params.bound <= 1:
-        reason = "stochastic t bounds a ratio of probabilities, so it must be above 1; how close to 1 is up to you"
+        reason = (
+            "stochastic t bounds a ratio of probabilities, so it must be above 1; "
+            "how close to 1 is up to you"
+        )
         return Refusal("misconfigured", reason)
     if params.column == TIMESTAMPS:
         if facts.longest_gap is None:
@@ -241,7 +275,8 @@ def _offer_stochastic(params: ClosenessParams, facts: Facts) -> Offer[ClosenessP
             )
     return Offer(
         params,
-        f"randomises each value of {_called(params.column)} so that no class makes an outcome likelier",
+        f"randomises each value of {_called(params.column)} so that no class makes an outcome "
+        "likelier",
     )
 
 
@@ -320,7 +355,8 @@ def _exchanged(
             if len(outcome.figures):
                 kept[standing[rows[_beyond_help(left, rows, aim)]]] = False
         say(
-            f"{params.column}: {int((~kept).sum())} values are left out, of classes that cannot be protected otherwise"
+            f"{params.column}: {int((~kept).sum())} values are left out, "
+            "of classes that cannot be protected otherwise"
         )
 
 
@@ -412,8 +448,14 @@ def _infeasible(params: ClosenessParams, figures: NDArray[np.float64]) -> str:
         )
     else:
         figure, said = figures.min(), "the largest l that the exchange reaches"
-    asked = f"{'t' if params.aim == 'emd' else 'l'} = {params.bound:g} is not reached over {params.classes}"
+    asked = (
+        f"{'t' if params.aim == 'emd' else 'l'} = {params.bound:g} is not reached over "
+        f"{params.classes}"
+    )
     remedies = ["a larger k"]
     if params.column != TIMESTAMPS:
         remedies.append("infeasible: suppress under mechanisms.parameters")
-    return f"{asked}: {said} is {figure:g}, since some classes hold too few values; remedies are {', '.join(remedies)}"
+    return (
+        f"{asked}: {said} is {figure:g}, since some classes hold too few values; "
+        f"remedies are {', '.join(remedies)}"
+    )

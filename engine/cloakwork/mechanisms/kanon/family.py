@@ -21,13 +21,13 @@ from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.base import (
     Aggregate,
-    Costless,
     Decision,
     MapCases,
     Offer,
     Proof,
     Refusal,
     Rewrite,
+    WithoutCost,
 )
 from cloakwork.mechanisms.kanon.problem import (
     Assignment,
@@ -40,9 +40,9 @@ from cloakwork.mechanisms.kanon.problem import (
     relative_gap,
     smallest_class,
 )
-from cloakwork.mechanisms.kanon.rewriting import rewrite_cases
+from cloakwork.mechanisms.kanon.rewriting import case_rewriter, with_drawn_cases
 from cloakwork.mechanisms.kanon.sequences import Metric
-from cloakwork.noise import Noise
+from cloakwork.noise import Noise, Stream
 from cloakwork.quantities import Frozen
 
 REFUSED_KINDS: Final = {
@@ -88,7 +88,7 @@ _SET_BY_GOAL: Final = ("k", "scope", "unit")
 """Parameters that the guarantee sets; all others are options of the policy."""
 
 
-class Anonymiser(Costless, ABC, Generic[P]):
+class Anonymiser(WithoutCost, ABC, Generic[P]):
     """k-anonymity over the control flow by moving cases between the variants of the log.
 
     **Edge cases**, the same for every algorithm. Empty log: empty release. Fewer than k cases
@@ -163,12 +163,12 @@ class Anonymiser(Costless, ABC, Generic[P]):
         )
 
     def summarise(self, params: P) -> Aggregate:
-        """The variant histogram, by unit where units are counted."""
-        return VariantCounts(params.unit)
+        """The variant histogram, by unit where units are counted, and which cases are counted."""
+        return VariantCounts(params.unit, indexed=True)
 
     def decide(self, params: P, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Say which cases of which variant become which: a table of ``source``, ``target``,
-        ``cases``.
+        ``cases``, and ``index`` where the cases of some variant part.
 
         Raises ``Infeasible`` when the log holds something, but fewer than k, and ``AssertionError``
         should the algorithm have a bug: an answer that is not k-anonymous is never acted on.
@@ -192,16 +192,15 @@ class Anonymiser(Costless, ABC, Generic[P]):
             raise AssertionError(
                 f"{self.name} left a class of {smallest}, fewer than k = {params.k}: a bug in it"
             )
-        internal = {**internal_figures(problem, solution), **more_figures}
-        return Decision(assignment_table(solution.assignment, labels), internal)
+        table = assignment_table(solution.assignment, labels)
+        if solution.assignment.splits_variants:
+            table = with_drawn_cases(table, summary, noise)
+        return Decision(table, {**internal_figures(problem, solution), **more_figures})
 
-    def rewrite(self, params: P, decision: Decision, noise: Noise) -> Rewrite:
-        """Move the cases; where each source has one target, batches are independent."""
-        return MapCases(
-            lambda log: rewrite_cases(
-                log, decision.table, noise, mechanism=self.name, metric=params.distance
-            )
-        )
+    def rewrite(self, params: P, decision: Decision, stream: Stream) -> Rewrite:
+        """Move the cases, each by itself."""
+        move = case_rewriter(decision.table, mechanism=self.name, metric=params.distance)
+        return MapCases(move, together="case")
 
 
 _NO_CASES: Final = np.zeros(0, np.int64)

@@ -16,6 +16,7 @@ from cloakwork.guarantees import Guarantee
 from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.variants import variants_of
+from cloakwork.mechanisms.addresses import case_addresses, event_addresses
 from cloakwork.mechanisms.base import (
     Decision,
     MapCases,
@@ -24,7 +25,7 @@ from cloakwork.mechanisms.base import (
     Refusal,
     Rewrite,
     Theorem,
-    Undecided,
+    WithoutDecision,
 )
 from cloakwork.mechanisms.kanon.raw_times import (
     FAR,
@@ -32,7 +33,7 @@ from cloakwork.mechanisms.kanon.raw_times import (
     UntimedEvents,
     times_for,
 )
-from cloakwork.noise import Noise
+from cloakwork.noise import Addresses, Stream
 from cloakwork.quantities import Frozen
 
 Ints = NDArray[np.int64]
@@ -58,7 +59,7 @@ class FillParams(Frozen):
     donors: Literal["activity", "variant"] = "activity"
 
 
-class Fill(Undecided):
+class Fill(WithoutDecision):
     """Each inserted event copies the attributes of one kept event of its activity, missing ones
     included.
 
@@ -109,12 +110,12 @@ class Fill(Undecided):
             reads=columns | {CONTROL_FLOW}, writes=columns | {METADATA}, fills=True, stability=None
         )
 
-    def rewrite(self, params: FillParams, decision: Decision, noise: Noise) -> Rewrite:
-        """Fill in the inserted events; needs all cases at once."""
-        return MapCases(lambda log: _with_filled_events(log, params, noise))
+    def rewrite(self, params: FillParams, decision: Decision, stream: Stream) -> Rewrite:
+        """Fill in the inserted events; any case may lend its values, so all lie together."""
+        return MapCases(lambda log: _with_filled_events(log, params, stream), together="log")
 
 
-def _with_filled_events(log: EventLog, params: FillParams, noise: Noise) -> EventLog:
+def _with_filled_events(log: EventLog, params: FillParams, stream: Stream) -> EventLog:
     """The log with every inserted event complete."""
     if log.inserted is None or not log.inserted.any():
         return log
@@ -125,11 +126,11 @@ def _with_filled_events(log: EventLog, params: FillParams, noise: Noise) -> Even
         keys = [_occurrence_numbers(log, activity), activity]
     # Kept events copy themselves.
     source = np.arange(log.events.height)
-    source[log.inserted] = _draw_source_rows(keys, log.inserted, noise)
+    source[log.inserted] = _draw_source_rows(log, keys, log.inserted, stream.part("donors"))
     attributes = log.events.drop(ACTIVITY, TIMESTAMP, strict=False)
     events = log.events.with_columns(attributes.select(pl.all().gather(_or_null(source))))
     if params.times and TIMESTAMP in log.events.columns:
-        times = _times_of_inserted(log, log.inserted, activity, source, noise)
+        times = _times_of_inserted(log, log.inserted, activity, source, stream.part("times"))
         events = events.with_columns(times)
     return replace(log, events=events)
 
@@ -157,7 +158,7 @@ def _occurrence_numbers(log: EventLog, activity: Ints) -> Ints:
     return np.asarray(activity * (before.max(initial=0) + 1) + before, np.int64)
 
 
-def _draw_source_rows(keys: list[Ints], inserted: Bools, noise: Noise) -> Ints:
+def _draw_source_rows(log: EventLog, keys: list[Ints], inserted: Bools, stream: Stream) -> Ints:
     """For each inserted event a random kept one that shares the first of ``keys`` for which there
     is any; -1 where there is none.
     """
@@ -165,13 +166,15 @@ def _draw_source_rows(keys: list[Ints], inserted: Bools, noise: Noise) -> Ints:
     rows = np.full(len(to_fill), _NONE, np.int64)
     for key in keys:
         remaining = np.flatnonzero(rows == _NONE)
-        rows[remaining] = draw_by_key(kept, key[kept], key[to_fill[remaining]], noise)
+        open_rows = to_fill[remaining]
+        at = event_addresses(log, open_rows)
+        rows[remaining] = draw_by_key(kept, key[kept], key[open_rows], stream, at)
     return rows
 
 
-def draw_by_key(pool: Ints, key: Ints, requested: Ints, noise: Noise) -> Ints:
+def draw_by_key(pool: Ints, key: Ints, requested: Ints, stream: Stream, at: Addresses) -> Ints:
     """For each of the keys ``requested`` a random entry of ``pool`` (int64, with its ``key``) that
-    has it; -1 where none has.
+    has it, by a draw at ``at``; -1 where none has.
     """
     order = np.argsort(key, kind="stable")
     ascending = key[order]
@@ -180,7 +183,7 @@ def draw_by_key(pool: Ints, key: Ints, requested: Ints, noise: Noise) -> Ints:
     drawn = np.full(len(requested), _NONE, np.int64)
     occurs = np.flatnonzero(size > 0)
     if len(occurs):
-        offset = noise.uniform(size[occurs].astype(np.int64))
+        offset = stream.uniform(size[occurs].astype(np.int64), at.at(occurs))
         drawn[occurs] = pool[order[first[occurs] + offset]]
     return drawn
 
@@ -197,7 +200,7 @@ def _or_null(rows: Ints) -> pl.Series:
 
 
 def _times_of_inserted(
-    log: EventLog, inserted: Bools, activity: Ints, source: Ints, noise: Noise
+    log: EventLog, inserted: Bools, activity: Ints, source: Ints, stream: Stream
 ) -> pl.Series:
     """The times of all events, with one for each inserted event whose source has one."""
     stamps = log.events[TIMESTAMP].cast(TIME_TYPE).to_physical()
@@ -206,9 +209,9 @@ def _times_of_inserted(
         return log.events[TIMESTAMP]
     time = np.where(known, stamps.fill_null(0).to_numpy(), 0)
     neighbours = earlier, later = _neighbours(known, log.offsets)
-    gaps = _gaps(log, time, known, activity, noise)
+    gaps = _gaps(log, time, known, activity, stream.part("gaps"))
     span = (int(time[known].min()), int(time[known].max()))
-    target = np.clip(_target_times(log, time, known, neighbours, gaps, noise), *span)
+    target = np.clip(_target_times(log, time, known, neighbours, gaps, stream), *span)
     donor = np.maximum(source, 0)
     rows = np.flatnonzero(inserted & (source != _NONE) & known[donor])
     # Events are in one gap if they have the same case and the same known event before them.
@@ -242,7 +245,7 @@ def _target_times(
     known: Bools,
     neighbours: tuple[Ints, Ints],
     gaps: Ints,
-    noise: Noise,
+    stream: Stream,
 ) -> Ints:
     """A random time for each event near which it may have taken place: between its neighbours with
     a known time; its gap behind or before its only neighbour; in a case without any known time, its
@@ -257,10 +260,12 @@ def _target_times(
     before = time[later] - (total[later] - total)
     known_times = time[known]
     one_key = np.zeros(len(known_times), np.int64)
-    start_of_case = draw_by_key(known_times, one_key, np.zeros(log.cases.height, np.int64), noise)
+    asked, at = np.zeros(log.cases.height, np.int64), case_addresses(log)
+    start_of_case = draw_by_key(known_times, one_key, asked, stream.part("starts"), at)
     of_case = start_of_case[log.case_of] + total - total[start]
     width = np.maximum(time[later] - time[earlier], 0) + 1
-    between = time[earlier] + noise.uniform(width)
+    every_event = event_addresses(log, np.arange(log.events.height))
+    between = time[earlier] + stream.part("between").uniform(width, every_event)
     return np.select(
         [has_earlier & has_later, has_earlier, has_later], [between, after, before], of_case
     )
@@ -279,7 +284,7 @@ def _neighbours(known: Bools, offsets: Ints) -> tuple[Ints, Ints]:
     return np.where(earlier >= first, earlier, _NONE), np.where(later < end, later, _NONE)
 
 
-def _gaps(log: EventLog, time: Ints, known: Bools, activity: Ints, noise: Noise) -> Ints:
+def _gaps(log: EventLog, time: Ints, known: Bools, activity: Ints, stream: Stream) -> Ints:
     """For each event a gap by which a kept event of its activity follows the one before; else of
     any; else 0.
     """
@@ -290,6 +295,8 @@ def _gaps(log: EventLog, time: Ints, known: Bools, activity: Ints, noise: Noise)
     gap = np.clip(time[rows[follows]] - time[rows[follows - 1]], 0, longest)
     if not len(gap):
         return np.zeros(len(time), np.int64)
-    index = draw_by_key(np.arange(len(gap)), activity[rows[follows]], activity, noise)
-    of_any = noise.uniform(np.full(len(time), len(gap), np.int64))
+    at = event_addresses(log, np.arange(len(time)))
+    place, of_activity = np.arange(len(gap)), activity[rows[follows]]
+    index = draw_by_key(place, of_activity, activity, stream.part("of activity"), at)
+    of_any = stream.part("of any").uniform(np.full(len(time), len(gap), np.int64), at)
     return np.asarray(gap[np.where(index == _NONE, of_any, index)], np.int64)

@@ -20,10 +20,16 @@ from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.log.eventlog import CASE_PREFIX, EventLog
 from cloakwork.log.naming import named, values_of
 from cloakwork.log.variants import variants_of
-from cloakwork.mechanisms.aggregates import CASES, UNIT, VARIANT, VariantCounts
+from cloakwork.mechanisms.aggregates import (
+    CASES,
+    UNIT,
+    VARIANT,
+    VariantCounts,
+    as_lists,
+    case_texts,
+)
 from cloakwork.mechanisms.base import (
     Aggregate,
-    Costless,
     Decision,
     MapCases,
     Offer,
@@ -31,9 +37,10 @@ from cloakwork.mechanisms.base import (
     Refusal,
     Rewrite,
     Theorem,
+    WithoutCost,
 )
 from cloakwork.mechanisms.generalisation import groups_at, height, intervals
-from cloakwork.noise import Noise
+from cloakwork.noise import Noise, Stream
 from cloakwork.quantities import Frozen, Number
 
 MOST_COMBINATIONS: Final = 5_000
@@ -53,9 +60,9 @@ class QuasiIdentifier(Frozen):
     hierarchy: dict[str, JsonValue] | None = None
     bins: tuple[Number, ...] | None = None
     raw: bool = True
-    """Whether the values may also leave the house as they are."""
+    """Whether the values may also be released as they are."""
     finest: int | None = None
-    """The depth of the finest groups that may leave it; None: any."""
+    """The depth of the finest groups that may be released; None: any."""
 
     @property
     def column(self) -> str:
@@ -113,14 +120,14 @@ class GeneraliseParams(Frozen):
         return math.prod(item.levels for item in self.attributes)
 
 
-class Generalise(Costless):
-    """Raise the levels of quasi-identifiers until each combination with a course of events is
-    carried by k cases.
+class Generalise(WithoutCost):
+    """Raise the levels of quasi-identifiers until each combination with a variant is shared by k
+    cases.
 
     A *node* of the lattice is one level for each attribute. Every variant takes, among the nodes at
     which each of its groups holds at least k, the one that loses least: the sum over the attributes
-    of the share of the attribute's entropy in the log that is lost. So one rare course of events
-    does not coarsen the others. Missing values are a value of their own.
+    of the share of the attribute's entropy in the log that is lost. So one rare variant does
+    not coarsen the others. Missing values are a value of their own.
 
     **Why it is k-anonymous.** At the top node no values are left, so the groups of a variant are
     the variant itself, which must hold k already (else the log is refused). The node taken was
@@ -138,10 +145,12 @@ class Generalise(Costless):
     )
     proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(
-        "Where every activity sequence is shared by at least k cases (or units), every released combination of one with "
-        "the released quasi-identifiers is shared by at least k of them.",
-        "full-domain generalisation in a lattice (Samarati 2001; LeFevre, DeWitt and Ramakrishnan, Incognito, SIGMOD "
-        "2005), taken variant by variant; proved in this class's docstring",
+        "Where every activity sequence is shared by at least k cases (or units), "
+        "every released combination of one with the released quasi-identifiers is shared by at "
+        "least k of them.",
+        "full-domain generalisation in a lattice (Samarati 2001; LeFevre, "
+        "DeWitt and Ramakrishnan, Incognito, SIGMOD 2005), taken variant by variant; "
+        "proved in this class's docstring",
     )
     Params = GeneraliseParams
 
@@ -187,7 +196,7 @@ class Generalise(Costless):
         for node in _by_loss(present, rows):
             if not open_.any():
                 break
-            settled = open_ & (_smallest(rows, variant, node.codes) >= params.k)
+            settled = open_ & (_smallest_groups(rows, variant, node.codes) >= params.k)
             levels[settled], open_ = node.levels, open_ & ~settled
         if open_.any():
             raise MechanismError(
@@ -199,9 +208,12 @@ class Generalise(Costless):
         )
         return Decision(table, _figures(present, levels, variants[CASES].to_numpy()))
 
-    def rewrite(self, params: GeneraliseParams, decision: Decision, noise: Noise) -> Rewrite:
+    def rewrite(self, params: GeneraliseParams, decision: Decision, stream: Stream) -> Rewrite:
         """Raise each case's values to the levels of its variant."""
-        return MapCases(lambda log: _raised(log, params.attributes, decision.table))
+        levels = decision.table
+        return MapCases(
+            lambda log: _with_generalised_values(log, params.attributes, levels), together="case"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,34 +238,25 @@ class CombinationCounts:
             if (found := _by_case(batch, item.attribute)) is not None
         }
         if self.unit is not None:
-            alone = pl.Series([None], dtype=pl.String).new_from_index(0, batch.cases.height)
-            columns[UNIT] = (
-                values_of(batch.cases, self.unit).cast(pl.String)
-                if self.unit in batch.cases.columns
-                else alone
-            )
+            columns[UNIT] = case_texts(batch, self.unit)
         frame = pl.DataFrame(columns)
         return frame.group_by(pl.all(), maintain_order=True).agg(
             pl.len().cast(pl.Int64).alias(CASES)
         )
 
-    def merge(self, parts: pl.DataFrame) -> pl.DataFrame:
+    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
         """Add up the rows that several batches have alike."""
-        return parts.group_by(pl.all().exclude(CASES), maintain_order=True).agg(pl.col(CASES).sum())
+        by = pl.all().exclude(CASES)
+        return summaries.group_by(by).agg(pl.col(CASES).sum()).sort(by)
 
 
 def _by_case(log: EventLog, name: str) -> pl.Series | None:
-    """An attribute with one row a case: its value, or the list of its values at the case's events."""
+    """An attribute with one row a case: its value, or the list of those of the case's events."""
     if name.startswith(CASE_PREFIX):
         return values_of(log.cases, name) if name in log.cases.columns else None
     if name not in log.events.columns:
         return None
-    rows = pl.DataFrame({"case": log.case_of, "values": values_of(log.events, name)})
-    lists = rows.group_by("case", maintain_order=True).agg("values")
-    every = pl.DataFrame({"case": np.arange(log.cases.height)}).join(
-        lists, on="case", how="left", maintain_order="left"
-    )
-    return every["values"]
+    return as_lists(values_of(log.events, name), log.offsets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,7 +330,7 @@ def _entropy(codes: NDArray[np.int64], weight: NDArray[np.int64]) -> float:
     return float(-(share * np.log(share)).sum())
 
 
-def _smallest(
+def _smallest_groups(
     rows: pl.DataFrame, variant: NDArray[np.int64], codes: Sequence[NDArray[np.int64]]
 ) -> NDArray[np.int64]:
     """The least size of any group of each variant, in cases or distinct units: int64, shape
@@ -364,7 +367,9 @@ def _figures(
     return told
 
 
-def _raised(log: EventLog, attributes: Sequence[QuasiIdentifier], table: pl.DataFrame) -> EventLog:
+def _with_generalised_values(
+    log: EventLog, attributes: Sequence[QuasiIdentifier], table: pl.DataFrame
+) -> EventLog:
     """The log with each case's values at the levels of its variant."""
     variants = variants_of(log)
     mine = pl.DataFrame({VARIANT: VariantCounts().of(log)[VARIANT]})
@@ -373,25 +378,31 @@ def _raised(log: EventLog, attributes: Sequence[QuasiIdentifier], table: pl.Data
         raise MechanismError(Generalise.name, "the log holds a variant that was not decided on")
     events, cases = log.events, log.cases
     for item in attributes:
-        if item.column in table.columns:
-            level = values_of(found, item.column).to_numpy()[variants.of_case]
-            if item.attribute.startswith(CASE_PREFIX):
-                cases = cases.with_columns(
-                    _at_levels(item, values_of(cases, item.attribute), level).alias(item.attribute)
-                )
-            else:
-                events = events.with_columns(
-                    _at_levels(item, values_of(events, item.attribute), level[log.case_of]).alias(
-                        item.attribute
-                    )
-                )
+        if item.column not in table.columns or _stays(item, table):
+            continue
+        level = values_of(found, item.column).to_numpy()[variants.of_case]
+        if item.attribute.startswith(CASE_PREFIX):
+            raised = _at_levels(item, values_of(cases, item.attribute), level)
+            cases = cases.with_columns(raised.alias(item.attribute))
+        else:
+            raised = _at_levels(item, values_of(events, item.attribute), level[log.case_of])
+            events = events.with_columns(raised.alias(item.attribute))
     return replace(log, events=events, cases=cases)
 
 
+def _stays(item: QuasiIdentifier, table: pl.DataFrame) -> bool:
+    """Whether all values of the whole log stay as they are, so that their type does, too.
+
+    What a batch holds must not decide it. A case without events has no values of events.
+    """
+    level = values_of(table, item.column)
+    if not item.attribute.startswith(CASE_PREFIX):
+        level = level.filter(table[VARIANT].list.len() > 0)
+    return item.raw and not (level > 0).any()
+
+
 def _at_levels(item: QuasiIdentifier, values: pl.Series, level: NDArray[np.int64]) -> pl.Series:
-    """Each value at its own level; text, unless all values stay as they are."""
-    if not (level > 0).any() and item.raw:
-        return values
+    """Each value at its own level, as text."""
     place = pl.Series("level", level)
     raised = pl.Series(values.name, [None], dtype=pl.String).new_from_index(0, len(values))
     for i in range(item.levels):

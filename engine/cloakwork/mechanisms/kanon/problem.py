@@ -211,7 +211,7 @@ def _units_counted_once(summary: pl.DataFrame, counts: pl.DataFrame) -> Ints:
 
 
 def assignment_table(assignment: Assignment, labels: pl.Series) -> pl.DataFrame:
-    """An assignment as ``rewrite_cases`` reads it; ``labels``: the variants as lists, in the
+    """An assignment as ``case_rewriter`` reads it; ``labels``: the variants as lists, in the
     problem's order.
     """
     columns = {

@@ -6,6 +6,9 @@ several identical cases moves is drawn at random, and which events of a case are
 its source and target variant alone. A claim about timestamps that is conditional on the control
 flow therefore survives it.
 
+Where the cases of a variant part among several targets, the decision names them by their index in
+the whole log (``with_drawn_cases``). So every case is rewritten by itself, in whichever batch.
+
 An event whose activity is substituted counts as one event deleted and one inserted: its time and
 its attributes were observed for another activity and would be false statements about the new one,
 and keeping them would let the raw time of an event stand for an event that never happened. Inserted
@@ -14,7 +17,8 @@ gives them the attributes of kept events, and a timestamp mechanism, where there
 values that it released.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,8 +28,8 @@ from numpy.typing import NDArray
 
 from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import ACTIVITY, EventLog
-from cloakwork.log.variants import Variants, variants_of
-from cloakwork.mechanisms.aggregates import CASES
+from cloakwork.log.variants import variants_of
+from cloakwork.mechanisms.aggregates import CASES, INDEX, VARIANT, places_of
 from cloakwork.mechanisms.kanon.sequences import Metric, encode_sequences
 from cloakwork.noise import Noise
 
@@ -35,35 +39,112 @@ ASSIGNMENT_SCHEMA: Final = pl.Schema(
     [(SOURCE, pl.List(pl.String())), (TARGET, pl.List(pl.String())), (CASES, pl.Int64())]
 )
 INSERTED: Final = -1
+_DIVIDED: Final = -1
 
 
-def rewrite_cases(
-    log: EventLog,
-    assignment: pl.DataFrame,
-    noise: Noise,
-    *,
-    mechanism: str,
-    metric: Metric = "levenshtein",
-) -> EventLog:
-    """Move the cases of ``log`` as ``assignment`` says; case attributes and the order of cases
-    stay.
+def with_drawn_cases(assignment: pl.DataFrame, summary: pl.DataFrame, noise: Noise) -> pl.DataFrame:
+    """``assignment`` with the column ``index`` (List[Int64], ascending): which cases follow each
+    pair of a source that parts among several targets, drawn at random; null for other sources.
+
+    ``summary``: rows as indexed ``VariantCounts`` give them.
+    """
+    targets = assignment.group_by(SOURCE).agg(pl.len().alias("targets"))
+    parting = targets.filter(pl.col("targets") > 1)[SOURCE]
+    held: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    of_parting = summary.join(parting.alias(VARIANT).to_frame(), on=VARIANT, how="semi")
+    for labels, index in of_parting.select(VARIANT, INDEX).rows():
+        held[tuple(labels)] += index
+    # Sorted first, so that what is drawn does not depend on the order of the summary's rows.
+    left = {labels: np.sort(np.array(index, np.int64)) for labels, index in held.items()}
+    drawn: list[list[int] | None] = []
+    for labels, cases in assignment.select(SOURCE, CASES).rows():
+        source = tuple(labels)
+        if source not in left:
+            drawn.append(None)
+            continue
+        shuffled = left[source][noise.permutation(len(left[source]))]
+        drawn.append(np.sort(shuffled[:cases]).tolist())
+        left[source] = np.sort(shuffled[cases:])
+    return assignment.with_columns(pl.Series(INDEX, drawn, pl.List(pl.Int64)))
+
+
+def case_rewriter(
+    assignment: pl.DataFrame, *, mechanism: str, metric: Metric = "levenshtein"
+) -> Callable[[EventLog], EventLog]:
+    """What moves the cases of a log, or of a batch of it, as ``assignment`` says; case attributes
+    and the order of cases stay.
 
     ``assignment``: rows (``source``: List[String], ``target``: List[String], ``cases``: Int64),
     complete: every variant of the log is a source, cases that stay have target = source, no pair
-    occurs twice. A source with one target is moved as a whole, so logs may come batch by batch; a
-    source that parts among several needs all its cases at once. Kept events follow a shortest edit
-    script of ``metric``. Linear in events, apart from one script a pair.
+    occurs twice; with ``index``, as ``with_drawn_cases`` adds it, where some source has several
+    targets. Kept events follow a shortest edit script of ``metric``. Linear in events, apart from
+    one script a pair.
 
-    Raises ``MechanismError`` (in the name of ``mechanism``) when the assignment does not fit the
-    log.
+    Moving raises ``MechanismError`` (in the name of ``mechanism``) when the assignment does not fit
+    the log.
     """
-    variants = variants_of(log)
-    pair_of_case = _draw_pairs(variants, assignment, noise, mechanism)
-    return _apply(log, _templates(assignment, metric), pair_of_case)
+    templates = _templates(assignment, metric)
+    pairs = _Pairs.of(assignment)
+
+    def move(log: EventLog) -> EventLog:
+        return _apply_templates(log, templates, pairs.of_cases(log, mechanism))
+
+    return move
 
 
 @dataclass(frozen=True, slots=True)
-class _Templates:
+class _Pairs:
+    """Which row of the assignment a case follows.
+
+    - ``undivided``: by source, the row of each that has one target; ``divided``: the other
+      sources.
+    - ``index``: int64, ascending; the cases of these, by their index in the whole log. ``row``: the
+      row that each follows.
+    """
+
+    undivided: Mapping[tuple[str, ...], int]
+    divided: frozenset[tuple[str, ...]]
+    index: NDArray[np.int64]
+    row: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, assignment: pl.DataFrame) -> "_Pairs":
+        """Those of an assignment."""
+        sources = [tuple(source) for source in assignment[SOURCE].to_list()]
+        targets = Counter(sources)
+        named = [None] * len(sources)
+        if INDEX in assignment.columns:
+            named = assignment[INDEX].to_list()
+        cases = [np.array(index or [], np.int64) for index in named]
+        index = np.concatenate([np.zeros(0, np.int64), *cases])
+        row = np.repeat(np.arange(len(cases)), [len(each) for each in cases])
+        order = np.argsort(index)
+        return cls(
+            {source: row for row, source in enumerate(sources) if targets[source] == 1},
+            frozenset(source for source in sources if targets[source] > 1),
+            index[order],
+            row[order],
+        )
+
+    def of_cases(self, log: EventLog, mechanism: str) -> NDArray[np.int64]:
+        """The row that each case of ``log`` follows: int64, shape (cases,)."""
+        variants = variants_of(log)
+        sources = [variants.labels(variant) for variant in range(len(variants))]
+        if not all(source in self.undivided or source in self.divided for source in sources):
+            raise MechanismError(mechanism, "the log holds a variant that was not decided on")
+        row_of = np.array([self.undivided.get(source, _DIVIDED) for source in sources], np.int64)
+        rows = row_of[variants.of_case] if sources else np.zeros(0, np.int64)
+        parted = np.flatnonzero(rows == _DIVIDED)
+        asked = log.index_of_case[parted]
+        place = places_of(self.index, asked)
+        if place is None:
+            raise MechanismError(mechanism, "the log holds a case that was not decided on")
+        rows[parted] = self.row[place]
+        return rows
+
+
+@dataclass(frozen=True, slots=True)
+class _CaseTemplates:
     """How each pair of the assignment rewrites a case, end to end.
 
     - ``origin``: int64; for each event of the target the position in the source that it is kept
@@ -77,45 +158,14 @@ class _Templates:
     offsets: NDArray[np.int64]
 
 
-def _draw_pairs(
-    variants: Variants, assignment: pl.DataFrame, noise: Noise, mechanism: str
-) -> NDArray[np.int64]:
-    """For each case the row of ``assignment`` that it follows; identical cases are told apart by
-    chance alone.
-    """
-    rows_of: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for row, source in enumerate(assignment[SOURCE].to_list()):
-        rows_of[tuple(source)].append(row)
-    choices = [rows_of.get(variants.labels(variant), []) for variant in range(len(variants))]
-    if not all(choices):
-        raise MechanismError(mechanism, "the log holds a variant that was not decided on")
-    first = np.array([rows[0] for rows in choices], np.int64)
-    pairs = first[variants.of_case] if choices else np.zeros(0, np.int64)
-    parted = [variant for variant, rows in enumerate(choices) if len(rows) > 1]
-    if not parted:
-        return pairs
-    sizes = assignment[CASES].to_numpy()
-    shuffled = noise.permutation(len(pairs))
-    shuffled = shuffled[np.argsort(variants.of_case[shuffled], kind="stable")]
-    ends = np.cumsum(variants.counts)
-    for variant in parted:
-        rows = np.array(choices[variant], np.int64)
-        if sizes[rows].sum() != variants.counts[variant]:
-            raise MechanismError(
-                mechanism, "a variant whose cases part was not rewritten as a whole"
-            )
-        cases = shuffled[ends[variant] - variants.counts[variant] : ends[variant]]
-        pairs[cases] = np.repeat(rows, sizes[rows])
-    return pairs
-
-
-def _templates(assignment: pl.DataFrame, metric: Metric) -> _Templates:
+def _templates(assignment: pl.DataFrame, metric: Metric) -> _CaseTemplates:
     both = encode_sequences(pl.concat([assignment[SOURCE], assignment[TARGET].alias(SOURCE)]))
     sources, targets = both.texts[: assignment.height], both.texts[assignment.height :]
     origins = [
-        _kept(source, target, metric) for source, target in zip(sources, targets, strict=True)
+        _kept_positions(source, target, metric)
+        for source, target in zip(sources, targets, strict=True)
     ]
-    return _Templates(
+    return _CaseTemplates(
         origin=np.concatenate([np.zeros(0, np.int64), *origins]),
         activity=assignment[TARGET].explode().drop_nulls(),
         offsets=np.concatenate([[0], np.cumsum([len(target) for target in targets])]).astype(
@@ -124,7 +174,7 @@ def _templates(assignment: pl.DataFrame, metric: Metric) -> _Templates:
     )
 
 
-def _kept(source: str, target: str, metric: Metric) -> NDArray[np.int64]:
+def _kept_positions(source: str, target: str, metric: Metric) -> NDArray[np.int64]:
     """For each position of ``target`` the position of ``source`` whose event is kept there, else
     INSERTED.
     """
@@ -140,7 +190,9 @@ def _kept(source: str, target: str, metric: Metric) -> NDArray[np.int64]:
     return origin
 
 
-def _apply(log: EventLog, templates: _Templates, pair_of_case: NDArray[np.int64]) -> EventLog:
+def _apply_templates(
+    log: EventLog, templates: _CaseTemplates, pair_of_case: NDArray[np.int64]
+) -> EventLog:
     lengths = np.diff(templates.offsets)[pair_of_case]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     step = np.arange(offsets[-1]) + np.repeat(
@@ -158,4 +210,4 @@ def _apply(log: EventLog, templates: _Templates, pair_of_case: NDArray[np.int64]
     inserted = origin == INSERTED
     if log.inserted is not None:
         inserted[~inserted] = log.inserted[row.to_numpy()[~inserted]]
-    return EventLog(events, log.cases, offsets, log.notes, inserted)
+    return EventLog(events, log.cases, offsets, log.notes, inserted, case_index=log.case_index)

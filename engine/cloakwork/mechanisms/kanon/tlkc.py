@@ -19,7 +19,6 @@ from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.naming import named
 from cloakwork.mechanisms.base import (
-    Costless,
     Decision,
     MapCases,
     Offer,
@@ -27,6 +26,7 @@ from cloakwork.mechanisms.base import (
     Refusal,
     Rewrite,
     Theorem,
+    WithoutCost,
 )
 from cloakwork.mechanisms.kanon.background_knowledge import (
     Floats,
@@ -51,7 +51,7 @@ from cloakwork.mechanisms.kanon.tlkc_summary import (
     sequences_of_cases,
     symbols_of_events,
 )
-from cloakwork.noise import Noise
+from cloakwork.noise import Noise, Stream
 from cloakwork.progress import say
 
 KEPT: Final = "kept"
@@ -70,7 +70,7 @@ OTHER_KINDS: Final = {
 """Why it gives no other kind of guarantee."""
 
 
-class Tlkc(Costless):
+class Tlkc(WithoutCost):
     """Suppress events until every piece of background knowledge matches many cases, or none, and
     tells little.
 
@@ -174,9 +174,10 @@ class Tlkc(Costless):
         # A sequence without events has no list.
         return Decision(table.select(named(*params.keys), pl.col(KEPT).fill_null([])), figures)
 
-    def rewrite(self, params: TlkcParams, decision: Decision, noise: Noise) -> Rewrite:
-        """Suppress what is decided for the sequence of each case; batches are independent."""
-        return MapCases(lambda log: _suppress_events(log, decision.table, params))
+    def rewrite(self, params: TlkcParams, decision: Decision, stream: Stream) -> Rewrite:
+        """Suppress what is decided for the sequence of each case."""
+        table = decision.table
+        return MapCases(lambda log: _suppress_events(log, table, params), together="case")
 
 
 def _reason(params: TlkcParams) -> str:

@@ -76,10 +76,10 @@ class SequenceCounts:
             rows = rows.with_columns(values.alias(VALUES))
         return self.merge(rows.with_columns(pl.lit(1, pl.Int64).alias(CASES)))
 
-    def merge(self, parts: pl.DataFrame) -> pl.DataFrame:
+    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
         """Add up the rows that several batches have for the same combination."""
-        by = [name for name in parts.columns if name != CASES]
-        return parts.group_by(named(*by), maintain_order=True).agg(pl.col(CASES).sum())
+        by = [name for name in summaries.columns if name != CASES]
+        return summaries.group_by(named(*by)).agg(pl.col(CASES).sum()).sort(named(*by))
 
 
 def sequences_of_cases(log: EventLog, params: TlkcParams) -> pl.DataFrame:

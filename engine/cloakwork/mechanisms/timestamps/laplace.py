@@ -16,6 +16,7 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
+from cloakwork.mechanisms.addresses import event_addresses
 from cloakwork.mechanisms.base import Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem
 from cloakwork.mechanisms.timestamps.laplace_params import (
     LaplaceParams,
@@ -31,7 +32,7 @@ from cloakwork.mechanisms.timestamps.starts_and_gaps import (
     starts_and_gaps_of,
     times_of,
 )
-from cloakwork.noise import Noise, drawn_scale
+from cloakwork.noise import Noise, Stream, drawn_scale
 from cloakwork.privacy_event import Composed, DiscreteLaplace, PrivacyEvent, Repeated
 
 SATURATED: Final = 2**60
@@ -81,8 +82,7 @@ class TimestampLaplace:
 
     **Edge cases.** Empty log, cases without events: unchanged. A log without a time column has no
     times to release: it stays. One event a case: starts only. No raw time at all: every event takes
-    the start of the declared window, or the epoch. Draws for missing times come from the same batch
-    of cases.
+    the start of the declared window, or the epoch.
     """
 
     name: ClassVar[str] = "timestamps/laplace"
@@ -170,9 +170,13 @@ class TimestampLaplace:
         """Nothing is left to decide; ``summary`` is not looked at."""
         return Decision(pl.DataFrame())
 
-    def rewrite(self, params: LaplaceParams, decision: Decision, noise: Noise) -> Rewrite:
-        """Noise every case on its own."""
-        return MapCases(lambda log: _noised_log(log, params, noise))
+    def rewrite(self, params: LaplaceParams, decision: Decision, stream: Stream) -> Rewrite:
+        """Noise every time by a draw of its own.
+
+        All cases lie together: gaps that are drawn, and how far pooled events are drawn apart,
+        follow from the noised gaps of the whole log.
+        """
+        return MapCases(lambda log: _noised_log(log, params, stream), together="log")
 
 
 def _bounds(params: LaplaceParams, grid: Grid) -> Bounds:
@@ -189,38 +193,45 @@ def _bounds(params: LaplaceParams, grid: Grid) -> Bounds:
     )
 
 
-def _noised_log(log: EventLog, params: LaplaceParams, noise: Noise) -> EventLog:
+def _noised_log(log: EventLog, params: LaplaceParams, stream: Stream) -> EventLog:
     if TIMESTAMP not in log.events.columns:
         return log
     grid = Grid(params.epoch, params.grid)
     bounds = _bounds(params, grid)
     raw = starts_and_gaps_of(log, grid, bounds)
     add_noise = _noised_times if params.noised == "times" else _noised_gaps
-    noised = add_noise(raw, params, noise)
-    times = grid.instants(times_of(log, noised, bounds, noise))
+    noised = add_noise(log, raw, params, stream.part("noise"))
+    times = grid.instants(times_of(log, noised, bounds, stream.part("filled")))
     return replace(log, events=log.events.with_columns(times))
 
 
-def _draw_saturating(noise: Noise, scale: float, size: int) -> NDArray[np.int64]:
-    """Noise that saturates far outside the calendar instead of wrapping."""
-    if size == 0:
+def _draw_saturating(
+    stream: Stream, scale: float, log: EventLog, rows: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Noise for the events at ``rows`` that saturates far outside the calendar instead of wrapping."""
+    if len(rows) == 0:
         return np.zeros(0, np.int64)
-    return np.clip(noise.laplace_values(scale, size), -SATURATED, SATURATED)
+    drawn = stream.laplace_values(scale, event_addresses(log, rows))
+    return np.clip(drawn, -SATURATED, SATURATED)
 
 
-def _noised_gaps(raw: StartsAndGaps, params: LaplaceParams, noise: Noise) -> StartsAndGaps:
-    start_noise = _draw_saturating(noise, params.start_scale, len(raw.starts))
-    gap_noise = _draw_saturating(noise, params.gap_scale, len(raw.gaps))
-    return replace(raw, starts=raw.starts + start_noise, gaps=raw.gaps + gap_noise)
+def _noised_gaps(
+    log: EventLog, raw: StartsAndGaps, params: LaplaceParams, stream: Stream
+) -> StartsAndGaps:
+    """Noise on each start and gap; an event has one of the two, so its address serves for it."""
+    starts = raw.starts + _draw_saturating(stream, params.start_scale, log, raw.start_rows)
+    gaps = raw.gaps + _draw_saturating(stream, params.gap_scale, log, raw.gap_rows)
+    return replace(raw, starts=starts, gaps=gaps)
 
 
-def _noised_times(raw: StartsAndGaps, params: LaplaceParams, noise: Noise) -> StartsAndGaps:
+def _noised_times(
+    log: EventLog, raw: StartsAndGaps, params: LaplaceParams, stream: Stream
+) -> StartsAndGaps:
     """Noise on every time: a start gets its own, a gap the difference of two times' noise."""
-    start_noise = _draw_saturating(noise, params.start_scale, len(raw.starts))
-    other_noise = _draw_saturating(noise, params.start_scale, len(raw.gaps))
+    rows = np.concatenate([raw.start_rows, raw.gap_rows])
     # In the order of rows an event's noise comes right after that of its predecessor.
-    by_row = np.argsort(np.concatenate([raw.start_rows, raw.gap_rows]))
-    drawn = np.concatenate([start_noise, other_noise])[by_row]
+    by_row = np.argsort(rows)
+    drawn = _draw_saturating(stream, params.start_scale, log, rows[by_row])
     begins = by_row < len(raw.starts)
     gap_noise = np.diff(drawn, prepend=0)[~begins]
     return replace(raw, starts=raw.starts + drawn[begins], gaps=raw.gaps + gap_noise)

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from cloakwork.facts import UNIX_EPOCH, Window
 from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.mechanisms.addresses import case_addresses, event_addresses
 from cloakwork.mechanisms.timestamps.isotonic import isotonic_projection, spread_pooled
-from cloakwork.noise import Noise
+from cloakwork.noise import Addresses, Stream
 
 Steps = NDArray[np.int64]
 
@@ -129,7 +130,7 @@ def _rank_in_case(begins: NDArray[np.bool_]) -> NDArray[np.int64]:
     return rows - np.maximum.accumulate(np.where(begins, rows, 0))
 
 
-def times_of(log: EventLog, noised: StartsAndGaps, bounds: Bounds, noise: Noise) -> Steps:
+def times_of(log: EventLog, noised: StartsAndGaps, bounds: Bounds, stream: Stream) -> Steps:
     """A time for every event of ``log``, in grid steps, not decreasing inside a case; reads no raw
     time.
 
@@ -141,8 +142,8 @@ def times_of(log: EventLog, noised: StartsAndGaps, bounds: Bounds, noise: Noise)
     if bounds.longest_gap is not None:
         limit = min(limit, bounds.longest_gap)
     gaps = np.clip(noised.gaps, -limit, limit)
-    starts = _starts_of_cases(log, noised, bounds, noise)
-    since_start = _times_since_start(log, noised, gaps, noise)
+    starts = _starts_of_cases(log, noised, bounds, stream.part("starts"))
+    since_start = _times_since_start(log, noised, gaps, stream.part("gaps"))
     pooled = isotonic_projection(since_start.astype(np.float64), log.offsets)
     spread = spread_pooled(pooled, log.offsets, _typical_gaps(log, since_start))
     ordered = np.floor(spread + 0.5).astype(np.int64)
@@ -178,7 +179,7 @@ def _first_rows(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
     return offsets[:-1][np.diff(offsets) > 0]
 
 
-def _starts_of_cases(log: EventLog, noised: StartsAndGaps, bounds: Bounds, noise: Noise) -> Steps:
+def _starts_of_cases(log: EventLog, noised: StartsAndGaps, bounds: Bounds, stream: Stream) -> Steps:
     """The start of every case, inside its public bounds."""
     known = np.clip(noised.starts, *(bounds.start or bounds.released))
     starts = np.zeros(log.cases.height, np.int64)
@@ -189,11 +190,14 @@ def _starts_of_cases(log: EventLog, noised: StartsAndGaps, bounds: Bounds, noise
     group_of_known = np.zeros(len(known), np.int64)
     group_of_untimed = np.zeros(len(untimed), np.int64)
     fallback = 0 if bounds.start is None else bounds.start[0]
-    starts[untimed] = _draw_between_two(known, group_of_known, group_of_untimed, noise, fallback)
+    at = case_addresses(log).at(untimed)
+    starts[untimed] = _draw_between_two(
+        known, group_of_known, group_of_untimed, stream, at, fallback
+    )
     return starts
 
 
-def _times_since_start(log: EventLog, noised: StartsAndGaps, gaps: Steps, noise: Noise) -> Steps:
+def _times_since_start(log: EventLog, noised: StartsAndGaps, gaps: Steps, stream: Stream) -> Steps:
     """For each event its time since the start of its case, before order is restored.
 
     An event with a raw time lies the noised gaps up to it behind the start. One without lies the
@@ -212,7 +216,7 @@ def _times_since_start(log: EventLog, noised: StartsAndGaps, gaps: Steps, noise:
     lacks_gap[_first_rows(log.offsets)] = False
     rows = np.flatnonzero(lacks_gap)
     drawn = np.zeros(log.events.height, np.int64)
-    drawn[rows] = _draw_gaps_of_activity(log, noised.gap_rows, gaps, rows, noise)
+    drawn[rows] = _draw_gaps_of_activity(log, noised.gap_rows, gaps, rows, stream)
     filled = _sums_in_case(drawn, log.offsets)
     anchors = _last_timed_rows(known, log.offsets)
     # A difference of running sums: the drawn gaps between an event and its anchor.
@@ -275,16 +279,23 @@ def _draw_gaps_of_activity(
     gap_rows: NDArray[np.int64],
     gaps: Steps,
     requested: NDArray[np.int64],
-    noise: Noise,
+    stream: Stream,
 ) -> Steps:
     activity = _activity_codes(log)
-    return _draw_between_two(gaps, activity[gap_rows], activity[requested], noise, 0)
+    at = event_addresses(log, requested)
+    return _draw_between_two(gaps, activity[gap_rows], activity[requested], stream, at, 0)
 
 
 def _draw_between_two(
-    pool: Steps, group: NDArray[np.int64], requested: NDArray[np.int64], noise: Noise, empty: int
+    pool: Steps,
+    group: NDArray[np.int64],
+    requested: NDArray[np.int64],
+    stream: Stream,
+    at: Addresses,
+    empty: int,
 ) -> Steps:
-    """For each requested group a value between two random members of it in the pool, uniformly.
+    """For each requested group a value between two random members of it in the pool, uniformly,
+    by draws at ``at``.
 
     A group without members draws from the whole pool; an empty pool gives ``empty``. Drawing
     between two values rather than copying one leaves no exact coincidence by which a drawn value
@@ -298,10 +309,11 @@ def _draw_between_two(
     has_members = size > 0
     first = np.where(has_members, first, 0)
     size = np.where(has_members, size, len(pool))
-    left = pool[order][first + noise.uniform(size)]
-    right = pool[order][first + noise.uniform(size)]
+    members = pool[order]
+    left = members[first + stream.part("left").uniform(size, at)]
+    right = members[first + stream.part("right").uniform(size, at)]
     low, high = np.minimum(left, right), np.maximum(left, right)
-    return np.asarray(low + noise.uniform(high - low + 1), np.int64)
+    return np.asarray(low + stream.part("between").uniform(high - low + 1, at), np.int64)
 
 
 def _sums_in_case(values: Steps, offsets: NDArray[np.int64]) -> Steps:

@@ -28,7 +28,7 @@ from cloakwork.mechanisms.base import (
     Rewrite,
 )
 from cloakwork.mechanisms.variants.accuracy import predict_similarity
-from cloakwork.noise import Noise
+from cloakwork.noise import Stream
 
 P = TypeVar("P", bound=BaseModel)
 
@@ -107,7 +107,7 @@ class VariantRelease(ABC, Generic[P]):
         """Cases by variant."""
         return VariantCounts()
 
-    def rewrite(self, params: P, decision: Decision, noise: Noise) -> Rewrite:
+    def rewrite(self, params: P, decision: Decision, stream: Stream) -> Rewrite:
         """Repeat each released variant as often as its noisy count says."""
         return GenerateCases(lambda: cases_of(decision.table))
 

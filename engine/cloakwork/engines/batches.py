@@ -1,0 +1,99 @@
+"""A log in batches: parted so that what must lie together does, and put together again."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from cloakwork.errors import MechanismError
+from cloakwork.log.eventlog import EventLog
+from cloakwork.log.naming import values_of
+from cloakwork.mechanisms.base import Aggregate, MapCases
+
+Ints = NDArray[np.int64]
+
+
+def parted(log: EventLog, batch_of_case: Ints, batches: int) -> list[EventLog]:
+    """``log`` in ``batches`` batches, which may be empty; each knows where its cases stand in
+    ``log``.
+
+    ``batch_of_case``: int64, shape (cases,), from 0.
+    """
+    indexed = replace(log, case_index=np.arange(log.cases.height))
+    if batches == 1:
+        return [indexed]
+    return [indexed.keep_cases(np.flatnonzero(batch_of_case == i)) for i in range(batches)]
+
+
+def kept_together(log: EventLog, action: MapCases, batch_of_case: Ints) -> Ints:
+    """The batch of each case such that what ``action`` asks for lies together: int64, shape
+    (cases,).
+
+    All cases of a unit go where the first of them goes.
+    """
+    if action.together == "case":
+        return batch_of_case
+    if action.together == "log":
+        return np.zeros(log.cases.height, np.int64)
+    return batch_of_case[_first_of_unit(log, action.unit)]
+
+
+def _first_of_unit(log: EventLog, unit: str | None) -> Ints:
+    """For each case the row of the first case of its unit; a case without one is its own."""
+    rows = np.arange(log.cases.height)
+    if unit is None or unit not in log.cases.columns:
+        return rows
+    owners = pl.DataFrame({"unit": values_of(log.cases, unit), "row": rows})
+    first = owners.select(pl.col("row").first().over("unit")).to_series().to_numpy()
+    alone = owners["unit"].is_null().to_numpy()
+    return np.where(alone, rows, first)
+
+
+def summarised(batches: Sequence[EventLog], aggregate: Aggregate | None) -> pl.DataFrame:
+    """The aggregate over all batches; an empty table where a mechanism needs none."""
+    if aggregate is None:
+        return pl.DataFrame()
+    return aggregate.merge(pl.concat([aggregate.of(batch) for batch in batches]))
+
+
+def rewritten(batches: Sequence[EventLog], action: MapCases) -> EventLog:
+    """The cases of all batches as ``action`` leaves them, in the order of the whole log.
+
+    Raises ``MechanismError`` where it no longer says which case is which.
+    """
+    after = [_indexed(batch, action.apply(batch)) for batch in batches]
+    result = after[0] if len(after) == 1 else _joined(after)
+    index = result.index_of_case
+    if (np.diff(index) < 0).any():
+        result = result.keep_cases(np.argsort(index))
+    return replace(result, case_index=None)
+
+
+def _indexed(before: EventLog, after: EventLog) -> EventLog:
+    """``after`` with the indexes of its cases; where it has none, all cases of ``before`` stay."""
+    if after.case_index is not None:
+        return after
+    if after.cases.height != before.cases.height:
+        raise MechanismError(
+            "batches",
+            "a rewrite dropped or made cases and does not say which (EventLog.case_index); change "
+            "a log by dataclasses.replace, keep_cases or keep_events",
+        )
+    return replace(after, case_index=before.index_of_case)
+
+
+def _joined(batches: Sequence[EventLog]) -> EventLog:
+    """The batches end to end. What their source said is gone: the steps of a run do not ask."""
+    ends = np.cumsum([0, *(batch.events.height for batch in batches)])
+    offsets = [batch.offsets[:-1] + end for batch, end in zip(batches, ends, strict=False)]
+    marked = any(batch.inserted is not None for batch in batches)
+    return EventLog(
+        events=pl.concat([batch.events for batch in batches]),
+        cases=pl.concat([batch.cases for batch in batches]),
+        offsets=np.concatenate([*offsets, ends[-1:]]).astype(np.int64),
+        notes=batches[0].notes,
+        inserted=np.concatenate([~batch.kept for batch in batches]) if marked else None,
+        case_index=np.concatenate([batch.index_of_case for batch in batches]),
+    )

@@ -1,0 +1,91 @@
+"""One column of a log as a summary: what a decision about each single value needs, and how its
+outcome reaches the cases again.
+
+A mechanism whose decision moves values between cases cannot take them batch by batch. It summarises
+the column instead, together with the activities of its cases, decides about all its values at once,
+and every batch looks up what was decided for its cases.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from cloakwork.errors import MechanismError
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, EventLog
+from cloakwork.log.naming import values_of
+from cloakwork.mechanisms.aggregates import INDEX, VARIANT, as_lists, places_of
+
+VALUE: Final = "value"
+INSERTED: Final = "inserted"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnOfCases:
+    """The values of one attribute, case by case.
+
+    A summary has one row a case: ``index`` (Int64, where it stands in the whole log), ``variant``
+    (List[String], its activities); ``value``, where the log has the attribute (of cases: its value;
+    of events: the list of their values); ``inserted`` (List[Boolean]), where events are marked so.
+    Merged, it is sorted by ``index``.
+    """
+
+    attribute: str
+
+    def of(self, batch: EventLog) -> pl.DataFrame:
+        """The column in one batch of whole cases."""
+        labels = batch.events[ACTIVITY].cast(pl.String)
+        columns = {
+            INDEX: pl.Series(batch.index_of_case, dtype=pl.Int64),
+            VARIANT: as_lists(labels, batch.offsets),
+        }
+        of_cases = self.attribute.startswith(CASE_PREFIX)
+        table = batch.cases if of_cases else batch.events
+        if self.attribute in table.columns:
+            values = values_of(table, self.attribute)
+            columns[VALUE] = values if of_cases else as_lists(values, batch.offsets)
+        if batch.inserted is not None:
+            columns[INSERTED] = as_lists(pl.Series(batch.inserted), batch.offsets)
+        return pl.DataFrame(columns)
+
+    def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
+        """The rows of all batches."""
+        return summaries.sort(INDEX)
+
+    def as_log(self, summary: pl.DataFrame) -> EventLog:
+        """A log of the summarised cases that has nothing but their activities and the attribute."""
+        lengths = summary[VARIANT].list.len().to_numpy().astype(np.int64)
+        events = _end_to_end(summary[VARIANT]).alias(ACTIVITY).to_frame()
+        cases = summary[INDEX].cast(pl.String).alias(CASE_ID).to_frame()
+        if VALUE in summary.columns and self.attribute.startswith(CASE_PREFIX):
+            cases = cases.with_columns(summary[VALUE].alias(self.attribute))
+        elif VALUE in summary.columns:
+            events = events.with_columns(_end_to_end(summary[VALUE]).alias(self.attribute))
+        marked = INSERTED in summary.columns
+        return EventLog(
+            events=events,
+            cases=cases,
+            offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+            inserted=_end_to_end(summary[INSERTED]).to_numpy() if marked else None,
+            case_index=summary[INDEX].to_numpy().astype(np.int64),
+        )
+
+    def placed(self, log: EventLog, decided: pl.DataFrame) -> EventLog:
+        """``log``, or a batch of it, with the values of ``decided``: rows as ``of`` gives them.
+
+        Raises ``MechanismError`` for a case that was not decided on.
+        """
+        row = places_of(decided[INDEX].to_numpy(), log.index_of_case)
+        if row is None:
+            raise MechanismError(self.attribute, "the log holds a case that was not decided on")
+        values = decided[VALUE].gather(row)
+        if self.attribute.startswith(CASE_PREFIX):
+            return replace(log, cases=log.cases.with_columns(values.alias(self.attribute)))
+        flat = _end_to_end(values).alias(self.attribute)
+        return replace(log, events=log.events.with_columns(flat))
+
+
+def _end_to_end(lists: pl.Series) -> pl.Series:
+    """The members of all lists, in order; an empty list has none."""
+    return lists.explode(empty_as_null=False, keep_nulls=False)

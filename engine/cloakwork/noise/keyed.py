@@ -1,0 +1,297 @@
+"""A keyed stream of draws: each draw has an address, and depends on its key and address alone.
+
+What is drawn for a case is then the same in whichever batch the case lies, in whichever order the
+batches come, and however often one of them is computed (``privacy.md`` section 5). An address is
+(case, position, draw): the case's index in the whole log, the position of an event in its case (0
+where the draw is the case's own), and the number of the draw there.
+
+**Construction.** AES-256 in counter mode (NIST SP 800-38A): the 128 bits at an address are the
+encryption of the address, 64 bits of case, 32 of position and 32 of draw, under the stream's key.
+Every key is fresh from the operating system and used for one step of one run. Different addresses
+are different blocks, so the 128 bits are independent and uniform up to the advantage of telling
+AES-256 from a random function: beside an attack on AES, at most q**2 / 2**129 for q blocks (the
+switching lemma), 2**-49 for the 2**40 blocks of a hundred thousand million draws. So what rests on
+a stream is computational, as it is with the operating system's generator.
+
+``part`` gives a stream of its own for each purpose: BLAKE2b, keyed (RFC 7693), of its name.
+
+**Samplers.** Each address runs the scheme of ``sampler`` on words of its own: candidate after
+candidate, until one is accepted. All addresses whose candidate was refused go on together.
+"""
+
+import hashlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cloakwork.errors import MechanismError
+from cloakwork.noise import sampler
+
+Ints = NDArray[np.int64]
+Words = NDArray[np.uint64]
+
+LARGEST_SCALE: Final = float(sampler.LARGEST)
+"""The largest scale or sigma, in grid steps, at which noise can be drawn: 2**53."""
+
+CHUNK: Final = 1 << 15
+"""Addresses worked on at a time: their arrays stay in the processor's cache."""
+
+_POSITIONS: Final = 32
+"""Bits of an address that hold the position; the draw has as many."""
+
+_SLOTS: Final = 4
+"""Blocks set apart for each candidate of a sampler."""
+
+_CANDIDATES: Final = 1 << 16
+"""Blocks set apart for one discrete Laplace value; that it needs more has probability e**-7000."""
+
+_MOST_GEOMETRIC: Final = 1000
+"""Where tails saturate, an event of probability e**-1000: as in ``sampler``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where draws are: ``cases`` and ``positions``, int64, not negative, shape (n,) each.
+
+    ``cases``: indexes in the whole log, never in a batch. ``positions``: of an event in its case,
+    below 2**32; 0 where a draw is the case's own.
+    """
+
+    cases: Ints
+    positions: Ints
+
+    @classmethod
+    def of_cases(cls, cases: Ints) -> "Addresses":
+        """One address a case."""
+        return cls(cases, np.zeros(len(cases), np.int64))
+
+    def __len__(self) -> int:
+        return len(self.cases)
+
+    def at(self, rows: Ints | slice) -> "Addresses":
+        """Those at ``rows``."""
+        return Addresses(self.cases[rows], self.positions[rows])
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Draws of one step of one run. ``secret``: 32 bytes, guarded like raw data and never stored.
+
+    ``private``: whether the key comes from the operating system; False stamps a release NOT
+    PRIVATE.
+    """
+
+    secret: bytes
+    private: bool
+
+    def __repr__(self) -> str:
+        # The key must not get into a traceback or a report.
+        return f"Stream(private={self.private})"
+
+    def part(self, name: str) -> "Stream":
+        """The stream for one purpose of the step, independent of all others."""
+        return replace(self, secret=self.key(f"part {name}"))
+
+    def key(self, name: str) -> bytes:
+        """A key of 32 bytes for one purpose: the same in every batch."""
+        return hashlib.blake2b(name.encode(), digest_size=32, key=self.secret).digest()
+
+    def words(self, at: Addresses, draw: int = 0) -> tuple[Words, Words]:
+        """Two independent uniform 64-bit words (uint64, shape (n,) each) for each address."""
+        blocks = np.empty((len(at), 2), "<u8")
+        blocks[:, 0] = at.cases
+        blocks[:, 1] = (at.positions << _POSITIONS) | draw
+        drawn = np.frombuffer(self._encrypted(blocks.tobytes()), "<u8").reshape(-1, 2)
+        return drawn[:, 0].astype(np.uint64), drawn[:, 1].astype(np.uint64)
+
+    def _encrypted(self, blocks: bytes) -> bytes:
+        # Loaded here: what draws nothing, such as the command line's help, starts without it.
+        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+        # Each block is an address that occurs once, so encrypting them one by one is counter mode.
+        counter_mode = Cipher(algorithms.AES(self.secret), modes.ECB())  # noqa: S305 - see above
+        return counter_mode.encryptor().update(blocks)
+
+    def laplace_values(self, scale: float, at: Addresses) -> Ints:
+        """For each address discrete Laplace noise (int64), exact: P[x] proportional to
+        exp(-|x|/scale).
+
+        ``scale``, in grid steps, as in ``Noise.laplace_values``: drawn at ``drawn_scale(scale)``.
+        """
+        exact = sampler.exact_scale(drawable("laplace noise", "a scale", scale))
+        return _by_chunks(at, lambda part: _laplace(self, exact, part, 0))
+
+    def gaussian_values(self, sigma: float, at: Addresses) -> Ints:
+        """For each address discrete Gaussian noise (int64), exact: P[x] proportional to
+        exp(-x^2/(2 sigma^2)).
+
+        ``sigma``, in grid steps, as in ``Noise.gaussian_values``: drawn at ``drawn_sigma(sigma)``.
+        """
+        exact = sampler.exact_scale(drawable("gaussian noise", "a sigma", sigma))
+        return _by_chunks(at, lambda part: _gaussian(self, exact, part))
+
+    def uniform(self, below: Ints, at: Addresses) -> Ints:
+        """For each address a uniform integer (int64) in [0, ``below``); ``below``: int64, above 0,
+        shape (n,).
+        """
+        if len(below) and below.min() < 1:
+            raise ValueError("every bound must be at least 1")
+        bounds = below.astype(np.uint64)
+
+        def candidates(rows: Ints, turn: int) -> tuple[Ints, NDArray[np.bool_]]:
+            words, _ = self.words(at.at(rows), turn)
+            bound = bounds[rows]
+            top = np.uint64((1 << 64) - 1)
+            # The words of the last, partial round of ``bound`` values would favour small ones.
+            last_whole = top - (top % bound + np.uint64(1)) % bound
+            return (words % bound).astype(np.int64), words <= last_whole
+
+        return _first_accepted(len(at), candidates)
+
+    def order(self, at: Addresses) -> Ints:
+        """The addresses in random order: int64, shape (n,). Of two of them the same always comes
+        first, whatever others there are.
+
+        It sorts by 128 random bits: that any two are equal has probability n**2 / 2**129 at most.
+        """
+        first, second = self.words(at)
+        return np.lexsort((second, first)).astype(np.int64)
+
+
+def drawable(mechanism: str, what: str, size: float) -> float:
+    """``size``, a scale or sigma in grid steps; raises ``MechanismError`` where it is too large or
+    not positive.
+    """
+    if not (math.isfinite(size) and 0 < size <= LARGEST_SCALE):
+        raise MechanismError(
+            mechanism, f"{what} of {size:g} grid steps cannot be drawn; it must be in (0, 2**53]"
+        )
+    return size
+
+
+def _by_chunks(at: Addresses, draw: Callable[[Addresses], Ints]) -> Ints:
+    starts = range(0, len(at), CHUNK)
+    drawn = [draw(at.at(slice(start, start + CHUNK))) for start in starts]
+    return np.concatenate([np.zeros(0, np.int64), *drawn])
+
+
+def _first_accepted(
+    size: int, candidates: Callable[[Ints, int], tuple[Ints, NDArray[np.bool_]]]
+) -> Ints:
+    """For each of ``size`` addresses the first candidate that is accepted.
+
+    ``candidates``: of the addresses at some rows, those of one turn: values, and whether accepted.
+    """
+    values = np.empty(size, np.int64)
+    rows, turn = np.arange(size), 0
+    while rows.size:
+        found, accepted = candidates(rows, turn)
+        values[rows[accepted]] = found[accepted]
+        rows, turn = rows[~accepted], turn + 1
+    return values
+
+
+def _laplace(stream: Stream, scale: Fraction, at: Addresses, begin: int) -> Ints:
+    """Discrete Laplace noise by algorithm 2 of ``sampler``; the draws of an address lie from
+    ``begin`` on.
+    """
+    p, shift = scale.numerator, scale.denominator.bit_length() - 1
+    # Words behind this one belong to the last, partial round of U below p.
+    last_fair = np.uint64((1 << 64) - 1 - (1 << 64) % p)
+
+    def candidates(rows: Ints, turn: int) -> tuple[Ints, NDArray[np.bool_]]:
+        draw = begin + turn * _SLOTS
+        uniform, coin = stream.words(at.at(rows), draw)
+        u = uniform - (uniform // np.uint64(p)) * np.uint64(p)
+        heads = _coins(
+            stream,
+            at.at(rows),
+            draw,
+            coin,
+            sampler.coin_thresholds(u, p),
+            lambda row: Fraction(int(u[row]), p),
+        )
+        negative = (coin & np.uint64(1)).astype(bool)
+        accepted = heads & (uniform <= last_fair)
+        kept = np.flatnonzero(accepted)
+        v = _geometric(stream, at.at(rows[kept]), draw + 1)
+        magnitude = (u[kept].astype(np.int64) + p * v) >> shift
+        values = np.zeros(len(rows), np.int64)
+        values[kept] = np.where(negative[kept], -magnitude, magnitude)
+        # "Minus zero" would make zero twice as likely.
+        accepted[kept[negative[kept] & (magnitude == 0)]] = False
+        return values, accepted
+
+    return _first_accepted(len(at), candidates)
+
+
+def _gaussian(stream: Stream, sigma: Fraction, at: Addresses) -> Ints:
+    """Discrete Gaussian noise by algorithm 3 of ``sampler``."""
+    t = min(int(sigma) + 1, sampler.LARGEST)
+    coins = stream.part("gaussian coins")
+
+    def candidates(rows: Ints, turn: int) -> tuple[Ints, NDArray[np.bool_]]:
+        asked = at.at(rows)
+        y = _laplace(stream, Fraction(t), asked, turn * _CANDIDATES)
+        size = np.abs(y)
+        coin, _ = coins.words(asked, turn)
+        thresholds = sampler.gaussian_thresholds(size, sigma, t)
+
+        def exponent(row: int) -> Fraction:
+            return (int(size[row]) - sigma**2 / t) ** 2 / (2 * sigma**2)
+
+        return y, _coins(coins, asked, turn, coin, thresholds, exponent)
+
+    return _first_accepted(len(at), candidates)
+
+
+def _coins(
+    stream: Stream,
+    at: Addresses,
+    draw: int,
+    drawn: Words,
+    thresholds: Words,
+    exponent: Callable[[int], Fraction],
+) -> NDArray[np.bool_]:
+    """Whether each uniform, its top bits ``drawn``, lies below exp(-exponent(row)).
+
+    Where they do not decide, more bits of the same uniform come from the address's own further
+    words.
+    """
+    prefix = drawn >> np.uint64(64 - sampler.COIN_BITS)
+    heads = prefix < thresholds
+    distance = np.where(heads, thresholds - prefix, prefix - thresholds)
+    for row in np.flatnonzero(distance <= sampler.MARGIN):
+        more = _further_words(stream, f"coin {draw}", at, int(row))
+        heads[row] = sampler.falls_below_exp(
+            int(prefix[row]), sampler.COIN_BITS, exponent(int(row)), more
+        )
+    return heads
+
+
+def _geometric(stream: Stream, at: Addresses, draw: int) -> Ints:
+    """V with Pr[V >= k] = exp(-k) for each address, held at ``_MOST_GEOMETRIC``."""
+    words, _ = stream.words(at, draw)
+    values = sampler.geometric_by_table(words)
+    for row in np.flatnonzero(values < 0):
+        more = _further_words(stream, f"geometric {draw}", at, int(row))
+        values[row] = sampler.exact_geometric(int(words[row]), more)
+    return np.minimum(values, _MOST_GEOMETRIC)
+
+
+def _further_words(stream: Stream, purpose: str, at: Addresses, row: int) -> sampler.Words:
+    """A source of words for one draw of one address, in the form that ``sampler`` asks for."""
+    further = stream.part(f"more of {purpose}")
+    one = at.at(slice(row, row + 1))
+    turns = iter(range(1 << _POSITIONS))
+
+    def words(size: int) -> Words:
+        drawn = [further.words(one, next(turns))[0] for _ in range(size)]
+        return np.concatenate([np.zeros(0, np.uint64), *drawn])
+
+    return words
