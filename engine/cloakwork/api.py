@@ -18,7 +18,6 @@ from cloakwork.mechanisms.profile import Profile, bought
 from cloakwork.plan.budget import terms
 from cloakwork.plan.model import Plan, Step
 from cloakwork.plan.planner import make_plan
-from cloakwork.plan.sentences import caveat_in_words
 from cloakwork.policy.library import resolve_policy
 from cloakwork.policy.load import load_policy as read_policy
 from cloakwork.policy.model import Policy, describe_version
@@ -30,6 +29,7 @@ from cloakwork.publishing.publish import publish as publish_release
 from cloakwork.publishing.verify import Verification
 from cloakwork.publishing.verify import verify as verify_release
 from cloakwork.report.internal import internal_files
+from cloakwork.report.texts import warning_lines
 from cloakwork.run.execute import Stopwatch, execute
 from cloakwork.run.prepare import required_attributes
 from cloakwork.run.preview import preview as preview_on
@@ -134,9 +134,9 @@ def release(
     folder = Path(out)
     check_destination(folder)
     key = signing_key if isinstance(signing_key, SigningKey) else find_key(signing_key)
-    budget(plan, ledger=book)
-    for warning in plan.warnings:
-        reporter(f"warning: {caveat_in_words(warning)}")
+    outlook = budget(plan, ledger=book)
+    for warning in warning_lines(plan, outlook.without_dp):
+        reporter(f"warning: {warning}")
     target = folder.resolve()
     made = apply(
         plan,

@@ -31,7 +31,9 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
         module.fake = click.Command("fake", callback=body)  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, module.__name__, module)
         monkeypatch.setattr(
-            cli.program, "homes", {"fake": cli.Home("a_fake_command:fake", "Pretend.")}
+            cli.cloakwork_command,
+            "locations",
+            {"fake": cli.CommandLocation("a_fake_command:fake", "Pretend.")},
         )
         return cli.main(["fake"])
 
@@ -158,8 +160,8 @@ def test_help_lists_every_command_without_loading_one(
     monkeypatch.setattr(cli, "import_module", never)
     assert cli.main(["--help"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    for name, home in cli.COMMANDS.items():
-        assert f"{name} {home.summary}" in shown
+    for name, location in cli.COMMANDS.items():
+        assert f"{name} {location.summary}" in shown
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from cloakwork.accounting.events import cost
 from cloakwork.accounting.ledger import Ledger
-from cloakwork.cli import main, program
+from cloakwork.cli import cloakwork_command, main
 from cloakwork.errors import BudgetExceeded, LedgerError, PlanImpossible, PlanUnsound
 from cloakwork.facts import Unit
 from cloakwork.log.eventlog import EventLog
@@ -250,7 +250,7 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["verify", "out"], "every claim and cost was derived again"),
     )
     for arguments, said in runs:
-        result = CliRunner().invoke(program, arguments)
+        result = CliRunner().invoke(cloakwork_command, arguments)
         assert result.exit_code == 0 and said in result.stdout, result.output
     assert (
         json.loads((tmp_path / "out" / "plan.json").read_text())["profile"]["figures"]["cases"] > 0

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.budget import Cost
-from cloakwork.cli import program
+from cloakwork.cli import cloakwork_command
 from cloakwork.errors import PlanImpossible, PlanUnsound
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
@@ -172,7 +172,7 @@ def test_every_command_says_so_first(tmp_path: Path, monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(
             "cloakwork.policy.load.KNOWN_MECHANISMS", frozenset(registry.catalogue())
         )
-        result = CliRunner().invoke(program, arguments)
+        result = CliRunner().invoke(cloakwork_command, arguments)
         assert result.exit_code == 0, result.output
         assert first in result.stdout
         return result.stdout

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cloakwork.cli.options import json_option, progress
+from cloakwork.cli.options import json_option
+from cloakwork.cli.progress import progress_of
 from cloakwork.errors import OutputError
 from cloakwork.quantities import LEAST_DELTA, LEAST_EPSILON, MOST_EPSILON
 
@@ -69,7 +70,7 @@ def dp(
     what, is in the documentation (audit).
     """
     from cloakwork.mechanisms.registry import catalogue
-    from cloakwork.progress import heard_by, silent
+    from cloakwork.progress import heard_by
     from cloakwork.testing import audit_mechanism, auditable
 
     if mechanism not in catalogue():
@@ -81,7 +82,7 @@ def dp(
             f"epsilon must be between {LEAST_EPSILON:g} and {MOST_EPSILON:g}, delta 0, or at least {LEAST_DELTA:g} and below 1"
         )
     chosen = _options(options)
-    with heard_by(silent if quiet else progress):
+    with progress_of(quiet=quiet) as reporter, heard_by(reporter):
         found = audit_mechanism(mechanism, epsilon=epsilon, delta=delta, runs=runs, options=chosen)
     if out is not None:
         _draw(out, mechanism, epsilon, found)

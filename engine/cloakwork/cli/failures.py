@@ -32,11 +32,11 @@ STANDS: Final = "the release stands complete in its folder"
 
 
 @contextmanager
-def saying_what_stays(ledger: "Ledger", out: Path) -> Iterator[None]:
+def noting_remains(ledger: "Ledger", out: Path) -> Iterator[None]:
     """Note on whatever ends the work what stays of it: the budget, once reserved; after Ctrl-C also
     what was written.
 
-    ``out``: the folder or file that the command makes. The notes are for ``aftermath``.
+    ``out``: the folder or file that the command makes. The notes are for ``notes_of``.
     """
     there = os.path.lexists(out)
     try:
@@ -52,8 +52,8 @@ def saying_what_stays(ledger: "Ledger", out: Path) -> Iterator[None]:
         raise
 
 
-def aftermath(error: BaseException) -> str:
-    """What ``saying_what_stays`` noted, to be added to the error's message; empty without notes."""
+def notes_of(error: BaseException) -> str:
+    """What ``noting_remains`` noted, to be added to the error's message; empty without notes."""
     notes = getattr(error, "__notes__", ())
     return "".join(f"; {note}" for note in (NOTHING, STANDS, SPENT) if note in notes)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cloakwork.cli.progress import progress
 from cloakwork.errors import CloakworkError, LogError, PlanMoved, PlanUnsound
 from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.model import Plan
@@ -52,11 +53,6 @@ def column_mapping(pairs: tuple[str, ...]) -> dict[str, str]:
                 f"'{name}{sign}{column}' is not NAME=COLUMN", param_hint="--column"
             )
     return {name: column for name, _, column in split}
-
-
-def progress(message: str) -> None:
-    """Say on standard error how far the work is."""
-    click.echo(message, err=True)
 
 
 def open_ledger(url: str | None, *, tell_missing: bool = False) -> "Ledger":

@@ -1,21 +1,19 @@
 """``cloakwork verify``: is a release what it says?"""
 
 import json
-import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from cloakwork.cli.screen import block, columns, printable
 from cloakwork.errors import VerificationFailed
 
 if TYPE_CHECKING:
     from cloakwork.advisories import Finding
     from cloakwork.publishing.verify import Verification
 
-_WIDTH: Final = 108
-_LABEL: Final = 14
 _SHOWN: Final = 4
 """How many exposed columns the first screen names."""
 _STATUS: Final = {
@@ -138,7 +136,7 @@ def _screen(verified: "Verification", everything: bool, verdict: str) -> Iterato
     said = verified.statement
     for line in verified.unproven:
         yield from _block("UNPROVEN", [line])
-    yield f"{_printable(str(verified.path))}: {verdict}"
+    yield f"{printable(str(verified.path))}: {verdict}"
     yield from _block(
         "Release",
         [f"{said.release}, made {said.issued:%Y-%m-%d %H:%M} UTC by Cloakwork {said.engine}"],
@@ -171,7 +169,7 @@ def _screen(verified: "Verification", everything: bool, verdict: str) -> Iterato
             ["it came with the internal folder: never pass it on (cloakwork pack leaves it out)"],
         )
     if everything:
-        yield from (f"ok  {_printable(line)}" for line in verified.checks)
+        yield from (f"ok  {printable(line)}" for line in verified.checks)
 
 
 def _entry(verified: "Verification", everything: bool) -> str:
@@ -181,15 +179,7 @@ def _entry(verified: "Verification", everything: bool) -> str:
 
 def _block(label: str, lines: Iterable[str]) -> Iterator[str]:
     """A label and its lines, wrapped; nothing where there is no line."""
-    for number, line in enumerate(lines):
-        first = f"{'' if number else label:<{_LABEL}}"
-        yield from textwrap.wrap(
-            _printable(line),
-            _WIDTH,
-            initial_indent=first,
-            subsequent_indent=" " * _LABEL,
-            break_on_hyphens=False,
-        )
+    return block(label, lines, columns())
 
 
 def _costs(verified: "Verification") -> list[str]:
@@ -242,11 +232,6 @@ def _advisories(findings: "tuple[Finding, ...]", everything: bool) -> list[str]:
 
 def _short(line: str) -> str:
     return line.removeprefix("measured again: ")
-
-
-def _printable(text: str) -> str:
-    """Text of a file that somebody sent, without what a terminal would obey."""
-    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
 
 
 def _as_json(verified: "Verification") -> dict[str, Any]:
