@@ -11,8 +11,8 @@ import click
 
 from cloakwork.cli.ledger_json import reconciliation_json, record_json, summary_json
 from cloakwork.cli.ledger_text import history_lines, print_lines, summary_lines
-from cloakwork.report.texts import counted
 from cloakwork.errors import VerificationFailed
+from cloakwork.report.texts import counted
 
 if TYPE_CHECKING:
     from cloakwork.accounting.ledger import Ledger

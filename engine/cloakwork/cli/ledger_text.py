@@ -54,7 +54,7 @@ def history_lines(records: "tuple[Record, ...]", width: int | None = None) -> It
         where = without_release(record) or (record.place.folder if record.place else "")
         whom = "not said" if record.unit is None else f"each {record.unit}"
         charged = [charge_text(charge) for charge in record.charges]
-        fields = {
+        fields: dict[str, list[str]] = {
             "dataset": [record.dataset],
             "policy": [policy] if policy else [],
             "protects": [whom],

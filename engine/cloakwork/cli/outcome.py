@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Final
 from cloakwork.audit.utility import Utility
 from cloakwork.cli.plan_screen import change_line
 from cloakwork.cli.screen import Section
-from cloakwork.report.texts import cost_text, counted, guarantee_line, hours
 from cloakwork.plan.model import Plan
 from cloakwork.plan.sentences import unproven_cost, unproven_sentence
 from cloakwork.publishing.released import absent_attributes
+from cloakwork.report.texts import cost_text, counted, guarantee_line, hours
 
 if TYPE_CHECKING:
     from pydantic import JsonValue

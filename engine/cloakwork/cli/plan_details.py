@@ -9,7 +9,6 @@ from rich.markup import escape
 
 from cloakwork.accounting.charge import Charge
 from cloakwork.cli.screen import columns
-from cloakwork.report.texts import INTERNAL, NO_BOUND, cost_text, duration
 from cloakwork.plan.model import Claim, Plan, Step, Unproven
 from cloakwork.plan.sentences import (
     assuming,
@@ -19,6 +18,7 @@ from cloakwork.plan.sentences import (
     unproven_cost,
     unproven_sentence,
 )
+from cloakwork.report.texts import INTERNAL, NO_BOUND, cost_text, duration
 
 if TYPE_CHECKING:
     from cloakwork.run.release import StepRecord

@@ -8,6 +8,11 @@ from pydantic import JsonValue
 
 from cloakwork.budget import Cost
 from cloakwork.cli.screen import LABEL, Section, fitted
+from cloakwork.mechanisms.base import Prediction, Predicts
+from cloakwork.mechanisms.registry import catalogue
+from cloakwork.plan.model import Plan, Step
+from cloakwork.plan.sentences import unproven_cost, unproven_sentence
+from cloakwork.policy.lint import little_left
 from cloakwork.report.texts import (
     INTERNAL,
     NO_BOUND,
@@ -20,11 +25,6 @@ from cloakwork.report.texts import (
     unit_text,
     warning_lines,
 )
-from cloakwork.mechanisms.base import Predicts, Prediction
-from cloakwork.mechanisms.registry import catalogue
-from cloakwork.plan.model import Plan, Step
-from cloakwork.plan.sentences import unproven_cost, unproven_sentence
-from cloakwork.policy.lint import little_left
 
 if TYPE_CHECKING:
     from cloakwork.accounting.account import Balance, Outlook

@@ -113,9 +113,9 @@ def print_sections(sections: Iterable[Section], width: int) -> None:
     """Print sections, the labels in bold where colours are wanted."""
     for section in sections:
         for number, line in enumerate(section.lines(width)):
-            if number == 0 and section.label:
-                line = click.style(line[:LABEL], bold=True) + line[LABEL:]
-            click.echo(line)
+            label, text = line[:LABEL], line[LABEL:]
+            is_first = number == 0 and bool(section.label)
+            click.echo((click.style(label, bold=True) if is_first else label) + text)
 
 
 def printable(text: str) -> str:

@@ -8,13 +8,14 @@ import math
 import re
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Final
+from typing import Final, Protocol
 
 from cloakwork.budget import RARE, Cost, guessing_advantage
 from cloakwork.facts import Unit
 from cloakwork.guarantees import (
     ConfidenceBound,
     DifferentialPrivacy,
+    Guarantee,
     KAnonymity,
     LDiversity,
     LocalDP,
@@ -22,7 +23,8 @@ from cloakwork.guarantees import (
     TCloseness,
 )
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.plan.model import Claim, Exposure, Plan, Step, Treated
+from cloakwork.plan.claims import Given
+from cloakwork.plan.model import Exposure, Plan, Step, Treated
 from cloakwork.plan.sentences import caveat_in_words
 from cloakwork.quantities import format_duration
 
@@ -99,13 +101,32 @@ def unit_text(unit: Unit) -> str:
     return f"'{unit.attribute}' (at most {counted(unit.max_cases, 'case')} kept of each)"
 
 
-def guarantee_line(claim: Claim, unit: Unit) -> str:
+class Claimed(Protocol):
+    """A claim of a plan, or a guarantee of a statement."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is guaranteed."""
+        ...
+
+    @property
+    def given(self) -> Given | None:
+        """What it takes as known."""
+        ...
+
+    @property
+    def sentence(self) -> str:
+        """Its full sentence."""
+        ...
+
+
+def guarantee_line(claim: Claimed, unit: Unit) -> str:
     """A claim in one plain line, its kind first; the claim's own sentence for kinds not listed."""
     known = ", given everything else that is released" if claim.given is not None else ""
     return f"{claim.guarantee.kind}: {_plain_sentence(claim, unit)}{known}"
 
 
-def _plain_sentence(claim: Claim, unit: Unit) -> str:
+def _plain_sentence(claim: Claimed, unit: Unit) -> str:
     who = "case" if unit.attribute is None else f"'{unit.attribute}'"
     match claim.guarantee:
         case KAnonymity() as goal:
