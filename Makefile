@@ -39,6 +39,15 @@ demo: .venv/.core ## anonymize the example hospital log into demo-release/ and v
 test: .venv/.test ## run the whole test suite
 	@$(BIN)/python -m pytest --numprocesses $(WORKERS) $(TESTS)
 
+.PHONY: matrix
+matrix: ## run the suite once for each of Python 3.11, 3.12, 3.13 that is found
+	@.ci/matrix --numprocesses $(WORKERS) $(TESTS)
+
+.PHONY: docs
+docs: .venv/.test ## build the documentation site into site/, without network
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "The site lies in site/: open site/index.html."
+
 .PHONY: install
 install: .venv/.all ## install every extra: mining, generative (torch), spark, test
 
@@ -55,7 +64,7 @@ lint: .venv/.test ## check style, types and floors
 
 .PHONY: clean
 clean: ## remove the environment and everything that was made
-	@rm -rf .venv demo-release $(DEMO_LEDGER)* dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .venv-3.* demo-release $(DEMO_LEDGER)* dist build site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find engine tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Stamps: each says that .venv holds at least that much of pyproject.toml, so that a second run installs nothing.

@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cloakwork.audit.scenarios import SCENARIOS, log_of, scenario, usual, varied
+from cloakwork.audit.scenarios import SCENARIOS, log_of, scenario, structured, unstructured
 from cloakwork.audit.utility import Variant, histogram, relative_log_similarity
 from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import EventLog
@@ -32,15 +32,18 @@ Process = Callable[[random.Random], Variant]
 
 def looping(draw: random.Random) -> Variant:
     """Few labels, short loops, cases that loop more or less."""
-    course = ["A", "A"] if draw.random() < 0.75 else ["Q", "A"] if draw.random() < 0.6 else ["A"]
+    labels = ["A"]
+    if draw.random() < 0.75:
+        labels = ["A", "A"]
+    elif draw.random() < 0.6:
+        labels = ["Q", "A"]
     again = draw.choice([0.15, 0.4, 0.6, 0.8])
-    while draw.random() < again and len(course) < 100:
-        course += (
-            draw.choice(["A", "QA", "AA", "QAA", "U"])
-            if draw.random() < 0.9
-            else draw.choice("AQCU")
-        )
-    return (*course, "C", *(["C"] * (draw.random() < 0.6)))
+    while draw.random() < again and len(labels) < 100:
+        if draw.random() < 0.9:
+            labels += draw.choice(["A", "QA", "AA", "QAA", "U"])
+        else:
+            labels += draw.choice("AQCU")
+    return (*labels, "C", *(["C"] * (draw.random() < 0.6)))
 
 
 def few(draw: random.Random) -> Variant:
@@ -60,22 +63,22 @@ def few(draw: random.Random) -> Variant:
 
 
 FAMILIES: dict[str, tuple[Process, int]] = {
-    "usual": (usual, 1400),
-    "varied": (varied, 1000),
+    "usual": (structured, 1400),
+    "varied": (unstructured, 1000),
     "looping": (looping, 7500),
     "few": (few, 13000),
 }
-"""Family to its course of one case, and cases."""
+"""Family to what draws one case, and how many cases there are."""
 
 
 def random_process(draw: random.Random) -> Process:
-    """A mixture of clear ways, some events lost, and a random walk over the labels."""
+    """A mixture of clear paths, some events lost, and a random walk over the labels."""
     labels = [f"l{number}" for number in range(draw.choice([4, 8, 15, 25, 40]))]
-    ways = [
+    paths = [
         [draw.choice(labels) for _ in range(draw.randint(2, 12))]
         for _ in range(draw.choice([3, 6, 12]))
     ]
-    weights = [draw.paretovariate(1) for _ in ways]
+    weights = [draw.paretovariate(1) for _ in paths]
     clear, lost, stop = (
         draw.choice([0, 0.2, 0.5, 0.8, 0.95]),
         draw.choice([0, 0.02, 0.1]),
@@ -85,16 +88,16 @@ def random_process(draw: random.Random) -> Process:
     after = {label: draw.sample(labels, min(branches, len(labels))) for label in labels}
     shares = {label: [draw.paretovariate(1) for _ in after[label]] for label in labels}
 
-    def course(own: random.Random) -> Variant:
+    def draw_variant(own: random.Random) -> Variant:
         if own.random() < clear:
-            way = own.choices(ways, weights)[0]
-            return tuple([label for label in way if own.random() > lost] or way[:1])
+            path = own.choices(paths, weights)[0]
+            return tuple([label for label in path if own.random() > lost] or path[:1])
         steps = [own.choice(labels[:3])]
         while own.random() > stop and len(steps) < 60:
             steps.append(own.choices(after[steps[-1]], shares[steps[-1]])[0])
         return tuple(steps)
 
-    return course
+    return draw_variant
 
 
 def similarity(
@@ -114,9 +117,9 @@ def similarity(
 
 def families(runs: int) -> None:
     """One line a family and epsilon."""
-    for family, (course, cases) in FAMILIES.items():
+    for family, (draw_variant, cases) in FAMILIES.items():
         draw = random.Random(family)
-        log = log_of([course(draw) for _ in range(cases)])
+        log = log_of([draw_variant(draw) for _ in range(cases)])
         for epsilon in (2.0, 1.0, 0.1):
             figures = (f"{name} {similarity(name, log, epsilon, runs):.3f}" for name in COMPARED)
             print(family, epsilon, *figures, flush=True)
@@ -127,9 +130,10 @@ def choice(logs: int) -> None:
     rows = []
     for seed in range(logs):
         draw = random.Random(1000 + seed)
-        course = usual if seed % 8 == 0 else varied if seed % 8 == 1 else random_process(draw)
+        chosen = {0: structured, 1: unstructured}.get(seed % 8)
+        draw_variant = chosen or random_process(draw)
         cases, epsilon = draw.choice([300, 1000, 1500, 3000]), draw.choice([0.1, 0.2, 0.5, 1, 2])
-        log = log_of([course(draw) for _ in range(cases)])
+        log = log_of([draw_variant(draw) for _ in range(cases)])
         if len(histogram(log)) <= 2000:
             rows.append([similarity(name, log, epsilon, 2) for name in COMPARED])
     found = np.array(rows)

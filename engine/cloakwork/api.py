@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, cast
 import polars as pl
 from pydantic import JsonValue
 
-from cloakwork.accounting.ledger import Ledger, Outlook
-from cloakwork.errors import CloakworkError, LogError, PolicyError, Problem
+from cloakwork.accounting.ledger import BudgetForecast, Ledger
+from cloakwork.errors import CloakworkError, FileProblem, LogError, PolicyError
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.io import read_log
@@ -40,7 +40,7 @@ from cloakwork.run.release import Release, StepRecord
 if TYPE_CHECKING:
     import pandas as pd
 
-    from cloakwork.audit.times import Times
+    from cloakwork.audit.times import TimeUtility
 
 
 def load_policy(path_or_name: str | Path) -> Policy:
@@ -49,7 +49,7 @@ def load_policy(path_or_name: str | Path) -> Policy:
     """
     if not isinstance(path_or_name, str | Path):
         raise PolicyError(
-            [Problem("policy", f"must be a path or a name (got {type(path_or_name).__name__})")]
+            [FileProblem("policy", f"must be a path or a name (got {type(path_or_name).__name__})")]
         )
     return read_policy(resolve_policy(path_or_name))
 
@@ -151,7 +151,7 @@ def release(
     return publish(made, folder, signing_key=key, reporter=reporter)
 
 
-def budget(plan: Plan, *, ledger: Ledger | str | None = None) -> Outlook:
+def budget(plan: Plan, *, ledger: Ledger | str | None = None) -> BudgetForecast:
     """What a release of ``plan`` would mean for its dataset's budget; raises where ``apply`` would
     refuse. Writes nothing.
     """
@@ -201,7 +201,7 @@ class _TimesSeen:
     """
 
     wanted: bool
-    figures: "Times | None" = None
+    figures: "TimeUtility | None" = None
 
     def __call__(self, step: Step, before: EventLog, after: EventLog) -> None:
         """Whatever goes wrong is noted in the report: the release does not depend on it."""
@@ -211,12 +211,12 @@ class _TimesSeen:
             or CONTROL_FLOW in step.lineage.writes
         ):
             return
-        from cloakwork.audit.times import Times, compared
+        from cloakwork.audit.times import TimeUtility, compare_times
 
         try:
-            self.figures = compared(before, after)
+            self.figures = compare_times(before, after)
         except Exception as error:
-            self.figures = Times(notes=(f"times were not compared: {_first_line(error)}",))
+            self.figures = TimeUtility(notes=(f"times were not compared: {_first_line(error)}",))
 
 
 def _first_line(error: Exception) -> str:
@@ -229,7 +229,7 @@ def _utility(
     released: EventLog,
     reporter: Reporter,
     mine: float,
-    times: "Times | None" = None,
+    times: "TimeUtility | None" = None,
 ) -> Mapping[str, JsonValue]:
     """How much of the control flow, and of ``times``, is left, for the internal report if there
     will be one.

@@ -28,6 +28,9 @@ from typing import ClassVar, Final
 MOST_LINES: Final = 50
 """Lines of one error that are printed; what more there is, is counted."""
 
+MOST_CHARACTERS: Final = 300
+"""Characters of an error that is quoted inside another line."""
+
 
 def in_lines(said: Sequence[object]) -> str:
     """The first ``MOST_LINES`` of ``said``, one a line, and how many more there are."""
@@ -36,8 +39,16 @@ def in_lines(said: Sequence[object]) -> str:
     return "\n".join([*shown, *([f"... and {more:,} more"] if more > 0 else [])])
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of what ``error`` says, at most ``MOST_CHARACTERS`` of it."""
+    line = str(error).partition("\n")[0]
+    if len(line) <= MOST_CHARACTERS:
+        return line
+    return line[: MOST_CHARACTERS - 3] + "..."
+
+
 class CloakworkError(Exception):
-    """Anything a user can mend; ``exit_code`` is what the command line returns for it.
+    """Anything a user can correct; ``exit_code`` is what the command line returns for it.
 
     ``beside``: what a command's JSON document says besides the error, where it has anything to say.
     """
@@ -47,7 +58,7 @@ class CloakworkError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class FileProblem:
     """One fault in a file: where it is, what it is, what to do about it.
 
     ``line`` and ``column`` count from 1; None where the fault has no single place.
@@ -71,7 +82,7 @@ class PolicyError(CloakworkError):
 
     exit_code = 3
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[FileProblem]) -> None:
         self.problems = tuple(problems)
         super().__init__(in_lines(self.problems))
 
@@ -126,7 +137,7 @@ class BudgetExceeded(CloakworkError):
             remaining,
         )
         self.reason, self.unit = reason, unit
-        asked, left = _told_apart(requested, remaining)
+        asked, left = _distinguishable(requested, remaining)
         book = currency if unit is None else f"{currency}, per '{unit}'"
         super().__init__(
             f"budget of dataset '{dataset}' ({book}) is exhausted: this release costs {asked}; left are {left}"
@@ -134,7 +145,9 @@ class BudgetExceeded(CloakworkError):
         )
 
 
-def _told_apart(requested: tuple[float, float], remaining: tuple[float, float]) -> tuple[str, str]:
+def _distinguishable(
+    requested: tuple[float, float], remaining: tuple[float, float]
+) -> tuple[str, str]:
     """Both costs as people read them, with every digit where six digits would make them look alike."""
     asked, left = (
         f"epsilon {epsilon:g}, delta {delta:g}" for epsilon, delta in (requested, remaining)
@@ -187,7 +200,7 @@ class LogError(CloakworkError):
     def __init__(
         self, path: str | Path, message: str, *, line: int | None = None, hint: str | None = None
     ) -> None:
-        self.problem = Problem(path=str(path), line=line, message=message, hint=hint)
+        self.problem = FileProblem(path=str(path), line=line, message=message, hint=hint)
         super().__init__(str(self.problem))
 
 

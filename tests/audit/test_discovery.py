@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from cloakwork.audit import discovery
-from cloakwork.audit.discovery import mined, mined_apart
+from cloakwork.audit.discovery import evaluate_discovery, evaluate_in_subprocess
 from cloakwork.errors import MechanismError
 
 LOG = {("register", "treat", "leave"): 30, ("register", "leave"): 10}
@@ -23,7 +23,7 @@ def _pm4py() -> None:
 def test_a_model_of_the_log_itself_fits() -> None:
     """One variant gives a sequence that replays it all and allows nothing else."""
     sequence = {("register", "treat", "leave"): 30}
-    found = mined(sequence, sequence)
+    found = evaluate_discovery(sequence, sequence)
     assert (found.fitness, found.precision, found.f_score) == (1, 1, 1)
     assert found.generalisation == pytest.approx(1 - 30**-0.5)
 
@@ -32,7 +32,11 @@ def test_a_model_of_the_log_itself_fits() -> None:
 def test_a_model_of_another_log_fits_worse() -> None:
     """The F-score is the harmonic mean of the other two, and 0 where one of them is."""
     near = {("register", "treat", "leave"): 30, ("register", "leave", "treat"): 10}
-    same, other, none = mined(LOG, LOG), mined(near, LOG), mined(OTHER, LOG)
+    same, other, none = (
+        evaluate_discovery(LOG, LOG),
+        evaluate_discovery(near, LOG),
+        evaluate_discovery(OTHER, LOG),
+    )
     assert same.fitness == 1
     assert none.fitness < other.fitness < same.fitness
     assert other.f_score == pytest.approx(2 / (1 / other.fitness + 1 / other.precision))
@@ -45,8 +49,8 @@ def test_cases_weigh() -> None:
     sequence, deviation = ("register", "treat", "leave"), ("leave",)
     model = {sequence: 10}
     often, seldom = (
-        mined({sequence: 10, deviation: 10}, model),
-        mined({sequence: 1000, deviation: 10}, model),
+        evaluate_discovery({sequence: 10, deviation: 10}, model),
+        evaluate_discovery({sequence: 1000, deviation: 10}, model),
     )
     assert often.fitness < seldom.fitness < 1
 
@@ -54,14 +58,14 @@ def test_cases_weigh() -> None:
 @pytest.mark.usefixtures("_pm4py")
 def test_a_process_apart_finds_the_same() -> None:
     """And leaves nothing on the terminal."""
-    assert mined(LOG, OTHER) == mined_apart(LOG, OTHER, seconds=120)
+    assert evaluate_discovery(LOG, OTHER) == evaluate_in_subprocess(LOG, OTHER, seconds=120)
 
 
 @pytest.mark.usefixtures("_pm4py")
 def test_no_time_is_said_in_one_line(capfd: pytest.CaptureFixture[str]) -> None:
     """The process ends itself."""
     with pytest.raises(MechanismError, match=r"^audit/discovery: not ended after 0\.01 s$"):
-        mined_apart(LOG, LOG, seconds=0.01)
+        evaluate_in_subprocess(LOG, LOG, seconds=0.01)
     assert capfd.readouterr() == ("", "")
 
 
@@ -72,17 +76,17 @@ def test_nothing_to_mine_is_said_in_one_line(
 ) -> None:
     """An empty release is a release; there just is no model of it."""
     with pytest.raises(MechanismError, match="no case to mine"):
-        mined(source, release)
+        evaluate_discovery(source, release)
 
 
 def test_a_missing_extra_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """With what to install."""
     monkeypatch.setitem(sys.modules, "pm4py.algo.discovery.inductive", None)
     with pytest.raises(MechanismError, match=r"not installed; pip install 'cloakwork\[mining\]'"):
-        mined(LOG, LOG)
+        evaluate_discovery(LOG, LOG)
     monkeypatch.setattr(discovery, "find_spec", lambda _: None)
     with pytest.raises(MechanismError, match=r"not installed; pip install 'cloakwork\[mining\]'"):
-        mined_apart(LOG, LOG, seconds=120)
+        evaluate_in_subprocess(LOG, LOG, seconds=120)
 
 
 @pytest.mark.usefixtures("_pm4py")
@@ -90,4 +94,4 @@ def test_a_broken_interpreter_is_said_in_one_line(monkeypatch: pytest.MonkeyPatc
     """No traceback, whatever stands there instead of Python."""
     monkeypatch.setattr(sys, "executable", "/no/such/python")
     with pytest.raises(MechanismError, match="process that mines the model failed"):
-        mined_apart(LOG, LOG, seconds=120)
+        evaluate_in_subprocess(LOG, LOG, seconds=120)

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from cloakwork import apply, load_policy, make_plan, publish, read_log
-from cloakwork.audit.times import Times, compared
+from cloakwork.audit.times import TimeUtility, compare_times
 from cloakwork.log.eventlog import TIMESTAMP
 from conftest import EXAMPLES, ROOT, hurried
 from contracts.sample_logs import BEGIN, log_of
@@ -27,7 +27,7 @@ def test_figures_by_hand():
             pl.Series(TIMESTAMP, [*at(0, 2, 3), *at(1, 5), *at(0, 9)])
         ),
     )
-    found = compared(before, after)
+    found = compare_times(before, after)
     assert found.events == 6
     assert found.error_mean == pytest.approx((0 + 1 + 2 + 1 + 1 + 0) / 6)
     assert found.error_median == 1
@@ -48,10 +48,10 @@ def test_edges():
     """No times, no events, other events."""
     log = log_of(["ab"], [at(0, 1)])
     bare = replace(log, events=log.events.drop(TIMESTAMP))
-    assert compared(log, bare) == Times(notes=("there are no times to compare",))
-    assert compared(log_of([]), log_of([])).events == 0
-    assert "cannot be compared" in compared(log, log_of(["a"], [at(0)])).notes[0]
-    assert compared(log_of(["a"], [at(0)]), log_of(["a"], [at(2)])).gap_source_median is None
+    assert compare_times(log, bare) == TimeUtility(notes=("there are no times to compare",))
+    assert compare_times(log_of([]), log_of([])).events == 0
+    assert "cannot be compared" in compare_times(log, log_of(["a"], [at(0)])).notes[0]
+    assert compare_times(log_of(["a"], [at(0)]), log_of(["a"], [at(2)])).gap_source_median is None
 
 
 def test_the_internal_report_says_what_times_lost(tmp_path):

@@ -32,7 +32,7 @@ from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, EventLog
 from cloakwork.log.io import read_log
 from cloakwork.noise import reproducible
-from cloakwork.publishing.statement import state
+from cloakwork.publishing.from_plan import statement_of
 from cloakwork.report.html import internal_html
 from cloakwork.report.model import internal_report
 from cloakwork.run.execute import execute
@@ -232,7 +232,7 @@ def test_the_internal_report_shows_utility(
         cloakwork.load_policy(hurried(ROOT / "policies" / f"{policy}.yaml", tmp_path))
     )
     release = cloakwork.apply(plan, hospital, ledger=ledger)
-    statement = state(release.plan, release.release_id, released=(), private=True)
+    statement = statement_of(release.plan, release.release_id, released=(), private=True)
     report = internal_report(release, statement)
     assert report.utility is not None
     assert measured(hospital, release.log) == report.utility.model_copy(update={"times": None})
@@ -274,7 +274,7 @@ def test_a_failure_to_measure_is_a_note(
     monkeypatch.setattr(utility, "measured", fails)
     release = cloakwork.apply(plan, hospital, ledger=ledger)
     report = internal_report(
-        release, state(release.plan, release.release_id, released=(), private=True)
+        release, statement_of(release.plan, release.release_id, released=(), private=True)
     )
     assert report.utility is not None
     assert report.utility.relative_log_similarity is None

@@ -13,9 +13,9 @@ from cloakwork import cli
 from cloakwork.errors import (
     BudgetExceeded,
     CloakworkError,
+    FileProblem,
     PlanUnsound,
     PolicyError,
-    Problem,
     VerificationFailed,
 )
 
@@ -73,8 +73,8 @@ def test_exit_code_of_the_context_is_the_exit_code(run: Run) -> None:
         (
             PolicyError(
                 [
-                    Problem("p.yaml", "unknown field", 3, 5, "write epsilon"),
-                    Problem("p.yaml", "no unit"),
+                    FileProblem("p.yaml", "unknown field", 3, 5, "write epsilon"),
+                    FileProblem("p.yaml", "no unit"),
                 ]
             ),
             3,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cloakwork.accounting.account import Outlook
+from cloakwork.accounting.account import BudgetForecast
 from cloakwork.api import load_policy, make_plan
 from cloakwork.cli.plan_screen import MOST_LINES, change_line, first_screen, little_is_left
 from cloakwork.cli.screen import Section, fitted
@@ -18,7 +18,7 @@ POLICIES = sorted((ROOT / "policies").glob("*.yaml"))
 CONTRACT = sorted((SHARED / "contract" / "policies").glob("[!r]*.yaml"))
 HOSPITAL = EXAMPLES / "hospital.xes.gz"
 
-NO_EARLIER = Outlook(before=(), cost=(), after=(), earlier=0, without_dp=0)
+NO_EARLIER = BudgetForecast(before=(), cost=(), after=(), earlier=0, without_dp=0)
 """What the ledger says of a dataset without a release, apart from its budgets."""
 
 FIGURES = {

@@ -138,7 +138,7 @@ def test_a_column_that_the_plan_drops_fails(
 ) -> None:
     """A log that holds what no rule releases is found, though the signer signs and lists it."""
     from cloakwork.log.io import read_log, write_log
-    from cloakwork.publishing.statement import digest_of
+    from cloakwork.publishing.statement import file_digest
 
     folder = published(tmp_path, format_, monkeypatch)
     path = folder / f"log.{format_}"
@@ -151,7 +151,7 @@ def test_a_column_that_the_plan_drops_fails(
     listed = statement["predicate"].setdefault("released", [])
     listed.append({"name": "note", "scope": "event", "treatment": "keep", "rule": "note"})
     for subject in statement["subject"]:
-        subject["digest"]["sha256"] = digest_of(folder / subject["name"])
+        subject["digest"]["sha256"] = file_digest(folder / subject["name"])
     sign(folder, statement)
     with pytest.raises(VerificationFailed) as failed:
         cloakwork.verify(folder)

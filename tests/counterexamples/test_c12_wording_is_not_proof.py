@@ -114,7 +114,7 @@ def test_words_put_into_a_plan_are_not_shown(released: Path) -> None:
     """A report words the records itself: a flattering sentence in a signed plan reaches no reader."""
     from cloakwork.publishing.dsse import seal
     from cloakwork.publishing.keys import signing_key
-    from cloakwork.publishing.statement import digest_of
+    from cloakwork.publishing.statement import file_digest
 
     plan = json.loads((released / "plan.json").read_text("utf-8"))
     plan["steps"][1]["why"] = plan["claims"][0]["sentence"] = "FLATTERY"
@@ -123,7 +123,7 @@ def test_words_put_into_a_plan_are_not_shown(released: Path) -> None:
     for guaranteed in statement["predicate"]["guarantees"]:
         guaranteed["sentence"] = "FLATTERY"
     for subject in statement["subject"]:
-        subject["digest"]["sha256"] = digest_of(released / subject["name"])
+        subject["digest"]["sha256"] = file_digest(released / subject["name"])
     canonical = json.dumps(
         statement, sort_keys=True, separators=(",", ":"), ensure_ascii=False
     ).encode()

@@ -86,12 +86,12 @@ def test_equal_noised_values_give_equal_times_whatever_the_raw_ones_are():
     """Spreading reads no raw time: with the noise that makes two logs' noised times equal, the
     releases are equal.
     """
-    from cloakwork.mechanisms.timestamps.courses import Bounds, Courses, times_of
+    from cloakwork.mechanisms.timestamps.starts_and_gaps import Bounds, StartsAndGaps, times_of
 
     one, other = regular(50, 12), regular(50, 0)
     rows = np.arange(600).reshape(50, 12)
     source = np.random.default_rng(3)  # stands for noised values
-    noised = Courses(
+    noised = StartsAndGaps(
         source.integers(0, 10**6, 50),
         rows[:, 0],
         source.integers(-90, 90, 550),

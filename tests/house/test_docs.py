@@ -1,6 +1,7 @@
 """What the documents point to exists: files, headings, commands, make targets."""
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,10 @@ def test_links_resolve(document: Path) -> None:
     assert broken == []
 
 
-@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "docs/index.md"])
+@pytest.mark.parametrize(
+    "document",
+    ["README.md", "CONTRIBUTING.md", "SECURITY.md", "docs/index.md", "docs/releasing.md"],
+)
 def test_commands_and_targets_exist(document: str) -> None:
     """No document promises a command or a make target that there is not."""
     text = (ROOT / document).read_text()
@@ -47,3 +51,28 @@ def test_commands_and_targets_exist(document: str) -> None:
     assert targets <= set(
         re.findall(r"^([a-z]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
     )
+
+
+@pytest.mark.parametrize("document", ["CONTRIBUTING.md", "SECURITY.md", "docs/releasing.md"])
+def test_modules_and_files_exist(document: str) -> None:
+    """What maintainers are told to run, read or write is there, by its present name."""
+    text = (ROOT / document).read_text()
+    modules = re.findall(r"python -m (cloakwork[\w.]*)", text)
+    names = re.findall(r"(?<![\w/.])((?:tests|engine|schemas|docs|policies|\.ci)/[\w/.-]*\w)", text)
+    assert names
+    assert [module for module in modules if find_spec(module) is None] == []
+    assert [name for name in names if not (ROOT / name).exists()] == []
+
+
+def test_changelog_names_each_section_once() -> None:
+    """Keep a Changelog: at most one section of a kind in each version, and no line twice."""
+    versions = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[1:]
+    assert versions[0].startswith("[Unreleased]")
+    for version in versions:
+        sections = re.findall(r"^### (.+)$", version, re.MULTILINE)
+        assert sorted(set(sections)) == sorted(sections)
+        assert set(sections) <= {"Security", "Added", "Changed", "Deprecated", "Fixed", "Removed"}
+        entries = [
+            " ".join(entry.split()) for entry in re.split(r"^- ", version, flags=re.MULTILINE)
+        ]
+        assert sorted(set(entries)) == sorted(entries)

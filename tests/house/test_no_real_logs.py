@@ -1,43 +1,52 @@
 """No real log and no large file slips into the repository."""
 
 import hashlib
+from pathlib import Path
 
 import pytest
 
 from house.checkout import ROOT, tracked
+from house.committed_files import fault, faults
 
-MAX_BYTES = 2_000_000
-MAX_FIXTURE_BYTES = 80_000
-LOG_ENDINGS = (
-    ".xes",
-    ".xes.gz",
-    ".csv.gz",
-    ".mxml",
-    ".mxml.gz",
-    ".parquet",
-    ".jsonocel",
-    ".xmlocel",
-)
 REAL_LOGS = ROOT.parent / "shared" / "logs"
 
 
-def test_no_file_is_large() -> None:
-    """Nothing over 2 MB."""
-    assert [path for path in tracked() if path.stat().st_size > MAX_BYTES] == []
+def test_no_large_file_and_no_log() -> None:
+    """Nothing over 2 MB; whole logs only in examples/logs; tests keep small fixtures."""
+    assert faults([str(path.relative_to(ROOT)) for path in tracked()]) == []
 
 
-def test_logs_lie_where_logs_belong() -> None:
-    """Whole logs only in examples/logs, where a script makes them; tests keep small fixtures."""
-    logs = [
-        path
-        for path in tracked()
-        if path.name.endswith(LOG_ENDINGS) and path.parent != ROOT / "examples" / "logs"
-    ]
-    assert [
-        path
-        for path in logs
-        if path.stat().st_size > MAX_FIXTURE_BYTES or not path.is_relative_to(ROOT / "tests")
-    ] == []
+@pytest.mark.parametrize(
+    ("name", "size", "reason"),
+    [
+        ("docs/picture.png", 2_000_001, "at most 2,000,000"),
+        ("examples/logs/hospital.xes.gz", 2_000_001, "at most 2,000,000"),
+        ("receipt.xes.gz", 10, "is an event log"),
+        ("examples/receipt.xes", 10, "is an event log"),
+        ("benchmarks/log.parquet", 10, "is an event log"),
+        ("tests/logs/edge/large.csv.gz", 80_001, "at most 80,000"),
+    ],
+)
+def test_the_rule_refuses(name: str, size: int, reason: str) -> None:
+    """Each kind of file that may not be committed is named with its reason."""
+    said = fault(Path(name), size)
+    assert said is not None
+    assert said.startswith(f"{name}: ")
+    assert reason in said
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("docs/picture.png", 2_000_000),
+        ("examples/logs/hospital.xes.gz", 500_000),
+        ("tests/logs/edge/small.csv.gz", 80_000),
+        ("tests/policy/expected.yaml", 100_000),
+    ],
+)
+def test_the_rule_accepts(name: str, size: int) -> None:
+    """What belongs here."""
+    assert fault(Path(name), size) is None
 
 
 def test_no_real_log_is_tracked() -> None:

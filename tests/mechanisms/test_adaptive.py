@@ -18,10 +18,10 @@ from cloakwork.mechanisms.base import Decision, Offer, Refusal
 from cloakwork.mechanisms.variants.adaptive import (
     AdaptiveParams,
     VariantAdaptive,
-    layers,
-    tail_of,
-    usual_share,
-    with_all_cases,
+    default_measurement_share,
+    estimated_tail_cases,
+    rank_layers,
+    scaled_to_all_cases,
 )
 from cloakwork.noise import reproducible
 from contracts.sample_logs import log_of
@@ -53,15 +53,15 @@ def test_one_case_more_grows_one_layer_by_one(
     """Whatever its variant, also a new one: the theorem's L1 sensitivity."""
     grown = [*counts, 0]
     grown[data.draw(st.integers(0, len(counts)))] += 1
-    moved = layers(np.array(grown), tau) - layers(np.array(counts), tau)
+    moved = rank_layers(np.array(grown), tau) - rank_layers(np.array(counts), tau)
     assert sorted(moved.tolist()) == [0, 0, 1]
-    assert layers(np.array(counts), tau).sum() == sum(counts)
+    assert rank_layers(np.array(counts), tau).sum() == sum(counts)
 
 
 def test_the_tail_is_what_frequent_variants_leave() -> None:
     """Exactly, where variants are far from tau on either side."""
-    assert tail_of(layers(np.array([100, 50, 3, 2, 1, 1]), 10)) == 7
-    assert tail_of(layers(np.array([100, 50]), 10)) == 0
+    assert estimated_tail_cases(rank_layers(np.array([100, 50, 3, 2, 1, 1]), 10)) == 7
+    assert estimated_tail_cases(rank_layers(np.array([100, 50]), 10)) == 0
 
 
 def test_a_mechanism_without_a_bound_leaves_the_whole_without_one() -> None:
@@ -114,19 +114,19 @@ def test_a_threshold_release_has_about_as_many_cases_as_the_log() -> None:
 def test_the_others_are_spread_by_less_than_their_counts() -> None:
     """A variant of a hundred times the cases gets about 32 times as many of the others."""
     table = pl.DataFrame({"variant": [["a"], ["b"]], "cases": [10_000, 100]})
-    added = with_all_cases(table, 20_000)["cases"].to_numpy() - np.array([10_000, 100])
+    added = scaled_to_all_cases(table, 20_000)["cases"].to_numpy() - np.array([10_000, 100])
     assert added.sum() == 9_900
     assert added[0] / added[1] == pytest.approx(100**0.75, rel=0.01)
-    assert with_all_cases(table, 50)["cases"].to_list() == [10_000, 100]
-    assert with_all_cases(table.clear(), 50).height == 0
+    assert scaled_to_all_cases(table, 50)["cases"].to_list() == [10_000, 100]
+    assert scaled_to_all_cases(table.clear(), 50).height == 0
 
 
 def test_small_logs_and_small_budgets_look_for_longer() -> None:
     """Within its bounds."""
-    assert usual_share(1.0, Facts()) == 0.05
-    assert usual_share(0.1, Facts()) == 0.15
-    assert usual_share(0.1, Facts(units_at_most=2_000)) == pytest.approx(0.1)
-    assert usual_share(0.1, Facts(units_at_most=100_000)) == 0.05
+    assert default_measurement_share(1.0, Facts()) == 0.05
+    assert default_measurement_share(0.1, Facts()) == 0.15
+    assert default_measurement_share(0.1, Facts(units_at_most=2_000)) == pytest.approx(0.1)
+    assert default_measurement_share(0.1, Facts(units_at_most=100_000)) == 0.05
 
 
 def test_options_are_checked() -> None:

@@ -18,7 +18,7 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.variants.amun import VariantAmun
 from cloakwork.mechanisms.variants.amun_published import VariantAmunPublished
-from cloakwork.mechanisms.variants.dafsa import dafsa, picked
+from cloakwork.mechanisms.variants.dafsa import build_dafsa, draw_duplicates
 from cloakwork.mechanisms.variants.threshold import least_threshold, threshold_event
 from cloakwork.noise import reproducible, secret
 from cloakwork.privacy_event import NonPrivate
@@ -103,7 +103,7 @@ def test_the_automaton_is_the_minimal_one(found):
     passes its own.
     """
     variants = sorted(found)
-    automaton = dafsa(variants)
+    automaton = build_dafsa(variants)
 
     def endings(prefix):
         return frozenset(
@@ -114,9 +114,9 @@ def test_the_automaton_is_the_minimal_one(found):
         [(endings(variant[:i]), variant[i]) for i in range(len(variant))] for variant in variants
     ]
     names = {}
-    for edges, wanted in zip(automaton.edges_of, passed, strict=True):
-        assert len(edges) == len(wanted)
-        for edge, name in zip(edges.tolist(), wanted, strict=True):
+    for edges, required_passes in zip(automaton.edges_of, passed, strict=True):
+        assert len(edges) == len(required_passes)
+        for edge, name in zip(edges.tolist(), required_passes, strict=True):
             assert names.setdefault(edge, name) == name
     assert len(set(names.values())) == len(names) == len(automaton.variants_of)
     for edge, among in enumerate(automaton.variants_of):
@@ -131,14 +131,14 @@ def test_the_automaton_is_the_minimal_one(found):
 )
 def test_every_edge_gets_its_noise(found, least):
     """No fewer picks pass an edge than were wanted, and none is made where none is wanted."""
-    automaton = dafsa(sorted(found))
-    wanted = np.arange(len(automaton.variants_of)) % 3 * least
-    picks = picked(automaton, wanted, secret())
-    passed = np.zeros(len(wanted), int)
-    for edges, times in zip(automaton.edges_of, picks, strict=True):
+    automaton = build_dafsa(sorted(found))
+    required_passes = np.arange(len(automaton.variants_of)) % 3 * least
+    duplicates = draw_duplicates(automaton, required_passes, secret())
+    passed = np.zeros(len(required_passes), int)
+    for edges, times in zip(automaton.edges_of, duplicates, strict=True):
         passed[edges] += times
-    assert (passed >= wanted).all()
-    assert picks.sum() <= wanted.sum()
+    assert (passed >= required_passes).all()
+    assert duplicates.sum() <= required_passes.sum()
 
 
 def test_the_published_form_keeps_every_true_variant():

@@ -19,7 +19,12 @@ from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.kanon.closeness import Closeness
-from cloakwork.mechanisms.kanon.exchange import Groups, Near, deal, exchange
+from cloakwork.mechanisms.kanon.value_exchange import (
+    Groups,
+    TClosenessGoal,
+    exchange_values,
+    redistribute,
+)
 from cloakwork.noise import reproducible
 from cloakwork.testing import run_mechanism
 from contracts.sample_logs import BEGIN, courses_of, log_of
@@ -65,7 +70,7 @@ def test_no_more_values_move_than_closeness_takes() -> None:
     assert released == {("a",): [20] * 45 + [80] * 5, ("a", "b"): [20] * 5 + [80] * 45}
 
 
-def test_the_whole_is_dealt_evenly_where_t_is_small() -> None:
+def test_all_values_are_spread_evenly_where_t_is_small() -> None:
     """Every class ends with half of each value."""
     released = ages(run_mechanism("kanon/closeness", OLD_AND_YOUNG, t=1e-6, attribute="case:Age"))
     assert released == {("a",): [20] * 25 + [80] * 25, ("a", "b"): [20] * 25 + [80] * 25}
@@ -110,33 +115,33 @@ def test_the_refusal_names_the_least_t() -> None:
 
 
 @pytest.mark.parametrize("sizes", [[5] * 40, [10] * 100, [5, 7, 9, 11] * 15 + [1000]])
-def test_dealing_is_even(sizes: list[int]) -> None:
-    """Every cell of n values is within 1/n of the whole, large ones within a hundredth."""
+def test_redistribution_is_even(sizes: list[int]) -> None:
+    """Every cell of n values is within 1/n of all values, large ones within a hundredth."""
     cells = np.repeat(np.arange(len(sizes)), sizes)
     codes = np.arange(len(cells))
-    dealt = deal(codes, cells, np.ones(len(cells), np.bool_))
-    assert sorted(dealt) == sorted(codes)
+    spread = redistribute(codes, cells, np.ones(len(cells), np.bool_))
+    assert sorted(spread) == sorted(codes)
     for cell, size in enumerate(sizes):
-        assert wasserstein_distance(dealt[cells == cell], codes) / (len(codes) - 1) <= max(
+        assert wasserstein_distance(spread[cells == cell], codes) / (len(codes) - 1) <= max(
             1 / size, 0.01
         )
 
 
 def test_exchange_moves_values_no_farther_than_needed() -> None:
     """Of 1,000 uniform values in 20 cells whose means drift, the mean change stays below what a
-    random deal makes.
+    random redistribution makes.
     """
     cells = np.repeat(np.arange(20), 50)
     codes = np.argsort(np.argsort(np.arange(1000) % 50 * 20 + cells * 7))
-    places = np.linspace(0, 1, 1000)
-    aim, groups = Near(0.05, places), Groups.of_cells(cells)
-    assert aim.measure(codes, groups).max() > 0.05
-    moved = exchange(codes, cells, [groups], aim, reproducible(1))
-    assert aim.measure(moved, groups).max() <= 0.05
+    positions = np.linspace(0, 1, 1000)
+    goal, groups = TClosenessGoal(0.05, positions), Groups.of_cells(cells)
+    assert goal.measure(codes, groups).max() > 0.05
+    moved = exchange_values(codes, cells, [groups], goal, reproducible(1))
+    assert goal.measure(moved, groups).max() <= 0.05
     anywhere = codes[reproducible(2).permutation(1000)]
     assert (
-        np.abs(places[moved] - places[codes]).mean()
-        < 0.1 * np.abs(places[anywhere] - places[codes]).mean()
+        np.abs(positions[moved] - positions[codes]).mean()
+        < 0.1 * np.abs(positions[anywhere] - positions[codes]).mean()
     )
 
 

@@ -132,9 +132,9 @@ def test_it_is_the_planners_last_choice():
 
 def test_a_flow_keeps_to_what_is_allowed():
     """Steps whose noisy count is too low have none in the flow, whatever balances it."""
-    from cloakwork.mechanisms.variants.chain import fitted
+    from cloakwork.mechanisms.variants.chain import fit_flow
 
     noisy = np.array([[100.0, 0.0, 0.0], [0.0, 60.0, 0.0], [0.0, 0.0, 90.0]])
-    flow = fitted(noisy, np.zeros((3, 3)), 0.0, allowed=noisy > 0)
+    flow = fit_flow(noisy, np.zeros((3, 3)), 0.0, allowed=noisy > 0)
     assert ((flow > 0) == (noisy > 0)).all()
     assert flow[noisy > 0] == pytest.approx(83.33, abs=0.05)

@@ -12,7 +12,7 @@ from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.variants import libra
-from cloakwork.mechanisms.variants.libra import VariantLibra, deviation, sightings_needed
+from cloakwork.mechanisms.variants.libra import VariantLibra, samples_needed, standard_deviation
 from cloakwork.mechanisms.variants.libra_published import VariantLibraPublished, published_epsilon
 from cloakwork.noise import reproducible, secret
 from cloakwork.privacy_event import NonPrivate
@@ -62,7 +62,7 @@ def test_estimates_are_unbiased():
         [table.sort(pl.col("variant").list.len())["cases"].to_list() for table in released]
     )
     for column, count in enumerate(counts):
-        expected = math.hypot(deviation(params, count), math.sqrt(1 / 12))
+        expected = math.hypot(standard_deviation(params, count), math.sqrt(1 / 12))
         assert abs(found[:, column].mean() - count) < 5 * expected / math.sqrt(200)
         assert 0.75 * expected < found[:, column].std() < 1.3 * expected
 
@@ -111,7 +111,7 @@ def test_the_binomial_test_is_the_least_that_keeps_rho():
     for omega, rho in ((1, 0.05), (4, 0.01), (1, 1.0)):
         params = params_of(omega=omega, rho=rho)
         r = math.exp(-1 / params.scale)
-        chance, needed = r**omega / (1 + r), sightings_needed(params)
+        chance, needed = r**omega / (1 + r), samples_needed(params)
         assert binom.sf(needed - 1, params.samples, chance) <= rho
         assert needed == 0 or binom.sf(needed - 2, params.samples, chance) > rho
 
@@ -155,7 +155,7 @@ def test_the_published_figure(alpha, by_hand):
     if by_hand is not None:
         assert figure == pytest.approx(by_hand, rel=1e-9)
     real = cost(
-        libra._event(params_of(epsilon=0.01, delta=1e-6).selection, 0.05, 20, 2.0), 1e-4
+        libra._libra_event(params_of(epsilon=0.01, delta=1e-6).selection, 0.05, 20, 2.0), 1e-4
     ).epsilon
     assert figure < real
 

@@ -13,13 +13,18 @@ from cloakwork.errors import MechanismError
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer, Refusal
-from cloakwork.mechanisms.variants.chain import Chain, fitted, refined
-from cloakwork.mechanisms.variants.markov import MarkovParams, Selection, VariantMarkov, _selected
+from cloakwork.mechanisms.variants.chain import MarkovChain, fit_flow, refine_contexts
+from cloakwork.mechanisms.variants.markov import (
+    MarkovParams,
+    Selection,
+    VariantMarkov,
+    _select_activities,
+)
 from cloakwork.mechanisms.variants.transitions import (
     MOST_CELLS,
-    WHOLE,
-    Courses,
-    transitions,
+    UNIT_NORM,
+    PaddedVariants,
+    transition_masses,
     vector_noise,
 )
 from cloakwork.noise import reproducible, secret
@@ -44,7 +49,7 @@ def mass_by_hand(course: list[int], order: int) -> dict[int, float]:
             code = code * (LABELS + 2) + step
         counts[code] += 1
     norm = sum(count**2 for count in counts.values()) ** 0.5
-    return {code: WHOLE * count / norm for code, count in counts.items()}
+    return {code: UNIT_NORM * count / norm for code, count in counts.items()}
 
 
 @given(COURSES, st.integers(1, 3))
@@ -54,10 +59,10 @@ def test_one_case_has_at_most_norm_one_in_at_most_64_cells(
 ) -> None:
     """Exactly, in integers: that is what the noise is charged for."""
     for course in courses:
-        mass = transitions(Courses.of([course], np.array([1]), LABELS), order).mass
+        mass = transition_masses(PaddedVariants.of([course], np.array([1]), LABELS), order).mass
         assert mass.size <= MOST_CELLS
         assert (mass >= 0).all()
-        assert sum(int(step) ** 2 for step in mass) <= WHOLE**2
+        assert sum(int(step) ** 2 for step in mass) <= UNIT_NORM**2
 
 
 @given(COURSES, st.integers(1, 3), st.data())
@@ -70,9 +75,11 @@ def test_cases_add_up(courses: list[list[int]], order: int, data: st.DataObject)
         data.draw(st.lists(st.integers(0, 9), min_size=len(courses), max_size=len(courses))),
         np.int64,
     )
-    whole = transitions(Courses.of(courses, cases, LABELS), order)
+    whole = transition_masses(PaddedVariants.of(courses, cases, LABELS), order)
     parts = [
-        transitions(Courses.of([course], np.array([1]), LABELS), order).at(whole.code)
+        transition_masses(PaddedVariants.of([course], np.array([1]), LABELS), order).mass_of(
+            whole.code
+        )
         for course in courses
     ]
     assert whole.mass.tolist() == (np.array(parts) * cases[:, None]).sum(axis=0).tolist()
@@ -83,7 +90,7 @@ def test_transitions_are_those_of_the_course(order: int) -> None:
     """Against plain counting, to within the rounding."""
     course = [1, 2, 2, 3, 1, 2, 4, 4, 4]
     by_hand = mass_by_hand(course, order)
-    found = transitions(Courses.of([course], np.array([1]), LABELS), order)
+    found = transition_masses(PaddedVariants.of([course], np.array([1]), LABELS), order)
     assert dict(zip(found.code.tolist(), found.mass.tolist(), strict=True)) == {
         code: pytest.approx(mass, abs=1) for code, mass in by_hand.items()
     }
@@ -113,14 +120,14 @@ def random_flow() -> np.ndarray:
 def test_a_flow_is_its_own_fit() -> None:
     """Without a penalty, what is balanced already stays."""
     flow = random_flow()
-    assert np.allclose(fitted(flow, np.zeros_like(flow), 0.0), flow, atol=1e-2 * flow.max())
+    assert np.allclose(fit_flow(flow, np.zeros_like(flow), 0.0), flow, atol=1e-2 * flow.max())
 
 
 def test_a_fit_is_balanced_and_nearer_to_the_truth() -> None:
     """What comes to a label leaves it, nothing is negative, and the noise is less than before."""
     flow = random_flow()
     noisy = flow + np.random.default_rng(4).normal(0, 20_000, flow.shape)
-    found = fitted(noisy, np.zeros_like(flow), 5_000.0)
+    found = fit_flow(noisy, np.zeros_like(flow), 5_000.0)
     assert (found >= 0).all()
     assert found[0, -1] == 0
     assert np.allclose(found[1:].sum(axis=1), found[:, :-1].sum(axis=0), atol=1e-2 * flow.max())
@@ -130,7 +137,7 @@ def test_a_fit_is_balanced_and_nearer_to_the_truth() -> None:
 def test_a_heavy_penalty_leaves_what_was_expected() -> None:
     """Where the noise drowns everything, the released variants speak for the others."""
     flow = random_flow()
-    assert np.allclose(fitted(flow * 0, flow, 1e9), flow, atol=1e-2 * flow.max())
+    assert np.allclose(fit_flow(flow * 0, flow, 1e9), flow, atol=1e-2 * flow.max())
 
 
 def test_longer_contexts_keep_to_their_parents() -> None:
@@ -138,12 +145,12 @@ def test_longer_contexts_keep_to_their_parents() -> None:
     stays out.
     """
     parent = np.array([[30.0, 10.0, 0.0]])
-    assert refined(np.array([[16.0, 4.0, 90.0]]), parent, np.array([20.0]), 3.0).tolist() == [
-        [15.0, 5.0, 0.0]
-    ]
-    assert refined(np.array([[5.0, 15.0, 0.0]]), parent, np.array([20.0]), 3.0).tolist() == [
-        [8.0, 12.0, 0.0]
-    ]
+    assert refine_contexts(
+        np.array([[16.0, 4.0, 90.0]]), parent, np.array([20.0]), 3.0
+    ).tolist() == [[15.0, 5.0, 0.0]]
+    assert refine_contexts(
+        np.array([[5.0, 15.0, 0.0]]), parent, np.array([20.0]), 3.0
+    ).tolist() == [[8.0, 12.0, 0.0]]
 
 
 def test_a_chain_draws_what_it_expects() -> None:
@@ -153,9 +160,9 @@ def test_a_chain_draws_what_it_expects() -> None:
         (1,): np.array([0.0, 3.0, 1.0]),
         (2,): np.array([0.0, 0.0, 1.0]),
     }
-    drawn = Counter(Chain.of(rows, 1.0).draw(400, 9, reproducible(1)))
+    drawn = Counter(MarkovChain.of(rows, 1.0).draw(400, 9, reproducible(1)))
     assert drawn == {(1, 2): 300, (1,): 100}
-    sharp = Counter(Chain.of(rows, 2.0).draw(400, 9, reproducible(1)))
+    sharp = Counter(MarkovChain.of(rows, 2.0).draw(400, 9, reproducible(1)))
     assert sharp == {(1, 2): 360, (1,): 40}
 
 
@@ -167,14 +174,14 @@ def test_a_chain_knows_the_longest_context() -> None:
         (0, 1): np.array([1.0, 0.0]),
         (1, 1): np.array([0.0, 1.0]),
     }
-    assert Counter(Chain.of(rows, 1.0).draw(10, 9, secret())) == {(1, 1): 10}
+    assert Counter(MarkovChain.of(rows, 1.0).draw(10, 9, secret())) == {(1, 1): 10}
 
 
 def test_an_endless_chain_is_cut() -> None:
     """At the declared length; no case at all is drawn where none is wanted."""
     rows = {(0,): np.array([1.0, 0.0]), (1,): np.array([1.0, 0.0])}
-    assert Chain.of(rows, 1.0).draw(3, 5, secret()) == [(1,) * 5] * 3
-    assert Chain.of(rows, 1.0).draw(0, 5, secret()) == []
+    assert MarkovChain.of(rows, 1.0).draw(3, 5, secret()) == [(1,) * 5] * 3
+    assert MarkovChain.of(rows, 1.0).draw(0, 5, secret()) == []
 
 
 def goal(epsilon: float = 1.0, delta: float = 1e-4) -> DifferentialPrivacy:
@@ -212,9 +219,9 @@ class Listener:
 def test_one_case_has_at_most_norm_one_over_activities(steps: list[int]) -> None:
     """In at most 64 of them: what their noise and their threshold are charged for."""
     heard, selection = Listener(), Selection(sigma=1e4, tau=1)
-    _selected([tuple(map(str, steps))], np.array([1]), selection, heard)  # type: ignore[arg-type]
+    _select_activities([tuple(map(str, steps))], np.array([1]), selection, heard)  # type: ignore[arg-type]
     assert heard.counted.size <= MOST_CELLS
-    assert sum(int(mass) ** 2 for mass in heard.counted) <= WHOLE**2
+    assert sum(int(mass) ** 2 for mass in heard.counted) <= UNIT_NORM**2
 
 
 def test_activities_that_are_not_selected_cost_infinity() -> None:

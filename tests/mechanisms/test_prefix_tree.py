@@ -15,15 +15,15 @@ from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.variants.prefix_tree import PrefixTree, TreeParams
 from cloakwork.mechanisms.variants.tree import (
-    Courses,
-    Growth,
-    Level,
+    CodedVariants,
     Stage,
-    grow,
-    least_reached,
-    released,
-    stages,
-    tail,
+    TreeGrowth,
+    TreeLevel,
+    consistent_variants,
+    grow_tree,
+    least_tail_value,
+    level_stages,
+    tail_probability,
 )
 from cloakwork.noise import reproducible, secret
 from cloakwork.privacy_event import Composed, DiscreteGaussian, DiscreteLaplace, Repeated
@@ -128,10 +128,11 @@ def test_noisy_counts_are_right_on_average():
     """Within seven standard errors: discrete Gaussian tails are below normal ones, so all four hold
     but for 1e-9.
     """
-    courses = Courses.of(histogram({("a", "b"): 30, ("b",): 5}), ("a", "b"))
-    growth = Growth((Stage(levels=3, scale=8.0),), "gaussian", 2, 5_000, every=True)
+    courses = CodedVariants.of(histogram({("a", "b"): 30, ("b",): 5}), ("a", "b"))
+    growth = TreeGrowth((Stage(levels=3, scale=8.0),), "gaussian", 2, 5_000, count_absent=True)
     found = [
-        grow(courses, growth, lambda c: np.full(len(c.noisy), True), secret()) for _ in range(550)
+        grow_tree(courses, growth, lambda c: np.full(len(c.noisy), True), secret())
+        for _ in range(550)
     ]
     first = np.array([levels[0].noisy for levels in found]).mean(axis=0)
     ends = np.array([levels[1].leaf_noisy for levels in found]).mean(axis=0)
@@ -145,17 +146,24 @@ def test_shares_are_whole_and_on_average_exact():
     (Hoeffding).
     """
     none = np.empty(0, np.int64)
-    first = Level(np.array([0, 0]), np.array([0, 1]), np.array([6, 4]), none, none)
-    second = Level(np.array([0]), np.array([1]), np.array([5]), np.array([0, 1]), np.array([10, 3]))
-    third = Level(none, none, none, np.array([0]), np.array([2]))
+    first = TreeLevel(np.array([0, 0]), np.array([0, 1]), np.array([6, 4]), none, none)
+    second = TreeLevel(
+        np.array([0]), np.array([1]), np.array([5]), np.array([0, 1]), np.array([10, 3])
+    )
+    third = TreeLevel(none, none, none, np.array([0]), np.array([2]))
     tables = [
-        dict(zip(*_columns(released([first, second, third], "ab", None, secret())), strict=True))
+        dict(
+            zip(
+                *_columns(consistent_variants([first, second, third], "ab", None, secret())),
+                strict=True,
+            )
+        )
         for _ in range(600)
     ]
     for table in tables:
         # Six begin with a: four end there, two go on to b; the noisy counts below a are 10 and 5.
         assert table == {("a",): 4, ("a", "b"): 2, ("b",): 4}
-    third_left_out = [released([first, second], "ab", 7, secret()) for _ in range(600)]
+    third_left_out = [consistent_variants([first, second], "ab", 7, secret()) for _ in range(600)]
     assert {table["cases"].sum() for table in third_left_out} == {7}
     mean = np.mean([dict(zip(*_columns(table), strict=True))["a",] for table in third_left_out])
     assert abs(mean - 4.2) < 0.15
@@ -206,18 +214,18 @@ def test_tails_are_bounded_from_above(noise, scale):
         exact = mass[x >= at_least].sum()
         assert (
             exact * (1 - 1e-9)
-            <= tail(scale, at_least, noise)
+            <= tail_probability(scale, at_least, noise)
             <= max(1e-300, exact * 1.5 + 0.3 / scale**2) + exact
         )
     for probability in (0.5, 0.1, 1e-5):
-        least = least_reached(scale, probability, noise)
+        least = least_tail_value(scale, probability, noise)
         assert mass[x >= least].sum() <= probability
-        assert least == 1 or tail(scale, least - 1, noise) > probability
+        assert least == 1 or tail_probability(scale, least - 1, noise) > probability
 
 
 def test_stages_cover_all_levels_with_less_and_less_noise():
-    assert stages(7, "uniform") == (Stage(levels=7, scale=1.0),)
-    found = stages(7, "geometric")
+    assert level_stages(7, "uniform") == (Stage(levels=7, scale=1.0),)
+    found = level_stages(7, "geometric")
     assert [stage.levels for stage in found] == [2, 2, 2, 1]
     assert [round(a.scale / b.scale, 6) for a, b in pairwise(found)] == [round(2 ** (1 / 3), 6)] * 3
 

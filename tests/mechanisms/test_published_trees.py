@@ -17,14 +17,14 @@ from cloakwork.log.io import read_log
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.variants.published_trees import (
-    Extensions,
+    CandidateExtensions,
     PublishedPrefixTree,
     PublishedSacofa,
     RawRules,
     _drawn_harmful,
     noisy_as_published,
 )
-from cloakwork.mechanisms.variants.tree import Courses
+from cloakwork.mechanisms.variants.tree import CodedVariants
 from cloakwork.noise import reproducible, secret
 from cloakwork.testing import run_mechanism
 
@@ -86,20 +86,20 @@ def test_noise_is_laplace_cut_towards_zero():
 
 
 def test_rules_of_the_log_and_who_breaks_them():
-    courses = Courses.of(histogram({("a", "b"): 4, ("a", "c", "b"): 2}), "abc")
+    courses = CodedVariants.of(histogram({("a", "b"): 4, ("a", "c", "b"): 2}), "abc")
     rules = RawRules.of(courses, 3)
     assert rules.first.tolist() == [True, False, False]
     assert rules.always_after[0].tolist() == [False, True, False]
     assert rules.never_after[1].tolist() == [True, True, True]
     assert rules.always_before[2].tolist() == [True, False, False]
-    empty = Extensions(np.empty((1, 0), np.int64), np.zeros(4, np.int64), 3)
+    empty = CandidateExtensions(np.empty((1, 0), np.int64), np.zeros(4, np.int64), 3)
     assert rules.broken(empty).tolist() == [0, 1, 1, 1]
-    after_a = rules.broken(Extensions(np.array([[0]]), np.zeros(4, np.int64), 3))
+    after_a = rules.broken(CandidateExtensions(np.array([[0]]), np.zeros(4, np.int64), 3))
     # a, b and a, c may go on; a, a repeats what never does; an END after a lacks the b that always
     # follows.
     assert (after_a > 0).tolist() == [True, False, False, True]
     assert (
-        rules.broken(Extensions(np.array([[0, 1]]), np.zeros(4, np.int64), 3)) > 0
+        rules.broken(CandidateExtensions(np.array([[0, 1]]), np.zeros(4, np.int64), 3)) > 0
     ).tolist() == [
         True,
         True,

@@ -14,9 +14,9 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Offer, Refusal
-from cloakwork.mechanisms.variants.rules import KnownSteps, RuleBook, steps_of
-from cloakwork.mechanisms.variants.sacofa import Keeper, Sacofa
-from cloakwork.mechanisms.variants.tree import Candidates, Courses
+from cloakwork.mechanisms.variants.rules import AllowedSteps, BehaviouralRules, count_steps
+from cloakwork.mechanisms.variants.sacofa import ExtensionSelector, Sacofa
+from cloakwork.mechanisms.variants.tree import Candidates, CodedVariants
 from cloakwork.noise import reproducible, secret
 from cloakwork.privacy_event import Composed, DiscreteGaussian, NonPrivate, Repeated
 
@@ -73,7 +73,7 @@ def candidates(paths, noisy=None):
     ],
 )
 def test_extensions_that_break_a_rule(rule, path, broken):
-    assert RuleBook.of([rule], "abc").broken(candidates([path])).tolist() == broken
+    assert BehaviouralRules.of([rule], "abc").broken(candidates([path])).tolist() == broken
 
 
 def test_broken_rules_add_up():
@@ -82,7 +82,7 @@ def test_broken_rules_add_up():
         ("b", "never directly follows", "a"),
         ("c", "always precedes", "b"),
     ]
-    assert RuleBook.of(rules, "abc").broken(candidates([(A,), (C,)])).tolist() == [
+    assert BehaviouralRules.of(rules, "abc").broken(candidates([(A,), (C,)])).tolist() == [
         0,
         3,
         0,
@@ -95,24 +95,26 @@ def test_broken_rules_add_up():
 
 
 def test_steps_are_counted_once_a_case_and_at_most_one_more_than_events():
-    courses = Courses.of(histogram({("a", "b", "a", "b"): 10, ("c",): 3}), "abc")
-    whole = steps_of(courses, 4, 3)
+    courses = CodedVariants.of(histogram({("a", "b", "a", "b"): 10, ("c",): 3}), "abc")
+    whole = count_steps(courses, 4, 3)
     expected = {(3, A): 10, (A, B): 10, (B, A): 10, (B, END): 10, (3, C): 3, (C, END): 3}
     assert {(int(a), int(b)): int(whole[a, b]) for a, b in np.argwhere(whole)} == expected
-    cut = steps_of(courses, 2, 3)
+    cut = count_steps(courses, 2, 3)
     assert {(int(a), int(b)) for a, b in np.argwhere(cut)} == {(3, A), (A, B), (3, C), (C, END)}
     for length in range(1, 6):
-        one = steps_of(Courses.of(histogram({("a", "c", "b", "c", "a"): 1}), "abc"), length, 3)
+        one = count_steps(
+            CodedVariants.of(histogram({("a", "c", "b", "c", "a"): 1}), "abc"), length, 3
+        )
         assert one.max() == 1
         assert one.sum() <= length + 1
 
 
 def test_steps_of_no_case_are_none():
-    assert steps_of(Courses.of(histogram({}), "abc"), 4, 3).sum() == 0
+    assert count_steps(CodedVariants.of(histogram({}), "abc"), 4, 3).sum() == 0
 
 
 def test_rules_by_steps_forbid_all_others():
-    book = KnownSteps(np.array([A * 4 + B, 3 * 4 + A]), 3)
+    book = AllowedSteps(np.array([A * 4 + B, 3 * 4 + A]), 3)
     assert book.broken(candidates([()])).tolist() == [0, 1, 1, 1]
     assert book.broken(candidates([(A,)])).tolist() == [1, 0, 1, 1]
 
@@ -138,7 +140,7 @@ def test_so_many_harmful_ones_are_kept_and_those_that_break_less_likelier():
     params = offered(
         rules=[["b", "never follows", "a"]], harmful_threshold=1, most_harmful=1, threshold=1
     ).params
-    book = RuleBook.of(
+    book = BehaviouralRules.of(
         [
             ("b", "never follows", "a"),
             ("c", "never follows", "a"),
@@ -148,7 +150,9 @@ def test_so_many_harmful_ones_are_kept_and_those_that_break_less_likelier():
     )
     chosen = {B: 0, C: 0}
     for seed in range(400):
-        kept = Keeper(params, book, reproducible(seed))(candidates([(A,)], [-5, 9, 9, -5]))
+        kept = ExtensionSelector(params, book, reproducible(seed))(
+            candidates([(A,)], [-5, 9, 9, -5])
+        )
         assert kept.sum() == 1
         chosen[int(np.flatnonzero(kept)[0])] += 1
     # Weights exp(-1) and exp(-2): e / (1 + e) is .731; 400 draws have a deviation of .022.
@@ -157,7 +161,9 @@ def test_so_many_harmful_ones_are_kept_and_those_that_break_less_likelier():
     alike = [
         int(
             np.flatnonzero(
-                Keeper(binary, book, reproducible(seed))(candidates([(A,)], [-5, 9, 9, -5]))
+                ExtensionSelector(binary, book, reproducible(seed))(
+                    candidates([(A,)], [-5, 9, 9, -5])
+                )
             )[0]
         )
         for seed in range(400)

@@ -16,8 +16,8 @@ from cloakwork.guarantees import DifferentialPrivacy, Guarantee, KAnonymity, Met
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import MapCases, Offer, Refusal
-from cloakwork.mechanisms.timestamps.courses import Bounds, Grid, measure
 from cloakwork.mechanisms.timestamps.laplace import LaplaceParams, TimestampLaplace
+from cloakwork.mechanisms.timestamps.starts_and_gaps import Bounds, Grid, starts_and_gaps_of
 from cloakwork.noise import Noise, reproducible, secret
 from cloakwork.privacy_event import Composed, DiscreteLaplace, Repeated
 from contracts.sample_logs import BEGIN, log_of, times_of_cases
@@ -257,7 +257,7 @@ def test_one_raw_time_moves_two_values_by_at_most_the_rounded_shift() -> None:
                 for row, time in enumerate(times)
             ]
             one, two = (
-                measure(
+                starts_and_gaps_of(
                     log_of(
                         ["abcdefgh"], [[None if row in (2, 5) else case[row] for row in range(8)]]
                     ),

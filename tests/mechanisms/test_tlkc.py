@@ -19,9 +19,14 @@ from cloakwork.guarantees import ConfidenceBound, KAnonymity
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Decision, MapCases, Offer, Refusal
-from cloakwork.mechanisms.kanon import knowledge, tlkc
-from cloakwork.mechanisms.kanon.knowledge import Courses, Level, levels
-from cloakwork.mechanisms.kanon.tlkc import Tlkc, TlkcParams
+from cloakwork.mechanisms.kanon import background_knowledge, tlkc
+from cloakwork.mechanisms.kanon.background_knowledge import (
+    KnowledgeLevel,
+    KnownSequences,
+    knowledge_levels,
+)
+from cloakwork.mechanisms.kanon.tlkc import Tlkc
+from cloakwork.mechanisms.kanon.tlkc_summary import TlkcParams
 from cloakwork.noise import secret
 from contracts.sample_logs import BEGIN, RESOURCE, courses_of, log_of, times_of_cases
 
@@ -210,7 +215,7 @@ def test_where_nothing_can_be_kept_it_says_so(courses: list[str], says: str) -> 
 
 
 def test_what_is_missing_is_said() -> None:
-    """An attribute that no case has, times that no event has, more knowledge than can be counted."""
+    """An attribute that no case has, times that no event has, a variant not decided on."""
     with pytest.raises(MechanismError, match="no case has 'case:Illness'"):
         run(log_of(["a"] * 3), offered(C=0.5, attribute=ILLNESS))
     with pytest.raises(MechanismError, match="no event has 'ward'"):
@@ -222,12 +227,12 @@ def test_what_is_missing_is_said() -> None:
             offered(background="relative", precision="1d"),
         )
     with pytest.raises(MechanismError, match="a variant that was not decided on"):
-        tlkc._cut(log_of(["b"]), decided(log, offered()).table, offered())
+        tlkc._suppress_events(log_of(["b"]), decided(log, offered()).table, offered())
 
 
 def test_too_much_knowledge_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """In one line, before memory is short."""
-    monkeypatch.setattr(knowledge, "MOST_MATCHES", 50)
+    monkeypatch.setattr(background_knowledge, "MOST_MATCHES", 50)
     with pytest.raises(MechanismError, match=r"too much knowledge of up to L = 5 events"):
         released(["abcdefgh"] * 3, L=5)
 
@@ -239,13 +244,16 @@ def test_nothing_depends_on_the_order_of_cases() -> None:
 
 
 def test_all_knowledge_is_found_once() -> None:
-    """Every subsequence of every course, in every order of its symbols; repetitions count."""
-    courses = Courses(np.array([0, 1, 0, 1, 0]), np.array([0, 0, 0, 1, 1]), np.ones(5, np.int64))
-    found = [[*map(tuple, level.known.tolist())] for level in levels(courses, 3)]
+    """Every subsequence of every sequence, in every order of its symbols; repetitions count."""
+    sequences = KnownSequences(
+        np.array([0, 1, 0, 1, 0]), np.array([0, 0, 0, 1, 1]), np.ones(5, np.int64)
+    )
+    levels = list(knowledge_levels(sequences, 3))
+    found = [[*map(tuple, level.candidates.tolist())] for level in levels]
     assert found == [[()], [(0,), (1,)], [(0, 0), (0, 1), (1, 0)], [(0, 1, 0)]]
     pairs = [
-        sorted(zip(level.group.tolist(), level.course.tolist(), strict=True))
-        for level in levels(courses, 3)
+        sorted(zip(level.candidate.tolist(), level.sequence.tolist(), strict=True))
+        for level in levels
     ]
     assert pairs == [
         [(0, 0), (0, 1)],
@@ -255,14 +263,17 @@ def test_all_knowledge_is_found_once() -> None:
     ]
 
 
-def joined_in_one_order(courses: Courses, longest: int) -> Iterator[Level]:
+def joined_in_one_order(sequences: KnownSequences, longest: int) -> Iterator[KnowledgeLevel]:
     """The published generation of candidates: symbols are joined in ascending order only."""
-    for level in levels(courses, longest):
-        kept = (np.diff(level.known, axis=1) >= 0).all(axis=1)
-        stays = kept[level.group]
+    for level in knowledge_levels(sequences, longest):
+        kept = (np.diff(level.candidates, axis=1) >= 0).all(axis=1)
+        stays = kept[level.candidate]
         number = np.cumsum(kept) - 1
-        yield Level(
-            level.known[kept], number[level.group[stays]], level.course[stays], level.at[stays]
+        yield KnowledgeLevel(
+            level.candidates[kept],
+            number[level.candidate[stays]],
+            level.sequence[stays],
+            level.match_places[stays],
         )
 
 
@@ -274,7 +285,7 @@ def test_an_incomplete_join_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     found = extremes(run(log, params), goal())
     assert found is not None
     assert found.smallest >= 3
-    monkeypatch.setattr(tlkc, "levels", joined_in_one_order)
+    monkeypatch.setattr(tlkc, "knowledge_levels", joined_in_one_order)
     assert extremes(run(log, params), goal()) == Extremes(1, None)
 
 
@@ -282,8 +293,10 @@ def test_counting_once_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a recount the last case of y stays, alone."""
     log, params = log_of(["xxy"] * 2 + ["y"] + ["xx"] * 3), offered()
     assert extremes(run(log, params), goal()) == Extremes(5, None)
-    real, rounds = tlkc._violation, iter([True, False])
-    monkeypatch.setattr(tlkc, "_violation", lambda *given: real(*given) if next(rounds) else None)
+    real, rounds = tlkc._shortest_violations, iter([True, False])
+    monkeypatch.setattr(
+        tlkc, "_shortest_violations", lambda *given: real(*given) if next(rounds) else None
+    )
     assert extremes(run(log, params), goal()) == Extremes(1, None)
 
 

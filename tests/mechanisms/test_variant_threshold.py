@@ -13,7 +13,7 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.variants.threshold import (
     VariantThreshold,
-    calibrated,
+    calibrate_threshold,
     least_threshold,
     selected,
     threshold_event,
@@ -44,7 +44,7 @@ def test_every_option_keeps_to_the_budget(kind):
     for epsilon, delta, cases in budgets():
         if kind == "gaussian" and (cases > 2 or delta == 1e-9):
             continue
-        found = cost(threshold_event(calibrated(epsilon, delta, cases, kind)), delta)
+        found = cost(threshold_event(calibrate_threshold(epsilon, delta, cases, kind)), delta)
         assert found.epsilon <= epsilon
         assert found.delta <= delta
 
@@ -69,10 +69,10 @@ def test_the_default_loses_nothing_against_laplace():
     lower = 0
     for epsilon, delta, cases in budgets():
         laplace, chosen = (
-            calibrated(epsilon, delta, cases),
+            calibrate_threshold(epsilon, delta, cases),
             least_threshold(epsilon, delta, cases, None),
         )
-        assert calibrated(epsilon, delta, cases, "truncated-geometric").tau <= laplace.tau
+        assert calibrate_threshold(epsilon, delta, cases, "truncated-geometric").tau <= laplace.tau
         if chosen.noise == "laplace":
             continue
         lower += 1
@@ -89,7 +89,7 @@ def test_truncated_noise_selects_as_often_as_any_mechanism_may(epsilon, delta):
     """One case a unit: the chance of release is the optimum at the delta spent, by the recursion of
     Desfontaines et al.
     """
-    params = calibrated(epsilon, delta, 1, "truncated-geometric")
+    params = calibrate_threshold(epsilon, delta, 1, "truncated-geometric")
     spent, best = cost(threshold_event(params), delta).delta, [0.0]
     for _ in range(2 * params.tau):
         before = best[-1]
@@ -107,7 +107,7 @@ def test_truncated_noise_selects_as_often_as_any_mechanism_may(epsilon, delta):
 def test_the_figures_of_the_docstring():
     """Thresholds at delta 1e-4, and that Gaussian noise has the highest."""
     found = {
-        (e, m): [calibrated(e, 1e-4, m, kind).tau for kind in KINDS]
+        (e, m): [calibrate_threshold(e, 1e-4, m, kind).tau for kind in KINDS]
         for e, m in [(0.1, 1), (1.0, 1), (1.0, 5)]
     }
     assert found == {(0.1, 1): [87, 105, 64], (1.0, 1): [10, 15, 10], (1.0, 5): [57, 78, 46]}
@@ -118,7 +118,7 @@ def test_noisy_counts_are_unbiased(kind):
     """Variants far above the threshold: the mean over many is the count, within five standard
     errors.
     """
-    params = calibrated(0.5, 1e-4, 1, kind)
+    params = calibrate_threshold(0.5, 1e-4, 1, kind)
     counts = np.full(20_000, 500)
     rows, noisy = selected(params, counts, reproducible(1))
     assert len(rows) == len(counts)
@@ -134,7 +134,7 @@ def test_each_noisy_count_belongs_to_its_variant(kind):
 
     Noise of scale 2 or less moves none of 200 counts by 200 but for e**-90.
     """
-    params = calibrated(2.0, 1e-3, 1, kind)
+    params = calibrate_threshold(2.0, 1e-3, 1, kind)
     summary = pl.DataFrame(
         {"variant": [[str(i)] for i in range(200)], "cases": np.arange(200) * 1000 + 500}
     )

@@ -13,8 +13,12 @@ from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer, Prediction, Predicts
 from cloakwork.mechanisms.registry import Catalogue, catalogue
-from cloakwork.mechanisms.variants.accuracy import SIMULATED, predicted
-from cloakwork.mechanisms.variants.threshold import VariantThreshold, calibrated, expected_error
+from cloakwork.mechanisms.variants.accuracy import SIMULATED, predict_similarity
+from cloakwork.mechanisms.variants.threshold import (
+    VariantThreshold,
+    calibrate_threshold,
+    expected_error,
+)
 from cloakwork.noise import reproducible, secret
 from cloakwork.plan.choose import choose
 from cloakwork.policy.model import Mechanisms
@@ -54,7 +58,7 @@ def said(figure: float) -> Prediction:
 
 def test_the_threshold_tells_how_far_a_count_is_off() -> None:
     """Within 13 standard errors."""
-    params = calibrated(0.5, 1e-4, 2)
+    params = calibrate_threshold(0.5, 1e-4, 2)
     noise = secret().laplace_values(params.scale, 200_000)
     assert np.abs(noise).mean() == pytest.approx(expected_error(params), rel=0.03)
 
@@ -74,7 +78,7 @@ def test_who_cannot_tell_comes_last() -> None:
 
 def test_equals_come_as_the_catalogue_has_them() -> None:
     """A hundredth is the scatter of the simulation."""
-    told = predicted("variants/threshold", GOAL.epsilon, GOAL.delta, Facts())
+    told = predict_similarity("variants/threshold", GOAL.epsilon, GOAL.delta, Facts())
     assert told is not None
     assert chosen(another(replace(told, usual=told.usual + 0.015)))[0] == "variants/threshold"
     assert chosen(another(replace(told, usual=told.usual + 0.1)))[0] == "variants/another"
@@ -90,8 +94,8 @@ def test_a_profile_decides_between_the_two_processes() -> None:
         facts = Facts(alphabet=("a", "b"), units_at_most=300, head_share=head_share)
         step = choose(0, GOAL, facts, Mechanisms(), known).step
         assert step is not None
-        assert step.predicted is not None
-        assert ("DP profile" in step.predicted) == (head_share is not None)
+        assert step.predict_similarity is not None
+        assert ("DP profile" in step.predict_similarity) == (head_share is not None)
         return step.mechanism
 
     assert (taken(0.9), taken(0.0)) == ("variants/threshold", "variants/markov")
@@ -113,18 +117,18 @@ def test_more_signal_is_never_predicted_to_be_much_worse() -> None:
     several = Facts(units_at_most=10_000, unit=Unit(attribute="case:p", max_cases=10))
     for name in SIMULATED:
         told = [
-            predicted(name, 1.0, 1e-6, few),
-            predicted(name, 1.0, 1e-4, few),
-            predicted(name, 1.0, 1e-4, many),
+            predict_similarity(name, 1.0, 1e-6, few),
+            predict_similarity(name, 1.0, 1e-4, few),
+            predict_similarity(name, 1.0, 1e-4, many),
         ]
         usual = [each.usual for each in told if each is not None]
         assert usual == sorted(usual)
         assert (
-            predicted(name, 1.0, 1e-4, several) == replace(told[1], cases=10_000)
+            predict_similarity(name, 1.0, 1e-4, several) == replace(told[1], cases=10_000)
             if told[1]
             else False
         )
-    assert predicted("variants/unheard-of", 1.0, 1e-4, few) is None
+    assert predict_similarity("variants/unheard-of", 1.0, 1e-4, few) is None
 
 
 @pytest.mark.parametrize("name", ["variants/threshold", "variants/markov", "variants/adaptive"])
@@ -138,7 +142,7 @@ def test_the_table_says_what_runs_show(name: str, process: str) -> None:
     released = histogram(
         run_mechanism(name, log, noise=noise, epsilon=1.0, delta=1e-4, alphabet=alphabet)
     )
-    told = predicted(name, 1.0, 1e-4, Facts(units_at_most=1000))
+    told = predict_similarity(name, 1.0, 1e-4, Facts(units_at_most=1000))
     assert told is not None
     assert relative_log_similarity(source, released) == pytest.approx(
         getattr(told, process), abs=0.12

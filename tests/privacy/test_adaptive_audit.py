@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon
-from cloakwork.mechanisms.variants.adaptive import layers
+from cloakwork.mechanisms.variants.adaptive import rank_layers
 from cloakwork.noise import reproducible
 
 RUNS = 40_000
@@ -58,14 +58,14 @@ def audit(look: Look, pair: tuple[int, int], scale: float) -> AuditResult:
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
 def test_the_layers_keep_their_claim(pair: tuple[int, int]) -> None:
     """And the audit is sharp."""
-    result = audit(layers, pair, 1 / EPSILON)
+    result = audit(rank_layers, pair, 1 / EPSILON)
     assert result.passed, result
     assert result.epsilon_lower_bound > 0.7 * EPSILON
 
 
 def test_half_the_noise_is_found() -> None:
     """Noise for a sensitivity of a half."""
-    assert not audit(layers, PAIRS["beyond"], 0.5 / EPSILON).passed
+    assert not audit(rank_layers, PAIRS["beyond"], 0.5 / EPSILON).passed
 
 
 def test_counting_whole_frequent_variants_is_found() -> None:

@@ -112,8 +112,8 @@ def xes_of(patients: list[str]) -> str:
     """A case of one event for each patient attribute."""
     event = '<event><string key="concept:name" value="a"/></event>'
     traces = "".join(
-        f'<trace><string key="concept:name" value="c"/>{patient}{event}</trace>'
-        for patient in patients
+        f'<trace><string key="concept:name" value="c{place}"/>{patient}{event}</trace>'
+        for place, patient in enumerate(patients)
     )
     return f'<?xml version="1.0" encoding="UTF-8"?><log xes.version="1.0">{traces}</log>'
 

@@ -19,7 +19,7 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Offer
-from cloakwork.mechanisms.variants.dfg_laplace import DfgLaplace, DfgParams, _measured
+from cloakwork.mechanisms.variants.dfg_laplace import DfgLaplace, DfgParams, _measure_steps
 from cloakwork.mechanisms.variants.directly_follows import DirectlyFollows
 from cloakwork.mechanisms.variants.prefix_tree import labels_of
 from cloakwork.noise import Noise, reproducible, secret
@@ -147,7 +147,7 @@ def steps_kept(
         schema=VARIANT_COUNTS_SCHEMA,
     )
     labels = given.alphabet if given.alphabet is not None else labels_of(summary)
-    return lambda runs: [len(_measured(given, summary, labels, noise)[0]) for _ in range(runs)]
+    return lambda runs: [len(_measure_steps(given, summary, labels, noise)[0]) for _ in range(runs)]
 
 
 def alone(given: DfgParams, course: tuple[str, ...]) -> AuditResult:

@@ -93,7 +93,7 @@ def statistic(
     """How much everything measured speaks for the neighbour with the case more; one number a run."""
     monkeypatch.setattr(chain, "_ROUNDS", 3)
     tables: list[tuple[int, list[tuple[int, ...]], NDArray[np.float64]]] = []
-    following, noised = markov._following, markov._noised
+    following, noised = markov._transition_counts, markov._with_noise
     seen: list[list[tuple[int, ...]]] = []
 
     def keep_contexts(
@@ -107,14 +107,14 @@ def statistic(
         tables.append((len(tables) + 1, seen[-1] if tables else [], found))
         return found
 
-    monkeypatch.setattr(markov, "_following", keep_contexts)
-    monkeypatch.setattr(markov, "_noised", keep_table)
+    monkeypatch.setattr(markov, "_transition_counts", keep_contexts)
+    monkeypatch.setattr(markov, "_with_noise", keep_table)
 
     def rows(cases: list[tuple[str, ...]]) -> list[dict[tuple[int, ...], NDArray[np.float64]]]:
         """What these cases put on each row of the three tables, as the mechanism counts it."""
         code = {label: place for place, label in enumerate(ALPHABET, start=1)}
         coded = [tuple(code[label] for label in case) for case in cases]
-        courses = transitions.Courses.of(coded, np.ones(len(cases), np.int64), len(ALPHABET))
+        courses = transitions.PaddedVariants.of(coded, np.ones(len(cases), np.int64), len(ALPHABET))
         labels = range(len(ALPHABET) + 1)
         found = []
         for order in (1, 2, 3):
@@ -122,7 +122,9 @@ def statistic(
                 (first, *rest) for first in labels for rest in product(labels[1:], repeat=order - 1)
             ]
             table = (
-                markov._at_order_one(courses) if order == 1 else following(courses, order, contexts)
+                markov._first_order_table(courses)
+                if order == 1
+                else following(courses, order, contexts)
             )
             found.append(dict(zip(contexts, table, strict=True)))
         return found
@@ -136,7 +138,9 @@ def statistic(
             tables.clear()
             spy = Spy(door)
             VariantMarkov().decide(given, log, spy)
-            total = transitions.WHOLE * float(spy.counts[1][0] - len(others()) * transitions.WHOLE)
+            total = transitions.UNIT_NORM * float(
+                spy.counts[1][0] - len(others()) * transitions.UNIT_NORM
+            )
             total /= given.sigmas[1] ** 2
             for order, contexts, noisy in tables:
                 for context, row in zip(
@@ -201,13 +205,13 @@ def test_a_case_that_counts_in_full_is_found(
     statistic: Callable[..., Callable[[int], NDArray[np.float64]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A twin that does not scale a case's transitions: twenty events count twenty times."""
-    honest = transitions.transitions
+    honest = transitions.transition_masses
 
-    def unscaled(courses: transitions.Courses, order: int) -> transitions.Cells:
+    def unscaled(courses: transitions.PaddedVariants, order: int) -> transitions.TransitionMasses:
         scaled = honest(courses, order)
-        return transitions.Cells(scaled.code, scaled.mass * 10)
+        return transitions.TransitionMasses(scaled.code, scaled.mass * 10)
 
-    monkeypatch.setattr(markov, "transitions", unscaled)
+    monkeypatch.setattr(markov, "transition_masses", unscaled)
     assert not audit(statistic, params(), 1).passed
 
 
@@ -257,7 +261,7 @@ def test_a_variant_of_one_case_is_covered_by_delta(
 def test_the_threshold_keeps_to_its_share_of_delta() -> None:
     """No audit of feasible size sees a threshold one too low; the tail does."""
     for max_cases in (1, 5):
-        sigmas, tau, _ = markov.calibrated(
+        sigmas, tau, _ = markov.calibrate_markov(
             Cost(epsilon=EPSILON, delta=1e-4), max_cases, markov.SHARES, True
         )
         spent = markov.selection_delta(sigmas[0], tau, max_cases)

@@ -21,12 +21,12 @@ from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon
 from cloakwork.budget import Cost
 from cloakwork.facts import Facts
 from cloakwork.mechanisms.variants import markov, transitions
-from cloakwork.mechanisms.variants.markov import MarkovParams, VariantMarkov, calibrated
+from cloakwork.mechanisms.variants.markov import MarkovParams, VariantMarkov, calibrate_markov
 from cloakwork.mechanisms.variants.transitions import (
     MOST_CELLS,
-    WHOLE,
-    Cells,
-    Courses,
+    UNIT_NORM,
+    PaddedVariants,
+    TransitionMasses,
     vector_noise,
 )
 from cloakwork.noise import Noise, reproducible
@@ -46,7 +46,9 @@ Sigmas = tuple[float, ...]
 @cache
 def params(max_cases: int = 1) -> MarkovParams:
     """At the audited budget."""
-    sigmas, tau, _ = calibrated(Cost(epsilon=EPSILON, delta=DELTA), max_cases, markov.SHARES, True)
+    sigmas, tau, _ = calibrate_markov(
+        Cost(epsilon=EPSILON, delta=DELTA), max_cases, markov.SHARES, True
+    )
     return MarkovParams(
         epsilon=EPSILON,
         delta=DELTA,
@@ -63,18 +65,18 @@ def raw(table: int, cases: int) -> float:
     mechanism counts it.
     """
     if table < 2:
-        return float(cases * WHOLE)
-    courses = Courses.of([LONG], np.array([cases]), 2)
+        return float(cases * UNIT_NORM)
+    courses = PaddedVariants.of([LONG], np.array([cases]), 2)
     if table == 2:
-        return float(markov._at_order_one(courses)[1, 0])
-    return float(markov._following(courses, table - 1, [(1,) * (table - 1)])[0, 0])
+        return float(markov._first_order_table(courses)[1, 0])
+    return float(markov._transition_counts(courses, table - 1, [(1,) * (table - 1)])[0, 0])
 
 
 def noised(table: int, value: float, sigma: float, runs: int, noise: Noise) -> NDArray[np.float64]:
     """The cell as the mechanism noises it, in ``runs`` runs."""
     if table < 2:
         return noise.gaussian_counts(np.full(runs, int(value)), sigma).astype(np.float64)
-    return markov._noised(np.full((runs, 1), value), sigma, noise)[:, 0]
+    return markov._with_noise(np.full((runs, 1), value), sigma, noise)[:, 0]
 
 
 def outcomes(
@@ -89,7 +91,7 @@ def outcomes(
         cells = np.array(
             [noised(table, raw(table, cases), sigmas[table], runs, noise) for table in tables]
         )
-        return np.asarray(weights @ cells / weights.sum() / WHOLE)
+        return np.asarray(weights @ cells / weights.sum() / UNIT_NORM)
 
     return run
 
@@ -108,8 +110,10 @@ def audit(
 def audit_table(table: int, sigmas: Sigmas, max_cases: int = 1, more: int = 1) -> AuditResult:
     """One table alone, against what its noise is charged for."""
     honest = params(max_cases).sigmas[table]
-    delta = 0.3 * max_cases * WHOLE / honest
-    event = vector_noise(honest, max_cases * WHOLE, max_cases * CELLS[table] if table != 1 else 1)
+    delta = 0.3 * max_cases * UNIT_NORM / honest
+    event = vector_noise(
+        honest, max_cases * UNIT_NORM, max_cases * CELLS[table] if table != 1 else 1
+    )
     return audit((table,), sigmas, cost(event, delta).epsilon, delta, more)
 
 
@@ -164,16 +168,16 @@ def test_a_budget_that_is_spent_on_each_table_is_found() -> None:
 
 def test_steps_that_count_in_full_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin that does not scale a case to norm 1: the long case counts for twice what it may."""
-    scaled = transitions.transitions
+    scaled = transitions.transition_masses
 
-    def twice(courses: Courses, order: int) -> Cells:
+    def twice(courses: PaddedVariants, order: int) -> TransitionMasses:
         found = scaled(courses, order)
-        return Cells(found.code, 2 * found.mass)
+        return TransitionMasses(found.code, 2 * found.mass)
 
     honest = params().sigmas
-    monkeypatch.setattr(markov, "transitions", twice)
-    delta = 0.3 * WHOLE / honest[2]
-    claim = cost(vector_noise(honest[2], WHOLE, MOST_CELLS), delta).epsilon
+    monkeypatch.setattr(markov, "transition_masses", twice)
+    delta = 0.3 * UNIT_NORM / honest[2]
+    claim = cost(vector_noise(honest[2], UNIT_NORM, MOST_CELLS), delta).epsilon
     events = [HalfLine(121, upper=True), HalfLine(121, upper=False)]
     noise = reproducible(1)
     here, there = (outcomes((2,), cases, honest, noise) for cases in (61, 60))
@@ -182,7 +186,7 @@ def test_steps_that_count_in_full_are_found(monkeypatch: pytest.MonkeyPatch) -> 
     ).passed
 
 
-SELECTING = calibrated(Cost(epsilon=EPSILON, delta=DELTA), 1, markov.SHARES, False)[2]
+SELECTING = calibrate_markov(Cost(epsilon=EPSILON, delta=DELTA), 1, markov.SHARES, False)[2]
 """How activities are found where none are declared."""
 
 
@@ -195,7 +199,7 @@ def found(
 
     def run(runs: int) -> NDArray[np.float64]:
         names = [(str(number),) for number in range(runs)] if cases else []
-        chosen = set(markov._selected(names, np.full(len(names), cases), selection, noise))
+        chosen = set(markov._select_activities(names, np.full(len(names), cases), selection, noise))
         return np.array([str(number) in chosen for number in range(runs)], np.float64)
 
     return run
@@ -214,9 +218,9 @@ def audit_selection(
 def test_a_common_activity_keeps_its_share_and_half_the_noise_is_found() -> None:
     """With a threshold between the two neighbours' counts, where one case shows most."""
     assert SELECTING is not None
-    between = SELECTING.model_copy(update={"tau": 60 * WHOLE + WHOLE // 2})
-    delta = 0.3 * WHOLE / SELECTING.sigma
-    claim = cost(vector_noise(SELECTING.sigma, WHOLE, MOST_CELLS), delta).epsilon
+    between = SELECTING.model_copy(update={"tau": 60 * UNIT_NORM + UNIT_NORM // 2})
+    delta = 0.3 * UNIT_NORM / SELECTING.sigma
+    claim = cost(vector_noise(SELECTING.sigma, UNIT_NORM, MOST_CELLS), delta).epsilon
     assert audit_selection(60, 61, between, delta, claim).passed
     half = between.model_copy(update={"sigma": SELECTING.sigma / 2})
     assert not audit_selection(60, 61, half, delta, claim).passed

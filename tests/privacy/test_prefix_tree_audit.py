@@ -1,7 +1,7 @@
 """Statistical audits of variants/prefix-tree on its worst neighbours, and of broken twins that must
 fail.
 
-What is looked at are the noisy counts that ``grow`` gives: everything that is released is made of
+What is looked at are the noisy counts that ``grow_tree`` gives: everything that is released is made of
 them alone. A claim is audited at the delta of the release, and at a large one, where it is charged
 next to no epsilon and small faults show best. Draws are seeded: what is found is found in every
 run.
@@ -21,7 +21,13 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.variants.prefix_tree import PrefixTree, TreeParams
-from cloakwork.mechanisms.variants.tree import Courses, Growth, grow, scaled, stages
+from cloakwork.mechanisms.variants.tree import (
+    CodedVariants,
+    TreeGrowth,
+    grow_tree,
+    level_stages,
+    with_scale,
+)
 from cloakwork.noise import Noise, reproducible
 
 EPSILON, DELTA = 1.0, 1e-3
@@ -54,7 +60,7 @@ def histogram(rows: dict[tuple[str, ...], int]) -> pl.DataFrame:
     )
 
 
-def many(course: tuple[str, ...], cases: int, runs: int) -> tuple[Courses, int]:
+def many(course: tuple[str, ...], cases: int, runs: int) -> tuple[CodedVariants, int]:
     """As many logs in one: ``cases`` cases of ``course``, below a first event of its own for each;
     and how many labels.
 
@@ -63,7 +69,7 @@ def many(course: tuple[str, ...], cases: int, runs: int) -> tuple[Courses, int]:
     """
     labels = (*(str(number) for number in range(runs)), "a")
     rows = {(str(number), *course[1:]): cases for number in range(runs)} if cases else {}
-    return Courses.of(histogram(rows), labels), len(labels)
+    return CodedVariants.of(histogram(rows), labels), len(labels)
 
 
 def sums(cases: int, given: TreeParams, noise: Noise) -> Callable[[int], NDArray[np.float64]]:
@@ -73,8 +79,8 @@ def sums(cases: int, given: TreeParams, noise: Noise) -> Callable[[int], NDArray
 
     def run(runs: int) -> NDArray[np.float64]:
         courses, letters = many(LONGEST, cases, runs)
-        growth = Growth(given.shape, given.noise, letters, prefixes=runs, every=False)
-        levels = grow(courses, growth, lambda found: np.full(len(found.noisy), True), noise)
+        growth = TreeGrowth(given.shape, given.noise, letters, prefixes=runs, count_absent=False)
+        levels = grow_tree(courses, growth, lambda found: np.full(len(found.noisy), True), noise)
         scales = list(growth.scales())
         along = [level.noisy / scale for level, scale in zip(levels[:-1], scales, strict=False)]
         return np.asarray(sum(along) + levels[-1].leaf_noisy / scales[-1])
@@ -111,7 +117,7 @@ def audit_wide(
 def at_scale(given: TreeParams, scale: float) -> TreeParams:
     """The same tree with other noise."""
     return given.model_copy(
-        update={"shape": scaled(stages(LENGTH + 1, "uniform"), scale, given.noise)}
+        update={"shape": with_scale(level_stages(LENGTH + 1, "uniform"), scale, given.noise)}
     )
 
 
@@ -165,9 +171,11 @@ def alone(given: TreeParams, cases: int, noise: Noise) -> Callable[[int], NDArra
 
     def run(runs: int) -> NDArray[np.int64]:
         courses, letters = many(LONGEST, cases, runs)
-        growth = Growth(given.shape, given.noise, letters, prefixes=runs, every=False)
+        growth = TreeGrowth(given.shape, given.noise, letters, prefixes=runs, count_absent=False)
         thresholds = np.repeat(given.thresholds, [stage.levels for stage in given.shape])
-        levels = grow(courses, growth, lambda found: found.noisy >= thresholds[found.depth], noise)
+        levels = grow_tree(
+            courses, growth, lambda found: found.noisy >= thresholds[found.depth], noise
+        )
         owner = levels[0].symbol
         kept = np.bincount(owner, minlength=runs)
         for level in levels[1:]:
@@ -199,8 +207,8 @@ def test_a_prefix_of_one_unit_alone_is_covered_by_delta() -> None:
 def test_counting_only_what_occurs_without_the_threshold_for_it_is_found() -> None:
     """The thresholds that suffice where every extension is counted give a case alone away."""
     given = params(facts(alphabet=None), delta=0.02)
-    every = params(facts(), delta=0.02)
-    assert not hidden(given.model_copy(update={"thresholds": every.thresholds}), 1).passed
+    count_absent = params(facts(), delta=0.02)
+    assert not hidden(given.model_copy(update={"thresholds": count_absent.thresholds}), 1).passed
 
 
 def test_a_log_of_one_case_or_none_over_declared_activities() -> None:

@@ -1,7 +1,7 @@
 """Statistical audits of variants/sacofa on its worst neighbours, and of broken twins that must
 fail.
 
-The tree's counts are those of ``grow`` (see ``test_prefix_tree_audit.py``); what comes beside them
+The tree's counts are those of ``grow_tree`` (see ``test_prefix_tree_audit.py``); what comes beside them
 are the noisy counts of steps. Draws are seeded: what is found is found in every run.
 """
 
@@ -18,9 +18,9 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Offer
-from cloakwork.mechanisms.variants.rules import steps_of
+from cloakwork.mechanisms.variants.rules import count_steps
 from cloakwork.mechanisms.variants.sacofa import Sacofa, SacofaParams, noisy_steps
-from cloakwork.mechanisms.variants.tree import Courses, Growth, Stage, grow
+from cloakwork.mechanisms.variants.tree import CodedVariants, Stage, TreeGrowth, grow_tree
 from cloakwork.noise import Noise, reproducible
 
 EPSILON, DELTA = 1.0, 1e-3
@@ -58,11 +58,13 @@ def seen(cases: int, given: SacofaParams, noise: Noise) -> Callable[[int], NDArr
 
     def tree(runs: int) -> NDArray[np.float64]:
         labels = (*(str(number) for number in range(runs)), *LETTERS)
-        courses = Courses.of(
+        courses = CodedVariants.of(
             histogram({(str(number), *LETTERS[1:]): cases for number in range(runs)}), labels
         )
-        growth = Growth(given.shape, given.noise, len(labels), prefixes=runs, every=False)
-        levels = grow(courses, growth, lambda found: np.full(len(found.noisy), True), noise)
+        growth = TreeGrowth(
+            given.shape, given.noise, len(labels), prefixes=runs, count_absent=False
+        )
+        levels = grow_tree(courses, growth, lambda found: np.full(len(found.noisy), True), noise)
         counts = [level.noisy for level in levels[:-1]] + [levels[-1].leaf_noisy]
         return np.asarray(
             sum(count / at**2 for count, at in zip(counts, growth.scales(), strict=True))
@@ -71,7 +73,9 @@ def seen(cases: int, given: SacofaParams, noise: Noise) -> Callable[[int], NDArr
     def steps(runs: int) -> NDArray[np.float64]:
         if measured is None:
             return np.zeros(runs)
-        counts = steps_of(Courses.of(histogram({LETTERS: cases}), LETTERS), given.length, 9)
+        counts = count_steps(
+            CodedVariants.of(histogram({LETTERS: cases}), LETTERS), given.length, 9
+        )
         path = (
             np.array([len(LETTERS), *range(len(LETTERS))]),
             np.array([*range(len(LETTERS)), len(LETTERS)]),
@@ -155,7 +159,7 @@ def rare(given: SacofaParams) -> AuditResult:
     others, noise = {("a", "b"): 50}, reproducible(1)
 
     def allowed(rows: dict[tuple[str, ...], int]) -> Callable[[int], NDArray[np.int64]]:
-        counts = steps_of(Courses.of(histogram(rows), LETTERS), given.length, 9)
+        counts = count_steps(CodedVariants.of(histogram(rows), LETTERS), given.length, 9)
         assert given.steps is not None
         scale = given.steps.scale
 

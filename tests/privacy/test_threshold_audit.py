@@ -17,7 +17,11 @@ from cloakwork.accounting.events import cost
 from cloakwork.audit.dp_audit import AuditResult, HalfLine, OneOf, empirical_epsilon
 from cloakwork.facts import Facts
 from cloakwork.mechanisms.variants.published_trees import noisy_as_published
-from cloakwork.mechanisms.variants.threshold import ThresholdParams, VariantThreshold, calibrated
+from cloakwork.mechanisms.variants.threshold import (
+    ThresholdParams,
+    VariantThreshold,
+    calibrate_threshold,
+)
 from cloakwork.noise import Noise, reproducible
 
 RUNS = 40_000
@@ -114,36 +118,36 @@ class ScaledByTheLog:
 
 def test_one_case_more_on_a_frequent_variant_is_covered() -> None:
     """And the audit is sharp: it finds four fifths of epsilon."""
-    result = audit((31, 30), calibrated(EPSILON, DELTA, 1))
+    result = audit((31, 30), calibrate_threshold(EPSILON, DELTA, 1))
     assert result.passed, result
     assert result.epsilon_lower_bound > 0.8 * EPSILON
 
 
 def test_half_the_noise_is_found() -> None:
     """Half the scale shows on a frequent variant."""
-    assert not audit((31, 30), half_the_noise(calibrated(EPSILON, DELTA, 1))).passed
+    assert not audit((31, 30), half_the_noise(calibrate_threshold(EPSILON, DELTA, 1))).passed
 
 
 def test_a_variant_of_one_case_is_covered_by_delta() -> None:
     """Present in one log, absent from the other: it passes the threshold with probability at most
     delta.
     """
-    assert audit((1, 0), calibrated(EPSILON, DELTA, 1)).passed
+    assert audit((1, 0), calibrate_threshold(EPSILON, DELTA, 1)).passed
 
 
 def test_a_missing_threshold_is_found() -> None:
     """Without the threshold a unique variant gives its owner away."""
-    assert not audit((1, 0), no_threshold(calibrated(EPSILON, DELTA, 1))).passed
+    assert not audit((1, 0), no_threshold(calibrate_threshold(EPSILON, DELTA, 1))).passed
 
 
 def test_half_the_threshold_is_found() -> None:
     """It is passed thirty times as often as delta allows."""
-    assert not audit((1, 0), half_the_threshold(calibrated(EPSILON, DELTA, 1))).passed
+    assert not audit((1, 0), half_the_threshold(calibrate_threshold(EPSILON, DELTA, 1))).passed
 
 
 def judged(door: Noise, counts: tuple[int, int]) -> AuditResult:
     """A frequent variant under noise of another door."""
-    params = calibrated(EPSILON, DELTA, 1)
+    params = calibrate_threshold(EPSILON, DELTA, 1)
     a, b = (lambda runs, count=count: noisy_counts(count, params, runs, door) for count in counts)
     same, far = OneOf(frozenset({max(counts)})), HalfLine(max(counts) + 5, upper=True)
     return empirical_epsilon(a, b, runs=5_000, delta=DELTA, claim=EPSILON, events=[same, far])
@@ -160,15 +164,15 @@ def test_noise_cut_to_integers_and_noise_scaled_by_the_log_are_found() -> None:
 
 def test_a_unit_of_three_cases_is_covered_where_it_is_assumed() -> None:
     """Three cases of one person: on one frequent variant, and on three variants of their own."""
-    assumed = calibrated(EPSILON, DELTA, 3)
+    assumed = calibrate_threshold(EPSILON, DELTA, 3)
     assert audit((63, 60), assumed).passed
     assert audit((1, 0), assumed, variants=3).passed
-    assert not audit((33, 30), calibrated(EPSILON, DELTA, 1)).passed
+    assert not audit((33, 30), calibrate_threshold(EPSILON, DELTA, 1)).passed
 
 
 def test_a_threshold_one_too_low_is_found_by_arithmetic() -> None:
     """No audit of feasible size sees it; the exact tail does."""
-    params = calibrated(EPSILON, DELTA, 1)
+    params = calibrate_threshold(EPSILON, DELTA, 1)
     assert (
         threshold_delta(params.scale, params.tau, 1)
         <= DELTA
@@ -179,7 +183,7 @@ def test_a_threshold_one_too_low_is_found_by_arithmetic() -> None:
 @pytest.mark.parametrize("twin", [half_the_noise, no_threshold])
 def test_a_broken_twin_costs_more_than_it_claims(twin: Twin) -> None:
     """The event names the noise drawn, so the accountant finds the twins too."""
-    params = calibrated(EPSILON, 1e-6, 1)
+    params = calibrate_threshold(EPSILON, 1e-6, 1)
     honest = cost(THRESHOLD.event(params, Facts()), 1e-6)
     broken = cost(THRESHOLD.event(twin(params), Facts()), 1e-6)
     assert honest.epsilon <= EPSILON < broken.epsilon

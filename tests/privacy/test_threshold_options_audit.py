@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from cloakwork.accounting.calibrate import gaussian_threshold_delta
 from cloakwork.accounting.events import cost
 from cloakwork.accounting.exact import truncation_delta
-from cloakwork.audit.dp_audit import AuditResult, Event, HalfLine, empirical_epsilon
+from cloakwork.audit.dp_audit import AuditResult, HalfLine, OutcomeSet, empirical_epsilon
 from cloakwork.mechanisms.variants.threshold import (
     Kind,
     ThresholdParams,
-    calibrated,
-    selected,
+    calibrate_threshold,
+    select_variants,
     threshold_event,
 )
 from cloakwork.noise import Noise, reproducible
@@ -35,13 +35,13 @@ def noisy_counts(count: int, params: ThresholdParams, runs: int, noise: Noise) -
     """
     if count == 0:
         return np.zeros(runs, np.int64)
-    _, kept = selected(params, np.full(runs, count), noise)
+    _, kept = select_variants(params, np.full(runs, count), noise)
     return np.concatenate([kept, np.zeros(runs - len(kept), np.int64)])
 
 
 def audit(counts: tuple[int, int], params: ThresholdParams) -> AuditResult:
     """Neighbours that differ in the cases of one variant, judged by fixed half-lines."""
-    events: list[Event] = [
+    events: list[OutcomeSet] = [
         HalfLine(bound, upper)
         for bound in {max(1, *counts), max(counts) + 3}
         for upper in (True, False)
@@ -77,24 +77,24 @@ runs, not in millions.
 @pytest.mark.parametrize("kind", OTHERS)
 def test_one_case_more_on_a_frequent_variant_is_covered(kind: Kind) -> None:
     """As are three cases of one unit, where three are assumed."""
-    assert audit((61, 60), calibrated(EPSILON, DELTA, 1, kind)).passed
-    assert audit((93, 90), calibrated(EPSILON, DELTA, 3, kind)).passed
+    assert audit((61, 60), calibrate_threshold(EPSILON, DELTA, 1, kind)).passed
+    assert audit((93, 90), calibrate_threshold(EPSILON, DELTA, 3, kind)).passed
 
 
 @pytest.mark.parametrize("kind", OTHERS)
 def test_a_variant_of_one_unit_is_covered_by_delta(kind: Kind) -> None:
     """Present in one log, absent from the other."""
-    assert audit((1, 0), calibrated(EPSILON, DELTA, 1, kind)).passed
-    assert audit((3, 0), calibrated(EPSILON, DELTA, 3, kind)).passed
+    assert audit((1, 0), calibrate_threshold(EPSILON, DELTA, 1, kind)).passed
+    assert audit((3, 0), calibrate_threshold(EPSILON, DELTA, 3, kind)).passed
 
 
 def test_too_little_noise_is_found() -> None:
     """Half of it where the noise is geometric; a third of a Gaussian, whose loss is spread out."""
     assert not audit(
-        (61, 60), half_the_noise(calibrated(EPSILON, DELTA, 1, "truncated-geometric"))
+        (61, 60), half_the_noise(calibrate_threshold(EPSILON, DELTA, 1, "truncated-geometric"))
     ).passed
     assert not audit(
-        (61, 60), a_third_of_the_noise(calibrated(EPSILON, DELTA, 1, "gaussian"))
+        (61, 60), a_third_of_the_noise(calibrate_threshold(EPSILON, DELTA, 1, "gaussian"))
     ).passed
 
 
@@ -105,7 +105,7 @@ def test_half_of_a_gaussian_is_found_at_a_large_delta(
     twin: Callable[[ThresholdParams], ThresholdParams], passes: bool
 ) -> None:
     """Where the same noise is charged next to no epsilon."""
-    honest = calibrated(4.0, DELTA, 1, "gaussian")
+    honest = calibrate_threshold(4.0, DELTA, 1, "gaussian")
     claim = cost(threshold_event(honest), WIDE).epsilon
     events = [HalfLine(61, upper=True), HalfLine(60, upper=False)]
     noise = reproducible(1)
@@ -121,26 +121,28 @@ def test_half_of_a_gaussian_is_found_at_a_large_delta(
 def test_half_the_threshold_is_found() -> None:
     """A variant of one unit alone passes it far more often than delta allows."""
     for kind in OTHERS:
-        assert not audit((1, 0), half_the_threshold(calibrated(EPSILON, DELTA, 1, kind))).passed
+        assert not audit(
+            (1, 0), half_the_threshold(calibrate_threshold(EPSILON, DELTA, 1, kind))
+        ).passed
 
 
 def test_a_unit_of_several_cases_counted_as_one_is_found() -> None:
     """Three cases of one unit under noise for one."""
     for kind in OTHERS:
-        assert not audit((93, 90), calibrated(EPSILON, DELTA, 1, kind)).passed
+        assert not audit((93, 90), calibrate_threshold(EPSILON, DELTA, 1, kind)).passed
 
 
 def test_a_missing_threshold_is_found() -> None:
     """A unique variant gives its owner away."""
     for kind in OTHERS:
-        assert not audit((1, 0), no_threshold(calibrated(EPSILON, DELTA, 1, kind))).passed
+        assert not audit((1, 0), no_threshold(calibrate_threshold(EPSILON, DELTA, 1, kind))).passed
 
 
 def test_noise_cut_off_too_early_is_found() -> None:
     """Truncation at a third of the bound, the threshold as it was: counts beyond what the other log
     can give show.
     """
-    params = calibrated(EPSILON, DELTA, 1, "truncated-geometric")
+    params = calibrate_threshold(EPSILON, DELTA, 1, "truncated-geometric")
     short = params.model_copy(update={"tau": max(2, params.tau // 3)})
     assert not audit((1, 0), short).passed
     assert cost(threshold_event(short), DELTA).epsilon > EPSILON
@@ -148,12 +150,12 @@ def test_noise_cut_off_too_early_is_found() -> None:
 
 def test_thresholds_one_too_low_are_found_by_arithmetic() -> None:
     """No audit of feasible size sees the least step; the exact tails do."""
-    params = calibrated(EPSILON, DELTA, 1, "truncated-geometric")
+    params = calibrate_threshold(EPSILON, DELTA, 1, "truncated-geometric")
     assert (
         truncation_delta(params.scale, params.tau - 1)
         <= DELTA
         < truncation_delta(params.scale, params.tau - 2)
     )
-    params = calibrated(EPSILON, DELTA, 1, "gaussian")
+    params = calibrate_threshold(EPSILON, DELTA, 1, "gaussian")
     assert gaussian_threshold_delta(params.scale, params.tau) <= DELTA / 2
     assert gaussian_threshold_delta(params.scale, params.tau - 2) > DELTA / 2

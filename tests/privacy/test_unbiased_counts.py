@@ -26,8 +26,14 @@ from cloakwork.mechanisms.registry import catalogue
 from cloakwork.mechanisms.variants import markov
 from cloakwork.mechanisms.variants.directly_follows import DirectlyFollows
 from cloakwork.mechanisms.variants.sacofa import noisy_steps
-from cloakwork.mechanisms.variants.threshold import Kind, calibrated
-from cloakwork.mechanisms.variants.tree import Courses, Growth, NoiseKind, Stage, grow
+from cloakwork.mechanisms.variants.threshold import Kind, calibrate_threshold
+from cloakwork.mechanisms.variants.tree import (
+    CodedVariants,
+    NoiseKind,
+    Stage,
+    TreeGrowth,
+    grow_tree,
+)
 from cloakwork.noise import Noise, reproducible
 from contracts.sample_logs import log_of
 from privacy.test_profile_audit import params_for
@@ -67,11 +73,15 @@ def released(name: str, cases: int = COUNT, **options: object) -> Errors:
 
 def levels(kind: NoiseKind) -> Errors:
     """Both levels of a tree, prefixes and ENDs."""
-    courses = Courses.of(histogram(COUNT), LABELS)
-    growth = Growth((Stage(levels=2, scale=3.0),), kind, WIDTH, prefixes=WIDTH, every=False)
+    courses = CodedVariants.of(histogram(COUNT), LABELS)
+    growth = TreeGrowth(
+        (Stage(levels=2, scale=3.0),), kind, WIDTH, prefixes=WIDTH, count_absent=False
+    )
 
     def run(noise: Noise) -> NDArray[np.float64]:
-        first, last = grow(courses, growth, lambda found: np.full(len(found.noisy), True), noise)
+        first, last = grow_tree(
+            courses, growth, lambda found: np.full(len(found.noisy), True), noise
+        )
         return np.concatenate([first.noisy, last.leaf_noisy]) - float(COUNT)
 
     return run
@@ -85,7 +95,7 @@ def steps(kind: NoiseKind) -> Errors:
 
 def table(noise: Noise) -> NDArray[np.float64]:
     """A table of transitions, in cases."""
-    return markov._noised(np.zeros((8, 8)), 30_000.0, noise).ravel() / 8192
+    return markov._with_noise(np.zeros((8, 8)), 30_000.0, noise).ravel() / 8192
 
 
 def graph(noise: Noise) -> NDArray[np.float64]:
@@ -178,7 +188,7 @@ def test_sums_cut_to_integers_are_found(name: str) -> None:
 @pytest.mark.parametrize("kind", ["laplace", "gaussian", "truncated-geometric"])
 def test_counts_at_the_threshold_are_too_large_where_they_are_released(kind: Kind) -> None:
     """Selection keeps those whose noise was high."""
-    tau = calibrated(1.0, 1e-2, 1, kind).tau
+    tau = calibrate_threshold(1.0, 1e-2, 1, kind).tau
     mean, error = average(released("variants/threshold", cases=tau, noise=kind), reproducible(4))
     assert mean > 10 * error
 

@@ -22,7 +22,7 @@ from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import MapCases, Offer
 from cloakwork.mechanisms.kanon.closeness import Closeness
-from cloakwork.mechanisms.kanon.exchange import Groups, Varied
+from cloakwork.mechanisms.kanon.value_exchange import Groups, LDiversityGoal
 from cloakwork.noise import secret
 from contracts.mechanism_contract import assert_is_a_log
 from contracts.sample_logs import courses_of
@@ -182,6 +182,7 @@ def test_dealing_anew_gives_every_cell_as_many_values_as_possible(
         graph[2 + len(sizes) :, 1] = copies
         return int(maximum_flow(csr_array(graph), 0, 1).flow_value) == variety * len(sizes)
 
-    aim = Varied(2.0, "distinct")
-    reached = aim.measure(aim.dealt_anew(codes, cell), Groups.of_cells(cell)).min()
+    goal = LDiversityGoal(2.0, "distinct")
+    spread = goal.redistribute_all(codes, cell)
+    reached = goal.measure(spread, Groups.of_cells(cell)).min()
     assert reached == max(variety for variety in range(len(values) + 1) if feasible(variety))

@@ -34,18 +34,18 @@ from cloakwork.plan.columns import exposure
 from cloakwork.plan.model import Claim, Considered, Plan, Step, Treated
 from cloakwork.policy.model import Policy
 from cloakwork.privacy_event import FREE, DiscreteLaplace
-from cloakwork.publishing import verify as verifying
+from cloakwork.publishing import verify_derived
 from cloakwork.publishing.dsse import canonical, seal
 from cloakwork.publishing.keys import SigningKey, signing_key, trust
 from cloakwork.publishing.publish import Published
-from cloakwork.publishing.statement import digest_of
+from cloakwork.publishing.statement import file_digest
 from cloakwork.run.release import Internal, Release, StepRecord, Verdict
 
 RAW_NAME = "ward7-export-of-patients.xes"
 RAW_FIGURES = (918273, 645546, 777111.5)
 """Figures and names that only the internal report may hold."""
 
-REAL_PROOF = verifying.prove_again
+REAL_PROOF = verify_derived.prove_again
 VARIANTS = ([["register", "treat", "leave"]] * 3) + ([["register", "leave"]] * 3)
 
 
@@ -64,7 +64,7 @@ def _taken_as_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     """The plan here is made by hand and cannot be derived; that ``prove`` is asked is tested on its
     own.
     """
-    monkeypatch.setattr(verifying, "prove_again", lambda plan: plan.claims)
+    monkeypatch.setattr(verify_derived, "prove_again", lambda plan: plan.claims)
 
 
 @pytest.fixture
@@ -269,7 +269,7 @@ def resign(
     statement = json.loads(base64.b64decode(envelope_of(folder)["payload"]))
     for subject in statement["subject"]:
         if (folder / subject["name"]).exists():
-            subject["digest"]["sha256"] = digest_of(folder / subject["name"])
+            subject["digest"]["sha256"] = file_digest(folder / subject["name"])
     change(statement)
     (folder / "statement.json").write_bytes(seal(canonical(statement), key))
 

@@ -13,15 +13,22 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cloakwork.accounting.affected import findings_of, recharged
+from cloakwork.accounting.affected import advisories_of, with_voided_charges
 from cloakwork.accounting.charge import Charge
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.accounting.records import Record
-from cloakwork.advisories import Advisory, Traits, advisories_for, guarantees_in, shipped_advisories
+from cloakwork.advisories import (
+    Advisory,
+    ReleaseProperties,
+    advisories_for,
+    guarantees_in,
+    shipped_advisories,
+)
 from cloakwork.budget import Cost
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
-from cloakwork.publishing.earlier import EarlierPlan, read_as_pattern
-from cloakwork.publishing.earlier_checks import measured_then, settled
+from cloakwork.publishing.earlier import EarlierPlan
+from cloakwork.publishing.earlier_checks import measure_advisory, measure_as_0_1_0
+from cloakwork.publishing.verify_earlier import read_as_pattern
 
 EARLIER = Path(__file__).parents[1] / "releases" / "0.1.0"
 
@@ -52,12 +59,13 @@ BASE: dict[str, Any] = {
 }
 
 
-def found(**traits: Any) -> dict[str, str]:
-    """The status of each advisory that concerns a release of 0.1.0 with these traits, nothing being
+def found(**properties: Any) -> dict[str, str]:
+    """The status of each advisory that concerns a release of 0.1.0 with these properties, nothing being
     measured.
     """
     return {
-        finding.advisory.id: finding.status for finding in advisories_for(Traits(**(BASE | traits)))
+        finding.advisory.id: finding.status
+        for finding in advisories_for(ReleaseProperties(**(BASE | properties)))
     }
 
 
@@ -68,7 +76,7 @@ def test_each_has_a_number_of_its_own_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("traits", "expected"),
+    ("properties", "expected"),
     [
         ({}, {}),
         ({"guarantees": (DP,)}, {"CW-2026-01": "open"}),
@@ -146,14 +154,14 @@ def test_each_has_a_number_of_its_own_in_order() -> None:
     ],
 )
 def test_each_concerns_the_releases_that_it_is_about(
-    traits: dict[str, Any], expected: dict[str, str]
+    properties: dict[str, Any], expected: dict[str, str]
 ) -> None:
     counted = any(
         each["kind"] in ("k-anonymity", "differential-privacy")
-        for each in traits.get("guarantees", ())
+        for each in properties.get("guarantees", ())
     )
     traces_of_one_id = {"CW-2026-14": "open"} if counted else {}
-    assert found(**traits) == expected | traces_of_one_id
+    assert found(**properties) == expected | traces_of_one_id
 
 
 @pytest.mark.parametrize("engine", ["0.2.0", "0.2.0.dev0", "0.10.0", "1.0"])
@@ -168,14 +176,16 @@ def test_none_concerns_later_versions(engine: str) -> None:
 
 
 def test_what_a_measurement_shows_settles_it() -> None:
-    traits = Traits(**(BASE | {"guarantees": (T,)}))
+    properties = ReleaseProperties(**(BASE | {"guarantees": (T,)}))
 
-    assert {each.status for each in advisories_for(traits, lambda *_: (True, "far"))} == {"void"}
-    assert {each.status for each in advisories_for(traits, lambda *_: (False, "near"))} == {
+    assert {each.status for each in advisories_for(properties, lambda *_: (True, "far"))} == {
+        "void"
+    }
+    assert {each.status for each in advisories_for(properties, lambda *_: (False, "near"))} == {
         "cleared"
     }
-    assert {each.status for each in advisories_for(traits, lambda *_: None)} == {"open"}
-    (finding, *_) = advisories_for(traits, lambda *_: (None, "near, perhaps"))
+    assert {each.status for each in advisories_for(properties, lambda *_: None)} == {"open"}
+    (finding, *_) = advisories_for(properties, lambda *_: (None, "near, perhaps"))
     assert finding.status == "open" and "(near, perhaps)" in str(finding)
 
 
@@ -208,12 +218,12 @@ def test_events_without_attributes_are_left_out_where_their_activity_has_some() 
     untold = log_of([[("a", "x"), ("b", None)]] * 3)
     measure = advisory("k without empty events")
 
-    assert measured_then(told, K) is not None and measured_then(told, K).holds  # type: ignore[union-attr]
-    assert settled(told, measure, K, raw_times=False) == (
+    assert measure_as_0_1_0(told, K) is not None and measure_as_0_1_0(told, K).holds  # type: ignore[union-attr]
+    assert measure_advisory(told, measure, K, raw_times=False) == (
         True,
         "without events that have no attributes, the smallest group holds 1 released cases",
     )
-    assert settled(untold, measure, K, raw_times=False) == (
+    assert measure_advisory(untold, measure, K, raw_times=False) == (
         None,
         "without events that have no attributes, the smallest group holds 3 released cases",
     )
@@ -265,7 +275,9 @@ A, B, INSERTED = ("a", "x", True), ("b", None, True), ("b", None, False)
 def test_a_raw_time_is_an_attribute_that_inserted_events_lack(
     cases: list[list[tuple[str, str | None, bool]]], raw_times: bool, is_so: bool | None
 ) -> None:
-    found = settled(timed(cases), advisory("k without empty events"), K, raw_times=raw_times)
+    found = measure_advisory(
+        timed(cases), advisory("k without empty events"), K, raw_times=raw_times
+    )
 
     assert found is not None and found[0] is is_so, found
 
@@ -325,9 +337,12 @@ def test_one_outlier_does_not_make_classes_close_by_ranks() -> None:
     )
     log = log_of(cases, ages)
 
-    then = measured_then(log, T)
+    then = measure_as_0_1_0(log, T)
     assert then is not None and then.holds
-    so, seen = settled(log, advisory("closeness by ranks"), T, raw_times=False) or (False, "")
+    so, seen = measure_advisory(log, advisory("closeness by ranks"), T, raw_times=False) or (
+        False,
+        "",
+    )
     assert so and re.search(r"lies 0\.25\d* away", seen), seen
 
 
@@ -335,9 +350,9 @@ def test_an_attribute_that_is_recorded_only_for_some_tells() -> None:
     """Of one variant every case has the value, of the other none."""
     log = log_of([[("a", None)]] * 10 + [[("b", None)]] * 10, [1.0] * 10 + [None] * 10)
 
-    then = measured_then(log, T)
+    then = measure_as_0_1_0(log, T)
     assert then is not None and then.holds
-    assert settled(log, advisory("closeness with missing values"), T, raw_times=False) == (
+    assert measure_advisory(log, advisory("closeness with missing values"), T, raw_times=False) == (
         True,
         "by missing values some group lies at least 0.5 away, t is 0.2",
     )
@@ -348,14 +363,14 @@ def test_the_meaning_then_is_what_version_0_1_0_measured() -> None:
     all four.
     """
     log = log_of([[("a", None)]] * 2 + [[("b", None)]] * 2, [0.0, 10.0, 4.0, 6.0])
-    seen = measured_then(log, T)
+    seen = measure_as_0_1_0(log, T)
 
     assert (
         seen is not None
         and seen.seen.startswith("the farthest group lies 0.2 from all values")
         and seen.holds
     )
-    assert not measured_then(log, T | {"t": 0.19}).holds  # type: ignore[union-attr]
+    assert not measure_as_0_1_0(log, T | {"t": 0.19}).holds  # type: ignore[union-attr]
     diverse = {
         "kind": "l-diversity",
         "l": 2.0,
@@ -363,9 +378,9 @@ def test_the_meaning_then_is_what_version_0_1_0_measured() -> None:
         "variety": "distinct",
         "classes": "variants",
     }
-    assert measured_then(log, diverse).holds  # type: ignore[union-attr]
-    assert not measured_then(log, diverse | {"l": 3.0}).holds  # type: ignore[union-attr]
-    assert measured_then(log, METRIC) is None
+    assert measure_as_0_1_0(log, diverse).holds  # type: ignore[union-attr]
+    assert not measure_as_0_1_0(log, diverse | {"l": 3.0}).holds  # type: ignore[union-attr]
+    assert measure_as_0_1_0(log, METRIC) is None
 
 
 def test_a_log_without_cases_settles_nothing_and_breaks_nothing() -> None:
@@ -382,7 +397,9 @@ def test_a_log_without_cases_settles_nothing_and_breaks_nothing() -> None:
             "classes": "prefixes",
         },
     ):
-        assert measured_then(empty, guarantee) is None or measured_then(empty, guarantee).holds  # type: ignore[union-attr]
+        assert (
+            measure_as_0_1_0(empty, guarantee) is None or measure_as_0_1_0(empty, guarantee).holds
+        )  # type: ignore[union-attr]
 
 
 def records(tmp_path: Path) -> tuple[Record, ...]:
@@ -409,11 +426,11 @@ def test_entries_of_0_1_0_name_their_guarantees(tmp_path: Path) -> None:
 
 def test_an_entry_tells_less_than_a_release_and_so_stays_open(tmp_path: Path) -> None:
     dp = next(record for record in records(tmp_path) if record.policy == "dp-control-flow")
-    status = {each.advisory.id: each.status for each in findings_of(dp)}
+    status = {each.advisory.id: each.status for each in advisories_of(dp)}
 
     assert status["CW-2026-01"] == "open" and status["CW-2026-12"] == "weakened"
     assert "CW-2026-09" not in status, "its delta is noted: 1e-6"
-    assert recharged(dp) == dp, "what is open is not recharged"
+    assert with_voided_charges(dp) == dp, "what is open is not recharged"
 
 
 def test_a_new_entry_says_which_version_made_it(tmp_path: Path) -> None:
@@ -421,7 +438,7 @@ def test_a_new_entry_says_which_version_made_it(tmp_path: Path) -> None:
     book.reserve("d", policy="p", charges=[Charge(currency="none")])
     (record,) = book.history()
 
-    assert record.engine.startswith("0.2") and findings_of(record) == ()
+    assert record.engine.startswith("0.2") and advisories_of(record) == ()
 
 
 def test_an_entry_whose_claim_is_void_counts_without_bound_and_what_it_charged_stays_spent() -> (
@@ -442,11 +459,13 @@ def test_an_entry_whose_claim_is_void_counts_without_bound_and_what_it_charged_s
         digest="0" * 64,
     )
 
-    assert recharged(record, [void]).charges == (*record.charges, Charge(currency="none"))
-    assert recharged(recharged(record, [void]), [void]) == recharged(record, [void])
-    assert recharged(record, [void]).without_dp
+    assert with_voided_charges(record, [void]).charges == (*record.charges, Charge(currency="none"))
+    assert with_voided_charges(with_voided_charges(record, [void]), [void]) == with_voided_charges(
+        record, [void]
+    )
+    assert with_voided_charges(record, [void]).without_dp
     later = dataclasses.replace(record, engine="0.2.0")
-    assert recharged(later, [void]) == later
+    assert with_voided_charges(later, [void]) == later
 
 
 def test_the_ledger_counts_what_is_void_as_without_bound(

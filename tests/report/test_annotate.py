@@ -9,9 +9,10 @@ from cloakwork.lineage import Lineage
 from cloakwork.log.io import Attribute, read_annotations
 from cloakwork.plan.claims import PolicyReason
 from cloakwork.plan.model import Treated
+from cloakwork.publishing.from_plan import statement_of
 from cloakwork.publishing.publish import Published
 from cloakwork.publishing.stamp import differences, flat, read_stamp, stamp
-from cloakwork.publishing.statement import NOT_PRIVATE, predicate_digest, state
+from cloakwork.publishing.statement import NOT_PRIVATE, predicate_digest
 from report.conftest import a_plan
 
 PARTS = ("operation type", "level", "target")
@@ -60,7 +61,7 @@ def test_each_treatment_is_an_operation_of_its_own() -> None:
     bound = plan.steps[1].model_copy(update={"mechanism": "bound", "lineage": Lineage()})
     plan = a_plan(steps=(bound, redact), attributes=treated)
 
-    said = flat(stamp(plan, state(plan, "r1", released=(), private=True)))
+    said = flat(stamp(plan, statement_of(plan, "r1", released=(), private=True)))
 
     found = [
         tuple(
@@ -101,7 +102,7 @@ def test_it_names_what_is_exposed_with_the_reason(published: Path) -> None:
 
 
 def test_a_reproducible_release_is_stamped() -> None:
-    statement = state(a_plan(), "r1", released=(), private=False)
+    statement = statement_of(a_plan(), "r1", released=(), private=False)
 
     assert flat(stamp(a_plan(), statement))["cloakwork:mark"] == NOT_PRIVATE
 

@@ -17,7 +17,7 @@ from cloakwork.errors import OutputError
 from cloakwork.locks import lock_folder
 from cloakwork.plan.model import Plan
 from cloakwork.publishing import publish as publishing
-from cloakwork.publishing import verify as verifying
+from cloakwork.publishing import verify_derived
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.publish import Published, check_destination
 from cloakwork.publishing.verify import verify
@@ -241,7 +241,7 @@ def test_leftovers_of_dead_processes_go_and_others_stay(tmp_path: Path, key: Sig
 
 
 def _publish_into(out: str) -> str:
-    verifying.prove_again = lambda plan: (
+    verify_derived.prove_again = lambda plan: (
         plan.claims
     )  # in a process of its own; the plan is made by hand
     try:

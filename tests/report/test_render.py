@@ -16,9 +16,9 @@ from cloakwork.budget import Cost
 from cloakwork.errors import OutputError, VerificationFailed
 from cloakwork.plan.model import Unproven
 from cloakwork.plan.sentences import because
+from cloakwork.publishing.from_plan import statement_of
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.publish import Published, plan_bytes
-from cloakwork.publishing.statement import state
 from cloakwork.report.html import bars, figure, pipeline
 from cloakwork.report.model import INTERNAL_BANNER, Audience, PublicStep
 from cloakwork.report.render import render
@@ -197,7 +197,9 @@ def test_budget_bars_compare_with_the_declared_total() -> None:
         Charge(currency="unit", cost=Cost(epsilon=math.inf)),
         Charge(currency="metric", cost=Cost(epsilon=1.0), shift=timedelta(hours=1)),
     )
-    unbounded, spent = bars(state(a_plan(charges=charges), "r", released=(), private=True).budget)
+    unbounded, spent = bars(
+        statement_of(a_plan(charges=charges), "r", released=(), private=True).budget
+    )
 
     assert (unbounded.share, spent.share) == (None, 0.25)
     assert spent.says == "this release spends ε 1 of ε 4, δ 1e-05 (25% of ε)"
@@ -206,7 +208,7 @@ def test_budget_bars_compare_with_the_declared_total() -> None:
 def test_without_a_total_there_is_no_bar() -> None:
     plan = a_plan(policy=a_policy(budget={}))
 
-    assert bars(state(plan, "r", released=(), private=True).budget)[0].share is None
+    assert bars(statement_of(plan, "r", released=(), private=True).budget)[0].share is None
 
 
 @pytest.mark.parametrize("steps", [0, 2, 3, 7])

@@ -17,14 +17,14 @@ from cloakwork.plan.columns import exposure
 from cloakwork.plan.model import Treated, Unproven
 from cloakwork.plan.sentences import column_in_words
 from cloakwork.publishing.dsse import read_json
+from cloakwork.publishing.from_plan import statement_of
 from cloakwork.publishing.released import ReleasedColumn
 from cloakwork.publishing.schema import schema_text
 from cloakwork.publishing.statement import (
     NOT_PRIVATE,
     PrivacyStatement,
-    payload,
     predicate_digest,
-    state,
+    statement_payload,
 )
 from report.conftest import a_plan, a_policy
 
@@ -33,8 +33,8 @@ SCHEMA = Path(__file__).parents[2] / "schemas" / "privacy-statement-v2.json"
 
 def test_the_statement_is_an_in_toto_statement_with_sorted_subjects() -> None:
     statement = json.loads(
-        payload(
-            state(a_plan(), "r1", released=(), private=True),
+        statement_payload(
+            statement_of(a_plan(), "r1", released=(), private=True),
             {"plan.json": "b" * 64, "log.xes": "a" * 64},
         )
     )
@@ -48,7 +48,7 @@ def test_the_statement_is_an_in_toto_statement_with_sorted_subjects() -> None:
 
 
 def test_it_names_policy_guarantees_exposures_and_budget() -> None:
-    stated = state(a_plan(), "r1", released=(), private=True)
+    stated = statement_of(a_plan(), "r1", released=(), private=True)
 
     assert stated.policy.legal_basis == "GDPR Art. 9(2)(j)"
     assert stated.policy.dataset == "hospital-2014"
@@ -73,7 +73,9 @@ def test_the_first_thing_it_says_is_what_is_unproven_then_what_is_exposed() -> N
 def test_separate_totals_go_before_the_general_one() -> None:
     policy = a_policy(budget={"total": {"epsilon": 4.0, "metric": {"epsilon": 2.0}}})
 
-    stated = state(a_plan().model_copy(update={"policy": policy}), "r1", released=(), private=True)
+    stated = statement_of(
+        a_plan().model_copy(update={"policy": policy}), "r1", released=(), private=True
+    )
 
     assert stated.budget[0].total is not None and stated.budget[0].total.epsilon == 2.0
 
@@ -81,7 +83,11 @@ def test_separate_totals_go_before_the_general_one() -> None:
 def test_a_cost_without_bound_is_null() -> None:
     plan = a_plan(charges=(Charge(currency="unit", cost=Cost(epsilon=math.inf)),))
 
-    stated = read_json(payload(state(plan, "r1", released=(), private=True), {"log.xes": "a" * 64}))
+    stated = read_json(
+        statement_payload(
+            statement_of(plan, "r1", released=(), private=True), {"log.xes": "a" * 64}
+        )
+    )
 
     assert isinstance(stated, dict)
     assert stated["predicate"]["budget"][0]["cost"] == {"epsilon": None, "delta": 0.0}  # type: ignore[index, call-overload]
@@ -106,11 +112,11 @@ def test_what_an_exposed_column_tells_depends_on_its_treatment(treatment: Any, s
 
     column = ReleasedColumn(name="case:age", scope="case", treatment=treatment, rule="case:age")
 
-    assert state(plan, "r1", released=(column,), private=True).exposed[0].says == says
+    assert statement_of(plan, "r1", released=(column,), private=True).exposed[0].says == says
 
 
 def test_a_reproducible_release_is_marked() -> None:
-    assert state(a_plan(), "r1", released=(), private=False).mark == NOT_PRIVATE
+    assert statement_of(a_plan(), "r1", released=(), private=False).mark == NOT_PRIVATE
 
 
 def test_what_is_unproven_is_said_with_the_published_claim_and_the_derived_cost() -> None:
@@ -124,7 +130,7 @@ def test_what_is_unproven_is_said_with_the_published_claim_and_the_derived_cost(
         why=("no",),
     )
 
-    said = state(a_plan(unproven=(item,)), "r1", released=(), private=True).unproven[0]
+    said = statement_of(a_plan(unproven=(item,)), "r1", released=(), private=True).unproven[0]
 
     assert (said.mechanism, said.published, said.cost.epsilon, said.why) == (
         item.mechanism,
@@ -146,14 +152,16 @@ def test_differential_privacy_names_its_neighbours(neighbours: str, word: str) -
     claim = a_plan().claims[1].model_copy(update={"guarantee": guarantee})
 
     stated = (
-        state(a_plan(claims=(claim,)), "r1", released=(), private=True).guarantees[0].neighbours
+        statement_of(a_plan(claims=(claim,)), "r1", released=(), private=True)
+        .guarantees[0]
+        .neighbours
     )
 
     assert stated is not None and stated.endswith(f"({word})")
 
 
 def test_the_digest_depends_on_every_part_of_the_predicate() -> None:
-    stated = state(a_plan(), "r1", released=(), private=True)
+    stated = statement_of(a_plan(), "r1", released=(), private=True)
     others = [
         stated.model_copy(update={"release": "r2"}),
         stated.model_copy(update={"issued": stated.issued + timedelta(seconds=1)}),
@@ -170,7 +178,9 @@ def test_the_shipped_schema_is_the_models() -> None:
 
 def test_a_statement_fits_the_shipped_schema() -> None:
     stated = json.loads(
-        payload(state(a_plan(), "r1", released=(), private=False), {"log.xes": "a" * 64})
+        statement_payload(
+            statement_of(a_plan(), "r1", released=(), private=False), {"log.xes": "a" * 64}
+        )
     )["predicate"]
 
     jsonschema.Draft202012Validator.check_schema(json.loads(SCHEMA.read_text()))

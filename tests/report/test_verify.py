@@ -14,10 +14,10 @@ from cloakwork.errors import OutputError, PlanMoved, PlanUnsound, VerificationFa
 from cloakwork.home import home
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io import Attribute, write_log
-from cloakwork.publishing import verify as verifying
+from cloakwork.publishing import verify_derived
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.publish import Published, plan_bytes
-from cloakwork.publishing.released import ReleasedColumn, faults, released_columns
+from cloakwork.publishing.released import ReleasedColumn, column_mismatches, released_columns
 from cloakwork.publishing.stamp import EXTENSIONS, stamp
 from cloakwork.publishing.verify import verify
 from report.conftest import VARIANTS, a_log, a_plan, a_policy, envelope_of, public_file, resign
@@ -310,7 +310,7 @@ def test_a_plan_that_cannot_be_proved_again_fails(
     def fail(_: object) -> None:
         raise fault
 
-    monkeypatch.setattr(verifying, "prove_again", fail)
+    monkeypatch.setattr(verify_derived, "prove_again", fail)
 
     assert mismatches(published) == (f"plan.json: its claims cannot be derived again: {fault}",)
 
@@ -318,7 +318,7 @@ def test_a_plan_that_cannot_be_proved_again_fails(
 def test_claims_that_the_steps_do_not_give_fail(
     published: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verifying, "prove_again", lambda plan: plan.claims[1:])
+    monkeypatch.setattr(verify_derived, "prove_again", lambda plan: plan.claims[1:])
 
     assert mismatches(published) == ("plan.json: claims other than can be derived from its steps",)
 
@@ -341,7 +341,7 @@ def test_units_are_measured_by_cases(
     )
     claim = a_plan().claims[0].model_copy(update={"guarantee": policy.spec.guarantees[0]})
     with monkeypatch.context() as unchecked:
-        unchecked.setattr(verifying, "verify_written", lambda *_: None)
+        unchecked.setattr("cloakwork.publishing.verify.verify_written", lambda *_: None)
         folder = publish_as(plan=a_plan(claims=(claim,))).folder
 
     assert "the smallest group holds 3 released cases" in mismatches(folder)[0]
@@ -401,7 +401,7 @@ def test_a_plan_of_another_version_says_which_version_to_verify_with(
     def fail(_: object) -> None:
         raise PlanUnsound("claims differ")
 
-    monkeypatch.setattr(verifying, "prove_again", fail)
+    monkeypatch.setattr(verify_derived, "prove_again", fail)
 
     assert "made by Cloakwork 9.9.9" in mismatches(folder)[0]
 
@@ -413,7 +413,7 @@ def test_a_name_with_a_line_break_stays_on_its_line() -> None:
     found = EventLog(log.events.with_columns(pl.lit(1).alias(hostile)), log.cases, log.offsets)
     listed = ReleasedColumn(name=hostile + "2", scope="event", treatment="keep", rule="*")
 
-    said = list(faults(found, a_plan(), (*released_columns(log, a_plan()), listed)))
+    said = list(column_mismatches(found, a_plan(), (*released_columns(log, a_plan()), listed)))
 
     assert len(said) == 2 and all(line.isprintable() and "no\\nte" in line for line in said)
     (line,) = VerificationFailed([f"it holds '{hostile}'"]).mismatches

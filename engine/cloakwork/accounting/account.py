@@ -25,7 +25,7 @@ CURRENCIES: Final[tuple[Currency, ...]] = ("unit", "metric", "local")
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class BudgetTerms:
     """What a policy declares about its dataset's budget.
 
     ``unit``: its protected unit by name. ``totals``: by currency; that of ``unit`` is its own
@@ -97,7 +97,7 @@ class Balance:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class BudgetForecast:
     """What a release would mean for the budget: per book before it, itself, and after it; and what
     no budget bounds.
 
@@ -199,7 +199,7 @@ def require_fit(
     account: Account,
     charges: Sequence[Charge],
     totals: Sequence[Total],
-    terms: Terms,
+    terms: BudgetTerms,
     policy: str,
 ) -> None:
     """Raise unless what is spent and what is asked can be added up, and fits every total ever
@@ -259,7 +259,7 @@ _RAISED: Final = (
 
 
 def _unconvertible(
-    dataset: str, account: Account, charges: Sequence[Charge], terms: Terms, after: Account
+    dataset: str, account: Account, charges: Sequence[Charge], terms: BudgetTerms, after: Account
 ) -> Iterator[Cause]:
     """Why what was charged and what is asked cannot be added up."""
     asked = [charge for charge in charges if charge.currency in ("unit", "local")]
@@ -307,15 +307,18 @@ def _why_not(charge: Charge, book: Book, apart: bool) -> str:
 
 
 def outlook(
-    records: Sequence[Record], charges: Sequence[Charge], totals: Sequence[Total], terms: Terms
-) -> Outlook:
+    records: Sequence[Record],
+    charges: Sequence[Charge],
+    totals: Sequence[Total],
+    terms: BudgetTerms,
+) -> BudgetForecast:
     """What a release with these charges would mean; ``records``: the dataset's earlier ones."""
     before = Account.of(records).plus((), totals, terms.cases_per_unit)
     after = before.plus(charges, (), {})
     shift = _largest(charges)
     books = [book for book in after.books() if book.currency != "local" or _touched(book, charges)]
     balances = tuple(after.balance(book, shift) for book in books)
-    return Outlook(
+    return BudgetForecast(
         before=tuple(before.balance(book, shift) for book in books),
         cost=tuple(
             _sum(

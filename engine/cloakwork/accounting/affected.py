@@ -7,7 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from cloakwork.accounting.charge import Charge
-from cloakwork.advisories import Advisory, Finding, Traits, advisories_for, guarantees_in
+from cloakwork.advisories import (
+    Advisory,
+    AdvisoryMatch,
+    ReleaseProperties,
+    advisories_for,
+    guarantees_in,
+)
 
 if TYPE_CHECKING:
     from cloakwork.accounting.records import Record
@@ -16,9 +22,9 @@ _CURRENCY: Final = {"differential-privacy": "unit", "metric-privacy": "metric", 
 """In which currency a guarantee is charged."""
 
 
-def findings_of(
+def advisories_of(
     record: "Record", advisories: Iterable[Advisory] | None = None
-) -> tuple[Finding, ...]:
+) -> tuple[AdvisoryMatch, ...]:
     """The advisories that concern an entry, by what it notes: kinds of guarantee and version, no
     steps and no columns.
 
@@ -27,18 +33,18 @@ def findings_of(
     """
     stated = record.details.get("guarantees")  # as data; version 0.1.0 noted sentences only
     guarantees = guarantees_in(record.note) if stated is None else tuple(stated)
-    told = Traits(engine=record.engine, guarantees=guarantees, entry=True)
+    told = ReleaseProperties(engine=record.engine, guarantees=guarantees, entry=True)
     return advisories_for(told, advisories=advisories)
 
 
-def recharged(record: "Record", advisories: Iterable[Advisory] | None = None) -> "Record":
+def with_voided_charges(record: "Record", advisories: Iterable[Advisory] | None = None) -> "Record":
     """The record with a charge without bound added where a claim that it pays for is void.
 
     What was charged stays spent: budget is never handed back.
     """
     void = {
         _CURRENCY.get(finding.kind)
-        for finding in findings_of(record, advisories)
+        for finding in advisories_of(record, advisories)
         if finding.status == "void"
     }
     if record.without_dp or not any(charge.currency in void for charge in record.charges):

@@ -29,8 +29,8 @@ from cloakwork.accounting.account import (
     CURRENCIES,
     Account,
     Balance,
-    Outlook,
-    Terms,
+    BudgetForecast,
+    BudgetTerms,
     informed,
     outlook,
     require_fit,
@@ -151,7 +151,7 @@ class Ledger:
         policy: str,
         charges: Sequence[Charge],
         totals: Mapping[Currency, Cost | None] | None = None,
-        terms: Terms | None = None,
+        terms: BudgetTerms | None = None,
         version: str = "",
         policy_digest: str = "",
         note: str = "",
@@ -177,7 +177,7 @@ class Ledger:
             raise LedgerError(
                 self.url, "a reproducible run is not private and is not recorded as a release"
             )
-        terms = terms or Terms(totals=totals or {})
+        terms = terms or BudgetTerms(totals=totals or {})
         body = {
             "policy": policy,
             "version": version,
@@ -223,16 +223,16 @@ class Ledger:
         *,
         charges: Sequence[Charge],
         totals: Mapping[Currency, Cost | None] | None = None,
-        terms: Terms | None = None,
+        terms: BudgetTerms | None = None,
         policy: str = "policy",
         policy_digest: str = "",
-    ) -> Outlook:
+    ) -> BudgetForecast:
         """What the release would mean for the budget. Raises where ``reserve`` would now, and
         LedgerError where an entry was altered; writes nothing.
         """
         if found := self.verify():
             raise LedgerError(self.url, f"{found}: it cannot be trusted; restore it from a copy")
-        terms = terms or Terms(totals=totals or {})
+        terms = terms or BudgetTerms(totals=totals or {})
         records = informed(self.history(dataset), policy_digest, terms.unit, charges)
         declared = terms.declared(charges, records)
         require_fit(dataset, Account.of(records), charges, declared, terms, policy)
@@ -380,7 +380,7 @@ class Ledger:
         account = Account.of(self.history(dataset))
         metric = Charge(currency="metric", cost=Cost(epsilon=0.0), shift=shift) if shift else None
         account = account.plus(
-            (), Terms(totals=totals or {}).declared([metric] if metric else []), {}
+            (), BudgetTerms(totals=totals or {}).declared([metric] if metric else []), {}
         )
         return {
             book.name: account.balance(book, shift if book == METRIC else None)
@@ -463,11 +463,11 @@ __all__ = [
     "CASE",
     "CURRENCIES",
     "Balance",
+    "BudgetForecast",
+    "BudgetTerms",
     "Charge",
     "Ledger",
-    "Outlook",
     "Record",
     "Reservation",
     "Summary",
-    "Terms",
 ]

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
 from cloakwork.accounting._journal import Entry
-from cloakwork.accounting.affected import recharged
+from cloakwork.accounting.affected import with_voided_charges
 from cloakwork.accounting.books import Book, Total
 from cloakwork.accounting.charge import Charge
 from cloakwork.budget import Cost
@@ -106,7 +106,7 @@ def records_of(url: str, entries: Iterable[Entry], dataset: str | None) -> tuple
             records[entry.release] = _told(records.get(entry.release), entry)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise LedgerError(url, f"entry {entry.seq} cannot be read") from None
-    return tuple(recharged(record) for record in told_by_policy(tuple(records.values())))
+    return tuple(with_voided_charges(record) for record in told_by_policy(tuple(records.values())))
 
 
 def told_by_policy(

@@ -105,7 +105,7 @@ class _Advisories(Frozen):
 
 
 @dataclass(frozen=True, slots=True)
-class Traits:
+class ReleaseProperties:
     """What a release, or a ledger's entry, says of itself; None where it does not tell.
 
     ``guarantees``: kind and parameters of each. ``rules``: attribute or glob to treatment, released
@@ -124,7 +124,7 @@ class Traits:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class AdvisoryMatch:
     """An advisory that concerns a release, which of its guarantees (None: the whole), and what that
     comes to.
 
@@ -147,7 +147,7 @@ class Finding:
         return f"{self.advisory.id}: {self.kind}: {self.advisory.title}{seen}"
 
 
-Settle = Callable[[Advisory, Parameters | None], tuple[bool | None, str] | None]
+MeasureOnFile = Callable[[Advisory, Parameters | None], tuple[bool | None, str] | None]
 """Measures on the file: whether the finding is so there (None: it cannot tell), and what was seen;
 None for nothing.
 """
@@ -162,37 +162,41 @@ def shipped_advisories() -> tuple[Advisory, ...]:
 
 
 def advisories_for(
-    traits: Traits, settle: Settle | None = None, advisories: Iterable[Advisory] | None = None
-) -> tuple[Finding, ...]:
-    """The findings that concern a release with ``traits``, the gravest first; ``settle`` measures
+    properties: ReleaseProperties,
+    measure: MeasureOnFile | None = None,
+    advisories: Iterable[Advisory] | None = None,
+) -> tuple[AdvisoryMatch, ...]:
+    """The findings that concern a release with ``properties``, the gravest first; ``measure`` measures
     on its file.
     """
     known = shipped_advisories() if advisories is None else advisories
-    found = [finding for advisory in known for finding in _findings(advisory, traits, settle)]
+    found = [finding for advisory in known for finding in _findings(advisory, properties, measure)]
     return tuple(sorted(found, key=lambda finding: _ORDER.index(finding.status)))
 
 
 _ORDER: Final = ("void", "open", "weakened", "corrected", "cleared")
 
 
-def _findings(advisory: Advisory, traits: Traits, settle: Settle | None) -> Iterable[Finding]:
+def _findings(
+    advisory: Advisory, properties: ReleaseProperties, measure: MeasureOnFile | None
+) -> Iterable[AdvisoryMatch]:
     condition = advisory.applies
-    if traits.entry < condition.entry or not _named(traits.engine, advisory.versions):
+    if properties.entry < condition.entry or not _named(properties.engine, advisory.versions):
         return
-    if traits.entry and not condition.entry and not condition.guarantees:
+    if properties.entry and not condition.entry and not condition.guarantees:
         return  # an entry tells nothing of what this is about
-    certain = _of_release(condition, traits)
+    certain = _of_release(condition, properties)
     if certain is False:
         return
     concerned: list[tuple[int | None, Parameters | None]] = [(None, None)]
     if condition.guarantees:
-        numbered = enumerate(traits.guarantees)
+        numbered = enumerate(properties.guarantees)
         concerned = [(number, each) for number, each in numbered if _of_guarantee(condition, each)]
     for number, guarantee in concerned:
-        finding = Finding(advisory, guarantee, number, _status(advisory, certain is True))
+        finding = AdvisoryMatch(advisory, guarantee, number, _status(advisory, certain is True))
         seen = (
-            settle(advisory, guarantee)
-            if settle is not None and advisory.measure is not None
+            measure(advisory, guarantee)
+            if measure is not None and advisory.measure is not None
             else None
         )
         yield (
@@ -240,35 +244,35 @@ def _of_guarantee(condition: Condition, guarantee: Parameters) -> bool:
     return tiny is None or not isinstance(delta, int | float) or 0 < delta < tiny
 
 
-def _of_release(condition: Condition, traits: Traits) -> bool | None:
+def _of_release(condition: Condition, properties: ReleaseProperties) -> bool | None:
     """Whether the conditions on the whole release hold; None where the release does not tell."""
     answers: list[bool | None] = []
     if condition.mechanisms:
-        steps = traits.mechanisms
+        steps = properties.mechanisms
         counted = [step for step in steps or () if not _named(step, condition.not_mechanisms)]
         answers.append(
             None if steps is None else any(_named(step, condition.mechanisms) for step in counted)
         )
     if condition.released is not None:
         answers.append(
-            None if traits.rules is None else bool(_released(traits, condition.released))
+            None if properties.rules is None else bool(_released(properties, condition.released))
         )
     if condition.unit is not None:
-        answers.append(None if traits.unit is None else traits.unit != "")
+        answers.append(None if properties.unit is None else properties.unit != "")
     if condition.hierarchy is not None:
-        answers.append(None if traits.shallow is None else bool(traits.shallow))
+        answers.append(None if properties.shallow is None else bool(properties.shallow))
     if condition.words is not None:
-        answers.append(None if traits.words is None else condition.words in traits.words)
+        answers.append(None if properties.words is None else condition.words in properties.words)
     if False in answers:
         return False
     return None if None in answers else True
 
 
-def _released(traits: Traits, which: str) -> tuple[str, ...]:
+def _released(properties: ReleaseProperties, which: str) -> tuple[str, ...]:
     """The attributes of that sort that the rules release, beside activities; raw times are an event
     attribute.
     """
-    rules = traits.rules or {}
+    rules = properties.rules or {}
     names = [
         name for name, treatment in rules.items() if treatment in RELEASED and name not in _STANDARD
     ]
@@ -276,17 +280,17 @@ def _released(traits: Traits, which: str) -> tuple[str, ...]:
         return tuple(name for name in names if set(name) & set("*?[") or is_pattern(name))
     if which == "attributes":
         return tuple(names)
-    raw = (TIME,) if has_raw_times(traits) else ()
+    raw = (TIME,) if has_raw_times(properties) else ()
     return (*raw, *(name for name in names if not name.startswith(CASE_PREFIX)))
 
 
-def has_raw_times(traits: Traits) -> bool:
+def has_raw_times(properties: ReleaseProperties) -> bool:
     """Whether times were released as they were: no guarantee covers them, and no step wrote them
     anew.
     """
-    treatment = (traits.rules or {}).get(TIME)
-    rewritten = any(_named(step, ("timestamps/*",)) for step in traits.mechanisms or ())
-    covered = any(_covers_times(guarantee) for guarantee in traits.guarantees)
+    treatment = (properties.rules or {}).get(TIME)
+    rewritten = any(_named(step, ("timestamps/*",)) for step in properties.mechanisms or ())
+    covered = any(_covers_times(guarantee) for guarantee in properties.guarantees)
     return treatment in RELEASED and treatment != "protect" and not rewritten and not covered
 
 

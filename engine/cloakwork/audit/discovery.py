@@ -27,7 +27,7 @@ _MISSING: Final = "pm4py is not installed; pip install 'cloakwork[mining]'"
 
 
 class Discovery(Frozen):
-    """Quality of a model of the release, tried on the source; each between 0 and 1, 1 being best."""
+    """Quality of a model of the release, tried on the source; each between 0 and 1 (best)."""
 
     fitness: float = Field(
         title="Model: fitness",
@@ -44,7 +44,7 @@ class Discovery(Frozen):
     )
 
 
-def mined(
+def evaluate_discovery(
     source: Mapping[tuple[str, ...], int], release: Mapping[tuple[str, ...], int]
 ) -> Discovery:
     """Mine the ``release`` (cases by variant) and try the model on the ``source``.
@@ -63,16 +63,15 @@ def mined(
         raise MechanismError(NAME, _MISSING) from error
 
     options = {"noise_threshold": NOISE, "multiprocessing": False}
-    net = convert_to_petri_net(
-        miner.apply(_as_pm4py(release), variant=miner.Variants.IMf, parameters=options)
-    )
-    log, quiet = _as_pm4py(source), {"show_progress_bar": False, "multiprocessing": False}
-    fitness = fitnesses.apply(log, *net, variant=fitnesses.Variants.TOKEN_BASED, parameters=quiet)[
-        "log_fitness"
-    ]
-    precision = precisions.apply(
-        log, *net, variant=precisions.Variants.ETCONFORMANCE_TOKEN, parameters=quiet
-    )
+    tree = miner.apply(_as_pm4py(release), variant=miner.Variants.IMf, parameters=options)
+    net = convert_to_petri_net(tree)
+    log = _as_pm4py(source)
+    quiet = {"show_progress_bar": False, "multiprocessing": False}
+    token_replay = fitnesses.Variants.TOKEN_BASED
+    replayed = fitnesses.apply(log, *net, variant=token_replay, parameters=quiet)
+    fitness = replayed["log_fitness"]
+    escaping_edges = precisions.Variants.ETCONFORMANCE_TOKEN
+    precision = precisions.apply(log, *net, variant=escaping_edges, parameters=quiet)
     generalisation = generalisations.apply(log, *net, parameters=quiet)
     total = fitness + precision
     return Discovery(
@@ -83,17 +82,18 @@ def mined(
     )
 
 
-def mined_apart(
+def evaluate_in_subprocess(
     source: Mapping[tuple[str, ...], int], release: Mapping[tuple[str, ...], int], seconds: float
 ) -> Discovery:
-    """``mined`` in a process of its own, which ends itself after ``seconds``: on some logs replay
-    takes hours.
+    """``evaluate_discovery`` in a process of its own, which ends itself after ``seconds``: on some
+    logs replay takes hours.
 
-    Raises MechanismError as ``mined`` does, and where the time is over or the process fails.
+    Raises MechanismError as ``evaluate_discovery`` does, and where the time is over or the process
+    fails.
     """
     if find_spec("pm4py") is None:
         raise MechanismError(NAME, _MISSING)
-    sides = [[[*variant, cases] for variant, cases in side.items()] for side in (source, release)]
+    sides = [_as_rows(source), _as_rows(release)]
     paths = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     try:
         child = subprocess.run(  # noqa: S603 - our own module, without a shell
@@ -111,6 +111,11 @@ def mined_apart(
     return Discovery.model_validate(answer)
 
 
+def _as_rows(log: Mapping[tuple[str, ...], int]) -> list[list[str | int]]:
+    """What JSON can hold: for each variant its labels and, last, its cases."""
+    return [[*variant, cases] for variant, cases in log.items()]
+
+
 def _as_pm4py(log: Mapping[tuple[str, ...], int]) -> Any:
     """The log as pm4py's own object; cases of one variant are one trace that stands there several
     times.
@@ -125,18 +130,18 @@ def _as_pm4py(log: Mapping[tuple[str, ...], int]) -> Any:
     return traces
 
 
-def _answer(question: str) -> str:
+def _answer_as_json(question: str) -> str:
     """One line of JSON: the figures, or in one sentence why there are none."""
     seconds, *sides = json.loads(question)
-    _end_after(seconds)
-    source, release = ({tuple(row[:-1]): int(row[-1]) for row in side} for side in sides)
+    _end_process_after(seconds)
+    source, release = ({tuple(labels): cases for *labels, cases in side} for side in sides)
     try:
-        return mined(source, release).model_dump_json()
+        return evaluate_discovery(source, release).model_dump_json()
     except Exception as error:
         return json.dumps(str(error).partition("\n")[0] or type(error).__name__)
 
 
-def _end_after(seconds: float) -> None:
+def _end_process_after(seconds: float) -> None:
     """End this process when the time is over, even if whoever asked is gone by then."""
 
     def end() -> None:
@@ -149,4 +154,4 @@ def _end_after(seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    print(_answer(sys.stdin.read()))
+    print(_answer_as_json(sys.stdin.read()))

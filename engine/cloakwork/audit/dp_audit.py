@@ -1,5 +1,5 @@
-"""A statistical audit of a differential privacy claim: how large must epsilon be, given what two
-inputs put out?
+"""A statistical audit of a differential privacy claim: how large must epsilon be, given the outputs
+on two inputs?
 
 Run a mechanism many times on two neighbouring inputs, choose events (sets of outcomes) on one part
 of the runs, and count them on the other: whatever epsilon the mechanism has,
@@ -7,8 +7,8 @@ of the runs, and count them on the other: whatever epsilon the mechanism has,
 section 7; Ding et al. 2018, "Detecting Violations of Differential Privacy"; Jagielski et al. 2020).
 With Clopper-Pearson bounds on p and q, and the error shared out over all events and both
 directions, a sound claim fails with probability at most ``1 - confidence``. An audit that passes
-proves nothing by itself: it must fail on a broken twin (``privacy.md`` section 7 says how many runs
-tell them apart).
+proves nothing by itself: it must fail on a broken counterpart of the mechanism (``privacy.md``
+section 7 says how many runs distinguish them).
 """
 
 import math
@@ -28,7 +28,7 @@ MOST_EVENTS: Final = 8
 """Events kept per direction: more of them share the error and weaken each."""
 
 
-class Event(Protocol):
+class OutcomeSet(Protocol):
     """A set of outcomes, with a name that a person can read."""
 
     @property
@@ -54,7 +54,7 @@ class HalfLine:
         return f"outcome {'>=' if self.upper else '<='} {self.bound:g}"
 
     def holds(self, outcomes: NDArray[Any]) -> NDArray[np.bool_]:
-        """See ``Event``."""
+        """See ``OutcomeSet``."""
         return np.asarray(outcomes >= self.bound if self.upper else outcomes <= self.bound)
 
 
@@ -68,10 +68,12 @@ class OneOf:
     def name(self) -> str:
         """The event in words, the first few members named."""
         shown = sorted(map(str, self.members))[:3]
-        return f"outcome in {{{', '.join(shown)}{', ...' if len(self.members) > 3 else ''}}} ({len(self.members)} values)"
+        if len(self.members) > 3:
+            shown.append("...")
+        return f"outcome in {{{', '.join(shown)}}} ({len(self.members)} values)"
 
     def holds(self, outcomes: NDArray[Any]) -> NDArray[np.bool_]:
-        """See ``Event``."""
+        """See ``OutcomeSet``."""
         if outcomes.dtype != object:
             return np.isin(outcomes, np.array(sorted(self.members)))
         return np.fromiter(
@@ -79,7 +81,7 @@ class OneOf:
         )
 
 
-Events = Callable[[NDArray[Any], NDArray[Any]], Sequence[Event]]
+OutcomeSetChoice = Callable[[NDArray[Any], NDArray[Any]], Sequence[OutcomeSet]]
 """Chooses events from the first part of both runs: those likely under the first, unlikely under the
 second.
 """
@@ -106,15 +108,14 @@ class AuditResult:
     confidence: float
 
     def __str__(self) -> str:
-        verdict = (
-            ""
-            if self.claim is None
-            else f"; claimed {self.claim:g}: {'passed' if self.passed else 'FAILED'}"
+        likelier, other = self.hits
+        found = (
+            f"epsilon >= {self.epsilon_lower_bound:.3f} at delta {self.delta:g} "
+            f"({self.direction}, {self.event}: {likelier} against {other} of {self.counted})"
         )
-        return (
-            f"epsilon >= {self.epsilon_lower_bound:.3f} at delta {self.delta:g} ({self.direction}, {self.event}: "
-            f"{self.hits[0]} against {self.hits[1]} of {self.counted}){verdict}"
-        )
+        if self.claim is None:
+            return found
+        return f"{found}; claimed {self.claim:g}: {'passed' if self.passed else 'FAILED'}"
 
 
 def empirical_epsilon(
@@ -124,7 +125,7 @@ def empirical_epsilon(
     runs: int,
     delta: float = 0.0,
     claim: float | None = None,
-    events: Events | Sequence[Event] | None = None,
+    events: OutcomeSetChoice | Sequence[OutcomeSet] | None = None,
     confidence: float = CONFIDENCE,
 ) -> AuditResult:
     """A lower bound on epsilon from ``runs`` runs a side on two neighbouring inputs, and whether
@@ -140,40 +141,39 @@ def empirical_epsilon(
         raise ValueError("an audit needs at least 10 runs a side")
     choose = likely_sets if events is None else events
     spent = runs // 5 if callable(choose) else 0
-    a, b = _outcomes(run_a(runs)), _outcomes(run_b(runs))
-    trials = _trials(choose, (a[:spent], b[:spent]), (a[spent:], b[spent:]))
+    a, b = _as_outcomes(run_a(runs)), _as_outcomes(run_b(runs))
+    trials = _count_outcomes(choose, (a[:spent], b[:spent]), (a[spent:], b[spent:]))
+    # Bonferroni: every event in every direction gets the same part of the error.
     error = (1 - confidence) / max(1, len(trials))
-    judged = [(_bound(trial.hits, runs - spent, delta, error), trial) for trial in trials]
-    bound, trial = max(
-        judged,
-        key=lambda each: each[0],
-        default=(-math.inf, Trial("neither way", "no event", (0, 0))),
-    )
-    passed = claim is None or bound <= claim
+    bounds = [_epsilon_bound(trial.hits, runs - spent, delta, error) for trial in trials]
+    bound, trial = -math.inf, Trial("neither way", "no event", (0, 0))
+    if trials:
+        best = bounds.index(max(bounds))
+        bound, trial = bounds[best], trials[best]
     return AuditResult(
-        bound,
-        claim,
-        delta,
-        passed,
-        trial.event,
-        trial.direction,
-        trial.hits,
-        runs - spent,
-        confidence,
+        epsilon_lower_bound=bound,
+        claim=claim,
+        delta=delta,
+        passed=claim is None or bound <= claim,
+        event=trial.event,
+        direction=trial.direction,
+        hits=trial.hits,
+        counted=runs - spent,
+        confidence=confidence,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One event judged in one direction: how often it holds on the likelier side and on the other."""
+    """One event in one direction: how often it holds on the likelier side and on the other."""
 
     direction: str
     event: str
     hits: tuple[int, int]
 
 
-def _trials(
-    choose: Events | Sequence[Event],
+def _count_outcomes(
+    choose: OutcomeSetChoice | Sequence[OutcomeSet],
     first: tuple[NDArray[Any], NDArray[Any]],
     second: tuple[NDArray[Any], NDArray[Any]],
 ) -> list[Trial]:
@@ -181,89 +181,100 @@ def _trials(
     the other side.
     """
     found: list[Trial] = []
-    for direction, (x, y), (p, q) in (
+    directions = (
         ("a over b", first, second),
         ("b over a", first[::-1], second[::-1]),
-    ):
-        for event in choose(x, y) if callable(choose) else choose:
-            found.append(
-                Trial(direction, event.name, (int(event.holds(p).sum()), int(event.holds(q).sum())))
-            )
+    )
+    for direction, choosing, counting in directions:
+        events = choose(*choosing) if callable(choose) else choose
+        for event in events:
+            likelier, other = (int(event.holds(side).sum()) for side in counting)
+            found.append(Trial(direction, event.name, (likelier, other)))
     return found
 
 
-def _bound(hits: tuple[int, int], counted: int, delta: float, error: float) -> float:
+def _epsilon_bound(hits: tuple[int, int], counted: int, delta: float, error: float) -> float:
     """ln((p_lo - delta) / q_hi), each Clopper-Pearson bound wrong with probability at most
     ``error / 2``.
     """
     from scipy.stats import beta
 
-    p_low = beta.ppf(error / 2, hits[0], counted - hits[0] + 1) if hits[0] else 0.0
-    q_high = beta.ppf(1 - error / 2, hits[1] + 1, counted - hits[1]) if hits[1] < counted else 1.0
-    return math.log((p_low - delta) / q_high) if p_low > delta else -math.inf
+    likelier, other = hits
+    p_low, q_high = 0.0, 1.0
+    if likelier > 0:
+        p_low = float(beta.ppf(error / 2, likelier, counted - likelier + 1))
+    if other < counted:
+        q_high = float(beta.ppf(1 - error / 2, other + 1, counted - other))
+    if p_low <= delta:
+        return -math.inf
+    return math.log((p_low - delta) / q_high)
 
 
-def half_lines(a: NDArray[Any], b: NDArray[Any]) -> list[Event]:
+def half_lines(a: NDArray[Any], b: NDArray[Any]) -> list[OutcomeSet]:
     """Half-lines at quantiles of both samples whose share in ``a`` most outweighs that in ``b``;
     for numbers.
     """
-    bounds = np.unique(np.concatenate([a, b]))
+    both = np.concatenate([a, b])
+    bounds = np.unique(both)
     if len(bounds) > 200:
-        bounds = np.unique(
-            np.quantile(np.concatenate([a, b]), np.linspace(0, 1, 200), method="nearest")
-        )
-    return _best(
-        [HalfLine(float(bound), upper) for bound in bounds for upper in (True, False)], a, b
-    )
+        bounds = np.unique(np.quantile(both, np.linspace(0, 1, 200), method="nearest"))
+    candidates = [HalfLine(float(bound), upper) for bound in bounds for upper in (True, False)]
+    return _most_promising(candidates, a, b)
 
 
-def points(a: NDArray[Any], b: NDArray[Any]) -> list[Event]:
+def points(a: NDArray[Any], b: NDArray[Any]) -> list[OutcomeSet]:
     """The single outcomes whose share in ``a`` most outweighs that in ``b``."""
-    return _best([OneOf(frozenset([value])) for value, _ in _frequent(a)], a, b)
+    candidates = [OneOf(frozenset([value])) for value, _ in _most_frequent(a)]
+    return _most_promising(candidates, a, b)
 
 
-def ratio_sets(a: NDArray[Any], b: NDArray[Any]) -> list[Event]:
+def ratio_sets(a: NDArray[Any], b: NDArray[Any]) -> list[OutcomeSet]:
     """Sets of the outcomes whose (smoothed) likelihood ratio of ``a`` to ``b`` is highest: the most
     telling by Neyman-Pearson.
     """
-    counts_b = dict(_frequent(b, most=None))
-    ranked = sorted(
-        _frequent(a),
-        key=lambda item: (item[1] + 0.5) / (counts_b.get(item[0], 0) + 0.5),
-        reverse=True,
-    )
-    sizes: NDArray[np.int64] = np.unique(np.geomspace(1, max(1, len(ranked)), 24).astype(np.int64))
-    return _best([OneOf(frozenset(value for value, _ in ranked[:size])) for size in sizes], a, b)
+    counts_b = dict(_most_frequent(b, most=None))
+
+    def likelihood_ratio(counted: tuple[Any, int]) -> float:
+        value, count_a = counted
+        return float((count_a + 0.5) / (counts_b.get(value, 0) + 0.5))
+
+    ranked = sorted(_most_frequent(a), key=likelihood_ratio, reverse=True)
+    values = [value for value, _ in ranked]
+    sizes: NDArray[np.int64] = np.unique(np.geomspace(1, max(1, len(values)), 24).astype(np.int64))
+    candidates = [OneOf(frozenset(values[:size])) for size in sizes]
+    return _most_promising(candidates, a, b)
 
 
-def likely_sets(a: NDArray[Any], b: NDArray[Any]) -> list[Event]:
+def likely_sets(a: NDArray[Any], b: NDArray[Any]) -> list[OutcomeSet]:
     """The default choice: half-lines where outcomes are numbers, points and likelihood-ratio sets
     where values repeat.
     """
-    candidates: list[Event] = half_lines(a, b) if np.issubdtype(a.dtype, np.number) else []
-    return _best([*candidates, *points(a, b), *ratio_sets(a, b)], a, b)
+    candidates: list[OutcomeSet] = half_lines(a, b) if np.issubdtype(a.dtype, np.number) else []
+    return _most_promising([*candidates, *points(a, b), *ratio_sets(a, b)], a, b)
 
 
-def _frequent(outcomes: NDArray[Any], most: int | None = 500) -> list[tuple[Any, int]]:
+def _most_frequent(outcomes: NDArray[Any], most: int | None = 500) -> list[tuple[Any, int]]:
     from collections import Counter
 
     return Counter(outcomes.tolist()).most_common(most)
 
 
-def _best(candidates: Sequence[Event], a: NDArray[Any], b: NDArray[Any]) -> list[Event]:
+def _most_promising(
+    candidates: Sequence[OutcomeSet], a: NDArray[Any], b: NDArray[Any]
+) -> list[OutcomeSet]:
     """The candidates whose bound promises most on these runs, were each side counted four times as
     often.
     """
 
-    def promise(event: Event) -> float:
+    def expected_bound(event: OutcomeSet) -> float:
         p, q = (4 * int(event.holds(side).sum()) for side in (a, b))
         # Three standard deviations each way stand in for the exact bounds.
         return (p - 3 * math.sqrt(p)) / (q + 3 * math.sqrt(q) + 10)
 
-    return sorted(candidates, key=promise, reverse=True)[:MOST_EVENTS]
+    return sorted(candidates, key=expected_bound, reverse=True)[:MOST_EVENTS]
 
 
-def _outcomes(values: NDArray[Any] | Sequence[Hashable]) -> NDArray[Any]:
+def _as_outcomes(values: NDArray[Any] | Sequence[Hashable]) -> NDArray[Any]:
     """Numbers as they are; anything else as an array of objects, one an outcome."""
     if isinstance(values, np.ndarray) and values.ndim == 1:
         return values

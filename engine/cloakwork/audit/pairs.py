@@ -1,12 +1,12 @@
 """Neighbouring logs on which a mechanism's claim is hardest to keep, and what to look at in what it
 releases of them.
 
-A statistical audit (``audit.dp_audit``) needs two inputs that the claim says are hard to tell
-apart. Those here are the worst that we can name for mechanisms that release control flow or times
-(``privacy.md`` section 7): a case whose variant is its own, a case of maximal length, a frequent
-variant, a variant at the threshold, the only case of a log; a time moved by the whole shift, and
-all times of a case moved from one edge of the declared bounds to the other. An audit that passes
-proves nothing by itself; one that fails refutes the claim.
+A statistical audit (``audit.dp_audit``) needs two inputs that the claim says are hard to
+distinguish. Those here are the worst that we can name for mechanisms that release control flow or
+times (``privacy.md`` section 7): a case whose variant is its own, a case of maximal length, a
+frequent variant, a variant at the threshold, the only case of a log; a time moved by the whole
+shift, and all times of a case moved from one edge of the declared bounds to the other. An audit
+that passes proves nothing by itself; one that fails refutes the claim.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,12 +20,18 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cloakwork.audit.dp_audit import CONFIDENCE, AuditResult, Event, HalfLine, empirical_epsilon
+from cloakwork.audit.dp_audit import (
+    CONFIDENCE,
+    AuditResult,
+    HalfLine,
+    OutcomeSet,
+    empirical_epsilon,
+)
 from cloakwork.facts import Facts, Window
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.progress import say
 
-Course = tuple[str, ...]
+ActivitySequence = tuple[str, ...]
 Numbers = NDArray[np.float64]
 
 ALPHABET: Final = ("a", "b", "c", "d", "e", "f")
@@ -34,19 +40,22 @@ LONGEST: Final = 6
 control flow.
 """
 
-USUAL: Final[Course] = ("a", "b", "c")
-RETURNING: Final[Course] = ("a", "b", "a")
-"""A course that comes back to where it began: rules of what precedes what, read off the log, take
+FREQUENT_SEQUENCE: Final[ActivitySequence] = ("a", "b", "c")
+RETURNING_SEQUENCE: Final[ActivitySequence] = ("a", "b", "a")
+"""A sequence that comes back to where it began: rules of what precedes what, read off the log, take
 its prefixes for faults.
 """
 
-FREQUENT: Final = 30
-_MOST_TRIED, _TRIALS = 4096, 15
+FREQUENT_CASES: Final = 30
+_MOST_TRIED: Final = 4096
+_TRIALS: Final = 15
 
 COPIES: Final = 50
 SHIFT: Final = timedelta(hours=1)
 _BEGIN: Final = datetime(2020, 1, 1, tzinfo=UTC)
-_WINDOW, _GAP, _FAR = timedelta(minutes=10_000), timedelta(minutes=500), timedelta(minutes=100_000)
+_WINDOW: Final = timedelta(minutes=10_000)
+_GAP: Final = timedelta(minutes=500)
+_FAR: Final = timedelta(minutes=100_000)
 
 CONTROL_FLOW_FACTS: Final = Facts(alphabet=ALPHABET, longest_case=LONGEST, units_at_most=100)
 TIMES_FACTS: Final = Facts(
@@ -58,19 +67,19 @@ TIMES_FACTS: Final = Facts(
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Statistic:
     """A number that is read off a release; ``event``: the outcomes to count, where they need not be
     found by trial.
     """
 
     name: str
-    event: Event | None = None
+    event: OutcomeSet | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
     """Two neighbouring logs, and what is read off each release: ``observe`` gives one row an
-    outcome, a column a figure.
+    outcome, a column a statistic.
 
     Times: mechanisms treat each case by itself, so a log of ``COPIES`` equal cases stands for as
     many logs of one case.
@@ -79,18 +88,18 @@ class Pair:
     name: str
     a: EventLog
     b: EventLog
-    figures: tuple[Figure, ...]
+    statistics: tuple[Statistic, ...]
     observe: Callable[[EventLog], Numbers]
 
 
 @dataclass(frozen=True, slots=True)
 class PairAudit:
-    """What an audit found on one pair: the largest lower bound, and which figure of the release
-    shows it.
+    """What an audit found on one pair: the largest lower bound, and which statistic of the
+    release shows it.
     """
 
     pair: str
-    figure: str
+    statistic: str
     result: AuditResult
 
 
@@ -98,20 +107,26 @@ def control_flow_pairs(least: int | None = None) -> tuple[Pair, ...]:
     """One case more, where it shows most; ``least``: cases from which on a variant is released,
     where it is known.
     """
-    usual: Sequence[Course] = [("a", "b", "c")] * 30 + [("a", "c", "b")] * 20
+    base = [("a", "b", "c")] * 30 + [("a", "c", "b")] * 20
     longest = tuple(ALPHABET[-1 - place % len(ALPHABET)] for place in range(LONGEST))
-    many = max(FREQUENT, 2 * (least or 0))
+    many = max(FREQUENT_CASES, 2 * (least or 0))
     pairs = [
-        _one_more("a case with a variant of its own", usual, ("a", "d", "e")),
-        _one_more(f"a case of maximal length ({LONGEST} events)", usual, longest),
-        _one_more(
-            f"one case more on a frequent variant ({many - 1} cases)", [USUAL] * (many - 1), USUAL
+        _pair_with_one_more_case("a case with a variant of its own", base, ("a", "d", "e")),
+        _pair_with_one_more_case(f"a case of maximal length ({LONGEST} events)", base, longest),
+        _pair_with_one_more_case(
+            f"one case more on a frequent variant ({many - 1} cases)",
+            [FREQUENT_SEQUENCE] * (many - 1),
+            FREQUENT_SEQUENCE,
         ),
-        _one_more("the only case of the log", [], USUAL),
+        _pair_with_one_more_case("the only case of the log", [], FREQUENT_SEQUENCE),
     ]
     if least is not None and least > 1:
-        at = f"one case more on a variant at the threshold ({least - 1} {'case' if least == 2 else 'cases'})"
-        pairs.append(_one_more(at, [RETURNING] * (least - 1), RETURNING))
+        below = least - 1
+        counted = "1 case" if below == 1 else f"{below} cases"
+        name = f"one case more on a variant at the threshold ({counted})"
+        pairs.append(
+            _pair_with_one_more_case(name, [RETURNING_SEQUENCE] * below, RETURNING_SEQUENCE)
+        )
     return tuple(pairs)
 
 
@@ -123,23 +138,23 @@ def least_released(runner: Callable[[EventLog], Callable[[], EventLog]]) -> int 
     enough. Which pair is audited may rest on such runs, as the audit's own runs are others.
     """
 
-    def comes_out(cases: int) -> bool:
-        run = runner(_log([RETURNING] * cases))
-        found = [
-            2 * sum(course == RETURNING for course in _courses(run())) >= cases
-            for _ in range(_TRIALS)
-        ]
-        return 3 * sum(found) >= _TRIALS
+    def is_released(cases: int) -> bool:
+        run = runner(_log_of([RETURNING_SEQUENCE] * cases))
+        often = 0
+        for _ in range(_TRIALS):
+            released = _sequences_of(run()).count(RETURNING_SEQUENCE)
+            often += 2 * released >= cases
+        return 3 * often >= _TRIALS
 
     high = 1
-    while not comes_out(high):
+    while not is_released(high):
         high *= 2
         if high > _MOST_TRIED:
             return None
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if comes_out(middle) else (middle, high)
+        low, high = (low, middle) if is_released(middle) else (middle, high)
     return high
 
 
@@ -150,14 +165,14 @@ def metric_pairs() -> tuple[Pair, ...]:
     shift, far = SHIFT.total_seconds(), _FAR.total_seconds()
 
     def observe(released: EventLog) -> Numbers:
-        before, behind = np.diff(_seconds(released)).T
+        before, behind = np.diff(_seconds_of(released)).T
         return np.asarray(np.minimum(before - far - shift, far - shift - behind)[:, None])
 
-    moved, still = (_case_at([timedelta(0), _FAR + by, 2 * _FAR]) for by in (SHIFT, timedelta(0)))
-    figures = (Figure("by how much both gaps show the move", HalfLine(0, upper=True)),)
-    return (
-        Pair("the middle of three times moved by the whole shift", moved, still, figures, observe),
-    )
+    moved = _log_with_times([timedelta(0), _FAR + SHIFT, 2 * _FAR])
+    still = _log_with_times([timedelta(0), _FAR, 2 * _FAR])
+    statistic = Statistic("by how much both gaps show the move", HalfLine(0, upper=True))
+    name = "the middle of three times moved by the whole shift"
+    return (Pair(name, moved, still, (statistic,), observe),)
 
 
 def bounded_pairs() -> tuple[Pair, ...]:
@@ -165,24 +180,15 @@ def bounded_pairs() -> tuple[Pair, ...]:
     latest, widest = _WINDOW.total_seconds(), _GAP.total_seconds()
 
     def observe(released: EventLog) -> Numbers:
-        times = _seconds(released)
+        times = _seconds_of(released)
         at_the_edge = (times[:, 0] >= latest) + (np.diff(times) >= widest).sum(axis=1)
         return np.asarray(at_the_edge[:, None], np.float64)
 
-    most, least = (_case_at([start + place * gap for place in range(3)]) for start, gap in _EDGES)
-    figures = (Figure("how many of its values lie at the upper edge", HalfLine(3, upper=True)),)
-    return (
-        Pair(
-            "all times of a case moved from one edge of the bounds to the other",
-            most,
-            least,
-            figures,
-            observe,
-        ),
-    )
-
-
-_EDGES: Final = ((_WINDOW, _GAP), (timedelta(0), timedelta(0)))
+    most = _log_with_times([_WINDOW + place * _GAP for place in range(3)])
+    least = _log_with_times([timedelta(0)] * 3)
+    statistic = Statistic("how many of its values lie at the upper edge", HalfLine(3, upper=True))
+    name = "all times of a case moved from one edge of the bounds to the other"
+    return (Pair(name, most, least, (statistic,), observe),)
 
 
 def audit_pair(
@@ -195,79 +201,80 @@ def audit_pair(
     confidence: float = CONFIDENCE,
 ) -> PairAudit:
     """The largest lower bound on epsilon that ``runs`` runs a side show on ``pair``, over all its
-    figures.
+    statistics.
 
     ``runner``: gives for a log what runs the mechanism on it once, with fresh noise. The error is
-    shared out over the figures. Raises ValueError for fewer than 10 runs.
+    shared out over the statistics. Raises ValueError for fewer than 10 runs.
     """
-    a, b = (
-        _outcomes(pair, runner(log), runs, side)
-        for log, side in ((pair.a, "first"), (pair.b, "second"))
-    )
-    each = 1 - (1 - confidence) / len(pair.figures)
+    a = _collect_outcomes(pair, runner(pair.a), runs, "first")
+    b = _collect_outcomes(pair, runner(pair.b), runs, "second")
+    each = 1 - (1 - confidence) / len(pair.statistics)
 
-    def judged(column: int, figure: Figure) -> AuditResult:
+    def audit_statistic(column: int, statistic: Statistic) -> AuditResult:
         return empirical_epsilon(
             lambda _: a[:, column],
             lambda _: b[:, column],
             runs=min(len(a), len(b)),
             delta=delta,
             claim=claim,
-            events=None if figure.event is None else [figure.event],
+            events=None if statistic.event is None else [statistic.event],
             confidence=each,
         )
 
-    found = [(figure.name, judged(column, figure)) for column, figure in enumerate(pair.figures)]
-    name, worst = max(found, key=lambda item: item[1].epsilon_lower_bound)
-    return PairAudit(pair.name, name, worst)
+    audits = [
+        PairAudit(pair.name, statistic.name, audit_statistic(column, statistic))
+        for column, statistic in enumerate(pair.statistics)
+    ]
+    return max(audits, key=lambda audit: audit.result.epsilon_lower_bound)
 
 
-def _outcomes(pair: Pair, run: Callable[[], EventLog], runs: int, side: str) -> Numbers:
-    """The figures of ``runs`` runs, one row an outcome."""
-    rows, heard = [], monotonic()
+def _collect_outcomes(pair: Pair, run: Callable[[], EventLog], runs: int, side: str) -> Numbers:
+    """The statistics of ``runs`` runs, one row an outcome."""
+    rows = []
+    reported = monotonic()
     for turn in range(runs):
-        if monotonic() - heard > 1:
+        if monotonic() - reported > 1:
             say(f"{pair.name}: {turn:,} of {runs:,} runs on the {side} log")
-            heard = monotonic()
+            reported = monotonic()
         rows.append(pair.observe(run()))
     return np.concatenate(rows)
 
 
-def _one_more(name: str, rest: Sequence[Course], added: Course) -> Pair:
+def _pair_with_one_more_case(
+    name: str, rest: Sequence[ActivitySequence], added: ActivitySequence
+) -> Pair:
     steps = set(pairwise(added))
 
     def observe(released: EventLog) -> Numbers:
-        courses = _courses(released)
-        taken = sum(step in steps for course in courses for step in pairwise(course))
-        return np.array(
-            [[sum(course == added for course in courses), taken, len(courses)]], np.float64
-        )
+        sequences = _sequences_of(released)
+        taken = sum(step in steps for sequence in sequences for step in pairwise(sequence))
+        return np.array([[sequences.count(added), taken, len(sequences)]], np.float64)
 
-    names = (
-        "cases that take the added case's variant",
-        "steps that the added case takes",
-        "cases released",
+    statistics = (
+        Statistic("cases that take the added case's variant"),
+        Statistic("steps that the added case takes"),
+        Statistic("cases released"),
     )
-    return Pair(name, _log([*rest, added]), _log(rest), tuple(map(Figure, names)), observe)
+    return Pair(name, _log_of([*rest, added]), _log_of(rest), statistics, observe)
 
 
-def _log(courses: Sequence[Course]) -> EventLog:
-    """One case a course, without times."""
-    labels = pl.DataFrame(
-        {ACTIVITY: [label for course in courses for label in course]}, schema={ACTIVITY: pl.String}
+def _log_of(sequences: Sequence[ActivitySequence]) -> EventLog:
+    """One case a sequence, without times."""
+    labels = [label for sequence in sequences for label in sequence]
+    names = [str(row) for row in range(len(sequences))]
+    return EventLog(
+        pl.DataFrame({ACTIVITY: labels}, schema={ACTIVITY: pl.String}),
+        pl.DataFrame({CASE_ID: names}, schema={CASE_ID: pl.String}),
+        np.cumsum([0, *map(len, sequences)]).astype(np.int64),
     )
-    cases = pl.DataFrame(
-        {CASE_ID: [str(row) for row in range(len(courses))]}, schema={CASE_ID: pl.String}
-    )
-    return EventLog(labels, cases, np.cumsum([0, *map(len, courses)]).astype(np.int64))
 
 
-def _courses(log: EventLog) -> list[Course]:
-    labels, ends = log.events[ACTIVITY].to_list(), log.offsets.tolist()
-    return [tuple(labels[start:end]) for start, end in pairwise(ends)]
+def _sequences_of(log: EventLog) -> list[ActivitySequence]:
+    labels = log.events[ACTIVITY].to_list()
+    return [tuple(labels[start:end]) for start, end in pairwise(log.offsets.tolist())]
 
 
-def _case_at(times: Sequence[timedelta]) -> EventLog:
+def _log_with_times(times: Sequence[timedelta]) -> EventLog:
     """A log of ``COPIES`` equal cases, their events at these times after the window's beginning."""
     stamps = pl.Series(TIMESTAMP, [_BEGIN + time for time in times] * COPIES).cast(TIME_TYPE)
     events = pl.DataFrame({ACTIVITY: ["a"] * len(stamps), TIMESTAMP: stamps})
@@ -275,7 +282,7 @@ def _case_at(times: Sequence[timedelta]) -> EventLog:
     return EventLog(events, cases, len(times) * np.arange(COPIES + 1, dtype=np.int64))
 
 
-def _seconds(log: EventLog) -> Numbers:
+def _seconds_of(log: EventLog) -> Numbers:
     """The times of the log's cases, one row a case, in seconds after the window's beginning."""
     stamps = log.events[TIMESTAMP].dt.timestamp("us").to_numpy().astype(np.float64)
     return np.asarray(stamps / 1e6 - _BEGIN.timestamp()).reshape(log.cases.height, -1)

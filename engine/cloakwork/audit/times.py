@@ -44,7 +44,7 @@ class PairTimes(Frozen):
     released_zeros: float
 
 
-class Times(Frozen):
+class TimeUtility(Frozen):
     """How far released times are from those of the source; hours and shares. None where there is
     nothing to compare.
 
@@ -87,70 +87,88 @@ class Times(Frozen):
     notes: tuple[str, ...] = ()
 
 
-def compared(before: EventLog, after: EventLog) -> Times:
+def compare_times(before: EventLog, after: EventLog) -> TimeUtility:
     """The figures of ``after`` against ``before``: the same events in the same order, with other
     times.
     """
     if any(TIMESTAMP not in log.events.columns for log in (before, after)):
-        return Times(notes=("there are no times to compare",))
-    if before.events.height != after.events.height or not np.array_equal(
-        before.offsets, after.offsets
-    ):
-        return Times(
-            notes=(
-                "the step changed which events there are, so their times cannot be compared one by one",
-            )
+        return TimeUtility(notes=("there are no times to compare",))
+    if not _have_the_same_events(before, after):
+        note = (
+            "the step changed which events there are, so their times cannot be compared one by one"
         )
-    known = (
-        before.events[TIMESTAMP].is_not_null() & after.events[TIMESTAMP].is_not_null()
-    ).to_numpy()
+        return TimeUtility(notes=(note,))
+    timed = before.events[TIMESTAMP].is_not_null() & after.events[TIMESTAMP].is_not_null()
+    known = timed.to_numpy()
     if not known.any():
-        return Times(events=0)
-    raw, released = (_hours(log, known) for log in (before, after))
-    case = before.case_of[known]
+        return TimeUtility(events=0)
+    raw = _hours_of(before, known)
+    released = _hours_of(after, known)
     error = np.abs(released - raw)
-    follows = np.flatnonzero((case[1:] == case[:-1]) & (np.diff(np.flatnonzero(known)) == 1)) + 1
+    case = before.case_of[known]
+
     begins = np.flatnonzero(np.diff(case, prepend=-1) != 0)
     ends = np.append(begins[1:], len(case)) - 1
-    durations = raw[ends] - raw[begins], released[ends] - released[begins]
-    gaps = raw[follows] - raw[follows - 1], released[follows] - released[follows - 1]
+    raw_durations = raw[ends] - raw[begins]
+    released_durations = released[ends] - released[begins]
+    # In one dimension, pairing sorted values is an optimal transport (Wasserstein distance 1).
+    moved_by = np.abs(np.sort(raw_durations) - np.sort(released_durations))
+
+    same_case = case[1:] == case[:-1]
+    neighbours = np.diff(np.flatnonzero(known)) == 1
+    follows = np.flatnonzero(same_case & neighbours) + 1
+    raw_gaps = raw[follows] - raw[follows - 1]
+    released_gaps = released[follows] - released[follows - 1]
     labels = before.events[ACTIVITY].cast(pl.String).fill_null("").filter(pl.Series(known))
-    return Times(
+    return TimeUtility(
         events=len(raw),
         error_mean=float(error.mean()),
         error_median=float(np.median(error)),
-        duration_source_mean=float(durations[0].mean()),
-        duration_released_mean=float(durations[1].mean()),
-        duration_source_median=float(np.median(durations[0])),
-        duration_released_median=float(np.median(durations[1])),
-        duration_distance=float(np.abs(np.sort(durations[0]) - np.sort(durations[1])).mean()),
-        gap_source_median=_median(gaps[0]),
-        gap_released_median=_median(gaps[1]),
-        zeros_source=_zeros(gaps[0]),
-        zeros_released=_zeros(gaps[1]),
-        pairs=_pairs(labels, follows, gaps),
+        duration_source_mean=float(raw_durations.mean()),
+        duration_released_mean=float(released_durations.mean()),
+        duration_source_median=float(np.median(raw_durations)),
+        duration_released_median=float(np.median(released_durations)),
+        duration_distance=float(moved_by.mean()),
+        gap_source_median=_median_of(raw_gaps),
+        gap_released_median=_median_of(released_gaps),
+        zeros_source=_share_of_zeros(raw_gaps),
+        zeros_released=_share_of_zeros(released_gaps),
+        pairs=_most_frequent_pairs(labels, follows, raw_gaps, released_gaps),
     )
 
 
-def _hours(log: EventLog, known: NDArray[np.bool_]) -> Floats:
+def _have_the_same_events(before: EventLog, after: EventLog) -> bool:
+    """As far as counts by case tell; the caller compares a step that keeps events and order."""
+    if before.events.height != after.events.height:
+        return False
+    return np.array_equal(before.offsets, after.offsets)
+
+
+def _hours_of(log: EventLog, known: NDArray[np.bool_]) -> Floats:
     stamps = log.events[TIMESTAMP].dt.timestamp("us").to_numpy()
     return np.asarray(stamps[known] / _HOUR, np.float64)
 
 
-def _median(gaps: Floats) -> float | None:
+def _median_of(gaps: Floats) -> float | None:
     return float(np.median(gaps)) if len(gaps) else None
 
 
-def _zeros(gaps: Floats) -> float | None:
+def _share_of_zeros(gaps: Floats) -> float | None:
     return float((gaps == 0).mean()) if len(gaps) else None
 
 
-def _pairs(
-    labels: pl.Series, follows: NDArray[np.int64], gaps: tuple[Floats, Floats]
+def _most_frequent_pairs(
+    labels: pl.Series, follows: NDArray[np.int64], raw_gaps: Floats, released_gaps: Floats
 ) -> tuple[PairTimes, ...]:
-    """The most frequent directly-follows pairs."""
-    first, second = labels.gather(pl.Series(follows - 1)), labels.gather(pl.Series(follows))
-    rows = pl.DataFrame({"first": first, "second": second, "source": gaps[0], "released": gaps[1]})
+    """The most frequent directly-follows pairs, and their gaps before and after."""
+    rows = pl.DataFrame(
+        {
+            "first": labels.gather(pl.Series(follows - 1)),
+            "second": labels.gather(pl.Series(follows)),
+            "source": raw_gaps,
+            "released": released_gaps,
+        }
+    )
     found = rows.group_by("first", "second").agg(
         pl.len().alias("times"),
         pl.col("source").median().alias("source_median"),

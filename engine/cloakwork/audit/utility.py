@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from cloakwork.audit.discovery import Discovery, mined_apart
-from cloakwork.audit.times import Times
+from cloakwork.audit.discovery import Discovery, evaluate_in_subprocess
+from cloakwork.audit.times import TimeUtility
 from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import ACTIVITY, EventLog
 from cloakwork.log.variants import variants_of
@@ -83,14 +83,16 @@ class Utility(Frozen):
     )
     dfg_edge_distance: float | None = _figure(
         "Directly-follows distance",
-        "How far the count of a step from one activity to the next is off, on average over all such steps. 0 is best.",
+        "How far the count of a step from one activity to the next is off, "
+        "on average over all such steps. 0 is best.",
     )
     dfg_frequency_distance: float | None = _figure(
         "Directly-follows distance, sorted (Libra's EMD Freq)",
-        "The same when only the list of counts matters, and not which step has which; as the literature prints it.",
+        "The same when only the list of counts matters, and not which step has which; "
+        "as the literature prints it.",
     )
     discovery: Discovery | None = None
-    times: Times | None = None
+    times: TimeUtility | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -99,9 +101,9 @@ def histogram(log: EventLog) -> dict[Variant, int]:
     left out.
     """
     labels = log.events[ACTIVITY]
-    variants = variants_of(
-        log.keep_events(labels.is_not_null().to_numpy()) if labels.null_count() else log
-    )
+    if labels.null_count():
+        log = log.keep_events(labels.is_not_null().to_numpy())
+    variants = variants_of(log)
     counted = {variants.labels(row): int(variants.counts[row]) for row in range(len(variants))}
     return {variant: cases for variant, cases in counted.items() if variant}
 
@@ -118,16 +120,18 @@ def measured(
     before, after = histogram(source), histogram(release)
     notes: list[str] = []
 
-    def bounded(figure: Callable[[Histogram, Histogram], Any]) -> Any:
+    def within_bounds(figure: Callable[[Histogram, Histogram], Any]) -> Any:
         name = figure.__name__.replace("_", " ")
-        if (pairs := len(before) * len(after)) > most_pairs:
+        pairs = len(before) * len(after)
+        if pairs > most_pairs:
             notes.append(
-                f"{name}: left out, since {pairs:,} pairs of variants take too long (at most {most_pairs:,})"
+                f"{name}: left out, since {pairs:,} pairs of variants take too long "
+                f"(at most {most_pairs:,})"
             )
             return None
-        return noted(name, lambda: figure(before, after))
+        return with_note(name, lambda: figure(before, after))
 
-    def noted(name: str, figure: Callable[[], Any]) -> Any:
+    def with_note(name: str, figure: Callable[[], Any]) -> Any:
         try:
             return figure()
         except Exception as error:
@@ -135,23 +139,26 @@ def measured(
             return None
 
     true = true_variants(before, after)
+    discovery = None
+    if seconds:
+        discovery = with_note(
+            "process discovery", lambda: evaluate_in_subprocess(before, after, seconds)
+        )
     return Utility(
         source_cases=sum(before.values()),
         released_cases=sum(after.values()),
         source_variants=len(before),
         true_variants=len(true),
         fake_variants=len(after) - len(true),
-        variant_precision=_share(len(true), len(after)),
-        variant_recall=_share(len(true), len(before)),
-        case_precision=_share(sum(after[variant] for variant in true), sum(after.values())),
-        case_recall=_share(sum(before[variant] for variant in true), sum(before.values())),
-        relative_log_similarity=bounded(relative_log_similarity),
-        absolute_log_difference=bounded(absolute_log_difference),
+        variant_precision=_share_of(len(true), len(after)),
+        variant_recall=_share_of(len(true), len(before)),
+        case_precision=_share_of(sum(after[variant] for variant in true), sum(after.values())),
+        case_recall=_share_of(sum(before[variant] for variant in true), sum(before.values())),
+        relative_log_similarity=within_bounds(relative_log_similarity),
+        absolute_log_difference=within_bounds(absolute_log_difference),
         dfg_edge_distance=dfg_edge_distance(before, after),
         dfg_frequency_distance=dfg_frequency_distance(before, after),
-        discovery=noted("process discovery", lambda: mined_apart(before, after, seconds))
-        if seconds
-        else None,
+        discovery=discovery,
         notes=tuple(notes),
     )
 
@@ -173,10 +180,12 @@ def relative_log_similarity(source: Histogram, release: Histogram) -> float:
     """
     if not source or not release:
         return float(not source and not release)
-    lengths = np.maximum.outer(_lengths(source), _lengths(release))
+    lengths = np.maximum.outer(_lengths_of(source), _lengths_of(release))
     costs = _levenshtein(source, release) / np.maximum(lengths, 1)
-    shares = [_cases(side) / _cases(side).sum() for side in (source, release)]
-    return min(max(1.0 - _moved(shares[0], shares[1], costs), 0.0), 1.0)
+    supply = _cases_of(source) / _cases_of(source).sum()
+    demand = _cases_of(release) / _cases_of(release).sum()
+    similarity = 1.0 - _transport_cost(supply, demand, costs)
+    return min(max(similarity, 0.0), 1.0)
 
 
 def absolute_log_difference(source: Histogram, release: Histogram) -> int:
@@ -187,23 +196,26 @@ def absolute_log_difference(source: Histogram, release: Histogram) -> int:
     log has more are matched with nothing, at the cost of their length. Exact: both costs are one
     metric, with nothing as the empty variant, so cases of the same variant stay put.
     """
-    left, right = (Counter(one) for one in (source, release))
-    left, right = left - right, right - left
-    smaller, missing = (left, right.total() - left.total()), (right, left.total() - right.total())
-    for side, lacking in (smaller, missing):
-        if lacking > 0:
-            side[()] = lacking
+    # What both logs share is matched with itself.
+    left = Counter(source) - Counter(release)
+    right = Counter(release) - Counter(source)
+    surplus = left.total() - right.total()
+    if surplus > 0:
+        right[()] = surplus
+    elif surplus < 0:
+        left[()] = -surplus
     if not left:
         return 0
-    return round(_moved(_cases(left), _cases(right), _levenshtein(left, right).astype(np.float64)))
+    costs = _levenshtein(left, right).astype(np.float64)
+    return round(_transport_cost(_cases_of(left), _cases_of(right), costs))
 
 
 def dfg_edge_distance(source: Histogram, release: Histogram) -> float | None:
     """Mean over the directly-follows relations of either log of how far their two counts are apart;
     None without any.
     """
-    one, other = _both_counts(source, release)
-    return float(np.abs(one - other).mean()) if len(one) else None
+    left, right = _counts_of_relations(source, release)
+    return float(np.abs(left - right).mean()) if len(left) else None
 
 
 def dfg_frequency_distance(source: Histogram, release: Histogram) -> float | None:
@@ -211,8 +223,8 @@ def dfg_frequency_distance(source: Histogram, release: Histogram) -> float | Non
     matters no longer which relation is which; at most ``dfg_edge_distance``. Given for comparison
     with the literature (Elkoumy et al. 2022).
     """
-    one, other = _both_counts(source, release)
-    return float(np.abs(np.sort(one) - np.sort(other)).mean()) if len(one) else None
+    left, right = _counts_of_relations(source, release)
+    return float(np.abs(np.sort(left) - np.sort(right)).mean()) if len(left) else None
 
 
 def directly_follows(log: Histogram) -> dict[tuple[str, str], int]:
@@ -224,56 +236,60 @@ def directly_follows(log: Histogram) -> dict[tuple[str, str], int]:
     return dict(counts)
 
 
-def _both_counts(
+def _counts_of_relations(
     source: Histogram, release: Histogram
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The counts of every relation that occurs in either log, in one order: twice int64, shape
     (relations,).
     """
-    one, other = directly_follows(source), directly_follows(release)
-    pairs = one.keys() | other.keys()
+    left, right = directly_follows(source), directly_follows(release)
+    pairs = left.keys() | right.keys()
     return (
-        np.array([one.get(pair, 0) for pair in pairs], np.int64),
-        np.array([other.get(pair, 0) for pair in pairs], np.int64),
+        np.array([left.get(pair, 0) for pair in pairs], np.int64),
+        np.array([right.get(pair, 0) for pair in pairs], np.int64),
     )
 
 
-def _share(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
+def _share_of(count: int, total: int) -> float | None:
+    return count / total if total else None
 
 
-def _cases(side: Histogram) -> NDArray[np.float64]:
+def _cases_of(side: Histogram) -> NDArray[np.float64]:
     return np.array(list(side.values()), np.float64)
 
 
-def _lengths(side: Iterable[Variant]) -> NDArray[np.int64]:
+def _lengths_of(side: Iterable[Variant]) -> NDArray[np.int64]:
     return np.array([len(variant) for variant in side], np.int64)
 
 
 def _levenshtein(rows: Iterable[Variant], columns: Iterable[Variant]) -> NDArray[np.int32]:
-    """Edit distances between variants, activities being the letters: int32, shape (rows, columns)."""
+    """Edit distances between variants, in activities: int32, shape (rows, columns)."""
     from rapidfuzz import process
     from rapidfuzz.distance import Levenshtein
 
     sides = [list(rows), list(columns)]
     alphabet = {label for side in sides for variant in side for label in variant}
+    # Each activity becomes one character, so that the distance of texts is that of variants.
     letters = {label: chr(position_to_code(place)) for place, label in enumerate(sorted(alphabet))}
-    texts = [["".join(letters[label] for label in variant) for variant in side] for side in sides]
+
+    def text_of(variant: Variant) -> str:
+        return "".join(letters[label] for label in variant)
+
+    texts = [list(map(text_of, side)) for side in sides]
     return np.asarray(process.cdist(*texts, scorer=Levenshtein.distance, dtype=np.int32))
 
 
-def _moved(
-    have: NDArray[np.float64], want: NDArray[np.float64], costs: NDArray[np.float64]
+def _transport_cost(
+    supply: NDArray[np.float64], demand: NDArray[np.float64], costs: NDArray[np.float64]
 ) -> float:
-    """The least cost of moving ``have`` to ``want``, both of one sum, by the network simplex: the
-    exact optimum.
+    """The least cost of moving ``supply`` to ``demand``, both of one sum: the exact optimum, by the
+    network simplex.
     """
-    os.environ.setdefault(
-        "POT_BACKEND_DISABLE_PYTORCH", "1"
-    )  # else torch loads, where it is installed
+    # Else torch loads, where it is installed.
+    os.environ.setdefault("POT_BACKEND_DISABLE_PYTORCH", "1")
     from ot import emd2
 
-    cost, report = emd2(have, want, costs, numItermax=_ITERATIONS, log=True)
+    cost, report = emd2(supply, demand, costs, numItermax=_ITERATIONS, log=True)
     if report["warning"]:
         raise MechanismError(
             "audit/utility", f"the earth mover's distance was not found: {report['warning']}"

@@ -122,7 +122,7 @@ def _told(item: "PairAudit") -> dict[str, Any]:
     result = item.result
     return {
         "pair": item.pair,
-        "figure": item.figure,
+        "figure": item.statistic,
         "event": result.event,
         "epsilon_at_least": max(0.0, result.epsilon_lower_bound),
         "delta": result.delta,
@@ -146,7 +146,7 @@ def _show(mechanism: str, proof: str, found: "tuple[PairAudit, ...]") -> None:
         click.echo(f"  {item.pair}: {seen}, {verdict} of {result.claim:g} (delta {result.delta:g})")
         if result.epsilon_lower_bound > 0:
             hits = f"{result.hits[0]} against {result.hits[1]} of {result.counted} runs"
-            click.echo(f"    {item.figure}, {result.event}: {hits}")
+            click.echo(f"    {item.statistic}, {result.event}: {hits}")
     click.echo("  wrong with probability at most 1e-6 over all pairs; passing is no proof")
 
 

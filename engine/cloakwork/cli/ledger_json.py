@@ -8,7 +8,7 @@ from cloakwork.cli.ledger_text import without_release
 from cloakwork.quantities import format_duration
 
 if TYPE_CHECKING:
-    from cloakwork.accounting.account import Balance, Outlook
+    from cloakwork.accounting.account import Balance, BudgetForecast
     from cloakwork.accounting.ledger import Summary
     from cloakwork.accounting.records import Record
     from cloakwork.budget import Cost
@@ -28,9 +28,9 @@ def summary_json(summary: "Summary") -> dict[str, Any]:
 
 
 def _concerned(summary: "Summary") -> list[dict[str, Any]]:
-    from cloakwork.accounting.affected import findings_of
+    from cloakwork.accounting.affected import advisories_of
 
-    found = ((record, finding) for record in summary.records for finding in findings_of(record))
+    found = ((record, finding) for record in summary.records for finding in advisories_of(record))
     return [
         {"release": record.id, "advisory": finding.advisory.id, "status": finding.status}
         for record, finding in found
@@ -51,7 +51,7 @@ def _balance_json(balance: "Balance") -> dict[str, Any]:
     }
 
 
-def outlook_json(outlook: "Outlook") -> dict[str, Any]:
+def outlook_json(outlook: "BudgetForecast") -> dict[str, Any]:
     """What a release would mean for the budget, book by book."""
     books = zip(outlook.before, outlook.cost, outlook.after, strict=True)
     return {
@@ -76,9 +76,9 @@ def outlook_json(outlook: "Outlook") -> dict[str, Any]:
 
 def record_json(record: "Record") -> dict[str, Any]:
     """One entry of the ledger."""
-    from cloakwork.accounting.affected import findings_of
+    from cloakwork.accounting.affected import advisories_of
 
-    found = findings_of(record)
+    found = advisories_of(record)
     return {
         "id": record.id,
         "dataset": record.dataset,

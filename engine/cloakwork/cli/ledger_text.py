@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cloakwork.accounting.charge import Charge
     from cloakwork.accounting.ledger import Summary
     from cloakwork.accounting.records import Record
-    from cloakwork.advisories import Finding
+    from cloakwork.advisories import AdvisoryMatch
 
 CURRENCY_NAMES: Final = {
     "unit": "differential privacy of a unit",
@@ -134,9 +134,9 @@ def _without_release(summary: "Summary") -> Iterator[str]:
 
 def _affected(summary: "Summary") -> Iterator[str]:
     """Entries whose claims were found false since: by which advisory, and how to settle it."""
-    from cloakwork.accounting.affected import findings_of
+    from cloakwork.accounting.affected import advisories_of
 
-    matches = ((record, findings_of(record)) for record in summary.records)
+    matches = ((record, advisories_of(record)) for record in summary.records)
     severe = [
         (record, [each for each in found if each.status in _SHORT_STATUS])
         for record, found in matches
@@ -160,7 +160,7 @@ def _affected(summary: "Summary") -> Iterator[str]:
         yield f"  {number}  {title}"
 
 
-def _advisory_ids(found: "list[Finding]", status: str) -> str:
+def _advisory_ids(found: "list[AdvisoryMatch]", status: str) -> str:
     return ", ".join(sorted({each.advisory.id for each in found if each.status == status}))
 
 

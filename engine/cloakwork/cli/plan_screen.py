@@ -27,7 +27,7 @@ from cloakwork.report.texts import (
 )
 
 if TYPE_CHECKING:
-    from cloakwork.accounting.account import Balance, Outlook
+    from cloakwork.accounting.account import Balance, BudgetForecast
     from cloakwork.run.release import StepRecord
 
 MOST_LINES: Final = 25
@@ -41,7 +41,7 @@ def first_screen(
     plan: Plan,
     log_name: str,
     previewed: "Sequence[StepRecord]",
-    outlook: "Outlook | None",
+    outlook: "BudgetForecast | None",
     width: int,
     command: str,
 ) -> tuple[Section, ...]:
@@ -151,7 +151,7 @@ def _least_possible(gap: JsonValue) -> str:
     return f", within {gap:.1%} of the least possible"
 
 
-def _budget(plan: Plan, outlook: "Outlook | None") -> Iterator[str]:
+def _budget(plan: Plan, outlook: "BudgetForecast | None") -> Iterator[str]:
     """Before, this release and after, a line a budget that pays; and what no budget bounds."""
     if not plan.charges or not plan.bounded:
         yield NO_BOUND
@@ -186,7 +186,7 @@ def _amount(cost: Cost) -> str:
     return epsilon + (f" (delta {cost.delta:.3g})" if cost.delta else "")
 
 
-def _warnings(plan: Plan, outlook: "Outlook | None") -> Iterator[str]:
+def _warnings(plan: Plan, outlook: "BudgetForecast | None") -> Iterator[str]:
     yield from little_is_left(plan)
     yield from warning_lines(plan, None if outlook is None else outlook.without_dp)
 

@@ -11,7 +11,7 @@ from cloakwork.cli.screen import block, columns, printable
 from cloakwork.errors import VerificationFailed
 
 if TYPE_CHECKING:
-    from cloakwork.advisories import Finding
+    from cloakwork.advisories import AdvisoryMatch
     from cloakwork.publishing.verify import Verification
 
 _SHOWN: Final = 4
@@ -161,7 +161,9 @@ def _screen(verified: "Verification", everything: bool, verdict: str) -> Iterato
     yield from _block("Measured", [_short(check.says) for check in verified.measured])
     checked = "Compared" if verified.is_earlier else "Derived again"
     yield from _block(checked, [_short(check.says) for check in verified.derived])
-    yield from _block("Signer's word", [*verified.signers_word, _entry(verified, everything)])
+    yield from _block(
+        "Signer's word", [*verified.unverifiable_claims, _entry(verified, everything)]
+    )
     yield from _block("Advisories", _advisories(verified.advisories, everything))
     if verified.internal:
         yield from _block(
@@ -213,7 +215,7 @@ def _exposed(verified: "Verification", everything: bool) -> list[str]:
     return [*lines[:_SHOWN], f"and {len(lines) - _SHOWN} more columns (--all)"]
 
 
-def _advisories(findings: "tuple[Finding, ...]", everything: bool) -> list[str]:
+def _advisories(findings: "tuple[AdvisoryMatch, ...]", everything: bool) -> list[str]:
     """The findings; what they say and what to do for each that matters, or for all."""
     lines = []
     for finding in findings:
@@ -259,13 +261,13 @@ def _as_json(verified: "Verification") -> dict[str, Any]:
         "measured": [check.says for check in verified.measured],
         "derived_again": [] if verified.is_earlier else [check.says for check in verified.derived],
         "compared": [check.says for check in verified.derived] if verified.is_earlier else [],
-        "signers_word": list(verified.signers_word),
+        "signers_word": list(verified.unverifiable_claims),
         "advisories": [_finding_json(finding) for finding in verified.advisories],
         "internal_folder": verified.internal,
     }
 
 
-def _finding_json(finding: "Finding") -> dict[str, Any]:
+def _finding_json(finding: "AdvisoryMatch") -> dict[str, Any]:
     advisory = finding.advisory
     return {
         "id": advisory.id,

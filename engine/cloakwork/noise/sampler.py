@@ -1,5 +1,5 @@
-"""An exact, vectorised sampler of discrete Laplace and Gaussian noise, and of coins; ``noise.py``
-is the door to it.
+"""An exact, vectorised sampler of discrete Laplace and Gaussian noise, and of coins; ``source.py``
+is its interface.
 
 The scheme is Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (2020).
 Laplace, algorithm 2: for a scale p/q, draw U uniform below p until a coin of probability exp(-U/p)
@@ -47,7 +47,7 @@ proved in ``exp_minus`` and 8 times that in ``gaussian_thresholds``.
 
 _CELLS: Final = 256
 
-_WHOLES: Final = 64
+_INTEGERS: Final = 64
 """exp(-x) from here on is less than one unit of 2**-COIN_BITS."""
 
 
@@ -59,8 +59,8 @@ def falls_below_exp(prefix: int, bits: int, x: Fraction, words: Words) -> bool:
         return True
     while True:
         if bits <= x and prefix:
-            # The uniform is at least 2**-bits, and that above exp(-bits); bounds of a tiny exp(-x)
-            # would cost too much.
+            # The uniform is at least 2**-bits > exp(-bits) >= exp(-x), so it does not lie below.
+            # To compute bounds of a tiny exp(-x) would cost too much.
             return False
         if bits > x:
             low, high = exp_bounds(x, bits)
@@ -85,9 +85,9 @@ def _cell_values() -> NDArray[np.float64]:
 
 
 @lru_cache(maxsize=1)
-def _whole_values() -> NDArray[np.float64]:
+def _integer_values() -> NDArray[np.float64]:
     """exp(-n) for n = 0..64, each within a relative 2**-52."""
-    enclosed = (exp_bounds(Fraction(n), 200) for n in range(_WHOLES + 1))
+    enclosed = (exp_bounds(Fraction(n), 200) for n in range(_INTEGERS + 1))
     return np.array([float(Fraction(low, 1 << 200)) for low, _ in enclosed])
 
 
@@ -100,7 +100,9 @@ def exp_minus(x: NDArray[np.float64]) -> NDArray[np.float64]:
     together below 2**-50.
     """
     cell = (x * _CELLS).astype(np.intp)
+    # Exact: both terms are multiples of the last bit of x, and the difference is small.
     r = x - cell * (1.0 / _CELLS)
+    # Horner's rule: 1 - r (1 - r/2 (1 - r/3 (1 - r/4 (1 - r/5)))).
     series = 1.0 - r * (1.0 / 5)
     for k in (4, 3, 2, 1):
         series *= r
@@ -121,7 +123,7 @@ def coins(
     """For each u (uint64, below p) a coin that shows heads with probability exp(-u/p), from the top
     bits of ``drawn``.
     """
-    return _settled(drawn, coin_thresholds(u, p), lambda i: Fraction(int(u[i]), p), words)
+    return _compare_exactly(drawn, coin_thresholds(u, p), lambda i: Fraction(int(u[i]), p), words)
 
 
 def gaussian_thresholds(y: NDArray[np.int64], sigma: Fraction, t: int) -> NDArray[np.uint64]:
@@ -131,13 +133,16 @@ def gaussian_thresholds(y: NDArray[np.int64], sigma: Fraction, t: int) -> NDArra
     With e = 2**-53, m = sigma^2/t <= sigma and z = (y - m) / sigma: the rounded y and m and their
     difference err by e (y + m + |y - m|) <= 2e (m + |y - m|), so the computed z by e (2 + 3|z|) and
     x = z^2/2 by e (2|z| + 3.5 z^2). Times exp(-z^2/2) this is at most 4e = 2**-51 for every z. The
-    parts of x are exact; exp(-whole), its table's entry and the product add 3e to the 2**-50 of
+    integer part of x and the rest are exact; exp(-integer part), its table's entry and the product
+    add 3e to the 2**-50 of
     ``exp_minus``: together below 2**-49. Beyond x = 64 both are below one unit.
     """
     z = (y - float(sigma**2 / t)) / float(sigma)
-    x = np.minimum(z * z * 0.5, float(_WHOLES))
-    whole = x.astype(np.intp)
-    return (exp_minus(x - whole) * _whole_values()[whole] * float(1 << COIN_BITS)).astype(np.uint64)
+    x = np.minimum(z * z * 0.5, float(_INTEGERS))
+    integer_part = x.astype(np.intp)
+    return (
+        exp_minus(x - integer_part) * _integer_values()[integer_part] * float(1 << COIN_BITS)
+    ).astype(np.uint64)
 
 
 def gaussian_coins(
@@ -150,10 +155,10 @@ def gaussian_coins(
     def exponent(i: int) -> Fraction:
         return (int(y[i]) - sigma**2 / t) ** 2 / (2 * sigma**2)
 
-    return _settled(drawn, gaussian_thresholds(y, sigma, t), exponent, words)
+    return _compare_exactly(drawn, gaussian_thresholds(y, sigma, t), exponent, words)
 
 
-def _settled(
+def _compare_exactly(
     drawn: NDArray[np.uint64],
     threshold: NDArray[np.uint64],
     exponent: Callable[[int], Fraction],
@@ -193,10 +198,9 @@ def _geometric_table() -> NDArray[np.int64]:
     thresholds = _geometric_thresholds()
     first = np.arange(1 << 16, dtype=np.uint64) << np.uint64(48)
     last = first | np.uint64((1 << 48) - 1)
-    low, high = (
-        np.searchsorted(thresholds, first, side="left"),
-        np.searchsorted(thresholds, last, side="right"),
-    )
+    # Where no threshold lies between the least and the largest word of these top bits, they decide.
+    low = np.searchsorted(thresholds, first, side="left")
+    high = np.searchsorted(thresholds, last, side="right")
     return np.where(low == high, len(thresholds) - low, -1).astype(np.int64)
 
 
@@ -206,21 +210,21 @@ def geometric(words: Words, size: int) -> NDArray[np.int64]:
     """
     drawn = words(size)
     values: NDArray[np.int64] = _geometric_table()[drawn >> np.uint64(48)]
-    open_ = np.flatnonzero(values < 0)
-    if open_.size:
-        values[open_] = [_settled_geometric(int(word), words) for word in drawn[open_]]
+    undecided = np.flatnonzero(values < 0)
+    if undecided.size:
+        values[undecided] = [_exact_geometric(int(word), words) for word in drawn[undecided]]
     return values
 
 
-def _settled_geometric(word: int, words: Words) -> int:
+def _exact_geometric(word: int, words: Words) -> int:
     thresholds = _geometric_thresholds()
     value = len(thresholds) - int(np.searchsorted(thresholds, np.uint64(word), side="right"))
     if word not in thresholds.tolist():
         return value
-    return _extended_geometric(word, 64, value, words)
+    return _continued_geometric(word, 64, value, words)
 
 
-def _extended_geometric(prefix: int, bits: int, value: int, words: Words) -> int:
+def _continued_geometric(prefix: int, bits: int, value: int, words: Words) -> int:
     """Count on from ``value`` with one and the same uniform, adding bits to it whenever a threshold
     falls inside.
     """
@@ -240,25 +244,26 @@ def discrete_laplace(scale: Fraction, size: int, words: Words) -> NDArray[np.int
 
     Tails are unbounded up to V = 1000; the event beyond, of probability e**-1000, saturates.
     """
-    return _filled(size, lambda candidates: _laplace_block(scale, candidates, words))
+    return _rejection_sample(size, lambda candidates: _laplace_block(scale, candidates, words))
 
 
 def discrete_gaussian(sigma: Fraction, size: int, words: Words) -> NDArray[np.int64]:
     """``size`` draws (int64) with P[x] proportional to exp(-x^2 / (2 sigma^2)); ``sigma`` as
     ``exact_scale`` gives it.
     """
-    return _filled(size, lambda candidates: _gaussian_block(sigma, candidates, words))
+    return _rejection_sample(size, lambda candidates: _gaussian_block(sigma, candidates, words))
 
 
-def _filled(size: int, block: Callable[[int], NDArray[np.int64]]) -> NDArray[np.int64]:
+def _rejection_sample(size: int, block: Callable[[int], NDArray[np.int64]]) -> NDArray[np.int64]:
     """The first ``size`` of the values that ``block(candidates)`` accepts, asked again until there
     are enough.
     """
     values = np.empty(size, dtype=np.int64)
     filled = 0
     while filled < size:
-        wanted = size - filled
-        accepted = block(min(BLOCK, 2 * wanted + 64))[:wanted]
+        missing = size - filled
+        # More candidates than are missing, since some of them are rejected.
+        accepted = block(min(BLOCK, 2 * missing + 64))[:missing]
         values[filled : filled + accepted.size] = accepted
         filled += accepted.size
     return values
@@ -269,12 +274,14 @@ def _laplace_block(scale: Fraction, candidates: int, words: Words) -> NDArray[np
     u = _uniform_below(p, words(candidates))
     drawn = words(u.size)
     kept = np.flatnonzero(coins(u, p, words, drawn))
+    # A coin looks at the top 63 bits of its word, so the lowest one is an independent fair sign.
     negative = (drawn[kept] & np.uint64(1)).astype(bool)
     v = np.minimum(geometric(words, kept.size), 1000)
+    # The scale is p / 2**shift: dividing by its denominator is a shift.
     magnitude = (u[kept].astype(np.int64) + p * v) >> shift
-    signed: NDArray[np.int64] = np.where(negative, -magnitude, magnitude)[
-        ~(negative & (magnitude == 0))
-    ]
+    # "Minus zero" is drawn again, else 0 would come twice as often.
+    valid = ~(negative & (magnitude == 0))
+    signed: NDArray[np.int64] = np.where(negative, -magnitude, magnitude)[valid]
     return signed
 
 
@@ -293,12 +300,14 @@ def bernoulli(rate: Fraction, size: int, words: Words) -> NDArray[np.bool_]:
     """
     if rate == 1:
         return np.ones(size, dtype=bool)
-    heads, open_ = np.zeros(size, dtype=bool), np.arange(size)
-    while open_.size and rate:
+    heads = np.zeros(size, dtype=bool)
+    undecided = np.arange(size)
+    while undecided.size and rate:
+        # The rate's next 64 bits, and the rate of what comes behind them.
         threshold, rest = divmod(rate.numerator << 64, rate.denominator)
-        drawn = words(open_.size)
-        heads[open_] = drawn < np.uint64(threshold)
-        open_ = open_[drawn == np.uint64(threshold)]
+        drawn = words(undecided.size)
+        heads[undecided] = drawn < np.uint64(threshold)
+        undecided = undecided[drawn == np.uint64(threshold)]
         rate = Fraction(rest, rate.denominator)
     return heads
 
@@ -307,17 +316,20 @@ def _uniform_below(bound: int, drawn: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Uniform integers (uint64) below ``bound`` from uniform words; those of the last, partial
     round are dropped.
     """
-    accepted = drawn[drawn <= np.uint64((1 << 64) - 1 - (1 << 64) % bound)]
+    last_accepted = np.uint64((1 << 64) - 1 - (1 << 64) % bound)
+    accepted = drawn[drawn <= last_accepted]
+    # The remainder by one division: numpy's ``%`` of unsigned words is slower.
     return accepted - (accepted // np.uint64(bound)) * np.uint64(bound)
 
 
 def uniform_below_each(bounds: NDArray[np.uint64], words: Words) -> NDArray[np.uint64]:
     """For each bound (uint64 >= 1) an independent uniform integer below it, by rejection."""
     top = np.uint64((1 << 64) - 1)
-    last_whole = top - (top % bounds + np.uint64(1)) % bounds
+    # 2**64 does not fit a word: its remainder is (top % bound + 1) % bound.
+    last_accepted = top - (top % bounds + np.uint64(1)) % bounds
     drawn = words(bounds.size).copy()
-    again = np.flatnonzero(drawn > last_whole)
+    again = np.flatnonzero(drawn > last_accepted)
     while again.size:
         drawn[again] = words(again.size)
-        again = again[drawn[again] > last_whole[again]]
+        again = again[drawn[again] > last_accepted[again]]
     return drawn % bounds

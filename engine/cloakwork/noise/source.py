@@ -1,4 +1,4 @@
-"""The only door to privacy noise, and the only place that holds a random source for it.
+"""The only source of privacy noise, and the only place that draws random bits for it.
 
 Everything a guarantee rests on (noise, which cases stay, which identical case moves, ids, row
 order) is drawn here. Released counts go through OpenDP; noise per value on millions of events
@@ -22,7 +22,7 @@ from cloakwork.errors import MechanismError
 from cloakwork.noise import sampler
 
 NAME_LENGTH: Final = 16
-"""Letters of a fresh id: 26**16 is about 2**75."""
+"""Letters of a new id: 26**16 is about 2**75."""
 
 LARGEST_SCALE: Final = float(sampler.LARGEST)
 """The largest scale or sigma, in grid steps, at which noise can be drawn: 2**53."""
@@ -173,9 +173,8 @@ class _Keystream:
     _requests: "count[int]" = field(default_factory=count)
 
     def __call__(self, size: int) -> NDArray[np.uint64]:
-        stream = hashlib.shake_256(
-            f"cloakwork test noise {self.seed} {next(self._requests)}".encode()
-        )
+        name = f"cloakwork test noise {self.seed} {next(self._requests)}"
+        stream = hashlib.shake_256(name.encode())
         return np.frombuffer(stream.digest(8 * size), dtype="<u8").astype(np.uint64)
 
 
@@ -243,6 +242,7 @@ def _letters(size: int, words: sampler.Words) -> NDArray[np.uint8]:
     """
     accepted = np.empty(0, dtype=np.uint8)
     while accepted.size < size:
+        # Eight bytes a word, of which nine in ten are accepted: a few words more than are needed.
         drawn = words((size - accepted.size) // 7 + 8).view(np.uint8)
         accepted = np.concatenate([accepted, drawn[drawn < 26 * 9]])
     return accepted[:size] % np.uint8(26) + np.uint8(ord("a"))
@@ -260,15 +260,18 @@ def _by_opendp(
     from opendp.mod import enable_features
 
     enable_features("contrib")
-    make, distance = (
-        (make_laplace, l1_distance) if kind == "laplace" else (make_gaussian, l2_distance)
-    )
-    measurement = make(vector_domain(atom_domain(T="i64")), distance(T="i64"), scale)
+    integers = vector_domain(atom_domain(T="i64"))
+    if kind == "laplace":
+        measurement = make_laplace(integers, l1_distance(T="i64"), scale)
+    else:
+        measurement = make_gaussian(integers, l2_distance(T="i64"), scale)
     return np.array(measurement(counts), dtype=np.int64)
 
 
 def _saturating_sum(counts: NDArray[np.int64], noise: NDArray[np.int64]) -> NDArray[np.int64]:
     """``counts + noise``, held at the ends of int64 instead of wrapping."""
     limits = np.iinfo(np.int64)
-    room_above, room_below = limits.max - np.maximum(counts, 0), limits.min - np.minimum(counts, 0)
-    return counts + np.clip(noise, room_below, room_above)
+    # How far each count may go up or down; neither difference can itself wrap.
+    most = limits.max - np.maximum(counts, 0)
+    least = limits.min - np.minimum(counts, 0)
+    return counts + np.clip(noise, least, most)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final, Literal
 
-from cloakwork.accounting.account import Terms
+from cloakwork.accounting.account import BudgetTerms
 from cloakwork.accounting.charge import Charge
 from cloakwork.accounting.exact import exactly, rounded_down
 from cloakwork.budget import NOTHING, Cost, Currency
@@ -150,10 +150,10 @@ def unit_charge(
     return Charge(currency="unit", cost=cost, unit=unit_name(unit), max_cases=most, times=times)
 
 
-def terms(policy: Policy) -> Terms:
+def terms(policy: Policy) -> BudgetTerms:
     """What ``policy`` declares about its dataset's budget, for the ledger."""
     spec = policy.spec
-    return Terms(
+    return BudgetTerms(
         unit=unit_name(spec.unit),
         totals=totals(spec.budget),
         books={unit: limit.cost() for unit, limit in spec.budget.books.items()},

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final, Literal
 
-from cloakwork.errors import PolicyError, Problem
+from cloakwork.errors import FileProblem, PolicyError
 from cloakwork.policy.load import load_policy
 from cloakwork.policy.model import Policy
 from cloakwork.policy.wording import did_you_mean
@@ -43,7 +43,7 @@ def _path_of(name: str) -> Path:
         hint = "'cloakwork policy list' shows them"
         raise PolicyError(
             [
-                Problem(
+                FileProblem(
                     name, f"no policy of this name is shipped{did_you_mean(name, known)}", hint=hint
                 )
             ]

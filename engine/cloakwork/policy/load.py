@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from cloakwork.errors import PolicyError, Problem
+from cloakwork.errors import FileProblem, PolicyError
 from cloakwork.policy.meaning import contradictions
 from cloakwork.policy.model import KNOWN_MECHANISMS, Policy
 from cloakwork.policy.syntax import Document, Fault, Steps, dotted, read_document, read_text
@@ -48,7 +48,7 @@ def parse_policy(
         found += [finding for finding in shape if not _covered(finding, spoken)]
     faults = [*document.faults, *(_fault(document, finding) for finding in found)]
     if policy is None or faults:
-        raise PolicyError(_problems(faults, path) or [Problem(path, "is not a policy")])
+        raise PolicyError(_problems(faults, path) or [FileProblem(path, "is not a policy")])
     return policy
 
 
@@ -88,10 +88,10 @@ def _fault(document: Document, finding: Finding) -> Fault:
     return Fault(document.place(finding.steps, of_key=finding.of_key), message, finding.hint)
 
 
-def _problems(faults: list[Fault], path: str) -> list[Problem]:
+def _problems(faults: list[Fault], path: str) -> list[FileProblem]:
     """One problem a fault, in file order, none twice."""
     unique = dict.fromkeys(sorted(faults, key=lambda fault: fault.place))
     return [
-        Problem(path, fault.message, fault.place.line, fault.place.column, fault.hint)
+        FileProblem(path, fault.message, fault.place.line, fault.place.column, fault.hint)
         for fault in unique
     ]

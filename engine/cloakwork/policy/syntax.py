@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode
 
-from cloakwork.errors import PolicyError, Problem
+from cloakwork.errors import FileProblem, PolicyError
 
 LARGEST_FILE: Final = 1 << 20  # bytes
 DEEPEST: Final = 40  # levels of nesting
@@ -122,12 +122,12 @@ def decode(data: bytes, path: str) -> str:
         column = len(before.rsplit(b"\n", 1)[-1].decode("utf-8", "replace")) + 1
         byte = f"0x{error.object[error.start]:02x}"
         raise PolicyError(
-            [Problem(path, f"is not UTF-8 text (byte {byte})", line, column)]
+            [FileProblem(path, f"is not UTF-8 text (byte {byte})", line, column)]
         ) from None
 
 
 def _refusal(path: Path, message: str) -> PolicyError:
-    return PolicyError([Problem(str(path), message)])
+    return PolicyError([FileProblem(str(path), message)])
 
 
 def read_document(text: str, path: str) -> Document:
@@ -135,23 +135,23 @@ def read_document(text: str, path: str) -> Document:
     faults in the Document.
     """
     if len(text.encode("utf-8", "surrogatepass")) > LARGEST_FILE:
-        raise PolicyError([Problem(path, "is larger than 1 MiB; a policy is a short document")])
+        raise PolicyError([FileProblem(path, "is larger than 1 MiB; a policy is a short document")])
     try:
         root = _compose(text)
         reader = _Reader()
         content: Any = reader.read(root, ()) if root is not None else None
     except _Unreadable as error:
-        raise PolicyError([Problem(path, error.message, *error.place)]) from None
+        raise PolicyError([FileProblem(path, error.message, *error.place)]) from None
     if root is None:
         raise PolicyError(
-            [Problem(path, "is empty; 'cloakwork policy init' writes a starter", 1, 1)]
+            [FileProblem(path, "is empty; 'cloakwork policy init' writes a starter", 1, 1)]
         )
     if not isinstance(content, dict):
         expected = (
             f"must be a mapping with apiVersion, kind, metadata and spec (got {kind_of(content)})"
         )
         message = reader.faults[0].message if reader.faults else expected
-        raise PolicyError([Problem(path, message, *_start(root))])
+        raise PolicyError([FileProblem(path, message, *_start(root))])
     return Document(content, reader.values, reader.keys, tuple(reader.faults))
 
 

@@ -1,19 +1,12 @@
-"""Releases of version 0.1.0 (statement and plan in format v1), as far as they can be verified
-today.
+"""The statement and the plan of a release of version 0.1.0 (format v1), as they are read today.
 
-The models here do not depend on today's plan or statement: lenient about texts and about what is
-not relied on, strict about what is. What a v1 release claims is not derived again, since that takes
-the version that made it. Verified are its signature and digests (as for any release), that
-statement, plan and stamp say the same, and whatever can be measured on the released file, by the
-meaning that the claim had then.
+The models here do not depend on today's plan or statement. They are strict about what
+verification relies on, and lenient about everything else.
 """
 
-import hashlib
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import (
     AwareDatetime,
@@ -25,23 +18,18 @@ from pydantic import (
     field_validator,
 )
 
-from cloakwork.advisories import TIME, Traits, is_pattern
-from cloakwork.errors import LogError, VerificationFailed
-from cloakwork.lineage import TIMESTAMPS
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
+from cloakwork.errors import VerificationFailed
 from cloakwork.publishing.dsse import canonical
-from cloakwork.publishing.folder import PLAN_FILE, STATEMENT_FILE, Check
+from cloakwork.publishing.folder import PLAN_FILE, STATEMENT_FILE
 
 EARLIER_TYPE: Final = "urn:cloakwork:privacy-statement:v1"
 EARLIER_ENGINE: Final = "0.1.0"
 """The only version that made releases in this format; advisories go by it whatever the release
 says.
 """
-NOTE: Final = "its claims are in the format of 0.1.0, and are not derived again here"
 
 _Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 _Parameters = dict[str, JsonValue]
-
 
 _FIGURE: Final = (int, float)
 _RELIED_ON: Final[dict[str, dict[str, type | tuple[type, ...]]]] = {
@@ -57,29 +45,31 @@ _RELIED_ON: Final[dict[str, dict[str, type | tuple[type, ...]]]] = {
 _NO_STRENGTH: Final = ("kind", "over", "attribute")
 
 
-class _Read(BaseModel):
-    """Reads what is relied on and lets the rest be."""
+_UNRELEASED: Final = ("drop", "replace")
+"""Treatments after which no value of an attribute is released."""
+
+
+class _LenientModel(BaseModel):
+    """Reads the fields that are relied on and ignores the others."""
 
     model_config = ConfigDict(
         frozen=True, extra="ignore", populate_by_name=True, allow_inf_nan=False
     )
 
 
-class EarlierUnit(_Read):
+class EarlierUnit(_LenientModel):
     """Whom the guarantees protect."""
 
     attribute: str | None = None
     max_cases: int = 1
 
     def __str__(self) -> str:
-        return (
-            "case"
-            if self.attribute is None
-            else f"'{self.attribute}' (at most {self.max_cases} cases each)"
-        )
+        if self.attribute is None:
+            return "case"
+        return f"'{self.attribute}' (at most {self.max_cases} cases each)"
 
 
-class EarlierGuarantee(_Read):
+class EarlierGuarantee(_LenientModel):
     """One guarantee with its sentence; ``guarantee`` holds kind and parameters as they stand."""
 
     guarantee: _Parameters
@@ -93,18 +83,17 @@ class EarlierGuarantee(_Read):
         """The guarantee's kind."""
         return str(self.guarantee["kind"])
 
-    def brief(self) -> str:
+    def short_description(self) -> str:
         """Kind, columns and parameters in a few words."""
         over = self.guarantee.get("over") or [self.guarantee.get("attribute")]
-        columns = (
-            " and ".join(str(column) for column in over) if isinstance(over, list) else str(over)
-        )
-        shown = {
-            name: value
+        columns = over if isinstance(over, list) else [over]
+        parameters = [
+            f"{name} {value}"
             for name, value in self.guarantee.items()
             if name not in _NO_STRENGTH and value is not None
-        }
-        return f"{self.kind} over {columns} ({', '.join(f'{name} {value}' for name, value in shown.items())})"
+        ]
+        over_columns = " and ".join(str(column) for column in columns)
+        return f"{self.kind} over {over_columns} ({', '.join(parameters)})"
 
     @field_validator("guarantee")
     @classmethod
@@ -119,7 +108,7 @@ class EarlierGuarantee(_Read):
         return guarantee
 
 
-class EarlierExposed(_Read):
+class EarlierExposed(_LenientModel):
     """A column under no guarantee, and what it tells."""
 
     column: str
@@ -127,22 +116,22 @@ class EarlierExposed(_Read):
     reason: str
 
 
-class EarlierPrice(_Read):
+class EarlierCost(_LenientModel):
     """Epsilon (null: no bound) and delta."""
 
     epsilon: float | None
     delta: float = 0.0
 
 
-class EarlierSpent(_Read):
+class EarlierSpentBudget(_LenientModel):
     """What the release took from a budget."""
 
     currency: str
-    cost: EarlierPrice
+    cost: EarlierCost
     shift: str | None = None
 
 
-class EarlierPolicy(_Read):
+class EarlierPolicy(_LenientModel):
     """Which policy asked for the release."""
 
     name: str
@@ -151,21 +140,21 @@ class EarlierPolicy(_Read):
     dataset: str
 
 
-class EarlierUnproven(_Read):
+class EarlierUnproven(_LenientModel):
     """What was asked for and is not guaranteed."""
 
     sentence: str
     why: tuple[str, ...] = ()
 
 
-class EarlierStatement(_Read):
+class EarlierStatement(_LenientModel):
     """The predicate of a v1 statement."""
 
     unproven: tuple[EarlierUnproven, ...] = ()
     exposed: tuple[EarlierExposed, ...]
     guarantees: tuple[EarlierGuarantee, ...]
     unit: EarlierUnit
-    budget: tuple[EarlierSpent, ...]
+    budget: tuple[EarlierSpentBudget, ...]
     policy: EarlierPolicy
     engine: str
     release: str
@@ -175,16 +164,16 @@ class EarlierStatement(_Read):
     mark: str | None = None
 
 
-class _Sha256(_Read):
+class _Sha256(_LenientModel):
     sha256: _Digest
 
 
-class _Subject(_Read):
+class _Subject(_LenientModel):
     name: str
     digest: _Sha256
 
 
-class EarlierEnvelope(_Read):
+class EarlierEnvelope(_LenientModel):
     """The in-toto statement around a v1 predicate; ``raw`` is the predicate as it was signed."""
 
     type_: Annotated[Literal["https://in-toto.io/Statement/v1"], Field(alias="_type")]
@@ -199,42 +188,42 @@ class EarlierEnvelope(_Read):
         return {subject.name: subject.digest.sha256 for subject in self.subject}
 
 
-class _Treated(_Read):
+class _Treated(_LenientModel):
     attribute: str
     column: str
     treatment: str
 
 
-class _Step(_Read):
+class _Step(_LenientModel):
     mechanism: str
 
 
-class _Claim(_Read):
+class _Claim(_LenientModel):
     guarantee: _Parameters
     sentence: str
 
 
-class _Rule(_Read):
+class _Rule(_LenientModel):
     treatment: str | None = None
     hierarchy: JsonValue = None
     level: int = 1
 
 
-class _Output(_Read):
+class _Output(_LenientModel):
     format: str
 
 
-class _Spec(_Read):
+class _Spec(_LenientModel):
     attributes: dict[str, _Rule]
     output: _Output
 
 
-class _PlannedPolicy(_Read):
+class _PlannedPolicy(_LenientModel):
     metadata: dict[str, JsonValue]
     spec: _Spec
 
 
-class EarlierPlan(_Read):
+class EarlierPlan(_LenientModel):
     """A v1 plan, as far as it is relied on."""
 
     format: Literal["cloakwork/plan/v1"]
@@ -249,16 +238,15 @@ class EarlierPlan(_Read):
     @property
     def released(self) -> frozenset[str]:
         """The columns that were released in some form."""
-        dropped = ("drop", "replace")
-        return frozenset(item.column for item in self.attributes if item.treatment not in dropped)
+        return frozenset(
+            item.column for item in self.attributes if item.treatment not in _UNRELEASED
+        )
 
     def releases(self, attribute: str) -> bool:
         """Whether an attribute of that very name was to be released; only ``*`` and ``?`` are globs
         here.
         """
-        rules = {
-            item.attribute: item.treatment not in ("drop", "replace") for item in self.attributes
-        }
+        rules = {item.attribute: item.treatment not in _UNRELEASED for item in self.attributes}
         if attribute in rules:
             return rules[attribute]
         fitting = [name for name in rules if fnmatchcase(attribute, name.replace("[", "[[]"))]
@@ -266,7 +254,7 @@ class EarlierPlan(_Read):
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
+class SignedEarlier:
     """A v1 statement that was read: its model, and its predicate as it was signed."""
 
     envelope: EarlierEnvelope
@@ -278,7 +266,7 @@ def is_earlier(value: JsonValue) -> bool:
     return isinstance(value, dict) and value.get("predicateType") == EARLIER_TYPE
 
 
-def read_earlier(value: JsonValue, content: bytes) -> Earlier:
+def read_earlier(value: JsonValue, content: bytes) -> SignedEarlier:
     """A v1 statement from its parsed payload; raises VerificationFailed where what is relied on is
     not there.
     """
@@ -288,9 +276,9 @@ def read_earlier(value: JsonValue, content: bytes) -> Earlier:
         envelope = EarlierEnvelope.model_validate(value)
     except ValidationError as error:
         raise VerificationFailed(
-            [f"{STATEMENT_FILE}: is not a statement of version 0.1.0: {_first(error)}"]
+            [f"{STATEMENT_FILE}: is not a statement of version 0.1.0: {_first_fault(error)}"]
         ) from error
-    return Earlier(envelope, value["predicate"] if isinstance(value, dict) else None)
+    return SignedEarlier(envelope, value["predicate"] if isinstance(value, dict) else None)
 
 
 def read_earlier_plan(content: bytes) -> EarlierPlan:
@@ -301,149 +289,11 @@ def read_earlier_plan(content: bytes) -> EarlierPlan:
         return EarlierPlan.model_validate_json(content)
     except ValidationError as error:
         raise VerificationFailed(
-            [f"{PLAN_FILE}: is not a plan of version 0.1.0: {_first(error)}"]
+            [f"{PLAN_FILE}: is not a plan of version 0.1.0: {_first_fault(error)}"]
         ) from error
 
 
-_ROLES: Final = {TIMESTAMPS: TIME}
-"""The column that advisories know by its standard name."""
-
-
-def traits_of(statement: EarlierStatement, plan: EarlierPlan) -> Traits:
-    """What advisories go by."""
-    words = [text for each in statement.guarantees for text in (each.sentence, *each.assumptions)]
-    return Traits(
-        engine=EARLIER_ENGINE,
-        guarantees=tuple(each.guarantee for each in statement.guarantees),
-        mechanisms=tuple(step.mechanism for step in plan.steps),
-        rules={_ROLES.get(item.column, item.attribute): item.treatment for item in plan.attributes},
-        unit=statement.unit.attribute or "",
-        shallow=tuple(
-            name
-            for name, rule in plan.policy.spec.attributes.items()
-            if rule.treatment == "generalise"
-            and rule.hierarchy is not None
-            and _shortest(rule.hierarchy) < rule.level
-        ),
-        words="\n".join(words),
-    )
-
-
-def read_as_pattern(log: EventLog, plan: EarlierPlan) -> str | None:
-    """What the released ``log`` holds because a name was read as a pattern; None where it does not
-    show.
-
-    An attribute whose own name is a pattern may hold the values of any other. Times that the plan
-    drops, and attributes that none of its rules releases, can have come in no other way.
-    """
-    names = log.columns
-    if pattern := next((name for name in names if is_pattern(name)), None):
-        return f"the log holds {pattern!a}, a name that was read as a pattern"
-    timed = TIMESTAMPS not in plan.released and TIMESTAMP in log.events.columns
-    if timed and log.events[TIMESTAMP].null_count() < log.events.height:
-        return "the log holds times, which the plan drops"
-    standard = (CASE_ID, ACTIVITY, TIMESTAMP)
-    stranger = next(
-        (name for name in names if name not in standard and not plan.releases(name)), None
-    )
-    return None if stranger is None else f"the log holds {stranger!a}, which the plan drops"
-
-
-def same_claims(statement: EarlierStatement, plan: EarlierPlan) -> Iterator[Check]:
-    """Whether statement and plan say the same about policy, guarantees and exposed columns."""
-    said: dict[str, tuple[Any, Any]] = {
-        "guarantees": (
-            [(each.guarantee, each.sentence) for each in statement.guarantees],
-            [(claim.guarantee, claim.sentence) for claim in plan.claims],
-        ),
-        "exposed": (
-            [(each.column, each.reason) for each in statement.exposed],
-            [(each.get("column"), each.get("reason")) for each in plan.exposed],
-        ),
-        "policy": (
-            (
-                statement.policy.digest,
-                statement.policy.name,
-                statement.policy.version,
-                statement.policy.dataset,
-            ),
-            (
-                plan.policy_digest,
-                *(plan.policy.metadata.get(name) for name in ("name", "version", "dataset")),
-            ),
-        ),
-        "engine": (statement.engine, plan.engine),
-    }
-    different = [name for name, (stated, planned) in said.items() if stated != planned]
-    for name in different:
-        yield Check(False, f"{STATEMENT_FILE}: '{name}' is not what {PLAN_FILE} says")
-    if not different:
-        yield Check(
-            True, f"{PLAN_FILE}: policy, guarantees and exposed columns are the statement's"
-        )
-
-
-def same_stamp(log: Path, earlier: Earlier) -> Iterator[Check]:
-    """Whether the stamp in the log names this statement, and says of guarantees and exposed columns
-    what it says.
-    """
-    from cloakwork.publishing.stamp import read_stamp
-
-    statement = earlier.envelope.predicate
-    if statement.stamp == "none":
-        yield Check(True, f"{log.name}: its format has no room for a stamp, as the statement says")
-        return
-    try:
-        found = read_stamp(log)
-    except LogError as error:
-        yield Check(False, f"{log.name}: stamp: {str(error).partition(chr(10))[0]}")
-        return
-    wrong = list(_wrong_in(found, _expected(earlier)))
-    for line in wrong:
-        yield Check(False, f"{log.name}: stamp: {line}")
-    if not wrong:
-        yield Check(True, f"{log.name}: its stamp carries this statement's digest and guarantees")
-
-
-def _expected(earlier: Earlier) -> Mapping[str, str]:
-    statement = earlier.envelope.predicate
-    digest = hashlib.sha256(canonical(earlier.raw)).hexdigest()
-    said = {
-        "cloakwork:statement": digest,
-        "cloakwork:policy": statement.policy.name,
-        "cloakwork:policy version": statement.policy.version,
-        "cloakwork:policy digest": statement.policy.digest,
-        "cloakwork:engine": statement.engine,
-    }
-    for number, each in enumerate(statement.guarantees, start=1):
-        place = f"cloakwork:guarantees/cloakwork:guarantee{number}/cloakwork:"
-        said |= {f"{place}kind": each.kind, f"{place}sentence": each.sentence}
-    for number, column in enumerate(statement.exposed, start=1):
-        place = f"cloakwork:exposed/cloakwork:exposed{number}/cloakwork:"
-        said |= {f"{place}column": column.column, f"{place}tells": column.says}
-    return said
-
-
-def _wrong_in(found: Mapping[str, str], expected: Mapping[str, str]) -> Iterator[str]:
-    for place, text in expected.items():
-        if place not in found:
-            yield f"{place} is missing"
-        elif found[place] != text:
-            yield f"{place} says {found[place]!a}, the statement {text!a}"
-    for place in found:
-        if not place.startswith(("cloakwork:", "privacy:")):
-            yield f"{place!a} does not belong there"
-
-
-def _shortest(tree: JsonValue) -> int:
-    """Edges from the root of a hierarchy to its value nearest to the root."""
-    if isinstance(tree, dict) and tree:
-        return 1 + min(_shortest(below) for below in tree.values())
-    if isinstance(tree, list) and tree:
-        return min(_shortest(item) if isinstance(item, dict) else 1 for item in tree)
-    return 0 if tree in ({}, [], None) else 1
-
-
-def _first(error: ValidationError) -> str:
+def _first_fault(error: ValidationError) -> str:
     first = error.errors()[0]
-    return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
+    field = ".".join(str(key) for key in first["loc"])
+    return f"{field}: {first['msg']}"

@@ -31,14 +31,14 @@ MEASURABLE: Final = ("k-anonymity", "confidence-bound", "t-closeness", "l-divers
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class EarlierObservation:
     """Whether a claim holds on the file, and what was seen, as the end of a sentence."""
 
     holds: bool
     seen: str
 
 
-def measured_then(log: EventLog, guarantee: Parameters) -> Seen | None:
+def measure_as_0_1_0(log: EventLog, guarantee: Parameters) -> EarlierObservation | None:
     """What ``log`` shows of a claim of version 0.1.0; None where nothing can be measured. Units
     count as cases.
     """
@@ -48,17 +48,19 @@ def measured_then(log: EventLog, guarantee: Parameters) -> Seen | None:
         case "t-closeness" if guarantee.get("distance") == "emd":
             far = _farthest(log, guarantee, by_ranks=False)
             seen = f"the farthest group lies {_up(far):g} from all values, by the range of values"
-            return Seen(far <= _number(guarantee, "t") + TOLERANCE, seen)
+            return EarlierObservation(far <= _number(guarantee, "t") + TOLERANCE, seen)
         case "l-diversity":
             least = _least_variety(log, guarantee)
             if least is None:
-                return Seen(True, f"the log holds no value of '{guarantee['attribute']}'")
+                return EarlierObservation(
+                    True, f"the log holds no value of '{guarantee['attribute']}'"
+                )
             holds = least >= _number(guarantee, "l") * (1 - TOLERANCE)
-            return Seen(holds, f"the least varied group holds {least:.4g} values")
+            return EarlierObservation(holds, f"the least varied group holds {least:.4g} values")
     return None
 
 
-def settled(
+def measure_advisory(
     log: EventLog, advisory: Advisory, guarantee: Parameters | None, *, raw_times: bool
 ) -> tuple[bool | None, str] | None:
     """What the file shows of an advisory about ``guarantee``: whether it is so (None: it cannot
@@ -88,7 +90,7 @@ def settled(
     return None
 
 
-def _by_todays_check(log: EventLog, guarantee: Parameters) -> Seen:
+def _by_todays_check(log: EventLog, guarantee: Parameters) -> EarlierObservation:
     try:
         today: Guarantee = TypeAdapter[Any](Guarantee).validate_python(dict(guarantee))
         found = measure(log, today, Unit())
@@ -96,8 +98,8 @@ def _by_todays_check(log: EventLog, guarantee: Parameters) -> Seen:
         observed = (
             error.observed if isinstance(error, GuaranteeBroken) else "its parameters are not known"
         )
-        return Seen(False, observed)
-    return Seen(
+        return EarlierObservation(False, observed)
+    return EarlierObservation(
         found is not None and found.holds,
         found.seen if found is not None else "nothing can be measured",
     )

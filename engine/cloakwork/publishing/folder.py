@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from cloakwork.errors import VerificationFailed
-from cloakwork.publishing.statement import digest_of
+from cloakwork.publishing.statement import file_digest
 
 PLAN_FILE: Final = "plan.json"
 STATEMENT_FILE: Final = "statement.json"
@@ -62,13 +62,13 @@ def check_file(path: Path, digest: str) -> Check:
     if path.is_symlink() or not path.is_file():
         return Check(False, f"{path.name}: is not a plain file")
     try:
-        same = digest_of(path) == digest
+        same = file_digest(path) == digest
     except OSError as error:
         return Check(False, f"{path.name}: cannot be read ({error.strerror})")
-    return is_signed(path.name, same)
+    return digest_check(path.name, same)
 
 
-def is_signed(name: str, same: bool) -> Check:
+def digest_check(name: str, same: bool) -> Check:
     """What to say of a file by whether its digest is the signed one."""
     return Check(
         same,

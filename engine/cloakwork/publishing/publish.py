@@ -18,11 +18,12 @@ from cloakwork.locks import Lock, abandoned, lock_folder
 from cloakwork.plan.model import Plan
 from cloakwork.publishing.dsse import seal
 from cloakwork.publishing.folder import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE
+from cloakwork.publishing.from_plan import statement_of
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.keys import signing_key as find_signing_key
 from cloakwork.publishing.released import released_columns
 from cloakwork.publishing.stamp import EXTENSIONS, stamp
-from cloakwork.publishing.statement import FAMILY, PrivacyStatement, digest_of, payload, state
+from cloakwork.publishing.statement import FAMILY, PrivacyStatement, file_digest, statement_payload
 from cloakwork.run.execute import failed
 from cloakwork.run.release import Release
 
@@ -124,7 +125,7 @@ def _published(
     target = _target(out)
     with _draft(target) as draft:
         reporter("writing the log")
-        statement = state(
+        statement = statement_of(
             release.plan,
             release.release_id,
             released=released_columns(release.log, release.plan),
@@ -135,14 +136,14 @@ def _published(
         log = _write_log(release, statement, draft)
         writing = perf_counter() - begun
         _write(draft / PLAN_FILE, plan_bytes(release.plan))
-        digests = {path.name: digest_of(path) for path in (log, draft / PLAN_FILE)}
-        _write(draft / STATEMENT_FILE, seal(payload(statement, digests), key))
+        digests = {path.name: file_digest(path) for path in (log, draft / PLAN_FILE)}
+        _write(draft / STATEMENT_FILE, seal(statement_payload(statement, digests), key))
         reporter("checking what was written")
         verify_written(draft, key)
         reporter("writing the internal report")
         _write_internal(internal(release, statement, writing), draft / INTERNAL_FOLDER)
         _bring_to_disk(draft)
-        digest = digest_of(draft / STATEMENT_FILE)
+        digest = file_digest(draft / STATEMENT_FILE)
         if release.reservation is not None:
             release.reservation.intend(target, digest)
         draft.rename(target)

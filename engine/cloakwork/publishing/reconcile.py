@@ -31,7 +31,7 @@ DISAGREE: Final[frozenset[Outcome]] = frozenset({"unknown", "differs"})
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ReconciledRelease:
     """One release folder, or one entry without a folder: what was found and what was done about it."""
 
     outcome: Outcome
@@ -46,7 +46,7 @@ class Reconciliation:
     removed.
     """
 
-    findings: tuple[Finding, ...]
+    findings: tuple[ReconciledRelease, ...]
     drafts_removed: int
 
     @property
@@ -119,17 +119,19 @@ def _releases(root: Path) -> Iterator[Path]:
             yield Path(folder)
 
 
-def _judged(ledger: Ledger, records: Mapping[str, Record], folder: Path) -> Finding:
+def _judged(ledger: Ledger, records: Mapping[str, Record], folder: Path) -> ReconciledRelease:
     stated = _read(folder)
     if isinstance(stated, str):
-        return Finding("unknown", "", str(folder), stated)
+        return ReconciledRelease("unknown", "", str(folder), stated)
     record = records.get(stated.release)
     if record is None:
-        return Finding("unknown", stated.release, str(folder), "the ledger knows no such release")
+        return ReconciledRelease(
+            "unknown", stated.release, str(folder), "the ledger knows no such release"
+        )
     if record.statement_digest is None:
         return _of_older_version(ledger, record, stated, folder)
     if record.statement_digest != stated.digest:
-        return Finding(
+        return ReconciledRelease(
             "differs",
             record.id,
             str(folder),
@@ -139,10 +141,10 @@ def _judged(ledger: Ledger, records: Mapping[str, Record], folder: Path) -> Find
     if record.state != "committed":  # what stood was released, whatever became of its files since
         ledger.complete(record.id, stated.digest)
     if wrong := stated.differences(folder):
-        return Finding("differs", record.id, str(folder), _damaged(wrong))
+        return ReconciledRelease("differs", record.id, str(folder), _damaged(wrong))
     if record.state == "committed":
-        return Finding("agrees", record.id, str(folder), "")
-    return Finding(
+        return ReconciledRelease("agrees", record.id, str(folder), "")
+    return ReconciledRelease(
         "completed", record.id, str(folder), f"was {record.state}, and stands whole: committed"
     )
 
@@ -154,25 +156,27 @@ def _damaged(wrong: Sequence[str]) -> str:
     )
 
 
-def _of_older_version(ledger: Ledger, record: Record, stated: _Stated, folder: Path) -> Finding:
+def _of_older_version(
+    ledger: Ledger, record: Record, stated: _Stated, folder: Path
+) -> ReconciledRelease:
     """Version 0.1.0 committed before it wrote: its statement bears witness by the digest of the
     ledger's entry.
     """
     if record.state != "committed" or stated.entry != record.digest:
-        return Finding(
+        return ReconciledRelease(
             "differs", record.id, str(folder), "the ledger recorded no statement for this release"
         )
     if wrong := stated.differences(folder):
-        return Finding("differs", record.id, str(folder), _damaged(wrong))
+        return ReconciledRelease("differs", record.id, str(folder), _damaged(wrong))
     says = "committed by an earlier version, which did not come to record the statement"
-    return Finding("agrees", record.id, str(folder), says)
+    return ReconciledRelease("agrees", record.id, str(folder), says)
 
 
-def _without_folder(ledger: Ledger, record: Record, place: Place) -> Iterator[Finding]:
+def _without_folder(ledger: Ledger, record: Record, place: Place) -> Iterator[ReconciledRelease]:
     """An entry that was aimed at one of the folders, whose release was not found."""
     if record.state in ("committed", "failed"):
         if record.state == "committed" and not Path(place.folder, STATEMENT_FILE).exists():
-            yield Finding(
+            yield ReconciledRelease(
                 "elsewhere",
                 record.id,
                 place.folder,
@@ -182,16 +186,18 @@ def _without_folder(ledger: Ledger, record: Record, place: Place) -> Iterator[Fi
     here = Place.here(place.folder)
     if here.host != place.host:
         says = f"was aimed at this folder on host '{place.host}': reconcile there"
-        yield Finding("elsewhere", record.id, place.folder, says)
+        yield ReconciledRelease("elsewhere", record.id, place.folder, says)
     elif ledger.close(record.id):
-        yield Finding(
+        yield ReconciledRelease(
             "closed", record.id, place.folder, "ended before its folder stood; its cost stays spent"
         )
     elif next(again for again in ledger.history() if again.id == record.id).state in (
         "reserved",
         "publishing",
     ):
-        yield Finding("in progress", record.id, place.folder, "a running process works on it")
+        yield ReconciledRelease(
+            "in progress", record.id, place.folder, "a running process works on it"
+        )
 
 
 def _learn(ledger: Ledger, record: Record, stated: _Stated) -> None:
@@ -266,4 +272,4 @@ def _leftovers(root: Path) -> int:
         ) from error
 
 
-__all__ = ["DISAGREE", "Finding", "Reconciliation", "reconcile"]
+__all__ = ["DISAGREE", "ReconciledRelease", "Reconciliation", "reconcile"]

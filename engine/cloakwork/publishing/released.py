@@ -84,7 +84,7 @@ def _rule(name: str, plan: Plan) -> Treated | None:
     return plan.treated(name)
 
 
-def faults(log: EventLog, plan: Plan, listed: Sequence[ReleasedColumn]) -> Iterator[str]:
+def column_mismatches(log: EventLog, plan: Plan, listed: Sequence[ReleasedColumn]) -> Iterator[str]:
     """Why the attributes of a released log are not those that its statement lists, or do not follow
     from the plan.
     """

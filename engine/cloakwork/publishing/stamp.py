@@ -18,8 +18,8 @@ from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.log.io import Attribute, Extension, read_annotations
 from cloakwork.plan.model import Plan, Step
 from cloakwork.publishing.statement import (
-    Guaranteed,
     PrivacyStatement,
+    StatedGuarantee,
     UnprovenGoal,
     predicate_digest,
 )
@@ -191,7 +191,7 @@ def _operation(step: Step, word: str, targets: Sequence[str]) -> tuple[Attribute
     )
 
 
-def _parameters(claim: Guaranteed, statement: PrivacyStatement) -> tuple[Attribute, ...]:
+def _parameters(claim: StatedGuarantee, statement: PrivacyStatement) -> tuple[Attribute, ...]:
     """The guarantee's parameters, figures as figures, columns in one line; then what it takes as
     known.
     """

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from cloakwork.audit.utility import Utility
 from cloakwork.plan.sentences import caveat_in_words, treatment_in_words
-from cloakwork.publishing.statement import Price, Spent
+from cloakwork.publishing.statement import PublishedCost, SpentBudget
 from cloakwork.report.model import InternalReport, PublicReport, PublicStep, public_steps
 from cloakwork.report.texts import guarantee_line, unit_text
 
@@ -117,7 +117,7 @@ def lines(utility: Utility | None) -> tuple[Line, ...]:
     )
 
 
-def bars(budget: Sequence[Spent]) -> tuple[Bar, ...]:
+def bars(budget: Sequence[SpentBudget]) -> tuple[Bar, ...]:
     """What the release takes from the declared total, one bar a currency."""
     return tuple(_bar(spent) for spent in budget)
 
@@ -159,7 +159,7 @@ def _writes(step: PublicStep) -> str:
     return shown if len(shown) <= 28 else shown[:27] + "…"
 
 
-def _bar(spent: Spent) -> Bar:
+def _bar(spent: SpentBudget) -> Bar:
     label = _CURRENCIES[spent.currency]
     if spent.unit is not None and spent.currency == "unit":
         label += f", per '{spent.unit}'"
@@ -176,7 +176,7 @@ def _bar(spent: Spent) -> Bar:
     )
 
 
-def price(cost: Price | None) -> str:
+def price(cost: PublishedCost | None) -> str:
     """Epsilon and delta as people write them."""
     if cost is None:
         return "–"

@@ -10,8 +10,8 @@ from cloakwork.advisories import advisories_for
 from cloakwork.audit.utility import Utility
 from cloakwork.plan.model import Plan
 from cloakwork.plan.sentences import caveat_in_words
+from cloakwork.publishing.release_properties import properties_of
 from cloakwork.publishing.statement import PrivacyStatement, Statement
-from cloakwork.publishing.traits import traits_of
 from cloakwork.quantities import Frozen
 from cloakwork.run.release import Release
 
@@ -107,7 +107,7 @@ def public_report(statement: Statement, plan: Plan, keyids: tuple[str, ...]) -> 
         steps=public_steps(plan),
         warnings=tuple(caveat_in_words(caveat) for caveat in plan.warnings),
         advisories=tuple(
-            f"{finding}: {finding.advisory.says}" for finding in advisories_for(traits_of(plan))
+            f"{finding}: {finding.advisory.says}" for finding in advisories_for(properties_of(plan))
         ),
     )
 

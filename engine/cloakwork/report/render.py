@@ -10,10 +10,10 @@ from cloakwork.plan.model import Plan
 from cloakwork.plan.prove import in_own_words
 from cloakwork.publishing.dsse import is_signed_by, read_envelope
 from cloakwork.publishing.folder import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE
+from cloakwork.publishing.from_plan import reworded_statement
 from cloakwork.publishing.keys import keyid_of, trusted_key
 from cloakwork.publishing.keys import public_key as read_key
-from cloakwork.publishing.statement import Statement, digest_of
-from cloakwork.publishing.statement import in_own_words as reworded
+from cloakwork.publishing.statement import Statement, file_digest
 from cloakwork.publishing.verify import read_statement
 from cloakwork.quantities import Frozen
 from cloakwork.report.earlier_report import earlier_report, is_earlier_release
@@ -59,7 +59,9 @@ def render(
             )
         return internal_html(internal) if format == "html" else _json(internal)
     plan = in_own_words(_read(folder / PLAN_FILE, Plan))
-    statement = statement.model_copy(update={"predicate": reworded(statement.predicate, plan)})
+    statement = statement.model_copy(
+        update={"predicate": reworded_statement(statement.predicate, plan)}
+    )
     public = public_report(statement, plan, keyids)
     return public_html(public) if format == "html" else _json(public)
 
@@ -94,7 +96,7 @@ def _fault(path: Path, digest: str) -> str | None:
     nothing false.
     """
     missing = not path.exists() and not path.is_symlink()
-    same = missing or (path.is_file() and not path.is_symlink() and digest_of(path) == digest)
+    same = missing or (path.is_file() and not path.is_symlink() and file_digest(path) == digest)
     return None if same else "is not the file that was signed"
 
 

@@ -28,9 +28,21 @@ from cloakwork.mechanisms.base import (
     Theorem,
     Undecided,
 )
-from cloakwork.mechanisms.kanon.exchange import ROUNDING, Aim, Groups, Near, Varied, exchange
-from cloakwork.mechanisms.kanon.holdings import Holdings, Times, holdings_of, with_values
+from cloakwork.mechanisms.kanon.attribute_values import (
+    AttributeValues,
+    CycleTimeGrid,
+    attribute_values_of,
+    with_values,
+)
 from cloakwork.mechanisms.kanon.randomise import Randomiser, epsilon_for, least_t, randomiser_of
+from cloakwork.mechanisms.kanon.value_exchange import (
+    ROUNDING,
+    ClassGoal,
+    Groups,
+    LDiversityGoal,
+    TClosenessGoal,
+    exchange_values,
+)
 from cloakwork.noise import Noise
 from cloakwork.progress import say
 from cloakwork.quantities import Duration, Frozen
@@ -75,7 +87,7 @@ class Closeness(Undecided):
     """t-closeness (by the earth mover's distance, or stochastic) and l-diversity of one attribute.
 
     **emd, l-diversity.** Classes give a share of their values of each activity into a pool, which
-    is dealt out again evenly (``exchange``); every activity keeps exactly the values that it had.
+    is redistributed evenly (``value_exchange``); every activity keeps exactly the values that it had.
     **stochastic.** Each value passes a randomiser of the declared domain whose epsilon follows from
     t and the size of the smallest class (``randomise``).
 
@@ -235,48 +247,56 @@ def _offer_stochastic(params: ClosenessParams, facts: Facts) -> Offer[ClosenessP
 
 def _protected(log: EventLog, params: ClosenessParams, noise: Noise) -> EventLog:
     """The log with the values of ``params.column`` that every class may show."""
-    times = Times(params.epoch, params.grid) if params.column == TIMESTAMPS else None
+    times = CycleTimeGrid(params.epoch, params.grid) if params.column == TIMESTAMPS else None
     close = params.aim in ("emd", "stochastic")
-    held = holdings_of(log, params.column, params.classes, times, missing=close, noise=noise)
+    held = attribute_values_of(
+        log, params.column, params.classes, times, missing_is_value=close, noise=noise
+    )
     if held is None:
         return log
     randomiser = _randomiser(params, held)
     if randomiser is not None:
         return with_values(
-            log, params.column, held, _randomised(held, params.bound, randomiser, noise), times
+            log,
+            params.column,
+            held.source_rows,
+            _randomised(held, params.bound, randomiser, noise),
+            times,
         )
     kept, codes = _exchanged(held, params, noise)
-    left = held.only(kept)
+    left = held.restricted_to(kept)
     say(
         f"{params.column}: {int((codes != left.codes).sum())} of {len(codes)} values changed places"
     )
-    return with_values(log, params.column, left, held.distinct.alias("").gather(codes), times)
+    return with_values(
+        log, params.column, left.source_rows, held.distinct.alias("").gather(codes), times
+    )
 
 
-def _randomiser(params: ClosenessParams, held: Holdings) -> Randomiser | None:
+def _randomiser(params: ClosenessParams, held: AttributeValues) -> Randomiser | None:
     if params.aim != "stochastic":
         return None
     return randomiser_of(held.distinct, params.domain, params.range, params.step)
 
 
-def _randomised(held: Holdings, t: float, randomiser: Randomiser, noise: Noise) -> pl.Series:
+def _randomised(held: AttributeValues, t: float, randomiser: Randomiser, noise: Noise) -> pl.Series:
     """Each value randomised, activity by activity, with the epsilon that its smallest class asks
     for, counted with inserted events and without.
     """
     none = np.zeros(0, np.int64)
     parts = [randomiser(none, math.inf, noise)]
-    for rows in held.topics:
+    for rows in held.by_activity:
         cells, kept = held.cells[rows], held.kept[rows]
         sizes = [np.unique(part, return_counts=True)[1] for part in (cells, cells[kept])]
         parts.append(
             randomiser(held.codes[rows], min(epsilon_for(t, size) for size in sizes), noise)
         )
-    order = np.argsort(np.concatenate([none, *held.topics]), kind="stable")
+    order = np.argsort(np.concatenate([none, *held.by_activity]), kind="stable")
     return pl.concat(parts).gather(order)
 
 
 def _exchanged(
-    held: Holdings, params: ClosenessParams, noise: Noise
+    held: AttributeValues, params: ClosenessParams, noise: Noise
 ) -> tuple[NDArray[np.bool_], Ints]:
     """Which rows keep a value, and the code that each of these then has. Where classes miss the aim
     the log is refused, or they lose their values; without these the whole is another one, so the
@@ -284,9 +304,9 @@ def _exchanged(
     """
     kept = np.ones(len(held.codes), np.bool_)
     while True:
-        left = held.only(kept)
+        left = held.restricted_to(kept)
         aim = _aim(params, left)
-        outcomes = [(rows, _exchanged_in(left, rows, aim, noise)) for rows in left.topics]
+        outcomes = [(rows, _exchanged_in(left, rows, aim, noise)) for rows in left.by_activity]
         figures = np.concatenate([np.zeros(0), *(outcome.figures for _, outcome in outcomes)])
         if not len(figures):
             codes = left.codes.copy()
@@ -304,10 +324,12 @@ def _exchanged(
         )
 
 
-def _aim(params: ClosenessParams, held: Holdings) -> Aim:
+def _aim(params: ClosenessParams, held: AttributeValues) -> ClassGoal:
     if params.aim == "emd":
-        return Near(params.bound, held.places(), params.scale == "rank", held.missing)
-    return Varied(params.bound, "distinct" if params.aim == "distinct" else "entropy")
+        return TClosenessGoal(
+            params.bound, held.positions(), params.scale == "rank", held.missing_code
+        )
+    return LDiversityGoal(params.bound, "distinct" if params.aim == "distinct" else "entropy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,28 +343,31 @@ class _Outcome:
     figures: NDArray[np.float64]
 
 
-def _exchanged_in(held: Holdings, rows: Ints, aim: Aim, noise: Noise) -> _Outcome:
+def _exchanged_in(held: AttributeValues, rows: Ints, aim: ClassGoal, noise: Noise) -> _Outcome:
     """The values of one activity exchanged."""
     return _moved(
         held,
         rows,
         aim,
-        lambda codes, cells, judged, aim: exchange(codes, cells, judged, aim, noise),
+        lambda codes, cells, judged, aim: exchange_values(codes, cells, judged, aim, noise),
     )
 
 
-def _beyond_help(held: Holdings, rows: Ints, aim: Aim) -> NDArray[np.bool_]:
+def _beyond_help(held: AttributeValues, rows: Ints, aim: ClassGoal) -> NDArray[np.bool_]:
     """Which of ``rows`` stand in groups that miss the aim even where everything is dealt anew,
     without those before.
 
     For t it is all of them: a class without values would be as far from the others as can be.
     """
-    if isinstance(aim, Near):
+    if isinstance(aim, TClosenessGoal):
         return np.ones(len(rows), np.bool_)
     left = np.ones(len(rows), np.bool_)
     while left.any():
         outcome = _moved(
-            held, rows[left], aim, lambda codes, cells, judged, aim: aim.dealt_anew(codes, cells)
+            held,
+            rows[left],
+            aim,
+            lambda codes, cells, judged, aim: aim.redistribute_all(codes, cells),
         )
         if not len(outcome.figures):
             break
@@ -350,21 +375,21 @@ def _beyond_help(held: Holdings, rows: Ints, aim: Aim) -> NDArray[np.bool_]:
     return ~left
 
 
-Move = Callable[[Ints, Ints, Sequence[Groups], Aim], Ints]
+Move = Callable[[Ints, Ints, Sequence[Groups], ClassGoal], Ints]
 
 
-def _moved(held: Holdings, rows: Ints, aim: Aim, move: Move) -> _Outcome:
+def _moved(held: AttributeValues, rows: Ints, aim: ClassGoal, move: Move) -> _Outcome:
     """The values at ``rows``, all of one activity, after ``move``; it sees codes and cells made
     dense for them.
     """
     distinct, codes, count = np.unique(held.codes[rows], return_inverse=True, return_counts=True)
-    cells, judged = held.judged(rows)
-    narrowed = aim.among(distinct, count)
+    cells, judged = held.groups_to_check(rows)
+    narrowed = aim.restricted_to(distinct, count)
     moved = move(codes.astype(np.int64), cells, judged, narrowed)
     misses, figures = np.zeros(len(rows), np.bool_), [np.zeros(0)]
     for groups in judged:
         reached = narrowed.measure(moved, groups)
-        short = narrowed.lacking(reached) > 0
+        short = narrowed.shortfall(reached) > 0
         misses[groups.member[short[groups.group]]] = True
         figures.append(reached[short])
     whole_class = np.isin(held.cells[rows], held.cells[rows[misses]])

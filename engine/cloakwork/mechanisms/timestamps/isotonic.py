@@ -9,7 +9,9 @@ _NEAREST: Final = 0.45
 """How much of the way to a neighbour a run may take: below a half, so that two runs never meet."""
 
 
-def project(values: NDArray[np.float64], offsets: NDArray[np.int64]) -> NDArray[np.float64]:
+def isotonic_projection(
+    values: NDArray[np.float64], offsets: NDArray[np.int64]
+) -> NDArray[np.float64]:
     """The non-decreasing sequence nearest to each case's ``values`` in the sense of least squares.
 
     ``values``: float64, shape (events,), finite; case ``i`` is
@@ -28,20 +30,20 @@ def project(values: NDArray[np.float64], offsets: NDArray[np.int64]) -> NDArray[
         disturbed = np.zeros(len(offsets), bool)
         disturbed[case[1:][falls]] = True
         open_blocks = disturbed[case]
-        _settle(result, row, mean, weight, ~open_blocks)
+        _write_block_means(result, row, mean, weight, ~open_blocks)
         stays = np.concatenate([[True], ~falls])[open_blocks]
         first = np.flatnonzero(stays)
         case, row = case[open_blocks][first], row[open_blocks][first]
         total = np.add.reduceat(total[open_blocks], first)
         weight = np.add.reduceat(weight[open_blocks], first)
-    _settle(result, row, mean, weight, np.ones(len(row), bool))
+    _write_block_means(result, row, mean, weight, np.ones(len(row), bool))
     return result
 
 
-def spread(
+def spread_pooled(
     values: NDArray[np.float64], offsets: NDArray[np.int64], spacing: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Draw apart what ``project`` pooled, around its value.
+    """Draw apart what ``isotonic_projection`` pooled, around its value.
 
     ``values``: float64, not decreasing inside a case; case ``i`` is
     ``values[offsets[i]:offsets[i + 1]]``. ``spacing``: how far each event should lie behind the one
@@ -70,7 +72,7 @@ def spread(
     return np.asarray(values + way * np.repeat(share, size), np.float64)
 
 
-def _settle(
+def _write_block_means(
     result: NDArray[np.float64],
     row: NDArray[np.int64],
     mean: NDArray[np.float64],

@@ -20,13 +20,13 @@ from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem
-from cloakwork.mechanisms.timestamps.courses import (
+from cloakwork.mechanisms.timestamps.starts_and_gaps import (
     CALENDAR,
     READABLE,
     Bounds,
-    Courses,
     Grid,
-    measure,
+    StartsAndGaps,
+    starts_and_gaps_of,
     times_of,
 )
 from cloakwork.noise import Noise, drawn_scale
@@ -109,10 +109,10 @@ class LaplaceParams(Frozen):
 
     def _implied_steps(self) -> tuple[int, int]:
         if self.shift is not None and self.scope == "event":
-            return (_steps(self.shift, self.grid), _steps(self.shift, self.grid))
+            return (_grid_steps(self.shift, self.grid), _grid_steps(self.shift, self.grid))
         window, gap = self.window, self.longest_gap
         assert window is not None and gap is not None  # noqa: S101 - the validator holds
-        return (_steps(window.end - window.start, self.grid), _steps(gap, self.grid))
+        return (_grid_steps(window.end - window.start, self.grid), _grid_steps(gap, self.grid))
 
 
 class TimestampLaplace:
@@ -243,7 +243,7 @@ class TimestampLaplace:
 
     def rewrite(self, params: LaplaceParams, decision: Decision, noise: Noise) -> Rewrite:
         """Noise every case on its own."""
-        return MapCases(lambda log: _release(log, params, noise))
+        return MapCases(lambda log: _noised_log(log, params, noise))
 
 
 def _offer_event_scope(
@@ -259,10 +259,10 @@ def _offer_event_scope(
         return Refusal("misconfigured", f"{NOISED} must be gaps or times")
     if goal.shift <= timedelta(0):
         return Refusal("misconfigured", "the shift must be longer than 0")
-    steps = _steps(goal.shift, facts.grid)
+    steps = _grid_steps(goal.shift, facts.grid)
     scale = _rounded_up(Fraction(2 * steps if noised == "gaps" else steps) / Fraction(goal.epsilon))
     if scale > LARGEST_SCALE:
-        return _too_wide()
+        return _refuse_wide_noise()
     params = LaplaceParams(
         scope="event",
         epsilon=goal.epsilon,
@@ -300,7 +300,10 @@ def _offer_case_scope(
             f"noise for whole cases needs public bounds; declare {', '.join(missing)}",
             missing,
         )
-    start_steps, gap_steps = _steps(window.end - window.start, facts.grid), _steps(gap, facts.grid)
+    start_steps, gap_steps = (
+        _grid_steps(window.end - window.start, facts.grid),
+        _grid_steps(gap, facts.grid),
+    )
     share = options.get(START_SHARE, _balanced_share(start_steps, gap_steps, events))
     if not _is_share(share, events):
         return Refusal("misconfigured", f"{START_SHARE} must be a number above 0 and below 1")
@@ -309,7 +312,7 @@ def _offer_case_scope(
     start_scale = _rounded_up(start_steps * each / start_part)
     gap_scale = _rounded_up((events - 1) * gap_steps * each / gap_part) if events > 1 else 0.0
     if max(start_scale, gap_scale) > LARGEST_SCALE:
-        return _too_wide()
+        return _refuse_wide_noise()
     params = LaplaceParams(
         scope="case",
         epsilon=goal.epsilon,
@@ -329,7 +332,7 @@ def _offer_case_scope(
     return Offer(params, why)
 
 
-def _too_wide() -> Refusal:
+def _refuse_wide_noise() -> Refusal:
     reason = "epsilon is too small, or the times too wide, for the grid: the noise would exceed 2**53 grid steps"
     return Refusal("misconfigured", reason)
 
@@ -348,7 +351,7 @@ def _balanced_share(start_steps: int, gap_steps: int, events: int) -> float:
     return start / (start + gaps)
 
 
-def _steps(span: timedelta, grid: timedelta) -> int:
+def _grid_steps(span: timedelta, grid: timedelta) -> int:
     """``span`` in grid steps, rounded up, at least 1."""
     return max(1, -(-span // grid))
 
@@ -371,12 +374,12 @@ def _bounds(params: LaplaceParams, grid: Grid) -> Bounds:
     )
 
 
-def _release(log: EventLog, params: LaplaceParams, noise: Noise) -> EventLog:
+def _noised_log(log: EventLog, params: LaplaceParams, noise: Noise) -> EventLog:
     if TIMESTAMP not in log.events.columns:
         return log
     grid = Grid(params.epoch, params.grid)
     bounds = _bounds(params, grid)
-    raw = measure(log, grid, bounds)
+    raw = starts_and_gaps_of(log, grid, bounds)
     noised = (
         _noised_times(raw, params, noise)
         if params.noised == "times"
@@ -386,25 +389,27 @@ def _release(log: EventLog, params: LaplaceParams, noise: Noise) -> EventLog:
     return replace(log, events=log.events.with_columns(times))
 
 
-def _draw(noise: Noise, scale: float, size: int) -> NDArray[np.int64]:
+def _draw_saturating(noise: Noise, scale: float, size: int) -> NDArray[np.int64]:
     """Noise that saturates far outside the calendar instead of wrapping."""
     if size == 0:
         return np.zeros(0, np.int64)
     return np.clip(noise.laplace_values(scale, size), -SATURATED, SATURATED)
 
 
-def _noised_gaps(raw: Courses, params: LaplaceParams, noise: Noise) -> Courses:
-    starts = raw.starts + _draw(noise, params.start_scale, len(raw.starts))
+def _noised_gaps(raw: StartsAndGaps, params: LaplaceParams, noise: Noise) -> StartsAndGaps:
+    starts = raw.starts + _draw_saturating(noise, params.start_scale, len(raw.starts))
     return replace(
-        raw, starts=starts, gaps=raw.gaps + _draw(noise, params.gap_scale, len(raw.gaps))
+        raw, starts=starts, gaps=raw.gaps + _draw_saturating(noise, params.gap_scale, len(raw.gaps))
     )
 
 
-def _noised_times(raw: Courses, params: LaplaceParams, noise: Noise) -> Courses:
+def _noised_times(raw: StartsAndGaps, params: LaplaceParams, noise: Noise) -> StartsAndGaps:
     """Noise on every time is, for starts, itself, and for gaps, the difference of two times' noise."""
-    start_noise = _draw(noise, params.start_scale, len(raw.starts))
+    start_noise = _draw_saturating(noise, params.start_scale, len(raw.starts))
     by_row = np.argsort(np.concatenate([raw.start_rows, raw.gap_rows]))
-    drawn = np.concatenate([start_noise, _draw(noise, params.start_scale, len(raw.gaps))])[by_row]
+    drawn = np.concatenate(
+        [start_noise, _draw_saturating(noise, params.start_scale, len(raw.gaps))]
+    )[by_row]
     begins = by_row < len(raw.starts)
     return replace(
         raw, starts=raw.starts + drawn[begins], gaps=raw.gaps + np.diff(drawn, prepend=0)[~begins]

@@ -91,30 +91,32 @@ HEAD_SHARES: Final = (0.1, 0.8)
 one.
 """
 
-USUAL_CASES: Final = 1000
+DEFAULT_CASES: Final = 1000
 """Cases of a log whose number of units is not declared."""
 
 
-def predicted(
-    name: str, epsilon: float, delta: float, facts: Facts, *, weaker: float = 1.0
+def predict_similarity(
+    name: str, epsilon: float, delta: float, facts: Facts, *, noise_factor: float = 1.0
 ) -> Prediction | None:
     """What the simulation says of mechanism ``name`` at (epsilon, delta); None where it was not
     simulated.
 
-    ``weaker``: by what factor the signal is less than the simulated one, such as for longer cases.
+    ``noise_factor``: by what factor the signal is less than the simulated one, such as for longer cases.
     """
     if name not in SIMULATED:
         return None
-    units = facts.units_at_most or USUAL_CASES
-    signal = epsilon * units / (facts.unit.max_cases * weaker)
+    units = facts.units_at_most or DEFAULT_CASES
+    signal = epsilon * units / (facts.unit.max_cases * noise_factor)
     if delta > 0:
         signal *= math.log(1e4) / math.log(1 / delta)
     rows = UNDECLARED.get(name, SIMULATED[name]) if facts.alphabet is None else SIMULATED[name]
     usual, varied = (float(np.interp(math.log(signal), np.log(SIGNAL), row)) for row in rows)
-    return Prediction(usual, varied, cases=units, usualness=_usualness(facts.head_share))
+    return Prediction(
+        usual, varied, cases=units, usualness=_variant_concentration(facts.head_share)
+    )
 
 
-def _usualness(share: float | None) -> float | None:
+def _variant_concentration(share: float | None) -> float | None:
     if share is None:
         return None
     low, high = HEAD_SHARES

@@ -17,7 +17,7 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.aggregates import CASES
 from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
-from cloakwork.mechanisms.variants.accuracy import USUAL_CASES
+from cloakwork.mechanisms.variants.accuracy import DEFAULT_CASES
 from cloakwork.mechanisms.variants.chain import MOST_CASES
 from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.mechanisms.variants.markov import MarkovParams, VariantMarkov
@@ -26,7 +26,7 @@ from cloakwork.mechanisms.variants.threshold import (
     VariantThreshold,
     threshold_event,
 )
-from cloakwork.mechanisms.variants.transitions import WHOLE
+from cloakwork.mechanisms.variants.transitions import UNIT_NORM
 from cloakwork.noise import Noise
 from cloakwork.privacy_event import (
     Composed,
@@ -37,20 +37,20 @@ from cloakwork.privacy_event import (
 )
 from cloakwork.quantities import Frozen, Number
 
-SHARE: Final = 0.05
-"""The least part of epsilon spent on looking; more is spent on small logs, up to ``MOST``."""
+LEAST_SHARE: Final = 0.05
+"""The least part of epsilon spent on looking; more is spent on small logs, up to ``MOST_SHARE``."""
 
-MOST: Final = 0.15
+MOST_SHARE: Final = 0.15
 
-ENOUGH: Final = 20.0
+SUFFICIENT_SIGNAL: Final = 20.0
 """Epsilon times cases that tell well enough how cases are spread."""
 
-STANDS_OUT: Final = 8.0
+LEAST_SIGNIFICANCE: Final = 8.0
 """How large (tail / cases) (tail / sigma) must be for a model of the tail to pay; ``tail``: the
 cases outside frequent variants, ``sigma``: the model's noise on a step.
 """
 
-SPREAD: Final = 0.75
+TAIL_EXPONENT: Final = 0.75
 """The other cases are released as cases of the frequent variants by this power of their counts:
 rare variants are variations of all frequent ones, and of the most frequent less than its count
 would say.
@@ -123,7 +123,7 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
         from cloakwork.accounting.calibrate import laplace_scale
 
         chosen, cases = AdaptiveOptions.model_validate(options), facts.unit.max_cases
-        share = chosen.share or usual_share(goal.epsilon, facts)
+        share = chosen.share or default_measurement_share(goal.epsilon, facts)
         scale = laplace_scale(goal.epsilon * share, cases)
         left = rounded_down(exactly(goal.epsilon) - cases / Fraction(scale))
         rest = goal.model_copy(update={"epsilon": left})
@@ -153,17 +153,20 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
         from cloakwork.accounting.events import cost
 
         both = (threshold_event(params.threshold), VariantMarkov().event(params.markov, facts))
-        dearest = max(cost(event, params.delta).epsilon for event in both)
-        if math.isinf(dearest):
+        highest = max(cost(event, params.delta).epsilon for event in both)
+        if math.isinf(highest):
             return NonPrivate(reason="nothing bounds the cost of what is run after looking")
-        looked = DiscreteLaplace(scale=params.scale, sensitivity=params.max_cases)
-        return Composed(events=(looked, EpsilonDelta(epsilon=dearest, delta=params.delta)))
+        measurement = DiscreteLaplace(scale=params.scale, sensitivity=params.max_cases)
+        return Composed(events=(measurement, EpsilonDelta(epsilon=highest, delta=params.delta)))
 
     def decide(self, params: AdaptiveParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Look, choose, and hand on."""
         counts = summary[CASES].to_numpy().astype(np.int64)
-        seen = noise.laplace_counts(layers(counts, params.tau), params.scale)
-        tail, modelled = tail_of(seen), tail_pays(seen, params.markov.sigmas[2] / WHOLE)
+        layer_counts = noise.laplace_counts(rank_layers(counts, params.tau), params.scale)
+        tail, modelled = (
+            estimated_tail_cases(layer_counts),
+            is_tail_model_worthwhile(layer_counts, params.markov.sigmas[2] / UNIT_NORM),
+        )
         if modelled:
             found = VariantMarkov().decide(params.markov, summary, noise)
         else:
@@ -174,17 +177,18 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
             **found.internal,
         }
         return Decision(
-            found.table if modelled else with_all_cases(found.table, int(seen.sum())), internal
+            found.table if modelled else scaled_to_all_cases(found.table, int(layer_counts.sum())),
+            internal,
         )
 
 
-def usual_share(epsilon: float, facts: Facts) -> float:
+def default_measurement_share(epsilon: float, facts: Facts) -> float:
     """The part of epsilon spent on looking, by the declared number of units."""
-    cases = max(USUAL_CASES, facts.units_at_most or 0)
-    return max(SHARE, min(MOST, ENOUGH / (cases * epsilon)))
+    cases = max(DEFAULT_CASES, facts.units_at_most or 0)
+    return max(LEAST_SHARE, min(MOST_SHARE, SUFFICIENT_SIGNAL / (cases * epsilon)))
 
 
-def layers(counts: NDArray[np.int64], tau: int) -> NDArray[np.int64]:
+def rank_layers(counts: NDArray[np.int64], tau: int) -> NDArray[np.int64]:
     """How many cases are among the first tau/2 of their variant, among those up to tau, and beyond:
     int64, shape (3,).
 
@@ -194,26 +198,29 @@ def layers(counts: NDArray[np.int64], tau: int) -> NDArray[np.int64]:
     return np.diff([0, *ends, counts.sum()]).astype(np.int64)
 
 
-def tail_of(seen: NDArray[np.int64]) -> int:
+def estimated_tail_cases(layer_counts: NDArray[np.int64]) -> int:
     """About how many cases belong to variants of fewer than tau: a variant of more fills both lower
     layers alike.
     """
-    return max(0, int(seen[0] - seen[1]))
+    return max(0, int(layer_counts[0] - layer_counts[1]))
 
 
-def tail_pays(seen: NDArray[np.int64], sigma: float) -> bool:
+def is_tail_model_worthwhile(layer_counts: NDArray[np.int64], sigma: float) -> bool:
     """Whether a model of the tail, whose steps are counted with noise of ``sigma`` cases, is worth
     its cost.
     """
-    return tail_of(seen) ** 2 > STANDS_OUT * max(1, int(seen.sum())) * sigma
+    return (
+        estimated_tail_cases(layer_counts) ** 2
+        > LEAST_SIGNIFICANCE * max(1, int(layer_counts.sum())) * sigma
+    )
 
 
-def with_all_cases(released: pl.DataFrame, cases: int) -> pl.DataFrame:
+def scaled_to_all_cases(released: pl.DataFrame, cases: int) -> pl.DataFrame:
     """The other cases, up to ``cases`` in all, as cases of the variants that were released: see
-    ``SPREAD``.
+    ``TAIL_EXPONENT``.
     """
     counts = released[CASES].to_numpy().astype(np.float64)
     others = min(max(0, cases - int(counts.sum())), MOST_CASES)
-    weight = counts**SPREAD
+    weight = counts**TAIL_EXPONENT
     spread = counts + others * weight / max(1.0, float(weight.sum()))
     return released.with_columns(pl.Series(CASES, np.rint(spread).astype(np.int64), pl.Int64))

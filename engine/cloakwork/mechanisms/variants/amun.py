@@ -19,7 +19,7 @@ from cloakwork.mechanisms.variants.family import VariantRelease, variant_table
 from cloakwork.mechanisms.variants.threshold import (
     ThresholdParams,
     least_threshold,
-    selected,
+    select_variants,
     threshold_event,
 )
 from cloakwork.noise import Noise
@@ -109,10 +109,10 @@ class VariantAmun(VariantRelease[AmunParams]):
             why = f"adds noise to the counts of the {len(declared)} variants that the policy declares public"
             return Offer(params, f"{why}; a guess who is in the log gains at most {advantage:.3g}")
         if goal.delta == 0:
-            wanted = (
+            needed = (
                 "it needs its option 'variants' (a public list), or a delta above 0 to select some"
             )
-            return Refusal("needs", wanted, ("guarantees[].delta",))
+            return Refusal("needs", needed, ("guarantees[].delta",))
         if goal.epsilon / cases < -math.log1p(-goal.delta):
             return Refusal(
                 "misconfigured",
@@ -137,7 +137,7 @@ class VariantAmun(VariantRelease[AmunParams]):
     def decide(self, params: AmunParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Noise on every count of the domain; forget the order in which they came."""
         if params.selection is not None:
-            rows, noisy = selected(params.selection, summary[CASES].to_numpy(), noise)
+            rows, noisy = select_variants(params.selection, summary[CASES].to_numpy(), noise)
             kept = summary.select(VARIANT)[rows].with_columns(pl.Series(CASES, noisy, pl.Int64))
         else:
             domain = params.variants or ()

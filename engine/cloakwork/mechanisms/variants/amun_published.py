@@ -12,7 +12,7 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.aggregates import CASES, VARIANT
 from cloakwork.mechanisms.base import Decision, Offer, Theorem
-from cloakwork.mechanisms.variants.dafsa import dafsa, picked
+from cloakwork.mechanisms.variants.dafsa import build_dafsa, draw_duplicates
 from cloakwork.mechanisms.variants.family import NoOptions
 from cloakwork.mechanisms.variants.published import PublishedRelease
 from cloakwork.noise import Noise
@@ -47,7 +47,7 @@ class VariantAmunPublished(PublishedRelease[AmunPublishedParams]):
         "Elkoumy, Pankova, Dumas 2022 (Amun), ACM Transactions on Management Information Systems",
     )
     Params = AmunPublishedParams
-    broken: ClassVar[str] = (
+    flaw: ClassVar[str] = (
         "every variant of the source is released with at least its count: a unique variant shows that its owner is in the log"
     )
 
@@ -60,14 +60,16 @@ class VariantAmunPublished(PublishedRelease[AmunPublishedParams]):
             advantage=guessing_advantage(goal.epsilon), published=goal.epsilon
         )
         why = f"duplicates cases; published as epsilon {goal.epsilon:g} (guessing advantage {params.advantage:.3g})"
-        return Offer(params, f"{why}, which does not hold: {self.broken}")
+        return Offer(params, f"{why}, which does not hold: {self.flaw}")
 
     def decide(self, params: AmunPublishedParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Noise on the edges, and cases duplicated for it."""
         say(f"building the automaton of {summary.height:,} variants")
-        automaton = dafsa(summary[VARIANT].to_list())
+        automaton = build_dafsa(summary[VARIANT].to_list())
         edges = len(automaton.variants_of)
-        added = picked(automaton, np.abs(noise.laplace_values(1 / params.published, edges)), noise)
+        added = draw_duplicates(
+            automaton, np.abs(noise.laplace_values(1 / params.published, edges)), noise
+        )
         table = summary.select(VARIANT).with_columns(
             pl.Series(CASES, summary[CASES].to_numpy() + added, pl.Int64)
         )

@@ -26,7 +26,7 @@ _FINENESS: Final = 2**30
 MOST_CASES: Final = 10_000_000
 
 
-def fitted(
+def fit_flow(
     noisy: Table, prior: Table, penalty: float, allowed: NDArray[np.bool_] | None = None
 ) -> Table:
     """The flow nearest to ``noisy`` (least squares) that departs from ``prior`` only where that is
@@ -39,7 +39,7 @@ def fitted(
     given, small flows stay, else those under a thousandth of the largest go.
     """
 
-    def near(point: Table) -> Table:
+    def nearest(point: Table) -> Table:
         moved = point - prior
         found: Table = np.maximum(
             prior + np.sign(moved) * np.maximum(np.abs(moved) - penalty, 0), 0
@@ -47,17 +47,17 @@ def fitted(
         found[0, -1] = 0
         return found if allowed is None else np.where(allowed, found, 0)
 
-    flow = near(noisy)
+    flow = nearest(noisy)
     dual = np.zeros_like(noisy)
     for _ in range(_ROUNDS):
-        balanced = _balanced((noisy + flow - dual) / 2)
-        flow = near(balanced + dual)
+        balanced = _balance_flow((noisy + flow - dual) / 2)
+        flow = nearest(balanced + dual)
         dual = dual + balanced - flow
     least = 1e-3 * (max(1.0, float(flow.max())) if allowed is None else 1.0)
     return np.where(flow > least, flow, 0)
 
 
-def _balanced(table: Table) -> Table:
+def _balance_flow(table: Table) -> Table:
     """The nearest table (of either sign) in which as much comes to each label as leaves it.
 
     With the excess r, the multipliers are (r + sum r) / (2 A + 2): the normal equations are (2 A +
@@ -71,7 +71,9 @@ def _balanced(table: Table) -> Table:
     return found
 
 
-def refined(noisy: Table, parent: Table, mass: NDArray[np.float64], penalty: float) -> Table:
+def refine_contexts(
+    noisy: Table, parent: Table, mass: NDArray[np.float64], penalty: float
+) -> Table:
     """Rows of a longer context: the parent's shares of ``mass``, departed from by what exceeds
     ``penalty``.
 
@@ -87,18 +89,18 @@ def refined(noisy: Table, parent: Table, mass: NDArray[np.float64], penalty: flo
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class MarkovChain:
     """A Markov chain of variable order: what follows the longest known context.
 
-    ``shares``: shape (contexts, A + 1), cumulative, last column 1 (END); ``then``: int64, shape
+    ``shares``: shape (contexts, A + 1), cumulative, last column 1 (END); ``next_context``: int64, shape
     (contexts, A), the context after each label. Context 0 is START.
     """
 
     shares: NDArray[np.float64]
-    then: NDArray[np.int64]
+    next_context: NDArray[np.int64]
 
     @classmethod
-    def of(cls, rows: Mapping[Context, NDArray[np.float64]], sharpness: float) -> "Chain":
+    def of(cls, rows: Mapping[Context, NDArray[np.float64]], sharpness: float) -> "MarkovChain":
         """From masses by context; shares are raised to ``sharpness`` (1 leaves them) and made to
         add up to 1 again.
 
@@ -109,8 +111,8 @@ class Chain:
         place = {context: number for number, context in enumerate(contexts)}
         mass = np.array([rows[context] for context in contexts], np.float64)
         mass[mass.sum(axis=1) <= 0, -1] = 1.0
-        sharp = (mass / mass.sum(axis=1, keepdims=True)) ** sharpness
-        shares = np.cumsum(sharp / sharp.sum(axis=1, keepdims=True), axis=1)
+        sharpened = (mass / mass.sum(axis=1, keepdims=True)) ** sharpness
+        shares = np.cumsum(sharpened / sharpened.sum(axis=1, keepdims=True), axis=1)
         shares[:, -1] = 1.0
         longest = len(contexts[-1])
 
@@ -137,21 +139,21 @@ class Chain:
         it. A course still open at ``longest`` is cut.
         """
         state, group = np.zeros(cases, np.int64), np.zeros(cases, np.int64)
-        alive, steps = np.arange(cases), []
+        open_cases, steps = np.arange(cases), []
         for _ in range(longest):
-            if not alive.size:
+            if not open_cases.size:
                 break
-            taken = self._next(state[alive], group[alive], noise)
-            _, group[alive] = np.unique(
-                group[alive] * self.shares.shape[1] + taken, return_inverse=True
+            taken = self._draw_next_labels(state[open_cases], group[open_cases], noise)
+            _, group[open_cases] = np.unique(
+                group[open_cases] * self.shares.shape[1] + taken, return_inverse=True
             )
             goes = taken < self.shares.shape[1] - 1
-            alive, taken = alive[goes], taken[goes]
-            state[alive] = self.then[state[alive], taken]
-            steps.append((alive, taken + 1))
-        return _courses(steps, cases)
+            open_cases, taken = open_cases[goes], taken[goes]
+            state[open_cases] = self.next_context[state[open_cases], taken]
+            steps.append((open_cases, taken + 1))
+        return _sequences_from_steps(steps, cases)
 
-    def _next(
+    def _draw_next_labels(
         self, state: NDArray[np.int64], group: NDArray[np.int64], noise: Noise
     ) -> NDArray[np.int64]:
         """The column that each case goes to; cases of one group stand together and share their
@@ -168,12 +170,12 @@ class Chain:
         return taken
 
 
-def _courses(
+def _sequences_from_steps(
     steps: list[tuple[NDArray[np.int64], NDArray[np.int64]]], cases: int
 ) -> list[tuple[int, ...]]:
     """Courses from the steps taken at each position: which cases, and to which label."""
     found: list[list[int]] = [[] for _ in range(cases)]
-    for alive, taken in steps:
-        for case, label in zip(alive.tolist(), taken.tolist(), strict=True):
+    for open_cases, taken in steps:
+        for case, label in zip(open_cases.tolist(), taken.tolist(), strict=True):
             found[case].append(label)
     return [tuple(course) for course in found if course]

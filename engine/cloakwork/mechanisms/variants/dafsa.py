@@ -26,9 +26,9 @@ class Dafsa:
     variants_of: tuple[NDArray[np.int64], ...]
 
 
-def dafsa(variants: Sequence[Variant]) -> Dafsa:
+def build_dafsa(variants: Sequence[Variant]) -> Dafsa:
     """The automaton of ``variants`` (distinct); in time linear in their events."""
-    paths, children, ends = _prefixes(variants)
+    paths, children, ends = _build_prefix_tree(variants)
     states: dict[tuple[bool, tuple[tuple[str, int], ...]], int] = {}
     state_of = [0] * len(children)
     # A prefix is longer than those before it on its path, so the last ones are settled first.
@@ -56,7 +56,7 @@ def dafsa(variants: Sequence[Variant]) -> Dafsa:
     return Dafsa(edges_of, tuple(np.split(by, cuts)) if edges else ())
 
 
-def _prefixes(
+def _build_prefix_tree(
     variants: Sequence[Variant],
 ) -> tuple[list[list[int]], list[dict[str, int]], set[int]]:
     """The prefix tree: the nodes on each variant's path, the children of each node, and the nodes
@@ -76,20 +76,25 @@ def _prefixes(
     return paths, children, ends
 
 
-def picked(automaton: Dafsa, wanted: NDArray[np.int64], noise: Noise) -> NDArray[np.int64]:
-    """How often each variant is picked (int64) until every edge e is passed at least ``wanted[e]``
+def draw_duplicates(
+    automaton: Dafsa, required_passes: NDArray[np.int64], noise: Noise
+) -> NDArray[np.int64]:
+    """How often each variant is picked (int64) until every edge e is passed at least ``required_passes[e]``
     times.
 
-    Edges in random order; one that still lacks picks gets ``wanted[e]`` variants at random among
+    Edges in random order; one that still lacks picks gets ``required_passes[e]`` variants at random among
     those that pass it (Elkoumy, Pankova and Dumas 2022, section 5).
     """
-    picks, passed = np.zeros(len(automaton.edges_of), np.int64), np.zeros(len(wanted), np.int64)
-    for edge in noise.permutation(len(wanted)):
-        if passed[edge] >= wanted[edge]:
+    duplicates, passed = (
+        np.zeros(len(automaton.edges_of), np.int64),
+        np.zeros(len(required_passes), np.int64),
+    )
+    for edge in noise.permutation(len(required_passes)):
+        if passed[edge] >= required_passes[edge]:
             continue
         among = automaton.variants_of[edge]
-        chosen = among[noise.uniform(np.full(wanted[edge], len(among)))]
+        chosen = among[noise.uniform(np.full(required_passes[edge], len(among)))]
         for variant, times in zip(*np.unique(chosen, return_counts=True), strict=True):
-            picks[variant] += times
+            duplicates[variant] += times
             passed[automaton.edges_of[variant]] += times
-    return picks
+    return duplicates

@@ -14,17 +14,22 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.aggregates import CASES
 from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
-from cloakwork.mechanisms.variants.chain import MOST_CASES, Chain, Context, Table, fitted
+from cloakwork.mechanisms.variants.chain import MOST_CASES, Context, MarkovChain, Table, fit_flow
 from cloakwork.mechanisms.variants.directly_follows import MOST_LABELS, kept_steps, least_scale
-from cloakwork.mechanisms.variants.family import NOTHING, VariantRelease, cases_of, variant_table
+from cloakwork.mechanisms.variants.family import (
+    EMPTY_RELEASE,
+    VariantRelease,
+    cases_of,
+    variant_table,
+)
 from cloakwork.mechanisms.variants.prefix_tree import (
-    FAKES,
-    USUAL_LENGTH,
+    DEFAULT_LENGTH,
+    FALSE_PER_PREFIX,
     alphabet_of,
     labels_of,
     most_cases_of,
 )
-from cloakwork.mechanisms.variants.tree import MOST_EVENTS, least_reached, tail
+from cloakwork.mechanisms.variants.tree import MOST_EVENTS, least_tail_value, tail_probability
 from cloakwork.noise import Noise
 from cloakwork.privacy_event import (
     Composed,
@@ -35,7 +40,7 @@ from cloakwork.privacy_event import (
 )
 from cloakwork.quantities import Frozen, Number
 
-USUAL_STEPS: Final = USUAL_LENGTH + 1
+DEFAULT_STEPS: Final = DEFAULT_LENGTH + 1
 """Steps that a case counts for where neither the option nor a smaller ``longest_case`` says else.
 """
 
@@ -79,11 +84,11 @@ class DfgParams(Frozen):
     most_cases: Annotated[int, Field(ge=1)] | None = None
 
     @property
-    def weaker(self) -> float:
+    def noise_factor(self) -> float:
         """How much more noise there is than where cases count for the usual number of steps
         (``accuracy``).
         """
-        return self.most_steps / USUAL_STEPS
+        return self.most_steps / DEFAULT_STEPS
 
     @property
     def sensitivity(self) -> int:
@@ -146,27 +151,27 @@ class DfgLaplace(VariantRelease[DfgParams]):
         if params.alphabet is not None:
             return noise
         most = params.sensitivity
-        leak = max(
-            tail(params.scale, params.tau - most, "laplace"),
-            most * tail(params.scale, params.tau - 1, "laplace"),
+        singleton_delta = max(
+            tail_probability(params.scale, params.tau - most, "laplace"),
+            most * tail_probability(params.scale, params.tau - 1, "laplace"),
         )
-        if leak >= 1 or params.tau <= most:
+        if singleton_delta >= 1 or params.tau <= most:
             return NonPrivate(reason="the threshold hides no step of one unit alone")
-        return Composed(events=(noise, EpsilonDelta(epsilon=0.0, delta=leak)))
+        return Composed(events=(noise, EpsilonDelta(epsilon=0.0, delta=singleton_delta)))
 
     def decide(self, params: DfgParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Count steps with noise, make a flow of them, and draw cases from it."""
         labels = params.alphabet if params.alphabet is not None else labels_of(summary)
-        step, noisy = _measured(params, summary, labels, noise)
-        used, table = _graph(step, noisy, len(labels))
-        flow = fitted(table, np.zeros_like(table), 0.0, allowed=table > 0)
-        released = _drawn(flow, [labels[place] for place in used], params, noise)
+        step, noisy = _measure_steps(params, summary, labels, noise)
+        used, table = _connected_activities(step, noisy, len(labels))
+        flow = fit_flow(table, np.zeros_like(table), 0.0, allowed=table > 0)
+        consistent_variants = _draw_cases(flow, [labels[place] for place in used], params, noise)
         return Decision(
-            released,
+            consistent_variants,
             {
                 "variants in the log": summary.height,
                 "cases in the log": int(summary[CASES].sum()),
-                "cases released": int(released[CASES].sum()),
+                "cases released": int(consistent_variants[CASES].sum()),
                 "steps kept": len(step),
             },
         )
@@ -175,13 +180,13 @@ class DfgLaplace(VariantRelease[DfgParams]):
 def calibrated(goal: DifferentialPrivacy, facts: Facts, most_steps: int | None) -> DfgParams:
     """Scale and threshold that cost at most the goal's (epsilon, delta)."""
     m, alphabet = facts.unit.max_cases, alphabet_of(facts)
-    steps = most_steps or min(USUAL_STEPS, (facts.longest_case or USUAL_LENGTH) + 1)
+    steps = most_steps or min(DEFAULT_STEPS, (facts.longest_case or DEFAULT_LENGTH) + 1)
     scale, most = least_scale(goal.epsilon, steps * m), steps * m
     if alphabet is not None:
-        tau = least_reached(scale, FAKES / (len(alphabet) + 1), "laplace")
+        tau = least_tail_value(scale, FALSE_PER_PREFIX / (len(alphabet) + 1), "laplace")
     else:
-        alone = least_reached(scale, goal.delta, "laplace") + most
-        tau = max(alone, least_reached(scale, goal.delta / most, "laplace") + 1)
+        alone = least_tail_value(scale, goal.delta, "laplace") + most
+        tau = max(alone, least_tail_value(scale, goal.delta / most, "laplace") + 1)
     return DfgParams(
         epsilon=goal.epsilon,
         delta=goal.delta,
@@ -195,7 +200,7 @@ def calibrated(goal: DifferentialPrivacy, facts: Facts, most_steps: int | None) 
     )
 
 
-def _measured(
+def _measure_steps(
     params: DfgParams, summary: pl.DataFrame, labels: tuple[str, ...], noise: Noise
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The steps that are kept, as ``kept_steps`` codes them, and their noisy counts: of every step,
@@ -212,7 +217,7 @@ def _measured(
     return step[kept].astype(np.int64), noisy[kept].astype(np.int64)
 
 
-def _graph(
+def _connected_activities(
     step: NDArray[np.int64], noisy: NDArray[np.int64], labels: int
 ) -> tuple[list[int], Table]:
     """The labels (places, ascending) that kept steps touch, at most ``MOST_ACTIVITIES``, and the
@@ -233,18 +238,19 @@ def _graph(
     return used.tolist(), table
 
 
-def _drawn(flow: Table, labels: list[str], params: DfgParams, noise: Noise) -> pl.DataFrame:
+def _draw_cases(flow: Table, labels: list[str], params: DfgParams, noise: Noise) -> pl.DataFrame:
     """As many cases as leave the flow's start: a table of variants in random order."""
     begun = float(flow[0].sum())
     if begun <= 0:
-        return NOTHING
+        return EMPTY_RELEASE
     events = max(1.0, float(flow[:, :-1].sum()) / begun)
     cases = math.floor(
         min(begun + 0.5, params.most_cases or MOST_CASES, MOST_CASES, MOST_EVENTS / events)
     )
     rows: dict[Context, Table] = {(label,): flow[label] for label in range(len(labels) + 1)}
-    courses = Counter(Chain.of(rows, 1.0).draw(cases, params.longest, noise))
+    cases_by_variant = Counter(MarkovChain.of(rows, 1.0).draw(cases, params.longest, noise))
     table = variant_table(
-        [tuple(labels[code - 1] for code in course) for course in courses], list(courses.values())
+        [tuple(labels[code - 1] for code in course) for course in cases_by_variant],
+        list(cases_by_variant.values()),
     )
     return table[noise.permutation(table.height)]

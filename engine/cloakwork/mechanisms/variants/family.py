@@ -27,7 +27,7 @@ from cloakwork.mechanisms.base import (
     Refusal,
     Rewrite,
 )
-from cloakwork.mechanisms.variants.accuracy import predicted
+from cloakwork.mechanisms.variants.accuracy import predict_similarity
 from cloakwork.noise import Noise
 
 P = TypeVar("P", bound=BaseModel)
@@ -81,13 +81,15 @@ class VariantRelease(ABC, Generic[P]):
         return "unit"
 
     def predict(self, params: P, facts: Facts) -> Prediction | None:
-        """By simulation, for the target that ``params`` were found for, and ``weaker`` by what they
+        """By simulation, for the target that ``params`` were found for, and ``noise_factor`` by what they
         say.
         """
         epsilon, delta = getattr(params, "epsilon", None), getattr(params, "delta", 0.0)
-        weaker = getattr(params, "weaker", 1.0)
+        noise_factor = getattr(params, "noise_factor", 1.0)
         return (
-            None if epsilon is None else predicted(self.name, epsilon, delta, facts, weaker=weaker)
+            None
+            if epsilon is None
+            else predict_similarity(self.name, epsilon, delta, facts, noise_factor=noise_factor)
         )
 
     def lineage(self, params: P) -> Lineage:
@@ -126,7 +128,7 @@ def option_fault(error: ValidationError) -> str:
     return f"option {name}: {fault['msg'][:1].lower()}{fault['msg'][1:]}"
 
 
-NOTHING: Final = pl.DataFrame(schema=VARIANT_COUNTS_SCHEMA)
+EMPTY_RELEASE: Final = pl.DataFrame(schema=VARIANT_COUNTS_SCHEMA)
 """A release without cases, as a table of variants."""
 
 

@@ -24,9 +24,9 @@ from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.mechanisms.variants.threshold import (
     Kind,
     ThresholdParams,
-    calibrated,
+    calibrate_threshold,
     least_threshold,
-    selected,
+    select_variants,
     threshold_event,
 )
 from cloakwork.noise import Noise, drawn_rate, drawn_scale
@@ -123,14 +123,14 @@ class VariantLibra(VariantRelease[LibraParams]):
                 "misconfigured",
                 "the selection's share of epsilon is smaller than its share of delta allows",
             )
-        params = _params(goal, facts, chosen)
+        params = _find_params(goal, facts, chosen)
         if isinstance(params, str):
             return Refusal("misconfigured", params)
-        return Offer(params, _why(params))
+        return Offer(params, _compare_with_plain_noise(params))
 
     def event(self, params: LibraParams, facts: Facts) -> PrivacyEvent:
         """The selection, and every sample."""
-        return _event(params.selection, params.rate, params.samples, params.scale)
+        return _libra_event(params.selection, params.rate, params.samples, params.scale)
 
     def lineage(self, params: LibraParams) -> Lineage:
         """Measures which unit follows which variants; every case of the release is made from the
@@ -150,29 +150,31 @@ class VariantLibra(VariantRelease[LibraParams]):
     def decide(self, params: LibraParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Select, sample, test, estimate."""
         by_variant = _by_variant(summary)
-        rows, _ = selected(params.selection, by_variant[CASES].list.sum().to_numpy(), noise)
-        found = by_variant[rows]
-        noisy = _noisy_samples(params, found, noise)
+        rows, _ = select_variants(params.selection, by_variant[CASES].list.sum().to_numpy(), noise)
+        selected = by_variant[rows]
+        noisy = _noisy_samples(params, selected, noise)
         seen = (noisy >= params.omega).sum(axis=0)
-        relevant = seen >= sightings_needed(params)
+        relevant = seen >= samples_needed(params)
         # Sums are exact integers; the estimate is rounded once, to the nearest whole case.
         estimates = np.floor(noisy.sum(axis=0) / (params.samples * params.rate) + 0.5).astype(
             np.int64
         )
-        table = found.select(VARIANT).with_columns(pl.Series(CASES, estimates, pl.Int64))
+        table = selected.select(VARIANT).with_columns(pl.Series(CASES, estimates, pl.Int64))
         kept = table.filter(pl.Series(relevant & (estimates > 0), dtype=pl.Boolean))
         return Decision(
             kept,
             {
                 "variants in the log": by_variant.height,
-                "variants selected": found.height,
+                "variants selected": selected.height,
                 "variants released": kept.height,
                 "cases released": int(kept[CASES].sum()),
             },
         )
 
 
-def _params(goal: DifferentialPrivacy, facts: Facts, chosen: LibraOptions) -> LibraParams | str:
+def _find_params(
+    goal: DifferentialPrivacy, facts: Facts, chosen: LibraOptions
+) -> LibraParams | str:
     """Parameters within the budget, or why there are none."""
     cases, share = facts.unit.max_cases, chosen.selection_share
     selection = least_threshold(goal.epsilon * share, goal.delta * share, cases, chosen.noise)
@@ -206,22 +208,26 @@ def _least_scale(
 
     budget = Cost(epsilon=epsilon, delta=delta)
     return drawn_scale(
-        smallest_scale(lambda scale: _event(selection, rate, samples, scale), budget)
+        smallest_scale(lambda scale: _libra_event(selection, rate, samples, scale), budget)
     )
 
 
-def _event(selection: ThresholdParams, rate: float, samples: int, scale: float) -> PrivacyEvent:
+def _libra_event(
+    selection: ThresholdParams, rate: float, samples: int, scale: float
+) -> PrivacyEvent:
     counted = DiscreteLaplace(scale=drawn_scale(scale), sensitivity=selection.max_cases)
     sample = PoissonSampled(rate=drawn_rate(rate), event=counted)
     return Composed(events=(threshold_event(selection), Repeated(times=samples, event=sample)))
 
 
-def _why(params: LibraParams) -> str:
+def _compare_with_plain_noise(params: LibraParams) -> str:
     """How it compares, in closed form, with plain noise at the same budget, on a variant of a
     hundred cases.
     """
-    plain = math.sqrt(_variance(calibrated(params.epsilon, params.delta, params.max_cases).scale))
-    here = deviation(params, 100)
+    plain = math.sqrt(
+        _laplace_variance(calibrate_threshold(params.epsilon, params.delta, params.max_cases).scale)
+    )
+    here = standard_deviation(params, 100)
     verdict = (
         "plain noise is better for counts" if here > plain else "sampling is better for counts"
     )
@@ -231,20 +237,20 @@ def _why(params: LibraParams) -> str:
     )
 
 
-def deviation(params: LibraParams, count: int) -> float:
+def standard_deviation(params: LibraParams, count: int) -> float:
     """Standard deviation, in cases, of the estimate of a variant of ``count`` cases, each a unit of
     its own.
     """
-    one_sample = _variance(params.scale) + count * params.rate * (1 - params.rate)
+    one_sample = _laplace_variance(params.scale) + count * params.rate * (1 - params.rate)
     return math.sqrt(one_sample / params.samples) / params.rate
 
 
-def _variance(scale: float) -> float:
+def _laplace_variance(scale: float) -> float:
     """Of discrete Laplace noise: 2 r / (1 - r)^2 with r = e**(-1/scale)."""
     return 2 * math.exp(-1 / scale) / math.expm1(-1 / scale) ** 2
 
 
-def sightings_needed(params: LibraParams) -> int:
+def samples_needed(params: LibraParams) -> int:
     """The least number of samples that see a variant which noise alone reaches with probability at
     most rho.
     """
@@ -265,30 +271,30 @@ def _by_variant(summary: pl.DataFrame) -> pl.DataFrame:
     return summary.group_by(VARIANT, maintain_order=True).agg(*columns)
 
 
-def _noisy_samples(params: LibraParams, found: pl.DataFrame, noise: Noise) -> NDArray[np.int64]:
+def _noisy_samples(params: LibraParams, selected: pl.DataFrame, noise: Noise) -> NDArray[np.int64]:
     """Noisy counts (int64, shape (samples, variants)) of the variants found, each sample of units
     by coins of its own.
     """
-    variant, owner, cases = _contributions(found)
+    variant, owner, cases = _contributions(selected)
     owners = int(owner.max(initial=-1)) + 1
-    noisy = np.empty((params.samples, found.height), np.int64)
-    say(f"counting {found.height:,} variants in {params.samples:,} samples")
+    noisy = np.empty((params.samples, selected.height), np.int64)
+    say(f"counting {selected.height:,} variants in {params.samples:,} samples")
     for sample in range(params.samples):
         drawn = noise.coins(params.rate, owners)[owner]
-        counts = np.bincount(variant[drawn], weights=cases[drawn], minlength=found.height).astype(
-            np.int64
-        )
+        counts = np.bincount(
+            variant[drawn], weights=cases[drawn], minlength=selected.height
+        ).astype(np.int64)
         noisy[sample] = noise.laplace_counts(counts, params.scale)
     return noisy
 
 
 def _contributions(
-    found: pl.DataFrame,
+    selected: pl.DataFrame,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Variant, unit (both as indexes) and number of cases of each contribution; a case without a
     unit is its own.
     """
-    listed = found.drop(VARIANT)
+    listed = selected.drop(VARIANT)
     rows = listed.with_row_index("row").explode(named(*listed.columns))
     if UNIT not in rows.columns:
         rows = rows.with_columns(pl.lit(None, pl.String).alias(UNIT))

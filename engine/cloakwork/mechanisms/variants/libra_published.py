@@ -15,7 +15,7 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.aggregates import CASES, VARIANT
 from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
-from cloakwork.mechanisms.variants.dafsa import Dafsa, dafsa, picked
+from cloakwork.mechanisms.variants.dafsa import Dafsa, build_dafsa, draw_duplicates
 from cloakwork.mechanisms.variants.family import variant_table
 from cloakwork.mechanisms.variants.published import PublishedRelease
 from cloakwork.noise import Noise
@@ -72,7 +72,7 @@ class VariantLibraPublished(PublishedRelease[LibraPublishedParams]):
     )
     Params = LibraPublishedParams
     needs_delta: ClassVar[bool] = True
-    broken: ClassVar[str] = (
+    flaw: ClassVar[str] = (
         "rare variants are clipped by their raw counts, and every edge of the automaton is that of a true variant: one unit "
         "more can make a variant appear; a case moves as many noisy edges as it has events, of which one is accounted"
     )
@@ -97,27 +97,27 @@ class VariantLibraPublished(PublishedRelease[LibraPublishedParams]):
             rate=chosen.rate, alpha=chosen.alpha, delta=goal.delta, scale=high, published=figure
         )
         why = f"anonymises {samples} samples; published as epsilon {figure:.4g} (Renyi order {chosen.alpha})"
-        return Offer(params, f"{why}, which does not hold: {self.broken}")
+        return Offer(params, f"{why}, which does not hold: {self.flaw}")
 
     def decide(self, params: LibraPublishedParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Clip, sample, anonymise each sample, unite."""
         clip = round(params.scale * math.log(2 * max(1, summary.height) / params.delta))
         kept = summary.filter(pl.col(CASES) >= clip)
         variants, counts = kept[VARIANT].to_list(), kept[CASES].to_numpy()
-        united = np.zeros(len(variants), np.int64)
+        combined = np.zeros(len(variants), np.int64)
         say(f"anonymising {round(1 / params.rate):,} samples of {len(variants):,} variants")
         for _ in range(round(1 / params.rate)):
-            sample = _sample(counts, params.rate, noise)
+            sample = _draw_sample(counts, params.rate, noise)
             present = np.flatnonzero(sample)
-            automaton = dafsa([variants[row] for row in present])
-            united[present] += np.maximum(
-                sample[present] + _change(automaton, params.scale, noise), 0
+            automaton = build_dafsa([variants[row] for row in present])
+            combined[present] += np.maximum(
+                sample[present] + _duplication_changes(automaton, params.scale, noise), 0
             )
-        table = variant_table([tuple(variant) for variant in variants], united)
+        table = variant_table([tuple(variant) for variant in variants], combined)
         return Decision(table, {"least count that is kept": clip, "variants kept": len(variants)})
 
 
-def _sample(counts: NDArray[np.int64], rate: float, noise: Noise) -> NDArray[np.int64]:
+def _draw_sample(counts: NDArray[np.int64], rate: float, noise: Noise) -> NDArray[np.int64]:
     """Cases by variant of the different cases among rate * cases draws with replacement."""
     total = int(counts.sum())
     drawn = np.unique(noise.uniform(np.full(int(rate * total), total, np.int64)))
@@ -125,12 +125,12 @@ def _sample(counts: NDArray[np.int64], rate: float, noise: Noise) -> NDArray[np.
     return np.bincount(rows, minlength=len(counts)).astype(np.int64)
 
 
-def _change(automaton: Dafsa, scale: float, noise: Noise) -> NDArray[np.int64]:
+def _duplication_changes(automaton: Dafsa, scale: float, noise: Noise) -> NDArray[np.int64]:
     """Cases duplicated less cases deleted, by variant: noise above 0 is brought about by the one,
     below 0 by the other.
     """
     drawn = noise.laplace_values(scale, len(automaton.variants_of))
-    return picked(automaton, np.maximum(drawn, 0), noise) - picked(
+    return draw_duplicates(automaton, np.maximum(drawn, 0), noise) - draw_duplicates(
         automaton, np.maximum(-drawn, 0), noise
     )
 

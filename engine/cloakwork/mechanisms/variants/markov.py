@@ -15,13 +15,20 @@ from cloakwork.budget import Cost
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
-from cloakwork.mechanisms.variants.chain import MOST_CASES, Chain, Context, Table, fitted, refined
+from cloakwork.mechanisms.variants.chain import (
+    MOST_CASES,
+    Context,
+    MarkovChain,
+    Table,
+    fit_flow,
+    refine_contexts,
+)
 from cloakwork.mechanisms.variants.family import VariantRelease, variant_table
 from cloakwork.mechanisms.variants.transitions import (
     MOST_CELLS,
-    WHOLE,
-    Courses,
-    transitions,
+    UNIT_NORM,
+    PaddedVariants,
+    transition_masses,
     vector_noise,
 )
 from cloakwork.noise import Noise
@@ -32,20 +39,20 @@ SHARES: Final = (0.40, 0.03, 0.32, 0.15, 0.10)
 """Parts of the budget (of 1/sigma**2): frequent variants, number of other cases, their transitions
 of order 1, 2 and 3.
 
-These, ``LABELS``, ``SHARPNESS``, ``PENALTIES`` and ``KNOWN`` were chosen on synthetic logs alone
+These, ``LABELS_BUDGET``, ``SHARPNESS``, ``PENALTIES`` and ``KNOWN`` were chosen on synthetic logs alone
 (``benchmarks/variants/synthetic.py``).
 """
 
-LABELS: Final = 0.25
+LABELS_BUDGET: Final = 0.25
 """The part of the budget for selecting activities, where none are declared; the others get what it
 leaves.
 """
 
-LEAK: Final = 0.49
+SELECTION_SHARE: Final = 0.49
 """The part of delta that the threshold spends; the accountant gives Gaussian noise the other half.
 """
 
-LEAK_OF_LABELS: Final = 0.5
+LABELS_SHARE: Final = 0.5
 """Of that, the part for the activities' threshold."""
 
 SHARPNESS: Final = 1.4
@@ -92,7 +99,7 @@ class MarkovParams(Frozen):
     """``sigmas``: of the discrete Gaussian noise on the five tables that ``SHARES`` names, in that
     order.
 
-    ``tau``: least noisy count of a frequent variant. Both in grid steps, ``WHOLE`` to a case.
+    ``tau``: least noisy count of a frequent variant. Both in grid steps, ``UNIT_NORM`` to a case.
     ``alphabet``: the public labels; or else ``selection``: how they are found. ``longest``: events
     of a generated case; ``max_cases``: cases of a unit. ``epsilon`` and ``delta``: what sigmas and
     tau were found for.
@@ -151,7 +158,7 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         """The least noise, shared out as ``SHARES`` says."""
         chosen = MarkovOptions.model_validate(options)
         target = Cost(epsilon=goal.epsilon, delta=goal.delta)
-        sigmas, tau, selection = calibrated(
+        sigmas, tau, selection = calibrate_markov(
             target, facts.unit.max_cases, chosen.shares, facts.alphabet is not None
         )
         params = MarkovParams(
@@ -174,42 +181,46 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         """Noise on five tables, and the chance that a variant of one unit alone passes the
         threshold.
         """
-        leaks = [selection_delta(params.sigmas[0], params.tau, params.max_cases)]
+        deltas = [selection_delta(params.sigmas[0], params.tau, params.max_cases)]
         if params.selection is not None:
             found = params.selection
-            leaks.append(
+            deltas.append(
                 selection_delta(found.sigma, found.tau, params.max_cases, labels=MOST_CELLS)
             )
         elif params.alphabet is None:
             return NonPrivate(
                 reason="activities that are neither declared nor selected would be read off the log"
             )
-        planned = _leaks(params.delta, len(leaks))
-        return _event(_sigmas(params), tuple(map(max, leaks, planned)), params.max_cases)
+        planned = _selection_deltas(params.delta, len(deltas))
+        return _noise_event(_all_sigmas(params), tuple(map(max, deltas, planned)), params.max_cases)
 
     def decide(self, params: MarkovParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Select the frequent variants, count the others' transitions, fit a chain, and draw from
         it.
         """
-        variants, cases = _variants(summary, params.alphabet)
-        noisy = noise.gaussian_counts(cases * WHOLE, params.sigmas[0])
+        variants, cases = _variants_within(summary, params.alphabet)
+        noisy = noise.gaussian_counts(cases * UNIT_NORM, params.sigmas[0])
         frequent = noisy >= params.tau
-        kept = np.rint(noisy[frequent] / WHOLE).astype(np.int64)
+        kept = np.rint(noisy[frequent] / UNIT_NORM).astype(np.int64)
         common = [variants[row] for row in np.flatnonzero(frequent)]
         alphabet = params.alphabet
         if alphabet is None:
             alphabet = tuple(
-                sorted(set().union(*common, _selected(variants, cases, params.selection, noise)))
+                sorted(
+                    set().union(
+                        *common, _select_activities(variants, cases, params.selection, noise)
+                    )
+                )
             )
-        released = _coded(common, kept, alphabet)
-        others = _coded(
+        released = _code_variants(common, kept, alphabet)
+        remaining = _code_variants(
             [variants[row] for row in np.flatnonzero(~frequent)], cases[~frequent], alphabet
         )
-        drawn = self._drawn(others, released, params, noise) if alphabet else []
+        drawn = self._generate_variants(remaining, released, params, noise) if alphabet else []
         courses = [*common, *(tuple(alphabet[code - 1] for code in course) for course in drawn)]
         counts = np.concatenate([kept, np.ones(len(drawn), np.int64)])
         return Decision(
-            _as_table(courses, counts, noise),
+            _shuffled_table(courses, counts, noise),
             {
                 "variants in the log": len(variants),
                 "frequent variants": int(frequent.sum()),
@@ -219,25 +230,31 @@ class VariantMarkov(VariantRelease[MarkovParams]):
             },
         )
 
-    def _drawn(
-        self, others: Courses, released: Courses, params: MarkovParams, noise: Noise
+    def _generate_variants(
+        self,
+        remaining: PaddedVariants,
+        released: PaddedVariants,
+        params: MarkovParams,
+        noise: Noise,
     ) -> list[tuple[int, ...]]:
         """As many courses as there are other cases, but for noise, from a chain fitted to noisy
         counts of their steps.
         """
         wanted = noise.gaussian_counts(
-            np.array([int(others.cases.sum())]) * WHOLE, params.sigmas[1]
+            np.array([int(remaining.cases.sum())]) * UNIT_NORM, params.sigmas[1]
         )[0]
-        count = min(max(round(int(wanted) / WHOLE), 0), MOST_CASES)
-        rows = _measured(others, _prior(released, count), params, noise)
+        count = min(max(round(int(wanted) / UNIT_NORM), 0), MOST_CASES)
+        rows = _measure_transitions(
+            remaining, _expected_transitions(released, count), params, noise
+        )
         return (
             []
             if rows[(0,)].sum() <= 0
-            else Chain.of(rows, params.sharpness).draw(count, params.longest, noise)
+            else MarkovChain.of(rows, params.sharpness).draw(count, params.longest, noise)
         )
 
 
-def calibrated(
+def calibrate_markov(
     target: Cost, max_cases: int, shares: Sequence[float], declared: bool
 ) -> tuple[tuple[float, float, float, float, float], int, Selection | None]:
     """Sigmas, tau and, unless activities are ``declared``, how to select them, at a cost of at most
@@ -245,35 +262,37 @@ def calibrated(
     """
     from cloakwork.accounting.calibrate import smallest_scale
 
-    leaks = _leaks(target.delta, 1 if declared else 2)
-    parts = (*shares, *(() if declared else (sum(shares) * LABELS / (1 - LABELS),)))
+    deltas = _selection_deltas(target.delta, 1 if declared else 2)
+    parts = (*shares, *(() if declared else (sum(shares) * LABELS_BUDGET / (1 - LABELS_BUDGET),)))
 
     def sigmas(scale: float) -> tuple[float, ...]:
         return tuple(max(scale / math.sqrt(part / sum(parts)), _LEAST_SIGMA) for part in parts)
 
-    found = sigmas(smallest_scale(lambda scale: _event(sigmas(scale), leaks, max_cases), target))
-    tau = threshold(found[0], leaks[0], max_cases)
+    found = sigmas(
+        smallest_scale(lambda scale: _noise_event(sigmas(scale), deltas, max_cases), target)
+    )
+    tau = least_tau(found[0], deltas[0], max_cases)
     if declared:
         return (found[0], found[1], found[2], found[3], found[4]), tau, None
     selection = Selection(
-        sigma=found[5], tau=threshold(found[5], leaks[1], max_cases, labels=MOST_CELLS)
+        sigma=found[5], tau=least_tau(found[5], deltas[1], max_cases, labels=MOST_CELLS)
     )
     return (found[0], found[1], found[2], found[3], found[4]), tau, selection
 
 
-def _leaks(delta: float, selections: int) -> tuple[float, ...]:
+def _selection_deltas(delta: float, selections: int) -> tuple[float, ...]:
     """What frequent variants and, with two selections, activities may spend of ``delta``."""
-    leak = LEAK * delta
-    return (leak,) if selections == 1 else (leak * (1 - LEAK_OF_LABELS), leak * LEAK_OF_LABELS)
+    delta = SELECTION_SHARE * delta
+    return (delta,) if selections == 1 else (delta * (1 - LABELS_SHARE), delta * LABELS_SHARE)
 
 
-def _sigmas(params: MarkovParams) -> tuple[float, ...]:
+def _all_sigmas(params: MarkovParams) -> tuple[float, ...]:
     return params.sigmas if params.selection is None else (*params.sigmas, params.selection.sigma)
 
 
-def threshold(sigma: float, delta: float, max_cases: int, labels: int = 1) -> int:
+def least_tau(sigma: float, delta: float, max_cases: int, labels: int = 1) -> int:
     """The least tau (grid steps) whose ``selection_delta`` is at most ``delta``."""
-    low, high = max_cases * WHOLE, max_cases * WHOLE + math.ceil(40 * sigma)
+    low, high = max_cases * UNIT_NORM, max_cases * UNIT_NORM + math.ceil(40 * sigma)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (
@@ -292,27 +311,27 @@ def selection_delta(sigma: float, tau: int, max_cases: int, labels: int = 1) -> 
     at most as often as a normal variable reaches x - 1 (Canonne, Kamath and Steinke 2020,
     proposition 25). Rounded up by more than it can err.
     """
-    tail = math.erfc((tau - max_cases * WHOLE - 1) / (sigma * math.sqrt(2))) / 2
+    tail = math.erfc((tau - max_cases * UNIT_NORM - 1) / (sigma * math.sqrt(2))) / 2
     return min(max_cases * labels * tail * (1 + 1e-9), 1 - 2.0**-30)
 
 
-def _event(sigmas: Sequence[float], leaks: Sequence[float], max_cases: int) -> PrivacyEvent:
+def _noise_event(sigmas: Sequence[float], deltas: Sequence[float], max_cases: int) -> PrivacyEvent:
     frequent, count, *tables = sigmas
     # A unit has at most m cases: m counts of variants; one count of cases; m times a case's cells
     # (labels are such too).
     parts: Iterator[PrivacyEvent] = (
-        vector_noise(sigma, max_cases * WHOLE, cells)
+        vector_noise(sigma, max_cases * UNIT_NORM, cells)
         for sigma, cells in [
             (frequent, max_cases),
             (count, 1),
             *((sigma, max_cases * MOST_CELLS) for sigma in tables),
         ]
     )
-    own = (EpsilonDelta(epsilon=-math.log1p(-leak) * (1 + 1e-9), delta=leak) for leak in leaks)
+    own = (EpsilonDelta(epsilon=-math.log1p(-delta) * (1 + 1e-9), delta=delta) for delta in deltas)
     return Composed(events=(*own, *parts))
 
 
-def _selected(
+def _select_activities(
     variants: Sequence[tuple[str, ...]],
     cases: NDArray[np.int64],
     selection: Selection | None,
@@ -326,7 +345,7 @@ def _selected(
     mass: dict[str, int] = {}
     for variant, count in zip(variants, cases.tolist(), strict=True):
         held = tuple(dict.fromkeys(variant))[:MOST_CELLS]
-        each = math.isqrt(WHOLE**2 // len(held))
+        each = math.isqrt(UNIT_NORM**2 // len(held))
         for label in held:
             mass[label] = mass.get(label, 0) + count * each
     labels = sorted(mass)
@@ -338,7 +357,7 @@ def _selected(
     )
 
 
-def _variants(
+def _variants_within(
     summary: pl.DataFrame, alphabet: Sequence[str] | None
 ) -> tuple[list[tuple[str, ...]], NDArray[np.int64]]:
     """Variants without any label outside ``alphabet`` (if there is one), and their cases; none
@@ -358,19 +377,19 @@ def _variants(
     return variants, np.array([found[variant] for variant in variants], np.int64)
 
 
-def _coded(
+def _code_variants(
     variants: Sequence[tuple[str, ...]], cases: NDArray[np.int64], alphabet: Sequence[str]
-) -> Courses:
+) -> PaddedVariants:
     """Each label by its place in ``alphabet`` (from 1), without any other label; courses left
     without events are left out.
     """
     place = {label: code for code, label in enumerate(alphabet, start=1)}
     courses = [tuple(place[label] for label in variant if label in place) for variant in variants]
     left = np.array([bool(course) for course in courses], bool)
-    return Courses.of([course for course in courses if course], cases[left], len(alphabet))
+    return PaddedVariants.of([course for course in courses if course], cases[left], len(alphabet))
 
 
-def _prior(released: Courses, count: int) -> Table:
+def _expected_transitions(released: PaddedVariants, count: int) -> Table:
     """The transitions that ``count`` more cases would have if they went the released ways; zero if
     none was released.
     """
@@ -378,58 +397,62 @@ def _prior(released: Courses, count: int) -> Table:
     total = int(released.cases.sum())
     if total == 0:
         return np.zeros((side, side))
-    return _at_order_one(released) * (count / total)
+    return _first_order_table(released) * (count / total)
 
 
-def _at_order_one(courses: Courses) -> Table:
+def _first_order_table(courses: PaddedVariants) -> Table:
     """Every transition of order 1, in grid steps: the layout of ``chain.Table``."""
     side, base = courses.labels + 1, courses.labels + 2
     codes = np.arange(side)[:, None] * base + np.arange(1, side + 1)
-    return transitions(courses, 1).at(codes).astype(np.float64)
+    return transition_masses(courses, 1).mass_of(codes).astype(np.float64)
 
 
-def _measured(
-    others: Courses, prior: Table, params: MarkovParams, noise: Noise
+def _measure_transitions(
+    remaining: PaddedVariants, prior: Table, params: MarkovParams, noise: Noise
 ) -> dict[Context, NDArray[np.float64]]:
     """Masses of what follows each context: order 1 whole, then, order by order, contexts that are
     common so far.
     """
-    first = _noised(_at_order_one(others), params.sigmas[2], noise)
-    flow = fitted(first, prior, PENALTIES[0] * params.sigmas[2])
+    first = _with_noise(_first_order_table(remaining), params.sigmas[2], noise)
+    flow = fit_flow(first, prior, PENALTIES[0] * params.sigmas[2])
     rows: dict[Context, NDArray[np.float64]] = {
-        (label,): flow[label] for label in range(others.labels + 1)
+        (label,): flow[label] for label in range(remaining.labels + 1)
     }
-    newest = list(rows)
+    latest_contexts = list(rows)
     for order, sigma in enumerate(params.sigmas[3:], start=2):
-        contexts, mass = _common(rows, newest, KNOWN * sigma)
-        noisy = _noised(_following(others, order, contexts), sigma, noise)
+        contexts, mass = _frequent_contexts(rows, latest_contexts, KNOWN * sigma)
+        noisy = _with_noise(_transition_counts(remaining, order, contexts), sigma, noise)
         if contexts:
-            parent = np.array([_known(rows, context[1:]) for context in contexts])
-            rows |= zip(
-                contexts, refined(noisy, parent, mass, PENALTIES[order - 1] * sigma), strict=True
+            parent = np.array(
+                [_masses_of_longest_suffix(rows, context[1:]) for context in contexts]
             )
-        newest = contexts
+            rows |= zip(
+                contexts,
+                refine_contexts(noisy, parent, mass, PENALTIES[order - 1] * sigma),
+                strict=True,
+            )
+        latest_contexts = contexts
     return rows
 
 
-def _common(
-    rows: Mapping[Context, NDArray[np.float64]], newest: Sequence[Context], least: float
+def _frequent_contexts(
+    rows: Mapping[Context, NDArray[np.float64]], latest_contexts: Sequence[Context], least: float
 ) -> tuple[list[Context], NDArray[np.float64]]:
-    """One step longer than ``newest``: the contexts of more than ``least`` mass, the largest
+    """One step longer than ``latest_contexts``: the contexts of more than ``least`` mass, the largest
     ``MOST_CONTEXTS``.
     """
     found = [
         (float(rows[context][label - 1]), (*context, int(label)))
-        for context in newest
+        for context in latest_contexts
         for label in np.flatnonzero(rows[context][:-1] > least) + 1
     ]
     largest = sorted(found, key=lambda item: (-item[0], item[1]))[:MOST_CONTEXTS]
     return [context for _, context in largest], np.array([mass for mass, _ in largest])
 
 
-def _following(others: Courses, order: int, contexts: Sequence[Context]) -> Table:
+def _transition_counts(remaining: PaddedVariants, order: int, contexts: Sequence[Context]) -> Table:
     """Transitions from each of ``contexts``, in grid steps: shape (contexts, A + 1)."""
-    base = others.labels + 2
+    base = remaining.labels + 2
     place = np.array(
         [
             sum(step * base ** (order - at) for at, step in enumerate(context))
@@ -437,21 +460,23 @@ def _following(others: Courses, order: int, contexts: Sequence[Context]) -> Tabl
         ]
     )
     codes = place.astype(np.int64)[:, None] + np.arange(1, base)
-    return transitions(others, order).at(codes).astype(np.float64)
+    return transition_masses(remaining, order).mass_of(codes).astype(np.float64)
 
 
-def _known(rows: Mapping[Context, NDArray[np.float64]], context: Context) -> NDArray[np.float64]:
+def _masses_of_longest_suffix(
+    rows: Mapping[Context, NDArray[np.float64]], context: Context
+) -> NDArray[np.float64]:
     """The masses of the longest end of ``context`` that was measured."""
     while context not in rows:
         context = context[1:]
     return rows[context]
 
 
-def _noised(table: Table, sigma: float, noise: Noise) -> Table:
+def _with_noise(table: Table, sigma: float, noise: Noise) -> Table:
     return table + noise.gaussian_values(sigma, table.size).reshape(table.shape)
 
 
-def _as_table(
+def _shuffled_table(
     courses: Sequence[tuple[str, ...]], counts: NDArray[np.int64], noise: Noise
 ) -> pl.DataFrame:
     """The release, each variant once, in random order."""

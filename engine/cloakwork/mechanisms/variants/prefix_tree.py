@@ -18,26 +18,26 @@ from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
 from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.mechanisms.variants.tree import (
     Candidates,
-    Courses,
-    Growth,
+    CodedVariants,
     NoiseKind,
     Stage,
+    TreeGrowth,
+    consistent_variants,
     cost_of,
-    grow,
-    least_reached,
-    released,
-    scaled,
-    stages,
-    tail,
+    grow_tree,
+    least_tail_value,
+    level_stages,
+    tail_probability,
+    with_scale,
 )
 from cloakwork.noise import Noise
 from cloakwork.privacy_event import Composed, EpsilonDelta, NonPrivate, PrivacyEvent
 from cloakwork.quantities import Frozen, Number
 
-USUAL_LENGTH: Final = 20
+DEFAULT_LENGTH: Final = 20
 """Events of a case that are counted where no ``longest_case`` is declared."""
 
-FAKES: Final = 0.5
+FALSE_PER_PREFIX: Final = 0.5
 """Extensions nobody took that a kept prefix may get on average; from 1 on, prefixes nobody took
 would multiply.
 """
@@ -85,16 +85,16 @@ class NoisyTree(Frozen):
         return sum(stage.levels for stage in self.shape) - 1
 
     @property
-    def weaker(self) -> float:
+    def noise_factor(self) -> float:
         """How much more noise than in the usual length's tree there is on every count
         (``accuracy``).
         """
-        return math.sqrt(self.length / USUAL_LENGTH)
+        return math.sqrt(self.length / DEFAULT_LENGTH)
 
-    def growth(self, letters: int) -> Growth:
+    def growth(self, letters: int) -> TreeGrowth:
         """How the tree grows over so many activities."""
-        return Growth(
-            self.shape, self.noise, letters, self.prefixes, every=self.alphabet is not None
+        return TreeGrowth(
+            self.shape, self.noise, letters, self.prefixes, count_absent=self.alphabet is not None
         )
 
 
@@ -141,14 +141,14 @@ class PrefixTree(VariantRelease[TreeParams]):
         pass.
         """
         chosen = TreeOptions.model_validate(options)
-        noise = noise_of(goal, chosen)
+        noise = choose_noise(goal, chosen)
         if isinstance(noise, Refusal):
             return noise
         if facts.alphabet is None and not goal.delta:
             return Refusal(
                 "needs", "without a delta all activities must be public", ("assume.alphabet",)
             )
-        params = calibrated(goal, facts, chosen, noise)
+        params = calibrate_tree(goal, facts, chosen, noise)
         if (
             params.alphabet is None
             and chosen.threshold is not None
@@ -158,13 +158,13 @@ class PrefixTree(VariantRelease[TreeParams]):
                 f"without declared activities a threshold under {tau} would give single cases away"
             )
             return Refusal("misconfigured", least)
-        return Offer(params, _why(params))
+        return Offer(params, _describe_params(params))
 
     def event(self, params: TreeParams, facts: Facts) -> PrivacyEvent:
         """The noise of all levels, and the chance that a prefix of one unit alone passes the
         threshold.
         """
-        return event_of(params)
+        return tree_event(params)
 
     def decide(self, params: TreeParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Grow the tree on noisy counts, and make the counts of its leaves agree."""
@@ -174,17 +174,21 @@ class PrefixTree(VariantRelease[TreeParams]):
         def keep(candidates: Candidates) -> NDArray[np.bool_]:
             return np.asarray(candidates.noisy >= thresholds[candidates.depth])
 
-        levels = grow(Courses.of(summary, labels), params.growth(len(labels)), keep, noise)
-        table = released(levels, labels, params.most_cases, noise)
-        return Decision(table, figures(summary, table, sum(len(level.symbol) for level in levels)))
+        levels = grow_tree(
+            CodedVariants.of(summary, labels), params.growth(len(labels)), keep, noise
+        )
+        table = consistent_variants(levels, labels, params.most_cases, noise)
+        return Decision(
+            table, tree_figures(summary, table, sum(len(level.symbol) for level in levels))
+        )
 
 
-def _why(params: TreeParams) -> str:
-    every = "every extension" if params.alphabet is not None else "the extensions that occur"
-    return f"counts prefixes of up to {params.length} events, {every} with noise, and keeps the frequent ones"
+def _describe_params(params: TreeParams) -> str:
+    count_absent = "every extension" if params.alphabet is not None else "the extensions that occur"
+    return f"counts prefixes of up to {params.length} events, {count_absent} with noise, and keeps the frequent ones"
 
 
-def figures(summary: pl.DataFrame, table: pl.DataFrame, prefixes: int) -> dict[str, JsonValue]:
+def tree_figures(summary: pl.DataFrame, table: pl.DataFrame, prefixes: int) -> dict[str, JsonValue]:
     """What the internal report says of a tree."""
     return {
         "variants in the log": summary.height,
@@ -200,15 +204,15 @@ def labels_of(summary: pl.DataFrame) -> tuple[str, ...]:
     return tuple(summary[VARIANT].explode(empty_as_null=False).drop_nulls().unique().sort())
 
 
-def event_of(params: TreeParams) -> PrivacyEvent:
+def tree_event(params: TreeParams) -> PrivacyEvent:
     """What the noisy counts of the tree cost."""
     noise = cost_of(params.shape, params.noise, params.max_cases)
     if params.alphabet is not None:
         return noise
-    return Composed(events=(noise, passing(params, params.thresholds)))
+    return Composed(events=(noise, singleton_pass_event(params, params.thresholds)))
 
 
-def passing(tree: NoisyTree, thresholds: tuple[int, ...]) -> PrivacyEvent:
+def singleton_pass_event(tree: NoisyTree, thresholds: tuple[int, ...]) -> PrivacyEvent:
     """The chance that a prefix of one unit alone is kept, where only prefixes that occur are
     counted.
 
@@ -216,34 +220,46 @@ def passing(tree: NoisyTree, thresholds: tuple[int, ...]) -> PrivacyEvent:
     like.
     """
     m, pairs = tree.max_cases, zip(tree.shape, thresholds, strict=True)
-    leak = max(m * tail(stage.scale, tau - m, tree.noise) for stage, tau in pairs)
-    if leak >= 1:
+    singleton_delta = max(
+        m * tail_probability(stage.scale, tau - m, tree.noise) for stage, tau in pairs
+    )
+    if singleton_delta >= 1:
         return NonPrivate(reason="the thresholds hide no prefix of one unit alone")
-    return EpsilonDelta(epsilon=0.0, delta=leak)
+    return EpsilonDelta(epsilon=0.0, delta=singleton_delta)
 
 
-def hiding(
-    shape: tuple[Stage, ...], leak: float, max_cases: int, noise: NoiseKind
+def thresholds_hiding_singletons(
+    shape: tuple[Stage, ...], singleton_delta: float, max_cases: int, noise: NoiseKind
 ) -> tuple[int, ...]:
     """By stage, the least threshold that prefixes of one unit alone pass with probability at most
-    ``leak``, all together.
+    ``singleton_delta``, all together.
     """
-    return tuple(least_reached(stage.scale, leak / max_cases, noise) + max_cases for stage in shape)
+    return tuple(
+        least_tail_value(stage.scale, singleton_delta / max_cases, noise) + max_cases
+        for stage in shape
+    )
 
 
-def calibrated(
+def calibrate_tree(
     goal: DifferentialPrivacy, facts: Facts, chosen: TreeOptions, noise: NoiseKind
 ) -> TreeParams:
     """The least noise that costs at most the goal's (epsilon, delta), with its thresholds."""
     m, alphabet = facts.unit.max_cases, alphabet_of(facts)
-    spare = 0.0 if alphabet is not None else goal.delta * SHARE_OF_DELTA
-    shape = shape_for(goal, stages(length_of(facts, chosen) + 1, chosen.split), noise, m, spare)
+    reserved_delta = 0.0 if alphabet is not None else goal.delta * SHARE_OF_DELTA
+    shape = calibrated_shape(
+        goal,
+        level_stages(counted_length(facts, chosen) + 1, chosen.split),
+        noise,
+        m,
+        reserved_delta,
+    )
     least = alphabet is None or chosen.threshold is None
     if alphabet is None:
-        found = hiding(shape, spare, m, noise)
+        found = thresholds_hiding_singletons(shape, reserved_delta, m, noise)
     else:
         found = tuple(
-            least_reached(stage.scale, FAKES / (len(alphabet) + 1), noise) for stage in shape
+            least_tail_value(stage.scale, FALSE_PER_PREFIX / (len(alphabet) + 1), noise)
+            for stage in shape
         )
     return TreeParams(
         epsilon=goal.epsilon,
@@ -259,29 +275,29 @@ def calibrated(
 
 
 @lru_cache(maxsize=256)
-def shape_for(
+def calibrated_shape(
     goal: DifferentialPrivacy,
     shape: tuple[Stage, ...],
     noise: NoiseKind,
     max_cases: int,
-    spare: float = 0.0,
+    reserved_delta: float = 0.0,
 ) -> tuple[Stage, ...]:
-    """The stages at the least noise whose cost, and ``spare`` of delta beside it, is at most the
+    """The stages at the least noise whose cost, and ``reserved_delta`` of delta beside it, is at most the
     goal's.
     """
     from cloakwork.accounting.calibrate import smallest_scale
 
-    beside = (EpsilonDelta(epsilon=0.0, delta=spare),) if spare else ()
+    beside = (EpsilonDelta(epsilon=0.0, delta=reserved_delta),) if reserved_delta else ()
     scale = smallest_scale(
         lambda scale: Composed(
-            events=(cost_of(scaled(shape, scale, noise), noise, max_cases), *beside)
+            events=(cost_of(with_scale(shape, scale, noise), noise, max_cases), *beside)
         ),
         Cost(epsilon=goal.epsilon, delta=goal.delta),
     )
-    return scaled(shape, scale, noise)
+    return with_scale(shape, scale, noise)
 
 
-def noise_of(goal: DifferentialPrivacy, chosen: TreeOptions) -> NoiseKind | Refusal:
+def choose_noise(goal: DifferentialPrivacy, chosen: TreeOptions) -> NoiseKind | Refusal:
     """Gaussian noise where delta allows it, unless the policy says else."""
     if chosen.noise == "gaussian" and not goal.delta:
         return Refusal("misconfigured", "Gaussian noise needs a delta above 0")
@@ -298,11 +314,11 @@ def most_cases_of(facts: Facts) -> int | None:
     return facts.units_at_most * facts.unit.max_cases if facts.units_at_most is not None else None
 
 
-def length_of(facts: Facts, chosen: TreeOptions) -> int:
+def counted_length(facts: Facts, chosen: TreeOptions) -> int:
     """Events of a case that are counted: as the policy says, at most the longest case that there
     can be.
     """
     declared = facts.longest_case
     if chosen.length is None:
-        return declared if declared is not None else USUAL_LENGTH
+        return declared if declared is not None else DEFAULT_LENGTH
     return chosen.length if declared is None else min(chosen.length, declared)

@@ -16,16 +16,16 @@ P = TypeVar("P", bound=BaseModel)
 
 
 class PublishedRelease(VariantRelease[P]):
-    """A release of variants as published: ``broken`` says why no epsilon follows. It never
+    """A release of variants as published: ``flaw`` says why no epsilon follows. It never
     satisfies a guarantee.
     """
 
     proof: ClassVar[Proof] = "published"
-    broken: ClassVar[str]
+    flaw: ClassVar[str]
 
     def event(self, params: P, facts: Facts) -> PrivacyEvent:
         """No epsilon bounds it."""
-        return NonPrivate(reason=self.broken)
+        return NonPrivate(reason=self.flaw)
 
     def lineage(self, params: P) -> Lineage:
         """Reads the control flow as it is, and how many cases follow it; makes new cases."""

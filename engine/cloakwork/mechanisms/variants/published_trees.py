@@ -21,14 +21,14 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.mechanisms.base import Decision, Offer, Proof, Refusal, Theorem
 from cloakwork.mechanisms.variants.family import VariantRelease, variant_table
-from cloakwork.mechanisms.variants.prefix_tree import USUAL_LENGTH, labels_of
-from cloakwork.mechanisms.variants.tree import Codes, Courses
+from cloakwork.mechanisms.variants.prefix_tree import DEFAULT_LENGTH, labels_of
+from cloakwork.mechanisms.variants.tree import CodedVariants, Codes
 from cloakwork.noise import Noise
 from cloakwork.privacy_event import NonPrivate, PrivacyEvent
 from cloakwork.quantities import Frozen, Number
 
-Flags = NDArray[np.bool_]
-USUAL_THRESHOLD: Final = 20
+BoolArray = NDArray[np.bool_]
+DEFAULT_THRESHOLD: Final = 20
 
 
 class PublishedTreeOptions(Frozen):
@@ -37,7 +37,7 @@ class PublishedTreeOptions(Frozen):
     """
 
     length: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    threshold: Annotated[int, Field(ge=1)] = USUAL_THRESHOLD
+    threshold: Annotated[int, Field(ge=1)] = DEFAULT_THRESHOLD
     prefixes: Annotated[int, Field(ge=1, le=100_000)] = 1_000
 
 
@@ -69,7 +69,7 @@ class PublishedSacofaParams(PublishedTreeParams):
 
 
 @dataclass(frozen=True, slots=True)
-class Extensions:
+class CandidateExtensions:
     """All extensions of the kept ``paths`` (prefixes, depth) by a code (END last), prefix by
     prefix, with raw ``counts``.
     """
@@ -88,17 +88,19 @@ class PublishedPrefixTree(VariantRelease[PublishedTreeParams]):
     """Mannhardt et al.'s tree as coded: integer Laplace(1/epsilon) noise on every level, negative
     counts 0, pruned under P.
 
-    ENDs are never pruned, and prefixes of full length are released as if they were whole courses.
-    An empty log has no activities, so its release is empty.
+    ENDs are never pruned, and prefixes of full length are released as if they were complete
+    variants. An empty log has no activities, so its release is empty.
     """
 
     name: ClassVar[str] = "variants/prefix-tree-published"
     summary: ClassVar[str] = "The noisy prefix tree as published: its claim does not hold."
     proof: ClassVar[Proof] = "published"
     theorem: ClassVar[Theorem] = Theorem(
-        "Claimed: epsilon-DP. As coded it has none: the activities are read off the log. Were they public, a case of N events "
-        "would cost N (epsilon + ln 2): epsilon on each of N counts, and ln 2 on each since noise is cut towards zero.",
-        "Mannhardt, Koschmider, Baracaldo, Weidlich, Michael 2019, algorithm 1, and its published code",
+        "Claimed: epsilon-DP. As coded it has none: the activities are read off the log. Were they "
+        "public, a case of N events would cost N (epsilon + ln 2): epsilon on each of N counts, "
+        "and ln 2 on each since noise is cut towards zero.",
+        "Mannhardt, Koschmider, Baracaldo, Weidlich, Michael 2019, algorithm 1, "
+        "and its published code",
     )
     Params = PublishedTreeParams
 
@@ -109,7 +111,7 @@ class PublishedPrefixTree(VariantRelease[PublishedTreeParams]):
         chosen = PublishedTreeOptions.model_validate(options)
         params = PublishedTreeParams(
             published=goal.epsilon,
-            length=chosen.length or facts.longest_case or USUAL_LENGTH,
+            length=chosen.length or facts.longest_case or DEFAULT_LENGTH,
             threshold=chosen.threshold,
             prefixes=chosen.prefixes,
         )
@@ -121,7 +123,8 @@ class PublishedPrefixTree(VariantRelease[PublishedTreeParams]):
         """No finite cost can be derived."""
         real = params.length * (params.published + math.log(2))
         return NonPrivate(
-            reason=f"activities are read off the log (were they public, it would cost epsilon {real:.4g})"
+            reason="activities are read off the log "
+            f"(were they public, it would cost epsilon {real:.4g})"
         )
 
     def lineage(self, params: PublishedTreeParams) -> Lineage:
@@ -135,12 +138,14 @@ class PublishedPrefixTree(VariantRelease[PublishedTreeParams]):
     def decide(self, params: PublishedTreeParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Grow the tree level by level."""
 
-        def measure(found: Extensions) -> tuple[Codes, Flags]:
+        def measure(found: CandidateExtensions) -> tuple[Codes, BoolArray]:
             noisy = noisy_as_published(found.counts, params.published, noise)
             return noisy, noisy >= params.threshold
 
         labels = labels_of(summary)
-        return Decision(_grown(Courses.of(summary, labels), labels, params, measure, noise))
+        return Decision(
+            _grow_as_published(CodedVariants.of(summary, labels), labels, params, measure, noise)
+        )
 
 
 class PublishedSacofa(VariantRelease[PublishedSacofaParams]):
@@ -155,8 +160,8 @@ class PublishedSacofa(VariantRelease[PublishedSacofaParams]):
     summary: ClassVar[str] = "SaCoFa as published: its claim does not hold."
     proof: ClassVar[Proof] = "published"
     theorem: ClassVar[Theorem] = Theorem(
-        "Claimed: epsilon-DP. As coded it has none: the rules are read off the log, where one case flips many, and real "
-        "prefixes that break a rule and are not drawn keep their raw counts.",
+        "Claimed: epsilon-DP. As coded it has none: the rules are read off the log, where one case "
+        "flips many, and real prefixes that break a rule and are not drawn keep their raw counts.",
         "Fahrenkrog-Petersen, Kabierski, Rösel, van der Aa, Weidlich 2021 (SaCoFa), and its published code",
     )
     Params = PublishedSacofaParams
@@ -168,7 +173,7 @@ class PublishedSacofa(VariantRelease[PublishedSacofaParams]):
         chosen = PublishedSacofaOptions.model_validate(options)
         params = PublishedSacofaParams(
             published=goal.epsilon,
-            length=chosen.length or facts.longest_case or USUAL_LENGTH,
+            length=chosen.length or facts.longest_case or DEFAULT_LENGTH,
             threshold=chosen.threshold,
             prefixes=chosen.prefixes,
             harmless_threshold=chosen.harmless_threshold,
@@ -182,7 +187,8 @@ class PublishedSacofa(VariantRelease[PublishedSacofaParams]):
     def event(self, params: PublishedSacofaParams, facts: Facts) -> PrivacyEvent:
         """No finite cost can be derived."""
         return NonPrivate(
-            reason="rules are read off the log, and real prefixes that break them keep their raw counts"
+            reason="rules are read off the log, "
+            "and real prefixes that break them keep their raw counts"
         )
 
     def lineage(self, params: PublishedSacofaParams) -> Lineage:
@@ -198,26 +204,25 @@ class PublishedSacofa(VariantRelease[PublishedSacofaParams]):
     ) -> Decision:
         """Read the rules off the log, and grow the tree by them."""
         labels = labels_of(summary)
-        courses = Courses.of(summary, labels)
-        rules = RawRules.of(courses, len(labels))
+        variants = CodedVariants.of(summary, labels)
+        rules = RawRules.of(variants, len(labels))
         epsilon = params.published / params.bound
 
-        def measure(found: Extensions) -> tuple[Codes, Flags]:
-            broken = rules.broken(found)
-            drawn = np.flatnonzero(broken)[
-                _drawn_harmful(broken[broken > 0], epsilon, params.bound, noise)
-            ]
-            noised = broken == 0
-            noised[drawn] = True
+        def measure(found: CandidateExtensions) -> tuple[Codes, BoolArray]:
+            violations = rules.count_violations(found)
+            harmless = violations == 0
+            harmful = np.flatnonzero(violations)
+            drawn = _draw_harmful(violations[harmful], epsilon, params.bound, noise)
+            noised = harmless.copy()
+            noised[harmful[drawn]] = True
             noisy = np.where(noised, noisy_as_published(found.counts, epsilon, noise), found.counts)
-            return noisy, noisy >= np.where(
-                broken == 0, params.harmless_threshold, params.threshold
-            )
+            thresholds = np.where(harmless, params.harmless_threshold, params.threshold)
+            return noisy, noisy >= thresholds
 
-        return Decision(_grown(courses, labels, params, measure, noise))
+        return Decision(_grow_as_published(variants, labels, params, measure, noise))
 
 
-Measure = Callable[[Extensions], tuple[Codes, Flags]]
+Measure = Callable[[CandidateExtensions], tuple[Codes, BoolArray]]
 """Counts after noise, and which of them reach their threshold."""
 
 
@@ -234,22 +239,25 @@ def noisy_as_published(counts: Codes, epsilon: float, noise: Noise) -> Codes:
     return np.asarray(np.maximum(counts + sign * np.minimum(magnitude, 1 << 60), 0))
 
 
-def _drawn_harmful(broken: Codes, epsilon: float, bound: int, noise: Noise) -> Codes:
-    """Which harmful extensions get noise: as many as the exponential mechanism's number is worth,
-    drawn at random.
+def _draw_harmful(violations: Codes, epsilon: float, bound: int, noise: Noise) -> Codes:
+    """Which harmful extensions get noise: random ones, until their violations add up to a number
+    that the exponential mechanism draws.
 
     The number, from 0 to how many there are, has weight exp(-epsilon/2) to its power.
     """
-    weights = np.exp(-epsilon / 2 * np.arange(len(broken) + 1))
+    weights = np.exp(-epsilon / 2 * np.arange(len(violations) + 1))
     uniform = float(noise.uniform(np.array([1 << 53]))[0]) / (1 << 53)
+    # The exponential mechanism, by inverting its distribution function.
     number = int(np.searchsorted(np.cumsum(weights), uniform * weights.sum(), side="right"))
-    order = noise.permutation(len(broken))
-    worth = np.cumsum(np.minimum(broken[order], bound))
-    return order[: int(np.searchsorted(worth, number)) + 1] if number else order[:0]
+    order = noise.permutation(len(violations))
+    if number == 0:
+        return order[:0]
+    added_up = np.cumsum(np.minimum(violations[order], bound))
+    return order[: int(np.searchsorted(added_up, number)) + 1]
 
 
-def _grown(
-    courses: Courses,
+def _grow_as_published(
+    variants: CodedVariants,
     labels: Sequence[str],
     params: PublishedTreeParams,
     measure: Measure,
@@ -258,36 +266,34 @@ def _grown(
     """The table of released variants: every END with a positive count, and every prefix of full
     length.
     """
-    end, rows = len(labels), np.arange(len(courses.cases))
-    at, paths = np.zeros(len(rows), np.int64), np.empty((1 if labels else 0, 0), np.int64)
-    variants: list[tuple[str, ...]] = []
+    end = len(labels)
+    rows = np.arange(len(variants.cases))
+    # ``at``: which of the kept ``paths`` each row still follows.
+    at = np.zeros(len(rows), np.int64)
+    paths = np.empty((1 if labels else 0, 0), np.int64)
+    released: list[tuple[str, ...]] = []
     counts: list[int] = []
     for depth in range(params.length):
-        key = at * (end + 1) + courses.after(rows, depth, end)
-        raw = np.bincount(
-            key, weights=courses.cases[rows], minlength=len(paths) * (end + 1)
-        ).astype(np.int64)
-        found = Extensions(paths, raw, end)
+        key = at * (end + 1) + variants.next_code(rows, depth, end)
+        raw = np.bincount(key, weights=variants.cases[rows], minlength=len(paths) * (end + 1))
+        found = CandidateExtensions(paths, raw.astype(np.int64), end)
         noisy, reached = measure(found)
-        whole = (found.symbol == end) | (depth == params.length - 1)
-        for place in np.flatnonzero(whole & (noisy > 0)):
-            path = [
-                *paths[place // (end + 1)],
-                *([] if found.symbol[place] == end else [found.symbol[place]]),
-            ]
-            variants.append(tuple(labels[code] for code in path))
+        complete = (found.symbol == end) | (depth == params.length - 1)
+        for place in np.flatnonzero(complete & (noisy > 0)):
+            codes = [*paths[place // (end + 1)], found.symbol[place]]
+            released.append(tuple(labels[code] for code in codes if code != end))
             counts.append(int(noisy[place]))
-        goes_on = np.flatnonzero(reached & ~whole)
-        kept: Codes = np.sort(
-            goes_on[np.argsort(-noisy[goes_on], kind="stable")[: params.prefixes]]
-        )
+        goes_on = np.flatnonzero(reached & ~complete)
+        highest = np.argsort(-noisy[goes_on], kind="stable")[: params.prefixes]
+        kept: Codes = np.sort(goes_on[highest])
         if not len(kept):
             break
         paths = np.concatenate([paths[kept // (end + 1)], found.symbol[kept][:, None]], axis=1)
-        row = np.minimum(np.searchsorted(kept, key), len(kept) - 1)
-        alive = kept[row] == key
-        rows, at = rows[alive], row[alive]
-    table = variant_table(variants, counts).filter(pl.col("variant").list.len() > 0)
+        # ``kept`` is sorted: each row's key is looked up in it, and rows without one drop out.
+        nearest = np.minimum(np.searchsorted(kept, key), len(kept) - 1)
+        is_kept = kept[nearest] == key
+        rows, at = rows[is_kept], nearest[is_kept]
+    table = variant_table(released, counts).filter(pl.col("variant").list.len() > 0)
     return table[noise.permutation(table.height)]
 
 
@@ -296,38 +302,41 @@ class RawRules:
     """What always or never follows or precedes what in the log, each (A, A) of bool; ``first``:
     which activities begin a case.
 
-    A course's activity b follows a where it comes after the first a, and precedes it where it comes
-    before the last.
+    A variant's activity b follows a where it comes after the first a, and precedes it where it
+    comes before the last.
     """
 
-    always_after: Flags
-    never_after: Flags
-    always_before: Flags
-    never_before: Flags
-    first: Flags
+    always_after: BoolArray
+    never_after: BoolArray
+    always_before: BoolArray
+    never_before: BoolArray
+    first: BoolArray
 
     @classmethod
-    def of(cls, courses: Courses, letters: int) -> "RawRules":
-        """The rules that every course of the log keeps, nearly: rules of precedence are broken by
+    def of(cls, variants: CodedVariants, letters: int) -> "RawRules":
+        """The rules that every variant of the log keeps, nearly: rules of precedence are broken by
         some real prefixes.
         """
-        rows = np.repeat(np.arange(len(courses.cases)), np.diff(courses.offsets))
-        place = np.arange(len(courses.codes)) - courses.offsets[rows]
-        first, last = _places(rows, courses.codes, place, (len(courses.cases), letters))
+        shape = (len(variants.cases), letters)
+        rows = np.repeat(np.arange(len(variants.cases)), np.diff(variants.offsets))
+        place = np.arange(len(variants.codes)) - variants.offsets[rows]
+        first, last = _first_and_last_positions(rows, variants.codes, place, shape)
         after, before = _after_and_before(first, last)
-        there = first < _NOWHERE
-        always_after, never_after, always_before, never_before = (
-            np.ones((letters, letters), bool) for _ in range(4)
-        )
+        occurs = first < _ABSENT
+        always_after = np.ones((letters, letters), bool)
+        never_after, always_before, never_before = (always_after.copy() for _ in range(3))
         for a in range(letters):
-            followers, predecessors = after(a)[there[:, a]], before(a)[there[:, a]]
-            always_after[a], never_after[a] = followers.all(axis=0), ~followers.any(axis=0)
-            always_before[a], never_before[a] = predecessors.all(axis=0), ~predecessors.any(axis=0)
+            followers = after(a)[occurs[:, a]]
+            always_after[a] = followers.all(axis=0)
+            never_after[a] = ~followers.any(axis=0)
+            predecessors = before(a)[occurs[:, a]]
+            always_before[a] = predecessors.all(axis=0)
+            never_before[a] = ~predecessors.any(axis=0)
         begins = np.zeros(letters, bool)
-        begins[courses.codes[courses.offsets[:-1]]] = True
+        begins[variants.codes[variants.offsets[:-1]]] = True
         return cls(always_after, never_after, always_before, never_before, begins)
 
-    def broken(self, found: Extensions) -> Codes:
+    def count_violations(self, found: CandidateExtensions) -> Codes:
         """How many rules each extension breaks, over the whole of its path; the first events are
         judged by ``first`` alone.
         """
@@ -342,28 +351,31 @@ class RawRules:
         # is.
         place[symbol == letters, -1] = 0
         rows = np.repeat(np.arange(len(paths)), paths.shape[1])
-        first, last = _places(rows, paths.ravel(), place.ravel(), (len(paths), letters))
+        shape = (len(paths), letters)
+        first, last = _first_and_last_positions(rows, paths.ravel(), place.ravel(), shape)
         after, before = _after_and_before(first, last)
-        broken, ended = np.zeros(len(paths), np.int64), symbol == letters
+        violations = np.zeros(len(paths), np.int64)
+        ended = symbol == letters
         for a in range(letters):
-            faults = (after(a) & self.never_after[a]).sum(axis=1) + (
-                ~after(a) & self.always_after[a]
-            ).sum(axis=1) * ended
-            faults += (before(a) & self.never_before[a]).sum(axis=1) + (
-                ~before(a) & self.always_before[a]
-            ).sum(axis=1)
-            broken += faults * (first[:, a] < _NOWHERE)
-        return broken
+            faults = (after(a) & self.never_after[a]).sum(axis=1)
+            # What always follows may still come, until the case has ended.
+            faults += (~after(a) & self.always_after[a]).sum(axis=1) * ended
+            faults += (before(a) & self.never_before[a]).sum(axis=1)
+            faults += (~before(a) & self.always_before[a]).sum(axis=1)
+            violations += faults * (first[:, a] < _ABSENT)
+        return violations
 
 
-_NOWHERE: Final = 1 << 30
+_ABSENT: Final = 1 << 30
 
 
-def _places(rows: Codes, codes: Codes, place: Codes, shape: tuple[int, int]) -> tuple[Codes, Codes]:
-    """Where each activity stands first and last in each row, ``_NOWHERE`` and -1 where it does not:
+def _first_and_last_positions(
+    rows: Codes, codes: Codes, place: Codes, shape: tuple[int, int]
+) -> tuple[Codes, Codes]:
+    """Where each activity stands first and last in each row, ``_ABSENT`` and -1 where it does not:
     int64, ``shape``.
     """
-    first, last = np.full(shape, _NOWHERE), np.full(shape, -1)
+    first, last = np.full(shape, _ABSENT), np.full(shape, -1)
     np.minimum.at(first, (rows, codes), place)
     np.maximum.at(last, (rows, codes), place)
     return first, last
@@ -371,7 +383,7 @@ def _places(rows: Codes, codes: Codes, place: Codes, shape: tuple[int, int]) -> 
 
 def _after_and_before(
     first: Codes, last: Codes
-) -> tuple[Callable[[int], Flags], Callable[[int], Flags]]:
+) -> tuple[Callable[[int], BoolArray], Callable[[int], BoolArray]]:
     """For an activity a, which others (rows, A) come after its first place, and which before its
     last.
     """

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from cloakwork.mechanisms.variants.tree import Candidates, Codes, Courses
+from cloakwork.mechanisms.variants.tree import Candidates, CodedVariants, Codes
 
 Relation = Literal[
     "always follows", "never follows", "never directly follows", "always precedes", "never precedes"
@@ -20,7 +20,7 @@ Rule = tuple[str, Relation, str]
 
 
 @dataclass(frozen=True, slots=True)
-class RuleBook:
+class BehaviouralRules:
     """Stated rules, as tables of 0 and 1 over the n activities that they name; whatever else may
     happen breaks none.
 
@@ -28,69 +28,71 @@ class RuleBook:
     others'.
 
     - ``never_after`` (n, n): the column's activity never comes after the row's.
-    - ``needs`` (n, n): the row's activity never comes unless the column's came before.
-    - ``owes`` (n, n): no case ends unless the column's activity came after the row's last one.
-    - ``not_next`` (n + 2, n + 2): the column's never comes directly after the row's.
+    - ``required_before`` (n, n): the row's activity never comes unless the column's came before.
+    - ``required_after`` (n, n): no case ends unless the column's activity came after the row's last one.
+    - ``never_directly_after`` (n + 2, n + 2): the column's never comes directly after the row's.
     """
 
     place: Codes
     never_after: Codes
-    needs: Codes
-    owes: Codes
-    not_next: Codes
+    required_before: Codes
+    required_after: Codes
+    never_directly_after: Codes
 
     @classmethod
-    def of(cls, rules: Sequence[Rule], alphabet: Sequence[str]) -> "RuleBook":
+    def of(cls, rules: Sequence[Rule], alphabet: Sequence[str]) -> "BehaviouralRules":
         """The rules over ``alphabet``, which holds every activity that they name."""
         named = dict.fromkeys(label for one, _, other in rules for label in (one, other))
         code, size = {label: place for place, label in enumerate(named)}, len(named)
-        never_after, needs, owes = (np.zeros((size, size), np.int64) for _ in range(3))
-        not_next = np.zeros((size + 2, size + 2), np.int64)
+        never_after, required_before, required_after = (
+            np.zeros((size, size), np.int64) for _ in range(3)
+        )
+        never_directly_after = np.zeros((size + 2, size + 2), np.int64)
         for one, relation, other in rules:
             a, b = code[one], code[other]
             match relation:
                 case "always follows":
-                    owes[b, a] = 1
+                    required_after[b, a] = 1
                 case "never follows":
                     never_after[b, a] = 1
                 case "never directly follows":
-                    not_next[b, a] = 1
+                    never_directly_after[b, a] = 1
                 case "always precedes":
-                    needs[b, a] = 1
+                    required_before[b, a] = 1
                 case "never precedes":
                     never_after[a, b] = 1
         place = np.array([*(code.get(label, size + 1) for label in alphabet), size], np.int64)
-        return cls(place, never_after, needs, owes, not_next)
+        return cls(place, never_after, required_before, required_after, never_directly_after)
 
-    def broken(self, candidates: Candidates) -> Codes:
+    def count_violations(self, candidates: Candidates) -> Codes:
         """How many rules each candidate breaks by what it appends, for the first time or again:
         int64.
         """
-        paths, size = self.place[candidates.paths], len(self.needs)
+        paths, size = self.place[candidates.paths], len(self.required_before)
         rows = np.arange(len(paths))
         last_place = np.full((len(paths), size + 2), -1, np.int64)
         for place, codes in enumerate(paths.T):
             last_place[rows, codes] = place
         seen = (last_place[:, :size] >= 0).astype(np.int64)
-        found = self.not_next[
+        found = self.never_directly_after[
             paths[:, -1] if candidates.depth else np.full(len(paths), size + 1)
         ].copy()
-        found[:, :size] += seen @ self.never_after + (1 - seen) @ self.needs.T
-        for a, b in np.argwhere(self.owes):
+        found[:, :size] += seen @ self.never_after + (1 - seen) @ self.required_before.T
+        for a, b in np.argwhere(self.required_after):
             found[:, size] += (last_place[:, a] >= 0) & (last_place[:, a] >= last_place[:, b])
         return np.asarray(found[candidates.parent, self.place[candidates.symbol]])
 
 
 @dataclass(frozen=True, slots=True)
-class KnownSteps:
+class AllowedSteps:
     """The one rule that no step but the ``allowed`` ever happens: their codes, ascending, as
-    ``steps_taken`` has them.
+    ``occurring_steps`` has them.
     """
 
     allowed: Codes
     letters: int
 
-    def broken(self, candidates: Candidates) -> Codes:
+    def count_violations(self, candidates: Candidates) -> Codes:
         """1 for each candidate that appends what does not directly follow, else 0: int64."""
         start = np.full(len(candidates.paths), self.letters)
         last = candidates.paths[:, -1] if candidates.depth else start
@@ -98,7 +100,7 @@ class KnownSteps:
         return (~np.isin(step, self.allowed)).astype(np.int64)
 
 
-def steps_taken(courses: Courses, length: int, letters: int) -> tuple[Codes, Codes]:
+def occurring_steps(variants: CodedVariants, length: int, letters: int) -> tuple[Codes, Codes]:
     """The steps that occur, ascending, and how many cases take each at least once: int64, both of
     one shape.
 
@@ -107,28 +109,28 @@ def steps_taken(courses: Courses, length: int, letters: int) -> tuple[Codes, Cod
     most ``length + 1`` different steps.
     """
     steps = []
-    rows = np.arange(len(courses.cases))
-    lengths = np.diff(courses.offsets)
+    rows = np.arange(len(variants.cases))
+    lengths = np.diff(variants.offsets)
     before = np.full(len(rows), letters)
     for depth in range(min(length + 1, int(lengths.max(initial=0)) + 1)):
         rows, before = rows[lengths[rows] >= depth], before[lengths[rows] >= depth]
-        after = courses.after(rows, depth, letters)
+        after = variants.next_code(rows, depth, letters)
         counted = (after == letters) | (depth < length)
         steps.append(((rows * (letters + 1) + before) * (letters + 1) + after)[counted])
         before = after
     distinct = np.unique(np.concatenate(steps)) if steps else np.empty(0, np.int64)
     row, step = np.divmod(distinct, (letters + 1) ** 2)
     codes, place = np.unique(step, return_inverse=True)
-    return codes, np.bincount(place, weights=courses.cases[row], minlength=len(codes)).astype(
+    return codes, np.bincount(place, weights=variants.cases[row], minlength=len(codes)).astype(
         np.int64
     )
 
 
-def steps_of(courses: Courses, length: int, letters: int) -> Codes:
+def count_steps(variants: CodedVariants, length: int, letters: int) -> Codes:
     """How many cases take each step, whether it occurs or not: int64 (A + 1, A + 1), the layout of
-    ``steps_taken``.
+    ``occurring_steps``.
     """
     counts = np.zeros((letters + 1) ** 2, np.int64)
-    codes, cases = steps_taken(courses, length, letters)
+    codes, cases = occurring_steps(variants, length, letters)
     counts[codes] = cases
     return counts.reshape(letters + 1, letters + 1)

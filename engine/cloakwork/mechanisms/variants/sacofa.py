@@ -15,57 +15,57 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
 from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.mechanisms.variants.prefix_tree import (
-    FAKES,
+    FALSE_PER_PREFIX,
     SHARE_OF_DELTA,
     NoisyTree,
     TreeOptions,
     alphabet_of,
-    figures,
-    hiding,
+    calibrated_shape,
+    choose_noise,
+    counted_length,
     labels_of,
-    length_of,
     most_cases_of,
-    noise_of,
-    passing,
-    shape_for,
+    singleton_pass_event,
+    thresholds_hiding_singletons,
+    tree_figures,
 )
 from cloakwork.mechanisms.variants.rules import (
-    KnownSteps,
+    AllowedSteps,
+    BehaviouralRules,
     Relation,
     Rule,
-    RuleBook,
-    steps_of,
-    steps_taken,
+    count_steps,
+    occurring_steps,
 )
 from cloakwork.mechanisms.variants.tree import (
     Candidates,
+    CodedVariants,
     Codes,
-    Courses,
     NoiseKind,
     Stage,
+    consistent_variants,
     cost_of,
-    drawn,
-    grow,
-    least_reached,
-    released,
-    stages,
+    draw_noise,
+    grow_tree,
+    least_tail_value,
+    level_stages,
 )
 from cloakwork.noise import Noise
 from cloakwork.privacy_event import Composed, NonPrivate, PrivacyEvent
 from cloakwork.quantities import Number
 
-FAKES_HARMFUL: Final = 0.1
+HARMFUL_FALSE_PER_PREFIX: Final = 0.1
 """Harmful extensions that nobody took and a kept prefix may get on average."""
 
-LIKELIEST: Final = 0.5
+MOST_PASS_PROBABILITY: Final = 0.5
 """Chance, at most, that one harmless extension passes that nobody took, however few of them there
 are.
 """
 
-UNSEEN_STEPS: Final = 0.02
+FALSE_STEPS: Final = 0.02
 """Of the steps that nobody takes, how many may pass for steps of the process, on average."""
 
-MOST_BROKEN: Final = 3
+MOST_VIOLATIONS: Final = 3
 """Broken rules that count, by the bounded-count score."""
 
 
@@ -122,7 +122,7 @@ class SacofaParams(NoisyTree):
     score: Literal["binary", "bounded-count"]
 
     @property
-    def named(self) -> frozenset[str]:
+    def named_activities(self) -> frozenset[str]:
         """The activities that stated rules speak of."""
         return frozenset(label for one, _, other in self.rules or () for label in (one, other))
 
@@ -161,7 +161,7 @@ class Sacofa(VariantRelease[SacofaParams]):
     ) -> Offer[SacofaParams] | Refusal:
         """The least noise for the declared length and the rules that are to be measured, if any."""
         chosen = SacofaOptions.model_validate(options)
-        noise = noise_of(goal, chosen)
+        noise = choose_noise(goal, chosen)
         if isinstance(noise, Refusal):
             return noise
         if facts.alphabet is None and not goal.delta:
@@ -173,19 +173,27 @@ class Sacofa(VariantRelease[SacofaParams]):
                 "misconfigured",
                 "option rules_from: state the rules that this release shows, under rules",
             )
-        params = calibrated(goal, facts, chosen, noise)
-        if facts.alphabet is not None and (strange := sorted(params.named - set(facts.alphabet))):
+        params = calibrate_sacofa(goal, facts, chosen, noise)
+        if facts.alphabet is not None and (
+            undeclared := sorted(params.named_activities - set(facts.alphabet))
+        ):
             return Refusal(
                 "misconfigured",
-                f"option rules: '{strange[0]}' is not among the declared activities",
+                f"option rules: '{undeclared[0]}' is not among the declared activities",
             )
-        asked = [each for each in (chosen.threshold, chosen.harmful_threshold) if each is not None]
-        if facts.alphabet is None and asked and min(asked) < (tau := max(_hiding(params))):
+        thresholds = [
+            each for each in (chosen.threshold, chosen.harmful_threshold) if each is not None
+        ]
+        if (
+            facts.alphabet is None
+            and thresholds
+            and min(thresholds) < (tau := max(_hiding_thresholds(params)))
+        ):
             least = (
                 f"without declared activities a threshold under {tau} would give single cases away"
             )
             return Refusal("misconfigured", least)
-        return Offer(params, _why(params))
+        return Offer(params, _describe_params(params))
 
     def event(self, params: SacofaParams, facts: Facts) -> PrivacyEvent:
         """The noise of all levels and of the steps, and the chance that a prefix of one unit alone
@@ -198,7 +206,10 @@ class Sacofa(VariantRelease[SacofaParams]):
         if params.harmless is None or params.harmful is None:
             return NonPrivate(reason="thresholds that follow how many extensions occur hide nobody")
         return Composed(
-            events=(noise, passing(params, tuple(map(min, params.harmless, params.harmful))))
+            events=(
+                noise,
+                singleton_pass_event(params, tuple(map(min, params.harmless, params.harmful))),
+            )
         )
 
     def decide(self, params: SacofaParams, summary: pl.DataFrame, noise: Noise) -> Decision:
@@ -209,47 +220,51 @@ class Sacofa(VariantRelease[SacofaParams]):
         if (
             labels is None
         ):  # with all that the rules name, so that which of it occurs decides nothing
-            labels = tuple(sorted(params.named.union(labels_of(summary))))
-        courses = Courses.of(summary, labels)
-        keeper = Keeper(params, _rules(params, courses, labels, noise), noise)
-        levels = grow(courses, params.growth(len(labels)), keeper, noise)
-        table = released(levels, labels, params.most_cases, noise)
-        return Decision(table, figures(summary, table, sum(len(level.symbol) for level in levels)))
+            labels = tuple(sorted(params.named_activities.union(labels_of(summary))))
+        variants = CodedVariants.of(summary, labels)
+        select = ExtensionSelector(params, _rules_for(params, variants, labels, noise), noise)
+        levels = grow_tree(variants, params.growth(len(labels)), select, noise)
+        table = consistent_variants(levels, labels, params.most_cases, noise)
+        return Decision(
+            table, tree_figures(summary, table, sum(len(level.symbol) for level in levels))
+        )
 
 
-def _why(params: SacofaParams) -> str:
+def _describe_params(params: SacofaParams) -> str:
     how = "measured with noise" if params.rules is None else "as stated"
     if params.rules_from is not None:
         how = f"as release {params.rules_from} shows them, which has paid for them"
     return f"counts prefixes with noise, and asks less of those that keep the rules of the process ({how})"
 
 
-def _rules(
-    params: SacofaParams, courses: Courses, labels: tuple[str, ...], noise: Noise
-) -> RuleBook | KnownSteps:
+def _rules_for(
+    params: SacofaParams, variants: CodedVariants, labels: tuple[str, ...], noise: Noise
+) -> BehaviouralRules | AllowedSteps:
     """The rules as stated, or by noisy counts of every step, or of those that occur where
     activities are not declared.
     """
     if params.steps is None:
-        return RuleBook.of(params.rules or (), labels)
+        return BehaviouralRules.of(params.rules or (), labels)
     if params.alphabet is None:
-        codes, counts = steps_taken(courses, params.length, len(labels))
+        codes, counts = occurring_steps(variants, params.length, len(labels))
     else:
-        counts = steps_of(courses, params.length, len(labels)).ravel()
+        counts = count_steps(variants, params.length, len(labels)).ravel()
         codes = np.arange(counts.size)
     noisy = noisy_steps(counts, params.steps.scale, params.noise, noise)
-    return KnownSteps(codes[noisy >= params.least_steps], len(labels))
+    return AllowedSteps(codes[noisy >= params.least_steps], len(labels))
 
 
 def noisy_steps(counts: Codes, scale: float, kind: NoiseKind, noise: Noise) -> Codes:
     """``counts`` of how many cases take each step, with noise on every one."""
-    return counts + drawn(kind, scale, counts.size, noise).reshape(counts.shape)
+    return counts + draw_noise(kind, scale, counts.size, noise).reshape(counts.shape)
 
 
-class Keeper:
+class ExtensionSelector:
     """Which candidates of a level stay, judged by noisy counts, rules and fresh randomness."""
 
-    def __init__(self, params: SacofaParams, rules: RuleBook | KnownSteps, noise: Noise) -> None:
+    def __init__(
+        self, params: SacofaParams, rules: BehaviouralRules | AllowedSteps, noise: Noise
+    ) -> None:
         self._params, self._rules, self._noise = params, rules, noise
         self._scales = tuple(params.growth(0).scales())
         self._stages = np.repeat(
@@ -258,39 +273,50 @@ class Keeper:
 
     def __call__(self, candidates: Candidates) -> NDArray[np.bool_]:
         """Harmless ones from their threshold on, and a choice of the harmful ones from theirs on."""
-        broken = self._rules.broken(candidates)
-        kept = self._frequent(candidates, broken == 0, self._params.harmless, FAKES)
-        harmful = np.flatnonzero(
-            self._frequent(candidates, broken > 0, self._params.harmful, FAKES_HARMFUL)
+        violations = self._rules.count_violations(candidates)
+        kept = self._above_threshold(
+            candidates, violations == 0, self._params.harmless, FALSE_PER_PREFIX
         )
-        kept[harmful[self._chosen(broken[harmful])]] = True
+        harmful = np.flatnonzero(
+            self._above_threshold(
+                candidates, violations > 0, self._params.harmful, HARMFUL_FALSE_PER_PREFIX
+            )
+        )
+        kept[harmful[self._draw_harmful(violations[harmful])]] = True
         return kept
 
-    def _frequent(
+    def _above_threshold(
         self,
         candidates: Candidates,
-        among: NDArray[np.bool_],
-        asked: tuple[int, ...] | None,
-        fakes: float,
+        candidates_of_kind: NDArray[np.bool_],
+        thresholds: tuple[int, ...] | None,
+        false_per_prefix: float,
     ) -> NDArray[np.bool_]:
-        """Those of the candidates ``among`` that reach their stage's threshold, or else one that
-        lets ``fakes`` a prefix pass.
+        """Those of the candidates ``candidates_of_kind`` that reach their stage's threshold, or else one that
+        lets ``false_per_prefix`` a prefix pass.
         """
-        if asked is not None:
-            threshold = asked[self._stages[candidates.depth]]
+        if thresholds is not None:
+            threshold = thresholds[self._stages[candidates.depth]]
         else:
-            allowed = min(LIKELIEST, fakes * len(candidates.paths) / max(1, int(among.sum())))
-            threshold = least_reached(self._scales[candidates.depth], allowed, self._params.noise)
-        return np.asarray(among & (candidates.noisy >= threshold))
+            allowed = min(
+                MOST_PASS_PROBABILITY,
+                false_per_prefix * len(candidates.paths) / max(1, int(candidates_of_kind.sum())),
+            )
+            threshold = least_tail_value(
+                self._scales[candidates.depth], allowed, self._params.noise
+            )
+        return np.asarray(candidates_of_kind & (candidates.noisy >= threshold))
 
-    def _chosen(self, broken: Codes) -> Codes:
+    def _draw_harmful(self, violations: Codes) -> Codes:
         """At most ``most_harmful`` of the harmful ones, drawn one after another with weight
         exp(-score).
         """
-        if len(broken) <= self._params.most_harmful:
-            return np.arange(len(broken))
-        score = np.minimum(broken, MOST_BROKEN if self._params.score == "bounded-count" else 1)
-        uniform = (self._noise.uniform(np.full(len(broken), 1 << 53)) + 0.5) / (1 << 53)
+        if len(violations) <= self._params.most_harmful:
+            return np.arange(len(violations))
+        score = np.minimum(
+            violations, MOST_VIOLATIONS if self._params.score == "bounded-count" else 1
+        )
+        uniform = (self._noise.uniform(np.full(len(violations), 1 << 53)) + 0.5) / (1 << 53)
         # The smallest of scores plus independent Gumbel noise are draws by the exponential
         # mechanism without replacement.
         return np.argsort(score + np.log(-np.log(uniform)), kind="stable")[
@@ -298,7 +324,7 @@ class Keeper:
         ]
 
 
-def calibrated(
+def calibrate_sacofa(
     goal: DifferentialPrivacy, facts: Facts, chosen: SacofaOptions, noise: NoiseKind
 ) -> SacofaParams:
     """The least noise on the tree, and in proportion on the steps, that costs at most the goal's
@@ -307,7 +333,7 @@ def calibrated(
     m, measured, levels = (
         facts.unit.max_cases,
         chosen.rules == "measured",
-        length_of(facts, chosen) + 1,
+        counted_length(facts, chosen) + 1,
     )
     ratio = (1 - chosen.share) / chosen.share
     steps = (
@@ -315,8 +341,10 @@ def calibrated(
         if measured
         else ()
     )
-    spare = 0.0 if facts.alphabet is not None else goal.delta * SHARE_OF_DELTA
-    found = shape_for(goal, (*stages(levels, chosen.split), *steps), noise, m, spare)
+    reserved_delta = 0.0 if facts.alphabet is not None else goal.delta * SHARE_OF_DELTA
+    found = calibrated_shape(
+        goal, (*level_stages(levels, chosen.split), *steps), noise, m, reserved_delta
+    )
     shape, counted = (found[:-1], found[-1]) if measured else (found, None)
     params = SacofaParams(
         epsilon=goal.epsilon,
@@ -330,29 +358,32 @@ def calibrated(
         rules=None if chosen.rules == "measured" else chosen.rules,
         rules_from=chosen.rules_from,
         steps=counted,
-        least_steps=least_reached(counted.scale, UNSEEN_STEPS, noise) if counted else 1,
-        harmless=_by_stage(shape, chosen.threshold),
-        harmful=_by_stage(shape, chosen.harmful_threshold),
+        least_steps=least_tail_value(counted.scale, FALSE_STEPS, noise) if counted else 1,
+        harmless=_same_for_all_stages(shape, chosen.threshold),
+        harmful=_same_for_all_stages(shape, chosen.harmful_threshold),
         most_harmful=chosen.most_harmful,
         score=chosen.score,
     )
     if params.alphabet is not None:
         return params
-    least, more = _hiding(params), _hiding(params, FAKES_HARMFUL / FAKES)
+    least, more = (
+        _hiding_thresholds(params),
+        _hiding_thresholds(params, HARMFUL_FALSE_PER_PREFIX / FALSE_PER_PREFIX),
+    )
     harmless = tuple(map(max, least, params.harmless or least))
     return params.model_copy(
         update={"harmless": harmless, "harmful": tuple(map(max, least, params.harmful or more))}
     )
 
 
-def _by_stage(shape: tuple[Stage, ...], threshold: int | None) -> tuple[int, ...] | None:
+def _same_for_all_stages(shape: tuple[Stage, ...], threshold: int | None) -> tuple[int, ...] | None:
     return None if threshold is None else (threshold,) * len(shape)
 
 
-def _hiding(params: SacofaParams, part: float = 1.0) -> tuple[int, ...]:
+def _hiding_thresholds(params: SacofaParams, part: float = 1.0) -> tuple[int, ...]:
     """By stage, the threshold that prefixes of one unit alone pass with at most this ``part`` of
     the delta set aside for it.
     """
-    return hiding(
+    return thresholds_hiding_singletons(
         params.shape, params.delta * SHARE_OF_DELTA * part, params.max_cases, params.noise
     )

@@ -118,7 +118,7 @@ class VariantThreshold(VariantRelease[ThresholdParams]):
         """Add noise to every count, keep those at or over ``tau``, forget the order in which they
         came.
         """
-        rows, noisy = selected(params, summary[CASES].to_numpy(), noise)
+        rows, noisy = select_variants(params, summary[CASES].to_numpy(), noise)
         kept = summary.select(VARIANT)[rows].with_columns(pl.Series(CASES, noisy, pl.Int64))
         return Decision(
             kept,
@@ -140,7 +140,7 @@ def expected_error(params: ThresholdParams) -> float:
     return 1 / math.sinh(1 / params.scale)
 
 
-def calibrated(
+def calibrate_threshold(
     epsilon: float, delta: float, max_cases: int, noise: Kind = "laplace"
 ) -> ThresholdParams:
     """The least noise and the least threshold that cost at most (epsilon, delta) for units of
@@ -154,8 +154,8 @@ def calibrated(
     )
 
     if noise == "gaussian":
-        scale = _sigma(epsilon, delta, max_cases)
-        tau = gaussian_threshold(scale, delta * _LEAK, max_cases)
+        scale = _least_sigma(epsilon, delta, max_cases)
+        tau = gaussian_threshold(scale, delta * _THRESHOLD_SHARE, max_cases)
     elif noise == "laplace":
         scale = laplace_scale(epsilon, max_cases)
         tau = partition_threshold(scale, delta, max_cases)
@@ -175,27 +175,30 @@ def least_threshold(
     """
     kinds: tuple[Kind, ...] = ("laplace", "truncated-geometric") if noise is None else (noise,)
     return min(
-        (calibrated(epsilon, delta, max_cases, kind) for kind in kinds),
+        (calibrate_threshold(epsilon, delta, max_cases, kind) for kind in kinds),
         key=lambda params: params.tau,
     )
 
 
-_LEAK: Final = 0.5
+_THRESHOLD_SHARE: Final = 0.5
 """The share of delta that the threshold may spend under Gaussian noise; the noise spends the rest.
 """
 
 
-def _sigma(epsilon: float, delta: float, max_cases: int) -> float:
+def _least_sigma(epsilon: float, delta: float, max_cases: int) -> float:
     """The least sigma whose noise, and a threshold on its share of delta, cost at most (epsilon,
     delta).
     """
     from cloakwork.accounting.calibrate import smallest_scale
 
-    leak = EpsilonDelta(epsilon=0.0, delta=delta * _LEAK)
+    threshold_cost = EpsilonDelta(epsilon=0.0, delta=delta * _THRESHOLD_SHARE)
 
     def event(sigma: float) -> PrivacyEvent:
         return Composed(
-            events=(DiscreteGaussian(sigma=drawn_sigma(sigma), sensitivity=max_cases), leak)
+            events=(
+                DiscreteGaussian(sigma=drawn_sigma(sigma), sensitivity=max_cases),
+                threshold_cost,
+            )
         )
 
     return drawn_sigma(smallest_scale(event, Cost(epsilon=epsilon, delta=delta)))
@@ -211,25 +214,29 @@ def threshold_event(params: ThresholdParams) -> PrivacyEvent:
     if params.noise == "truncated-geometric":
         return TruncatedGeometric(scale=scale, bound=max(1, tau - 1), sensitivity=cases)
     if params.noise == "gaussian":
-        leak = EpsilonDelta(epsilon=0.0, delta=gaussian_threshold_delta(scale, tau, cases))
-        return Composed(events=(DiscreteGaussian(sigma=scale, sensitivity=cases), leak))
-    leak = EpsilonDelta(epsilon=0.0, delta=threshold_delta(scale, tau, cases))
-    return Composed(events=(DiscreteLaplace(scale=scale, sensitivity=cases), leak))
+        threshold_cost = EpsilonDelta(
+            epsilon=0.0, delta=gaussian_threshold_delta(scale, tau, cases)
+        )
+        return Composed(events=(DiscreteGaussian(sigma=scale, sensitivity=cases), threshold_cost))
+    threshold_cost = EpsilonDelta(epsilon=0.0, delta=threshold_delta(scale, tau, cases))
+    return Composed(events=(DiscreteLaplace(scale=scale, sensitivity=cases), threshold_cost))
 
 
-def selected(
+def select_variants(
     params: ThresholdParams, counts: NDArray[np.int64], noise: Noise
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Which of ``counts`` (int64, cases by variant) are released, in random order, and their noisy
     counts.
     """
     order = noise.permutation(len(counts))
-    noisy = _noisy(params, np.asarray(counts, np.int64)[order], noise)
+    noisy = _noisy_counts(params, np.asarray(counts, np.int64)[order], noise)
     kept = noisy >= params.tau
     return order[kept], noisy[kept]
 
 
-def _noisy(params: ThresholdParams, counts: NDArray[np.int64], noise: Noise) -> NDArray[np.int64]:
+def _noisy_counts(
+    params: ThresholdParams, counts: NDArray[np.int64], noise: Noise
+) -> NDArray[np.int64]:
     if params.noise == "gaussian":
         return noise.gaussian_counts(counts, params.scale)
     if params.noise == "laplace":

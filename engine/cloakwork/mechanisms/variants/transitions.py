@@ -3,8 +3,8 @@ looks like.
 
 A transition of order o is the o steps before an event (START counts as one) together with the
 event, or END. The counts of one case, of at most ``MOST_CELLS`` different transitions, are scaled
-to Euclidean norm 1 and rounded down to a grid of 1/``WHOLE``. So long cases count for no more than
-short ones, and one case more or less moves a table of transitions by at most ``WHOLE`` grid steps
+to Euclidean norm 1 and rounded down to a grid of 1/``UNIT_NORM``. So long cases count for no more than
+short ones, and one case more or less moves a table of transitions by at most ``UNIT_NORM`` grid steps
 (L2), in at most ``MOST_CELLS`` cells.
 """
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from cloakwork.privacy_event import DiscreteGaussian, PrivacyEvent, Repeated
 
-WHOLE: Final = 2**13
+UNIT_NORM: Final = 2**13
 """Grid steps in one case. With sigma above 1,000 steps the accountant charges a whole vector by its
 Euclidean norm.
 """
@@ -31,35 +31,38 @@ _MOST_REPEATS: Final = 2**14
 
 
 @dataclass(frozen=True, slots=True)
-class Courses:
+class PaddedVariants:
     """Variants over a public alphabet of A labels, coded 1 to A; 0 is START and A + 1 is END.
 
-    ``steps``: int64, all variants one after the other, each as START, its labels, END; ``row``:
+    ``symbols``: int64, all variants one after the other, each as START, its labels, END; ``variant_of``:
     int64, same shape, the variant that a step belongs to; ``cases``: int64, shape (variants,);
     ``labels``: A.
     """
 
-    steps: NDArray[np.int64]
-    row: NDArray[np.int64]
+    symbols: NDArray[np.int64]
+    variant_of: NDArray[np.int64]
     cases: NDArray[np.int64]
     labels: int
 
     @classmethod
     def of(
         cls, variants: Sequence[Sequence[int]], cases: NDArray[np.int64], labels: int
-    ) -> "Courses":
+    ) -> "PaddedVariants":
         """From label codes (1 to A) and how many cases follow each variant."""
         lengths = np.array([len(variant) + 2 for variant in variants], np.int64)
-        steps = np.array(
+        symbols = np.array(
             [code for variant in variants for code in (0, *variant, labels + 1)], np.int64
         )
         return cls(
-            steps, np.repeat(np.arange(len(variants)), lengths), np.asarray(cases, np.int64), labels
+            symbols,
+            np.repeat(np.arange(len(variants)), lengths),
+            np.asarray(cases, np.int64),
+            labels,
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class TransitionMasses:
     """Sums over all cases: ``code`` (int64, sorted) names a transition, ``mass`` (int64) its grid
     steps.
 
@@ -70,7 +73,7 @@ class Cells:
     code: NDArray[np.int64]
     mass: NDArray[np.int64]
 
-    def at(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    def mass_of(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
         """The mass of each of ``codes``; 0 where no case has that transition."""
         if not self.code.size:
             return np.zeros(codes.shape, np.int64)
@@ -78,18 +81,18 @@ class Cells:
         return np.where(self.code[place] == codes, self.mass[place], 0)
 
 
-def transitions(courses: Courses, order: int) -> Cells:
-    """The transitions of ``order`` of all cases, each case scaled to norm at most ``WHOLE``: time
+def transition_masses(variants: PaddedVariants, order: int) -> TransitionMasses:
+    """The transitions of ``order`` of all cases, each case scaled to norm at most ``UNIT_NORM``: time
     linear in events.
     """
-    steps, row = courses.steps, courses.row
-    end = np.arange(order, steps.size)
-    end = end[row[end] == row[end - order]]
+    symbols, variant_of = variants.symbols, variants.variant_of
+    end = np.arange(order, symbols.size)
+    end = end[variant_of[end] == variant_of[end - order]]
     code = np.zeros(end.size, np.int64)
     for back in range(order, -1, -1):
-        code = code * (courses.labels + 2) + steps[end - back]
+        code = code * (variants.labels + 2) + symbols[end - back]
     own = (
-        pl.DataFrame({"row": row[end], "code": code})
+        pl.DataFrame({"row": variant_of[end], "code": code})
         .group_by("row", "code", maintain_order=True)
         .len("count")
     )
@@ -99,15 +102,15 @@ def transitions(courses: Courses, order: int) -> Cells:
     )
     count = np.minimum(own["count"].to_numpy().astype(np.int64), _MOST_REPEATS)
     rows = own["row"].to_numpy()
-    square = np.bincount(rows, weights=count * count, minlength=len(courses.cases)).astype(
+    square = np.bincount(rows, weights=count * count, minlength=len(variants.cases)).astype(
         np.int64
     )[rows]
-    weight = np.floor(count * (WHOLE / np.sqrt(square))).astype(np.int64)
+    weight = np.floor(count * (UNIT_NORM / np.sqrt(square))).astype(np.int64)
     # The float may have come out a step too high: integers decide.
-    weight -= weight * weight * square > count * count * WHOLE**2
-    mass = pl.DataFrame({"code": own["code"], "mass": weight * courses.cases[rows]})
+    weight -= weight * weight * square > count * count * UNIT_NORM**2
+    mass = pl.DataFrame({"code": own["code"], "mass": weight * variants.cases[rows]})
     total = mass.group_by("code").sum().sort("code")
-    return Cells(
+    return TransitionMasses(
         total["code"].to_numpy().astype(np.int64), total["mass"].to_numpy().astype(np.int64)
     )
 

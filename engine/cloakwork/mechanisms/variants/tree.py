@@ -1,8 +1,8 @@
 """A noisy prefix tree: grown level by level on charged counts, then turned into variants whose
 counts agree.
 
-Both halves are kept apart: ``grow`` is all that reads the log, and reads it only through noise;
-``released`` works on the noisy tree alone. A course is a case's sequence of activities, coded by
+Both halves are kept apart: ``grow_tree`` is all that reads the log, and reads it only through noise;
+``consistent_variants`` works on the noisy tree alone. A course is a case's sequence of activities, coded by
 its place in the alphabet; END marks that a case ends there and has the code after the last
 activity's.
 """
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from cloakwork.mechanisms.aggregates import CASES, VARIANT
-from cloakwork.mechanisms.variants.family import NOTHING, variant_table
+from cloakwork.mechanisms.variants.family import EMPTY_RELEASE, variant_table
 from cloakwork.noise import Noise, drawn_scale, drawn_sigma
 from cloakwork.privacy_event import (
     Composed,
@@ -49,7 +49,7 @@ class Stage(Frozen):
     scale: Annotated[Number, Field(gt=0)]
 
 
-def stages(levels: int, split: Literal["uniform", "geometric"]) -> tuple[Stage, ...]:
+def level_stages(levels: int, split: Literal["uniform", "geometric"]) -> tuple[Stage, ...]:
     """``levels`` levels in stages of relative scale 1 and less.
 
     ``geometric``: up to four stages of about as many levels, each with 2**(-1/3) times the noise of
@@ -61,10 +61,12 @@ def stages(levels: int, split: Literal["uniform", "geometric"]) -> tuple[Stage, 
     return tuple(Stage(levels=size, scale=2 ** (-part / 3)) for part, size in enumerate(sizes))
 
 
-def scaled(shape: Sequence[Stage], scale: float, noise: NoiseKind) -> tuple[Stage, ...]:
+def with_scale(shape: Sequence[Stage], scale: float, noise: NoiseKind) -> tuple[Stage, ...]:
     """The stages with their relative scales times ``scale``, as they are really drawn."""
-    drawn = drawn_sigma if noise == "gaussian" else drawn_scale
-    return tuple(Stage(levels=stage.levels, scale=drawn(scale * stage.scale)) for stage in shape)
+    draw_noise = drawn_sigma if noise == "gaussian" else drawn_scale
+    return tuple(
+        Stage(levels=stage.levels, scale=draw_noise(scale * stage.scale)) for stage in shape
+    )
 
 
 def cost_of(shape: Sequence[Stage], noise: NoiseKind, max_cases: int) -> PrivacyEvent:
@@ -73,18 +75,19 @@ def cost_of(shape: Sequence[Stage], noise: NoiseKind, max_cases: int) -> Privacy
     """
     return Composed(
         events=tuple(
-            Repeated(times=stage.levels, event=_one(stage, noise, max_cases)) for stage in shape
+            Repeated(times=stage.levels, event=_count_event(stage, noise, max_cases))
+            for stage in shape
         )
     )
 
 
-def _one(stage: Stage, noise: NoiseKind, max_cases: int) -> PrivacyEvent:
+def _count_event(stage: Stage, noise: NoiseKind, max_cases: int) -> PrivacyEvent:
     if noise == "gaussian":
         return DiscreteGaussian(sigma=stage.scale, sensitivity=max_cases)
     return DiscreteLaplace(scale=stage.scale, sensitivity=max_cases)
 
 
-def tail(scale: float, at_least: int, noise: NoiseKind) -> float:
+def tail_probability(scale: float, at_least: int, noise: NoiseKind) -> float:
     """An upper bound on Pr[noise >= at_least] for ``at_least`` of 1 or more.
 
     Gaussian: at most that of the continuous one from ``at_least - 1`` on (Canonne, Kamath and
@@ -95,21 +98,25 @@ def tail(scale: float, at_least: int, noise: NoiseKind) -> float:
     return min(1.0, math.exp(-at_least / scale) / (1 + math.exp(-1 / scale)) * (1 + 1e-12))
 
 
-def least_reached(scale: float, probability: float, noise: NoiseKind) -> int:
+def least_tail_value(scale: float, probability: float, noise: NoiseKind) -> int:
     """The least integer, 1 or more, that noise reaches with at most ``probability`` (in (0, 1)) by
-    the bound of ``tail``.
+    the bound of ``tail_probability``.
     """
     low, high = 0, 1
-    while tail(scale, high, noise) > probability:
+    while tail_probability(scale, high, noise) > probability:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if tail(scale, middle, noise) <= probability else (middle, high)
+        low, high = (
+            (low, middle)
+            if tail_probability(scale, middle, noise) <= probability
+            else (middle, high)
+        )
     return high
 
 
 @dataclass(frozen=True, slots=True)
-class Courses:
+class CodedVariants:
     """Variants as codes: ``codes`` one after another, ``offsets`` (variants + 1), and ``cases`` of
     each; all int64.
     """
@@ -119,7 +126,7 @@ class Courses:
     cases: Codes
 
     @classmethod
-    def of(cls, summary: pl.DataFrame, alphabet: Sequence[str]) -> "Courses":
+    def of(cls, summary: pl.DataFrame, alphabet: Sequence[str]) -> "CodedVariants":
         """The rows of a variant histogram; labels outside of ``alphabet`` are passed over, courses
         without any left out.
         """
@@ -132,7 +139,7 @@ class Courses:
         codes = labels.drop_nulls().to_physical().to_numpy().astype(np.int64)
         return cls(codes, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), cases)
 
-    def after(self, rows: Codes, depth: int, end: int) -> Codes:
+    def next_code(self, rows: Codes, depth: int, end: int) -> Codes:
         """What follows the first ``depth`` events of each of ``rows``, all of them that long: an
         activity, or ``end``.
         """
@@ -142,7 +149,7 @@ class Courses:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class TreeLevel:
     """What was kept of one level; ``parent`` and ``leaf_parent`` are rows of the prefixes kept one
     level above.
 
@@ -178,11 +185,11 @@ Keep = Callable[[Candidates], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
+class TreeGrowth:
     """How a tree grows: at the noise of ``shape``, over ``letters`` activities, at most
     ``prefixes`` kept a level.
 
-    ``every``: candidates are all extensions of the kept prefixes (of a public alphabet); else only
+    ``count_absent``: candidates are all extensions of the kept prefixes (of a public alphabet); else only
     those that occur, which hides nobody unless ``keep`` asks for a count that one unit's own prefix
     hardly ever reaches.
     """
@@ -191,7 +198,7 @@ class Growth:
     noise: NoiseKind
     letters: int
     prefixes: int
-    every: bool
+    count_absent: bool
 
     def scales(self) -> Iterator[float]:
         """The scale of each level, from the first on."""
@@ -199,7 +206,9 @@ class Growth:
             yield from [stage.scale] * stage.levels
 
 
-def grow(courses: Courses, growth: Growth, keep: Keep, noise: Noise) -> list[Level]:
+def grow_tree(
+    variants: CodedVariants, growth: TreeGrowth, keep: Keep, noise: Noise
+) -> list[TreeLevel]:
     """The noisy tree, a level for each event and one for the END of cases of full length; cases are
     cut there, without END.
 
@@ -207,30 +216,34 @@ def grow(courses: Courses, growth: Growth, keep: Keep, noise: Noise) -> list[Lev
     of real cases.
     """
     end, depth_of_tree = growth.letters, sum(stage.levels for stage in growth.shape) - 1
-    rows, at = np.arange(len(courses.cases)), np.zeros(len(courses.cases), np.int64)
-    paths, levels = np.empty((1, 0), np.int64), list[Level]()
+    rows, at = np.arange(len(variants.cases)), np.zeros(len(variants.cases), np.int64)
+    paths, levels = np.empty((1, 0), np.int64), list[TreeLevel]()
     for depth, scale in enumerate(growth.scales()):
-        symbol = courses.after(rows, depth, end)
+        symbol = variants.next_code(rows, depth, end)
         last = depth == depth_of_tree
         real = np.flatnonzero(symbol == end) if last else np.arange(len(rows))
-        keys, counts = _counted(
-            at[real] * (end + 1) + symbol[real], courses.cases[rows[real]], len(paths), last, growth
+        keys, counts = _count_candidates(
+            at[real] * (end + 1) + symbol[real],
+            variants.cases[rows[real]],
+            len(paths),
+            last,
+            growth,
         )
-        noisy = counts + drawn(growth.noise, scale, len(keys), noise)
+        noisy = counts + draw_noise(growth.noise, scale, len(keys), noise)
         candidates = Candidates(paths, keys // (end + 1), keys % (end + 1), noisy, depth)
-        level, kept = _kept(candidates, keep(candidates), growth)
+        level, kept = _select_prefixes(candidates, keep(candidates), growth)
         levels.append(level)
         if last or not len(kept):
             break
         place = np.minimum(np.searchsorted(keys[kept], at * (end + 1) + symbol), len(kept) - 1)
-        alive = (keys[kept][place] == at * (end + 1) + symbol) & (symbol != end)
-        rows, at = rows[alive], place[alive]
+        has_leaf = (keys[kept][place] == at * (end + 1) + symbol) & (symbol != end)
+        rows, at = rows[has_leaf], place[has_leaf]
         paths = np.concatenate([paths[level.parent], level.symbol[:, None]], axis=1)
         say(f"prefixes of {depth + 1} events: {len(kept):,} kept")
     return levels
 
 
-def drawn(kind: NoiseKind, scale: float, size: int, noise: Noise) -> Codes:
+def draw_noise(kind: NoiseKind, scale: float, size: int, noise: Noise) -> Codes:
     """``size`` draws; held where sums with counts cannot wrap."""
     values = (
         noise.gaussian_values(scale, size)
@@ -240,14 +253,14 @@ def drawn(kind: NoiseKind, scale: float, size: int, noise: Noise) -> Codes:
     return np.clip(values, -_LARGEST_NOISE, _LARGEST_NOISE)
 
 
-def _counted(
-    real: Codes, cases: Codes, prefixes: int, last: bool, growth: Growth
+def _count_candidates(
+    real: Codes, cases: Codes, prefixes: int, last: bool, growth: TreeGrowth
 ) -> tuple[Codes, Codes]:
     """The candidates' keys, ascending, and how many cases follow each; on the last level they are
     ENDs only.
     """
     width = growth.letters + 1
-    if growth.every:
+    if growth.count_absent:
         keys = np.arange(growth.letters if last else 0, prefixes * width, width if last else 1)
         counts = np.bincount(real, weights=cases, minlength=prefixes * width)[keys]
     else:
@@ -256,7 +269,9 @@ def _counted(
     return keys.astype(np.int64), counts.astype(np.int64)
 
 
-def _kept(candidates: Candidates, wanted: NDArray[np.bool_], growth: Growth) -> tuple[Level, Codes]:
+def _select_prefixes(
+    candidates: Candidates, selected: NDArray[np.bool_], growth: TreeGrowth
+) -> tuple[TreeLevel, Codes]:
     """The level that results, and which candidates are its prefixes: those of the highest noisy
     counts, in their order.
 
@@ -264,20 +279,20 @@ def _kept(candidates: Candidates, wanted: NDArray[np.bool_], growth: Growth) -> 
     """
     ends = candidates.symbol == growth.letters
     leaves, goes_on = (
-        np.flatnonzero(wanted & ends & (candidates.depth > 0)),
-        np.flatnonzero(wanted & ~ends),
+        np.flatnonzero(selected & ends & (candidates.depth > 0)),
+        np.flatnonzero(selected & ~ends),
     )
     if len(goes_on) > growth.prefixes:
         highest = np.argsort(-candidates.noisy[goes_on], kind="stable")[: growth.prefixes]
         goes_on = np.sort(goes_on[highest])
     parent, symbol, noisy = candidates.parent, candidates.symbol, candidates.noisy
-    return Level(
+    return TreeLevel(
         parent[goes_on], symbol[goes_on], noisy[goes_on], parent[leaves], noisy[leaves]
     ), goes_on
 
 
-def released(
-    levels: Sequence[Level], alphabet: Sequence[str], most_cases: int | None, noise: Noise
+def consistent_variants(
+    levels: Sequence[TreeLevel], alphabet: Sequence[str], most_cases: int | None, noise: Noise
 ) -> pl.DataFrame:
     """Variants and whole counts that agree with one another, of a noisy tree: a table as
     ``variant_table`` makes it.
@@ -291,11 +306,11 @@ def released(
     and one is taken at every integer from a random start; every prefix gets its share, up or down
     to the next integer, and on average exactly.
     """
-    alive = _alive(levels)
-    if not alive or not alive[0].any():
-        return NOTHING
+    has_leaf = _has_leaf_below(levels)
+    if not has_leaf or not has_leaf[0].any():
+        return EMPTY_RELEASE
     total = float(levels[0].noisy.sum())
-    leaves = _shared(levels, alive, min(total, float(most_cases or total)))
+    leaves = _allocate_cases(levels, has_leaf, min(total, float(most_cases or total)))
     events = sum(float(mass.sum()) * depth for depth, (_, mass) in enumerate(leaves))
     shrink = min(1.0, MOST_EVENTS / max(events, 1.0))
     shift = float(noise.uniform(np.array([1 << 53]))[0]) / (1 << 53)
@@ -304,34 +319,36 @@ def released(
     for depth, (start, mass) in enumerate(leaves):
         cases = np.floor((start + mass) * shrink + shift) - np.floor(start * shrink + shift)
         rows = np.flatnonzero(cases > 0)
-        variants += [tuple(alphabet[code] for code in path) for path in _paths(levels, depth, rows)]
+        variants += [
+            tuple(alphabet[code] for code in path) for path in _paths_of_leaves(levels, depth, rows)
+        ]
         counts += cases[rows].astype(np.int64).tolist()
     table = variant_table(variants, counts)
     return table[noise.permutation(table.height)]
 
 
-def _alive(levels: Sequence[Level]) -> list[NDArray[np.bool_]]:
+def _has_leaf_below(levels: Sequence[TreeLevel]) -> list[NDArray[np.bool_]]:
     """For each level's prefixes whether a kept END lies below them."""
     found: list[NDArray[np.bool_]] = []
     for depth in range(len(levels) - 1, -1, -1):
-        alive = np.zeros(len(levels[depth].parent), bool)
+        has_leaf = np.zeros(len(levels[depth].parent), bool)
         if depth + 1 < len(levels):
             below = levels[depth + 1]
-            alive[below.leaf_parent] = True
-            alive[below.parent[found[-1]]] = True
-        found.append(alive)
+            has_leaf[below.leaf_parent] = True
+            has_leaf[below.parent[found[-1]]] = True
+        found.append(has_leaf)
     return found[::-1]
 
 
-def _shared(
-    levels: Sequence[Level], alive: Sequence[NDArray[np.bool_]], total: float
+def _allocate_cases(
+    levels: Sequence[TreeLevel], has_leaf: Sequence[NDArray[np.bool_]], total: float
 ) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
     """Where on the line each leaf's cases start and how many there are, level by level; ``total``
     lie on it.
     """
     start, mass = np.zeros(1), np.array([total])
     leaves: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
-    for level, living in zip(levels, alive, strict=True):
+    for level, living in zip(levels, has_leaf, strict=True):
         rows, ends = np.flatnonzero(living), len(level.leaf_parent)
         parent = np.concatenate([level.leaf_parent, level.parent[rows]])
         weight = np.concatenate([level.leaf_noisy, level.noisy[rows]]).astype(np.float64)
@@ -349,7 +366,7 @@ def _shared(
     return leaves
 
 
-def _paths(levels: Sequence[Level], depth: int, rows: Codes) -> Any:
+def _paths_of_leaves(levels: Sequence[TreeLevel], depth: int, rows: Codes) -> Any:
     """The courses (rows, depth) that end in these leaves of the level at ``depth``."""
     paths = np.empty((len(rows), depth), np.int64)
     at = levels[depth].leaf_parent[rows]

@@ -1,12 +1,12 @@
 """What advisories go by."""
 
-from cloakwork.advisories import Traits
+from cloakwork.advisories import ReleaseProperties
 from cloakwork.plan.model import Plan
 
 
-def traits_of(plan: Plan) -> Traits:
+def properties_of(plan: Plan) -> ReleaseProperties:
     """What advisories go by, of a plan of this version's format."""
-    return Traits(
+    return ReleaseProperties(
         engine=plan.engine,
         guarantees=tuple(claim.guarantee.model_dump(mode="json") for claim in plan.claims),
         mechanisms=tuple(step.mechanism for step in plan.steps),

@@ -1,7 +1,7 @@
 """The times of a log as integers: when each case starts, and the gaps between its events, in steps
 of a grid.
 
-``measure`` takes them from a log; ``times_of`` turns noised ones back into times for every event,
+``starts_and_gaps_of`` takes them from a log; ``times_of`` turns noised ones back into times for every event,
 also for those that never had a raw time. Between the two lies the noise; nothing behind it looks at
 a raw time again.
 """
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cloakwork.facts import UNIX_EPOCH, Window
 from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog
-from cloakwork.mechanisms.timestamps.isotonic import project, spread
+from cloakwork.mechanisms.timestamps.isotonic import isotonic_projection, spread_pooled
 from cloakwork.noise import Noise
 
 Steps = NDArray[np.int64]
@@ -87,7 +87,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Courses:
+class StartsAndGaps:
     """The raw times of a log, as what noise is added to.
 
     - ``starts``: int64; the first raw time of each case that has one, in case order.
@@ -102,7 +102,7 @@ class Courses:
     gap_rows: NDArray[np.int64]
 
 
-def measure(log: EventLog, grid: Grid, bounds: Bounds) -> Courses:
+def starts_and_gaps_of(log: EventLog, grid: Grid, bounds: Bounds) -> StartsAndGaps:
     """Round the raw times of ``log`` to the grid, then take starts and gaps, clamped to ``bounds``."""
     times = log.events[TIMESTAMP].cast(TIME_TYPE).to_physical()
     rows = np.flatnonzero(times.is_not_null().to_numpy())
@@ -120,10 +120,10 @@ def measure(log: EventLog, grid: Grid, bounds: Bounds) -> Courses:
         starts = np.clip(starts, *bounds.start)
     if bounds.longest_gap is not None:
         gaps = np.clip(gaps, 0, bounds.longest_gap)
-    return Courses(starts, rows[begins], gaps, rows[~begins])
+    return StartsAndGaps(starts, rows[begins], gaps, rows[~begins])
 
 
-def times_of(log: EventLog, noised: Courses, bounds: Bounds, noise: Noise) -> Steps:
+def times_of(log: EventLog, noised: StartsAndGaps, bounds: Bounds, noise: Noise) -> Steps:
     """A time for every event of ``log``, in grid steps, not decreasing inside a case; reads no raw
     time.
 
@@ -134,48 +134,52 @@ def times_of(log: EventLog, noised: Courses, bounds: Bounds, noise: Noise) -> St
     limit = _LONGEST_SUM // (int(lengths.max(initial=0)) + 1)
     limit = limit if bounds.longest_gap is None else min(limit, bounds.longest_gap)
     gaps = np.clip(noised.gaps, -limit, limit)
-    starts = _starts(log, noised, bounds, noise)
-    since_start = _since_start(log, noised, gaps, noise)
-    projected = project(since_start.astype(np.float64), log.offsets)
+    starts = _starts_of_cases(log, noised, bounds, noise)
+    since_start = _times_since_start(log, noised, gaps, noise)
+    projected = isotonic_projection(since_start.astype(np.float64), log.offsets)
     spacing = _typical_gaps(log, since_start)
-    ordered = np.floor(spread(projected, log.offsets, spacing) + 0.5).astype(np.int64)
-    while len(fallen := _falls(ordered, log.offsets)):  # far from zero rounding may cost a step
+    ordered = np.floor(spread_pooled(projected, log.offsets, spacing) + 0.5).astype(np.int64)
+    while len(
+        fallen := _out_of_order(ordered, log.offsets)
+    ):  # far from zero rounding may cost a step
         ordered[fallen] = ordered[fallen - 1]
-    return _inside(np.repeat(starts, lengths) + ordered, log.offsets, bounds.released)
+    return _moved_inside(np.repeat(starts, lengths) + ordered, log.offsets, bounds.released)
 
 
-def _falls(times: Steps, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+def _out_of_order(times: Steps, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
     """The events that lie before the one before them in their case."""
     falls = np.diff(times, prepend=times[:1]) < 0
     falls[offsets[:-1][np.diff(offsets) > 0]] = False
     return np.flatnonzero(falls)
 
 
-def _inside(times: Steps, offsets: NDArray[np.int64], edges: tuple[int, int]) -> Steps:
+def _moved_inside(times: Steps, offsets: NDArray[np.int64], edges: tuple[int, int]) -> Steps:
     """Move each case that reaches over an edge back inside as a whole; what is then still outside
     lies at the edge.
     """
-    having = np.flatnonzero(np.diff(offsets))
-    lengths = np.diff(offsets)[having]
-    first, last = times[offsets[having]], times[offsets[having + 1] - 1]
+    cases_with_events = np.flatnonzero(np.diff(offsets))
+    lengths = np.diff(offsets)[cases_with_events]
+    first, last = times[offsets[cases_with_events]], times[offsets[cases_with_events + 1] - 1]
     moved = np.maximum(edges[0] - first, np.minimum(edges[1] - last, 0))
     return np.asarray(np.clip(times + np.repeat(moved, lengths), *edges), np.int64)
 
 
-def _starts(log: EventLog, noised: Courses, bounds: Bounds, noise: Noise) -> Steps:
+def _starts_of_cases(log: EventLog, noised: StartsAndGaps, bounds: Bounds, noise: Noise) -> Steps:
     """The start of every case, inside its public bounds."""
     known = np.clip(noised.starts, *(bounds.start or bounds.released))
     starts = np.zeros(log.cases.height, np.int64)
-    having = np.searchsorted(log.offsets, noised.start_rows, side="right") - 1
-    starts[having] = known
-    lacking = np.setdiff1d(np.arange(log.cases.height), having, assume_unique=True)
+    cases_with_events = np.searchsorted(log.offsets, noised.start_rows, side="right") - 1
+    starts[cases_with_events] = known
+    lacking = np.setdiff1d(np.arange(log.cases.height), cases_with_events, assume_unique=True)
     none = np.zeros(len(lacking), np.int64)
     fallback = 0 if bounds.start is None else bounds.start[0]
-    starts[lacking] = _between_two(known, np.zeros(len(known), np.int64), none, noise, fallback)
+    starts[lacking] = _draw_between_two(
+        known, np.zeros(len(known), np.int64), none, noise, fallback
+    )
     return starts
 
 
-def _since_start(log: EventLog, noised: Courses, gaps: Steps, noise: Noise) -> Steps:
+def _times_since_start(log: EventLog, noised: StartsAndGaps, gaps: Steps, noise: Noise) -> Steps:
     """For each event its time since the start of its case, before order is restored.
 
     An event with a raw time lies the noised gaps up to it behind the start. One without lies the
@@ -192,12 +196,14 @@ def _since_start(log: EventLog, noised: Courses, gaps: Steps, noise: Noise) -> S
     leads[noised.gap_rows] = False
     leads[log.offsets[:-1][np.diff(log.offsets) > 0]] = False
     drawn = np.zeros(log.events.height, np.int64)
-    drawn[leads] = _gaps_of_activity(log, noised.gap_rows, gaps, np.flatnonzero(leads), noise)
+    drawn[leads] = _draw_gaps_of_activity(log, noised.gap_rows, gaps, np.flatnonzero(leads), noise)
     filled = _sums_in_case(drawn, log.offsets)
-    return _sums_in_case(measured, log.offsets) + filled - filled[_anchors(known, log.offsets)]
+    return (
+        _sums_in_case(measured, log.offsets) + filled - filled[_last_timed_rows(known, log.offsets)]
+    )
 
 
-def _anchors(known: NDArray[np.bool_], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+def _last_timed_rows(known: NDArray[np.bool_], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
     """For each event the row of the last one up to it that is ``known``; else the first known of
     the case, else its first.
     """
@@ -228,10 +234,10 @@ def _typical_gaps(log: EventLog, since_start: Steps) -> NDArray[np.float64]:
         pair[order], return_index=True, return_inverse=True, return_counts=True
     )
     rank = np.floor(size / 2 - np.sqrt(size)).astype(np.int64)
-    usual = np.where(rank >= 0, gaps[order][first + np.maximum(rank, 0)], 1)
-    usual[pair[order][first] == 0] = 1
+    median_bound = np.where(rank >= 0, gaps[order][first + np.maximum(rank, 0)], 1)
+    median_bound[pair[order][first] == 0] = 1
     typical = np.empty(len(gaps), np.float64)
-    typical[order] = usual[back]
+    typical[order] = median_bound[back]
     return np.maximum(typical, 1.0)
 
 
@@ -241,15 +247,19 @@ def _activity_codes(log: EventLog) -> NDArray[np.int64]:
     return np.asarray(codes.to_numpy(), np.int64)
 
 
-def _gaps_of_activity(
-    log: EventLog, gap_rows: NDArray[np.int64], gaps: Steps, wanted: NDArray[np.int64], noise: Noise
+def _draw_gaps_of_activity(
+    log: EventLog,
+    gap_rows: NDArray[np.int64],
+    gaps: Steps,
+    requested: NDArray[np.int64],
+    noise: Noise,
 ) -> Steps:
     activity = _activity_codes(log)
-    return _between_two(gaps, activity[gap_rows], activity[wanted], noise, 0)
+    return _draw_between_two(gaps, activity[gap_rows], activity[requested], noise, 0)
 
 
-def _between_two(
-    pool: Steps, group: NDArray[np.int64], wanted: NDArray[np.int64], noise: Noise, empty: int
+def _draw_between_two(
+    pool: Steps, group: NDArray[np.int64], requested: NDArray[np.int64], noise: Noise, empty: int
 ) -> Steps:
     """For each wanted group a value drawn uniformly between two random members of the pool's group.
 
@@ -258,14 +268,16 @@ def _between_two(
     could be told from a noised one.
     """
     if len(pool) == 0:
-        return np.full(len(wanted), empty, np.int64)
+        return np.full(len(requested), empty, np.int64)
     order = np.argsort(group, kind="stable")
-    first = np.searchsorted(group[order], wanted, side="left")
-    size = np.searchsorted(group[order], wanted, side="right") - first
+    first = np.searchsorted(group[order], requested, side="left")
+    size = np.searchsorted(group[order], requested, side="right") - first
     first, size = np.where(size > 0, first, 0), np.where(size > 0, size, len(pool))
-    one, other = (pool[order][first + noise.uniform(size)] for _ in range(2))
-    low = np.minimum(one, other)
-    return np.asarray(low + noise.uniform(np.maximum(one, other) - low + 1), np.int64)
+    first_member, second_member = (pool[order][first + noise.uniform(size)] for _ in range(2))
+    low = np.minimum(first_member, second_member)
+    return np.asarray(
+        low + noise.uniform(np.maximum(first_member, second_member) - low + 1), np.int64
+    )
 
 
 def _sums_in_case(values: Steps, offsets: NDArray[np.int64]) -> Steps:

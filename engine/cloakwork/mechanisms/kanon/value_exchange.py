@@ -1,0 +1,384 @@
+"""Exchange values between classes until the values of every class are close to, or as diverse as,
+what is asked for: the mathematics of it.
+
+The values of one activity are in *cells*, one a class. Cells put a share of their values into a
+pool. The pool is redistributed evenly, and each cell takes as many values as it gave. So the
+activity keeps exactly the values that it had; only which cell has them changes.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cloakwork.noise import Noise
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+POOLED_SHARES: Final = (0.0, 0.01, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8)
+"""Which share of its values every cell gives up at least, tried in this order until all groups meet
+the goal.
+"""
+
+ROUNDING: Final = 1e-10
+"""What floating-point sums may be off by; the independent checks allow ten times as much."""
+
+_GOLDEN_RATIO: Final = (5**0.5 - 1) / 2
+_DRAWS: Final = 2**20
+"""A random start lies on a grid of so many points in [0, 1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """What is checked: the cells, or groups of cells, which may be nested, as prefixes are.
+
+    ``member``, ``group``: int64, shape (m,); row ``member[i]`` is in group ``group[i]``; groups are
+    dense, from 0. ``reference``: the rows that groups are compared with; None: all.
+    """
+
+    member: Ints
+    group: Ints
+    reference: Ints | None = None
+
+    def restricted_to(self, rows: Bools) -> "Groups":
+        """The members that are among ``rows`` (bool, shape (n,)), compared with these alone."""
+        stays = rows[self.member]
+        group = np.unique(self.group[stays], return_inverse=True)[1].astype(np.int64)
+        return Groups(self.member[stays], group, np.flatnonzero(rows))
+
+    @classmethod
+    def of_cells(cls, cells: Ints) -> "Groups":
+        """Every cell as a group."""
+        return cls(np.arange(len(cells)), cells)
+
+    @classmethod
+    def of_cell_groups(cls, cells: Ints, cell: Ints, group: Ints) -> "Groups":
+        """The rows of each ``cell[i]`` are in ``group[i]``; cells without a row are passed over."""
+        size = np.bincount(cells, minlength=int(cell.max(initial=-1)) + 1)
+        occurs = size[cell] > 0
+        cell = cell[occurs]
+        group = np.unique(group[occurs], return_inverse=True)[1].astype(np.int64)
+        # All rows of a cell lie side by side in this order, from ``first`` on.
+        by_cell = np.argsort(cells, kind="stable")
+        first = (np.cumsum(size) - size)[cell]
+        pair = np.repeat(np.arange(len(cell)), size[cell])
+        return cls(by_cell[first[pair] + _rank_in_run(pair)], group[pair])
+
+
+class ClassGoal(ABC):
+    """What the values of every group are to be like.
+
+    ``codes``: int64, shape (n,), dense from 0; all values of one activity.
+    """
+
+    @abstractmethod
+    def measure(self, codes: Ints, groups: Groups) -> Floats:
+        """The figure that the goal bounds, for each group: float64, shape (groups,)."""
+
+    @abstractmethod
+    def shortfall(self, figures: Floats) -> Floats:
+        """For each group the share of its values by which it misses the goal: in [0, 1], and 0 if
+        and only if it meets the goal.
+        """
+
+    def restricted_to(self, distinct: Ints, count: Ints) -> "ClassGoal":
+        """The same goal where only the codes ``distinct`` (ascending) occur, ``count`` times each,
+        renumbered from 0.
+        """
+        return self
+
+    def redistribute_all(self, codes: Ints, cells: Ints) -> Ints:
+        """All values of all cells redistributed evenly: as near to the goal as this comes. Nothing
+        of it is random.
+        """
+        return redistribute(codes, cells, np.ones(len(codes), np.bool_))
+
+
+@dataclass(frozen=True, slots=True)
+class TClosenessGoal(ClassGoal):
+    """Every group is within ``t`` of all values, by the earth mover's distance.
+
+    ``positions``: float64, shape (codes,), ascending; where each value lies, from 0 to 1. None: any
+    two values lie 1 apart. ``by_rank``: the positions follow from ranks among the values of each
+    activity, so that only their order counts before ``restricted_to``. ``missing_code``: the last
+    code stands for missing values, which lie 1 from all others; None: there is no such code.
+    """
+
+    t: float
+    positions: Floats | None
+    by_rank: bool = False
+    missing_code: int | None = None
+
+    def restricted_to(self, distinct: Ints, count: Ints) -> "TClosenessGoal":
+        """The positions of these codes only. The exchange keeps all values, and so their ranks."""
+        has_missing = len(distinct) > 0 and distinct[-1] == self.missing_code
+        missing_code = len(distinct) - 1 if has_missing else None
+        if self.positions is None:
+            return TClosenessGoal(self.t, None, missing_code=missing_code)
+        present = slice(missing_code)
+        positions = self.positions[distinct[present]]
+        if self.by_rank:
+            copies = count[present]
+            positions = (np.cumsum(copies) - copies / 2) / max(copies.sum(), 1)
+        return TClosenessGoal(self.t, positions, missing_code=missing_code)
+
+    def measure(self, codes: Ints, groups: Groups) -> Floats:
+        """Each group's distance from all values."""
+        values = codes[groups.member]
+        reference = codes if groups.reference is None else codes[groups.reference]
+        if self.positions is None:
+            return total_variation(reference, values, groups.group)
+        if self.missing_code is None:
+            return earth_mover_distance(reference, values, groups.group, self.positions)
+        return self._distance_with_missing(reference, values, groups.group, self.positions)
+
+    def _distance_with_missing(
+        self, reference: Ints, values: Ints, group: Ints, positions: Floats
+    ) -> Floats:
+        """Where a group lacks more values (or fewer) than ``reference``, the difference moves by 1,
+        the other values in proportion.
+        """
+        is_present = values != self.missing_code
+        present_reference = reference != self.missing_code
+        share = np.bincount(group, is_present) / np.bincount(group)
+        share_of_reference = float(present_reference.mean())
+        distance = np.zeros(len(share))
+        if is_present.any():
+            with_values, dense = np.unique(group[is_present], return_inverse=True)
+            distance[with_values] = earth_mover_distance(
+                reference[present_reference], values[is_present], dense.astype(np.int64), positions
+            )
+        common = np.minimum(share, share_of_reference)
+        return np.asarray(np.abs(share - share_of_reference) + common * distance, np.float64)
+
+    def shortfall(self, figures: Floats) -> Floats:
+        """A group that keeps a share ``t / distance`` and takes the rest evenly from all values is
+        within ``t``: the earth mover's distance is convex.
+        """
+        shortfall = 1 - self.t / np.maximum(figures, self.t)
+        return np.where(figures <= self.t + ROUNDING, 0.0, shortfall)
+
+
+@dataclass(frozen=True, slots=True)
+class LDiversityGoal(ClassGoal):
+    """Every group holds at least ``l`` values: different ones, or by their entropy."""
+
+    l: float  # noqa: E741 - the field's standard name
+    variety: Literal["distinct", "entropy"]
+
+    def measure(self, codes: Ints, groups: Groups) -> Floats:
+        """How many values each group holds."""
+        width = int(codes.max(initial=0)) + 1
+        pairs, count = np.unique(groups.group * width + codes[groups.member], return_counts=True)
+        group = pairs // width
+        if self.variety == "distinct":
+            return np.bincount(group).astype(np.float64)
+        share = count / np.bincount(groups.group)[group]
+        return np.exp(np.bincount(group, -share * np.log(share)))
+
+    def shortfall(self, figures: Floats) -> Floats:
+        """The share of ``l`` that is missing."""
+        return np.where(figures >= self.l * (1 - ROUNDING), 0.0, 1 - figures / self.l)
+
+    def redistribute_all(self, codes: Ints, cells: Ints) -> Ints:
+        """For distinct values: as many different ones to each cell as all cells can have."""
+        if self.variety == "entropy":
+            return redistribute(codes, cells, np.ones(len(codes), np.bool_))
+        return _spread_distinct(codes, cells)
+
+
+def exchange_values(
+    codes: Ints, cells: Ints, to_check: Sequence[Groups], goal: ClassGoal, noise: Noise
+) -> Ints:
+    """``codes`` in other cells, so that all groups ``to_check`` meet ``goal`` if that can be
+    reached: int64, shape (n,).
+
+    ``cells``: int64, shape (n,), dense from 0. Each cell gives up the share by which it (or the
+    worst of its groups) misses the goal. While some group misses it, the cells of that group keep
+    half as much of their own as before, and all others give a little to the pool, so that it
+    becomes more like all values. What a cell gives up is spread over its values, from a random
+    start. Where even redistributing everything does not reach the goal, that is returned: this
+    knows nothing better.
+    """
+    shortfall = _row_shortfall(codes, to_check, goal)
+    if not shortfall.any():
+        return codes
+    share = np.zeros(int(cells.max()) + 1)
+    np.maximum.at(share, cells, shortfall)
+    shuffled = noise.permutation(len(codes))
+    for least_share in POOLED_SHARES:
+        share = np.maximum(share, least_share)
+        pooled = _rows_released_to_pool(codes, cells, share, shuffled, noise)
+        exchanged = redistribute(codes, cells, pooled)
+        misses = _row_shortfall(exchanged, to_check, goal) > 0
+        if not misses.any():
+            return _with_most_values_in_place(codes, exchanged, cells)
+        failing = np.unique(cells[misses])
+        share[failing] = (1 + share[failing]) / 2
+    return _with_most_values_in_place(codes, goal.redistribute_all(codes, cells), cells)
+
+
+def _row_shortfall(codes: Ints, to_check: Sequence[Groups], goal: ClassGoal) -> Floats:
+    """For each row the largest shortfall of a group that it is in: float64, shape (n,)."""
+    worst = np.zeros(len(codes))
+    for groups in to_check:
+        shortfall = goal.shortfall(goal.measure(codes, groups))
+        np.maximum.at(worst, groups.member, shortfall[groups.group])
+    return worst
+
+
+def redistribute(codes: Ints, cells: Ints, pooled: Bools) -> Ints:
+    """Redistribute the codes of the rows ``pooled`` over these rows, each cell getting an even
+    sample of them.
+
+    A cell with m of these rows takes a value from the middle of each m-th of the pool, in ascending
+    order. Where several cells ask for the same place, a sequence of low discrepancy (Kronecker's,
+    of the golden ratio) says which is first, so that no cell always comes before another.
+    """
+    rows = np.flatnonzero(pooled)
+    rows = rows[np.lexsort((codes[rows], cells[rows]))]
+    cell = cells[rows]
+    place_in_pool = (_rank_in_run(cell) + 0.5) / np.bincount(cell)[cell]
+    precedence = np.arange(len(rows)) * _GOLDEN_RATIO % 1
+    redistributed = codes.copy()
+    redistributed[rows[np.lexsort((precedence, place_in_pool))]] = np.sort(codes[rows])
+    return redistributed
+
+
+def _rows_released_to_pool(
+    codes: Ints, cells: Ints, share: Floats, shuffled: Ints, noise: Noise
+) -> Bools:
+    """The rows that give up their value: of each cell the ``share`` (shape (cells,)), evenly over
+    its values in order, so that what it keeps is spread like what it had. Among equal values
+    ``shuffled`` decides.
+    """
+    order = np.lexsort((shuffled, codes, cells))
+    cell = cells[order]
+    rank = _rank_in_run(cell)
+    cell_count = int(cells.max()) + 1
+    start = noise.uniform(np.full(cell_count, _DRAWS, np.int64)) / _DRAWS
+    # Systematic sampling: a row is taken where a line of slope ``share`` passes an integer.
+    before = np.floor(rank * share[cell] + start[cell])
+    after = np.floor((rank + 1) * share[cell] + start[cell])
+    pooled = np.zeros(len(codes), np.bool_)
+    pooled[order] = after > before
+    return pooled
+
+
+def _with_most_values_in_place(before: Ints, after: Ints, cells: Ints) -> Ints:
+    """The values ``after`` in an order in which, inside each cell, as many rows as possible keep
+    the value that they had ``before``.
+    """
+    rows = len(before)
+    width = max(int(before.max(initial=0)), int(after.max(initial=0))) + 1
+    # Number every value by its cell, its code, and how many such values come earlier. Numbers that
+    # occur both before and after are the values that can stay.
+    pairs = np.concatenate([cells * width + before, cells * width + after])
+    dense = np.unique(pairs, return_inverse=True)[1].astype(np.int64)
+    old = dense[:rows] * rows + _rank_among_equals(dense[:rows])
+    new = dense[rows:] * rows + _rank_among_equals(dense[rows:])
+    _, stays, taken = np.intersect1d(old, new, assume_unique=True, return_indices=True)
+    is_vacant = np.ones(rows, np.bool_)
+    is_vacant[stays] = False
+    is_left = np.ones(rows, np.bool_)
+    is_left[taken] = False
+    # The other values go to the other rows of their cell, in ascending order of both.
+    vacant, left = np.flatnonzero(is_vacant), np.flatnonzero(is_left)
+    vacant = vacant[np.lexsort((before[vacant], cells[vacant]))]
+    left = left[np.lexsort((after[left], cells[left]))]
+    arranged = before.copy()
+    arranged[vacant] = after[left]
+    return arranged
+
+
+def _rank_in_run(ascending: Ints) -> Ints:
+    """For each entry of ``ascending`` (numbers from 0) how many equal ones come before it."""
+    size = np.bincount(ascending)
+    first = np.cumsum(size) - size
+    return np.asarray(np.arange(len(ascending)) - first[ascending], np.int64)
+
+
+def _rank_among_equals(codes: Ints) -> Ints:
+    """For each row how many rows before it hold the same code."""
+    order = np.argsort(codes, kind="stable")
+    ascending = codes[order]
+    rank = np.empty(len(codes), np.int64)
+    rank[order] = np.arange(len(codes)) - np.searchsorted(ascending, ascending)
+    return rank
+
+
+def _spread_distinct(codes: Ints, cells: Ints) -> Ints:
+    """All codes redistributed: to each cell as many different ones as all cells can have, or as it
+    has rows for; the other codes evenly.
+
+    Of each value at most as many copies as there are cells are laid side by side, value after
+    value. They are given out round robin, so that no cell meets a value twice. With G cells, each
+    can have l different values if and only if all cells have l rows and the sum over values of
+    min(copies, G) is at least ``l * G`` (Gale and Ryser 1957: as that sum is concave in G, the
+    other conditions follow). So the least diversity of a cell is the largest possible.
+    """
+    cell_count = int(cells.max()) + 1
+    usable = np.minimum(np.bincount(codes), cell_count).sum()
+    rounds = int(usable) // cell_count
+    ascending = np.sort(codes)
+    is_usable = _rank_among_equals(ascending) < cell_count
+    given = np.flatnonzero(is_usable)[: rounds * cell_count]
+    # row_of[r, c]: the row in which cell c takes its value of round r; -1 where it has no row left.
+    row_of = np.full((rounds, cell_count), -1, np.int64)
+    rank = _rank_among_equals(cells)
+    in_rounds = np.flatnonzero(rank < rounds)
+    row_of[rank[in_rounds], cells[in_rounds]] = in_rounds
+    rows = row_of.ravel()[: len(given)]
+    rows, given = rows[rows >= 0], given[rows >= 0]
+    is_open = np.ones(len(codes), np.bool_)
+    is_open[rows] = False
+    is_left = np.ones(len(codes), np.bool_)
+    is_left[given] = False
+    spread = np.empty_like(codes)
+    spread[rows] = ascending[given]
+    spread[is_open] = ascending[is_left]
+    return redistribute(spread, cells, is_open)
+
+
+def total_variation(reference: Ints, values: Ints, group: Ints) -> Floats:
+    """For each group of the codes ``values`` half the sum of how much its shares differ from those
+    of ``reference``.
+    """
+    width = int(reference.max()) + 1
+    share = np.bincount(reference) / len(reference)
+    size = np.bincount(group)
+    pairs, count = np.unique(group * width + values, return_counts=True)
+    of_group = pairs // width
+    common = np.minimum(count / size[of_group], share[pairs % width])
+    return np.maximum(1 - np.bincount(of_group, common), 0.0)
+
+
+def earth_mover_distance(reference: Ints, values: Ints, group: Ints, positions: Floats) -> Floats:
+    """For each group of the codes ``values`` the integral of how far its distribution function lies
+    from that of ``reference``.
+
+    Between two neighbouring values of a group its own distribution function is level. That of the
+    reference rises, and crosses the level at one position at most. So two differences of the
+    reference's integral give the area, and the cost is linear in values.
+    """
+    rising = np.cumsum(np.bincount(reference, minlength=len(positions))) / len(reference)
+    area = np.concatenate([[0.0], np.cumsum(rising[:-1] * np.diff(positions))])
+    order = np.lexsort((values, group))
+    of_group, size = group[order], np.bincount(group)
+    first = np.cumsum(size) - size
+    # The level from each value of a group to its next one; from the last value to the end.
+    left = values[order]
+    right = np.append(left[1:], 0)
+    right[first + size - 1] = len(positions) - 1
+    level = (np.arange(len(left)) - first[of_group] + 1) / size[of_group]
+    cross = np.clip(np.searchsorted(rising, level), left, right)
+    below = level * (positions[cross] - positions[left]) - (area[cross] - area[left])
+    above = (area[right] - area[cross]) - level * (positions[right] - positions[cross])
+    # Before its first value a group's distribution function is 0: all of the reference's area.
+    before_first = area[left[first]]
+    return np.asarray(before_first + np.bincount(of_group, below + above), np.float64)

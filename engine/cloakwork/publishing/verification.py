@@ -1,0 +1,120 @@
+"""What a verification found, in groups: for people and for programs."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from cloakwork.advisories import AdvisoryMatch
+from cloakwork.plan.model import Plan
+from cloakwork.publishing.earlier import EarlierStatement
+from cloakwork.publishing.folder import Check
+from cloakwork.publishing.statement import PrivacyStatement
+
+EXPECTABLE: Final = ("policy", "dataset", "release")
+"""What a caller may expect of a release."""
+
+NOT_DERIVED: Final = "its claims are in the format of 0.1.0, and are not derived again here"
+RUN_AS_PLANNED: Final = (
+    "that this plan ran on that dataset, with fresh noise, and that its public facts are true"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """A release that is what its statement says: who signed it, and what was checked, in groups.
+
+    ``path``: the folder or file that was named. ``trusted``: why the key counts. ``internal``: the
+    internal folder came along. ``advisories``: what was found false since in the version that made
+    it, as far as it concerns this release.
+    """
+
+    path: Path
+    keyid: str
+    trusted: str
+    statement: PrivacyStatement | EarlierStatement
+    authentic: tuple[Check, ...]
+    derived: tuple[Check, ...]
+    measured: tuple[Check, ...]
+    internal: bool
+    advisories: tuple[AdvisoryMatch, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        """The folder or file that was named."""
+        return self.path
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        """Every check, one line each."""
+        return tuple(check.says for check in (*self.authentic, *self.derived, *self.measured))
+
+    @property
+    def is_earlier(self) -> bool:
+        """Whether the release is in the format of version 0.1.0, so that its claims were not
+        derived again.
+        """
+        return isinstance(self.statement, EarlierStatement)
+
+    @property
+    def unverifiable_claims(self) -> tuple[str, ...]:
+        """What no check can show, one line each."""
+        if self.is_earlier:
+            return (RUN_AS_PLANNED, NOT_DERIVED)
+        return (RUN_AS_PLANNED,)
+
+    @property
+    def guarantees(self) -> tuple[tuple[str, str], ...]:
+        """Kind and sentence of each guarantee."""
+        if isinstance(self.statement, EarlierStatement):
+            signers = "in the signer's words:"
+            return tuple(
+                (each.kind, f"{each.short_description()}; {signers} {each.sentence}")
+                for each in self.statement.guarantees
+            )
+        return tuple((each.guarantee.kind, each.sentence) for each in self.statement.guarantees)
+
+    @property
+    def exposed(self) -> tuple[tuple[str, str], ...]:
+        """Each column under no guarantee, and what it tells."""
+        return tuple((each.column, each.says) for each in self.statement.exposed)
+
+    @property
+    def unproven(self) -> tuple[str, ...]:
+        """What the release does not guarantee although its policy asked for it, one line each."""
+        return tuple(
+            f"{item.sentence} Why: {'; '.join(item.why)}" for item in self.statement.unproven
+        )
+
+    @property
+    def void(self) -> tuple[AdvisoryMatch, ...]:
+        """The guarantees that an advisory voids."""
+        return tuple(match for match in self.advisories if match.status == "void")
+
+
+@dataclass(frozen=True, slots=True)
+class ContentChecks:
+    """What was checked of a plan and a log that are authentic."""
+
+    derived: tuple[Check, ...] = ()
+    measured: tuple[Check, ...] = ()
+    advisories: tuple[AdvisoryMatch, ...] = ()
+    plan: Plan | None = None
+
+
+def unmet_expectations(
+    statement: PrivacyStatement | EarlierStatement, expect: Sequence[tuple[str, str]]
+) -> Iterator[str]:
+    """What the caller expected and the authentic statement does not say."""
+    says = {
+        "policy": f"{statement.policy.name}@{statement.policy.version}",
+        "dataset": statement.policy.dataset,
+        "release": statement.release,
+    }
+    issued = f"{statement.issued:%Y-%m-%d %H:%M} UTC"
+    for name, value in expect:
+        if name not in says:
+            yield f"nothing can be expected of {name!a}; what can: {', '.join(EXPECTABLE)}"
+        elif says[name] != value:
+            stated = f"this release is of {name} {says[name]!a}, made {issued}"
+            yield f"expected {name} {value!a}, {stated}"

@@ -1,0 +1,140 @@
+"""Is a release authentic? Its signature, and the digests of the files that the statement signs."""
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from pydantic import ValidationError
+
+from cloakwork.errors import VerificationFailed
+from cloakwork.publishing.archive import LOG_NAME
+from cloakwork.publishing.dsse import Envelope, is_signed_by, read_json
+from cloakwork.publishing.earlier import EarlierStatement, SignedEarlier, is_earlier, read_earlier
+from cloakwork.publishing.folder import (
+    PLAN_FILE,
+    STATEMENT_FILE,
+    Check,
+    check_file,
+    digest_check,
+    read_document,
+)
+from cloakwork.publishing.keys import keyid_of, public_key, trusted_key
+from cloakwork.publishing.statement import (
+    PREDICATE_TYPE,
+    PrivacyStatement,
+    Statement,
+    canonical_bytes,
+)
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+
+class SignsFiles(Protocol):
+    """A statement of any format: which files it signs."""
+
+    def digests(self) -> dict[str, str]:
+        """SHA-256 in hex by file name."""
+        ...
+
+
+def read_statement(envelope: Envelope) -> Statement:
+    """The in-toto statement inside an envelope; raises VerificationFailed when it is malformed or
+    not canonical.
+    """
+    content = envelope.content()
+    try:
+        value = read_json(content)
+        statement = Statement.model_validate(value)
+        is_canonical = canonical_bytes(statement) == content
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(key) for key in first["loc"])
+        fault = f"is not a {PREDICATE_TYPE} as this version knows it: {field}: {first['msg']}"
+        raise VerificationFailed([f"{STATEMENT_FILE}: {fault}"]) from error
+    except ValueError as error:
+        raise VerificationFailed([f"{STATEMENT_FILE}: its payload is not JSON"]) from error
+    if not is_canonical:
+        raise VerificationFailed([f"{STATEMENT_FILE}: its payload is not in canonical form"])
+    return statement
+
+
+def read_any_version(envelope: Envelope) -> Statement | SignedEarlier:
+    """A statement of this version, or one of version 0.1.0."""
+    content = envelope.content()
+    try:
+        value = read_json(content)
+    except ValueError as error:
+        raise VerificationFailed([f"{STATEMENT_FILE}: its payload is not JSON"]) from error
+    if is_earlier(value):
+        return read_earlier(value, content)
+    return read_statement(envelope)
+
+
+def find_public_key(envelope: Envelope, named: Path | None) -> "Ed25519PublicKey | None":
+    """The key to check the signature with: the one in the file ``named``, else the first trusted
+    one that the envelope names.
+    """
+    if named is not None:
+        return public_key(named)
+    for signature in envelope.signatures:
+        key = trusted_key(signature.keyid)
+        if key is not None:
+            return key
+    return None
+
+
+def check_signature(envelope: Envelope, key: "Ed25519PublicKey | None") -> Check:
+    """Whether the envelope was signed with ``key``; it was not where no key is known."""
+    named = ", ".join(signature.keyid for signature in envelope.signatures)
+    if key is None:
+        return Check(
+            False,
+            f"signature: made by key {named}, which is not trusted here; get the signer's public "
+            "key by a way you trust and name it with --public-key FILE",
+        )
+    keyid = keyid_of(key)
+    if keyid not in named:
+        return Check(False, f"signature: made by key {named}, not by the given key {keyid}")
+    if not is_signed_by(envelope, key, keyid):
+        return Check(False, f"signature: does not fit the statement (key {keyid})")
+    return Check(True, f"signature: made over this statement by key {keyid}")
+
+
+def check_signed_files(folder: Path, statement: SignsFiles) -> tuple[bytes, list[Check]]:
+    """The plan's bytes, and checks of the files that the statement signs: one log and one plan,
+    each with the signed digest.
+    """
+    digests = statement.digests()
+    logs = [name for name in digests if LOG_NAME.fullmatch(name)]
+    if len(logs) != 1 or set(digests) != {PLAN_FILE, *logs}:
+        return b"", [Check(False, f"{STATEMENT_FILE}: must sign one log and {PLAN_FILE}")]
+    content, plan_check = _read_plan_file(folder / PLAN_FILE, digests[PLAN_FILE])
+    return content, [check_file(folder / logs[0], digests[logs[0]]), plan_check]
+
+
+def _read_plan_file(path: Path, digest: str) -> tuple[bytes, Check]:
+    """Read once, so that what is examined is what was signed."""
+    try:
+        content = read_document(path)
+    except VerificationFailed as error:
+        return b"", Check(False, error.mismatches[0])
+    is_same = hashlib.sha256(content).hexdigest() == digest
+    return content, digest_check(path.name, is_same)
+
+
+def signed_log(folder: Path, statement: SignsFiles) -> Path:
+    """The log that the statement signs."""
+    return folder / next(name for name in statement.digests() if name != PLAN_FILE)
+
+
+def check_private(predicate: PrivacyStatement | EarlierStatement) -> Check:
+    """Whether the noise was secret and its cost charged to a ledger, as the statement says."""
+    if predicate.mark is not None:
+        return Check(False, f"the release is marked '{predicate.mark}': it protects nobody")
+    if predicate.ledger_entry is None:
+        return Check(
+            False,
+            "the statement names no entry of a ledger: no budget was charged for this release",
+        )
+    return Check(True, "randomness: stated to be secret, and the cost charged to a ledger")

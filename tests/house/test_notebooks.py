@@ -1,0 +1,87 @@
+"""The notebooks of examples/notebooks run from top to bottom, and are kept without outputs."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import ROOT
+
+FOLDER = ROOT / "examples" / "notebooks"
+READING = "reading-a-release.ipynb"
+WRITING = "writing-a-mechanism.ipynb"
+
+
+def cells(name: str) -> list[dict[str, Any]]:
+    """The cells of a notebook, in order."""
+    document = json.loads((FOLDER / name).read_text("utf-8"))
+    assert document["nbformat"] == 4
+    found: list[dict[str, Any]] = document["cells"]
+    return found
+
+
+@pytest.fixture
+def ran(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, Any]:
+    """The namespace of a notebook after all its cells, started in its folder as Jupyter does.
+
+    No kernel is needed: the cells use no command of IPython.
+    """
+    for name in ("policies", "tests", "examples/logs"):
+        place = tmp_path / "checkout" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(ROOT / name)
+    folder = tmp_path / "checkout" / "examples" / "notebooks"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("sys.path", list(sys.path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for number, cell in enumerate(cells(request.param)):
+        if cell["cell_type"] == "code":
+            code = compile("".join(cell["source"]), f"{request.param}, cell {number}", "exec")
+            exec(code, namespace)
+    assert list(folder.iterdir()) == [], "a notebook leaves nothing in its folder"
+    return namespace
+
+
+def test_both_are_there() -> None:
+    """And no other that no test runs."""
+    assert {path.name for path in FOLDER.iterdir() if path.suffix == ".ipynb"} == {READING, WRITING}
+
+
+@pytest.mark.parametrize("name", [READING, WRITING])
+def test_outputs_are_stripped(name: str) -> None:
+    """What a cell printed is not kept: it is out of date at the next change, or somebody's data."""
+    code = [cell for cell in cells(name) if cell["cell_type"] == "code"]
+    assert code
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
+
+
+@pytest.mark.parametrize("ran", [READING], indirect=True)
+def test_reading_a_release(ran: dict[str, Any]) -> None:
+    """The guarantee holds in the tables, and the noise is what the text says.
+
+    Counts: noise of scale 1 exceeds 40 with probability below 4e-18, and there are under 100.
+    """
+    assert ran["variants"]["cases"].min() >= 10
+    assert ran["off"] == pytest.approx(1, abs=1e-6)
+    assert ran["error_at_most"](0.05) == 3
+    assert ran["compared"]["off by"].max() <= 40
+    assert ran["counts"].height < 100
+
+
+@pytest.mark.parametrize("ran", [WRITING], indirect=True)
+def test_writing_a_mechanism(ran: dict[str, Any]) -> None:
+    """The toy passes the contract and its audit; the twin without noise is caught.
+
+    The audit fails a sound claim with probability 1e-9. The twin draws nothing.
+    """
+    assert len(ran["passed"]) >= 10
+    assert all(audit.result.passed for audit in ran["sound"])
+    assert not all(audit.result.passed for audit in ran["broken"])
+    sizes = ran["released"].to_polars().group_by("case:concept:name").agg("concept:name")
+    assert {count % 5 for count in sizes.group_by("concept:name").len()["len"]} == {0}
