@@ -37,7 +37,7 @@ def outcome(published: "Published") -> tuple[Section, ...]:
         Section("Holds", held or ("nothing is guaranteed",)),
         Section("Not protected", tuple(_exposed(published))),
         Section("Charged", tuple(_charged(plan))),
-        Section("Outcome", tuple(_inside(release.internal, events=log.events.height))),
+        Section("Outcome", tuple(inside_lines(release.internal))),
         Section("Check", tuple(_absent(published))),
         Section("Public", (f"log, plan.json, statement.json (key {published.keyid[:16]})",)),
         Section("Never publish", tuple(_internal_files(release.internal))),
@@ -97,13 +97,13 @@ def _internal_files(internal: "Internal") -> Iterator[str]:
     yield f"internal/report.html, internal/report.json{notes}"
 
 
-def _inside(internal: "Internal", *, events: int) -> Iterator[str]:
+def inside_lines(internal: "Internal") -> Iterator[str]:
     """What is left of the log: figures of the raw log, for the operator."""
     utility = Utility.model_validate(dict(internal.utility)) if internal.utility else None
     lines = [
         *_steps(internal, beside_utility=utility is not None),
         *(_kept(utility) if utility else ()),
-        *_little(internal, utility, events=events),
+        *_little(internal, utility),
     ]
     if lines:
         yield "internal, of the raw log; who chooses between runs by these figures voids the claims"
@@ -139,7 +139,7 @@ def _kept(utility: Utility) -> Iterator[str]:
         )
 
 
-def _little(internal: "Internal", utility: Utility | None, *, events: int) -> Iterator[str]:
+def _little(internal: "Internal", utility: Utility | None) -> Iterator[str]:
     """A warning where little is left, in words."""
     if utility is None or not utility.source_cases:
         return
