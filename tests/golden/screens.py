@@ -4,12 +4,14 @@
 never read (``--no-preview``), so that the screens hold no figure of it and take no time.
 """
 
+import io
 import os
-import subprocess
-import sys
 import tempfile
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Final
+
+from cloakwork.cli import main
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 FOLDER: Final = Path(__file__).with_name("screens")
@@ -18,16 +20,14 @@ WIDTH: Final = 80
 POLICIES: Final = tuple(sorted((ROOT / "policies").glob("*.yaml")))
 
 
-def screen(policy: Path, ledger: Path, width: int = WIDTH) -> str:
-    """What ``plan`` prints of a policy, in a process of its own as a user starts it."""
-    done = subprocess.run(
-        [sys.executable, "-m", "cloakwork", *arguments(policy, ledger)],
-        env=os.environ | {"COLUMNS": str(width)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout
+def screen(policy: Path, ledger: Path) -> str:
+    """What ``plan`` prints of a policy."""
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        code = main(arguments(policy, ledger))
+    if code:
+        raise SystemExit(f"{policy}: plan ended with {code}")
+    return printed.getvalue()
 
 
 def arguments(policy: Path, ledger: Path) -> list[str]:
@@ -38,6 +38,7 @@ def arguments(policy: Path, ledger: Path) -> list[str]:
 
 if __name__ == "__main__":
     os.chdir(ROOT)
+    os.environ["COLUMNS"] = str(WIDTH)
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         for path in POLICIES:

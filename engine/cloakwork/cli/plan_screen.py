@@ -58,11 +58,11 @@ def first_screen(
         Section("Protected", (f"each {unit_text(plan.facts.unit)}",), most_lines=2),
         Section("Released", (released_line(plan),), most_lines=3),
         _guarantees(plan),
-        Section("Not protected", _exposed(plan), ALL, most_lines=3),
+        _not_protected(plan),
         Section("Steps", (", ".join(map(step_line, plan.steps)),), most_lines=4),
         Section("Would change", tuple(_changes(previewed)), ALL, most_lines=3),
         Section("Profile", tuple(_profile(plan)), most_lines=2),
-        Section("Budget", tuple(_budget(plan, outlook)), ALL, most_lines=3),
+        Section("Budget", tuple(_budget(plan, outlook)), most_lines=3),
         Section("Warnings", tuple(_warnings(plan, outlook)), WHY, most_lines=3),
         Section(
             "Next",
@@ -93,8 +93,10 @@ def _guarantees(plan: Plan) -> Section:
     return Section("Guarantees", lines or ("none",), WHY)
 
 
-def _exposed(plan: Plan) -> tuple[str, ...]:
-    return tuple(map(exposure_line, plan.exposed)) or ("nothing: a guarantee covers all of it",)
+def _not_protected(plan: Plan) -> Section:
+    """Every column that is released without protection: of several, a line each."""
+    lines = tuple(map(exposure_line, plan.exposed)) or ("nothing: a guarantee covers all of it",)
+    return Section("Not protected", lines, WHY, most_lines=3 if len(lines) == 1 else 1)
 
 
 def _profile(plan: Plan) -> Iterator[str]:
