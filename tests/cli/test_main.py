@@ -142,10 +142,16 @@ def test_interruption_ends_with_130(run: Run, capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err.strip() == "cloakwork: interrupted"
 
 
-@pytest.mark.parametrize("arguments", [["nonsense"], ["--nonsense"], []])
+@pytest.mark.parametrize("arguments", [["nonsense"], ["--nonsense"]])
 def test_wrong_use_ends_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Unknown commands, unknown options and no command at all are usage errors."""
+    """Unknown commands and unknown options are usage errors."""
     assert cli.main(arguments) == 2
+    assert "Try 'cloakwork --help'" in capsys.readouterr().err
+
+
+def test_no_command_at_all_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    """And is a usage error."""
+    assert cli.main([]) == 2
     assert "Usage: cloakwork" in capsys.readouterr().err
 
 

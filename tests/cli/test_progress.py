@@ -48,7 +48,7 @@ def test_quiet_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_live_line_shows_the_stage_and_what_happens_in_it() -> None:
-    """The bar moves with stages; what a step says of itself, the gap say, stands beside its name."""
+    """The bar moves with stages; what a step says of itself stands beside its name."""
     bar = FakeBar()
     live = LiveProgress(bar, 0)
     live("kanon/auto: moves cases")

@@ -179,7 +179,7 @@ def test_every_command_says_so_first(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     planned = run("plan", "p.yaml", "log.xes", first="UNPROVEN")
     assert (
-        planned.index("UNPROVEN") < planned.index("Exposed")
+        planned.index("UNPROVEN") < planned.index("Not protected")
         and "no bound (epsilon infinite)" in planned
     )
     assert run("apply", "p.yaml", "log.xes", "--out", "out", first="UNPROVEN").startswith(

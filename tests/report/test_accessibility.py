@@ -95,7 +95,7 @@ def colours(page: str) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("audience", BOTH)
 def test_the_structure_tells_where_one_is(published: Path, audience: Audience) -> None:
-    """A language, one main part, one first heading, no level left out, every table header scoped."""
+    """A language, one main part, one first heading, no level left out, scoped table headers."""
     outline = Outline(render(published, audience))
 
     assert outline.language == "en"

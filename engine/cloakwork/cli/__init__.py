@@ -76,7 +76,8 @@ class LazyGroup(click.Group):
     def __init__(
         self, *args: object, locations: Mapping[str, CommandLocation], **kwargs: object
     ) -> None:
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # handed on as click's decorator gave them
+        # Handed on as click's decorator gave them.
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         self.locations = locations
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -94,7 +94,7 @@ def apply(
             signing_key=signing_key,
             reporter=reporter,
             columns=mapping or None,
-            mine=mining_seconds,
+            mining_seconds=mining_seconds,
         )
     if as_json:
         click.echo(json.dumps(_summary(published), indent=2, ensure_ascii=False))

@@ -79,7 +79,8 @@ def dp(
         )
     if not (LEAST_EPSILON <= epsilon <= MOST_EPSILON and (delta == 0 or LEAST_DELTA <= delta < 1)):
         raise click.UsageError(
-            f"epsilon must be between {LEAST_EPSILON:g} and {MOST_EPSILON:g}, delta 0, or at least {LEAST_DELTA:g} and below 1"
+            f"epsilon must be between {LEAST_EPSILON:g} and {MOST_EPSILON:g}, "
+            f"delta 0, or at least {LEAST_DELTA:g} and below 1"
         )
     chosen = _options(options)
     with progress_of(quiet=quiet) as reporter, heard_by(reporter):
@@ -90,10 +91,10 @@ def dp(
     proof = catalogue()[mechanism].proof
     if as_json:
         claim = {"mechanism": mechanism, "options": chosen, "proof": proof, "epsilon": epsilon}
-        told = {"runs": runs, "passed": passed, "pairs": [_told(item) for item in found]}
-        click.echo(json.dumps(claim | told, indent=2, ensure_ascii=False))
+        results = {"runs": runs, "passed": passed, "pairs": [_pair_json(item) for item in found]}
+        click.echo(json.dumps(claim | results, indent=2, ensure_ascii=False))
     else:
-        _show(mechanism, proof, found)
+        _print_result(mechanism, proof, found)
     if not passed:
         known = "" if proof == "proved" else "; only its paper claims so"
         click.echo(
@@ -118,7 +119,7 @@ def _options(pairs: tuple[str, ...]) -> dict[str, Any]:
     return found
 
 
-def _told(item: "PairAudit") -> dict[str, Any]:
+def _pair_json(item: "PairAudit") -> dict[str, Any]:
     result = item.result
     return {
         "pair": item.pair,
@@ -133,7 +134,7 @@ def _told(item: "PairAudit") -> dict[str, Any]:
     }
 
 
-def _show(mechanism: str, proof: str, found: "tuple[PairAudit, ...]") -> None:
+def _print_result(mechanism: str, proof: str, found: "tuple[PairAudit, ...]") -> None:
     click.echo(f"{mechanism} ({proof})")
     for item in found:
         result = item.result

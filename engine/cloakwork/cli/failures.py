@@ -78,9 +78,9 @@ def error_document(error: BaseException, kind: str, exit_code: int, message: str
     not keep of its statement; at most ``MOST_LINES`` of each, and under ``more`` how many there are
     beyond these.
     """
-    told = {"kind": kind, "exit_code": exit_code, "message": message, **_details(error)}
+    described = {"kind": kind, "exit_code": exit_code, "message": message, **_details(error)}
     beside = dict(error.beside) if isinstance(error, CloakworkError) else {}
-    return json.dumps(beside | {"error": told}, indent=2, allow_nan=False)
+    return json.dumps(beside | {"error": described}, indent=2, allow_nan=False)
 
 
 def _details(error: BaseException) -> dict[str, Any]:

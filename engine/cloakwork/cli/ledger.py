@@ -88,7 +88,8 @@ def history(url: str | None, as_json: bool, dataset: str | None) -> None:
     multiple=True,
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIR",
-    help="A release made with this ledger: its signed statement shows whether newer entries were cut off.",
+    help="A release made with this ledger: its signed statement shows whether newer entries "
+    "were cut off.",
 )
 def verify(url: str | None, as_json: bool, releases: tuple[Path, ...]) -> None:
     """Check that no entry was changed since it was written, and none removed from before another.
@@ -162,9 +163,8 @@ def _print_reconciliation(done: "Reconciliation") -> None:
     if done.drafts_removed:
         click.echo(f"removed {counted(done.drafts_removed, 'draft')} of processes that had ended")
     found = sum(finding.outcome in ("agrees", "completed") for finding in done.findings)
-    click.echo(
-        f"{counted(found, 'release')} found here {'agrees' if found == 1 else 'agree'} with the ledger"
-    )
+    agree = "agrees" if found == 1 else "agree"
+    click.echo(f"{counted(found, 'release')} found here {agree} with the ledger")
 
 
 def _entry_of(folder: Path) -> str | None:

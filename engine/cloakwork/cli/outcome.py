@@ -151,7 +151,7 @@ def _little(internal: "Internal", utility: Utility | None) -> Iterator[str]:
         yield f"warning: {min(changed, 1):.0%} of events were changed"
     similarity = utility.relative_log_similarity
     if similarity is not None and similarity < FEW_LEFT:
-        yield f"warning: little is left of the variants and how frequent they are ({similarity:.2f})"
+        yield f"warning: little is left of the variants: similarity {similarity:.2f}"
 
 
 def _changed_events(source: "Mapping[str, JsonValue]", utility: Utility) -> float | None:

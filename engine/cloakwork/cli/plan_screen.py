@@ -107,11 +107,11 @@ def _profile(plan: Plan) -> Iterator[str]:
 
 def _changes(previewed: "Sequence[StepRecord]") -> Iterator[str]:
     """What the steps would change in the log, a line a step that has figures."""
-    # The first entry is never hidden, so that the mark stands wherever figures do.
-    mark = f" ({INTERNAL})"
+    # The beginning of the first entry is never hidden: the mark stands wherever figures do.
+    mark = f"{INTERNAL}: "
     for record in previewed:
         if record.figures:
-            yield f"{change_line(record.figures)}{mark}"
+            yield f"{mark}{change_line(record.figures)}"
             mark = ""
 
 

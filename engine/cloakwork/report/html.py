@@ -149,9 +149,8 @@ def _arrow(start: Box, end: Box) -> Arrow:
         middle = start.y + _BOX_HEIGHT // 2
         return Arrow(f"M{start.x + _BOX_WIDTH} {middle}H{end.x - 3}")
     fold = start.y + _BOX_HEIGHT + _GAP // 2
-    return Arrow(
-        f"M{start.x + _BOX_WIDTH // 2} {start.y + _BOX_HEIGHT}V{fold}H{end.x + _BOX_WIDTH // 2}V{end.y - 3}"
-    )
+    below, above = start.x + _BOX_WIDTH // 2, end.x + _BOX_WIDTH // 2
+    return Arrow(f"M{below} {start.y + _BOX_HEIGHT}V{fold}H{above}V{end.y - 3}")
 
 
 def _writes(step: PublicStep) -> str:
@@ -164,7 +163,8 @@ def _bar(spent: SpentBudget) -> Bar:
     if spent.unit is not None and spent.currency == "unit":
         label += f", per '{spent.unit}'"
     if spent.apart_from:
-        label += f" (kept apart from {', '.join(spent.apart_from)}: does not add up to one person's risk)"
+        names = ", ".join(spent.apart_from)
+        label += f" (kept apart from {names}: does not add up to one person's risk)"
     cost, total = spent.cost, spent.total
     if cost.epsilon is None:
         return Bar(label, "this release is not bounded by any ε", None)

@@ -5,7 +5,6 @@ these lines are shorter, claim no more, and are printed on screens only.
 """
 
 import math
-import re
 from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final, Protocol
@@ -56,7 +55,9 @@ def duration(value: timedelta) -> str:
     >>> duration(timedelta(hours=2)), duration(timedelta(minutes=1)), duration(timedelta(days=1))
     ('2 h', '1 min', '1 day')
     """
-    number, unit = re.fullmatch(r"(\d+)(\w+)", format_duration(value)).groups()  # type: ignore[union-attr]  # it writes no other form
+    written = format_duration(value)
+    number = written.rstrip("abcdefghijklmnopqrstuvwxyz")
+    unit = written.removeprefix(number)
     name = _UNITS.get(unit, unit)
     if number == "1":
         name = _SINGULAR.get(name, name)
