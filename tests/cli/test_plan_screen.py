@@ -9,7 +9,7 @@ import pytest
 from cloakwork.accounting.account import BudgetForecast
 from cloakwork.api import load_policy, make_plan
 from cloakwork.cli.plan_screen import MOST_LINES, change_line, first_screen, little_is_left
-from cloakwork.cli.screen import Section, fitted
+from cloakwork.cli.screen import ScreenSection, fitted
 from cloakwork.policy.model import Policy
 from cloakwork.report.texts import duration, guarantee_line, hours, warning_lines
 from conftest import EXAMPLES, ROOT, SHARED, Said
@@ -157,8 +157,8 @@ def test_what_a_step_changes_is_one_line() -> None:
 
 def test_a_screen_gives_way_where_it_is_longest() -> None:
     """Entries are hidden from the end, and how many is said with the option that shows them."""
-    few = Section("Few", ("one",))
-    many = Section("Many", tuple(f"entry {number}" for number in range(9)), "--all")
+    few = ScreenSection("Few", ("one",))
+    many = ScreenSection("Many", tuple(f"entry {number}" for number in range(9)), "--all")
     shown = [line for section in fitted([few, many], 6, 80) for line in section.lines(80)]
     assert len(shown) == 6
     assert shown[-1].strip() == "and 5 more (--all)"

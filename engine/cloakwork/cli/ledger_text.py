@@ -69,7 +69,7 @@ def history_lines(records: "tuple[Record, ...]", width: int | None = None) -> It
 def summary_lines(summary: "Summary", width: int | None = None) -> Iterator[str]:
     """What a dataset has spent and has left, a line a budget in use; then what to know of it."""
     width = columns() if width is None else width
-    yield f"Dataset {summary.dataset}: {_releases(summary)}"
+    yield from block("", [f"Dataset {summary.dataset}: {_releases(summary)}"], width, indent=0)
     for balance in summary.balances:
         if _is_listed(balance):
             yield from block("", [_balance_text(balance)], width, indent=2)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from cloakwork.audit.utility import Utility
 from cloakwork.cli.plan_screen import change_line
-from cloakwork.cli.screen import Section
+from cloakwork.cli.screen import ScreenSection
 from cloakwork.plan.model import Plan
 from cloakwork.plan.sentences import unproven_cost, unproven_sentence
 from cloakwork.publishing.released import absent_attributes
@@ -25,7 +25,7 @@ MANY_CHANGED: Final = 0.25
 """Share of the events above which much was changed."""
 
 
-def outcome(published: "Published") -> tuple[Section, ...]:
+def outcome(published: "Published") -> tuple[ScreenSection, ...]:
     """The sections of the screen: what is unproven first, and what the raw log tells marked so."""
     release = published.release
     plan, log = release.plan, release.log
@@ -33,24 +33,24 @@ def outcome(published: "Published") -> tuple[Section, ...]:
     held = tuple(guarantee_line(each.claim, plan.facts.unit) for each in release.verdicts)
     return (
         *_unproven(plan),
-        Section("Released", (f"{cases}, {events} to {published.folder}", *_empty(published))),
-        Section("Holds", held or ("nothing is guaranteed",)),
-        Section("Not protected", tuple(_exposed(published))),
-        Section("Charged", tuple(_charged(plan))),
-        Section("Outcome", tuple(inside_lines(release.internal))),
-        Section("Check", tuple(_absent(published))),
-        Section("Public", (f"log, plan.json, statement.json (key {published.keyid[:16]})",)),
-        Section("Never publish", tuple(_internal_files(release.internal))),
+        ScreenSection("Released", (f"{cases}, {events} to {published.folder}", *_empty(published))),
+        ScreenSection("Holds", held or ("nothing is guaranteed",)),
+        ScreenSection("Not protected", tuple(_exposed(published))),
+        ScreenSection("Charged", tuple(_charged(plan))),
+        ScreenSection("Outcome", tuple(inside_lines(release.internal))),
+        ScreenSection("Check", tuple(_absent(published))),
+        ScreenSection("Public", (f"log, plan.json, statement.json (key {published.keyid[:16]})",)),
+        ScreenSection("Never publish", tuple(_internal_files(release.internal))),
     )
 
 
-def _unproven(plan: Plan) -> Iterator[Section]:
+def _unproven(plan: Plan) -> Iterator[ScreenSection]:
     if plan.unproven:
         entries = [
             f"{unproven_sentence(goal)} {unproven_cost(goal)}: {'; '.join(goal.why)}"
             for goal in plan.unproven
         ]
-        yield Section("UNPROVEN", (*entries, "the ledger records a release without bound"))
+        yield ScreenSection("UNPROVEN", (*entries, "the ledger records a release without bound"))
 
 
 def _empty(published: "Published") -> Iterator[str]:

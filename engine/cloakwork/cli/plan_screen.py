@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import JsonValue
 
 from cloakwork.budget import Cost
-from cloakwork.cli.screen import LABEL, Section, fitted
+from cloakwork.cli.screen import LABEL, ScreenSection, fitted
 from cloakwork.mechanisms.base import Prediction, Predicts
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.plan.model import Plan, Step
@@ -44,7 +44,7 @@ def first_screen(
     outlook: "BudgetForecast | None",
     width: int,
     command: str,
-) -> tuple[Section, ...]:
+) -> tuple[ScreenSection, ...]:
     """The sections of the screen, at most ``MOST_LINES`` lines of ``width`` columns.
 
     ``previewed``: figures of the raw log, shown as internal. ``command``: what to type next. What
@@ -54,17 +54,17 @@ def first_screen(
     head = f"{log_name} under {meta.name} {meta.version}, dataset {meta.dataset}"
     sections = [
         *_unproven(plan),
-        Section("Plan", (head,), most_lines=2),
-        Section("Protected", (f"each {unit_text(plan.facts.unit)}",), most_lines=2),
-        Section("Released", (released_line(plan),), most_lines=3),
+        ScreenSection("Plan", (head,), most_lines=2),
+        ScreenSection("Protected", (f"each {unit_text(plan.facts.unit)}",), most_lines=2),
+        ScreenSection("Released", (released_line(plan),), most_lines=3),
         _guarantees(plan),
         _not_protected(plan),
-        Section("Steps", (", ".join(map(step_line, plan.steps)),), most_lines=4),
-        Section("Would change", tuple(_changes(previewed)), ALL, most_lines=3),
-        Section("Profile", tuple(_profile(plan)), most_lines=2),
-        Section("Budget", tuple(_budget(plan, outlook)), most_lines=3),
-        Section("Warnings", tuple(_warnings(plan, outlook)), WHY, most_lines=3),
-        Section(
+        ScreenSection("Steps", (", ".join(map(step_line, plan.steps)),), most_lines=4),
+        ScreenSection("Would change", tuple(_changes(previewed)), ALL, most_lines=3),
+        ScreenSection("Profile", tuple(_profile(plan)), most_lines=2),
+        ScreenSection("Budget", tuple(_budget(plan, outlook)), most_lines=3),
+        ScreenSection("Warnings", tuple(_warnings(plan, outlook)), WHY, most_lines=3),
+        ScreenSection(
             "Next",
             (
                 _that_fits(command, width),
@@ -82,21 +82,21 @@ def _that_fits(command: str, width: int) -> str:
     return "cloakwork apply, with the same policy and log, and --out DIR"
 
 
-def _unproven(plan: Plan) -> Iterator[Section]:
+def _unproven(plan: Plan) -> Iterator[ScreenSection]:
     if plan.unproven:
         entries = [f"{unproven_sentence(each)} {unproven_cost(each)}" for each in plan.unproven]
-        yield Section("UNPROVEN", tuple(entries))
+        yield ScreenSection("UNPROVEN", tuple(entries))
 
 
-def _guarantees(plan: Plan) -> Section:
+def _guarantees(plan: Plan) -> ScreenSection:
     lines = tuple(guarantee_line(claim, plan.facts.unit) for claim in plan.claims)
-    return Section("Guarantees", lines or ("none",), WHY)
+    return ScreenSection("Guarantees", lines or ("none",), WHY)
 
 
-def _not_protected(plan: Plan) -> Section:
+def _not_protected(plan: Plan) -> ScreenSection:
     """Every column that is released without protection: of several, a line each."""
     lines = tuple(map(exposure_line, plan.exposed)) or ("nothing: a guarantee covers all of it",)
-    return Section("Not protected", lines, WHY, most_lines=3 if len(lines) == 1 else 1)
+    return ScreenSection("Not protected", lines, WHY, most_lines=3 if len(lines) == 1 else 1)
 
 
 def _profile(plan: Plan) -> Iterator[str]:

@@ -20,7 +20,7 @@ NARROWEST, WIDEST, USUAL = 60, 100, 100
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ScreenSection:
     """A label with its entries, one or more lines each.
 
     ``rest_under``: the option that shows all entries; empty where none may be left out. ``hidden``:
@@ -40,7 +40,7 @@ class Section:
             shown.append(f"and {self.hidden} more ({self.rest_under})")
         return list(block(self.label, shown, columns, most_lines=self.most_lines))
 
-    def shorter(self) -> "Section":
+    def shorter(self) -> "ScreenSection":
         """The section without its last entry."""
         return replace(self, entries=self.entries[:-1], hidden=self.hidden + 1)
 
@@ -50,7 +50,7 @@ class Section:
         # The line that says how many are hidden takes the place of the first one that is.
         return bool(self.rest_under) and len(self.entries) > (1 if self.hidden else 2)
 
-    def cut(self) -> "Section":
+    def cut(self) -> "ScreenSection":
         """The section with one line less for each entry."""
         return replace(self, most_lines=(self.most_lines or 1) - 1)
 
@@ -91,7 +91,7 @@ def block(
         )
 
 
-def fitted(sections: Sequence[Section], most: int, width: int) -> tuple[Section, ...]:
+def fitted(sections: Sequence[ScreenSection], most: int, width: int) -> tuple[ScreenSection, ...]:
     """The sections, shortened until they take at most ``most`` lines of ``width`` columns.
 
     The section with the most lines gives way first: its last entry is hidden, and where no section
@@ -109,7 +109,7 @@ def fitted(sections: Sequence[Section], most: int, width: int) -> tuple[Section,
     return tuple(kept)
 
 
-def print_sections(sections: Iterable[Section], width: int) -> None:
+def print_sections(sections: Iterable[ScreenSection], width: int) -> None:
     """Print sections, the labels in bold where colours are wanted."""
     for section in sections:
         for number, line in enumerate(section.lines(width)):
