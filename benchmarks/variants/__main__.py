@@ -166,7 +166,9 @@ def table(shown: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def cost(row: dict[str, Any]) -> tuple[str, str]:
-    """What was really paid: derived for ours; theirs as stated where that is sound, else no bound."""
+    """What was really paid: derived for ours; theirs as stated where that is sound, else no
+    bound.
+    """
     if row["basis"] == "sound":
         return f"{row['epsilon']:g}", f"{row['delta']:g}"
     paid = row.get("paid_epsilon")

@@ -126,7 +126,9 @@ def families(runs: int) -> None:
 
 
 def choice(logs: int) -> None:
-    """The mean over random processes of each mechanism, and of the better of threshold and markov."""
+    """The mean over random processes of each mechanism, and of the better of threshold and
+    markov.
+    """
     rows = []
     for seed in range(logs):
         draw = random.Random(1000 + seed)

@@ -19,7 +19,7 @@ Errors carry the objects they speak of; ``str(error)`` is what a person reads, o
 at most ``MOST_LINES`` of them and then a count.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -32,11 +32,13 @@ MOST_CHARACTERS: Final = 300
 """Characters of an error that is quoted inside another line."""
 
 
-def in_lines(said: Sequence[object]) -> str:
-    """The first ``MOST_LINES`` of ``said``, one a line, and how many more there are."""
-    shown: Iterable[str] = map(str, said[:MOST_LINES])
-    more = len(said) - MOST_LINES
-    return "\n".join([*shown, *([f"... and {more:,} more"] if more > 0 else [])])
+def in_lines(problems: Sequence[object]) -> str:
+    """The first ``MOST_LINES`` of ``problems``, one a line, and how many more there are."""
+    lines = [str(problem) for problem in problems[:MOST_LINES]]
+    more = len(problems) - MOST_LINES
+    if more > 0:
+        lines.append(f"... and {more:,} more")
+    return "\n".join(lines)
 
 
 def first_line(error: BaseException) -> str:
@@ -71,10 +73,10 @@ class FileProblem:
     hint: str | None = None
 
     def __str__(self) -> str:
-        place = ":".join(
-            str(part) for part in (self.path, self.line, self.column) if part is not None
-        )
-        return f"{place}: {self.message}" + (f"; {self.hint}" if self.hint else "")
+        position = (self.path, self.line, self.column)
+        place = ":".join(str(each) for each in position if each is not None)
+        hint = f"; {self.hint}" if self.hint else ""
+        return f"{place}: {self.message}{hint}"
 
 
 class PolicyError(CloakworkError):
@@ -96,7 +98,8 @@ class Cause:
     mechanism: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.goal}: " + (f"{self.mechanism}: " if self.mechanism else "") + self.reason
+        by = f"{self.mechanism}: " if self.mechanism else ""
+        return f"{self.goal}: {by}{self.reason}"
 
 
 class PlanImpossible(CloakworkError):
@@ -130,25 +133,23 @@ class BudgetExceeded(CloakworkError):
         reason: str | None = None,
         unit: str | None = None,
     ) -> None:
-        self.dataset, self.currency, self.requested, self.remaining = (
-            dataset,
-            currency,
-            requested,
-            remaining,
-        )
-        self.reason, self.unit = reason, unit
+        self.dataset = dataset
+        self.currency = currency
+        self.requested = requested
+        self.remaining = remaining
+        self.reason = reason
+        self.unit = unit
         asked, left = _distinguishable(requested, remaining)
         book = currency if unit is None else f"{currency}, per '{unit}'"
-        super().__init__(
-            f"budget of dataset '{dataset}' ({book}) is exhausted: this release costs {asked}; left are {left}"
-            + (f"; {reason}" if reason else "")
-        )
+        exhausted = f"budget of dataset '{dataset}' ({book}) is exhausted"
+        why = f"; {reason}" if reason else ""
+        super().__init__(f"{exhausted}: this release costs {asked}; left are {left}{why}")
 
 
 def _distinguishable(
     requested: tuple[float, float], remaining: tuple[float, float]
 ) -> tuple[str, str]:
-    """Both costs as people read them, with every digit where six digits would make them look alike."""
+    """Both costs as people read them; with every digit where six would make them look alike."""
     asked, left = (
         f"epsilon {epsilon:g}, delta {delta:g}" for epsilon, delta in (requested, remaining)
     )

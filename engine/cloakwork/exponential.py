@@ -14,12 +14,13 @@ def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
     exp(-x) = exp(-x/n)**n with n = ceil(x); the partial sums of the alternating series enclose
     exp(-y) for y <= 1.
     """
-    whole = max(1, math.ceil(x))
-    guard = 1 << (bits + 8 + whole.bit_length())
-    low, high = _series(x / whole, Fraction(1, guard))
+    exponent = max(1, math.ceil(x))
+    guard = 1 << (bits + 8 + exponent.bit_length())
+    low, high = _series(x / exponent, Fraction(1, guard))
     below, above = math.floor(low * guard), math.ceil(high * guard)
-    scale = guard ** (whole - 1) * (guard >> bits)
-    return below**whole // scale, -(-(above**whole) // scale)
+    scale = guard ** (exponent - 1) * (guard >> bits)
+    # Twice negated, a division that rounds down rounds up.
+    return below**exponent // scale, -(-(above**exponent) // scale)
 
 
 def _series(y: Fraction, error: Fraction) -> tuple[Fraction, Fraction]:
@@ -27,6 +28,7 @@ def _series(y: Fraction, error: Fraction) -> tuple[Fraction, Fraction]:
     for k in count(1):
         term *= -y / k
         before, total = total, total + term
+        # Two partial sums in a row enclose the limit of an alternating series.
         if abs(term) <= error:
             return min(before, total), max(before, total)
     raise AssertionError("unreachable: the terms of the series tend to zero")

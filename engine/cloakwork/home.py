@@ -29,8 +29,9 @@ def data_home() -> Path:
         return Path(chosen)
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Application Support" / "cloakwork"
-    usual = os.environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_DATA_HOME")
-    return Path(usual or Path.home() / ".local" / "share") / "cloakwork"
+    variable = "LOCALAPPDATA" if sys.platform == "win32" else "XDG_DATA_HOME"
+    platform_folder = os.environ.get(variable)
+    return Path(platform_folder or Path.home() / ".local" / "share") / "cloakwork"
 
 
 def secret_made_once(path: Path, make: Callable[[], bytes]) -> bytes:
@@ -42,9 +43,8 @@ def secret_made_once(path: Path, make: Callable[[], bytes]) -> bytes:
     try:
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            handle, draft = tempfile.mkstemp(
-                dir=path.parent, prefix=f".{path.name}."
-            )  # mkstemp: 0600 from the start
+            # mkstemp gives the mode 0600 from the start.
+            handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
             with os.fdopen(handle, "wb") as file:
                 file.write(make())
             try:
@@ -68,9 +68,8 @@ def private_secret(path: Path) -> bytes:
         with path.open("rb") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
             if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
-                raise OutputError(
-                    f"{path}: others may read or change this secret (mode {mode:o}); run: chmod 600 {path}"
-                )
+                fault = f"others may read or change this secret (mode {mode:o})"
+                raise OutputError(f"{path}: {fault}; run: chmod 600 {path}")
             return file.read()
     except OSError as error:
         raise OutputError(

@@ -33,7 +33,7 @@ class Lock:
 
 
 def lock_file(path: Path) -> Lock:
-    """Make ``path`` and lock it; waits while somebody looks whether it is locked. Raises OSError."""
+    """Make ``path`` and lock it; waits while another process tests the lock. Raises OSError."""
     while True:
         lock = _locked(path, os.O_RDWR | os.O_CREAT, wait=True)
         if lock is not None:
@@ -51,7 +51,7 @@ def lock_folder(path: Path) -> Lock | None:
         return None
 
 
-def abandoned(path: Path) -> Lock | None:
+def lock_if_abandoned(path: Path) -> Lock | None:
     """The lock of a file or folder that no process holds, to be removed under it; None where one
     does, or it is gone.
 
@@ -64,7 +64,7 @@ def abandoned(path: Path) -> Lock | None:
 
 
 def _locked(path: Path, flags: int, *, wait: bool) -> Lock | None:
-    """``path`` locked; None where another process holds it, or it is not what was locked any more."""
+    """``path`` locked; None where another process holds it, or has replaced what was locked."""
     handle = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

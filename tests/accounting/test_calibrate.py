@@ -16,7 +16,7 @@ from cloakwork.accounting.calibrate import (
     threshold_delta,
     truncation_bound,
 )
-from cloakwork.accounting.events import cost, roughly
+from cloakwork.accounting.events import cost, upper_bound_epsilon
 from cloakwork.accounting.exact import truncation_delta
 from cloakwork.budget import Cost
 from cloakwork.errors import MechanismError
@@ -99,8 +99,11 @@ def test_many_gaussians_are_calibrated_in_few_steps(epsilon, delta, about):
 )
 def test_a_search_begins_where_the_target_is_met(event):
     """What closed forms alone say is never less than the cost."""
-    assert roughly(event, 1e-6) >= cost(event, 1e-6).epsilon > 0
-    assert roughly(Composed(events=(event, NonPrivate(reason="for a test"))), 1e-6) == math.inf
+    assert upper_bound_epsilon(event, 1e-6) >= cost(event, 1e-6).epsilon > 0
+    assert (
+        upper_bound_epsilon(Composed(events=(event, NonPrivate(reason="for a test"))), 1e-6)
+        == math.inf
+    )
 
 
 def test_an_impossible_budget_is_refused():

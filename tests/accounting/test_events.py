@@ -257,7 +257,9 @@ def test_a_far_move_costs_a_finite_figure(sensitivity, times):
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("sigma", [1e-200, 2.0**-60, 0.01, 0.1, 43.5, 1e6, 1e15])
 def test_every_sigma_is_charged_without_a_warning(sigma):
-    """From noise that is always zero to the largest that can be drawn, alone and two hundred times."""
+    """From noise that is always zero to the largest that can be drawn, alone and two hundred
+    times.
+    """
     event = DiscreteGaussian(sigma=sigma, sensitivity=3)
     once, often = cost(event, 1e-6).epsilon, cost(Repeated(times=200, event=event), 1e-6).epsilon
     assert 0 <= once <= often

@@ -111,12 +111,12 @@ def test_a_release_is_held_until_its_process_ends(database: str) -> None:
     assert process.stdout is not None
     release = process.stdout.readline().strip()
     journal = Ledger(database)._journal
-    assert journal.try_hold(release) is None
+    assert journal.try_lock_release(release) is None
     process.kill()
     process.communicate(timeout=60)
     hold, patience = None, time.monotonic() + 60
     while hold is None and time.monotonic() < patience:  # the server notices the end in its time
-        hold = journal.try_hold(release)
+        hold = journal.try_lock_release(release)
     assert hold is not None
     hold.release()
 

@@ -119,7 +119,9 @@ def test_a_refusal_writes_nothing(ledger):
 
 
 def test_a_later_policy_cannot_raise_the_total(ledger):
-    """Earlier statements printed the smaller one; the refusal says so. Lowering it binds at once."""
+    """Earlier statements printed the smaller one; the refusal says so. Lowering it binds at
+    once.
+    """
     reserve(ledger, unit(0.7), total(1.0))
     for raised in (total(5.0), {}, None):
         with pytest.raises(BudgetExceeded, match="never raise it"):

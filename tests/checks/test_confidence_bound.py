@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cloakwork.checks import confidence_bound
-from cloakwork.checks.confidence_bound import Extremes, check, extremes
+from cloakwork.checks.confidence_bound import WorstKnowledge, check, worst_knowledge
 from cloakwork.errors import GuaranteeBroken
 from cloakwork.facts import Unit
 from cloakwork.guarantees import ConfidenceBound
@@ -23,7 +23,7 @@ from contracts.sample_logs import BEGIN, courses_of, log_of, times_of_cases
 
 PERSON, ILLNESS = "case:Person", "case:Illness"
 BACKGROUNDS = ("set", "multiset", "sequence", "relative")
-COURSES = st.lists(st.text("abc", max_size=5), max_size=14)
+SEQUENCES = st.lists(st.text("abc", max_size=5), max_size=14)
 
 
 def bound(**more: Any) -> ConfidenceBound:
@@ -35,12 +35,15 @@ def bound(**more: Any) -> ConfidenceBound:
 
 
 def log_with(
-    courses: Sequence[str], persons: Sequence[str | None], illnesses: Sequence[str | None]
+    sequences: Sequence[str], persons: Sequence[str | None], illnesses: Sequence[str | None]
 ) -> EventLog:
-    """Cases of persons with an illness each; every case begins at the same time, an event an hour."""
+    """Cases of persons with an illness each; every case begins at one time, an event an hour."""
     log = log_of(
-        courses,
-        [[BEGIN + timedelta(hours=step) for step in range(len(course))] for course in courses],
+        sequences,
+        [
+            [BEGIN + timedelta(hours=step) for step in range(len(sequence))]
+            for sequence in sequences
+        ],
     )
     columns = {PERSON: list(persons), ILLNESS: list(illnesses)}
     return EventLog(
@@ -52,16 +55,16 @@ def log_with(
     )
 
 
-def plainly(log: EventLog, goal: ConfidenceBound, *, persons: bool) -> Extremes | None:
+def plainly(log: EventLog, goal: ConfidenceBound, *, persons: bool) -> WorstKnowledge | None:
     """What every single piece of knowledge of at most L events finds."""
     matching: dict[tuple[Any, ...], set[int]] = defaultdict(set)
     times = times_of_cases(log)
-    for case, course in enumerate(courses_of(log)):
-        timed = list(zip(course, times[case], strict=True))
+    for case, sequence in enumerate(courses_of(log)):
+        timed = list(zip(sequence, times[case], strict=True))
         known = {
-            "set": sorted(set(course)),
-            "multiset": sorted(course),
-            "sequence": course,
+            "set": sorted(set(sequence)),
+            "multiset": sorted(sequence),
+            "sequence": sequence,
             "relative": timed,
         }
         for size in range(goal.L + 1):
@@ -81,30 +84,32 @@ def plainly(log: EventLog, goal: ConfidenceBound, *, persons: bool) -> Extremes 
             for some in (set(everybody), named):
                 of, among = ({owner[case] for case in which & some} for which in (holders, cases))
                 confidence = max(confidence, len(of) / len(among) if among else 0)
-    return Extremes(smallest, confidence if goal.attribute else None)
+    return WorstKnowledge(smallest, confidence if goal.attribute else None)
 
 
 @pytest.mark.parametrize("background", BACKGROUNDS)
 @settings(deadline=None)
-@given(courses=COURSES, longest=st.integers(1, 3), drawn=st.data())
+@given(sequences=SEQUENCES, longest=st.integers(1, 3), drawn=st.data())
 def test_finds_what_plain_python_finds(
-    background: str, courses: list[str], longest: int, drawn: st.DataObject
+    background: str, sequences: list[str], longest: int, drawn: st.DataObject
 ) -> None:
     """In every background; by case and by person; missing persons and illnesses among them."""
     some = st.sampled_from(["p", "q", "r", None])
-    persons, illnesses = ([drawn.draw(some) for _ in courses] for _ in range(2))
-    log = log_with(courses, persons, illnesses)
+    persons, illnesses = ([drawn.draw(some) for _ in sequences] for _ in range(2))
+    log = log_with(sequences, persons, illnesses)
     goal = bound(L=longest, background=background, attribute=ILLNESS, C=0.5)
-    assert extremes(log, goal) == plainly(log, goal, persons=False)
-    assert extremes(log, goal, Unit(attribute=PERSON)) == plainly(log, goal, persons=True)
+    assert worst_knowledge(log, goal) == plainly(log, goal, persons=False)
+    assert worst_knowledge(log, goal, Unit(attribute=PERSON)) == plainly(log, goal, persons=True)
 
 
 def test_counts_knowledge_and_confidence() -> None:
     """Who knows b before a finds one case; who knows b finds three, of which two have the flu."""
     log = log_with(["ab", "ab", "ba", "a"], ["p"] * 4, ["flu", "flu", None, "cold"])
-    assert extremes(log, bound()) == Extremes(1, None)
-    assert extremes(log, bound(background="set", attribute=ILLNESS, C=0.5)) == Extremes(3, 2 / 3)
-    assert extremes(log, bound(attribute=ILLNESS, C=0.5)) == Extremes(1, 1.0)
+    assert worst_knowledge(log, bound()) == WorstKnowledge(1, None)
+    assert worst_knowledge(
+        log, bound(background="set", attribute=ILLNESS, C=0.5)
+    ) == WorstKnowledge(3, 2 / 3)
+    assert worst_knowledge(log, bound(attribute=ILLNESS, C=0.5)) == WorstKnowledge(1, 1.0)
 
 
 def test_values_of_events_count_where_they_occur_at_all() -> None:
@@ -113,24 +118,24 @@ def test_values_of_events_count_where_they_occur_at_all() -> None:
     log = EventLog(
         log.events.with_columns(ward=pl.Series(["x", "x", None, "y"])), log.cases, log.offsets
     )
-    assert extremes(log, bound(attribute="ward", C=0.6)) == Extremes(2, 0.5)
+    assert worst_knowledge(log, bound(attribute="ward", C=0.6)) == WorstKnowledge(2, 0.5)
 
 
 def test_released_times_are_taken_as_they_stand() -> None:
-    """Cases of one course at other times are not alike to somebody who knows times."""
+    """Cases of one sequence at other times are not alike to somebody who knows times."""
     log = log_of(["ab"] * 2)
-    assert extremes(log, bound(background="relative")) == Extremes(1, None)
-    assert extremes(log, bound()) == Extremes(2, None)
+    assert worst_knowledge(log, bound(background="relative")) == WorstKnowledge(1, None)
+    assert worst_knowledge(log, bound()) == WorstKnowledge(2, None)
     alike = log.events.with_columns(pl.lit(BEGIN).alias(TIMESTAMP))
-    assert extremes(
+    assert worst_knowledge(
         EventLog(alike, log.cases, log.offsets), bound(background="relative")
-    ) == Extremes(2, None)
+    ) == WorstKnowledge(2, None)
 
 
 def test_an_empty_log_holds() -> None:
     """There is nobody to be known."""
     check(log_of([]), bound())
-    assert extremes(log_of([]), bound()) is None
+    assert worst_knowledge(log_of([]), bound()) is None
 
 
 def test_a_broken_guarantee_says_what_was_seen() -> None:
@@ -149,11 +154,11 @@ def test_what_is_needed_and_missing_is_said() -> None:
     """
     log = log_of(["ab"] * 3)
     with pytest.raises(GuaranteeBroken, match="no column 'case:Person'"):
-        extremes(log, bound(), Unit(attribute=PERSON))
+        worst_knowledge(log, bound(), Unit(attribute=PERSON))
     timeless = EventLog(log.events.drop(TIMESTAMP), log.cases, log.offsets)
     with pytest.raises(GuaranteeBroken, match="no column 'time:timestamp'"):
-        extremes(timeless, bound(background="relative"))
-    assert extremes(log, bound(attribute=ILLNESS, C=0.5)) == Extremes(3, 0.0)
+        worst_knowledge(timeless, bound(background="relative"))
+    assert worst_knowledge(log, bound(attribute=ILLNESS, C=0.5)) == WorstKnowledge(3, 0.0)
 
 
 def test_too_much_knowledge_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,7 +168,7 @@ def test_too_much_knowledge_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(
         GuaranteeBroken, match=r"cannot be measured: there is too much knowledge of up to 5 events"
     ):
-        extremes(log_of(["abcdefgh"] * 3), bound(L=5))
+        worst_knowledge(log_of(["abcdefgh"] * 3), bound(L=5))
 
 
 @pytest.mark.parametrize("rows", [1, 3, 10])
@@ -175,6 +180,6 @@ def test_slices_change_nothing(monkeypatch: pytest.MonkeyPatch, rows: int) -> No
         ["flu", None, "flu", "cold", "flu"],
     )
     goal, unit = bound(L=3, attribute=ILLNESS, C=0.5), Unit(attribute=PERSON)
-    whole = extremes(log, goal, unit)
+    whole = worst_knowledge(log, goal, unit)
     monkeypatch.setattr(confidence_bound, "_SLICE", rows)
-    assert extremes(log, goal, unit) == whole
+    assert worst_knowledge(log, goal, unit) == whole

@@ -16,16 +16,16 @@ from contracts.sample_logs import courses_of, log_of
 
 VARIANTS = KAnonymity(kind="k-anonymity", k=2)
 PREFIXES = KAnonymity(kind="k-anonymity", k=2, scope="prefixes")
-COURSES = st.lists(st.text("abc", max_size=4), max_size=20)
+SEQUENCES = st.lists(st.text("abc", max_size=4), max_size=20)
 
 
-@given(COURSES)
-def test_counts_variants_and_prefixes_as_python_does(courses: list[str]) -> None:
+@given(SEQUENCES)
+def test_counts_variants_and_prefixes_as_python_does(sequences: list[str]) -> None:
     """Every variant; every prefix of every case, the empty one included."""
-    log = log_of(courses)
+    log = log_of(sequences)
     variants = Counter(courses_of(log))
     prefixes = Counter(
-        course[:length] for course in courses_of(log) for length in range(len(course) + 1)
+        sequence[:length] for sequence in courses_of(log) for length in range(len(sequence) + 1)
     )
     assert min(variants.values(), default=None) == smallest_group(log, VARIANTS)
     assert min(prefixes.values(), default=None) == smallest_group(log, PREFIXES)

@@ -1,4 +1,4 @@
-"""A missing value counts in the denominator of C; a policy may declare that it is sensitive itself."""
+"""A missing value counts in the denominator of C; a policy may declare that it is sensitive."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def released(**more: Any) -> EventLog:
 
 def test_missing_counts_in_the_denominator_only() -> None:
     """Nine of ten lack a value, and one in ten holds one: nothing has to go."""
-    found = confidence_bound.extremes(LOG, bound())
+    found = confidence_bound.worst_knowledge(LOG, bound())
     assert found is not None
     assert found.confidence == 11 / 40
     assert sorted(courses_of(released())) == sorted(courses_of(LOG))
@@ -43,7 +43,7 @@ def test_missing_counts_in_the_denominator_only() -> None:
 def test_missing_is_bounded_where_it_is_sensitive() -> None:
     """Whoever knows b knows with 90 % confidence that there is no value, until b goes."""
     goal = bound(missing="sensitive")
-    found = confidence_bound.extremes(LOG, goal)
+    found = confidence_bound.worst_knowledge(LOG, goal)
     assert found is not None
     assert found.confidence == 0.9
     with pytest.raises(GuaranteeBroken, match=r"90\.0% confidence"):
@@ -54,7 +54,7 @@ def test_missing_is_bounded_where_it_is_sensitive() -> None:
 
 
 def test_a_text_that_looks_like_nothing_is_a_value() -> None:
-    """An empty text is told apart from no value."""
+    """An empty text is another value than none."""
     log = with_values(log_of([["a"]] * 4), "case:hiv", ["", "", None, None])
     kept = run_mechanism(
         "kanon/tlkc", log, L=1, K=2, C=0.5, attribute="case:hiv", missing="sensitive"
@@ -64,7 +64,7 @@ def test_a_text_that_looks_like_nothing_is_a_value() -> None:
 
 @pytest.mark.parametrize("attribute", [None, "hiv"])
 def test_missing_values_need_an_attribute_of_cases(attribute: str | None) -> None:
-    """Without one there is nothing to bound; events that are left out would take values with them."""
+    """Without one there is nothing to bound; events left out would take values with them."""
     goal = ConfidenceBound(
         kind="confidence-bound",
         L=1,
@@ -81,9 +81,9 @@ def test_missing_values_need_an_attribute_of_cases(attribute: str | None) -> Non
 
 
 def test_values_are_equal_by_what_they_are() -> None:
-    """-0.0 and 0.0 are one value with two spellings: counted as two, each is held by half of all."""
+    """-0.0 and 0.0 are one value with two spellings: as two, each is held by half of all."""
     log = with_values(log_of([["a"]] * 4), "case:hiv", [0.0, -0.0, 0.0, -0.0])
-    found = confidence_bound.extremes(log, bound())
+    found = confidence_bound.worst_knowledge(log, bound())
     assert found is not None
     assert found.confidence == 1
     with pytest.raises(MechanismError, match="hold one value"):

@@ -34,18 +34,20 @@ def plain_groups(log: EventLog, attribute: str, classes: str) -> Groups:
     """
     members: dict[Any, list[Any]] = defaultdict(list)
     whole: dict[Any, list[Any]] = defaultdict(list)
-    for row, course in enumerate(courses_of(log)):
+    for row, sequence in enumerate(courses_of(log)):
         if attribute.startswith("case:"):
             value = log.cases[attribute][row]
             whole[None].append(value)
-            ends = [len(course)] if classes == "variants" else range(1, len(course) + 1)
+            ends = [len(sequence)] if classes == "variants" else range(1, len(sequence) + 1)
             for end in ends:
-                members[course[:end], None].append(value)
+                members[sequence[:end], None].append(value)
             continue
-        for step, activity in enumerate(course):
+        for step, activity in enumerate(sequence):
             value = log.events[attribute][int(log.offsets[row]) + step]
             whole[activity].append(value)
-            members[course if classes == "variants" else course[: step + 1], activity].append(value)
+            members[sequence if classes == "variants" else sequence[: step + 1], activity].append(
+                value
+            )
     return [(values, whole[activity]) for (_, activity), values in members.items()]
 
 
@@ -104,9 +106,9 @@ def test_both_measures_are_those_of_the_definitions(
     closeness = TCloseness(
         kind="t-closeness", t=1, attribute=attribute, classes=classes, scale=scale
     )
-    far = t_closeness.farthest_group(log, closeness)
+    far = t_closeness.largest_distance(log, closeness)
     varied = {
-        variety: l_diversity.least_variety(
+        variety: l_diversity.least_diversity(
             log,
             LDiversity(
                 kind="l-diversity", l=2, attribute=attribute, variety=variety, classes=classes
@@ -152,17 +154,17 @@ CYCLES = log_of(
 def test_cycle_times_are_times_since_the_event_before() -> None:
     """Gaps of 1 and 3 hours in one class; in the other nobody knows: its neighbour has no time."""
     goal = LDiversity(kind="l-diversity", l=2, attribute="timestamps")
-    assert l_diversity.least_variety(CYCLES, goal) == 2
+    assert l_diversity.least_diversity(CYCLES, goal) == 2
     moved = CYCLES.events.with_columns(pl.col(TIMESTAMP).fill_null(BEGIN + timedelta(hours=4)))
     whole = EventLog(moved, CYCLES.cases, CYCLES.offsets)
-    assert l_diversity.least_variety(whole, goal) == 1
+    assert l_diversity.least_diversity(whole, goal) == 1
     # b: {1, 3} against {1, 3, 5}: (1/6 + 1/3) x 2 hours; {5} against it: 2 hours; the range is 4
     # hours (1 to 5, c takes 4).
     closeness = TCloseness(kind="t-closeness", t=0.5, attribute="timestamps", scale="range")
     # By rank, 1, 3 and 5 lie at 1/6, 1/2 and 5/6: {5} is 1/3 from them on average.
     ranked = TCloseness(kind="t-closeness", t=0.5, attribute="timestamps")
-    assert t_closeness.farthest_group(whole, ranked) == pytest.approx(1 / 3)
-    assert t_closeness.farthest_group(whole, closeness) == pytest.approx(0.5)
+    assert t_closeness.largest_distance(whole, ranked) == pytest.approx(1 / 3)
+    assert t_closeness.largest_distance(whole, closeness) == pytest.approx(0.5)
     t_closeness.check(whole, closeness)
     with pytest.raises(GuaranteeBroken, match=r"0\.5 from all values"):
         t_closeness.check(whole, closeness.model_copy(update={"t": 0.49}))
@@ -191,7 +193,7 @@ def test_what_is_no_number_has_no_distance() -> None:
     """An infinite value cannot be passed over: it would be released without any bound."""
     log = with_values(log_of([["a"]] * 3), "Age", [1.0, math.inf, 2.0])
     with pytest.raises(GuaranteeBroken, match="not finite"):
-        t_closeness.farthest_group(log, TCloseness(kind="t-closeness", t=1, attribute="Age"))
+        t_closeness.largest_distance(log, TCloseness(kind="t-closeness", t=1, attribute="Age"))
 
 
 def test_a_promise_about_probabilities_is_not_measured() -> None:
@@ -231,8 +233,8 @@ def test_a_written_log_measures_the_same(kind: str, form: Any, tmp_path: Path) -
     read = read_log(tmp_path / f"log.{form}")
     for attribute in ("x", "timestamps"):
         near = TCloseness(kind="t-closeness", t=1, attribute=attribute)
-        assert t_closeness.farthest_group(read, near) == pytest.approx(
-            t_closeness.farthest_group(log, near), abs=1e-9
+        assert t_closeness.largest_distance(read, near) == pytest.approx(
+            t_closeness.largest_distance(log, near), abs=1e-9
         )
         varied = LDiversity(kind="l-diversity", l=2, attribute=attribute)
-        assert l_diversity.least_variety(read, varied) == l_diversity.least_variety(log, varied)
+        assert l_diversity.least_diversity(read, varied) == l_diversity.least_diversity(log, varied)

@@ -34,7 +34,9 @@ ATTRIBUTES = {
 def write_policy(
     folder: Path, goals: list[dict[str, object]], output: str = "xes.gz", **options: str
 ) -> Path:
-    """The shipped policy with other guarantees beside k-anonymity, over attributes of the example."""
+    """The shipped policy with other guarantees beside k-anonymity, over attributes of the
+    example.
+    """
     policy = yaml.safe_load((ROOT / "policies" / "kanon-t-closeness.yaml").read_text("utf-8"))
     spec = policy["spec"]
     spec["attributes"] = {**spec["attributes"], **ATTRIBUTES}

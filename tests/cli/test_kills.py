@@ -29,7 +29,9 @@ COMPLETE = {"internal", "plan.json", "statement.json", "log.csv"}
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Path:
-    """A plan with budget for all that the tests try: planning once leaves the part that is killed."""
+    """A plan with budget for all that the tests try: planning once leaves the part that is
+    killed.
+    """
     made = tmp_path / "plan.json"
     policy = small_policy(tmp_path, total=10_000.0)
     assert main(["plan", str(policy), str(small_log(tmp_path)), "--out", str(made), "--quiet"]) == 0

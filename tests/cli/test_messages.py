@@ -116,7 +116,7 @@ def test_interrupted_when_the_release_stands(
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(publish, "_commit", stop)
+    monkeypatch.setattr(publish, "_commit_entry", stop)
     code, said = apply(told, tmp_path / "out")
     assert (code, said) == (
         130,

@@ -1,4 +1,4 @@
-"""Small logs whose events or cases have a value beside their course of events."""
+"""Small logs whose events or cases have a value beside their activity sequence."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,9 +30,9 @@ def with_values(log: EventLog, attribute: str, values: Sequence[Any]) -> EventLo
 
 @st.composite
 def logs_with_values(draw: st.DrawFn, kind: str, attribute: str, most: int = 30) -> EventLog:
-    """A log of few courses, so that they form classes; some values are missing."""
-    courses = draw(st.lists(st.text("abc", max_size=4), min_size=1, max_size=4))
-    log = log_of(draw(st.lists(st.sampled_from(courses), max_size=most)))
+    """A log of few sequences, so that they form classes; some values are missing."""
+    sequences = draw(st.lists(st.text("abc", max_size=4), min_size=1, max_size=4))
+    log = log_of(draw(st.lists(st.sampled_from(sequences), max_size=most)))
     size = log.cases.height if attribute.startswith(CASE_PREFIX) else log.events.height
     value = st.none() | KINDS[kind] if draw(st.booleans()) else KINDS[kind]
     return with_values(log, attribute, draw(st.lists(value, min_size=size, max_size=size)))

@@ -180,7 +180,9 @@ def fitting(glob: str) -> frozenset[int]:
 
 
 def test_overlap_and_containment_are_what_they_are_over_all_short_names() -> None:
-    """All names of up to 8 letters tell two globs of up to 5 signs apart; ``z`` stands in neither."""
+    """All names of up to 8 letters tell two globs of up to 5 signs apart; ``z`` stands in
+    neither.
+    """
     from cloakwork.policy.globs import contains, matches, overlap
 
     source = random.Random(runs(150))

@@ -161,7 +161,9 @@ def test_a_column_that_the_plan_drops_fails(
 def test_an_attribute_that_the_log_lacks_is_not_stated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A misspelt name in the policy once stood in the signed statement as a column of the release."""
+    """A misspelt name in the policy once stood in the signed statement as a column of the
+    release.
+    """
     misspelt = POLICY.replace('    "note"', '    "diagnosiss": {treatment: keep}\n    "note"')
     misspelt = misspelt.replace('expose: {"', 'expose: {"diagnosiss": "for a test of names", "')
     monkeypatch.setattr(f"{__name__}.POLICY", misspelt)

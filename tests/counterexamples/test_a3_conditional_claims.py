@@ -1,4 +1,6 @@
-"""A claim over times names all that it takes as known; no list of looks decides what tells times."""
+"""A claim over times names all that it takes as known; no list of looks decides what tells
+times.
+"""
 
 import json
 from pathlib import Path
@@ -91,7 +93,9 @@ def log_of(clock: list[Any]) -> EventLog:
 def test_the_claim_names_every_column_that_is_not_made_of_noised_times(
     goal: str, treatment: str
 ) -> None:
-    """A kept clock and a pseudonymised one, and the form of the release, whatever they look like."""
+    """A kept clock and a pseudonymised one, and the form of the release, whatever they look
+    like.
+    """
     assert {"clock", "metadata", "control-flow"} <= set(given(planned(goal, treatment)))
 
 
@@ -120,7 +124,9 @@ def test_a_pattern_stands_for_itself_in_the_plan() -> None:
 
 @pytest.mark.parametrize("clock", SPELLINGS)
 def test_no_spelling_changes_the_outcome(clock: list[Any], tmp_path: Path) -> None:
-    """The claim does not depend on how a clock looks, and neither does whether there is a release."""
+    """The claim does not depend on how a clock looks, and neither does whether there is a
+    release.
+    """
     try:
         release = cloakwork.apply(
             planned(), log_of(clock), ledger=f"sqlite:///{tmp_path / 'ledger.db'}"

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 import cloakwork
-from cloakwork.checks.confidence_bound import extremes
+from cloakwork.checks.confidence_bound import worst_knowledge
 from cloakwork.checks.k_anonymity import smallest_group
 from cloakwork.errors import Infeasible
 from cloakwork.facts import Unit
@@ -172,7 +172,7 @@ def test_the_checks_count_nobody_as_nobody() -> None:
     log, unit = log_of(SOME_WITHOUT), Unit(attribute=UNIT, max_cases=50)
     assert smallest_group(log, KAnonymity(kind="k-anonymity", k=5, count="units"), unit) == 0
     assert smallest_group(log, KAnonymity(kind="k-anonymity", k=5), unit) == 7
-    found = extremes(log, ConfidenceBound(kind="confidence-bound", L=1, K=5), unit)
+    found = worst_knowledge(log, ConfidenceBound(kind="confidence-bound", L=1, K=5), unit)
     assert found is not None
     assert found.smallest == 0
 
@@ -182,7 +182,7 @@ def test_cases_of_nobody_do_not_dilute_what_patients_reveal() -> None:
     cases = [("a", f"p{case}") for case in range(5)] + [("a", None)] * 5
     log = log_of(cases, illness=["flu"] * 5 + [None] * 5)
     goal = ConfidenceBound(kind="confidence-bound", L=1, K=5, C=0.6, attribute="case:illness")
-    found = extremes(log, goal, Unit(attribute=UNIT, max_cases=50))
+    found = worst_knowledge(log, goal, Unit(attribute=UNIT, max_cases=50))
     assert found is not None
     assert found.confidence == 1.0
 

@@ -1,4 +1,6 @@
-"""A6: a case has one unit or is refused (or split); what is checked is what the written file says."""
+"""A6: a case has one unit or is refused (or split); what is checked is what the written file
+says.
+"""
 
 from pathlib import Path
 

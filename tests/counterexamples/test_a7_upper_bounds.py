@@ -98,7 +98,7 @@ def test_every_cell_bounds_the_exact_convolution(seed):
     """Against exact rationals; a plain transform, the twin without the bound, lies below in some
     cell.
     """
-    from cloakwork.accounting.losses import Losses, composed
+    from cloakwork.accounting.losses import LossDistribution, compose
 
     source = np.random.default_rng(seed)  # test data, not noise
     parts = []
@@ -106,7 +106,9 @@ def test_every_cell_bounds_the_exact_convolution(seed):
         masses = source.random(size) ** 6
         parts.append(
             (
-                Losses(0.01, int(source.integers(-4, 3)), masses / masses.sum() * (1 - 1e-15), 0.0),
+                LossDistribution(
+                    0.01, int(source.integers(-4, 3)), masses / masses.sum() * (1 - 1e-15), 0.0
+                ),
                 times,
             )
         )
@@ -114,7 +116,7 @@ def test_every_cell_bounds_the_exact_convolution(seed):
     for part, times in parts:
         for _ in range(times):
             exact = convolved(exact, [Fraction(float(mass)) for mass in part.masses])
-    found = composed(parts)
+    found = compose(parts)
     first = sum(times * part.lowest for part, times in parts) - found.lowest
     cells = [Fraction(float(mass)) for mass in found.masses]
     below = sum(
@@ -152,7 +154,9 @@ TREE = {"north": {"coast": ["Kiel", "Husum"]}, "south": ["Ulm"], "Berlin": None}
     ],
 )
 def test_a_shallow_branch_releases_its_lowest_group_not_its_value(level, expected):
-    """What lies no deeper than the level asked for is a value, and stands under the group above it."""
+    """What lies no deeper than the level asked for is a value, and stands under the group above
+    it.
+    """
     from cloakwork.mechanisms.generalisation import groups_at
 
     found = groups_at(pl.Series("town", list(expected)), TREE, level)

@@ -20,7 +20,9 @@ Cloakwork = Callable[..., Said]
 def test_cd_gives_no_fresh_budget(
     cloakwork: Cloakwork, tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a total of 1, a second release of epsilon 1 is refused from another working folder, too."""
+    """With a total of 1, a second release of epsilon 1 is refused from another working folder,
+    too.
+    """
     policy, log = small_policy(tmp_path, total=1.0), small_log(tmp_path)
     codes = []
     for name in ("here", "there"):

@@ -200,7 +200,9 @@ def test_books_apart_do_not_loosen_an_earlier_total(
 def test_all_times_of_a_case_count_in_the_metric_book(
     cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path
 ) -> None:
-    """Epsilon 2 over all times of a case moves each single time by no more: metric 2 of 2 is spent."""
+    """Epsilon 2 over all times of a case moves each single time by no more: metric 2 of 2 is
+    spent.
+    """
     times = {
         "attributes": {
             "case:concept:name": {"role": "identifier"},
@@ -321,7 +323,9 @@ def test_a_book_alone_is_apart_from_nothing(
 def test_a_book_alone_without_a_bound_is_refused(
     cloakwork: Cloakwork, tmp_path: Path, ledger: str, log: Path
 ) -> None:
-    """Nothing converts, and the one book listed is apart from nothing: exit 3, and what to declare."""
+    """Nothing converts, and the one book listed is apart from nothing: exit 3, and what to
+    declare.
+    """
     spent_by_cases(cloakwork, tmp_path, ledger, log)
     by_person = policy(tmp_path, "by-person", unit=PERSON, budget=OF_PERSONS)
     said = cloakwork("apply", by_person, log, "--out", tmp_path / "out", "--ledger", ledger)

@@ -1,4 +1,6 @@
-"""B9: committed means that the folder stands; what a crash left is explained, completed or closed."""
+"""B9: committed means that the folder stands; what a crash left is explained, completed or
+closed.
+"""
 
 import json
 import os
@@ -65,7 +67,9 @@ def killed(folder: Path, ledger: str, module: str, function: str, when: str) -> 
 
 
 def test_committed_means_that_a_folder_stood(tmp_path: Path, ledger: str) -> None:
-    """Killed while the release is written: no folder stands, and the ledger does not say committed."""
+    """Killed while the release is written: no folder stands, and the ledger does not say
+    committed.
+    """
     killed(tmp_path, ledger, "cloakwork.publishing.publish", "seal", "before")
     assert not (tmp_path / "releases" / "out").exists()
     assert [record.state for record in Ledger(ledger).history()] != ["committed"]

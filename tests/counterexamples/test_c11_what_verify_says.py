@@ -400,7 +400,9 @@ def test_apply_verifies_what_it_wrote(
 def test_the_demo_ends_with_a_verify_line_that_can_be_typed_again(
     cloakwork: Cloakwork, release: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """``make demo`` keeps keys of its own; the line that it prints must work without knowing that."""
+    """``make demo`` keeps keys of its own; the line that it prints must work without knowing
+    that.
+    """
     told = subprocess.run(
         ["make", "-n", "demo"], cwd=ROOT, check=True, capture_output=True, text=True
     ).stdout

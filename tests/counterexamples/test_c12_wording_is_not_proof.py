@@ -111,7 +111,9 @@ def test_nothing_signed_speaks_of_premises(released: Path) -> None:
 
 
 def test_words_put_into_a_plan_are_not_shown(released: Path) -> None:
-    """A report words the records itself: a flattering sentence in a signed plan reaches no reader."""
+    """A report words the records itself: a flattering sentence in a signed plan reaches no
+    reader.
+    """
     from cloakwork.publishing.dsse import seal
     from cloakwork.publishing.keys import signing_key
     from cloakwork.publishing.statement import file_digest

@@ -239,7 +239,9 @@ def numbers_in(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ..
 
 
 def options_of(name: str) -> list[str]:
-    """The options of a mechanism that may be numbers: all names of fields of the models beside it."""
+    """The options of a mechanism that may be numbers: all names of fields of the models beside
+    it.
+    """
     models = vars(sys.modules[type(catalogue()[name]).__module__]).values()
     fields = [
         model.model_fields

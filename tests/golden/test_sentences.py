@@ -12,7 +12,9 @@ BANNED = (
 
 
 def test_every_sentence_is_the_one_that_was_read() -> None:
-    """After reading the difference: python tests/golden/sentences.py (with engine/ on PYTHONPATH)."""
+    """After reading the difference: python tests/golden/sentences.py (with engine/ on
+    PYTHONPATH).
+    """
     assert FILE.read_text("utf-8") == text(), (
         "sentences changed; read them, then run: python tests/golden/sentences.py"
     )

@@ -126,7 +126,9 @@ def test_parquet_that_stands_for_far_more_rows_is_refused(tmp_path: Path) -> Non
 
 
 class Counting(SimpleNamespace):
-    """A parser that never finds the end of its token, and counts what it must read again each time."""
+    """A parser that never finds the end of its token, and counts what it must read again each
+    time.
+    """
 
     CurrentByteIndex, CurrentLineNumber = 0, 1
 

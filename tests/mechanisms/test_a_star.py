@@ -13,7 +13,13 @@ from cloakwork.guarantees import KAnonymity
 from cloakwork.mechanisms.aggregates import CASES, VariantCounts
 from cloakwork.mechanisms.base import MapCases, Offer, Refusal
 from cloakwork.mechanisms.kanon.a_star import AStar, AStarParams
-from cloakwork.mechanisms.kanon.problem import Problem, Scope, cost, read_problem, smallest_class
+from cloakwork.mechanisms.kanon.problem import (
+    KAnonymityProblem,
+    Scope,
+    edit_cost,
+    problem_from_histogram,
+    smallest_class,
+)
 from cloakwork.noise import secret
 from contracts.sample_logs import courses_of, log_of
 from mechanisms.test_best_first import real_summary
@@ -32,12 +38,14 @@ def released(courses: list[str], k: int, scope: Scope = "variants") -> Counter[s
     return Counter("".join(course) for course in courses_of(action.apply(log)))
 
 
-def hard() -> Problem:
+def hard() -> KAnonymityProblem:
     """A problem that takes more states than one: 40 words over two letters, whose cases do not add
     up to k evenly.
     """
     texts = [f"{number * 37 % 1024:010b}" for number in range(1, 41)]
-    return Problem.of(texts, [2 + number * number % 3 for number in range(40)], 7, "variants")
+    return KAnonymityProblem.of(
+        texts, [2 + number * number % 3 for number in range(40)], 7, "variants"
+    )
 
 
 @pytest.mark.parametrize(("scope", "least"), [("prefixes", 26), ("variants", 30)])
@@ -46,10 +54,10 @@ def test_the_papers_optimum_is_found_and_proved(scope: Scope, least: int) -> Non
     prefixes.
     """
     summary = real_summary("receipt").filter(pl.col(CASES) > 1)
-    problem, _ = read_problem(summary, 4, scope, "levenshtein")
+    problem, _ = problem_from_histogram(summary, 4, scope, "levenshtein")
     solution, _ = A_STAR.solve(AStarParams(k=4, scope=scope), problem)
-    assert least == cost(problem, solution.assignment) == solution.bound
-    assert solution.stopped == "no whole variants can be moved at less cost"
+    assert least == edit_cost(problem, solution.assignment) == solution.bound
+    assert solution.stop_reason == "no whole variants can be moved at less cost"
 
 
 def test_the_papers_heuristic_is_not_admissible() -> None:
@@ -71,13 +79,13 @@ def test_stopped_by_the_clock_it_hands_back_a_log_and_a_bound() -> None:
     """
     problem = hard()
     stopped, _ = A_STAR.solve(AStarParams(k=7, seconds=1e-9), problem)
-    assert stopped.stopped == "the time was used up"
+    assert stopped.stop_reason == "the time was used up"
     ended, more = A_STAR.solve(AStarParams(k=7), problem)
-    least = cost(problem, ended.assignment)
+    least = edit_cost(problem, ended.assignment)
     assert ended.bound == least
     assert isinstance(more["states"], int)
     assert stopped.bound is not None
-    assert stopped.bound <= least <= cost(problem, stopped.assignment)
+    assert stopped.bound <= least <= edit_cost(problem, stopped.assignment)
     smallest = smallest_class(problem, stopped.assignment)
     assert smallest is not None
     assert smallest >= 7
@@ -86,12 +94,12 @@ def test_stopped_by_the_clock_it_hands_back_a_log_and_a_bound() -> None:
 def test_stopped_by_memory_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """A queue that may hold one state stops when it holds one that is not yet done."""
     problem = hard()
-    monkeypatch.setattr("cloakwork.mechanisms.kanon.a_star.FIRST_PRICES", 1)
+    monkeypatch.setattr("cloakwork.mechanisms.kanon.a_star.FIRST_STEPS", 1)
     monkeypatch.setattr("cloakwork.mechanisms.kanon.a_star.MIB", 1)
     solution, _ = A_STAR.solve(AStarParams(k=7, memory=1), problem)
-    assert solution.stopped == "the memory was used up"
+    assert solution.stop_reason == "the memory was used up"
     assert solution.bound is not None
-    assert solution.bound < cost(problem, solution.assignment)
+    assert solution.bound < edit_cost(problem, solution.assignment)
 
 
 def test_an_interrupt_is_not_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +108,7 @@ def test_an_interrupt_is_not_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("cloakwork.mechanisms.kanon.a_star.settled", interrupted)
+    monkeypatch.setattr("cloakwork.mechanisms.kanon.a_star.repair_to_k_anonymous", interrupted)
     with pytest.raises(KeyboardInterrupt):
         A_STAR.solve(AStarParams(k=7), hard())
 
@@ -112,8 +120,8 @@ def test_it_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
         if "proved" in message:
             raise _HeardEnough
 
-    monkeypatch.setattr("cloakwork.mechanisms.kanon.a_star.FIRST_PRICES", 1)
-    monkeypatch.setattr("cloakwork.mechanisms.kanon.whole.EVERY", -1.0)
+    monkeypatch.setattr("cloakwork.mechanisms.kanon.a_star.FIRST_STEPS", 1)
+    monkeypatch.setattr("cloakwork.mechanisms.kanon.whole_variants.SECONDS_BETWEEN_MESSAGES", -1.0)
     with progress.heard_by(hear), pytest.raises(_HeardEnough):
         A_STAR.solve(AStarParams(k=7), hard())
 
@@ -142,9 +150,9 @@ def test_a_case_may_leave_the_class_that_its_variant_is() -> None:
     stays.
     """
     texts, cases = ("aa", "ab", "bb", "bc"), (3, 1, 2, 1)
-    problem = Problem.of(texts, cases, 3, "variants")
+    problem = KAnonymityProblem.of(texts, cases, 3, "variants")
     solution, _ = A_STAR.solve(AStarParams(k=3), problem)
-    assert cost(problem, solution.assignment) == least_cost(texts, cases, cases, 3, "variants")
+    assert edit_cost(problem, solution.assignment) == least_cost(texts, cases, cases, 3, "variants")
 
 
 def test_options_are_limits_of_time_and_memory() -> None:

@@ -12,17 +12,18 @@ from cloakwork.errors import MechanismError
 from cloakwork.log.io import read_log
 from cloakwork.mechanisms.aggregates import CASES, VariantCounts
 from cloakwork.mechanisms.base import MapCases
-from cloakwork.mechanisms.kanon import whole
-from cloakwork.mechanisms.kanon.best_first import BestFirst, BestFirstParams, best_first
+from cloakwork.mechanisms.kanon import whole_variants
+from cloakwork.mechanisms.kanon.best_first import BestFirst, BestFirstParams, search_best_first
+from cloakwork.mechanisms.kanon.hill_climbing import improve_by_hill_climbing
 from cloakwork.mechanisms.kanon.problem import (
     Assignment,
-    Problem,
+    KAnonymityProblem,
     Scope,
-    cost,
-    read_problem,
+    edit_cost,
+    problem_from_histogram,
     smallest_class,
 )
-from cloakwork.mechanisms.kanon.whole import Ground, improved
+from cloakwork.mechanisms.kanon.whole_variants import MoveCosts
 from cloakwork.noise import secret
 from contracts.sample_logs import courses_of, log_of
 
@@ -48,8 +49,8 @@ def released(courses: list[str], k: int, scope: Scope = "variants") -> Counter[s
 
 def greedy_end(texts: dict[str, int], k: int, scope: Scope = "variants") -> dict[str, str]:
     """On which variant the greedy search alone leaves each variant."""
-    problem = Problem.of(list(texts), list(texts.values()), k, scope)
-    target = best_first(Ground.of(problem, "kanon/best-first"))
+    problem = KAnonymityProblem.of(list(texts), list(texts.values()), k, scope)
+    target = search_best_first(MoveCosts.of(problem, "kanon/best-first"))
     return {text: problem.texts[place] for text, place in zip(problem.texts, target, strict=True)}
 
 
@@ -89,19 +90,19 @@ def test_prefixes_need_no_mass_where_an_extension_has_it() -> None:
 
 def test_a_move_can_make_another_prefix_violate() -> None:
     """When ab leaves, a alone is one case short; the search goes on until nothing violates."""
-    problem = Problem.of(["a", "ab", "bbb"], [2, 1, 9], 3, "prefixes")
-    ground = Ground.of(problem, "kanon/best-first")
-    assert ground.allows(best_first(ground))
+    problem = KAnonymityProblem.of(["a", "ab", "bbb"], [2, 1, 9], 3, "prefixes")
+    costs = MoveCosts.of(problem, "kanon/best-first")
+    assert costs.is_k_anonymous(search_best_first(costs))
 
 
 @pytest.mark.parametrize("scope", ["variants", "prefixes"])
 def test_the_improvement_finds_what_the_greedy_search_missed(scope: Scope) -> None:
     """From everything on one variant back to three classes."""
-    problem = Problem.of(["aaa", "aab", "bbb", "bbc", "ccc"], [3, 1, 3, 1, 3], 3, scope)
-    ground = Ground.of(problem, "kanon/best-first")
+    problem = KAnonymityProblem.of(["aaa", "aab", "bbb", "bbc", "ccc"], [3, 1, 3, 1, 3], 3, scope)
+    costs = MoveCosts.of(problem, "kanon/best-first")
     start = np.zeros(5, np.int64)
-    better = improved(ground, start)
-    assert ground.cost(start) > ground.cost(better) == 2
+    better = improve_by_hill_climbing(costs, start)
+    assert costs.total_cost(start) > costs.total_cost(better) == 2
     assert start.tolist() == [0] * 5
 
 
@@ -131,7 +132,7 @@ def test_internal_figures_tell_both_distances() -> None:
 
 def test_too_many_variants_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """In one line that names what takes them."""
-    monkeypatch.setattr(whole, "LARGEST", 2)
+    monkeypatch.setattr(whole_variants, "MOST_VARIANTS", 2)
     with pytest.raises(MechanismError, match="of which the log has 3; it takes 2 at most"):
         released(["a", "b", "c"], k=2)
 
@@ -139,15 +140,18 @@ def test_too_many_variants_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_distances_that_do_not_fit_are_refused() -> None:
     """Rather than counted too low."""
     with pytest.raises(MechanismError, match="the log holds a longer one"):
-        Ground.of(
-            Problem.of(["a" * 40_000, "b" * 40_000], [2, 2], 2, "variants"), "kanon/best-first"
+        MoveCosts.of(
+            KAnonymityProblem.of(["a" * 40_000, "b" * 40_000], [2, 2], 2, "variants"),
+            "kanon/best-first",
         )
 
 
 def test_an_interrupt_is_not_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """It passes through the greedy search and through the improvement as it came."""
-    problem = Problem.of([f"{number:06b}" for number in range(40)], [1] * 40, 5, "variants")
-    monkeypatch.setattr(whole, "EVERY", -1.0)
+    problem = KAnonymityProblem.of(
+        [f"{number:06b}" for number in range(40)], [1] * 40, 5, "variants"
+    )
+    monkeypatch.setattr(whole_variants, "SECONDS_BETWEEN_MESSAGES", -1.0)
     for words in ("still below k", "improving an answer"):
 
         def stop(message: str, words: str = words) -> None:
@@ -165,17 +169,19 @@ def test_distances_of_the_reference_are_reached(name: str) -> None:
     """
     summary = real_summary(name).filter(pl.col(CASES) > 1)
     for k, reference in zip((4, 8, 16, 32, 64), REFERENCE[name], strict=True):
-        problem, _ = read_problem(summary, k, "prefixes", "levenshtein")
+        problem, _ = problem_from_histogram(summary, k, "prefixes", "levenshtein")
         solution, _ = BEST_FIRST.solve(BestFirstParams(k=k, scope="prefixes"), problem)
         smallest = smallest_class(problem, solution.assignment)
         assert smallest is not None
         assert smallest >= k
-        assert cost(problem, solution.assignment) <= (reference or 10**9)
+        assert edit_cost(problem, solution.assignment) <= (reference or 10**9)
 
 
 def test_its_own_cost_is_the_judges() -> None:
     """Of any answer."""
-    problem = Problem.of(["ab", "abc", "cc", "b"], [1, 2, 3, 4], 2, "variants")
-    ground = Ground.of(problem, "kanon/best-first")
+    problem = KAnonymityProblem.of(["ab", "abc", "cc", "b"], [1, 2, 3, 4], 2, "variants")
+    costs = MoveCosts.of(problem, "kanon/best-first")
     for target in (np.array([0, 0, 0, 0]), np.array([3, 2, 1, 0])):
-        assert ground.cost(target) == cost(problem, Assignment.whole(problem, target))
+        assert costs.total_cost(target) == edit_cost(
+            problem, Assignment.of_targets(problem, target)
+        )

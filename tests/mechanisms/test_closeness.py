@@ -37,18 +37,18 @@ OLD_AND_YOUNG = with_values(
 
 
 def ages(log: EventLog) -> dict[tuple[str, ...], list[int]]:
-    """The ages of the cases of each course, ascending."""
+    """The ages of the cases of each sequence, ascending."""
     found: dict[tuple[str, ...], list[int]] = {}
-    for course, age in zip(courses_of(log), log.cases["case:Age"].to_list(), strict=True):
-        found.setdefault(course, []).append(age)
-    return {course: sorted(values) for course, values in found.items()}
+    for sequence, age in zip(courses_of(log), log.cases["case:Age"].to_list(), strict=True):
+        found.setdefault(sequence, []).append(age)
+    return {sequence: sorted(values) for sequence, values in found.items()}
 
 
 def ages_or_none(log: EventLog) -> dict[tuple[str, ...], list[int | None]]:
-    """The ages of the cases of each course."""
+    """The ages of the cases of each sequence."""
     found: dict[tuple[str, ...], list[int | None]] = {}
-    for course, age in zip(courses_of(log), log.cases["case:Age"].to_list(), strict=True):
-        found.setdefault(course, []).append(age)
+    for sequence, age in zip(courses_of(log), log.cases["case:Age"].to_list(), strict=True):
+        found.setdefault(sequence, []).append(age)
     return found
 
 
@@ -86,17 +86,17 @@ def test_what_is_close_already_stays() -> None:
     assert before.equals(after)
 
 
-def test_beginnings_of_cases_lie_inside_one_another() -> None:
-    """All begin alike, so the first beginning is the whole; the two longer ones hold one value
+def test_prefixes_are_nested() -> None:
+    """All begin alike, so the first prefix holds all values; the two longer ones hold one value
     each, until some move.
     """
     log = with_values(log_of([["a", "b"]] * 4 + [["a", "c"]] * 4), "case:Age", [20] * 4 + [80] * 4)
     goal = TCloseness(kind="t-closeness", t=0.1, attribute="case:Age", classes="prefixes")
-    assert t_closeness.farthest_group(log, goal) == pytest.approx(0.25)
+    assert t_closeness.largest_distance(log, goal) == pytest.approx(0.25)
     released = run_mechanism(
         "kanon/closeness", log, t=0.1, attribute="case:Age", classes="prefixes"
     )
-    assert t_closeness.farthest_group(released, goal) == pytest.approx(0)
+    assert t_closeness.largest_distance(released, goal) == pytest.approx(0)
     assert set(map(tuple, ages(released).values())) == {(20, 20, 80, 80)}
 
 
@@ -173,22 +173,24 @@ def test_missing_values_change_places_like_all_others() -> None:
     )
     of_a = Counter(
         value
-        for course, values in zip(courses_of(released), values_of_cases(released, "x"), strict=True)
+        for sequence, values in zip(
+            courses_of(released), values_of_cases(released, "x"), strict=True
+        )
         for value in values[:1]
-        if course == ("a",)
+        if sequence == ("a",)
     )
     assert of_a == {7: 10, None: 10}
 
 
 def test_for_diversity_a_missing_value_is_none() -> None:
-    """A class whose other values are all missing holds one value; missing ones stay where they are."""
+    """A class whose other values are all missing holds one value; missing ones stay."""
     log = with_values(
         log_of([["a"]] * 4 + [["a", "b"]] * 4), "case:Age", [1, None, 1, None, 2, 2, 3, 3]
     )
     released = run_mechanism("kanon/closeness", log, l=2, attribute="case:Age")
-    for course, values in ages_or_none(released).items():
-        assert len({*values} - {None}) >= 2, course
-        assert values.count(None) == (2 if course == ("a",) else 0)
+    for sequence, values in ages_or_none(released).items():
+        assert len({*values} - {None}) >= 2, sequence
+        assert values.count(None) == (2 if sequence == ("a",) else 0)
 
 
 def test_t_is_met_by_leaving_out_an_activity_as_a_whole() -> None:
@@ -325,8 +327,8 @@ def test_an_offer_says_how() -> None:
     )
     assert isinstance(answer, Offer)
     assert (
-        answer.why
-        == "exchanges values of cycle times between classes until each class lies within 0.1 of all values"
+        answer.why == "exchanges values of cycle times between classes "
+        "until each class lies within 0.1 of all values"
     )
 
 

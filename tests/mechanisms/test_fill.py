@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloakwork.checks.inserted import stripped
+from cloakwork.checks.inserted import without_visible_insertions
 from cloakwork.checks.measure import measure
 from cloakwork.errors import MechanismError
 from cloakwork.facts import Facts, Unit
@@ -45,8 +45,8 @@ def marked_logs(draw: st.DrawFn) -> EventLog:
     """A log with two attributes, of which some values are missing, and inserted events, which have
     none.
     """
-    courses = draw(st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=12))
-    log = log_of([[*course] for course in courses])
+    sequences = draw(st.lists(st.text("abc", min_size=1, max_size=4), min_size=1, max_size=12))
+    log = log_of([[*sequence] for sequence in sequences])
     size = log.events.height
     inserted = np.array(draw(st.lists(st.booleans(), min_size=size, max_size=size)))
     for name in ("x", "^y.*$"):
@@ -109,13 +109,13 @@ def test_stripping_finds_what_shows(log: EventLog) -> None:
         bool(kept) or pattern in patterns[activity]
         for (activity, pattern), kept in zip(rows, log.kept, strict=True)
     ]
-    assert stripped(log).events[ACTIVITY].to_list() == [
+    assert without_visible_insertions(log).events[ACTIVITY].to_list() == [
         row[0] for row, stay in zip(rows, stays, strict=True) if stay
     ]
     full = filled(log, times=True)
     left = {activity for (activity, _), kept in zip(rows, log.kept, strict=True) if kept}
     shown = [activity for activity in full.events[ACTIVITY] if activity in left]
-    assert stripped(full).events[ACTIVITY].to_list() == shown
+    assert without_visible_insertions(full).events[ACTIVITY].to_list() == shown
 
 
 @given(log=marked_logs(), data=st.data())
@@ -189,7 +189,7 @@ def test_an_activity_that_nobody_kept_is_taken_away_and_counted_again() -> None:
     log = log_of([["a", "b"]] * 2 + [["a", "b"]] * 2)
     marks = np.array([False, True] * 2 + [False, True] * 2)
     full = filled(replace(log, inserted=marks))
-    assert stripped(full).events[ACTIVITY].to_list() == ["a"] * 4
+    assert without_visible_insertions(full).events[ACTIVITY].to_list() == ["a"] * 4
     found = measure(full, K, Unit())
     assert found is not None
     assert found.holds
@@ -227,7 +227,7 @@ def test_times_lie_between_neighbours_or_a_gap_away() -> None:
 
 
 def test_copies_are_of_the_same_number_in_the_case() -> None:
-    """An attribute that only the first event of an activity has is not on an inserted second one."""
+    """An attribute of only the first event of an activity is not on an inserted second one."""
     log = log_of([["a", "a"]] * 9)
     log = replace(
         with_values(log, "x", [1, None] * 9), inserted=np.array([False] * 14 + [True] * 4)
@@ -236,13 +236,13 @@ def test_copies_are_of_the_same_number_in_the_case() -> None:
     assert filled(replace(log, events=bare)).events["x"].to_list() == [1, None] * 9
 
 
-def at(*courses: list[str | None]) -> EventLog:
+def at(*case_times: list[str | None]) -> EventLog:
     """A log of the activities a, b, c at these times; an event without one is inserted."""
     times = [
         [None if each is None else datetime.fromisoformat(each + "+00:00") for each in case]
-        for case in courses
+        for case in case_times
     ]
-    log = log_of([["a", "b", "c"][: len(case)] for case in courses], times)
+    log = log_of([["a", "b", "c"][: len(case)] for case in case_times], times)
     return replace(log, inserted=log.events[TIMESTAMP].is_null().to_numpy())
 
 
@@ -261,7 +261,7 @@ def test_midnights_of_another_zone_stay_midnights() -> None:
     full = filled(log, times=True)
     times = full.events.filter(pl.Series(full.inserted))[TIMESTAMP]
     assert set(times.dt.time()) <= {time(22), time(23)}
-    assert stripped(full, by_time=True).events.height == full.events.height
+    assert without_visible_insertions(full, by_time=True).events.height == full.events.height
 
 
 def test_a_time_without_room_is_stripped() -> None:
@@ -274,10 +274,13 @@ def test_a_time_without_room_is_stripped() -> None:
             [f"2024-01-0{row}T00:00:00", shape.format(row), f"2024-01-0{row}T23:59:59.5"]
             for row in range(1, 9)
         ]
-        log = at(*kept, ["2024-01-09T10:00:00.100", None, "2024-01-09T10:00:00.900"])  # type: ignore[list-item]
+        gap: list[str | None] = ["2024-01-09T10:00:00.100", None, "2024-01-09T10:00:00.900"]
+        log = at(*kept, gap)
         full = filled(log, times=True)
-        assert stripped(full).events.height == full.events.height
-        assert stripped(full, by_time=True).events.height == full.events.height - 1
+        assert without_visible_insertions(full).events.height == full.events.height
+        assert (
+            without_visible_insertions(full, by_time=True).events.height == full.events.height - 1
+        )
 
 
 @given(data=st.data())
@@ -287,10 +290,10 @@ def test_times_keep_order_and_precision(data: st.DataObject) -> None:
     """
     units = data.draw(st.lists(st.sampled_from([60_000, 1_000, 1]), min_size=3, max_size=3))
     size = data.draw(st.integers(1, 12))
-    courses, times = [], []
+    sequences, times = [], []
     for row in range(size):
         steps = data.draw(st.lists(st.integers(0, 2), min_size=1, max_size=6))
-        courses.append(["abc"[step] for step in steps])
+        sequences.append(["abc"[step] for step in steps])
         spread = [BEGIN + timedelta(days=row, minutes=97 * place) for place in range(len(steps))]
         off = [data.draw(st.integers(0, 59)) for _ in steps]
         times.append(
@@ -299,7 +302,7 @@ def test_times_keep_order_and_precision(data: st.DataObject) -> None:
                 for each, step, o in zip(spread, steps, off, strict=True)
             ]
         )
-    log = log_of(courses, times)
+    log = log_of(sequences, times)
     marks = np.array(
         data.draw(st.lists(st.booleans(), min_size=log.events.height, max_size=log.events.height))
     )

@@ -1,4 +1,6 @@
-"""variants/libra: its estimates, its samples of units, its test, its price; and the published form."""
+"""variants/libra: its estimates, its samples of units, its test, its price; and the published
+form.
+"""
 
 import math
 

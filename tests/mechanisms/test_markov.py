@@ -154,7 +154,9 @@ def test_longer_contexts_keep_to_their_parents() -> None:
 
 
 def test_a_chain_draws_what_it_expects() -> None:
-    """Three quarters go one way; all 400 cases come out as 300 and 100, and the last step is END."""
+    """Three quarters go one way; all 400 cases come out as 300 and 100, and the last step is
+    END.
+    """
     rows = {
         (0,): np.array([1.0, 0.0, 0.0]),
         (1,): np.array([0.0, 3.0, 1.0]),
@@ -296,7 +298,9 @@ def test_with_little_noise_frequent_variants_and_their_numbers_stay() -> None:
 
 
 def test_others_go_the_ways_of_the_log() -> None:
-    """Two thousand cases of variants that are all rare: the drawn cases begin and end as they do."""
+    """Two thousand cases of variants that are all rare: the drawn cases begin and end as they
+    do.
+    """
     tails = [
         [label for bit in range(11) for label in ("xy" if number >> bit & 1 else "x")]
         for number in range(2000)

@@ -13,7 +13,7 @@ from cloakwork.log.eventlog import EventLog
 from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.base import Decision, MapCases, Offer, Refusal
 from cloakwork.mechanisms.kanon.pretsa import Pretsa, PretsaParams, Scope
-from cloakwork.mechanisms.kanon.sequences import encode
+from cloakwork.mechanisms.kanon.sequences import encode_sequences
 from cloakwork.noise import secret
 from contracts.sample_logs import courses_of, log_of
 
@@ -131,7 +131,7 @@ def test_many_labels() -> None:
     them.
     """
     labels = [f"{number:06d}" for number in range(60_000)]
-    text = encode(pl.Series([labels, labels[:1]], dtype=pl.List(pl.String))).texts[0]
+    text = encode_sequences(pl.Series([labels, labels[:1]], dtype=pl.List(pl.String))).texts[0]
     assert sorted(set(text)) == list(text)
     assert len(text.encode()) > len(labels)
 

@@ -146,7 +146,9 @@ def test_a_shift_is_rounded_up_to_grid_steps() -> None:
 @pytest.mark.parametrize("epsilon", [0.1, 1 / 3, 1.0, 7.3])
 @pytest.mark.parametrize("cases", [1, 3])
 def test_case_scope_spends_its_epsilon_and_not_more(epsilon: float, cases: int) -> None:
-    """Start and gaps together, over all cases of a unit, in exact arithmetic and in floating point."""
+    """Start and gaps together, over all cases of a unit, in exact arithmetic and in floating
+    point.
+    """
     facts = DECLARED.model_copy(update={"unit": Unit(attribute="P", max_cases=cases)})
     params = params_for(BOUNDED.model_copy(update={"epsilon": epsilon}), facts)
     event = LAPLACE.event(params, facts)
@@ -343,7 +345,9 @@ def test_no_time_is_missing_off_the_grid_or_out_of_order() -> None:
 
 
 def test_no_case_keeps_the_pattern_of_its_gaps() -> None:
-    """200 cases with four long gaps, small noise: none comes through with three of them unchanged."""
+    """200 cases with four long gaps, small noise: none comes through with three of them
+    unchanged.
+    """
     log = log_of(
         ["abcde"] * 200, [at(0, 7_000 + row, 15_000, 24_000 + row, 34_000) for row in range(200)]
     )

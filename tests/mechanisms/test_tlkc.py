@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cloakwork.checks.confidence_bound import Extremes, extremes
+from cloakwork.checks.confidence_bound import WorstKnowledge, worst_knowledge
 from cloakwork.errors import MechanismError
 from cloakwork.facts import UNIX_EPOCH, Facts, Unit
 from cloakwork.guarantees import ConfidenceBound, KAnonymity
@@ -56,13 +56,15 @@ def run(log: EventLog, params: TlkcParams) -> EventLog:
     return action.apply(log)
 
 
-def released(courses: list[str], **more: Any) -> Counter[str]:
+def released(sequences: list[str], **more: Any) -> Counter[str]:
     """The released variants of a log whose activities are letters, with their cases."""
-    return Counter("".join(course) for course in courses_of(run(log_of(courses), offered(**more))))
+    return Counter(
+        "".join(sequence) for sequence in courses_of(run(log_of(sequences), offered(**more)))
+    )
 
 
-def with_illness(courses: list[str], illnesses: list[str | None]) -> EventLog:
-    log = log_of(courses)
+def with_illness(sequences: list[str], illnesses: list[str | None]) -> EventLog:
+    log = log_of(sequences)
     return replace(
         log, cases=log.cases.with_columns(pl.Series(ILLNESS, illnesses, dtype=pl.String))
     )
@@ -85,8 +87,8 @@ def test_only_events_that_take_part_go() -> None:
 
 def test_the_event_that_settles_most_for_least_goes_first() -> None:
     """x is in two pairs that one case alone has, a and b in one each."""
-    courses = ["ab"] * 4 + ["x"] * 4 + ["abx"]
-    assert released(courses) == Counter(ab=5, x=4)
+    sequences = ["ab"] * 4 + ["x"] * 4 + ["abx"]
+    assert released(sequences) == Counter(ab=5, x=4)
 
 
 def test_a_case_without_events_leaves_and_everything_is_counted_again() -> None:
@@ -148,7 +150,7 @@ def test_knowledge_that_tells_a_value_goes() -> None:
     after = run(log, offered(C=0.5, attribute=ILLNESS))
     assert Counter(courses_of(after)) == Counter({("a",): 6})
     assert after.cases[ILLNESS].equals(log.cases[ILLNESS])
-    assert extremes(after, goal(C=0.5, attribute=ILLNESS)) == Extremes(6, 0.5)
+    assert worst_knowledge(after, goal(C=0.5, attribute=ILLNESS)) == WorstKnowledge(6, 0.5)
 
 
 def test_values_of_events_are_bounded_too() -> None:
@@ -200,7 +202,7 @@ def test_edges_of_the_domain() -> None:
 
 
 @pytest.mark.parametrize(
-    ("courses", "says"),
+    ("sequences", "says"),
     [
         (["ab"], "the log holds fewer than K = 3 cases with events"),
         (["ab"] * 2, "the log holds fewer than K = 3 cases with events"),
@@ -208,10 +210,10 @@ def test_edges_of_the_domain() -> None:
         (["ab", "cd", "ef", "gh"], "suppression for L = 2, K = 3, C = 1 leaves no event"),
     ],
 )
-def test_where_nothing_can_be_kept_it_says_so(courses: list[str], says: str) -> None:
+def test_where_nothing_can_be_kept_it_says_so(sequences: list[str], says: str) -> None:
     """In one line, instead of a release without events."""
     with pytest.raises(MechanismError, match=f"kanon/tlkc: {says}"):
-        released(courses)
+        released(sequences)
 
 
 def test_what_is_missing_is_said() -> None:
@@ -238,9 +240,9 @@ def test_too_much_knowledge_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_nothing_depends_on_the_order_of_cases() -> None:
-    """Only the multiset of courses counts."""
-    courses = ["abc", "abd", "abd", "acd", "b", "bcd", "abcd", "abcd", "ac", "bca"]
-    assert released(courses) == released(courses[::-1])
+    """Only the multiset of sequences counts."""
+    sequences = ["abc", "abd", "abd", "acd", "b", "bcd", "abcd", "abcd", "ac", "bca"]
+    assert released(sequences) == released(sequences[::-1])
 
 
 def test_all_knowledge_is_found_once() -> None:
@@ -282,22 +284,22 @@ def test_an_incomplete_join_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     it.
     """
     log, params = log_of(["ab"] * 5 + ["ba"]), offered()
-    found = extremes(run(log, params), goal())
+    found = worst_knowledge(run(log, params), goal())
     assert found is not None
     assert found.smallest >= 3
     monkeypatch.setattr(tlkc, "knowledge_levels", joined_in_one_order)
-    assert extremes(run(log, params), goal()) == Extremes(1, None)
+    assert worst_knowledge(run(log, params), goal()) == WorstKnowledge(1, None)
 
 
 def test_counting_once_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a recount the last case of y stays, alone."""
     log, params = log_of(["xxy"] * 2 + ["y"] + ["xx"] * 3), offered()
-    assert extremes(run(log, params), goal()) == Extremes(5, None)
+    assert worst_knowledge(run(log, params), goal()) == WorstKnowledge(5, None)
     real, rounds = tlkc._shortest_violations, iter([True, False])
     monkeypatch.setattr(
         tlkc, "_shortest_violations", lambda *given: real(*given) if next(rounds) else None
     )
-    assert extremes(run(log, params), goal()) == Extremes(1, None)
+    assert worst_knowledge(run(log, params), goal()) == WorstKnowledge(1, None)
 
 
 @pytest.mark.parametrize(
@@ -322,7 +324,7 @@ def test_what_means_nothing_is_refused(
 
 
 def test_other_guarantees_are_not_its_own() -> None:
-    """Complete courses may stay unique."""
+    """Complete variants may stay unique."""
     answer = TLKC.offer(KAnonymity(kind="k-anonymity", k=3), Facts(), {})
     assert isinstance(answer, Refusal)
     assert answer.kind == "never"

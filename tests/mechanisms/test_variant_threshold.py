@@ -50,7 +50,9 @@ def test_every_option_keeps_to_the_budget(kind):
 
 
 def release_chance(params, counts):
-    """Probability that a variant of each count is released, for Laplace noise and its truncation."""
+    """Probability that a variant of each count is released, for Laplace noise and its
+    truncation.
+    """
     reach = (
         params.tau - 1
         if params.noise == "truncated-geometric"

@@ -241,7 +241,9 @@ def test_claims_on_times(steps: list[Step], cause: str) -> None:
 
 
 def test_unconditional_dp_over_times_needs_no_raw_control_flow() -> None:
-    """Noise on times that keeps the rows of the log is no DP over times without the control flow."""
+    """Noise on times that keeps the rows of the log is no DP over times without the control
+    flow.
+    """
     goal = DifferentialPrivacy(kind="differential-privacy", epsilon=1.0, over=("timestamps",))
     assert "raw control-flow would reach the released timestamps" in reasons(
         [goal], [times(currency="unit")], {"timestamps"}
@@ -266,7 +268,9 @@ def test_prove_refuses_an_edited_plan(
 
 
 def test_prove_refuses_less_noise(dp_policy: Policy) -> None:
-    """A plan with half the noise and a matching event states a cost that its goal does not allow."""
+    """A plan with half the noise and a matching event states a cost that its goal does not
+    allow.
+    """
     plan = make_plan(dp_policy)
     bound, threshold, redact = plan.steps
     weaker = threshold.model_copy(update={"params": threshold.params | {"scale": 0.5}})

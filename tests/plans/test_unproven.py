@@ -1,4 +1,6 @@
-"""``accept_unproven``: a published mechanism may run, is stamped everywhere, and satisfies nothing."""
+"""``accept_unproven``: a published mechanism may run, is stamped everywhere, and satisfies
+nothing.
+"""
 
 import json
 from collections.abc import Iterator

@@ -116,7 +116,9 @@ def audit(prepared: Prepared, pair: Pair, noise: Noise, runs: int = RUNS) -> Pai
 
 
 class Quiet:
-    """The twin that every mechanism shares: a door whose noise is a fortieth of what is asked for."""
+    """The twin that every mechanism shares: a door whose noise is a fortieth of what is asked
+    for.
+    """
 
     def __init__(self) -> None:
         self.door = reproducible(2)

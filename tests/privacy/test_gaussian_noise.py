@@ -128,7 +128,9 @@ def test_every_draw_settled_late_is_unbiased(monkeypatch):
 
 @pytest.mark.parametrize("sigma", [2.0**-60, 0.01, 0.3, 1 / 3, 1.0, 43.5, 999.999, 1e6, 2.0**53])
 def test_thresholds_keep_their_proved_error(sigma):
-    """Within an eighth of the margin of the truth, from the peak to where the coin is never heads."""
+    """Within an eighth of the margin of the truth, from the peak to where the coin is never
+    heads.
+    """
     exact, t = Fraction(sigma), min(math.floor(sigma) + 1, sampler.LARGEST)
     far = (np.random.default_rng(5).random(300) * 12 * sigma).astype(np.int64)
     y = np.concatenate([far, np.arange(5), [int(1001 * t)]]).astype(np.int64)

@@ -117,7 +117,9 @@ def test_a_unit_of_three_cases_is_covered_where_it_is_assumed() -> None:
 
 
 def test_a_variant_of_one_unit_is_covered_by_delta() -> None:
-    """Present in one log, absent from the other: it is selected with less than its share of delta."""
+    """Present in one log, absent from the other: it is selected with less than its share of
+    delta.
+    """
     assert audit(1, params_of(), others=0).passed
 
 

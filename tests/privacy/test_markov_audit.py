@@ -90,7 +90,9 @@ def summary(cases: list[tuple[str, ...]]) -> pl.DataFrame:
 def statistic(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Callable[..., Callable[[int], NDArray[np.float64]]]]:
-    """How much everything measured speaks for the neighbour with the case more; one number a run."""
+    """How much everything measured speaks for the neighbour with the case more; one number a
+    run.
+    """
     monkeypatch.setattr(chain, "_ROUNDS", 3)
     tables: list[tuple[int, list[tuple[int, ...]], NDArray[np.float64]]] = []
     following, noised = markov._transition_counts, markov._with_noise

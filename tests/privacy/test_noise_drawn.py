@@ -157,7 +157,9 @@ FLOW = DifferentialPrivacy(
 def test_events_charge_for_the_noise_drawn(
     name: str, goal: Guarantee, options: dict[str, JsonValue]
 ) -> None:
-    """Every scale drawn is charged, and every scale charged is drawn; so are the rates of samples."""
+    """Every scale drawn is charged, and every scale charged is drawn; so are the rates of
+    samples.
+    """
     mechanism, recorder = catalogue()[name], Recorder()
     offer = mechanism.offer(goal, FACTS, options)
     assert isinstance(offer, Offer)

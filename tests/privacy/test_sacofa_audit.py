@@ -97,7 +97,9 @@ faults show best.
 
 
 def audit(given: SacofaParams, claimed: SacofaParams, delta: float = WIDE) -> AuditResult:
-    """A case of full length more, all of whose activities differ: every level and ten steps move."""
+    """A case of full length more, all of whose activities differ: every level and ten steps
+    move.
+    """
     noise = reproducible(1)
     more, less = (seen(60 + extra, given, noise) for extra in (1, 0))
     weight = sum(

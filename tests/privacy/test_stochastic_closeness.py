@@ -16,8 +16,8 @@ from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import TIMESTAMP
 from cloakwork.mechanisms.kanon.randomise import (
     _DRAWS,
-    _kept_of,
-    _told_truly,
+    _keep_draws,
+    _truthful_draws,
     epsilon_for,
     least_t,
     randomiser_of,
@@ -33,8 +33,8 @@ STEPS = 20
 
 
 def response(epsilon: float, size: int = len(VALUES)) -> Distribution:
-    """Row x: the probability of each outcome of randomised response from the x-th member, as drawn."""
-    kept = _kept_of(_DRAWS, epsilon, size) / _DRAWS
+    """Row x: the probability of each outcome of randomised response from member x, as drawn."""
+    kept = _keep_draws(_DRAWS, epsilon, size) / _DRAWS
     return np.full((size, size), (1 - kept) / size) + kept * np.eye(size)
 
 
@@ -60,7 +60,7 @@ def laplace_or_missing(epsilon: float) -> Distribution:
     """The last row and column are missing: half of epsilon tells whether a value is, half which it
     is.
     """
-    truly, numbers = _told_truly(_DRAWS, epsilon / 2) / _DRAWS, laplace(epsilon / 2)
+    truly, numbers = _truthful_draws(_DRAWS, epsilon / 2) / _DRAWS, laplace(epsilon / 2)
     present = np.hstack([truly * numbers, np.full((len(numbers), 1), 1 - truly)])
     return np.vstack([present, np.append((1 - truly) * numbers.mean(axis=0), truly)])
 

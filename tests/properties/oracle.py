@@ -18,21 +18,21 @@ def least_cost(
     k: int,
     scope: Scope,
     *,
-    parts: bool = False,
+    split_cases: bool = False,
     metric: Metric = "levenshtein",
 ) -> int | None:
     """The least number of single edits after which every class holds mass ``k``; None when no
     answer exists.
 
-    ``texts``: distinct; ``cases``, ``mass``: one of each. ``parts``: identical cases may go to
-    different variants; ``mass`` is then ``cases``. ``metric``: what an edit is. Every answer is
-    tried that is not dearer already than one found before.
+    ``texts``: distinct; ``cases``, ``mass``: one of each. ``split_cases``: identical cases may go
+    to different variants; ``mass`` is then ``cases``. ``metric``: what an edit is. Every answer is
+    tried that is not more expensive already than one found before.
     """
     best: int | None = None
     ways = [
         sorted(
             (_price(texts, row, way, metric), way)
-            for way in (_ways if parts else _whole)(len(texts), count)
+            for way in (_ways if split_cases else _together)(len(texts), count)
         )
         for row, count in enumerate(cases)
     ]
@@ -46,7 +46,7 @@ def least_cost(
                 best = price
             return
         for more, way in ways[row]:
-            added = [moved if parts else mass[row] * (moved > 0) for moved in way]
+            added = [moved if split_cases else mass[row] * (moved > 0) for moved in way]
             here = frozenset(target for target, moved in enumerate(way) if moved)
             place(row + 1, price + more, tuple(map(add, held, added)), present | here)
 
@@ -91,7 +91,7 @@ def _price(texts: Sequence[str], row: int, way: tuple[int, ...], metric: Metric)
     )
 
 
-def _whole(targets: int, count: int) -> Iterator[tuple[int, ...]]:
+def _together(targets: int, count: int) -> Iterator[tuple[int, ...]]:
     for target in range(targets):
         yield tuple(count if here == target else 0 for here in range(targets))
 

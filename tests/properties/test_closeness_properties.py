@@ -88,7 +88,7 @@ def holds(log: EventLog, goal: Goal) -> bool:
 def test_what_is_released_holds_and_nothing_else_changes(
     kind: str, attribute: str, data: st.DataObject
 ) -> None:
-    """Every activity keeps its values, missing ones included, and courses stay; or the refusal
+    """Every activity keeps its values, missing ones included, and sequences stay; or the refusal
     names what does hold.
     """
     log, goal = data.draw(logs_with_values(kind, attribute)), data.draw(goals(attribute))

@@ -5,11 +5,12 @@ import random
 import numpy as np
 import pytest
 
-from cloakwork.mechanisms.kanon.local_search import merged
-from cloakwork.mechanisms.kanon.lower_bound import Duties, certify
+from cloakwork.mechanisms.kanon.integer_program import KAnonymityProgram, ScopeClasses
+from cloakwork.mechanisms.kanon.local_search import merge_classes
+from cloakwork.mechanisms.kanon.lower_bound import certify_bound
+from cloakwork.mechanisms.kanon.open_variants import CoverConstraints
 from cloakwork.mechanisms.kanon.optimal import Optimal, OptimalParams
-from cloakwork.mechanisms.kanon.problem import Problem, Scope, cost, smallest_class
-from cloakwork.mechanisms.kanon.program import Classes, Program
+from cloakwork.mechanisms.kanon.problem import KAnonymityProblem, Scope, edit_cost, smallest_class
 from cloakwork.mechanisms.kanon.sequences import EditDistances
 from conftest import runs
 from properties.oracle import least_cost
@@ -17,37 +18,41 @@ from properties.oracle import least_cost
 INSTANCES = runs(60)
 
 
-def small_problem(seed: int, scope: Scope, most_cases: int, *, units: bool = False) -> Problem:
+def small_problem(
+    seed: int, scope: Scope, most_cases: int, *, units: bool = False
+) -> KAnonymityProblem:
     """A few short variants over two or three activities, many of which begin with one another."""
     dice = random.Random(seed)
     alphabet = "abc"[: dice.randint(2, 3)]
-    wanted = {
+    drawn = {
         "".join(dice.choices(alphabet, k=dice.randint(0, 4))) for _ in range(dice.randint(1, 5))
     }
-    texts = tuple(sorted(wanted))
+    texts = tuple(sorted(drawn))
     cases = np.array([dice.randint(1, most_cases) for _ in texts], np.int64)
     mass = np.array([dice.randint(0, count) for count in cases], np.int64) if units else cases
-    return Problem(texts, cases, mass, dice.randint(2, 5), scope, EditDistances(texts))
+    return KAnonymityProblem(texts, cases, mass, dice.randint(2, 5), scope, EditDistances(texts))
 
 
 @pytest.mark.parametrize("scope", ["variants", "prefixes"])
-@pytest.mark.parametrize("kind", ["whole", "parts", "units"])
+@pytest.mark.parametrize("kind", ["together", "split", "units"])
 def test_optimal_is_what_trying_everything_finds(scope: Scope, kind: str) -> None:
-    """Exactly the least cost, proved, and never below what the prices alone prove."""
+    """Exactly the least cost, proved, and never below what dual prices alone prove."""
     compared = 0
     for seed in range(INSTANCES):
-        parts, units = kind == "parts", kind == "units"
-        problem = small_problem(seed, scope, 3 if parts else 5, units=units)
+        split_cases, units = kind == "split", kind == "units"
+        problem = small_problem(seed, scope, 3 if split_cases else 5, units=units)
         least = least_cost(
-            problem.texts, problem.cases, problem.mass, problem.k, scope, parts=parts
+            problem.texts, problem.cases, problem.mass, problem.k, scope, split_cases=split_cases
         )  # type: ignore[arg-type]
         assert (least is not None) == problem.feasible or scope == "prefixes"
         if not problem.feasible:
             continue
-        solution, _ = Optimal().solve(OptimalParams(k=problem.k, scope=scope, parts=parts), problem)
-        assert least == cost(problem, solution.assignment)
+        solution, _ = Optimal().solve(
+            OptimalParams(k=problem.k, scope=scope, parts=split_cases), problem
+        )
+        assert least == edit_cost(problem, solution.assignment)
         assert least == solution.bound
-        assert solution.stopped == "proved optimal"
+        assert solution.stop_reason == "proved optimal"
         smallest = smallest_class(problem, solution.assignment)
         assert smallest is None or smallest >= problem.k
         assert np.array_equal(
@@ -58,27 +63,37 @@ def test_optimal_is_what_trying_everything_finds(scope: Scope, kind: str) -> Non
 
 
 @pytest.mark.parametrize("scope", ["variants", "prefixes"])
-@pytest.mark.parametrize("kind", ["whole", "parts", "units"])
-def test_any_prices_prove_a_true_bound(scope: Scope, kind: str) -> None:
-    """However bad the prices: the bound is none too high, and no pair is left out that a least
+@pytest.mark.parametrize("kind", ["together", "split", "units"])
+def test_any_dual_prices_prove_a_true_bound(scope: Scope, kind: str) -> None:
+    """However bad they are: the bound is none too high, and no pair is left out that a least
     answer needs.
     """
     for seed in range(INSTANCES):
-        parts = kind == "parts"
-        problem = small_problem(seed, scope, 3 if parts else 5, units=kind == "units")
+        split_cases = kind == "split"
+        problem = small_problem(seed, scope, 3 if split_cases else 5, units=kind == "units")
         if not problem.feasible:
             continue
-        solution, _ = Optimal().solve(OptimalParams(k=problem.k, scope=scope, parts=parts), problem)
-        least = cost(problem, solution.assignment)
+        solution, _ = Optimal().solve(
+            OptimalParams(k=problem.k, scope=scope, parts=split_cases), problem
+        )
+        least = edit_cost(problem, solution.assignment)
         luck = np.random.default_rng(seed)
-        prices, tolls = luck.uniform(0, 9, (2, len(problem.texts)))
-        proof = certify(problem, Duties.of(problem, parts=parts), prices * problem.cases, tolls)
+        assignment_duals, mass_duals = luck.uniform(0, 9, (2, len(problem.texts)))
+        proof = certify_bound(
+            problem,
+            CoverConstraints.of(problem, split_cases=split_cases),
+            assignment_duals * problem.cases,
+            mass_duals,
+        )
         assert proof.value <= least
-        kept = Program(
-            problem, Classes.in_scope(problem), *proof.columns(least + 1), parts=parts
+        kept = KAnonymityProgram(
+            problem,
+            ScopeClasses.of_problem(problem),
+            *proof.columns_below(least + 1),
+            split_cases=split_cases,
         ).solve(10)
         assert kept.assignment is not None
-        assert least == cost(problem, kept.assignment)
+        assert least == edit_cost(problem, kept.assignment)
 
 
 def test_merging_gives_an_answer() -> None:
@@ -88,5 +103,5 @@ def test_merging_gives_an_answer() -> None:
         if not problem.feasible:
             continue
         start = np.random.default_rng(seed).integers(0, len(problem.texts), len(problem.texts))
-        for found in (merged(problem), merged(problem, start)):
+        for found in (merge_classes(problem), merge_classes(problem, start)):
             assert (smallest_class(problem, found) or 0) >= problem.k

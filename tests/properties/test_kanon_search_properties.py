@@ -11,11 +11,19 @@ from cloakwork.mechanisms.aggregates import VariantCounts
 from cloakwork.mechanisms.base import MapCases
 from cloakwork.mechanisms.kanon import relaxation
 from cloakwork.mechanisms.kanon.a_star import AStar, AStarParams
-from cloakwork.mechanisms.kanon.best_first import BestFirst, BestFirstParams, best_first
-from cloakwork.mechanisms.kanon.problem import Assignment, Problem, Scope, cost, smallest_class
-from cloakwork.mechanisms.kanon.relaxation import SCALE, Allowed, Relaxation
+from cloakwork.mechanisms.kanon.best_first import BestFirst, BestFirstParams, search_best_first
+from cloakwork.mechanisms.kanon.hill_climbing import improve_by_hill_climbing
+from cloakwork.mechanisms.kanon.problem import (
+    Assignment,
+    KAnonymityProblem,
+    Scope,
+    edit_cost,
+    smallest_class,
+)
+from cloakwork.mechanisms.kanon.relaxation import SCALE, OpenDecisions, Relaxation
+from cloakwork.mechanisms.kanon.repair import repair_to_k_anonymous
 from cloakwork.mechanisms.kanon.sequences import EditDistances, Metric
-from cloakwork.mechanisms.kanon.whole import Ground, homes, improved, settled
+from cloakwork.mechanisms.kanon.whole_variants import MoveCosts, nearest_classes
 from cloakwork.noise import secret
 from conftest import runs
 from contracts.sample_logs import courses_of, log_of
@@ -25,7 +33,7 @@ SCOPES = pytest.mark.parametrize("scope", ["variants", "prefixes"])
 
 
 @st.composite
-def problems(draw: st.DrawFn, scope: Scope, most: int = 5) -> Problem:
+def problems(draw: st.DrawFn, scope: Scope, most: int = 5) -> KAnonymityProblem:
     """Feasible, of at most ``most`` variants; mass counts cases, or fewer units, down to none on a
     variant.
     """
@@ -40,10 +48,10 @@ def problems(draw: st.DrawFn, scope: Scope, most: int = 5) -> Problem:
         mass = cases + 1
     k = draw(st.integers(2, min(12, int(mass.sum()))))
     metric: Metric = draw(st.sampled_from(["levenshtein", "indel"]))
-    return Problem(texts, cases, mass, k, scope, EditDistances(texts, metric))
+    return KAnonymityProblem(texts, cases, mass, k, scope, EditDistances(texts, metric))
 
 
-def optimum(problem: Problem) -> int | None:
+def optimum(problem: KAnonymityProblem) -> int | None:
     cases, mass, metric = problem.cases.tolist(), problem.mass.tolist(), problem.distances._metric
     return least_cost(problem.texts, cases, mass, problem.k, problem.scope, metric=metric)
 
@@ -55,7 +63,7 @@ def test_a_star_finds_and_proves_the_optimum(data: st.DataObject, scope: Scope) 
     """Its distance and its bound are the least of all ways to move whole variants."""
     problem = data.draw(problems(scope))
     solution, _ = AStar().solve(AStarParams(k=problem.k, scope=scope), problem)
-    assert optimum(problem) == solution.bound == cost(problem, solution.assignment)
+    assert optimum(problem) == solution.bound == edit_cost(problem, solution.assignment)
     smallest = smallest_class(problem, solution.assignment)
     assert smallest is None or smallest >= problem.k
 
@@ -68,62 +76,71 @@ def test_best_first_is_allowed_and_no_better_than_the_optimum(
 ) -> None:
     """And its improvement never costs more than the greedy end."""
     problem = data.draw(problems(scope))
-    ground = Ground.of(problem, "kanon/best-first")
-    greedy = best_first(ground)
-    better = improved(ground, greedy)
+    costs = MoveCosts.of(problem, "kanon/best-first")
+    greedy = search_best_first(costs)
+    better = improve_by_hill_climbing(costs, greedy)
     for target in (greedy, better):
-        smallest = smallest_class(problem, Assignment.whole(problem, target))
+        smallest = smallest_class(problem, Assignment.of_targets(problem, target))
         assert smallest is None or smallest >= problem.k
-    assert optimum(problem) <= ground.cost(better) <= ground.cost(greedy)
+    assert optimum(problem) <= costs.total_cost(better) <= costs.total_cost(greedy)
 
 
 @SCOPES
 @settings(max_examples=runs(50))
 @given(data=st.data())
-def test_no_prices_and_no_decisions_make_a_bound_too_high(
+def test_no_multipliers_and_no_decisions_make_a_bound_too_high(
     data: st.DataObject, scope: Scope
 ) -> None:
-    """A* stands on this: whatever the prices, no allowed answer that keeps the decisions costs less
-    than L.
+    """A* stands on this: whatever the multipliers, no allowed answer that keeps the decisions costs
+    less than L.
     """
     problem = data.draw(problems(scope))
     variants = len(problem.texts)
-    ground = Ground.of(problem, "kanon/a-star")
+    costs = MoveCosts.of(problem, "kanon/a-star")
     target = np.array(
         data.draw(st.lists(st.integers(0, variants - 1), min_size=variants, max_size=variants))
     )
-    if not ground.allows(target):
-        target = settled(
-            ground, ground.classes(target), target, homes(ground, ground.classes(target))
+    if not costs.is_k_anonymous(target):
+        target = repair_to_k_anonymous(
+            costs,
+            costs.open_classes(target),
+            target,
+            nearest_classes(costs, costs.open_classes(target)),
         )
-    price = np.array([data.draw(st.integers(-SCALE, 40 * SCALE)) for _ in range(variants)])
-    pairs = np.array([[data.draw(st.booleans()) for _ in range(variants)] for _ in range(variants)])
-    pairs[np.arange(variants), target] = True
-    forced = ground.classes(target) & np.array([data.draw(st.booleans()) for _ in range(variants)])
-    grains = data.draw(st.sampled_from([1, 2, 3, 256]))
+    multipliers = np.array([data.draw(st.integers(-SCALE, 40 * SCALE)) for _ in range(variants)])
+    may_move = np.array(
+        [[data.draw(st.booleans()) for _ in range(variants)] for _ in range(variants)]
+    )
+    may_move[np.arange(variants), target] = True
+    must_open = costs.open_classes(target) & np.array(
+        [data.draw(st.booleans()) for _ in range(variants)]
+    )
+    units = data.draw(st.sampled_from([1, 2, 3, 256]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(relaxation, "FINEST", grains)
-        relaxed = Relaxation(ground)(price, Allowed(pairs, forced))
-    assert relaxed.bound <= ground.cost(target)
-    assert (relaxed.picked <= pairs).all()
+        patch.setattr(relaxation, "MOST_MASS_UNITS", units)
+        relaxed = Relaxation(costs)(multipliers, OpenDecisions(may_move, must_open))
+    assert relaxed.bound <= costs.total_cost(target)
+    assert (relaxed.picked <= may_move).all()
 
 
 @SCOPES
 @settings(max_examples=runs(50))
 @given(data=st.data())
-def test_the_rule_of_the_ground_is_the_judges(data: st.DataObject, scope: Scope) -> None:
-    """``Ground.allows`` says what ``smallest_class`` says, of any answer."""
+def test_its_rule_is_the_judges(data: st.DataObject, scope: Scope) -> None:
+    """``MoveCosts.allows`` says what ``smallest_class`` says, of any answer."""
     problem = data.draw(problems(scope, most=7))
     variants = len(problem.texts)
     target = np.array(
         data.draw(st.lists(st.integers(0, variants - 1), min_size=variants, max_size=variants))
     )
-    smallest = smallest_class(problem, Assignment.whole(problem, target))
+    smallest = smallest_class(problem, Assignment.of_targets(problem, target))
     allowed = smallest is None or smallest >= problem.k
-    ground = Ground.of(problem, "kanon/best-first")
-    assert allowed == ground.allows(target)
-    classes = ground.classes(target)
-    assert allowed == bool((ground.held(target) >= ground.need(classes))[classes].all())
+    costs = MoveCosts.of(problem, "kanon/best-first")
+    assert allowed == costs.is_k_anonymous(target)
+    classes = costs.open_classes(target)
+    assert allowed == bool(
+        (costs.held_mass(target) >= costs.required_mass_beside(classes))[classes].all()
+    )
 
 
 @SCOPES
@@ -159,17 +176,17 @@ def test_releases_are_k_anonymous(
 
 
 @SCOPES
-def test_bounds_hold_where_mass_is_counted_in_grains(scope: Scope) -> None:
-    """A k far above the grains of the dynamic programme: the optimum is still found and proved."""
+def test_bounds_hold_where_mass_is_counted_in_larger_units(scope: Scope) -> None:
+    """A k far above the units of the dynamic programme: the optimum is still found and proved."""
     texts, cases = ("a", "ab", "abc", "b", "cb"), (700, 310, 655, 401, 299)
-    problem = Problem.of(texts, cases, 1000, scope)
+    problem = KAnonymityProblem.of(texts, cases, 1000, scope)
     solution, _ = AStar().solve(AStarParams(k=1000, scope=scope), problem)
-    assert optimum(problem) == solution.bound == cost(problem, solution.assignment)
+    assert optimum(problem) == solution.bound == edit_cost(problem, solution.assignment)
 
 
 def test_the_search_does_not_depend_on_when_it_runs() -> None:
     """The same problem twice: the same answer."""
-    problem = Problem.of(
+    problem = KAnonymityProblem.of(
         [f"{number * 37 % 256:08b}" for number in range(30)],
         [1 + n % 4 for n in range(30)],
         5,

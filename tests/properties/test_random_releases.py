@@ -432,7 +432,9 @@ def test_random_releases_hold_what_they_claim(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_the_independent_reader_and_measures_see_a_violation(tmp_path: Path, kind: str) -> None:
-    """Two cases of one course and one of another: k is 1, and t, l, K and C are as counted by hand."""
+    """Two cases of one course and one of another: k is 1, and t, l, K and C are as counted by
+    hand.
+    """
     rows = [("x", "ab", 1), ("y", "ab", 2), ("z", "a", 2)]
     made = Made(
         [

@@ -30,20 +30,20 @@ def logs(draw: st.DrawFn) -> EventLog:
     """Up to 40 cases over five activities, some with a person, an illness and wards, events up to
     three hours apart.
     """
-    courses = draw(st.lists(st.text("abcde", max_size=6), max_size=40))
+    sequences = draw(st.lists(st.text("abcde", max_size=6), max_size=40))
     gaps = draw(st.randoms(use_true_random=False))
     times = []
-    for row, course in enumerate(courses):
-        hours = np.cumsum([gaps.choice([0, 0, 1, 3]) for _ in course])
+    for row, sequence in enumerate(sequences):
+        hours = np.cumsum([gaps.choice([0, 0, 1, 3]) for _ in sequence])
         times.append(
             [
                 BEGIN + timedelta(days=row, minutes=gaps.randrange(5)) + int(hour) * HOUR
                 for hour in hours
             ]
         )
-    log = log_of(courses, [sorted(case) for case in times])
-    persons = [gaps.choice(["p", "q", "r", "s", "t", None]) for _ in courses]
-    illnesses = [gaps.choice(["flu", "cold", "gout", None, None, None]) for _ in courses]
+    log = log_of(sequences, [sorted(case) for case in times])
+    persons = [gaps.choice(["p", "q", "r", "s", "t", None]) for _ in sequences]
+    illnesses = [gaps.choice(["flu", "cold", "gout", None, None, None]) for _ in sequences]
     wards = [gaps.choice(["north", "south", None, None]) for _ in range(log.events.height)]
     cases = log.cases.with_columns(
         pl.Series(PERSON, persons, dtype=pl.String), pl.Series(ILLNESS, illnesses, dtype=pl.String)
@@ -98,12 +98,12 @@ def test_releases_keep_the_bound(person: str | None, log: EventLog, goal: Confid
         assert released.events.drop(TIMESTAMP).equals(expected.drop(TIMESTAMP))
     else:
         assert released.events.equals(expected)
-    by_course = dict[object, set[tuple[bool, ...]]]()
-    for row, course in enumerate(courses_of(log)):
+    by_sequence = dict[object, set[tuple[bool, ...]]]()
+    for row, sequence in enumerate(courses_of(log)):
         mask = tuple(kept[int(log.offsets[row]) : int(log.offsets[row + 1])])
         times = tuple(log.events[TIMESTAMP][int(log.offsets[row]) : int(log.offsets[row + 1])])
         steps = (
             tuple((time - times[0]) // goal.precision for time in times) if goal.precision else ()
         )
-        by_course.setdefault((course, steps), set()).add(mask)
-    assert all(len(masks) == 1 for masks in by_course.values())
+        by_sequence.setdefault((sequence, steps), set()).add(mask)
+    assert all(len(masks) == 1 for masks in by_sequence.values())

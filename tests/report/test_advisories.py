@@ -60,8 +60,8 @@ BASE: dict[str, Any] = {
 
 
 def found(**properties: Any) -> dict[str, str]:
-    """The status of each advisory that concerns a release of 0.1.0 with these properties, nothing being
-    measured.
+    """The status of each advisory that concerns a release of 0.1.0 with these properties, nothing
+    being measured.
     """
     return {
         finding.advisory.id: finding.status
@@ -218,7 +218,8 @@ def test_events_without_attributes_are_left_out_where_their_activity_has_some() 
     untold = log_of([[("a", "x"), ("b", None)]] * 3)
     measure = advisory("k without empty events")
 
-    assert measure_as_0_1_0(told, K) is not None and measure_as_0_1_0(told, K).holds  # type: ignore[union-attr]
+    shown = measure_as_0_1_0(told, K)
+    assert shown is not None and shown.holds
     assert measure_advisory(told, measure, K, raw_times=False) == (
         True,
         "without events that have no attributes, the smallest group holds 1 released cases",

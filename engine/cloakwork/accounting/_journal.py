@@ -16,33 +16,26 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, Final
 
+from cloakwork.accounting._tables import (
+    FINGERPRINTS,
+    TABLE,
+    entries_table,
+    fingerprints_table,
+    sqlite_engine,
+)
+from cloakwork.accounting.address import parse_address
+from cloakwork.accounting.entries import BEFORE_FIRST, Entry, Kind, first_break
 from cloakwork.errors import LedgerError
-from cloakwork.locks import Lock, abandoned, lock_file
+from cloakwork.locks import Lock, lock_file, lock_if_abandoned
 
 if TYPE_CHECKING:
-    from sqlalchemy import URL, Connection, Engine, Table
-
-Kind = Literal["reserve", "intent", "commit", "fail", "identify", "statement"]
-
-TABLE: Final = "cloakwork_ledger"
-
-FINGERPRINTS: Final = "cloakwork_fingerprints"
-"""Keyed samples of case ids. Outside the chain of entries, whose digests signed statements carry:
-nothing public may depend on them.
-"""
-
-BEFORE_FIRST: Final = "0" * 64
-"""What the first entry names as the digest of its predecessor."""
-
-PATIENCE: Final = 120
-"""Seconds to wait for other writers."""
+    from sqlalchemy import URL, Connection, Engine
 
 _DRIVER: Final = "psycopg"
 """What speaks with Postgres where the address names no driver, whatever SQLAlchemy would take."""
@@ -50,66 +43,8 @@ _DRIVER: Final = "psycopg"
 _POSTGRES_LOCK: Final = 0x636C6F616B  # "cloak"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One line of the journal; ``at`` is UTC in ISO 8601, ``body`` a JSON object, ``digest``
-    SHA-256 in hex.
-    """
-
-    seq: int
-    release: str
-    dataset: str
-    kind: str
-    at: str
-    body: str
-    previous: str
-    digest: str
-
-    @property
-    def expected_digest(self) -> str:
-        """The digest that follows from all other fields."""
-        return hashlib.sha256(json.dumps(astuple(self)[:-1], default=repr).encode()).hexdigest()
-
-    def fields(self) -> dict[str, Any]:
-        """The body, parsed."""
-        parsed: dict[str, Any] = json.loads(self.body)
-        return parsed
-
-
-@dataclass(frozen=True, slots=True)
-class Break:
-    """The first entry (``seq`` counts from 1) at which the journal is not what was once written,
-    and how it shows.
-    """
-
-    seq: int
-    reason: str
-
-    def __str__(self) -> str:
-        return f"entry {self.seq}: {self.reason}"
-
-
-def first_break(entries: tuple[Entry, ...]) -> Break | None:
-    """Follow the digests from the first entry; None when every entry is whole and in its place.
-
-    The chain is not keyed: it shows slips and edits by hand, not a forger who recomputes every
-    later digest, nor the removal of the newest entries. Both show against a digest that a signed
-    statement carries.
-    """
-    previous = BEFORE_FIRST
-    for seq, entry in enumerate(entries, start=1):
-        if entry.seq != seq:
-            return Break(seq, "is missing")
-        if entry.previous != previous:
-            return Break(seq, "does not follow the entry before it")
-        if entry.digest != entry.expected_digest:
-            return Break(seq, "was altered")
-        previous = entry.digest
-    return None
-
-
 @dataclass(slots=True)
-class Writing:
+class WriteTransaction:
     """One transaction: what the journal holds, and the right to append to it."""
 
     entries: tuple[Entry, ...]
@@ -119,24 +54,24 @@ class Writing:
         """Add one entry; it stands once the transaction ends without an error."""
         previous = self.entries[-1].digest if self.entries else BEFORE_FIRST
         at = datetime.now(UTC).isoformat()
-        bare = Entry(
-            len(self.entries) + 1,
-            release,
-            dataset,
-            kind,
-            at,
-            json.dumps(body, sort_keys=True),
-            previous,
-            "",
+        undigested = Entry(
+            seq=len(self.entries) + 1,
+            release=release,
+            dataset=dataset,
+            kind=kind,
+            at=at,
+            body=json.dumps(body, sort_keys=True),
+            previous=previous,
+            digest="",
         )
-        entry = replace(bare, digest=bare.expected_digest)
-        self._connection.execute(_table().insert().values(asdict(entry)))
+        entry = replace(undigested, digest=undigested.expected_digest)
+        self._connection.execute(entries_table().insert().values(asdict(entry)))
         self.entries += (entry,)
         return entry
 
 
-def say(message: str) -> None:
-    """Say it on standard error, where nobody else was named to hear it."""
+def print_notice(message: str) -> None:
+    """Print on standard error: what is done with a notice where the caller names nothing else."""
     print(message, file=sys.stderr, flush=True)
 
 
@@ -145,53 +80,19 @@ class Journal:
     """A journal by SQLAlchemy URL, or by the path of an SQLite file; nothing is opened before it is
     used.
 
-    ``notice`` hears when a ledger is made. ``make_folder``: whether the folder of an SQLite file
-    may be made with it. Every method raises LedgerError, in one line, for whatever the database has
-    to say.
+    ``notice`` is called with one line when a ledger is made. ``make_folder``: whether the folder of
+    an SQLite file may be made with it. Every method raises LedgerError, in one line, for whatever
+    the database has to say.
     """
 
     address: str
-    notice: Callable[[str], None] = say
+    notice: Callable[[str], None] = print_notice
     make_folder: bool = False
 
     @cached_property
     def url(self) -> "URL":
         """The parsed address; refuses what looks like a slip."""
-        from sqlalchemy import URL, make_url
-        from sqlalchemy.exc import ArgumentError
-
-        if "://" not in self.address:
-            return URL.create("sqlite", database=self._path())
-        shown = _without_password(self.address)
-        try:
-            url = make_url(self.address)
-            backend = url.get_backend_name()
-        except (ArgumentError, ValueError):
-            raise LedgerError(shown, "is not a database URL") from None
-        if backend not in ("sqlite", "postgresql"):
-            hint = "; write postgresql://..." if backend == "postgres" else ""
-            raise LedgerError(
-                shown, f"a ledger lives in SQLite or Postgres, not in '{backend}'{hint}"
-            )
-        if backend == "sqlite" and (url.host or url.query):
-            raise LedgerError(
-                shown,
-                "is not the address of a file: write sqlite:///relative.db or sqlite:////absolute.db",
-            )
-        return url
-
-    def _path(self) -> str:
-        """The address as a path, unless it is a URL or a path of another system that lost a sign."""
-        if "\0" in self.address:
-            raise LedgerError(repr(self.address), "is not a path")
-        if os.name != "nt" and (
-            "\\" in self.address or re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", self.address)
-        ):
-            hint = "write a path of this system, or a URL such as sqlite:///ledger.db or postgresql://host/name"
-            raise LedgerError(
-                _without_password(self.address), f"is neither a path nor a URL; {hint}"
-            )
-        return self.address
+        return parse_address(self.address)
 
     @cached_property
     def name(self) -> str:
@@ -213,51 +114,51 @@ class Journal:
         """Whether there is a ledger. A file or database that is none is refused, not taken for an
         empty one.
         """
-        if self.file is not None and not self._file_there(self.file):
+        if self.file is not None and not self._file_exists(self.file):
             return False
-        with self._errors_told(), self._engine("rw").connect() as connection:
-            return self._exists(connection)
+        with self._as_ledger_errors(), self._engine().connect() as connection:
+            return self._has_ledger(connection)
 
     def read(self) -> tuple[Entry, ...]:
-        """Every entry, oldest first; a ledger that does not exist yet holds none and is not made."""
-        if self.file is not None and not self._file_there(self.file):
+        """Every entry, oldest first; a ledger that does not exist holds none and is not made."""
+        if self.file is not None and not self._file_exists(self.file):
             return ()
-        with self._errors_told(), self._engine("rw").connect() as connection:
-            return self._entries(connection) if self._exists(connection) else ()
+        with self._as_ledger_errors(), self._engine().connect() as connection:
+            return self._read_entries(connection) if self._has_ledger(connection) else ()
 
     @contextmanager
-    def writing(self) -> Iterator[Writing]:
+    def writing(self) -> Iterator[WriteTransaction]:
         """The one transaction in which a decision is taken and written; makes the ledger when there
         is none.
 
         Raises LedgerError when the journal was altered: nothing is added to a ledger that cannot be
         trusted.
         """
-        with self._errors_told():
-            if self.file is not None and not self._file_there(self.file):
+        with self._as_ledger_errors():
+            if self.file is not None and not self._file_exists(self.file):
                 self._make_file(self.file)
-            with self._engine("rw").connect() as connection, connection.begin():
+            with self._engine().connect() as connection, connection.begin():
                 self._lock(connection)
-                if not self._exists(connection):
-                    _table().create(connection)
+                if not self._has_ledger(connection):
+                    entries_table().create(connection)
                     self.notice(f"a new ledger was made: {self.name}")
-                entries = self._entries(connection)
+                entries = self._read_entries(connection)
                 found = first_break(entries)
                 if found:
                     raise LedgerError(
                         self.name,
                         f"{found}; the ledger was changed by hand and takes no more releases",
                     )
-                yield Writing(entries, connection)
+                yield WriteTransaction(entries, connection)
 
     def fingerprints(self) -> list[tuple[str, str, str]]:
         """All fingerprints as (release, dataset, sample); none where none was ever kept."""
-        if self.file is not None and not self._file_there(self.file):
+        if self.file is not None and not self._file_exists(self.file):
             return []
         from sqlalchemy import inspect
 
-        table = _fingerprints()
-        with self._errors_told(), self._engine("rw").connect() as connection:
+        table = fingerprints_table()
+        with self._as_ledger_errors(), self._engine().connect() as connection:
             if FINGERPRINTS not in inspect(connection).get_table_names():
                 return []
             return [
@@ -266,66 +167,70 @@ class Journal:
 
     def keep_fingerprint(self, release: str, dataset: str, sample: str) -> None:
         """Add one fingerprint."""
-        table = _fingerprints()
-        with self._errors_told(), self._engine("rw").connect() as connection, connection.begin():
+        table = fingerprints_table()
+        with self._as_ledger_errors(), self._engine().connect() as connection, connection.begin():
             self._lock(connection)
             table.create(connection, checkfirst=True)
             connection.execute(
                 table.insert().values(release=release, dataset=dataset, sample=sample)
             )
 
-    def hold(self, release: str) -> "Hold":
-        """Show as long as this process lives, or until it is let go, that it works on ``release``."""
+    def lock_release(self, release: str) -> "ReleaseLock":
+        """Show that this process works on ``release``, as long as it lives or until it unlocks."""
         if self.file is not None:
-            with self._errors_told():
-                return Hold(lock_file(self._lock_of(self.file, release)))
+            with self._as_ledger_errors():
+                return ReleaseLock(lock_file(self._lock_path(self.file, release)))
         from sqlalchemy import text
 
-        with self._errors_told():
-            connection = self._engine("rw").connect()
+        with self._as_ledger_errors():
+            connection = self._engine().connect()
+            # A session's lock: it outlives the transaction, and ends with the connection.
             connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": _key_of(release)})
             connection.commit()
-            return Hold(connection)
+            return ReleaseLock(connection)
 
-    def try_hold(self, release: str) -> "Hold | None":
-        """``hold`` where nobody does; None where a live process, on whatever host, works on
-        ``release``.
+    def try_lock_release(self, release: str) -> "ReleaseLock | None":
+        """``lock_release`` where no process holds the lock; None where a live process, on whatever
+        host, works on ``release``.
         """
         if self.file is not None:
-            with self._errors_told():
-                path = self._lock_of(self.file, release)
+            with self._as_ledger_errors():
+                path = self._lock_path(self.file, release)
                 if not path.exists():
-                    return self.hold(release)
-                lock = abandoned(path)
-                return None if lock is None else Hold(lock)
+                    return self.lock_release(release)
+                lock = lock_if_abandoned(path)
+                return None if lock is None else ReleaseLock(lock)
         from sqlalchemy import text
 
-        with self._errors_told():
-            connection = self._engine("rw").connect()
+        with self._as_ledger_errors():
+            connection = self._engine().connect()
             free = connection.execute(
                 text("SELECT pg_try_advisory_lock(:key)"), {"key": _key_of(release)}
             ).scalar()
             connection.commit()
             if free:
-                return Hold(connection)
+                return ReleaseLock(connection)
             connection.close()
             return None
 
-    def tidy(self) -> None:
+    def remove_stale_locks(self) -> None:
         """Remove the lock files of processes that are gone."""
         if self.file is None:
             return
         of_releases = re.compile(re.escape(self.file.name) + r"\.[a-z]{20}\.lock")
-        with self._errors_told():
+        with self._as_ledger_errors():
             for path in list(self.file.parent.iterdir()):
-                if of_releases.fullmatch(path.name) and (lock := abandoned(path)):
+                if not of_releases.fullmatch(path.name):
+                    continue
+                lock = lock_if_abandoned(path)
+                if lock is not None:
                     lock.remove()
 
     @staticmethod
-    def _lock_of(file: Path, release: str) -> Path:
+    def _lock_path(file: Path, release: str) -> Path:
         return file.with_name(f"{file.name}.{release}.lock")
 
-    def _file_there(self, file: Path) -> bool:
+    def _file_exists(self, file: Path) -> bool:
         """Whether the file exists; an empty one holds no ledger, and is not one that was just
         begun.
         """
@@ -352,13 +257,14 @@ class Journal:
         with tempfile.TemporaryDirectory(dir=file.parent, prefix=f".{file.name}.new-") as folder:
             draft = Path(folder) / file.name
             os.close(os.open(draft, os.O_CREAT | os.O_EXCL, 0o666))
-            with _sqlite_engine(draft, "rw").connect() as connection, connection.begin():
-                _table().create(connection)
-            with suppress(FileExistsError):  # another process was first
+            with sqlite_engine(draft).connect() as connection, connection.begin():
+                entries_table().create(connection)
+            # A link fails where the file exists: then another process was first.
+            with suppress(FileExistsError):
                 os.link(draft, file)
                 self.notice(f"a new ledger was made: {self.name}")
 
-    def _engine(self, mode: Literal["ro", "rw"]) -> "Engine":
+    def _engine(self) -> "Engine":
         from sqlalchemy import create_engine
         from sqlalchemy.pool import NullPool
 
@@ -366,7 +272,7 @@ class Journal:
             bare = self.url.drivername == "postgresql"
             url = self.url.set(drivername=f"postgresql+{_DRIVER}") if bare else self.url
             return create_engine(url, poolclass=NullPool)
-        return _sqlite_engine(self.file, mode)
+        return sqlite_engine(self.file)
 
     def _lock(self, connection: "Connection") -> None:
         from sqlalchemy import text
@@ -376,7 +282,7 @@ class Journal:
         else:
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _POSTGRES_LOCK})
 
-    def _exists(self, connection: "Connection") -> bool:
+    def _has_ledger(self, connection: "Connection") -> bool:
         """Whether the database holds a ledger; False for an empty database on a server, where one
         may be made.
         """
@@ -387,14 +293,14 @@ class Journal:
             raise LedgerError(self.name, "is a database, but not a ledger of Cloakwork")
         return TABLE in tables
 
-    def _entries(self, connection: "Connection") -> tuple[Entry, ...]:
-        table = _table()
+    def _read_entries(self, connection: "Connection") -> tuple[Entry, ...]:
+        table = entries_table()
         return tuple(
             Entry(*row) for row in connection.execute(table.select().order_by(table.c.seq))
         )
 
     @contextmanager
-    def _errors_told(self) -> Iterator[None]:
+    def _as_ledger_errors(self) -> Iterator[None]:
         from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
         try:
@@ -403,73 +309,37 @@ class Journal:
             raise LedgerError(self.name, _one_line(error.orig or error)) from error
         except ImportError as error:
             package = (error.name or _DRIVER).partition(".")[0]
-            remedy = f"pip install '{'psycopg[binary]' if package == _DRIVER else package}'"
-            raise LedgerError(
-                self.name, f"needs the package {package}, which cannot be loaded; {remedy}"
-            ) from error
+            # Without its extra psycopg needs a C library of the system.
+            to_install = "psycopg[binary]" if package == _DRIVER else package
+            reason = f"needs the package {package}, which cannot be loaded"
+            raise LedgerError(self.name, f"{reason}; pip install '{to_install}'") from error
         except (SQLAlchemyError, sqlite3.Error, OSError) as error:
             raise LedgerError(self.name, _one_line(error)) from error
 
 
 @dataclass(slots=True)
-class Hold:
-    """That a live process works on a release: a locked file beside an SQLite ledger, a session's
-    lock on a server.
+class ReleaseLock:
+    """Shows that a live process works on a release: a locked file beside an SQLite ledger, a
+    session's lock on a server.
 
     Both end with the process, by whatever signal.
     """
 
-    _what: "Lock | Connection"
+    _held: "Lock | Connection"
 
     def release(self) -> None:
-        """Let go."""
-        if isinstance(self._what, Lock):
-            self._what.remove()
+        """Unlock: this process works on the release no more."""
+        if isinstance(self._held, Lock):
+            self._held.remove()
         else:
-            self._what.close()
+            self._held.close()
 
 
 def _key_of(release: str) -> int:
+    """The key of a release's advisory lock: 56 bits, as Postgres takes a signed 64-bit number."""
     return int.from_bytes(hashlib.sha256(release.encode()).digest()[:7])
-
-
-def _sqlite_engine(file: Path, mode: str) -> "Engine":
-    from sqlalchemy import create_engine
-    from sqlalchemy.pool import NullPool
-
-    location = f"file:{quote(os.fspath(file))}?mode={mode}"
-
-    def connect() -> sqlite3.Connection:
-        return sqlite3.connect(location, uri=True, timeout=PATIENCE, isolation_level=None)
-
-    return create_engine("sqlite://", creator=connect, poolclass=NullPool)
 
 
 def _one_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
-
-
-def _without_password(address: str) -> str:
-    scheme, _, rest = address.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}"
-
-
-@lru_cache(maxsize=1)
-def _table() -> "Table":
-    from sqlalchemy import Column, Integer, MetaData, Table, Text
-
-    texts = [
-        Column(name, Text, nullable=False) for name in Entry.__dataclass_fields__ if name != "seq"
-    ]
-    return Table(
-        TABLE, MetaData(), Column("seq", Integer, primary_key=True, autoincrement=False), *texts
-    )
-
-
-@lru_cache(maxsize=1)
-def _fingerprints() -> "Table":
-    from sqlalchemy import Column, MetaData, Table, Text
-
-    names = ("release", "dataset", "sample")
-    return Table(FINGERPRINTS, MetaData(), *(Column(name, Text, nullable=False) for name in names))

@@ -10,13 +10,13 @@ from cloakwork.accounting.books import (
     NOTHING,
     Amount,
     Book,
-    Total,
-    counted,
-    counted_in,
-    steps_over,
+    DeclaredTotal,
+    cost_against_total,
+    cost_in_book,
+    shifts_covering,
 )
 from cloakwork.accounting.charge import Charge
-from cloakwork.accounting.records import Record, told_by_policy
+from cloakwork.accounting.records import Record, with_units_from_policies
 from cloakwork.budget import Cost, Currency
 from cloakwork.errors import BudgetExceeded, Cause, PlanImpossible
 from cloakwork.facts import CASE
@@ -46,29 +46,28 @@ class BudgetTerms:
 
     def declared(
         self, charges: Sequence[Charge], records: Sequence[Record] = ()
-    ) -> tuple[Total, ...]:
+    ) -> tuple[DeclaredTotal, ...]:
         """The totals, each with its book; that of ``metric`` is meant per the largest shift which
         this release charges, or else that any release of the dataset charged.
         """
         found = [
-            Total(Book("unit", unit), cost, apart_from=self.apart_from(unit))
+            DeclaredTotal(Book("unit", unit), cost, apart_from=self.apart_from(unit))
             for unit, cost in self.books.items()
         ]
-        shift = _largest(charges) or _largest(
+        shift = _largest_shift(charges) or _largest_shift(
             charge for record in records for charge in record.charges
         )
         for currency, cost in self.totals.items():
             if cost is None or (currency == "unit" and self.unit in self.books):
                 continue
             if currency == "unit":
-                found.append(Total(Book("unit", self.unit), cost))
+                found.append(DeclaredTotal(Book("unit", self.unit), cost))
             elif currency == "local":
-                kept = {charge.unit for charge in charges if charge.currency == "local"} or {
-                    "value"
-                }
-                found += [Total(Book("local", unit), cost) for unit in sorted(kept, key=str)]
+                units = {charge.unit for charge in charges if charge.currency == "local"}
+                for unit_of_local in sorted(units or {"value"}, key=str):
+                    found.append(DeclaredTotal(Book("local", unit_of_local), cost))
             elif shift is not None or any(charge.times for charge in charges):
-                found.append(Total(METRIC, cost, shift))
+                found.append(DeclaredTotal(METRIC, cost, shift))
         return tuple(found)
 
 
@@ -102,7 +101,7 @@ class BudgetForecast:
     no budget bounds.
 
     ``without_dp``: how many earlier releases of the dataset carry no DP guarantee (k-anonymity and
-    its kin).
+    the like).
     """
 
     before: tuple[Balance, ...]
@@ -117,7 +116,7 @@ class Account:
     """The charges, declared totals and declared bounds of one dataset, in order."""
 
     charges: tuple[Charge, ...] = ()
-    totals: tuple[Total, ...] = ()
+    totals: tuple[DeclaredTotal, ...] = ()
     cases: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
@@ -127,11 +126,11 @@ class Account:
         """
         account = cls()
         for record in records:
-            account = account.plus(record.charges, record.totals, record.cases_per_unit)
+            account = account.with_release(record.charges, record.totals, record.cases_per_unit)
         return account
 
-    def plus(
-        self, charges: Iterable[Charge], totals: Iterable[Total], cases: Mapping[str, int]
+    def with_release(
+        self, charges: Iterable[Charge], totals: Iterable[DeclaredTotal], cases: Mapping[str, int]
     ) -> "Account":
         """The account after one more release."""
         most = {
@@ -153,11 +152,11 @@ class Account:
         found = dict.fromkeys(Book("unit", CASE) if book == Book("unit") else book for book in used)
         return tuple(sorted(found, key=lambda book: CURRENCIES.index(book.currency)))
 
-    def bounds(self, book: Book) -> tuple[Total, ...]:
+    def bounds(self, book: Book) -> tuple[DeclaredTotal, ...]:
         """The totals that bind ``book``: its own, and those of older entries that do not say for
         whom.
         """
-        shift = _largest(self.charges) if book == METRIC else None
+        shift = _largest_shift(self.charges) if book == METRIC else None
         own = [
             total
             for total in self.totals
@@ -167,38 +166,44 @@ class Account:
 
     def balance(self, book: Book, shift: timedelta | None = None) -> Balance:
         """What is spent and left in ``book``, per ``shift`` for metric privacy."""
-        over = None
         bounds = self.bounds(book)
-        if book == METRIC:
-            known = [bound.shift for bound in bounds if bound.shift is not None]
-            over = shift or max(
-                [*known, *([found] if (found := _largest(self.charges)) else [])], default=None
-            )
-        apart = (
-            tuple(sorted(set.intersection(*(set(bound.apart_from) for bound in bounds))))
-            if bounds
-            else ()
-        )
-        measure = Total(book, Cost(epsilon=0.0), over, apart)
-        used, missing = _sum(self.charges, measure, self.cases)
-        total = left = None
-        if bounds:
-            divisors = [steps_over(bound.shift, over) for bound in bounds]
-            total = _least(
-                NOTHING.left_of(b.cost, d) for b, d in zip(bounds, divisors, strict=True)
-            )
-            left = _least(
-                _sum(self.charges, bound, self.cases)[0].left_of(bound.cost, divisor)
-                for bound, divisor in zip(bounds, divisors, strict=True)
-            )
+        over = (shift or self._largest_known_shift(bounds)) if book == METRIC else None
+        apart = _apart_from_all(bounds)
+        nothing_declared = DeclaredTotal(book, Cost(epsilon=0.0), over, apart)
+        used, missing = _sum_against(self.charges, nothing_declared, self.cases)
+        if not bounds:
+            return Balance(book, used.as_cost(), None, None, over, missing, apart)
+        totals, remainders = [], []
+        for bound in bounds:
+            divisor = shifts_covering(bound.shift, over)
+            spent, _ = _sum_against(self.charges, bound, self.cases)
+            totals.append(NOTHING.left_of(bound.cost, divisor))
+            remainders.append(spent.left_of(bound.cost, divisor))
+        total, left = _least_cost(totals), _least_cost(remainders)
         return Balance(book, used.as_cost(), total, left, over, missing, apart)
+
+    def _largest_known_shift(self, bounds: Sequence[DeclaredTotal]) -> timedelta | None:
+        """The largest shift charged or declared."""
+        known = [bound.shift for bound in bounds if bound.shift is not None]
+        charged = _largest_shift(self.charges)
+        if charged:
+            known.append(charged)
+        return max(known, default=None)
+
+
+def _apart_from_all(bounds: Sequence[DeclaredTotal]) -> tuple[str, ...]:
+    """The units that every total of a book leaves out."""
+    if not bounds:
+        return ()
+    apart = [set(bound.apart_from) for bound in bounds]
+    return tuple(sorted(set.intersection(*apart)))
 
 
 def require_fit(
     dataset: str,
     account: Account,
     charges: Sequence[Charge],
-    totals: Sequence[Total],
+    totals: Sequence[DeclaredTotal],
     terms: BudgetTerms,
     policy: str,
 ) -> None:
@@ -208,57 +213,59 @@ def require_fit(
     Raises PlanImpossible where a charge cannot be converted into another unit's book and the policy
     does not keep the two apart, BudgetExceeded where a total is exceeded.
     """
-    after = account.plus(charges, totals, terms.cases_per_unit)
-    causes = tuple(_unconvertible(dataset, account, charges, terms, after))
+    after = account.with_release(charges, totals, terms.cases_per_unit)
+    causes = tuple(_unconvertible_causes(dataset, account, charges, terms, after))
     if causes:
         raise PlanImpossible(causes, policy=policy)
     for book in after.books():
         for bound in after.bounds(book):
-            asked, _ = _sum(charges, bound, after.cases)
+            asked, _ = _sum_against(charges, bound, after.cases)
             if asked == NOTHING:
                 continue
-            spent, _ = _sum(after.charges, bound, after.cases)
+            spent, _ = _sum_against(after.charges, bound, after.cases)
             if not spent.within(bound.cost):
-                raise _exceeded(dataset, account, charges, totals, bound, after)
+                raise _budget_exceeded(dataset, account, charges, totals, bound, after)
 
 
-def _exceeded(
+def _budget_exceeded(
     dataset: str,
     account: Account,
     charges: Sequence[Charge],
-    totals: Sequence[Total],
-    bound: Total,
+    totals: Sequence[DeclaredTotal],
+    bound: DeclaredTotal,
     after: Account,
 ) -> BudgetExceeded:
     book = bound.book
-    shift = _largest(charges) or bound.shift
-    requested = _sum(charges, replace(bound, shift=shift), after.cases)[0].as_cost()
+    shift = _largest_shift(charges) or bound.shift
+    requested = _sum_against(charges, replace(bound, shift=shift), after.cases)[0].as_cost()
     bounds = after.bounds(book)
-    left = _least(
-        _sum(account.charges, each, after.cases)[0].left_of(
-            each.cost, steps_over(each.shift, shift)
+    left = _least_cost(
+        _sum_against(account.charges, each, after.cases)[0].left_of(
+            each.cost, shifts_covering(each.shift, shift)
         )
         for each in bounds
     )
     own = [total for total in totals if total.book == book]
-    fits_own = all(_sum(after.charges, total, after.cases)[0].within(total.cost) for total in own)
+    fits_own = all(
+        _sum_against(after.charges, total, after.cases)[0].within(total.cost) for total in own
+    )
     return BudgetExceeded(
         dataset,
         book.currency,
         (requested.epsilon, requested.delta),
         (left.epsilon, left.delta),
-        reason=_RAISED if fits_own else None,
+        reason=_TIGHTER_EARLIER if fits_own else None,
         unit=book.unit if book.currency == "unit" else None,
     )
 
 
-_RAISED: Final = (
+_TIGHTER_EARLIER: Final = (
     "an earlier release was made under a tighter total, which its statement printed: "
     "a later policy may lower a dataset's total, never raise it"
 )
 
 
-def _unconvertible(
+def _unconvertible_causes(
     dataset: str, account: Account, charges: Sequence[Charge], terms: BudgetTerms, after: Account
 ) -> Iterator[Cause]:
     """Why what was charged and what is asked cannot be added up."""
@@ -272,15 +279,15 @@ def _unconvertible(
     kept = [book for book in account.books() if book != METRIC]
     pairs += [(own, book) for own in asked for book in kept if book.currency == own.currency]
     for charge, book in dict.fromkeys(pairs):
-        if counted_in(charge, book, after.cases) is not None:
+        if cost_in_book(charge, book, after.cases) is not None:
             continue
         apart = book.currency == "unit" and charge.unit in terms.apart_from(book.unit)
         if apart and all(charge.unit in bound.apart_from for bound in after.bounds(book)):
             continue
-        yield Cause(f"budget of dataset '{dataset}'", _why_not(charge, book, apart))
+        yield Cause(f"budget of dataset '{dataset}'", _explain_unconvertible(charge, book, apart))
 
 
-def _why_not(charge: Charge, book: Book, apart: bool) -> str:
+def _explain_unconvertible(charge: Charge, book: Book, apart: bool) -> str:
     """Say what is missing, and what to declare. ``apart``: kept apart by this policy, and not by an
     earlier one.
     """
@@ -295,70 +302,72 @@ def _why_not(charge: Charge, book: Book, apart: bool) -> str:
     ways = []
     if charge.unit in (CASE, None):
         ways.append(
-            f'declare assume.cases_per_unit: {{"{book.unit}": M}}, M the most cases of the dataset that one of them owns'
+            f'declare assume.cases_per_unit: {{"{book.unit}": M}}, '
+            "M the most cases of the dataset that one of them owns"
         )
     if charge.unit is not None and not apart:
         ways.append(
-            f'keep the two apart under budget.books, "{charge.unit}" and "{book.unit}" each with its own total'
+            f'keep the two apart under budget.books, "{charge.unit}" and "{book.unit}" '
+            "each with its own total"
         )
     if charge.unit is None:
         ways.append("let 'cloakwork ledger reconcile DIR' read it from the release in DIR")
     return f"{opening}; {', or '.join(ways) or 'no later policy may loosen that total'}"
 
 
-def outlook(
+def forecast_budget(
     records: Sequence[Record],
     charges: Sequence[Charge],
-    totals: Sequence[Total],
+    totals: Sequence[DeclaredTotal],
     terms: BudgetTerms,
 ) -> BudgetForecast:
     """What a release with these charges would mean; ``records``: the dataset's earlier ones."""
-    before = Account.of(records).plus((), totals, terms.cases_per_unit)
-    after = before.plus(charges, (), {})
-    shift = _largest(charges)
-    books = [book for book in after.books() if book.currency != "local" or _touched(book, charges)]
+    before = Account.of(records).with_release((), totals, terms.cases_per_unit)
+    after = before.with_release(charges, (), {})
+    shift = _largest_shift(charges)
+    books = [
+        book for book in after.books() if book.currency != "local" or _is_charged(book, charges)
+    ]
     balances = tuple(after.balance(book, shift) for book in books)
+    costs = []
+    for balance in balances:
+        over = shift or before.balance(balance.book).shift
+        cost, _ = _sum_against(charges, _zero_total(balance, over), after.cases)
+        costs.append(cost.as_cost())
     return BudgetForecast(
         before=tuple(before.balance(book, shift) for book in books),
-        cost=tuple(
-            _sum(
-                charges, _measure(balance, shift or before.balance(balance.book).shift), after.cases
-            )[0].as_cost()
-            for balance in balances
-        ),
+        cost=tuple(costs),
         after=balances,
-        earlier=sum(not record.came_to_nothing for record in records),
+        earlier=sum(not record.failed_before_release for record in records),
         without_dp=sum(record.without_dp for record in records),
     )
 
 
-def _measure(balance: Balance, shift: timedelta | None) -> Total:
+def _zero_total(balance: Balance, shift: timedelta | None) -> DeclaredTotal:
     """A total of nothing that counts what the book counts."""
-    return Total(balance.book, Cost(epsilon=0.0), shift, balance.apart_from)
+    return DeclaredTotal(balance.book, Cost(epsilon=0.0), shift, balance.apart_from)
 
 
-def _touched(book: Book, charges: Iterable[Charge]) -> bool:
+def _is_charged(book: Book, charges: Iterable[Charge]) -> bool:
     return any(charge.currency == book.currency for charge in charges)
 
 
-def informed(
+def with_known_units(
     records: tuple[Record, ...], policy_digest: str, unit: str, charges: Sequence[Charge]
 ) -> tuple[Record, ...]:
-    """The records; older ones under the policy of the release at hand learn from it whom they
-    protected.
-    """
-    return told_by_policy(records, [(policy_digest, unit, tuple(charges))])
+    """The records; older ones under the policy of the release at hand take their unit from it."""
+    return with_units_from_policies(records, [(policy_digest, unit, tuple(charges))])
 
 
-def _sum(
-    charges: Iterable[Charge], total: Total, cases: Mapping[str, int]
+def _sum_against(
+    charges: Iterable[Charge], total: DeclaredTotal, cases: Mapping[str, int]
 ) -> tuple[Amount, tuple[str, ...]]:
     """All that counts against ``total``, and the units whose charges cannot be converted into its
     book.
     """
     amount, missing = NOTHING, dict[str, None]()
     for charge in charges:
-        part = counted(charge, total, cases)
+        part = cost_against_total(charge, total, cases)
         if part is None:
             missing[charge.unit or "a unit that is not named"] = None
         elif part is not NOTHING:
@@ -366,12 +375,12 @@ def _sum(
     return amount, tuple(missing)
 
 
-def _least(costs: Iterable[Cost]) -> Cost:
+def _least_cost(costs: Iterable[Cost]) -> Cost:
     found = list(costs)
     return Cost(
         epsilon=min(cost.epsilon for cost in found), delta=min(cost.delta for cost in found)
     )
 
 
-def _largest(charges: Iterable[Charge]) -> timedelta | None:
+def _largest_shift(charges: Iterable[Charge]) -> timedelta | None:
     return max((charge.shift for charge in charges if charge.shift is not None), default=None)

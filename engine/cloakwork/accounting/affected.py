@@ -28,13 +28,13 @@ def advisories_of(
     """The advisories that concern an entry, by what it notes: kinds of guarantee and version, no
     steps and no columns.
 
-    What only the release shows is left open; ``cloakwork verify`` settles it there. ``advisories``:
-    those to go by, else the shipped ones.
+    What only the release shows is left open; ``cloakwork verify`` measures it there.
+    ``advisories``: those to go by, else the shipped ones.
     """
     stated = record.details.get("guarantees")  # as data; version 0.1.0 noted sentences only
     guarantees = guarantees_in(record.note) if stated is None else tuple(stated)
-    told = ReleaseProperties(engine=record.engine, guarantees=guarantees, entry=True)
-    return advisories_for(told, advisories=advisories)
+    properties = ReleaseProperties(engine=record.engine, guarantees=guarantees, entry=True)
+    return advisories_for(properties, advisories=advisories)
 
 
 def with_voided_charges(record: "Record", advisories: Iterable[Advisory] | None = None) -> "Record":
@@ -42,11 +42,12 @@ def with_voided_charges(record: "Record", advisories: Iterable[Advisory] | None 
 
     What was charged stays spent: budget is never handed back.
     """
-    void = {
-        _CURRENCY.get(finding.kind)
-        for finding in advisories_of(record, advisories)
-        if finding.status == "void"
+    void_currencies = {
+        _CURRENCY.get(match.kind)
+        for match in advisories_of(record, advisories)
+        if match.status == "void"
     }
-    if record.without_dp or not any(charge.currency in void for charge in record.charges):
+    is_charged = any(charge.currency in void_currencies for charge in record.charges)
+    if record.without_dp or not is_charged:
         return record
     return replace(record, charges=(*record.charges, Charge(currency="none")))

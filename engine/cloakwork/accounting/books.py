@@ -1,7 +1,7 @@
 """The books of a dataset: one for each protected unit, one for metric privacy, and what a charge
 counts in each.
 
-A book says what one unit (a case, or a person told apart by an attribute) risks by all releases
+A book says what one unit (a case, or a person identified by an attribute) risks by all releases
 together. A charge for another unit is converted where that is possible (``privacy.md`` sections 1
 and 4):
 
@@ -46,7 +46,7 @@ class Book:
 
     @property
     def name(self) -> str:
-        """What JSON and policies call it: a unit's name, ``metric``, ``local`` or ``local:case``."""
+        """Its name in JSON and policies: a unit's, ``metric``, ``local`` or ``local:case``."""
         if self.currency == "unit":
             return self.unit or "unit"
         return self.currency if self.unit in (None, "value") else f"{self.currency}:{self.unit}"
@@ -56,7 +56,7 @@ METRIC: Final = Book("metric")
 
 
 @dataclass(frozen=True, slots=True)
-class Total:
+class DeclaredTotal:
     """The most that all releases together may cost in one book; for ``metric``, over ``shift``.
 
     ``apart_from``: the other units that its policy lists under ``budget.books``; it counts nothing
@@ -83,9 +83,10 @@ class Amount:
 
     def __add__(self, other: "Amount") -> "Amount":
         """Basic composition."""
-        known = self.epsilon is not None and other.epsilon is not None
-        epsilon = self.epsilon + other.epsilon if known else None  # type: ignore[operator]  # both are known
-        return Amount(epsilon, self.delta + other.delta)
+        delta = self.delta + other.delta
+        if self.epsilon is None or other.epsilon is None:
+            return Amount(None, delta)
+        return Amount(self.epsilon + other.epsilon, delta)
 
     def times(self, count: int) -> "Amount":
         """``count`` such costs together."""
@@ -108,12 +109,10 @@ class Amount:
         elif self.epsilon is None:
             epsilon = 0.0
         else:
-            epsilon = rounded_down(
-                max(Fraction(0), exactly(total.epsilon) - self.epsilon) / divisor
-            )
-        return Cost(
-            epsilon=epsilon, delta=rounded_down(max(Fraction(0), exactly(total.delta) - self.delta))
-        )
+            exact = max(Fraction(0), exactly(total.epsilon) - self.epsilon)
+            epsilon = rounded_down(exact / divisor)
+        delta = max(Fraction(0), exactly(total.delta) - self.delta)
+        return Cost(epsilon=epsilon, delta=rounded_down(delta))
 
     def as_cost(self) -> Cost:
         """The least floats that read as decimals at least as much."""
@@ -137,7 +136,7 @@ def for_group(amount: Amount, size: int) -> Amount:
     epsilon = size * amount.epsilon
     if amount.delta == 0:
         return Amount(epsilon)
-    top, single = _exp(epsilon), exp_minus(amount.epsilon)[1]
+    top, single = _exp_upper(epsilon), exp_minus(amount.epsilon)[1]
     if top is None:
         return Amount(epsilon, Fraction(1))
     # At most ``size`` terms, none above the last; where epsilon is tiny the closed form divides by
@@ -145,7 +144,7 @@ def for_group(amount: Amount, size: int) -> Amount:
     factor = size * top
     if single < 1:
         factor = min(factor, (top - 1) / (1 / single - 1))
-    return Amount(epsilon, _up(amount.delta * factor))
+    return Amount(epsilon, _rounded_up_delta(amount.delta * factor))
 
 
 @lru_cache(maxsize=4096)
@@ -157,39 +156,47 @@ def for_replacement(amount: Amount) -> Amount:
         return amount
     if amount.delta == 0:
         return Amount(2 * amount.epsilon)
-    factor = _exp(amount.epsilon)
-    delta = Fraction(1) if factor is None else _up(amount.delta * (1 + factor))
+    factor = _exp_upper(amount.epsilon)
+    delta = Fraction(1) if factor is None else _rounded_up_delta(amount.delta * (1 + factor))
     return Amount(2 * amount.epsilon, delta)
 
 
-def _exp(x: Fraction) -> Fraction | None:
+def _exp_upper(x: Fraction) -> Fraction | None:
     """exp(x) from above, for x >= 0; None where it is beyond all measure."""
     low = exp_minus(x)[0]
     return 1 / low if low > 0 else None
 
 
-def _up(delta: Fraction) -> Fraction:
-    return min(Fraction(1), Fraction(-(-delta.numerator * _GRID // delta.denominator), _GRID))
+def _rounded_up_delta(delta: Fraction) -> Fraction:
+    """A delta on the grid, at most 1."""
+    # Twice negated, a division that rounds down rounds up.
+    cells = -(-delta.numerator * _GRID // delta.denominator)
+    return min(Fraction(1), Fraction(cells, _GRID))
 
 
-def steps_over(shift: timedelta | None, charged: timedelta | None) -> int:
+def shifts_covering(shift: timedelta | None, charged: timedelta | None) -> int:
     """How many charged shifts cover ``shift``: metric privacy over k shifts costs k times (triangle
     inequality).
     """
-    return 1 if shift is None or charged is None else -(-shift // charged)
+    if shift is None or charged is None:
+        return 1
+    # Twice negated, a division that rounds down rounds up.
+    return -(-shift // charged)
 
 
-def counted(charge: Charge, total: Total, cases: Mapping[str, int]) -> Amount | None:
+def cost_against_total(
+    charge: Charge, total: DeclaredTotal, cases: Mapping[str, int]
+) -> Amount | None:
     """What ``charge`` counts against ``total``; None where it cannot be converted.
 
     ``cases``: by unit, the most cases of the dataset that one such unit owns, as declared.
     """
     if total.book.currency == charge.currency == "unit" and charge.unit in total.apart_from:
         return NOTHING
-    return counted_in(charge, total.book, cases, total.shift)
+    return cost_in_book(charge, total.book, cases, total.shift)
 
 
-def counted_in(
+def cost_in_book(
     charge: Charge, book: Book, cases: Mapping[str, int], shift: timedelta | None = None
 ) -> Amount | None:
     """What ``charge`` counts in ``book``; None where it cannot be converted. ``shift``: for metric
@@ -200,7 +207,7 @@ def counted_in(
         case "unit", "unit":
             return _for_unit(charge.unit, amount, book.unit, cases)
         case "metric", "metric":
-            return amount.times(steps_over(shift, charge.shift))
+            return amount.times(shifts_covering(shift, charge.shift))
         case "metric", "unit":
             return _for_times(charge, amount)
         case "local", "local":
@@ -210,19 +217,18 @@ def counted_in(
 
 
 def _for_unit(
-    charged: str | None, amount: Amount, wanted: str | None, cases: Mapping[str, int]
+    charged: str | None, amount: Amount, unit: str | None, cases: Mapping[str, int]
 ) -> Amount | None:
-    if charged == wanted and charged is not None:
+    if charged == unit and charged is not None:
         return amount
     if charged != CASE:
-        if wanted not in (CASE, None) and charged is not None:
-            return None  # two ways of telling persons apart
-        amount = for_replacement(
-            amount
-        )  # where nobody says for whom, this holds for a case whoever it was
-    if wanted in (CASE, None):
+        if unit not in (CASE, None) and charged is not None:
+            return None  # two attributes that identify persons, in ways that cannot be compared
+        # Where no entry says for whom, this holds for a case whoever it was charged for.
+        amount = for_replacement(amount)
+    if unit in (CASE, None):
         return amount
-    return for_group(amount, cases[str(wanted)]) if wanted in cases else None
+    return for_group(amount, cases[str(unit)]) if unit in cases else None
 
 
 def _for_times(charge: Charge, amount: Amount) -> Amount:

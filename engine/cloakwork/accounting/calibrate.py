@@ -10,7 +10,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Final
 
-from cloakwork.accounting.events import cost, naive, roughly
+from cloakwork.accounting.events import cost, naive, upper_bound_epsilon
 from cloakwork.accounting.exact import (
     exactly,
     exp_minus,
@@ -39,26 +39,31 @@ def smallest_scale(event_of_scale: Callable[[float], PrivacyEvent], target: Cost
 
     Raises MechanismError when no scale up to 2**53 grid steps meets the target.
     """
-    high = _meeting(event_of_scale, target)
+    high = _scale_meeting_target(event_of_scale, target)
     low = high / 2
     if low < SMALLEST:
         return high
-    while high - low > _tolerance(event_of_scale(high), target) * high:
+    while high - low > _relative_tolerance(event_of_scale(high), target) * high:
         before = high - low
-        for middle in _guesses(event_of_scale, low, high, target):
+        for middle in _interpolated_scales(event_of_scale, low, high, target):
             if low < middle < high:
-                low, high = (
-                    (low, middle) if _meets(event_of_scale(middle), target) else (middle, high)
-                )
+                if _meets_target(event_of_scale(middle), target):
+                    high = middle
+                else:
+                    low = middle
+        # Bisection where interpolation did not halve the interval: no more than twice its steps.
         if high - low > before / 2:
             middle = (low + high) / 2
             if not low < middle < high:
                 break
-            low, high = (low, middle) if _meets(event_of_scale(middle), target) else (middle, high)
+            if _meets_target(event_of_scale(middle), target):
+                high = middle
+            else:
+                low = middle
     return high
 
 
-def _guesses(
+def _interpolated_scales(
     event_of_scale: Callable[[float], PrivacyEvent], low: float, high: float, target: Cost
 ) -> tuple[float, ...]:
     """Two scales a little below and above where a power law through both ends meets the target;
@@ -73,42 +78,38 @@ def _guesses(
     return guess - beside, guess + beside
 
 
-def _meeting(event_of_scale: Callable[[float], PrivacyEvent], target: Cost) -> float:
+def _scale_meeting_target(event_of_scale: Callable[[float], PrivacyEvent], target: Cost) -> float:
     """A scale that meets the target, half of which does not (or is below ``SMALLEST``)."""
-    scale = _beginning(event_of_scale, target)
-    while not _meets(event_of_scale(scale), target):
+    scale = _first_scale(event_of_scale, target)
+    while not _meets_target(event_of_scale(scale), target):
         scale *= 2
         if scale > LARGEST_SCALE:
             raise MechanismError(
                 "calibration",
                 f"no amount of noise meets epsilon {target.epsilon:g}, delta {target.delta:g}",
             )
-    while scale / 2 >= SMALLEST and _meets(event_of_scale(scale / 2), target):
+    while scale / 2 >= SMALLEST and _meets_target(event_of_scale(scale / 2), target):
         scale /= 2
     return scale
 
 
-def _beginning(event_of_scale: Callable[[float], PrivacyEvent], target: Cost) -> float:
+def _first_scale(event_of_scale: Callable[[float], PrivacyEvent], target: Cost) -> float:
     """The least power of two, from 1 on, that closed forms show to meet the target; 1 where they
     show none.
     """
-    powers = (2.0**exponent for exponent in range(40))
-    return next(
-        (
-            scale
-            for scale in powers
-            if roughly(event_of_scale(scale), target.delta) <= target.epsilon
-        ),
-        1.0,
-    )
+    for exponent in range(40):
+        scale = 2.0**exponent
+        if upper_bound_epsilon(event_of_scale(scale), target.delta) <= target.epsilon:
+            return scale
+    return 1.0
 
 
-def _meets(event: PrivacyEvent, target: Cost) -> bool:
+def _meets_target(event: PrivacyEvent, target: Cost) -> bool:
     found = cost(event, target.delta)
     return found.epsilon <= target.epsilon and found.delta <= target.delta
 
 
-def _tolerance(event: PrivacyEvent, target: Cost) -> float:
+def _relative_tolerance(event: PrivacyEvent, target: Cost) -> float:
     return 0.0 if cost(event, target.delta) == naive(event) else 1e-6
 
 
@@ -122,9 +123,10 @@ def laplace_scale(epsilon: float, sensitivity: int = 1) -> float:
     >>> laplace_scale(0.5), 1 / Fraction(1 / 6.0) > 6 >= 1 / Fraction(laplace_scale(6.0))
     (2.0, True)
     """
-    wanted = min(exactly(epsilon), Fraction(epsilon))
+    # However epsilon is read: as a decimal, or as the binary fraction that it is.
+    allowed = min(exactly(epsilon), Fraction(epsilon))
     scale = drawn_scale(sensitivity / epsilon)
-    while sensitivity / Fraction(scale) > wanted:
+    while sensitivity / Fraction(scale) > allowed:
         scale = drawn_scale(math.nextafter(scale, math.inf))
     return scale
 
@@ -139,21 +141,19 @@ def partition_threshold(scale: float, delta: float, max_cases: int = 1) -> int:
 
     Raises MechanismError unless ``1/scale >= -ln(1 - delta)``, which the theorem needs.
     """
-    scale = _drawn(scale, max_cases)
+    scale = _checked_scale(scale, max_cases)
     if not 0 < delta < 1:
         raise MechanismError("threshold", f"delta must lie between 0 and 1; it is {delta:g}")
     if exp_minus(1 / Fraction(scale))[1] > 1 - exactly(delta):
-        raise MechanismError(
-            "threshold",
-            f"a scale of {scale:g} is too large for delta {delta:g}: 1/scale must be at least -ln(1 - delta)",
-        )
+        reason = f"a scale of {scale:g} is too large for delta {delta:g}"
+        raise MechanismError("threshold", f"{reason}: 1/scale must be at least -ln(1 - delta)")
     allowed = min(exactly(delta), Fraction(delta)) / max_cases
-    above = math.ceil(
-        scale * max(0.0, math.log(max_cases / delta) - math.log1p(math.exp(-1 / scale)))
-    )
-    while _tail(scale, above)[1] > allowed:
+    # The threshold by floating-point arithmetic; the loops below make it exact.
+    log_ratio = math.log(max_cases / delta) - math.log1p(math.exp(-1 / scale))
+    above = math.ceil(scale * max(0.0, log_ratio))
+    while _laplace_tail_bounds(scale, above)[1] > allowed:
         above += 1
-    while _tail(scale, above - 1)[1] <= allowed:
+    while _laplace_tail_bounds(scale, above - 1)[1] <= allowed:
         above -= 1
     return max_cases + above
 
@@ -162,8 +162,8 @@ def threshold_delta(scale: float, tau: int, max_cases: int = 1) -> float:
     """``m * Pr[m + DLap(scale) >= tau]`` for m = ``max_cases``, rounded up and at most 1: the delta
     that ``tau`` spends.
     """
-    scale = _drawn(scale, max_cases)
-    exact = max_cases * _tail(scale, tau - max_cases)[1]
+    scale = _checked_scale(scale, max_cases)
+    exact = max_cases * _laplace_tail_bounds(scale, tau - max_cases)[1]
     spent = rounded_up(exact)
     # Above the exact figure however the float is read: as a decimal, or as the binary fraction that
     # it is.
@@ -184,11 +184,10 @@ def gaussian_threshold(sigma: float, delta: float, max_cases: int = 1) -> int:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (
-            (low, middle)
-            if gaussian_threshold_delta(sigma, middle, max_cases) <= delta
-            else (middle, high)
-        )
+        if gaussian_threshold_delta(sigma, middle, max_cases) <= delta:
+            high = middle
+        else:
+            low = middle
     return high
 
 
@@ -209,11 +208,10 @@ def gaussian_threshold_delta(sigma: float, tau: int, max_cases: int = 1) -> floa
     if above < 1:
         return 1.0
     start = above - 0.5 if above >= sigma + 0.5 else above - 1.0
+    tail = max_cases * math.erfc(start / (sigma * math.sqrt(2))) / 2
     # erfc errs by a few units in the last place, and nowhere by a part in 10**12; below 1e-300 it
     # may lose digits.
-    return min(
-        1.0, max_cases * math.erfc(start / (sigma * math.sqrt(2))) / 2 * (1 + 1e-12) + 1e-300
-    )
+    return min(1.0, tail * (1 + 1e-12) + 1e-300)
 
 
 def truncation_bound(scale: float, delta: float, max_cases: int = 1) -> int:
@@ -225,15 +223,14 @@ def truncation_bound(scale: float, delta: float, max_cases: int = 1) -> int:
     (1 + r)))) with r = e**(-1/scale) (Desfontaines, Voss, Gipson and Mandayam 2022). Raises
     MechanismError for a delta outside (0, 1).
     """
-    scale = _drawn(scale, max_cases)
+    scale = _checked_scale(scale, max_cases)
     if not 0 < delta < 1:
         raise MechanismError("threshold", f"delta must lie between 0 and 1; it is {delta:g}")
     allowed, r = min(exactly(delta), Fraction(delta)), math.exp(-1 / scale)
     share = -math.expm1(-max_cases / scale)
-    # r**(1-m) (1 - r**m) may overflow, so its logarithm is taken apart.
-    guess = (max_cases - 1) + scale * (
-        math.log(share + 2 * delta * r**max_cases) - math.log(delta * (1 + r))
-    )
+    # r**(1-m) (1 - r**m) may overflow, so its logarithm is the sum of two.
+    log_ratio = math.log(share + 2 * delta * r**max_cases) - math.log(delta * (1 + r))
+    guess = (max_cases - 1) + scale * log_ratio
     bound = max(max_cases, math.ceil(guess))
     while truncation_delta(scale, bound, max_cases) > allowed:
         bound += 1
@@ -249,12 +246,12 @@ def largest_delta(units_at_most: int | None) -> float:
     >>> largest_delta(1000), largest_delta(None)
     (0.0001, 1e-06)
     """
-    return (
-        UNDECLARED_DELTA if units_at_most is None else rounded_down(Fraction(1, 10 * units_at_most))
-    )
+    if units_at_most is None:
+        return UNDECLARED_DELTA
+    return rounded_down(Fraction(1, 10 * units_at_most))
 
 
-def _drawn(scale: float, max_cases: int) -> float:
+def _checked_scale(scale: float, max_cases: int) -> float:
     """The scale that is really drawn; MechanismError where none can be."""
     if max_cases < 1:
         raise MechanismError(
@@ -263,13 +260,13 @@ def _drawn(scale: float, max_cases: int) -> float:
     return drawn_scale(scale)
 
 
-def _tail(scale: float, at_least: int) -> tuple[Fraction, Fraction]:
+def _laplace_tail_bounds(scale: float, at_least: int) -> tuple[Fraction, Fraction]:
     """Two rationals that enclose Pr[DLap(scale) >= at_least]: e**(-j/b) / (1 + e**(-1/b)) for j >=
     1.
     """
     if at_least < 1:
-        low, high = _tail(scale, 1 - at_least)
+        low, high = _laplace_tail_bounds(scale, 1 - at_least)
         return 1 - high, 1 - low
-    step = exp_minus(1 / Fraction(scale))
-    power = exp_minus(at_least / Fraction(scale))
-    return power[0] / (1 + step[1]), power[1] / (1 + step[0])
+    step_low, step_high = exp_minus(1 / Fraction(scale))
+    power_low, power_high = exp_minus(at_least / Fraction(scale))
+    return power_low / (1 + step_high), power_high / (1 + step_low)

@@ -39,10 +39,11 @@ class Charge(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _unit_unless_said(cls, values: Any) -> Any:
-        usual = {"unit": CASE, "local": "value"}
-        if isinstance(values, dict) and "unit" not in values and values.get("currency") in usual:
-            return {**values, "unit": usual[values["currency"]]}
-        return values
+        defaults = {"unit": CASE, "local": "value"}
+        if not isinstance(values, dict) or "unit" in values:
+            return values
+        currency = values.get("currency")
+        return {**values, "unit": defaults[currency]} if currency in defaults else values
 
     @model_validator(mode="after")
     def _shift_is_for_metric(self) -> "Charge":

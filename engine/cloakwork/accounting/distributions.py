@@ -1,5 +1,5 @@
 """Privacy loss distributions (PLD) of compositions: ``dp_accounting``'s, discretised upwards, and
-samples of several parts.
+those of Poisson samples from which several measurements are taken.
 """
 
 import math
@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from cloakwork.accounting.exact import rounded_up
-from cloakwork.accounting.losses import Losses, composed
-from cloakwork.accounting.parts import Parts, own_figures, parts_of
+from cloakwork.accounting.leaf_events import LeafCounts, closed_form_cost, leaves_of
+from cloakwork.accounting.losses import LossDistribution, compose
 from cloakwork.privacy_event import (
     Composed,
     DiscreteGaussian,
@@ -29,39 +29,50 @@ LARGEST_SHIFT: Final = 1000
 _STEEP: Final = 1e-12
 """Charged for a Gaussian whose masses fall so steeply that an error of one may exceed the next."""
 
-_STEP_BETWEEN_DOTS, _STEP_OF_BUCKETS, _STEPS_PER_EVENT, _MOST_CELLS = 1e-3, 1e-4, 200, 100_000
+_STEP_BETWEEN_DOTS: Final = 1e-3
+"""The widest discretisation where losses between two grid points are interpolated."""
+
+_STEP_OF_BUCKETS: Final = 1e-4
+"""The widest discretisation where losses are rounded up to the next grid point."""
+
+_STEPS_PER_EVENT: Final = 200
+"""Grid points within the loss that the event with the smallest losses typically reaches."""
+
+_MOST_CELLS: Final = 100_000
+"""About how many grid points a composition may have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """The privacy losses of a composition when a unit is removed, and when one is added; ``alike``:
-    they are the same.
+    """The privacy losses of a composition when a unit is removed, and when one is added;
+    ``is_symmetric``: they are the same.
     """
 
-    remove: Losses
-    add: Losses
-    alike: bool = False
+    remove: LossDistribution
+    add: LossDistribution
+    is_symmetric: bool = False
 
     def delta_at(self, epsilon: float) -> float:
         """An upper bound of delta at ``epsilon``, in both directions."""
         return max(self.remove.delta_at(epsilon), self.add.delta_at(epsilon))
 
     def epsilon_at(self, delta: float) -> float:
-        """An upper bound of epsilon at ``delta``, in both directions; infinite where there is none."""
+        """An upper bound of epsilon at ``delta``, in both directions; infinite without one."""
         return max(self.remove.epsilon_at(delta), self.add.epsilon_at(delta))
 
 
 @lru_cache(maxsize=64)
-def distribution_of(parts: Parts, interval: float | None = None) -> Distribution:
-    """The composed PLD; all parts share one discretisation, fine enough for the smallest and not
+def distribution_of(leaves: LeafCounts, interval: float | None = None) -> Distribution:
+    """The composed PLD; all leaves share one discretisation, fine enough for the smallest and not
     too fine for all.
     """
-    step = interval or _interval(parts)
-    leaves = [(_distribution_of_leaf(event, step), times) for event, times in parts]
-    remove = composed([(leaf.remove, times) for leaf, times in leaves])
-    if all(leaf.alike for leaf, _ in leaves):
-        return Distribution(remove, remove, alike=True)
-    return Distribution(remove, composed([(leaf.add, times) for leaf, times in leaves]))
+    step = interval or _discretisation(leaves)
+    found = [(_distribution_of_leaf(event, step), times) for event, times in leaves]
+    remove = compose([(each.remove, times) for each, times in found])
+    if all(each.is_symmetric for each, _ in found):
+        return Distribution(remove, remove, is_symmetric=True)
+    add = compose([(each.add, times) for each, times in found])
+    return Distribution(remove, add)
 
 
 def _distribution_of_leaf(event: PrivacyEvent, step: float) -> Distribution:
@@ -74,134 +85,146 @@ def _distribution_of_leaf(event: PrivacyEvent, step: float) -> Distribution:
 
     match leaf:
         case DiscreteLaplace(scale=scale, sensitivity=sensitivity) if sensitivity <= LARGEST_SHIFT:
-            found = _read(
-                pld.from_discrete_laplace_mechanism(1 / scale, sensitivity, **sampling), step, 1
-            )
+            laplace = pld.from_discrete_laplace_mechanism(1 / scale, sensitivity, **sampling)
+            found = _from_dp_accounting(laplace, step, 1)
             # Its losses are bounded: a mass at infinity is rounding alone, and what rounding took
             # is made up for.
-            return replace(
-                found,
-                remove=replace(found.remove, infinite=0.0),
-                add=replace(found.add, infinite=0.0),
-            )
+            remove = replace(found.remove, infinite=0.0)
+            return replace(found, remove=remove, add=replace(found.add, infinite=0.0))
         case DiscreteGaussian(sigma=sigma, sensitivity=sensitivity):
             # Wide enough that what is cut off, and charged as a catastrophe, has a mass below 1e-30
             # after the move too.
             reach = math.ceil(11.6 * sigma) + sensitivity
-            found = pld.from_discrete_gaussian_mechanism(sigma, sensitivity, reach, **sampling)
-            return _read(found, step, 2 * reach + 2, _STEEP if sigma < 0.5 else 0.0)
+            gaussian = pld.from_discrete_gaussian_mechanism(sigma, sensitivity, reach, **sampling)
+            surcharge = _STEEP if sigma < 0.5 else 0.0
+            return _from_dp_accounting(gaussian, step, 2 * reach + 2, surcharge)
         case Composed() | Repeated() | PoissonSampled():
-            return _sampled(distribution_of(parts_of(leaf), step), rate)
-    figure = own_figures(event)
+            return _sampled_distribution(distribution_of(leaves_of(leaf), step), rate)
+    figure = closed_form_cost(event)
     if figure is None:
         raise TypeError(f"no privacy loss distribution for {event.kind}")
     bounds = common.DifferentialPrivacyParameters(*(rounded_up(number) for number in figure))
-    return _read(pld.from_privacy_parameters(bounds, value_discretization_interval=step), step, 1)
+    two_point = pld.from_privacy_parameters(bounds, value_discretization_interval=step)
+    return _from_dp_accounting(two_point, step, 1)
 
 
-def _read(found: Any, step: float, summands: int, certain: float = 0.0) -> Distribution:
+def _from_dp_accounting(
+    found: Any, step: float, summands: int, certain: float = 0.0
+) -> Distribution:
     """A leaf of ``dp_accounting``, raised by more than its floating-point arithmetic can have
     lowered it.
 
     ``summands``: of how many terms it sums its cumulative distribution. ``certain``: what is
     charged as a loss without bound on top.
     """
-    remove = _raised(found._pmf_remove, step, summands, certain)
-    same = found._pmf_add is found._pmf_remove
-    return Distribution(
-        remove, remove if same else _raised(found._pmf_add, step, summands, certain), same
-    )
+    remove = _with_rounding_margin(found._pmf_remove, step, summands, certain)
+    if found._pmf_add is found._pmf_remove:
+        return Distribution(remove, remove, is_symmetric=True)
+    add = _with_rounding_margin(found._pmf_add, step, summands, certain)
+    return Distribution(remove, add)
 
 
-def _raised(pmf: Any, step: float, summands: int, certain: float) -> Losses:
+def _with_rounding_margin(pmf: Any, step: float, summands: int, certain: float) -> LossDistribution:
+    """One direction, raised as docs/decisions/0022 derives it."""
     import numpy as np
 
     dense = pmf.to_dense_pmf()
     masses = np.maximum(np.asarray(dense._probs, np.float64), 0.0)
-    found = Losses(step, int(dense._lower_loss), masses, float(dense._infinity_mass))
+    found = LossDistribution(step, int(dense._lower_loss), masses, float(dense._infinity_mass))
     size = len(masses)
     farthest = float(np.abs(found.losses).max())
     cells = max(1, min(size // 8, math.ceil(1 / step)))
-    # Of a cumulative probability, relatively; and of the masses, which are differences of
-    # differences.
+    # How far a cumulative probability can be off, relatively, in units of round-off.
     values = 80 * summands + 4000 + 8 * farthest
+    # How far the masses can be off, which are differences of differences of such probabilities.
     differences = 4 * size * min(size * step, 2.0)
     share = 2 * 2.0**-53 * (values + differences) / -math.expm1(-cells * step / 2)
-    infinite = min(1.0, found.infinite * (1 + 1e-12) + certain + (2e-30 if summands > 1 else 0.0))
-    return Losses(step, found.lowest, masses, infinite).raised(share, cells)
+    # What lies beyond the reach of a Gaussian's sums, before the move and after it.
+    cut_off = 2e-30 if summands > 1 else 0.0
+    infinite = min(1.0, found.infinite * (1 + 1e-12) + certain + cut_off)
+    return LossDistribution(step, found.lowest, masses, infinite).with_margin(share, cells)
 
 
-def _interval(parts: Parts) -> float:
+def _discretisation(leaves: LeafCounts) -> float:
     """The discretisation: connecting dots errs in its square, rounding up by itself, so the latter
     gets a finer one.
     """
-    spreads = [(_spread(event), times) for event, times in parts]
+    spreads = [(_typical_loss(event), times) for event, times in leaves]
     finest = min((spread for spread, _ in spreads if spread > 0), default=1.0) / _STEPS_PER_EVENT
-    widest = _STEP_BETWEEN_DOTS if all(_has_dots(event) for event, _ in parts) else _STEP_OF_BUCKETS
-    squares = math.sqrt(sum(times * min(spread, 1e150) ** 2 for spread, times in spreads))
+    interpolated = all(_connects_dots(event) for event, _ in leaves)
+    widest = _STEP_BETWEEN_DOTS if interpolated else _STEP_OF_BUCKETS
+    # Losses add up to their mean (``drift``) plus deviations, and to no more than their sum.
+    deviation = math.sqrt(sum(times * min(spread, 1e150) ** 2 for spread, times in spreads))
     drift = sum(times * spread * math.tanh(spread / 2) for spread, times in spreads)
-    reach = min(sum(times * spread for spread, times in spreads), 10 * squares + drift)
+    largest = sum(times * spread for spread, times in spreads)
+    reach = min(largest, 10 * deviation + drift)
     return max(min(widest, finest), reach / _MOST_CELLS)
 
 
-def _has_dots(event: PrivacyEvent) -> bool:
+def _connects_dots(event: PrivacyEvent) -> bool:
+    """Whether ``dp_accounting`` interpolates an event's losses ("connect the dots", Doroshenko et
+    al. 2022).
+    """
     leaf = event.event if isinstance(event, PoissonSampled) else event
-    return isinstance(leaf, DiscreteGaussian) or (
-        isinstance(leaf, DiscreteLaplace) and leaf.sensitivity <= LARGEST_SHIFT
-    )
+    if isinstance(leaf, DiscreteLaplace):
+        return leaf.sensitivity <= LARGEST_SHIFT
+    return isinstance(leaf, DiscreteGaussian)
 
 
-def _spread(event: PrivacyEvent) -> float:
+def _typical_loss(event: PrivacyEvent) -> float:
     """The privacy loss that one run typically reaches."""
     match event:
         case DiscreteGaussian(sigma=sigma, sensitivity=sensitivity):
             return sensitivity / sigma
         case PoissonSampled(event=inner):
-            figure = own_figures(event)
-            return (
-                float(figure[0])
-                if figure
-                else sum(times * _spread(part) for part, times in parts_of(inner))
-            )
-    figure = own_figures(event)
+            figure = closed_form_cost(event)
+            if figure is None:
+                return sum(times * _typical_loss(leaf) for leaf, times in leaves_of(inner))
+            return float(figure[0])
+    figure = closed_form_cost(event)
     return float(figure[0]) if figure else 1.0
 
 
-def _sampled(inner: Distribution, rate: float) -> Distribution:
+def _sampled_distribution(inner: Distribution, rate: float) -> Distribution:
     """The PLD of a Poisson sample at ``rate`` from that of what is measured on it, for adding and
     for removing a unit.
     """
     return Distribution(_sampled_remove(inner.remove, rate), _sampled_add(inner.add, rate))
 
 
-def _sampled_remove(inner: Losses, rate: float) -> Losses:
-    """(1-q) Q + q P against Q: loss ln(1-q + q e**loss).
+def _sampled_remove(inner: LossDistribution, rate: float) -> LossDistribution:
+    """(1-q) Q + q P against Q: loss ln(1-q + q e**loss), q being ``rate``.
 
     ``rest``, the mass of Q where P has none, lies at the least loss of all: where the masses of P
     are bounded from above it may come out smaller, for then more of Q lies higher.
     """
     import numpy as np
 
-    below = inner.masses * np.exp(-np.clip(inner.losses, -700, None))
-    rest = max(0.0, 1.0 - float(below.sum())) + len(below) * 2.0**-52
-    losses = np.append(
-        np.logaddexp(math.log1p(-rate), math.log(rate) + inner.losses), math.log1p(-rate)
-    )
-    masses = np.append((1 - rate) * below + rate * inner.masses, (1 - rate) * rest)
-    return _on_grid(losses, masses, rate * inner.infinite, inner.step)
+    # Q has e**-loss times the mass of P; 700: beyond, exp overflows.
+    masses_of_q = inner.masses * np.exp(-np.clip(inner.losses, -700, None))
+    rest = max(0.0, 1.0 - float(masses_of_q.sum())) + len(masses_of_q) * 2.0**-52
+    least_loss = math.log1p(-rate)
+    mixed_losses = np.logaddexp(least_loss, math.log(rate) + inner.losses)
+    mixed_masses = (1 - rate) * masses_of_q + rate * inner.masses
+    losses = np.append(mixed_losses, least_loss)
+    masses = np.append(mixed_masses, (1 - rate) * rest)
+    return _losses_on_grid(losses, masses, rate * inner.infinite, inner.step)
 
 
-def _sampled_add(inner: Losses, rate: float) -> Losses:
+def _sampled_add(inner: LossDistribution, rate: float) -> LossDistribution:
     """P against (1-q) P + q Q: loss -ln(1-q + q e**-loss), at most -ln(1-q)."""
     import numpy as np
 
-    losses = np.append(
-        -np.logaddexp(math.log1p(-rate), math.log(rate) - inner.losses), -math.log1p(-rate)
-    )
-    return _on_grid(losses, np.append(inner.masses, inner.infinite), 0.0, inner.step)
+    mixed_losses = -np.logaddexp(math.log1p(-rate), math.log(rate) - inner.losses)
+    # Where P has mass and Q has none, the mixture still has (1-q) P.
+    losses = np.append(mixed_losses, -math.log1p(-rate))
+    masses = np.append(inner.masses, inner.infinite)
+    return _losses_on_grid(losses, masses, 0.0, inner.step)
 
 
-def _on_grid(losses: "Floats", masses: "Floats", infinite: float, step: float) -> Losses:
+def _losses_on_grid(
+    losses: "Floats", masses: "Floats", infinite: float, step: float
+) -> LossDistribution:
     """Masses on the grid, every loss rounded up; each mass a little above what rounding can have
     taken from it.
     """
@@ -210,4 +233,4 @@ def _on_grid(losses: "Floats", masses: "Floats", infinite: float, step: float) -
     cells = np.ceil(losses / step + 1e-9).astype(np.int64)
     lowest = int(cells.min())
     held = np.asarray(np.bincount(cells - lowest, weights=masses), np.float64)
-    return Losses(step, lowest, held * (1 + 1e-9), infinite * (1 + 1e-12))
+    return LossDistribution(step, lowest, held * (1 + 1e-9), infinite * (1 + 1e-12))

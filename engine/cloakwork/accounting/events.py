@@ -29,7 +29,7 @@ from functools import lru_cache
 from cloakwork.accounting.distributions import distribution_of
 from cloakwork.accounting.exact import exactly, rounded_down, rounded_up
 from cloakwork.accounting.gaussians import epsilon_of_gaussians, is_coarse
-from cloakwork.accounting.parts import Parts, own_figures, parts_of, unbounded
+from cloakwork.accounting.leaf_events import LeafCounts, closed_form_cost, is_unbounded, leaves_of
 from cloakwork.budget import Cost
 from cloakwork.privacy_event import PrivacyEvent
 
@@ -46,7 +46,7 @@ def cost(event: PrivacyEvent, delta: float) -> Cost:
     >>> cost(DiscreteLaplace(scale=1.0), 0.0)
     Cost(epsilon=1.0, delta=0.0)
     """
-    return _cost(parts_of(event), delta)
+    return _cost(leaves_of(event), delta)
 
 
 def naive(event: PrivacyEvent, delta: float = 0.0) -> Cost:
@@ -54,99 +54,101 @@ def naive(event: PrivacyEvent, delta: float = 0.0) -> Cost:
 
     Events that have no epsilon of their own (Gaussian noise) share what ``delta`` leaves equally.
     """
-    return _naive(parts_of(event), delta)
+    return _naive(leaves_of(event), delta)
 
 
-def roughly(event: PrivacyEvent, delta: float) -> float:
+def upper_bound_epsilon(event: PrivacyEvent, delta: float) -> float:
     """An epsilon at ``delta`` that is at least the one of ``cost``, by closed forms alone: tells
     where a search may begin.
     """
-    parts = parts_of(event)
-    if unbounded(parts):
+    leaves = leaves_of(event)
+    if is_unbounded(leaves):
         return math.inf
-    plain = tuple(part for part in parts if own_figures(part[0]) is not None)
-    curved = tuple(part for part in parts if part not in plain)
+    return min(_epsilon_apart(leaves, delta), epsilon_of_gaussians(leaves, delta))
+
+
+def _epsilon_apart(leaves: LeafCounts, delta: float) -> float:
+    """Plain sums where leaves have an epsilon of their own; the others share what delta is left."""
+    plain = tuple(leaf for leaf in leaves if closed_form_cost(leaf[0]) is not None)
+    curved = tuple(leaf for leaf in leaves if leaf not in plain)
     own = _naive(plain, 0.0)
     left = float(exactly(delta) - exactly(own.delta))
-    apart = (
-        own.epsilon + (epsilon_of_gaussians(curved, left) if curved else 0.0)
-        if left >= 0
-        else math.inf
-    )
-    return min(apart, epsilon_of_gaussians(parts, delta))
+    if left < 0:
+        return math.inf
+    return own.epsilon + (epsilon_of_gaussians(curved, left) if curved else 0.0)
 
 
 def delta_at(event: PrivacyEvent, epsilon: float) -> float:
     """The smallest delta that can be derived for ``event`` at ``epsilon``; 1 when there is none."""
-    parts = parts_of(event)
-    plain = _naive(parts, 0.0)
+    leaves = leaves_of(event)
+    plain = _naive(leaves, 0.0)
     best = plain.delta if plain.epsilon <= epsilon else 1.0
-    if unbounded(parts) or not parts:
+    if is_unbounded(leaves) or not leaves:
         return best
-    fine, coarse = _by_size(parts)
+    fine, coarse = _split_by_noise_size(leaves)
     if coarse:
-        return min(best, _least_delta(parts, epsilon))
+        return min(best, _least_delta(leaves, epsilon))
     return min(best, distribution_of(fine).delta_at(epsilon))
 
 
 @lru_cache(maxsize=4096)
-def _cost(parts: Parts, delta: float) -> Cost:
-    plain = _naive(parts, delta)
-    single = sum(times for _, times in parts) <= 1
-    if (
-        not parts
-        or unbounded(parts)
-        or (single and plain.delta <= delta and plain.epsilon < math.inf and _pure_sum(parts))
-    ):
+def _cost(leaves: LeafCounts, delta: float) -> Cost:
+    plain = _naive(leaves, delta)
+    if not leaves or is_unbounded(leaves):
         return plain
-    found = _accounted(parts, delta)
+    is_single = sum(times for _, times in leaves) <= 1
+    fits = plain.delta <= delta and plain.epsilon < math.inf
+    if is_single and fits and _have_closed_form(leaves):
+        return plain
+    found = _accounted_epsilon(leaves, delta)
     if plain.delta <= delta and plain.epsilon <= found:
         return plain
     return Cost(epsilon=found, delta=delta)
 
 
-def _pure_sum(parts: Parts) -> bool:
-    return all(own_figures(event) is not None for event, _ in parts)
+def _have_closed_form(leaves: LeafCounts) -> bool:
+    return all(closed_form_cost(event) is not None for event, _ in leaves)
 
 
 @lru_cache(maxsize=4096)
-def _naive(parts: Parts, delta: float) -> Cost:
-    if unbounded(parts):
+def _naive(leaves: LeafCounts, delta: float) -> Cost:
+    if is_unbounded(leaves):
         return Cost(epsilon=math.inf, delta=delta)
-    epsilon, own, curves = Fraction(0), Fraction(0), 0
-    for event, times in parts:
-        figure = own_figures(event)
+    epsilon, own_delta, curves = Fraction(0), Fraction(0), 0
+    for event, times in leaves:
+        figure = closed_form_cost(event)
         if figure is None:
             curves += times
         else:
-            epsilon, own = epsilon + times * figure[0], own + times * figure[1]
+            epsilon += times * figure[0]
+            own_delta += times * figure[1]
     if not curves:
-        return Cost(epsilon=rounded_up(epsilon), delta=min(1.0, rounded_up(own)))
-    share = float((exactly(delta) - own) / curves)
+        return Cost(epsilon=rounded_up(epsilon), delta=min(1.0, rounded_up(own_delta)))
+    share = float((exactly(delta) - own_delta) / curves)
     if share <= 0:
         return Cost(epsilon=math.inf, delta=delta)
     curved = (
-        times * _accounted(((event, 1),), share)
-        for event, times in parts
-        if own_figures(event) is None
+        times * _accounted_epsilon(((event, 1),), share)
+        for event, times in leaves
+        if closed_form_cost(event) is None
     )
     return Cost(epsilon=rounded_up(epsilon) + sum(curved), delta=delta)
 
 
-def _accounted(parts: Parts, delta: float) -> float:
-    """Epsilon at ``delta``: the PLD of all parts that have one; coarse Gaussians by closed forms on
-    a share of delta.
+def _accounted_epsilon(leaves: LeafCounts, delta: float) -> float:
+    """Epsilon at ``delta``: the PLD of all leaves that have one; coarse Gaussians by closed forms
+    on a share of delta.
 
-    The share is a half, or what the other parts leave that have a delta of their own: whichever
+    The share is a half, or what the other leaves spare that have a delta of their own: whichever
     gives less.
     """
-    fine, coarse = _by_size(parts)
+    fine, coarse = _split_by_noise_size(leaves)
     if not coarse:
         return _epsilon_of_pld(fine, delta)
     if not fine:
         return epsilon_of_gaussians(coarse, delta)
     found = epsilon_of_gaussians(coarse, delta / 2) + _epsilon_of_pld(fine, delta / 2)
-    if _pure_sum(fine):
+    if _have_closed_form(fine):
         own = _naive(fine, 0.0)
         left = rounded_down(exactly(delta) - exactly(own.delta))
         if left > 0:
@@ -154,26 +156,29 @@ def _accounted(parts: Parts, delta: float) -> float:
     return found
 
 
-def _epsilon_of_pld(parts: Parts, delta: float) -> float:
-    return distribution_of(parts).epsilon_at(delta) if delta > 0 else math.inf
+def _epsilon_of_pld(leaves: LeafCounts, delta: float) -> float:
+    return distribution_of(leaves).epsilon_at(delta) if delta > 0 else math.inf
 
 
-def _by_size(parts: Parts) -> tuple[Parts, Parts]:
-    """Parts charged by a PLD, and Gaussians (sampled ones too) too coarse for one."""
-    coarse = tuple(part for part in parts if is_coarse(part[0]))
-    return tuple(part for part in parts if part not in coarse), coarse
+def _split_by_noise_size(leaves: LeafCounts) -> tuple[LeafCounts, LeafCounts]:
+    """Leaves charged by a PLD, and Gaussians (sampled ones too) too coarse for one."""
+    coarse = tuple(leaf for leaf in leaves if is_coarse(leaf[0]))
+    fine = tuple(leaf for leaf in leaves if leaf not in coarse)
+    return fine, coarse
 
 
-def _least_delta(parts: Parts, epsilon: float) -> float:
+def _least_delta(leaves: LeafCounts, epsilon: float) -> float:
     """Bisection for the delta at which the accountant gives ``epsilon``; the returned end keeps to
     it.
     """
     low, high = -700.0, math.log(0.5)
-    if _accounted(parts, math.exp(high)) > epsilon:
+    if _accounted_epsilon(leaves, math.exp(high)) > epsilon:
         return 1.0
+    # In the logarithm of delta; 60 halvings leave less than 1e-15 between the ends.
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (
-            (low, middle) if _accounted(parts, math.exp(middle)) <= epsilon else (middle, high)
-        )
+        if _accounted_epsilon(leaves, math.exp(middle)) <= epsilon:
+            high = middle
+        else:
+            low = middle
     return math.exp(high)

@@ -56,6 +56,10 @@ def truncation_delta(scale: float, bound: int, sensitivity: int = 1) -> Fraction
     if sensitivity > bound:
         return Fraction(1)
     step = Fraction(scale)
-    one, moved = exp_minus(1 / step), exp_minus(sensitivity / step)
-    last, beyond = exp_minus((bound - sensitivity + 1) / step), exp_minus((bound + 1) / step)
-    return min(Fraction(1), last[1] * (1 - moved[0]) / (1 + one[0] - 2 * beyond[1]))
+    # Each power of r from the side that makes the delta larger.
+    r_below = exp_minus(1 / step)[0]
+    moved_below = exp_minus(sensitivity / step)[0]
+    last_above = exp_minus((bound - sensitivity + 1) / step)[1]
+    beyond_above = exp_minus((bound + 1) / step)[1]
+    delta = last_above * (1 - moved_below) / (1 + r_below - 2 * beyond_above)
+    return min(Fraction(1), delta)

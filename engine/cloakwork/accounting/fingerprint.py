@@ -18,7 +18,9 @@ SIZE: Final = 128
 
 _HEX: Final = 16
 _CLEAR: Final = 0.05
+"""The least share of common cases that is reported."""
 _ENOUGH: Final = 3
+"""The least number of common hashes that is no coincidence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +33,10 @@ class Resemblance:
     share: float
 
     def __str__(self) -> str:
+        seen = f"about {self.share:.0%} of the case ids were seen under dataset '{self.dataset}'"
         return (
-            f"about {self.share:.0%} of the case ids were seen under dataset '{self.dataset}': "
-            "if these are the same cases, give both policies the same dataset, or they get a budget each"
+            f"{seen}: if these are the same cases, give both policies the same dataset, "
+            "or they get a budget each"
         )
 
 
@@ -47,15 +50,18 @@ def fingerprint(ids: Iterable[str], key: bytes) -> str:
     return "".join(heapq.nsmallest(SIZE, hashes))
 
 
-def shared(one: str, other: str) -> float:
+def shared_share(one: str, other: str) -> float:
     """The estimated share of the smaller set that both hold, from the range of hashes that both
     samples cover.
     """
-    first, second = _hashes(one), _hashes(other)
-    reach = min(_reach(first), _reach(second))
-    left, right = ({each for each in some if each <= reach} for some in (first, second))
+    first, second = _split_hashes(one), _split_hashes(other)
+    covered = min(_covered_range(first), _covered_range(second))
+    left = {each for each in first if each <= covered}
+    right = {each for each in second if each <= covered}
     common, least = len(left & right), min(len(left), len(right))
-    return common / least if common >= min(_ENOUGH, least) and least else 0.0
+    if not least or common < min(_ENOUGH, least):
+        return 0.0
+    return common / least
 
 
 def resemblances(
@@ -67,14 +73,14 @@ def resemblances(
     best: dict[str, float] = {}
     for _, name, other in known:
         if name != dataset:
-            best[name] = max(best.get(name, 0.0), shared(sample, other))
+            best[name] = max(best.get(name, 0.0), shared_share(sample, other))
     return tuple(Resemblance(name, share) for name, share in best.items() if share >= _CLEAR)
 
 
-def _hashes(sample: str) -> list[str]:
+def _split_hashes(sample: str) -> list[str]:
     return [sample[start : start + _HEX] for start in range(0, len(sample), _HEX)]
 
 
-def _reach(hashes: list[str]) -> str:
+def _covered_range(hashes: list[str]) -> str:
     """Up to where a sample holds every hash there is."""
     return hashes[-1] if len(hashes) == SIZE else "g"  # after every hexadecimal digit

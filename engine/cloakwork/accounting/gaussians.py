@@ -5,7 +5,7 @@ Laplace noise too.
 import math
 from typing import Final
 
-from cloakwork.accounting.parts import Parts, own_figures, parts_of
+from cloakwork.accounting.leaf_events import LeafCounts, closed_form_cost, leaves_of
 from cloakwork.privacy_event import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -31,30 +31,30 @@ def is_coarse(event: PrivacyEvent) -> bool:
         case DiscreteGaussian(sigma=sigma, sensitivity=sensitivity):
             return sigma > LARGEST_SIGMA or sensitivity > LARGEST_RATIO * sigma
         case PoissonSampled(event=inner):
-            return any(is_coarse(part) for part, _ in parts_of(inner))
+            return any(is_coarse(part) for part, _ in leaves_of(inner))
     return False
 
 
-def epsilon_of_gaussians(parts: Parts, delta: float) -> float:
+def epsilon_of_gaussians(leaves: LeafCounts, delta: float) -> float:
     """Epsilon at ``delta``, by zero-concentrated privacy or by the continuous Gaussian, whichever
     is less.
     """
-    rho = sum(times * _rho(event) for event, times in parts)
-    return min(_epsilon_of_rho(rho, delta), _epsilon_of_rounding(_unsampled(parts), delta))
+    rho = sum(times * _rho(event) for event, times in leaves)
+    return min(_epsilon_of_rho(rho, delta), _epsilon_of_rounding(_unsampled(leaves), delta))
 
 
-def _unsampled(parts: Parts) -> Parts:
+def _unsampled(leaves: LeafCounts) -> LeafCounts:
     """The leaves as if every sample held everybody, which costs no less."""
     found: list[tuple[PrivacyEvent, int]] = []
-    for event, times in parts:
+    for event, times in leaves:
         if isinstance(event, PoissonSampled):
-            found += [(leaf, times * inner) for leaf, inner in _unsampled(parts_of(event.event))]
+            found += [(leaf, times * inner) for leaf, inner in _unsampled(leaves_of(event.event))]
         else:
             found.append((event, times))
     return tuple(found)
 
 
-def _epsilon_of_rounding(parts: Parts, delta: float) -> float:
+def _epsilon_of_rounding(leaves: LeafCounts, delta: float) -> float:
     """Epsilon at ``delta`` of discrete Gaussians, from the continuous Gaussian and a surcharge;
     infinite for other events.
 
@@ -67,7 +67,7 @@ def _epsilon_of_rounding(parts: Parts, delta: float) -> float:
     epsilon/mu) (Balle and Wang 2018, theorem 8).
     """
     square, surcharge, factor = 0.0, 0.0, 0.0
-    for event, times in parts:
+    for event, times in leaves:
         if not isinstance(event, DiscreteGaussian):
             return math.inf
         ratio, fineness = event.sensitivity / event.sigma, 1 / event.sigma
@@ -84,7 +84,10 @@ def _epsilon_of_rounding(parts: Parts, delta: float) -> float:
         return 0.0
     for _ in range(100):
         middle = (low + high) / 2
-        low, high = (low, middle) if _normal_delta(mu, middle) <= target else (middle, high)
+        if _normal_delta(mu, middle) <= target:
+            high = middle
+        else:
+            low = middle
     return (high + surcharge) * (1 + 1e-12)
 
 
@@ -92,9 +95,12 @@ def _normal_delta(mu: float, epsilon: float) -> float:
     """Delta at ``epsilon`` (of either sign) of a normal of deviation 1 moved by ``mu``, rounded up
     by more than it can err.
     """
+    # Phi(mu/2 - epsilon/mu) and Phi(-mu/2 - epsilon/mu), Balle and Wang 2018, theorem 8.
     first = math.erfc((epsilon / mu - mu / 2) / math.sqrt(2)) / 2
     second = math.erfc((epsilon / mu + mu / 2) / math.sqrt(2)) / 2
-    return first * (1 + 1e-12) - (math.exp(epsilon) * second if epsilon < 700 else 0.0)
+    # Above 700 the exponential overflows; without its term the result is larger.
+    subtrahend = math.exp(epsilon) * second if epsilon < 700 else 0.0
+    return first * (1 + 1e-12) - subtrahend
 
 
 def _rho(event: PrivacyEvent) -> float:
@@ -107,10 +113,10 @@ def _rho(event: PrivacyEvent) -> float:
             return (sensitivity / sigma) * (sensitivity / sigma) / 2 * (1 + 1e-14)
         case DiscreteLaplace() | EpsilonDelta(delta=0.0):
             # Bun and Steinke 2016, proposition 3.3.
-            figure = own_figures(event)
+            figure = closed_form_cost(event)
             return math.inf if figure is None else float(figure[0]) ** 2 / 2 * (1 + 1e-14)
         case PoissonSampled(event=inner):
-            return sum(times * _rho(part) for part, times in parts_of(inner))
+            return sum(times * _rho(part) for part, times in leaves_of(inner))
     return math.inf
 
 
@@ -124,15 +130,12 @@ def _epsilon_of_rho(rho: float, delta: float) -> float:
         return 0.0
     if delta <= 0 or not math.isfinite(rho):
         return math.inf
-    above = np.geomspace(1e-3, 1e3, 4001) * math.sqrt(math.log(1 / delta) / rho)  # alpha - 1
+    # Orders alpha around the best one of the leading terms; ``above`` is alpha - 1.
+    above = np.geomspace(1e-3, 1e3, 4001) * math.sqrt(math.log(1 / delta) / rho)
     first = rho * (1 + above)
     second = (np.log1p(above) - math.log(1 / delta)) / above
     third = np.log(above) - np.log1p(above)
-    # More than the terms can err by.
-    rounding = (
-        first
-        + (np.log1p(above) + math.log(1 / delta)) / above
-        + np.abs(np.log(above))
-        + np.log1p(above)
-    )
+    # The sum of all terms without their signs: a share of it is more than they can err by.
+    size_of_second = (np.log1p(above) + math.log(1 / delta)) / above
+    rounding = first + size_of_second + np.abs(np.log(above)) + np.log1p(above)
     return max(0.0, float((first - second + third + 1e-14 * rounding).min()))

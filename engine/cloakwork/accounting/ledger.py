@@ -24,23 +24,24 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import Any, Final, Literal
 
-from cloakwork.accounting._journal import Break, Hold, Journal, Writing, say
+from cloakwork.accounting._journal import Journal, ReleaseLock, WriteTransaction, print_notice
 from cloakwork.accounting.account import (
     CURRENCIES,
     Account,
     Balance,
     BudgetForecast,
     BudgetTerms,
-    informed,
-    outlook,
+    forecast_budget,
     require_fit,
+    with_known_units,
 )
 from cloakwork.accounting.books import METRIC
 from cloakwork.accounting.charge import Charge
+from cloakwork.accounting.entries import Break, first_break
 from cloakwork.accounting.fingerprint import Resemblance, fingerprint, resemblances
 from cloakwork.accounting.records import (
     CLOSED,
-    Place,
+    FolderLocation,
     Record,
     charge_fields,
     records_of,
@@ -107,13 +108,15 @@ class Ledger:
     for a ledger that cannot be read or written, or an address that is none.
     """
 
-    def __init__(self, url: str | None = None, *, notice: Callable[[str], None] = say) -> None:
+    def __init__(
+        self, url: str | None = None, *, notice: Callable[[str], None] = print_notice
+    ) -> None:
         named = url or os.environ.get(URL_VARIABLE)
         self._journal = Journal(
             named or str(data_home() / "ledger.db"), notice, make_folder=not named
         )
-        self._usual = not named
-        self._holds: dict[str, Hold] = {}
+        self._is_default = not named
+        self._locks: dict[str, ReleaseLock] = {}
         self._reserved: list[Reservation] = []
 
     @property
@@ -138,7 +141,7 @@ class Ledger:
         try:
             return (
                 former
-                if self._usual and former.is_file() and Journal(FORMER_DEFAULT).exists()
+                if self._is_default and former.is_file() and Journal(FORMER_DEFAULT).exists()
                 else None
             )
         except LedgerError:
@@ -191,12 +194,12 @@ class Ledger:
             "details": dict(details or {}),
         }
         if folder is not None:
-            body["place"] = asdict(Place.here(folder))
-        release = _fresh_id()
+            body["place"] = asdict(FolderLocation.here(folder))
+        release = _new_id()
         try:
             with self._journal.writing() as writing:
                 records = records_of(self.url, writing.entries, dataset)
-                records = informed(records, policy_digest, terms.unit, charges)
+                records = with_known_units(records, policy_digest, terms.unit, charges)
                 declared = terms.declared(charges, records)
                 require_fit(
                     dataset,
@@ -207,11 +210,11 @@ class Ledger:
                     f"{policy} {version}".strip(),
                 )
                 if folder is not None:
-                    self._hold(release)
+                    self._lock_release(release)
                 body["totals"] = [total_fields(total) for total in declared]
                 entry = writing.append("reserve", release, dataset, body)
         except BaseException:
-            self._let_go(release)
+            self._unlock_release(release)
             raise
         reservation = Reservation(release, dataset, tuple(charges), entry.digest, self)
         self._reserved.append(reservation)
@@ -233,10 +236,10 @@ class Ledger:
         if found := self.verify():
             raise LedgerError(self.url, f"{found}: it cannot be trusted; restore it from a copy")
         terms = terms or BudgetTerms(totals=totals or {})
-        records = informed(self.history(dataset), policy_digest, terms.unit, charges)
+        records = with_known_units(self.history(dataset), policy_digest, terms.unit, charges)
         declared = terms.declared(charges, records)
         require_fit(dataset, Account.of(records), charges, declared, terms, policy)
-        return outlook(records, charges, declared, terms)
+        return forecast_budget(records, charges, declared, terms)
 
     def intend(self, reservation: Reservation, folder: Path, statement_digest: str) -> None:
         """The release is written whole, and is about to be renamed to ``folder``; its statement has
@@ -244,14 +247,15 @@ class Ledger:
 
         Raises LedgerError where it stands in a folder already: one release has one statement.
         """
-        self._hold(reservation.id)
-        body = {"place": asdict(Place.here(folder)), "statement_digest": statement_digest}
+        self._lock_release(reservation.id)
+        body = {"place": asdict(FolderLocation.here(folder)), "statement_digest": statement_digest}
         with self._journal.writing() as writing:
-            record = self._known(writing, reservation.id)
+            record = self._require_record(writing, reservation.id)
             if record.state == "committed":
                 raise LedgerError(
                     self.url,
-                    f"release {record.id} was published already{_where(record)}; copy that folder",
+                    f"release {record.id} was published already{_location_text(record)}; "
+                    "copy that folder",
                 )
             writing.append("intent", record.id, record.dataset, body)
 
@@ -263,7 +267,7 @@ class Ledger:
         """
         body = {} if statement_digest is None else {"statement_digest": statement_digest}
         with self._journal.writing() as writing:
-            record = self._known(writing, reservation.id)
+            record = self._require_record(writing, reservation.id)
             if record.state == "committed" and statement_digest not in (
                 None,
                 record.statement_digest,
@@ -273,18 +277,18 @@ class Ledger:
                 raise LedgerError(self.url, f"release {reservation.id} is {record.state} already")
             if record.state != "committed":
                 writing.append("commit", record.id, record.dataset, body)
-        self._let_go(reservation.id)
+        self._unlock_release(reservation.id)
 
     def fail(self, reservation: Reservation, reason: str) -> None:
         """The release did not come about after noise was drawn; its cost stands. ``reason`` must
         not quote the log.
         """
         with self._journal.writing() as writing:
-            record = self._known(writing, reservation.id)
+            record = self._require_record(writing, reservation.id)
             if record.state not in ("reserved", "publishing"):
                 raise LedgerError(self.url, f"release {reservation.id} is {record.state} already")
             writing.append("fail", record.id, record.dataset, {"reason": reason})
-        self._let_go(reservation.id)
+        self._unlock_release(reservation.id)
 
     def complete(self, release: str, statement_digest: str) -> None:
         """A folder with this statement stands: commit its entry, whatever became of the process
@@ -294,7 +298,7 @@ class Ledger:
         its intent.
         """
         with self._journal.writing() as writing:
-            record = self._known(writing, release)
+            record = self._require_record(writing, release)
             if record.statement_digest != statement_digest:
                 raise LedgerError(self.url, f"release {release} has another statement")
             if record.state != "committed":
@@ -308,12 +312,12 @@ class Ledger:
 
         A folder that is found later still completes it.
         """
-        hold = self._journal.try_hold(release)
-        if hold is None:
+        lock_release = self._journal.try_lock_release(release)
+        if lock_release is None:
             return False
         try:
             with self._journal.writing() as writing:
-                record = self._known(writing, release)
+                record = self._require_record(writing, release)
                 if record.state not in ("reserved", "publishing"):
                     return False
                 if (
@@ -324,11 +328,11 @@ class Ledger:
                 writing.append("fail", release, record.dataset, {"reason": CLOSED})
             return True
         finally:
-            hold.release()
+            lock_release.release()
 
-    def tidy(self) -> None:
+    def remove_stale_locks(self) -> None:
         """Remove what processes that were killed left beside the ledger."""
-        self._journal.tidy()
+        self._journal.remove_stale_locks()
 
     def identify(self, release: str, unit: str, charges: Sequence[Charge]) -> None:
         """Record whom an older entry protected, as its signed statement says; does nothing where
@@ -336,7 +340,7 @@ class Ledger:
         """
         body = {"unit": unit, "charges": [charge_fields(charge) for charge in charges]}
         with self._journal.writing() as writing:
-            record = self._known(writing, release)
+            record = self._require_record(writing, release)
             if record.unit is None:
                 writing.append("identify", release, record.dataset, body)
 
@@ -345,7 +349,7 @@ class Ledger:
         (``Reservation.id``).
         """
         with self._journal.writing() as writing:
-            record = self._known(writing, release)
+            record = self._require_record(writing, release)
             if record.state != "committed" or record.statement_digest is not None:
                 raise LedgerError(
                     self.url, f"release {release} is {record.state} and takes no statement"
@@ -379,7 +383,7 @@ class Ledger:
         """
         account = Account.of(self.history(dataset))
         metric = Charge(currency="metric", cost=Cost(epsilon=0.0), shift=shift) if shift else None
-        account = account.plus(
+        account = account.with_release(
             (), BudgetTerms(totals=totals or {}).declared([metric] if metric else []), {}
         )
         return {
@@ -388,7 +392,7 @@ class Ledger:
         }
 
     def summary(self, dataset: str | None = None) -> tuple[Summary, ...]:
-        """Spent and left per dataset, in order of first release; only ``dataset`` when it is given."""
+        """Spent and left per dataset, in order of first release; only of ``dataset`` if given."""
         records = self.history(dataset)
         names = dict.fromkeys(record.dataset for record in records)
         grouped = {
@@ -408,8 +412,6 @@ class Ledger:
         ``witnesses`` are entry digests that signed statements carry (``Reservation.digest``): one
         that the ledger lacks shows that entries were cut off or the whole chain was forged.
         """
-        from cloakwork.accounting._journal import first_break
-
         entries = self._journal.read()
         held = {entry.digest for entry in entries}
         lost = sum(1 for witness in witnesses if witness not in held)
@@ -421,19 +423,19 @@ class Ledger:
             else None
         )
 
-    def _known(self, writing: Writing, release: str) -> Record:
+    def _require_record(self, writing: WriteTransaction, release: str) -> Record:
         for record in records_of(self.url, writing.entries, None):
             if record.id == release:
                 return record
         raise LedgerError(self.url, f"knows no release {release}")
 
-    def _hold(self, release: str) -> None:
-        if release not in self._holds:
-            self._holds[release] = self._journal.hold(release)
+    def _lock_release(self, release: str) -> None:
+        if release not in self._locks:
+            self._locks[release] = self._journal.lock_release(release)
 
-    def _let_go(self, release: str) -> None:
-        if hold := self._holds.pop(release, None):
-            hold.release()
+    def _unlock_release(self, release: str) -> None:
+        if lock_release := self._locks.pop(release, None):
+            lock_release.release()
 
     def _key(self) -> bytes:
         """The key of the fingerprints: beside an SQLite ledger, else in the user's data folder."""
@@ -451,11 +453,11 @@ def _balances(records: Sequence[Record]) -> tuple[Balance, ...]:
     return tuple(account.balance(book) for book in account.books())
 
 
-def _where(record: Record) -> str:
+def _location_text(record: Record) -> str:
     return f" to {record.place.folder}" if record.place is not None else ""
 
 
-def _fresh_id() -> str:
+def _new_id() -> str:
     return "".join(secrets.choice(ascii_lowercase) for _ in range(20))
 
 

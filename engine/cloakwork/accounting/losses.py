@@ -3,8 +3,8 @@
 A fast Fourier transform (FFT) errs by about 1e-16 of the *whole* mass in every cell, which swamps a
 tail of 1e-12. Here
 
-- every leaf is raised by more than its own rounding can have lowered it (``raised``);
-- parts are convolved under an exponential tilt, which moves the tail that is asked for into the
+- every leaf is raised by more than its own rounding can have lowered it (``with_margin``);
+- leaves are convolved under an exponential tilt, which moves the tail that is asked for into the
   middle, and the bound of the transform's error is added to every cell before the tilt is taken
   back: there it is a small share of the tail;
 - of several tilts each cell keeps the least bound.
@@ -41,7 +41,7 @@ _TAILS: Final = (1.0, 1e-7, 1e-17)
 
 
 @dataclass(frozen=True, slots=True)
-class Losses:
+class LossDistribution:
     """Cell i holds a mass of at least that of the losses ``(lowest + i) * step``; ``infinite``:
     mass without any bound.
     """
@@ -58,7 +58,7 @@ class Losses:
 
         return np.asarray((self.lowest + np.arange(len(self.masses))) * self.step, np.float64)
 
-    def raised(self, share: float, cells: int) -> "Losses":
+    def with_margin(self, share: float, cells: int) -> "LossDistribution":
         """Add ``share`` of the masses a second time, ``cells`` further up.
 
         Delta at any epsilon rises by at least ``share * (1 - exp(-cells * step))`` of the mass
@@ -68,7 +68,7 @@ class Losses:
 
         masses = np.concatenate([self.masses, np.zeros(cells)])
         masses[cells:] += share * self.masses
-        return Losses(self.step, self.lowest, masses * (1 + 8 * _U), self.infinite)
+        return LossDistribution(self.step, self.lowest, masses * (1 + 8 * _U), self.infinite)
 
     def delta_at(self, epsilon: float) -> float:
         """An upper bound of the hockey-stick divergence at ``epsilon >= 0``."""
@@ -90,8 +90,10 @@ class Losses:
         losses, masses = self.losses[first:], self.masses[first:]
         # Sums from above, each rounded to the safe side.
         slack = (len(masses) + 8) * _U
-        upper = (np.cumsum(masses[::-1])[::-1] * (1 + slack)) + self.infinite
-        lower = np.cumsum((masses * np.exp(-losses))[::-1])[::-1] * (1 - slack)
+        mass_above = np.cumsum(masses[::-1])[::-1]
+        weighted_above = np.cumsum((masses * np.exp(-losses))[::-1])[::-1]
+        upper = (mass_above * (1 + slack)) + self.infinite
+        lower = weighted_above * (1 - slack)
         if not len(masses) or upper[0] - lower[0] <= delta:
             return 0.0
         # Delta just below a cell's loss counts that cell and all above it.
@@ -106,37 +108,44 @@ class Losses:
         return max(0.0, min(edge, found * (1 + 8 * _U) + 8 * _U))
 
 
-def composed(parts: Sequence[tuple[Losses, int]]) -> Losses:
-    """The losses of all ``parts``, each run so many times, on their common step."""
-    if len(parts) == 1 and parts[0][1] == 1:
-        return parts[0][0]
-    step = parts[0][0].step
-    without = sum(times * math.log1p(-min(part.infinite, 1 - _U)) for part, times in parts)
-    infinite = min(1.0, -math.expm1(without) * (1 + 1e-12))
-    orders, above, below = _moments(parts)
-    window = _Window.of(parts, orders, above, below)
-    aims = {0.0} | {float(orders[_aim(orders, above, tail)]) for tail in _TAILS if tail < 1}
-    masses = _least([_tilted(parts, window, tilt) for tilt in sorted(aims)])
+def compose(leaves: Sequence[tuple[LossDistribution, int]]) -> LossDistribution:
+    """The losses of all ``leaves``, each run so many times, on their common step."""
+    if len(leaves) == 1 and leaves[0][1] == 1:
+        return leaves[0][0]
+    step = leaves[0][0].step
+    # The logarithm of the probability that no run has an infinite loss.
+    log_finite = sum(times * math.log1p(-min(leaf.infinite, 1 - _U)) for leaf, times in leaves)
+    infinite = min(1.0, -math.expm1(log_finite) * (1 + 1e-12))
+    orders, above, below = _log_moments(leaves)
+    window = _Window.of(leaves, orders, above, below)
+    tilts = {0.0}
+    for tail in _TAILS:
+        if tail < 1:
+            tilts.add(float(orders[_chernoff_cutoff(orders, above, tail)]))
+    masses = _least_bounds([_tilted_convolution(leaves, window, tilt) for tilt in sorted(tilts)])
     masses[0] += window.cut_below
-    return Losses(step, window.lowest, masses, min(1.0, infinite + window.cut_above))
+    return LossDistribution(step, window.lowest, masses, min(1.0, infinite + window.cut_above))
 
 
-def _least(bounds: Sequence["Floats"]) -> "Floats":
+def _least_bounds(bounds: Sequence["Floats"]) -> "Floats":
+    """Of several upper bounds of each cell the least."""
     import numpy as np
 
     return np.asarray(np.minimum.reduce(bounds), np.float64)
 
 
-def _moments(parts: Sequence[tuple[Losses, int]]) -> tuple["Floats", "Floats", "Floats"]:
+def _log_moments(
+    leaves: Sequence[tuple[LossDistribution, int]],
+) -> tuple["Floats", "Floats", "Floats"]:
     """Orders s > 0, and the logarithms of the moments E[exp(s loss)] and E[exp(-s loss)] of the
     composition.
     """
     import numpy as np
 
-    variance = sum(times * _variance(part) for part, times in parts)
-    orders = np.geomspace(0.03, 50, 30) / max(math.sqrt(variance), parts[0][0].step)
+    variance = sum(times * _variance(part) for part, times in leaves)
+    orders = np.geomspace(0.03, 50, 30) / max(math.sqrt(variance), leaves[0][0].step)
     above, below = np.zeros(len(orders)), np.zeros(len(orders))
-    for part, times in parts:
+    for part, times in leaves:
         present = part.masses > 0
         losses, masses = part.losses[present], part.masses[present]
         above += times * np.array([_log_moment(losses, masses, order) for order in orders])
@@ -144,7 +153,7 @@ def _moments(parts: Sequence[tuple[Losses, int]]) -> tuple["Floats", "Floats", "
     return orders, above, below
 
 
-def _variance(part: Losses) -> float:
+def _variance(part: LossDistribution) -> float:
     total = float(part.masses.sum())
     if total <= 0:
         return 0.0
@@ -167,7 +176,7 @@ def _log_moment(losses: "Floats", masses: "Floats", order: float) -> float:
     return largest + math.log(total) + error
 
 
-def _aim(orders: "Floats", above: "Floats", tail: float) -> int:
+def _chernoff_cutoff(orders: "Floats", above: "Floats", tail: float) -> int:
     """Where Chernoff's bound reaches down to a mass of ``tail`` first."""
     import numpy as np
 
@@ -187,27 +196,37 @@ class _Window:
 
     @classmethod
     def of(
-        cls, parts: Sequence[tuple[Losses, int]], orders: "Floats", above: "Floats", below: "Floats"
+        cls,
+        leaves: Sequence[tuple[LossDistribution, int]],
+        orders: "Floats",
+        above: "Floats",
+        below: "Floats",
     ) -> "_Window":
         import numpy as np
 
-        step = parts[0][0].step
-        least = sum(times * part.lowest for part, times in parts)
-        most = sum(times * (part.lowest + len(part.masses) - 1) for part, times in parts)
-        high = min(most, math.ceil(float(((above - math.log(_CUT)) / orders).min()) / step) + 1)
-        low = max(least, math.floor(-float(((below - math.log(_CUT)) / orders).min()) / step) - 1)
+        step = leaves[0][0].step
+        least = sum(times * part.lowest for part, times in leaves)
+        most = sum(times * (part.lowest + len(part.masses) - 1) for part, times in leaves)
+        # Beyond these losses Chernoff's bound is below ``_CUT``.
+        largest = float(((above - math.log(_CUT)) / orders).min())
+        smallest = -float(((below - math.log(_CUT)) / orders).min())
+        high = min(most, math.ceil(largest / step) + 1)
+        low = max(least, math.floor(smallest / step) - 1)
         low = min(low, high)
         size = 1 << max(1, (high - low).bit_length())
-        over = float(np.exp(np.minimum(above - orders * ((low + size) * step), 0.0)).min()) * (
-            1 + 1e-6
-        )
-        under = float(np.exp(np.minimum(below + orders * ((low - 1) * step), 0.0)).min()) * (
-            1 + 1e-6
-        )
-        return cls(low, size, 0.0 if low + size > most else over, 0.0 if low <= least else under)
+        # Chernoff's bound of the mass on each side, at the best of the orders.
+        log_over = np.minimum(above - orders * ((low + size) * step), 0.0)
+        log_under = np.minimum(below + orders * ((low - 1) * step), 0.0)
+        over = float(np.exp(log_over).min()) * (1 + 1e-6)
+        under = float(np.exp(log_under).min()) * (1 + 1e-6)
+        cut_above = 0.0 if low + size > most else over
+        cut_below = 0.0 if low <= least else under
+        return cls(low, size, cut_above, cut_below)
 
 
-def _tilted(parts: Sequence[tuple[Losses, int]], window: _Window, tilt: float) -> "Floats":
+def _tilted_convolution(
+    leaves: Sequence[tuple[LossDistribution, int]], window: _Window, tilt: float
+) -> "Floats":
     """An upper bound of every cell of the composition, from one circular convolution of tilted
     masses.
 
@@ -217,28 +236,31 @@ def _tilted(parts: Sequence[tuple[Losses, int]], window: _Window, tilt: float) -
 
     power = np.ones(window.size // 2 + 1, np.complex128)
     bound, relative = np.zeros(len(power)), np.zeros(len(power))
-    shift, offset, certain, runs = 0.0, 0, 0.0, 0
+    shift, offset, certain = 0.0, 0, 0.0
     forward = _PER_LEVEL * (window.size.bit_length() + 1)
-    for part, times in parts:
-        weights, height = _weights(part, tilt)
+    for part, times in leaves:
+        weights, height = _tilted_weights(part, tilt)
+        # A leaf wider than the window is laid round it.
         wrapped = np.bincount(np.arange(len(weights)) % window.size, weights, window.size)
         spectrum = np.fft.rfft(wrapped)
         reach = np.minimum(np.abs(spectrum) * (1 + 4 * _U) + forward, 1.0)
         bound += times * np.log(reach)
         relative += times * (forward + 8 * _U) / reach
-        power *= _to_the(spectrum, times)
-        shift, offset = shift + times * height, offset + times * part.lowest
-        certain, runs = certain + times * abs(height), runs + times
-    errors = np.exp(np.minimum(bound, 0.0)) * (relative + 8 * _U * len(parts)) * 1.05
+        power *= _power(spectrum, times)
+        shift += times * height
+        offset += times * part.lowest
+        certain += times * abs(height)
+    # The error of the product in each frequency, then of every cell after the way back.
+    errors = np.exp(np.minimum(bound, 0.0)) * (relative + 8 * _U * len(leaves)) * 1.05
     error = 2 * float((errors + forward * np.abs(power)).sum()) / window.size * 1.01
     circle = np.roll(np.fft.irfft(power, window.size), offset - window.lowest)
     cells = np.maximum(circle, 0.0) + error
-    back = shift - tilt * (window.lowest + np.arange(window.size)) * parts[0][0].step
+    back = shift - tilt * (window.lowest + np.arange(window.size)) * leaves[0][0].step
     slack = 8 * _U * (certain + np.abs(back) + 2 * abs(shift) + 4)
     return np.asarray(cells * np.exp(np.minimum(back + slack, 700.0)), np.float64)
 
 
-def _weights(part: Losses, tilt: float) -> tuple["Floats", float]:
+def _tilted_weights(part: LossDistribution, tilt: float) -> tuple["Floats", float]:
     """The masses times ``exp(tilt * loss - height)``, rounded up, with a ``height`` at which they
     add up to at most 1.
     """
@@ -253,7 +275,7 @@ def _weights(part: Losses, tilt: float) -> tuple["Floats", float]:
     return part.masses * np.exp(exponents - height) * (1 + slack), height
 
 
-def _to_the(spectrum: "NDArray[np.complex128]", times: int) -> "NDArray[np.complex128]":
+def _power(spectrum: "NDArray[np.complex128]", times: int) -> "NDArray[np.complex128]":
     """Powers by squaring: each of ``times - 1`` products errs by at most 4 units relatively,
     however they are nested.
     """

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
-from cloakwork.accounting._journal import Entry
 from cloakwork.accounting.affected import with_voided_charges
-from cloakwork.accounting.books import Book, Total
+from cloakwork.accounting.books import Book, DeclaredTotal
 from cloakwork.accounting.charge import Charge
+from cloakwork.accounting.entries import Entry
 from cloakwork.budget import Cost
 from cloakwork.errors import LedgerError
 
@@ -28,14 +28,14 @@ CLOSED: Final = "no folder was found, and the process that made it had ended"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FolderLocation:
     """A folder, by its absolute path on one host."""
 
     folder: str
     host: str
 
     @classmethod
-    def here(cls, folder: object) -> "Place":
+    def here(cls, folder: object) -> "FolderLocation":
         """The folder with this path on this host."""
         return cls(str(folder), socket.gethostname())
 
@@ -58,7 +58,7 @@ class Record:
     version: str
     policy_digest: str
     charges: tuple[Charge, ...]
-    totals: tuple[Total, ...]
+    totals: tuple[DeclaredTotal, ...]
     note: str
     state: State
     created_at: datetime
@@ -67,7 +67,7 @@ class Record:
     cases_per_unit: Mapping[str, int] = field(default_factory=dict)
     makes: Literal["release", "profile"] = "release"
     details: Mapping[str, Any] = field(default_factory=dict)
-    place: Place | None = None
+    place: FolderLocation | None = None
     committed_at: datetime | None = None
     statement_digest: str | None = None
     failure: str | None = None
@@ -76,18 +76,18 @@ class Record:
     @property
     def without_dp(self) -> bool:
         """Whether something was released that no DP budget bounds."""
-        return not self.came_to_nothing and any(
+        return not self.failed_before_release and any(
             charge.currency == "none" for charge in self.charges
         )
 
     @property
-    def came_to_nothing(self) -> bool:
+    def failed_before_release(self) -> bool:
         """Whether the run failed before a release was written whole; its cost stays spent all the
         same.
         """
         return self.state == "failed" and self.statement_digest is None
 
-    def identified(self, unit: str, charges: tuple[Charge, ...]) -> "Record":
+    def with_unit(self, unit: str, charges: tuple[Charge, ...]) -> "Record":
         """The record of an older entry, told whom it protected."""
         totals = tuple(
             replace(total, book=Book("unit", unit)) if total.book == Book("unit") else total
@@ -103,13 +103,15 @@ def records_of(url: str, entries: Iterable[Entry], dataset: str | None) -> tuple
         if dataset is not None and entry.dataset != dataset:
             continue
         try:
-            records[entry.release] = _told(records.get(entry.release), entry)
+            records[entry.release] = _updated_by(records.get(entry.release), entry)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise LedgerError(url, f"entry {entry.seq} cannot be read") from None
-    return tuple(with_voided_charges(record) for record in told_by_policy(tuple(records.values())))
+    return tuple(
+        with_voided_charges(record) for record in with_units_from_policies(tuple(records.values()))
+    )
 
 
-def told_by_policy(
+def with_units_from_policies(
     records: tuple[Record, ...], known: Iterable[tuple[str, str, tuple[Charge, ...]]] = ()
 ) -> tuple[Record, ...]:
     """The records; older ones that do not say whom they protected learn it from a later release
@@ -121,15 +123,17 @@ def told_by_policy(
     for record in records:
         if record.unit is not None and record.policy_digest:
             policies.setdefault(record.policy_digest, (record.unit, record.charges))
-    return tuple(_learnt(record, policies) for record in records)
+    return tuple(_with_unit_from(record, policies) for record in records)
 
 
-def _learnt(record: Record, policies: Mapping[str, tuple[str, tuple[Charge, ...]]]) -> Record:
+def _with_unit_from(
+    record: Record, policies: Mapping[str, tuple[str, tuple[Charge, ...]]]
+) -> Record:
     if record.unit is not None or record.policy_digest not in policies:
         return record
     unit, charges = policies[record.policy_digest]
     said = {(charge.currency, charge.cost, charge.shift): charge for charge in charges}
-    return record.identified(
+    return record.with_unit(
         unit,
         tuple(
             said.get((charge.currency, charge.cost, charge.shift), charge)
@@ -138,13 +142,13 @@ def _learnt(record: Record, policies: Mapping[str, tuple[str, tuple[Charge, ...]
     )
 
 
-def _told(record: Record | None, entry: Entry) -> Record:
+def _updated_by(record: Record | None, entry: Entry) -> Record:
     fields = entry.fields()
     if record is None:
-        return _opened(entry, fields)
+        return _record_from_entry(entry, fields)
     match entry.kind:
         case "intent":
-            place = Place(**fields["place"])
+            place = FolderLocation(**fields["place"])
             return replace(
                 record, state="publishing", place=place, statement_digest=fields["statement_digest"]
             )
@@ -158,13 +162,13 @@ def _told(record: Record | None, entry: Entry) -> Record:
         case "statement":
             return replace(record, statement_digest=fields["statement_digest"])
         case "identify":
-            return record.identified(
+            return record.with_unit(
                 fields["unit"], tuple(_charge(item) for item in fields["charges"])
             )
     raise ValueError(entry.kind)
 
 
-def _opened(entry: Entry, fields: Mapping[str, Any]) -> Record:
+def _record_from_entry(entry: Entry, fields: Mapping[str, Any]) -> Record:
     if entry.kind != "reserve":
         raise ValueError(entry.kind)
     note = fields["note"]
@@ -186,7 +190,7 @@ def _opened(entry: Entry, fields: Mapping[str, Any]) -> Record:
         cases_per_unit=fields.get("cases_per_unit", {}),
         makes=fields.get("makes", "profile" if profile else "release"),
         details=fields.get("details", {}),
-        place=Place(**fields["place"]) if "place" in fields else None,
+        place=FolderLocation(**fields["place"]) if "place" in fields else None,
     )
 
 
@@ -212,7 +216,7 @@ def charge_fields(charge: Charge) -> dict[str, Any]:
     }
 
 
-def total_fields(total: Total) -> dict[str, Any]:
+def total_fields(total: DeclaredTotal) -> dict[str, Any]:
     """A declared total as an entry's body holds it."""
     book = {
         "currency": total.book.currency,
@@ -246,17 +250,17 @@ def _charge(fields: Mapping[str, Any]) -> Charge:
     return Charge(currency=currency, cost=cost, shift=shift, **whom)
 
 
-def _totals(fields: Any) -> tuple[Total, ...]:
+def _totals(fields: Any) -> tuple[DeclaredTotal, ...]:
     if isinstance(fields, dict):  # of version 0.1.0: one total a currency
         whom = {"local": "value"}
         return tuple(
-            Total(Book(currency, whom.get(currency)), _cost(item), _shift(item))
+            DeclaredTotal(Book(currency, whom.get(currency)), _cost(item), _shift(item))
             for currency, item in fields.items()
         )
     # One entry holds all books of its policy, so that each is apart from the others.
     apart = {item["unit"] for item in fields if item["apart"]}
     return tuple(
-        Total(
+        DeclaredTotal(
             Book(item["currency"], item["unit"]),
             _cost(item),
             _shift(item),

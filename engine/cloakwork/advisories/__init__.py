@@ -10,7 +10,7 @@ finding is *open*.
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -64,7 +64,8 @@ class Condition(Frozen):
     released: Annotated[
         Literal["event attributes", "attributes", "by pattern"] | None,
         Field(
-            description="What is released beside activities, under no DP claim; raw times are an event attribute"
+            description="What is released beside activities, under no DP claim; "
+            "raw times are an event attribute"
         ),
     ] = None
     unit: Annotated[
@@ -93,7 +94,7 @@ class Advisory(Frozen):
         str | None, Field(description="What it depends on that a release does not show")
     ] = None
     measure: Annotated[
-        Measure | None, Field(description="What settles it on the released file")
+        Measure | None, Field(description="What is measured for it on the released file")
     ] = None
     says: Annotated[str, Field(description="What is void, or how the claim must be read")]
     remedy: str
@@ -166,73 +167,80 @@ def advisories_for(
     measure: MeasureOnFile | None = None,
     advisories: Iterable[Advisory] | None = None,
 ) -> tuple[AdvisoryMatch, ...]:
-    """The findings that concern a release with ``properties``, the gravest first; ``measure`` measures
-    on its file.
+    """The findings that concern a release with ``properties``, the most severe first; ``measure``
+    measures on its file.
     """
     known = shipped_advisories() if advisories is None else advisories
-    found = [finding for advisory in known for finding in _findings(advisory, properties, measure)]
-    return tuple(sorted(found, key=lambda finding: _ORDER.index(finding.status)))
+    found = [match for advisory in known for match in _matches(advisory, properties, measure)]
+    return tuple(sorted(found, key=lambda match: _ORDER.index(match.status)))
 
 
 _ORDER: Final = ("void", "open", "weakened", "corrected", "cleared")
 
 
-def _findings(
+def _matches(
     advisory: Advisory, properties: ReleaseProperties, measure: MeasureOnFile | None
 ) -> Iterable[AdvisoryMatch]:
     condition = advisory.applies
-    if properties.entry < condition.entry or not _named(properties.engine, advisory.versions):
+    if properties.entry < condition.entry or not _matches_any(properties.engine, advisory.versions):
         return
     if properties.entry and not condition.entry and not condition.guarantees:
         return  # an entry tells nothing of what this is about
-    certain = _of_release(condition, properties)
+    certain = _concerns_release(condition, properties)
     if certain is False:
         return
     concerned: list[tuple[int | None, Parameters | None]] = [(None, None)]
     if condition.guarantees:
         numbered = enumerate(properties.guarantees)
-        concerned = [(number, each) for number, each in numbered if _of_guarantee(condition, each)]
+        concerned = [
+            (number, each) for number, each in numbered if _concerns_guarantee(condition, each)
+        ]
     for number, guarantee in concerned:
-        finding = AdvisoryMatch(advisory, guarantee, number, _status(advisory, certain is True))
-        seen = (
-            measure(advisory, guarantee)
-            if measure is not None and advisory.measure is not None
-            else None
-        )
-        yield (
-            finding
-            if seen is None
-            else replace(finding, status=_settled(advisory, seen[0]), seen=seen[1])
-        )
+        status = _status_unmeasured(advisory, certain is True)
+        measured = None
+        if measure is not None and advisory.measure is not None:
+            measured = measure(advisory, guarantee)
+        if measured is None:
+            yield AdvisoryMatch(advisory, guarantee, number, status)
+        else:
+            is_so, seen = measured
+            yield AdvisoryMatch(
+                advisory, guarantee, number, _measured_status(advisory, is_so), seen
+            )
 
 
-def _status(advisory: Advisory, certain: bool) -> Status:
+def _status_unmeasured(advisory: Advisory, certain: bool) -> Status:
     if advisory.effect == "voids":
-        return (
-            "void" if certain and advisory.depends is None and advisory.measure is None else "open"
-        )
+        is_decided = certain and advisory.depends is None and advisory.measure is None
+        return "void" if is_decided else "open"
     return "weakened" if advisory.effect == "weakens" else "corrected"
 
 
-def _settled(advisory: Advisory, is_so: bool | None) -> Status:
+def _measured_status(advisory: Advisory, is_so: bool | None) -> Status:
     if is_so is None:
-        return _status(advisory, certain=False)
+        return _status_unmeasured(advisory, certain=False)
     if not is_so:
         return "cleared"
-    return {"voids": "void", "weakens": "weakened", "corrects": "corrected"}[advisory.effect]  # type: ignore[return-value]
+    return _MEASURED[advisory.effect]
 
 
-def _of_guarantee(condition: Condition, guarantee: Parameters) -> bool:
-    """Whether one guarantee is of the kinds and parameters meant; a parameter that is not told
+_MEASURED: Final[dict[Effect, Status]] = {
+    "voids": "void",
+    "weakens": "weakened",
+    "corrects": "corrected",
+}
+"""What a finding comes to where it was measured to be so."""
+
+
+def _concerns_guarantee(condition: Condition, guarantee: Parameters) -> bool:
+    """Whether one guarantee is of the kinds and parameters meant; a parameter that is not known
     counts as meant.
     """
     if guarantee["kind"] not in condition.guarantees:
         return False
-    if any(
-        guarantee.get(name, values[0]) not in values
-        for name, values in condition.parameters.items()
-    ):
-        return False
+    for name, values in condition.parameters.items():
+        if guarantee.get(name, values[0]) not in values:
+            return False
     over = guarantee.get("over")
     if isinstance(over, list | tuple):
         if condition.over and not set(condition.over) & set(over):
@@ -244,19 +252,14 @@ def _of_guarantee(condition: Condition, guarantee: Parameters) -> bool:
     return tiny is None or not isinstance(delta, int | float) or 0 < delta < tiny
 
 
-def _of_release(condition: Condition, properties: ReleaseProperties) -> bool | None:
+def _concerns_release(condition: Condition, properties: ReleaseProperties) -> bool | None:
     """Whether the conditions on the whole release hold; None where the release does not tell."""
     answers: list[bool | None] = []
     if condition.mechanisms:
-        steps = properties.mechanisms
-        counted = [step for step in steps or () if not _named(step, condition.not_mechanisms)]
-        answers.append(
-            None if steps is None else any(_named(step, condition.mechanisms) for step in counted)
-        )
+        answers.append(_has_mechanism(condition, properties.mechanisms))
     if condition.released is not None:
-        answers.append(
-            None if properties.rules is None else bool(_released(properties, condition.released))
-        )
+        released = _released_attributes(properties, condition.released)
+        answers.append(None if properties.rules is None else bool(released))
     if condition.unit is not None:
         answers.append(None if properties.unit is None else properties.unit != "")
     if condition.hierarchy is not None:
@@ -268,7 +271,14 @@ def _of_release(condition: Condition, properties: ReleaseProperties) -> bool | N
     return None if None in answers else True
 
 
-def _released(properties: ReleaseProperties, which: str) -> tuple[str, ...]:
+def _has_mechanism(condition: Condition, steps: tuple[str, ...] | None) -> bool | None:
+    if steps is None:
+        return None
+    counted = [step for step in steps if not _matches_any(step, condition.not_mechanisms)]
+    return any(_matches_any(step, condition.mechanisms) for step in counted)
+
+
+def _released_attributes(properties: ReleaseProperties, which: str) -> tuple[str, ...]:
     """The attributes of that sort that the rules release, beside activities; raw times are an event
     attribute.
     """
@@ -289,7 +299,7 @@ def has_raw_times(properties: ReleaseProperties) -> bool:
     anew.
     """
     treatment = (properties.rules or {}).get(TIME)
-    rewritten = any(_named(step, ("timestamps/*",)) for step in properties.mechanisms or ())
+    rewritten = any(_matches_any(step, ("timestamps/*",)) for step in properties.mechanisms or ())
     covered = any(_covers_times(guarantee) for guarantee in properties.guarantees)
     return treatment in RELEASED and treatment != "protect" and not rewritten and not covered
 
@@ -312,7 +322,7 @@ TIME: Final = "time:timestamp"
 _STANDARD: Final = ("concept:name", TIME, "case:concept:name")
 
 
-def _named(name: str, globs: Iterable[str]) -> bool:
+def _matches_any(name: str, globs: Iterable[str]) -> bool:
     return any(fnmatchcase(name, glob) for glob in globs)
 
 
@@ -323,13 +333,13 @@ def guarantees_in(note: str) -> tuple[Parameters, ...]:
     found: list[Parameters] = []
     apart = re.search(r"\(apart from probability ([0-9]+(?:\.[0-9]+)?(?:e-?[0-9]+)?)\)", note)
     delta = {"delta": float(apart[1]) if apart else 0.0}
-    for pattern, kind, extra in _IN_A_NOTE:
+    for pattern, kind, extra in _SENTENCES_IN_NOTES:
         more = delta if kind == "differential-privacy" else {}
         found += [{"kind": kind, **extra, **more} for _ in re.finditer(pattern, note)]
     return tuple(found)
 
 
-_IN_A_NOTE: Final[tuple[tuple[str, str, dict[str, Any]], ...]] = (
+_SENTENCES_IN_NOTES: Final[tuple[tuple[str, str, dict[str, Any]], ...]] = (
     (r"\([0-9]+-anonymity over ", "k-anonymity", {}),
     (r"\(emd t-closeness over ", "t-closeness", {"distance": "emd"}),
     (r"\(stochastic t-closeness over ", "t-closeness", {"distance": "stochastic"}),

@@ -1,13 +1,14 @@
 """A confidence bound measured on a log alone, by a count that shares nothing with the mechanism's.
 
-The checker is a chain of joins. A table holds every pair of a piece of knowledge and a course that
-matches it, with the earliest place at which the knowledge ends there; joined with the places of the
-course that lie behind, it gives all knowledge of one event more. What a group of matching courses
-holds is then added up.
+The checker is a chain of joins. A *sequence* is what can be known of a case; a *candidate* is a
+subsequence of it that an attacker may know. A table holds every pair of a candidate and a sequence
+that it occurs in, with the earliest place at which it ends there. Joined with the places of the
+sequence behind that one, it gives all candidates of one event more. What a group of matching
+sequences holds is then added up.
 
-For background ``relative``, released times are taken as they stand: the release has rounded them,
-and counted them from one origin. What it cannot see: whether the cases of the log are distinct real
-ones, which the release's lineage says.
+For background ``relative``, released times are taken as they are: the release has rounded them, and
+counted them from one origin. What the checker cannot see: whether the cases of the log are distinct
+real ones, which the release's lineage says.
 """
 
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIMESTAMP, EventLog
 from cloakwork.log.naming import named, values_of
 
 MOST_ROWS: Final = 30_000_000
-"""How many pairs of knowledge and course, or of knowledge and case, are held at once: about 3 GB.
+"""How many pairs of candidate and sequence, or of candidate and case, are held at once: about 3 GB.
 """
 _SLICE: Final = 5_000_000
 """How many rows a join makes at a time."""
@@ -33,7 +34,7 @@ _CASE: Unit = Unit()
 
 
 @dataclass(frozen=True, slots=True)
-class Extremes:
+class WorstKnowledge:
     """The worst that an attacker finds: the fewest units that match some knowledge, and the most
     confidence.
 
@@ -47,225 +48,251 @@ class Extremes:
     confidence: float | None
 
 
-class _TooMuch(Exception):
+class _TooManyMatches(Exception):
     """There is more knowledge than can be counted."""
 
 
-def extremes(log: EventLog, guarantee: ConfidenceBound, unit: Unit = _CASE) -> Extremes | None:
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """All candidates of one size that occur in some sequence.
+
+    ``rows``: one for each candidate and sequence; the columns ``by`` identify the candidate, beside
+    ``sequence`` and ``end``, the earliest place at which the candidate ends there.
+    """
+
+    rows: pl.DataFrame
+    by: list[str]
+
+
+def worst_knowledge(
+    log: EventLog, guarantee: ConfidenceBound, unit: Unit = _CASE
+) -> WorstKnowledge | None:
     """What the worst knowledge of at most ``guarantee.L`` events, none included, finds; None for a
     log without cases.
 
-    Counts distinct ``unit``s; a case without one adds none. Time goes with the pairs of knowledge
-    and course, at most (distinct activities)^L for each distinct course, times its length; memory
-    with the pairs. Raises ``GuaranteeBroken`` when the log lacks a column, or when there are more
-    than ``MOST_ROWS`` pairs: nothing is then known about the guarantee.
+    Counts distinct ``unit``s; a case without one adds none. Time goes with the pairs of candidate
+    and sequence, at most (distinct activities)^L for each distinct sequence, times its length;
+    memory with the pairs. Raises ``GuaranteeBroken`` when the log lacks a column, or when there are
+    more than ``MOST_ROWS`` pairs: nothing is then known about the guarantee.
     """
     if log.cases.height == 0:
         return None
-    courses, course_of_case = _courses(log, guarantee)
-    members = pl.DataFrame({"course": course_of_case, "owner": _owners(log, guarantee, unit)})
-    held = _held(log, guarantee.attribute, members, none_counts=guarantee.missing == "sensitive")
+    places, sequence_of_case = _known_sequences(log, guarantee)
+    owner = _owner_numbers(log, guarantee, unit)
+    cases = pl.DataFrame({"sequence": sequence_of_case, "owner": owner})
+    holders = _value_holders(
+        log, guarantee.attribute, cases, missing_is_value=guarantee.missing == "sensitive"
+    )
     smallest, confidence = log.cases.height, 0.0
     try:
-        for known, by in _knowledge(courses, members, guarantee.L):
-            cases, share = _by_case(known, by, members, held)
-            units, share_of_units = (
-                _by_owner(known, by, members, held) if unit.attribute else (cases, share)
-            )
-            smallest, confidence = (
-                min(smallest, cases, units),
-                max(confidence, share, share_of_units),
-            )
-    except _TooMuch:
-        why = f"it cannot be measured: there is too much knowledge of up to {guarantee.L} events to be counted"
-        raise GuaranteeBroken(guarantee.sentence(), why) from None
-    return Extremes(smallest, confidence if guarantee.attribute else None)
+        for candidates in _known_subsequences(places, cases, guarantee.L):
+            fewest, share = _worst_by_case(candidates, cases, holders)
+            smallest, confidence = min(smallest, fewest), max(confidence, share)
+            if unit.attribute:
+                fewest, share = _worst_by_unit(candidates, cases, holders)
+                smallest, confidence = min(smallest, fewest), max(confidence, share)
+    except _TooManyMatches:
+        raise GuaranteeBroken(
+            guarantee.sentence(),
+            "it cannot be measured: "
+            f"there is too much knowledge of up to {guarantee.L} events to be counted",
+        ) from None
+    return WorstKnowledge(smallest, confidence if guarantee.attribute else None)
 
 
 def check(log: EventLog, guarantee: ConfidenceBound, unit: Unit = _CASE) -> None:
     """Raise ``GuaranteeBroken`` unless ``log`` keeps ``guarantee``; an empty log does."""
-    found = extremes(log, guarantee, unit)
-    if found is not None and found.smallest < guarantee.K:
-        raise GuaranteeBroken(
-            guarantee.sentence(), f"some knowledge fits {found.smallest} units only"
-        )
-    if found is not None and (found.confidence or 0.0) > guarantee.C:
-        raise GuaranteeBroken(
-            guarantee.sentence(),
-            f"some knowledge tells a value with {found.confidence:.1%} confidence",
-        )
+    worst = worst_knowledge(log, guarantee, unit)
+    if worst is None:
+        return
+    if worst.smallest < guarantee.K:
+        observed = f"some knowledge fits {worst.smallest} units only"
+        raise GuaranteeBroken(guarantee.sentence(), observed)
+    if worst.confidence is not None and worst.confidence > guarantee.C:
+        observed = f"some knowledge tells a value with {worst.confidence:.1%} confidence"
+        raise GuaranteeBroken(guarantee.sentence(), observed)
 
 
-def _courses(log: EventLog, guarantee: ConfidenceBound) -> tuple[pl.DataFrame, pl.Series]:
-    """The places of each distinct course (``course``, ``place``, ``symbol``), and the course of
-    each case.
+def _known_sequences(log: EventLog, guarantee: ConfidenceBound) -> tuple[pl.DataFrame, pl.Series]:
+    """The places of each distinct sequence (``sequence``, ``place``, ``symbol``), and the sequence
+    of each case.
     """
     seen = [ACTIVITY, TIMESTAMP] if guarantee.background == "relative" else [ACTIVITY]
-    if missing := [name for name in seen if name not in log.events.columns]:
-        raise GuaranteeBroken(
-            guarantee.sentence(), f"the log has no column '{missing[0]}' to count by"
-        )
+    _require_columns(log.events, seen, guarantee)
     symbols = log.events.select(named(*seen)).unique(maintain_order=True).with_row_index("symbol")
     events = log.events.select(named(*seen)).with_columns(pl.Series("case", log.case_of))
     events = events.join(
         symbols, on=named(*seen), how="left", nulls_equal=True, maintain_order="left"
     )
-    known = {"set": pl.col("symbol").unique().sort(), "multiset": pl.col("symbol").sort()}
-    lists = events.group_by("case").agg(known.get(guarantee.background, pl.col("symbol")))
+    known = pl.col("symbol")
+    if guarantee.background == "set":
+        known = known.unique().sort()
+    elif guarantee.background == "multiset":
+        known = known.sort()
+    lists = events.group_by("case").agg(known)
+    # Cases without events have a sequence as well: a null.
     every = pl.DataFrame({"case": np.arange(log.cases.height)}).join(lists, on="case", how="left")
-    courses = every.group_by("symbol", maintain_order=True).agg("case").with_row_index("course")
-    of_case = courses.select("course", "case").explode("case").sort("case")["course"]
-    some = courses.filter(pl.col("symbol").is_not_null()).select("course", "symbol")
-    return some.with_columns(place=pl.int_ranges(pl.col("symbol").list.len())).explode(
-        "symbol", "place"
-    ), of_case
+    sequences = every.group_by("symbol", maintain_order=True).agg("case")
+    sequences = sequences.with_row_index("sequence")
+    of_case = sequences.select("sequence", "case").explode("case").sort("case")["sequence"]
+    with_events = sequences.filter(pl.col("symbol").is_not_null()).select("sequence", "symbol")
+    place = pl.int_ranges(pl.col("symbol").list.len())
+    return with_events.with_columns(place=place).explode("symbol", "place"), of_case
 
 
-def _knowledge(
-    courses: pl.DataFrame, members: pl.DataFrame, longest: int
-) -> Iterator[tuple[pl.DataFrame, list[str]]]:
-    """All knowledge of size 0, 1, ..., ``longest`` that some course matches, and the columns that
-    tell it apart.
-
-    A table holds those columns, ``course``, and ``end``: the earliest place at which the knowledge
-    ends there.
+def _known_subsequences(
+    places: pl.DataFrame, cases: pl.DataFrame, longest: int
+) -> Iterator[_Candidates]:
+    """All candidates of size 0, 1, ..., ``longest`` that occur in some sequence; ends early where
+    there is none.
     """
-    known = (
-        members.select("course").unique().with_columns(nothing=pl.lit(0), end=pl.lit(-1, pl.Int64))
-    )
-    by = ["nothing"]
-    yield known, by
+    # Who knows nothing matches every case, before its first place.
+    nothing = cases.select("sequence").unique()
+    nothing = nothing.with_columns(nothing=pl.lit(0), end=pl.lit(-1, pl.Int64))
+    candidates = _Candidates(nothing, ["nothing"])
+    yield candidates
     for size in range(1, longest + 1):
-        found, event = [], f"event {size}"
-        for rows in _slices(known, courses):
-            longer = (
-                rows.join(courses, on="course")
-                .filter(pl.col("place") > pl.col("end"))
-                .rename({"symbol": event})
-            )
-            found.append(
-                longer.group_by(named(*by, event, "course")).agg(pl.col("place").min().alias("end"))
-            )
-            if sum(part.height for part in found) > MOST_ROWS:
-                raise _TooMuch
-        known, by = pl.concat(found), [*by, event]
-        if not known.height:
+        candidates = _one_event_longer(candidates, places, f"event {size}")
+        if not candidates.rows.height:
             return
-        yield known, by
+        yield candidates
 
 
-def _slices(known: pl.DataFrame, courses: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """``known`` in slices that make about ``_SLICE`` rows each when joined with ``courses``; at
-    least one.
+def _one_event_longer(candidates: _Candidates, places: pl.DataFrame, event: str) -> _Candidates:
+    """Each candidate with one symbol more, in the new column ``event``."""
+    by = [*candidates.by, event]
+    found: list[pl.DataFrame] = []
+    # A candidate and a sequence are one row, so that no slice divides what is grouped.
+    for rows in _slices(candidates.rows, places):
+        behind = rows.join(places, on="sequence").filter(pl.col("place") > pl.col("end"))
+        longer = behind.rename({"symbol": event}).group_by(named(*by, "sequence"))
+        found.append(longer.agg(pl.col("place").min().alias("end")))
+        if sum(table.height for table in found) > MOST_ROWS:
+            raise _TooManyMatches
+    return _Candidates(pl.concat(found), by)
+
+
+def _slices(rows: pl.DataFrame, places: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """``rows`` in slices that make about ``_SLICE`` rows each when joined with ``places``; at least
+    one.
     """
-    width = courses.group_by("course").agg(pl.len().alias("width"))
-    widths = (
-        known.select("course")
-        .join(width, on="course", how="left", maintain_order="left")["width"]
-        .fill_null(0)
-    )
-    number = (widths.cast(pl.Int64).cum_sum() // _SLICE).to_numpy()
-    ends = [*np.flatnonzero(np.diff(number)) + 1, known.height]
+    length = places.group_by("sequence").agg(pl.len().alias("length"))
+    joined = rows.select("sequence").join(length, on="sequence", how="left", maintain_order="left")
+    joined_rows = joined["length"].fill_null(0).cast(pl.Int64).cum_sum()
+    slice_number = (joined_rows // _SLICE).to_numpy()
+    ends = [*np.flatnonzero(np.diff(slice_number)) + 1, rows.height]
     begin = 0
     for end in ends:
-        yield known[begin:end]
+        yield rows[begin:end]
         begin = int(end)
 
 
-def _fits(known: pl.DataFrame, by: list[str], other: pl.DataFrame) -> pl.DataFrame:
-    """``known`` joined with what ``other`` holds for its courses, if that can be held."""
-    width = other.group_by("course").agg(pl.len().alias("width"))
-    if (
-        known.select("course").join(width, on="course")["width"].cast(pl.Int64).sum() or 0
-    ) > MOST_ROWS:
-        raise _TooMuch
-    return known.select(named(*by, "course")).join(other, on="course")
+def _joined_within_limits(candidates: _Candidates, other: pl.DataFrame) -> pl.DataFrame:
+    """The candidates joined with what ``other`` holds for their sequences.
+
+    Raises ``_TooManyMatches`` before a join that cannot be held.
+    """
+    width = other.group_by("sequence").agg(pl.len().alias("width"))
+    widths = candidates.rows.select("sequence").join(width, on="sequence")["width"]
+    if (widths.cast(pl.Int64).sum() or 0) > MOST_ROWS:
+        raise _TooManyMatches
+    return candidates.rows.select(named(*candidates.by, "sequence")).join(other, on="sequence")
 
 
-def _owners(log: EventLog, guarantee: ConfidenceBound, unit: Unit) -> pl.Series:
+def _owner_numbers(log: EventLog, guarantee: ConfidenceBound, unit: Unit) -> pl.Series:
     """A number for each case that the cases of one unit share; one of its own, at least 0, for a
     case without the attribute, while units have numbers below 0.
     """
     own = pl.Series(np.arange(log.cases.height))
     if unit.attribute is None:
         return own
-    if unit.attribute not in log.cases.columns:
-        raise GuaranteeBroken(
-            guarantee.sentence(), f"the log has no column '{unit.attribute}' to count by"
-        )
+    _require_columns(log.cases, [unit.attribute], guarantee)
     shared = values_of(log.cases, unit.attribute).cast(pl.String).rank("dense").cast(pl.Int64)
     return pl.select(pl.coalesce(-shared, own)).to_series()
 
 
-def _held(
-    log: EventLog, attribute: str | None, members: pl.DataFrame, *, none_counts: bool
+def _require_columns(table: pl.DataFrame, names: list[str], guarantee: ConfidenceBound) -> None:
+    """Raise ``GuaranteeBroken`` where ``table`` lacks one of the columns."""
+    for name in names:
+        if name not in table.columns:
+            observed = f"the log has no column '{name}' to count by"
+            raise GuaranteeBroken(guarantee.sentence(), observed)
+
+
+def _value_holders(
+    log: EventLog, attribute: str | None, cases: pl.DataFrame, *, missing_is_value: bool
 ) -> pl.DataFrame:
-    """Which cases hold which values: ``course``, ``owner``, ``value``, one row for each value of
+    """Which cases hold which values: ``sequence``, ``owner``, ``value``, one row for each value of
     each case.
 
-    ``none_counts``: a case without any has one row, whose value is null.
+    ``missing_is_value``: a case without any has one row, whose value is null.
     """
-    of_case = attribute is not None and attribute.startswith(CASE_PREFIX)
-    table, case = (log.cases, np.arange(log.cases.height)) if of_case else (log.events, log.case_of)
+    of_cases = attribute is not None and attribute.startswith(CASE_PREFIX)
+    table = log.cases if of_cases else log.events
+    case = np.arange(log.cases.height) if of_cases else log.case_of
     if attribute is None or attribute not in table.columns:
-        return pl.DataFrame(schema={**members.schema, "value": pl.String})
+        return pl.DataFrame(schema={**cases.schema, "value": pl.String})
     values = values_of(table, attribute)
     if values.dtype.is_float():
+        # -0.0 and 0.0 are one value with two spellings.
         zero = pl.Series(np.zeros(len(values)), dtype=values.dtype)
         values = zero.zip_with((values == 0).fill_null(False), values)
     rows = pl.DataFrame({"case": case, "value": values.cast(pl.String)}).drop_nulls().unique()
-    if none_counts:
+    if missing_is_value:
         without_any = np.setdiff1d(np.arange(log.cases.height), rows["case"].to_numpy())
-        rows = pl.concat(
-            [rows, pl.DataFrame({"case": without_any}).with_columns(value=pl.lit(None, pl.String))]
-        )
-    return pl.concat([members[rows["case"]], rows.select("value")], how="horizontal")
+        missing = pl.DataFrame({"case": without_any}).with_columns(value=pl.lit(None, pl.String))
+        rows = pl.concat([rows, missing])
+    return pl.concat([cases[rows["case"]], rows.select("value")], how="horizontal")
 
 
-def _by_case(
-    known: pl.DataFrame, by: list[str], members: pl.DataFrame, held: pl.DataFrame
+def _worst_by_case(
+    candidates: _Candidates, cases: pl.DataFrame, holders: pl.DataFrame
 ) -> tuple[int, float]:
-    """The fewest cases that match some knowledge, and the largest share of them that holds one
+    """The fewest cases that match some candidate, and the largest share of them that holds one
     value.
     """
-    cases = members.group_by("course").agg(pl.len().alias("cases"))
-    total = _fits(known, by, cases).group_by(named(*by)).agg(pl.col("cases").sum())
-    holders = held.group_by("course", "value").agg(pl.len().alias("holders"))
-    most = _fits(known, by, holders).group_by(named(*by, "value")).agg(pl.col("holders").sum())
-    return int(total["cases"].to_numpy().min()), _largest_share(most, by, total)
+    by = candidates.by
+    counted = cases.group_by("sequence").agg(pl.len().alias("total"))
+    matching = _joined_within_limits(candidates, counted)
+    total = matching.group_by(named(*by)).agg(pl.col("total").sum())
+    counted = holders.group_by("sequence", "value").agg(pl.len().alias("holders"))
+    holding = _joined_within_limits(candidates, counted)
+    most = holding.group_by(named(*by, "value")).agg(pl.col("holders").sum())
+    return int(total["total"].to_numpy().min()), _largest_share(most, total, by)
 
 
-def _by_owner(
-    known: pl.DataFrame, by: list[str], members: pl.DataFrame, held: pl.DataFrame
+def _worst_by_unit(
+    candidates: _Candidates, cases: pl.DataFrame, holders: pl.DataFrame
 ) -> tuple[int, float]:
     """The same for distinct units: those that match, and those of which a matching case holds the
     value.
     """
+    by = candidates.by
     is_unit = pl.col("owner") < 0
-    counted = [
+    counts = [
         pl.col("owner").filter(is_unit).n_unique().alias("units"),
         pl.col("owner").n_unique().alias("owners"),
     ]
-    total = _fits(known, by, members.unique()).group_by(named(*by)).agg(counted)
-    most = _fits(known, by, held.unique()).group_by(named(*by, "value")).agg(counted)
-    of_units = _largest_share(
-        most.select(named(*by, "value"), pl.col("units").alias("holders")).filter(
-            pl.col("holders") > 0
-        ),
-        by,
-        total.select(named(*by), pl.col("units").alias("cases")),
-    )
-    of_owners = _largest_share(
-        most.select(named(*by, "value"), pl.col("owners").alias("holders")),
-        by,
-        total.select(named(*by), pl.col("owners").alias("cases")),
-    )
-    return int(total["units"].to_numpy().min()), max(of_units, of_owners)
+    matching = _joined_within_limits(candidates, cases.unique())
+    total = matching.group_by(named(*by)).agg(counts)
+    holding = _joined_within_limits(candidates, holders.unique())
+    most = holding.group_by(named(*by, "value")).agg(counts)
+    confidence = 0.0
+    # Without the cases that have no unit, and with each of them as a unit of its own.
+    for counted in ("units", "owners"):
+        share = _largest_share(
+            most.select(named(*by, "value"), pl.col(counted).alias("holders")),
+            total.select(named(*by), pl.col(counted).alias("total")),
+            by,
+        )
+        confidence = max(confidence, share)
+    return int(total["units"].to_numpy().min()), confidence
 
 
-def _largest_share(holders: pl.DataFrame, by: list[str], total: pl.DataFrame) -> float:
-    """The largest quotient, correctly rounded: polars multiplies by a reciprocal here and there,
-    and 3/10 is then > 0.3.
-    """
-    both = holders.join(total, on=named(*by))
-    return float((both["holders"].to_numpy() / both["cases"].to_numpy()).max(initial=0.0))
+def _largest_share(most: pl.DataFrame, total: pl.DataFrame, by: list[str]) -> float:
+    """The largest quotient of ``holders`` and ``total``; 0 where nobody holds a value."""
+    both = most.filter(pl.col("holders") > 0).join(total, on=named(*by))
+    # By numpy, which rounds correctly: polars multiplies by a reciprocal here and there, and 3/10
+    # is then above 0.3.
+    shares = both["holders"].to_numpy() / both["total"].to_numpy()
+    return float(shares.max(initial=0.0))

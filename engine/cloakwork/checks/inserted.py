@@ -17,7 +17,7 @@ _UNITS: Final = (3_600_000_000, 900_000_000, 60_000_000, 1_000_000, 1_000)
 """Microseconds of an hour, a quarter, a minute, a second and a millisecond."""
 
 
-def stripped(log: EventLog, *, by_time: bool = False) -> EventLog:
+def without_visible_insertions(log: EventLog, *, by_time: bool = False) -> EventLog:
     """``log`` without the inserted events that show: no kept event of their activity lacks just the
     same attributes.
 
@@ -27,62 +27,69 @@ def stripped(log: EventLog, *, by_time: bool = False) -> EventLog:
     """
     if log.inserted is None:
         return log
-    lacks = [
-        values_of(log.events, name).is_null() for name in log.events.columns if name != ACTIVITY
-    ]
-    pattern = values_of(log.events, ACTIVITY).rank("dense").fill_null(0).to_numpy().astype(np.int64)
-    for missing in lacks:
-        pattern = np.unique(2 * pattern + missing.to_numpy(), return_inverse=True)[1].astype(
-            np.int64
-        )
-    likely = np.isin(pattern, pattern[log.kept])
+    # A number for each combination of an activity and the attributes that are missing.
+    pattern = _activity_numbers(log)
+    for name in log.events.columns:
+        if name != ACTIVITY:
+            missing = values_of(log.events, name).is_null().to_numpy()
+            distinct_patterns = np.unique(2 * pattern + missing, return_inverse=True)
+            pattern = distinct_patterns[1].astype(np.int64)
+    is_plausible = np.isin(pattern, pattern[log.kept])
     if by_time and TIMESTAMP in log.events.columns:
-        likely &= _times_occur(log)
-    return log.keep_events(log.kept | likely)
+        is_plausible &= _has_plausible_time(log)
+    return log.keep_events(log.kept | is_plausible)
 
 
-def _times_occur(log: EventLog) -> NDArray[np.bool_]:
+def _activity_numbers(log: EventLog) -> NDArray[np.int64]:
+    """A number for each event that events of one activity share: int64."""
+    activity = values_of(log.events, ACTIVITY).rank("dense").fill_null(0)
+    return activity.to_numpy().astype(np.int64)
+
+
+def _has_plausible_time(log: EventLog) -> NDArray[np.bool_]:
     """Whether an event's time may be one of the kept events of its activity; True where it has no
     time.
 
-    Times of day tell events apart only where they are all on quarters of an hour, and on midnight
-    of UTC or at three times as many events as times of day.
+    Times of day identify events only where they are all on quarters of an hour, and on midnight of
+    UTC or at three times as many events as times of day.
     """
-    activity = (
-        values_of(log.events, ACTIVITY).rank("dense").fill_null(0).to_numpy().astype(np.int64)
-    )
     stamps = log.events[TIMESTAMP].cast(TIME_TYPE).to_physical()
     time, known = stamps.fill_null(0).to_numpy(), stamps.is_not_null().to_numpy()
+    # 0 for whole hours, 1 for quarters, and so on.
     fineness = np.select([time % unit == 0 for unit in _UNITS], range(len(_UNITS)), len(_UNITS))
-    rows = pl.DataFrame({"activity": activity, "time": time, "day": time % _DAY, "fine": fineness})
-    kept = (
-        rows.filter(pl.Series(known & log.kept))
-        .group_by("activity")
-        .agg(days=pl.col("day").unique(), finest=pl.col("fine").max(), events=pl.len())
+    rows = pl.DataFrame(
+        {"activity": _activity_numbers(log), "time_of_day": time % _DAY, "fineness": fineness}
     )
-    midnight = (pl.col("days").list.len() == 1) & (pl.col("days").list.first() == 0)
-    few = (pl.col("days").list.len() <= 2) & (pl.col("events") >= 3 * pl.col("days").list.len())
-    # Short lists remain, since each event gets that of its activity.
-    kept = kept.with_columns(days=pl.when((midnight | few) & (pl.col("finest") <= 1)).then("days"))
-    found = rows.join(kept, "activity", how="left", maintain_order="left").select(
-        pl.when(pl.col("days").is_not_null())
-        .then(pl.col("days").list.contains(pl.col("day")))
-        .otherwise(pl.col("fine") <= pl.col("finest"))
+    by_activity = rows.filter(pl.Series(known & log.kept)).group_by("activity")
+    kept = by_activity.agg(
+        times_of_day=pl.col("time_of_day").unique(),
+        finest=pl.col("fineness").max(),
+        events=pl.len(),
+    )
+    times_of_day = pl.col("times_of_day").list.len()
+    is_midnight = (times_of_day == 1) & (pl.col("times_of_day").list.first() == 0)
+    is_repeated = (times_of_day <= 2) & (pl.col("events") >= 3 * times_of_day)
+    is_daily = (is_midnight | is_repeated) & (pl.col("finest") <= 1)
+    # Long lists become null before the join, since each event gets that of its activity.
+    kept = kept.with_columns(times_of_day=pl.when(is_daily).then("times_of_day"))
+    joined = rows.join(kept, "activity", how="left", maintain_order="left")
+    is_plausible = (
+        pl.when(pl.col("times_of_day").is_not_null())
+        .then(pl.col("times_of_day").list.contains(pl.col("time_of_day")))
+        .otherwise(pl.col("fineness") <= pl.col("finest"))
         .fill_null(value=False)
     )
-    return np.asarray(found.to_series().to_numpy() | ~known, np.bool_)
+    found = joined.select(is_plausible).to_series().to_numpy()
+    return np.asarray(found | ~known, np.bool_)
 
 
 def without_their_values(log: EventLog, attribute: str | None) -> EventLog:
     """``log`` where inserted events have no value of ``attribute``."""
-    if (
-        attribute is None
-        or attribute.startswith(CASE_PREFIX)
-        or attribute not in log.events.columns
-    ):
+    if attribute is None or attribute.startswith(CASE_PREFIX):
+        return log
+    if attribute not in log.events.columns:
         return log
     values = values_of(log.events, attribute)
-    alone = values.zip_with(
-        pl.Series(log.kept), pl.Series(values.name, [None] * len(values), dtype=values.dtype)
-    )
-    return replace(log, events=log.events.with_columns(alone.alias(attribute)))
+    nothing = pl.Series(values.name, [None] * len(values), dtype=values.dtype)
+    of_kept = values.zip_with(pl.Series(log.kept), nothing)
+    return replace(log, events=log.events.with_columns(of_kept.alias(attribute)))

@@ -9,7 +9,7 @@ has to say; and events of equal time have the order of the file (a reader who so
 sees other variants).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -23,8 +23,10 @@ from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, EventLog
 from cloakwork.log.naming import named, values_of
 
+Ints = NDArray[np.int64]
+
 _CASE: Unit = Unit()
-_NOBODY: Final = -1
+_NO_OWNER: Final = -1
 """Stands for the owner of a case without a unit; it counts nowhere."""
 
 
@@ -32,21 +34,21 @@ def smallest_group(log: EventLog, guarantee: KAnonymity, unit: Unit = _CASE) -> 
     """Size of the smallest class of ``log`` in the sense of ``guarantee``; None for a log without
     cases.
 
-    Classes are told apart by the columns ``guarantee.over``: activities in order, event attributes
-    event by event, and case attributes (``case:...``); a missing value is a value of its own, and
-    so is an attribute that the log lacks. Sizes count cases, or distinct ``unit``s for
+    Cases of one class agree in the columns ``guarantee.over``: activities in order, attributes of
+    events event by event, and attributes of cases (``case:...``); a missing value is a value of its
+    own, and so is an attribute that the log lacks. Sizes count cases, or distinct ``unit``s for
     ``count: units``: a case without one adds none. Raises ``GuaranteeBroken`` when the log lacks a
     column that is needed to count.
     """
     if log.cases.height == 0:
         return None
-    owner = _owners(log, guarantee, unit)
-    sizes = [
-        _sizes(members, owner[cases]).min()
-        for cases, members, ended in _refine(log, guarantee)
-        if len(cases) and ended == (guarantee.scope == "variants")
-    ]
-    return int(min(sizes))
+    owner = _owner_numbers(log, guarantee, unit)
+    complete = guarantee.scope == "variants"
+    smallest = []
+    for cases, class_, ended in _classes_by_length(log, guarantee):
+        if len(cases) and ended == complete:
+            smallest.append(int(_class_sizes(class_, owner[cases]).min()))
+    return min(smallest)
 
 
 def check(log: EventLog, guarantee: KAnonymity, unit: Unit = _CASE) -> None:
@@ -60,61 +62,61 @@ def check(log: EventLog, guarantee: KAnonymity, unit: Unit = _CASE) -> None:
         )
 
 
-def _refine(
-    log: EventLog, guarantee: KAnonymity
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], bool]]:
-    """Yield (cases, the class of each, whether only cases that end here are meant), for each number
-    of events seen.
+def _classes_by_length(log: EventLog, guarantee: KAnonymity) -> Iterator[tuple[Ints, Ints, bool]]:
+    """For each number of events, cases by what they agree in up to there: (cases, the class of
+    each, whether these are only the cases that end there).
     """
     lengths = np.diff(log.offsets)
-    of_events = [_event_column(name) for name in guarantee.over if not _of_case(name)]
-    symbol = _symbols(log.events, _present(log.events, of_events), guarantee)
-    members = _symbols(log.cases, _present(log.cases, filter(_of_case, guarantee.over)), guarantee)
+    of_events = [_event_column(name) for name in guarantee.over if not _is_of_cases(name)]
+    of_cases = [name for name in guarantee.over if _is_of_cases(name)]
+    symbol = _row_numbers(log.events, _without_absent(log.events, of_events), guarantee)
+    symbols = symbol.max(initial=0) + 1
+    class_ = _row_numbers(log.cases, _without_absent(log.cases, of_cases), guarantee)
     cases = np.arange(log.cases.height)
-    for seen in range(int(lengths.max()) + 1):
-        ends = lengths[cases] == seen
-        yield cases, members, False
-        yield cases[ends], members[ends], True
-        cases, members = cases[~ends], members[~ends]
-        here = symbol[log.offsets[cases] + seen]
-        members = np.unique(members * (symbol.max(initial=0) + 1) + here, return_inverse=True)[
-            1
-        ].astype(np.int64)
+    for length in range(int(lengths.max()) + 1):
+        ends = lengths[cases] == length
+        yield cases, class_, False
+        yield cases[ends], class_[ends], True
+        cases, class_ = cases[~ends], class_[~ends]
+        # Cases of one class go on in one class where their next events agree.
+        extended = class_ * symbols + symbol[log.offsets[cases] + length]
+        class_ = np.unique(extended, return_inverse=True)[1].astype(np.int64)
 
 
-def _sizes(members: NDArray[np.int64], owner: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each class that occurs in ``members``, how many distinct owners it has; 0 where no case
-    has one.
-    """
-    classes, members = np.unique(members, return_inverse=True)
-    owned = owner != _NOBODY
-    base = owner.max(initial=0) + 1
-    distinct = np.unique(members[owned] * base + owner[owned])
-    return np.bincount(distinct // base, minlength=len(classes))
+def _class_sizes(class_: Ints, owner: Ints) -> Ints:
+    """For each class that occurs, how many distinct owners it has; 0 where no case has one."""
+    occurring, number = np.unique(class_, return_inverse=True)
+    # Distinct pairs of a class and an owner, counted by class.
+    is_owned = owner != _NO_OWNER
+    owners = owner.max(initial=0) + 1
+    distinct = np.unique(number[is_owned] * owners + owner[is_owned])
+    return np.bincount(distinct // owners, minlength=len(occurring))
 
 
-def _owners(log: EventLog, guarantee: KAnonymity, unit: Unit) -> NDArray[np.int64]:
-    """A number for each case that cases of one unit share; ``_NOBODY`` for a case without the
+def _owner_numbers(log: EventLog, guarantee: KAnonymity, unit: Unit) -> Ints:
+    """A number for each case that cases of one unit share; ``_NO_OWNER`` for a case without the
     unit's attribute.
     """
     if guarantee.count == "cases" or unit.attribute is None:
         return np.arange(log.cases.height)
-    shared = _symbols(log.cases, [unit.attribute], guarantee)
-    return np.where(values_of(log.cases, unit.attribute).is_null().to_numpy(), _NOBODY, shared)
+    shared = _row_numbers(log.cases, [unit.attribute], guarantee)
+    is_missing = values_of(log.cases, unit.attribute).is_null().to_numpy()
+    return np.where(is_missing, _NO_OWNER, shared)
 
 
-def _symbols(frame: pl.DataFrame, columns: list[str], guarantee: KAnonymity) -> NDArray[np.int64]:
+def _row_numbers(frame: pl.DataFrame, columns: list[str], guarantee: KAnonymity) -> Ints:
     """A number for each row of ``frame`` that rows share if and only if they agree in ``columns``:
     int64, dense.
     """
-    if missing := [name for name in columns if name not in frame.columns]:
-        raise GuaranteeBroken(
-            guarantee.sentence(), f"the log has no column '{missing[0]}' to count by"
-        )
+    for name in columns:
+        if name not in frame.columns:
+            observed = f"the log has no column '{name}' to count by"
+            raise GuaranteeBroken(guarantee.sentence(), observed)
     if not columns:
         return np.zeros(frame.height, np.int64)
+    # Numbered names, as two of the columns may be the same.
     rows = pl.DataFrame(
-        [values_of(frame, name).alias(str(place)) for place, name in enumerate(columns)]
+        [values_of(frame, name).alias(str(index)) for index, name in enumerate(columns)]
     )
     distinct = rows.unique(maintain_order=True).with_row_index("symbol")
     joined = rows.join(
@@ -123,13 +125,13 @@ def _symbols(frame: pl.DataFrame, columns: list[str], guarantee: KAnonymity) -> 
     return joined["symbol"].to_numpy().astype(np.int64)
 
 
-def _present(frame: pl.DataFrame, columns: Iterable[str]) -> list[str]:
-    """Without attributes that the log does not have: missing everywhere, they tell no cases apart."""
+def _without_absent(frame: pl.DataFrame, columns: list[str]) -> list[str]:
+    """The columns without attributes that the log does not have: cases do not differ in them."""
     required = (ACTIVITY, TIMESTAMPS, METADATA)
     return [name for name in columns if name in frame.columns or name in required]
 
 
-def _of_case(column: str) -> bool:
+def _is_of_cases(column: str) -> bool:
     return column.startswith(CASE_PREFIX)
 
 

@@ -7,7 +7,7 @@ shares of its values in nats: what that many equally frequent values would come 
 
 import numpy as np
 
-from cloakwork.checks.values import grouped
+from cloakwork.checks.values import grouped_values
 from cloakwork.errors import GuaranteeBroken
 from cloakwork.guarantees import LDiversity
 from cloakwork.log.eventlog import EventLog
@@ -15,40 +15,43 @@ from cloakwork.log.eventlog import EventLog
 _TOLERANCE = 1e-9
 
 
-def least_variety(log: EventLog, guarantee: LDiversity) -> float | None:
-    """The least variety of values in any group; None where no group has a value. A missing value is
-    none.
+def least_diversity(log: EventLog, guarantee: LDiversity) -> float | None:
+    """The least diversity of values in any group; None where no group has a value. A missing value
+    is none.
 
     Only the values of events that are not inserted count where the log says which are.
     """
-    found = grouped(log, guarantee.attribute, guarantee.classes)
+    found = grouped_values(log, guarantee.attribute, guarantee.classes)
     found = found.only(found.present & found.kept)
     if len(found.member) == 0:
         return None
     value = found.values.rank("dense").to_numpy().astype(np.int64)[found.member]
-    width = np.int64(value.max() + 1)
-    topic_and_group = found.group * (found.topic.max() + 1) + found.topic[found.member]
-    group = np.unique(topic_and_group, return_inverse=True)[1].astype(np.int64)
-    cells, count = np.unique(group * width + value, return_counts=True)
+    values = np.int64(value.max() + 1)
+    activity = found.activity[found.member]
+    pair = found.group * (found.activity.max() + 1) + activity
+    group = np.unique(pair, return_inverse=True)[1].astype(np.int64)
+    distinct, count = np.unique(group * values + value, return_counts=True)
+    of_group = distinct // values
     if guarantee.variety == "distinct":
-        return float(np.bincount(cells // width).min())
-    share = count / np.bincount(group)[cells // width]
-    return float(np.exp(np.bincount(cells // width, -share * np.log(share))).min())
+        return float(np.bincount(of_group).min())
+    # exp(H), where each value adds -p log p to the entropy H of its group.
+    share = count / np.bincount(group)[of_group]
+    return float(np.exp(np.bincount(of_group, -share * np.log(share))).min())
 
 
-def holds(variety: float | None, guarantee: LDiversity) -> bool:
-    """Whether the least variety that was measured is enough; where there is no value, nothing can
+def holds(diversity: float | None, guarantee: LDiversity) -> bool:
+    """Whether the least diversity that was measured is enough; where there is no value, nothing can
     be too alike.
     """
-    return variety is None or variety >= guarantee.l * (1 - _TOLERANCE)
+    return diversity is None or diversity >= guarantee.l * (1 - _TOLERANCE)
 
 
 def check(log: EventLog, guarantee: LDiversity) -> None:
     """Raise ``GuaranteeBroken`` unless every group of ``log`` holds ``guarantee.l`` values; one
     without values holds.
     """
-    variety = least_variety(log, guarantee)
-    if not holds(variety, guarantee):
+    diversity = least_diversity(log, guarantee)
+    if not holds(diversity, guarantee):
         raise GuaranteeBroken(
-            guarantee.sentence(), f"some group holds {variety:.4g} ({guarantee.variety}) values"
+            guarantee.sentence(), f"some group holds {diversity:.4g} ({guarantee.variety}) values"
         )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from cloakwork.checks import confidence_bound, k_anonymity, l_diversity, t_closeness
-from cloakwork.checks.inserted import stripped, without_their_values
+from cloakwork.checks.inserted import without_their_values, without_visible_insertions
 from cloakwork.facts import Unit
 from cloakwork.guarantees import ConfidenceBound, Guarantee, KAnonymity, TCloseness
 from cloakwork.log.eventlog import EventLog
@@ -37,20 +37,15 @@ def _k_anonymity(log: EventLog, guarantee: Any, unit: Unit) -> Observation:
 
 
 def _confidence_bound(log: EventLog, guarantee: Any, unit: Unit) -> Observation:
-    found = confidence_bound.extremes(log, guarantee, unit)
-    if found is None:
+    worst = confidence_bound.worst_knowledge(log, guarantee, unit)
+    if worst is None:
         return Observation(True, "the log holds no case")
     counted = "released cases" if unit.attribute is None else "units"
-    holds = found.smallest >= guarantee.K and (found.confidence or 0.0) <= guarantee.C
-    told = (
-        f", and the largest confidence in a value is {found.confidence:.1%}"
-        if found.confidence is not None
-        else ""
-    )
-    return Observation(
-        holds,
-        f"knowledge of up to {guarantee.L} events fits at least {found.smallest} {counted}{told}",
-    )
+    holds = worst.smallest >= guarantee.K and (worst.confidence or 0.0) <= guarantee.C
+    seen = f"knowledge of up to {guarantee.L} events fits at least {worst.smallest} {counted}"
+    if worst.confidence is not None:
+        seen += f", and the largest confidence in a value is {worst.confidence:.1%}"
+    return Observation(holds, seen)
 
 
 def _t_closeness(
@@ -58,22 +53,20 @@ def _t_closeness(
 ) -> Observation | None:
     if guarantee.distance != "emd":
         return None
-    far = t_closeness.farthest_group(log, guarantee, missing_is_value=missing_is_value)
-    if far is None:
+    largest = t_closeness.largest_distance(log, guarantee, missing_is_value=missing_is_value)
+    if largest is None:
         return Observation(True, f"the log holds no value of '{guarantee.attribute}'")
-    seen = f"the farthest group lies {t_closeness.rounded_up(far):g} from all values"
-    return Observation(far <= guarantee.t + t_closeness.TOLERANCE, seen)
+    seen = f"the farthest group lies {t_closeness.rounded_up(largest):g} from all values"
+    return Observation(largest <= guarantee.t + t_closeness.TOLERANCE, seen)
 
 
 def _l_diversity(log: EventLog, guarantee: Any, unit: Unit) -> Observation:
-    variety = l_diversity.least_variety(log, guarantee)
-    if variety is None:
+    least = l_diversity.least_diversity(log, guarantee)
+    if least is None:
         return Observation(True, f"the log holds no value of '{guarantee.attribute}'")
     counted = "different values" if guarantee.variety == "distinct" else "values, by their entropy"
-    return Observation(
-        l_diversity.holds(variety, guarantee),
-        f"the least varied group holds {variety:.4g} {counted}",
-    )
+    seen = f"the least varied group holds {least:.4g} {counted}"
+    return Observation(l_diversity.holds(least, guarantee), seen)
 
 
 CHECKERS: Final[Mapping[str, Checker]] = {
@@ -107,16 +100,16 @@ def measure(
         return None
     if isinstance(guarantee, TCloseness) and not missing_is_value:
         return _t_closeness(replace(log, inserted=None), guarantee, unit, missing_is_value=False)
-    seen = checker(replace(log, inserted=None), guarantee, unit)
-    if seen is None or not seen.holds or log.inserted is None or not log.inserted.any():
-        return seen
-    alone = checker(_recognised(log, guarantee, raw_times), guarantee, unit)
-    if alone is None or alone.holds:
-        return seen
-    return Observation(False, f"{alone.seen}, once inserted events are recognised")
+    public = checker(replace(log, inserted=None), guarantee, unit)
+    if public is None or not public.holds or log.inserted is None or not log.inserted.any():
+        return public
+    recognised = checker(_as_seen_by_recogniser(log, guarantee, raw_times), guarantee, unit)
+    if recognised is None or recognised.holds:
+        return public
+    return Observation(False, f"{recognised.seen}, once inserted events are recognised")
 
 
-def _recognised(log: EventLog, guarantee: Guarantee, raw_times: bool) -> EventLog:
+def _as_seen_by_recogniser(log: EventLog, guarantee: Guarantee, raw_times: bool) -> EventLog:
     """What remains of ``log``, of what ``guarantee`` speaks of, for somebody who recognises
     inserted events.
 
@@ -124,10 +117,10 @@ def _recognised(log: EventLog, guarantee: Guarantee, raw_times: bool) -> EventLo
     out all that inserted events hold; the checks of t-closeness and l-diversity read the marks
     themselves.
     """
-    if isinstance(guarantee, KAnonymity):
-        return stripped(log, by_time=raw_times)
-    return (
-        without_their_values(log, guarantee.attribute)
-        if isinstance(guarantee, ConfidenceBound)
-        else log
-    )
+    match guarantee:
+        case KAnonymity():
+            return without_visible_insertions(log, by_time=raw_times)
+        case ConfidenceBound():
+            return without_their_values(log, guarantee.attribute)
+        case _:
+            return log

@@ -1,11 +1,11 @@
-"""Which attribute values stand in which class of cases: what the checks of t-closeness and
-l-diversity look at.
+"""Which attribute values each class of cases has: what the checks of t-closeness and l-diversity
+measure.
 
 Found on a log alone, by code that shares nothing with the mechanisms.
 
-A class is all cases of one complete course of events (``variants``), or all cases that begin alike
+A class is all cases of one complete variant (``variants``), or all cases with one prefix
 (``prefixes``). For an attribute of events, the values of a class are taken activity by activity;
-with ``prefixes``, at the last event of the beginning. For an attribute of cases (``case:...``), a
+with ``prefixes``, at the last event of the prefix. For an attribute of cases (``case:...``), a
 class has one value a case. The attribute of times, ``timestamps``, stands for cycle times: the time
 since the case's previous event, which its first event does not have. A log without the column has
 no values.
@@ -26,21 +26,21 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Grouped:
+class GroupedValues:
     """All values of an attribute, and the groups of them.
 
     - ``values``: n values, null where there is none: numbers as the log has them (times as their
       number), or anything else as String. ``numeric`` says which.
-    - ``topic``: int64, shape (n,); the activity each belongs to; 0 for all values of a case
-      attribute.
+    - ``activity``: int64, shape (n,); the activity that each belongs to; 0 for an attribute of
+      cases.
     - ``kept``: bool, shape (n,); not of an inserted event.
-    - ``member``, ``group``: int64, shape (m,); the values ``member`` stand in the groups ``group``.
-      Each value stands in one group, apart from values of cases under ``prefixes``, which stand in
-      one for every beginning of the case.
+    - ``member``, ``group``: int64, shape (m,); the value ``member[i]`` is in the group
+      ``group[i]``. Each value is in one group, apart from values of cases under ``prefixes``, which
+      are in one for every prefix of the case.
     """
 
     values: pl.Series
-    topic: Ints
+    activity: Ints
     kept: NDArray[np.bool_]
     member: Ints
     group: Ints
@@ -55,79 +55,87 @@ class Grouped:
         """Which values are not missing: bool, shape (n,)."""
         return self.values.is_not_null().to_numpy()
 
-    def only(self, chosen: NDArray[np.bool_]) -> "Grouped":
-        """The values that are ``chosen`` (bool, shape (n,)), in the groups in which they stand."""
-        place, among = np.cumsum(chosen) - 1, chosen[self.member]
-        return Grouped(
+    def only(self, chosen: NDArray[np.bool_]) -> "GroupedValues":
+        """The values that are ``chosen`` (bool, shape (n,)), in their groups."""
+        new_index = np.cumsum(chosen) - 1
+        stays = chosen[self.member]
+        return GroupedValues(
             self.values.filter(pl.Series(chosen)),
-            self.topic[chosen],
+            self.activity[chosen],
             self.kept[chosen],
-            place[self.member[among]],
-            self.group[among],
+            new_index[self.member[stays]],
+            self.group[stays],
         )
 
 
-def grouped(log: EventLog, attribute: str, classes: Literal["variants", "prefixes"]) -> Grouped:
+def grouped_values(
+    log: EventLog, attribute: str, classes: Literal["variants", "prefixes"]
+) -> GroupedValues:
     """The values of ``attribute`` in ``log`` by class and activity."""
     prefix = prefixes(log)
+    column = _comparable_values(_column(log, attribute))
     if attribute.startswith(CASE_PREFIX):
-        return _of_cases(log, _column(log, attribute), prefix, classes)
-    values = _column(log, attribute)
-    activity = _numbered(log.events[ACTIVITY])
+        return _of_cases(log, column, prefix, classes)
+    activity = _dense_codes(log.events[ACTIVITY])
+    group = prefix
     if classes == "variants":
-        course = last_of_case(log, prefix)[log.case_of]
-        group = course * (activity.max(initial=0) + 1) + activity
-    else:
-        group = prefix
-    found = Grouped(_plain(values), activity, log.kept, np.arange(log.events.height), group)
-    return found if attribute != TIMESTAMPS else found.only(_follows(log))
+        # The prefix that the last event ends is the complete variant.
+        variant = last_of_case(log, prefix)[log.case_of]
+        group = variant * (activity.max(initial=0) + 1) + activity
+    found = GroupedValues(column, activity, log.kept, np.arange(log.events.height), group)
+    if attribute == TIMESTAMPS:
+        return found.only(_has_predecessor(log))
+    return found
 
 
-def _follows(log: EventLog) -> NDArray[np.bool_]:
+def _has_predecessor(log: EventLog) -> NDArray[np.bool_]:
     """The events that are not the first of their case: bool, shape (events,)."""
     case = log.case_of
     return np.concatenate([[False], case[1:] == case[:-1]])[: len(case)]
 
 
-def _of_cases(log: EventLog, values: pl.Series, prefix: Ints, classes: str) -> Grouped:
-    every = np.ones(log.cases.height, np.bool_)
-    case, group = (
-        (np.arange(log.cases.height), last_of_case(log, prefix))
-        if classes == "variants"
-        else (log.case_of, prefix)
-    )
-    return Grouped(_plain(values), np.zeros(log.cases.height, np.int64), every, case, group)
+def _of_cases(log: EventLog, values: pl.Series, prefix: Ints, classes: str) -> GroupedValues:
+    """The values of an attribute of cases, which are compared with one another all together."""
+    cases = log.cases.height
+    if classes == "variants":
+        member, group = np.arange(cases), last_of_case(log, prefix)
+    else:
+        member, group = log.case_of, prefix
+    kept = np.ones(cases, np.bool_)
+    return GroupedValues(values, np.zeros(cases, np.int64), kept, member, group)
 
 
 def prefixes(log: EventLog) -> Ints:
     """A number for each event that events share if and only if their cases agree up to and with
     them: int64, (events,).
 
-    Cases are followed event by event: those that agreed so far part where their next activities
-    differ.
+    Cases are followed event by event: those that agreed so far get different numbers where their
+    next activities differ.
     """
-    symbol = _numbered(log.events[ACTIVITY])
-    found = np.zeros(log.events.height, np.int64)
+    symbol = _dense_codes(log.events[ACTIVITY])
+    numbers = np.zeros(log.events.height, np.int64)
     lengths = np.diff(log.offsets)
     cases = np.flatnonzero(lengths > 0)
-    alike, seen, numbered = np.zeros(len(cases), np.int64), 0, 0
+    # The prefix of each case that still has events, dense among those of one length.
+    prefix = np.zeros(len(cases), np.int64)
+    length, next_number = 0, 0
     while len(cases):
-        events = log.offsets[cases] + seen
-        distinct, alike = np.unique(
-            alike * (symbol.max() + 1) + symbol[events], return_inverse=True
-        )
-        found[events] = numbered + alike
-        seen, numbered = seen + 1, numbered + len(distinct)
-        longer = lengths[cases] > seen
-        cases, alike = cases[longer], alike[longer].astype(np.int64)
-    return found
+        events = log.offsets[cases] + length
+        longer = prefix * (symbol.max() + 1) + symbol[events]
+        distinct, prefix = np.unique(longer, return_inverse=True)
+        numbers[events] = next_number + prefix
+        next_number += len(distinct)
+        length += 1
+        goes_on = lengths[cases] > length
+        cases, prefix = cases[goes_on], prefix[goes_on].astype(np.int64)
+    return numbers
 
 
 def last_of_case(log: EventLog, of_event: Ints) -> Ints:
     """The figure of each case's last event; one more than all others for cases without events."""
-    none = of_event.max(initial=-1) + 1
-    padded = np.append(of_event, none)
-    return np.where(np.diff(log.offsets) > 0, padded[log.offsets[1:] - 1], none)
+    no_event = of_event.max(initial=-1) + 1
+    padded = np.append(of_event, no_event)
+    return np.where(np.diff(log.offsets) > 0, padded[log.offsets[1:] - 1], no_event)
 
 
 def _column(log: EventLog, attribute: str) -> pl.Series:
@@ -148,13 +156,15 @@ def _cycle_times(log: EventLog) -> pl.Series:
     return rows.select(pl.col("time").diff().over("case")).to_series()
 
 
-def _plain(values: pl.Series) -> pl.Series:
+def _comparable_values(values: pl.Series) -> pl.Series:
     """Numbers as they are, times as their number, everything else (truth values, too) as String."""
     if values.dtype.is_numeric():
         return values
-    return values.to_physical() if values.dtype.is_temporal() else values.cast(pl.String)
+    if values.dtype.is_temporal():
+        return values.to_physical()
+    return values.cast(pl.String)
 
 
-def _numbered(labels: pl.Series) -> Ints:
+def _dense_codes(labels: pl.Series) -> Ints:
     """A number for each label: int64, dense."""
     return labels.cast(pl.String).fill_null("").rank("dense").to_numpy().astype(np.int64) - 1

@@ -19,8 +19,8 @@ def summary_json(summary: "Summary") -> dict[str, Any]:
     """A dataset's budgets and what concerns its releases."""
     return {
         "dataset": summary.dataset,
-        "releases": sum(not record.came_to_nothing for record in summary.records),
-        "failed": sum(record.came_to_nothing for record in summary.records),
+        "releases": sum(not record.failed_before_release for record in summary.records),
+        "failed": sum(record.failed_before_release for record in summary.records),
         "budgets": [_balance_json(balance) for balance in summary.balances],
         "without_dp": [record.id for record in summary.without_dp],
         "concerned": _concerned(summary),

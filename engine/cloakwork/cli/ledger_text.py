@@ -95,7 +95,7 @@ def _balance_text(balance: "Balance") -> str:
 
 def _releases(summary: "Summary") -> str:
     """How many releases there are, and how many runs ended before one was written."""
-    failed = sum(record.came_to_nothing for record in summary.records)
+    failed = sum(record.failed_before_release for record in summary.records)
     made = counted(len(summary.records) - failed, "release")
     return made + (f", and {failed} failed, whose cost stays spent" if failed else "")
 

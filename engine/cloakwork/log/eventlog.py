@@ -31,7 +31,7 @@ _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceSpelling:
     """What a log's source said that the columns of the log no longer say, by full attribute name.
 
     - ``exact``: attributes whose values, cast to text, are the characters of the source.
@@ -49,9 +49,9 @@ class Source:
     conflicts: Mapping[str, str] = field(default_factory=dict)
     repeated: str = ""
 
-    def beside(self, other: "Source") -> "Source":
+    def combined_with(self, other: "SourceSpelling") -> "SourceSpelling":
         """What two sources say of different attributes."""
-        return Source(
+        return SourceSpelling(
             self.exact | other.exact,
             {**self.texts, **other.texts},
             {**self.rows, **other.rows},
@@ -59,7 +59,9 @@ class Source:
             self.repeated or other.repeated,
         )
 
-    def gathered(self, *, events: Rows | None = None, cases: Rows | None = None) -> "Source":
+    def for_rows(
+        self, *, events: Rows | None = None, cases: Rows | None = None
+    ) -> "SourceSpelling":
         """The same for these rows of the two tables (int64; None: all, as they are)."""
 
         def moved(name: str, values: pl.Series) -> pl.Series:
@@ -96,7 +98,7 @@ class EventLog:
     offsets: NDArray[np.int64]
     notes: tuple[str, ...] = ()
     inserted: NDArray[np.bool_] | None = None
-    source: Source = Source()
+    source: SourceSpelling = SourceSpelling()
 
     def __post_init__(self) -> None:
         if self.inserted is not None and len(self.inserted) != self.events.height:
@@ -115,7 +117,7 @@ class EventLog:
         case_of: NDArray[np.int64],
         *,
         notes: tuple[str, ...] = (),
-        source: Source = Source(),
+        source: SourceSpelling = SourceSpelling(),
     ) -> "EventLog":
         """Group ``events`` by case and order them by time, stably.
 
@@ -124,7 +126,7 @@ class EventLog:
         """
         order = _order(case_of, events)
         if order is not None:
-            events, case_of, source = events[order], case_of[order], source.gathered(events=order)
+            events, case_of, source = events[order], case_of[order], source.for_rows(events=order)
         counts = np.bincount(case_of, minlength=cases.height)
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         return cls(events, cases, offsets, notes, source=source)
@@ -158,7 +160,7 @@ class EventLog:
             cases=self.cases[chosen],
             offsets=offsets,
             inserted=None if self.inserted is None else self.inserted[rows],
-            source=self.source.gathered(events=rows, cases=chosen),
+            source=self.source.for_rows(events=rows, cases=chosen),
         )
 
     def keep_events(self, kept: NDArray[np.bool_]) -> "EventLog":
@@ -169,7 +171,7 @@ class EventLog:
             events=self.events.filter(pl.Series(kept)),
             offsets=before[self.offsets],
             inserted=None if self.inserted is None else self.inserted[kept],
-            source=self.source.gathered(events=np.flatnonzero(kept)),
+            source=self.source.for_rows(events=np.flatnonzero(kept)),
         )
 
     def text_of(self, attribute: str) -> pl.Series | None:
@@ -228,8 +230,8 @@ class EventLog:
         part_of = joined["part"].to_numpy().astype(np.int64)
         origin = parts["case"].to_numpy()
         own = [_first(each, part_of).alias(name) for name, each in self.source.rows.items()]
-        texts = self.source.gathered(cases=origin).texts
-        source = Source(
+        texts = self.source.for_rows(cases=origin).texts
+        source = SourceSpelling(
             self.source.exact,
             {name: text for name, text in texts.items() if name not in self.source.rows},
         )
@@ -271,7 +273,7 @@ class EventLog:
 
 
 def _require_columns(frame: object, **named: str) -> None:
-    """Raise LogError where ``frame`` is no table, or lacks one of the columns that a log must have."""
+    """Raise LogError where ``frame`` is no table, or lacks a column that a log must have."""
     if not isinstance(frame, pl.DataFrame):
         raise LogError("table", f"must be a polars table (got {type(frame).__name__})")
     for parameter, column in named.items():
@@ -314,8 +316,8 @@ def _is_text(values: pl.Series) -> bool:
 def of_table(
     frame: pl.DataFrame, texts: Mapping[str, pl.Series] = _NONE, exact: frozenset[str] = frozenset()
 ) -> EventLog:
-    """The log of a flat table under standard names; ``texts`` and ``exact`` as in ``Source``, one
-    text a row.
+    """The log of a flat table under standard names; ``texts`` and ``exact`` as in
+    ``SourceSpelling``, one text a row.
     """
     if not _is_text(frame[CASE_ID]):
         raise not_text("table", CASE_ID, frame.schema[CASE_ID])
@@ -363,8 +365,8 @@ def _source(
     row: Rows,
     texts: Mapping[str, pl.Series],
     exact: frozenset[str],
-) -> Source:
-    """What the cases' columns no longer say. ``row``: where each row stands in the table, from 0."""
+) -> SourceSpelling:
+    """What the cases' columns no longer say. ``row``: each row's number in the table, from 0."""
     kept = {name: text for name, text in texts.items() if name not in of_cases}
     rows, conflicts = dict[str, pl.Series](), dict[str, str]()
     for name in of_cases:
@@ -379,7 +381,7 @@ def _source(
             rows[name] = each.cast(pl.String)
             if len(named_twice := np.flatnonzero(differs & each.is_not_null())):
                 conflicts[name] = f"row {row[named_twice[0]] + 1}"
-    return Source(exact, kept, rows, conflicts)
+    return SourceSpelling(exact, kept, rows, conflicts)
 
 
 def _first(each: pl.Series, case_of: Rows) -> pl.Series:

@@ -63,7 +63,7 @@ def unpacked(file: Path) -> Iterator[Path]:
         folder = Path(name, "release")
         folder.mkdir()
         try:
-            _take_apart(file, folder)
+            _unpack(file, folder)
             again = Path(name, "again.zip")
             pack_folder(folder, again)
             same = _same_bytes(file, again)
@@ -76,18 +76,20 @@ def unpacked(file: Path) -> Iterator[Path]:
             ValueError,
         ) as error:
             raise VerificationFailed(
-                [_not_ours(file, "it is not a ZIP file that can be read")]
+                [_not_packed_by_us(file, "it is not a ZIP file that can be read")]
             ) from error
         except OSError as error:
             raise VerificationFailed(
                 [f"{file.name}: cannot be unpacked ({error.strerror or error})"]
             ) from error
         if not same:
-            raise VerificationFailed([_not_ours(file, "it holds more than the parts of a release")])
+            raise VerificationFailed(
+                [_not_packed_by_us(file, "it holds more than the parts of a release")]
+            )
         yield folder
 
 
-def _take_apart(file: Path, folder: Path) -> None:
+def _unpack(file: Path, folder: Path) -> None:
     with file.open("rb") as source:
         _check_end(file, source)
         with zipfile.ZipFile(source) as archive:
@@ -98,9 +100,11 @@ def _take_apart(file: Path, folder: Path) -> None:
                     member.compress_type != zipfile.ZIP_STORED
                     or member.file_size != member.compress_size
                 ):
-                    raise VerificationFailed([_not_ours(file, "its parts are compressed")])
+                    raise VerificationFailed([_not_packed_by_us(file, "its parts are compressed")])
                 if stat.S_IFMT(member.external_attr >> 16) != stat.S_IFREG or member.flag_bits & 1:
-                    raise VerificationFailed([_not_ours(file, "it holds what is not a plain file")])
+                    raise VerificationFailed(
+                        [_not_packed_by_us(file, "it holds what is not a plain file")]
+                    )
             for member in members:
                 with archive.open(member) as part, (folder / member.filename).open("xb") as copy:
                     shutil.copyfileobj(part, copy, _PIECE)
@@ -110,15 +114,17 @@ def _check_end(file: Path, source: BinaryIO) -> None:
     """Refuse a list of millions of entries before anything reads it."""
     size = source.seek(0, 2)
     if size < _END_RECORD.size:
-        raise VerificationFailed([_not_ours(file, "it is not a ZIP file")])
+        raise VerificationFailed([_not_packed_by_us(file, "it is not a ZIP file")])
     source.seek(size - _END_RECORD.size)
     signature, *_, entries, listed, _, comment = _END_RECORD.unpack(source.read(_END_RECORD.size))
     if signature != b"PK\x05\x06" or comment:
-        raise VerificationFailed([_not_ours(file, "it is not a ZIP file, or has a comment")])
+        raise VerificationFailed(
+            [_not_packed_by_us(file, "it is not a ZIP file, or has a comment")]
+        )
     source.seek(max(0, size - _END_RECORD.size - 20))
     large = source.read(4) == b"PK\x06\x07"  # sizes then stand in a record of their own
     if entries != 3 or listed > _LIST_AT_MOST or (large and size < 0xFFFFFFFF - _LIST_AT_MOST):
-        raise VerificationFailed([_not_ours(file, "it does not hold three files")])
+        raise VerificationFailed([_not_packed_by_us(file, "it does not hold three files")])
     source.seek(0)
 
 
@@ -157,5 +163,5 @@ def _same_bytes(one: Path, other: Path) -> bool:
     return True
 
 
-def _not_ours(file: Path, why: str) -> str:
+def _not_packed_by_us(file: Path, why: str) -> str:
     return f"{file.name}: is not a file that 'cloakwork pack' made: {why}"

@@ -46,11 +46,12 @@ def measure_as_0_1_0(log: EventLog, guarantee: Parameters) -> EarlierObservation
         case "k-anonymity" | "confidence-bound":
             return _by_todays_check(log, guarantee)
         case "t-closeness" if guarantee.get("distance") == "emd":
-            far = _farthest(log, guarantee, by_ranks=False)
-            seen = f"the farthest group lies {_up(far):g} from all values, by the range of values"
+            far = _largest_distance(log, guarantee, by_ranks=False)
+            distance = f"{_rounded_up(far):g} from all values"
+            seen = f"the farthest group lies {distance}, by the range of values"
             return EarlierObservation(far <= _number(guarantee, "t") + TOLERANCE, seen)
         case "l-diversity":
-            least = _least_variety(log, guarantee)
+            least = _least_diversity(log, guarantee)
             if least is None:
                 return EarlierObservation(
                     True, f"the log holds no value of '{guarantee['attribute']}'"
@@ -74,19 +75,15 @@ def measure_advisory(
         case "k without empty events":
             return _without_empty_events(log, guarantee, raw_times)
         case "closeness by ranks":
-            far = _farthest(log, guarantee, by_ranks=True)
+            far = _largest_distance(log, guarantee, by_ranks=True)
             t = _number(guarantee, "t")
-            return (
-                far > t + TOLERANCE,
-                f"by ranks the farthest group lies {_up(far):g} away, t is {t:g}",
-            )
+            seen = f"by ranks the farthest group lies {_rounded_up(far):g} away, t is {t:g}"
+            return far > t + TOLERANCE, seen
         case "closeness with missing values":
-            far = _farthest_in_missing(log, guarantee)
+            far = _largest_difference_in_missing(log, guarantee)
             t = _number(guarantee, "t")
-            return (
-                far > t + TOLERANCE,
-                f"by missing values some group lies at least {_up(far):g} away, t is {t:g}",
-            )
+            distance = f"at least {_rounded_up(far):g} away"
+            return far > t + TOLERANCE, f"by missing values some group lies {distance}, t is {t:g}"
     return None
 
 
@@ -94,15 +91,13 @@ def _by_todays_check(log: EventLog, guarantee: Parameters) -> EarlierObservation
     try:
         today: Guarantee = TypeAdapter[Any](Guarantee).validate_python(dict(guarantee))
         found = measure(log, today, Unit())
-    except (ValidationError, GuaranteeBroken) as error:
-        observed = (
-            error.observed if isinstance(error, GuaranteeBroken) else "its parameters are not known"
-        )
-        return EarlierObservation(False, observed)
-    return EarlierObservation(
-        found is not None and found.holds,
-        found.seen if found is not None else "nothing can be measured",
-    )
+    except GuaranteeBroken as error:
+        return EarlierObservation(False, error.observed)
+    except ValidationError:
+        return EarlierObservation(False, "its parameters are not known")
+    if found is None:
+        return EarlierObservation(False, "nothing can be measured")
+    return EarlierObservation(found.holds, found.seen)
 
 
 def _without_empty_events(
@@ -112,7 +107,7 @@ def _without_empty_events(
     have some.
 
     Inserted events have none, and no raw time. Where no event is empty, or all are, none can be
-    told apart. Otherwise k without them proves nothing: some may have been empty in the source, and
+    recognised. Otherwise k without them proves nothing: some may have been empty in the source, and
     whoever knows which reads more.
     """
     standard = (ACTIVITY,) if raw_times else (ACTIVITY, TIMESTAMP)
@@ -124,13 +119,12 @@ def _without_empty_events(
     if empty.all() or not empty.any():
         if not raw_times and _partly_timed(log):
             return None, "some events have no time"
-        return (
-            False,
-            f"{'no event' if empty.all() else 'every event'} has attributes{' or a time' * raw_times}",
-        )
+        which = "no event" if empty.all() else "every event"
+        return False, f"{which} has attributes{' or a time' if raw_times else ''}"
     rows = pl.DataFrame({"activity": log.events[ACTIVITY].cast(pl.String), "empty": empty})
-    told = rows.select(pl.col("empty") & ~pl.col("empty").all().over("activity")).to_series()
-    seen = _by_todays_check(log.keep_events(~told.to_numpy()), guarantee)
+    some_have_values = ~pl.col("empty").all().over("activity")
+    recognised = rows.select(pl.col("empty") & some_have_values).to_series()
+    seen = _by_todays_check(log.keep_events(~recognised.to_numpy()), guarantee)
     return None if seen.holds else True, f"without events that have no {what}, {seen.seen}"
 
 
@@ -144,49 +138,59 @@ def _partly_timed(log: EventLog) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Classes:
-    """``values`` (some null) of one attribute, the topic (activity) of each, and the groups that
-    they stand in.
+    """The values of one attribute, and the groups that they stand in.
+
+    ``values`` (some null) and ``activity_group``, within which values are compared, are as long as
+    each other. ``member`` and ``group`` say which value stands in which group.
     """
 
     values: pl.Series
-    topic: Ints
+    activity_group: Ints
     member: Ints
     group: Ints
 
     def present(self) -> "_Classes":
         """Without missing values."""
-        having = self.values.is_not_null().to_numpy()
-        place = np.cumsum(having) - 1
-        known = having[self.member]
+        present = self.values.is_not_null().to_numpy()
+        # Where each value stands once the missing ones are gone.
+        position = np.cumsum(present) - 1
+        known = present[self.member]
         return _Classes(
             self.values.drop_nulls(),
-            self.topic[having],
-            place[self.member[known]],
+            self.activity_group[present],
+            position[self.member[known]],
             self.group[known],
         )
 
 
-def _classes(log: EventLog, guarantee: Parameters) -> _Classes:
-    attribute, variants = str(guarantee["attribute"]), guarantee.get("classes") == "variants"
+def _classes_of(log: EventLog, guarantee: Parameters) -> _Classes:
+    attribute = str(guarantee["attribute"])
+    variants = guarantee.get("classes") == "variants"
     prefix = prefixes(log)
-    course = last_of_case(log, prefix)
+    last_prefix = last_of_case(log, prefix)
     if attribute.startswith(CASE_PREFIX):
-        values = _plain(_column(log.cases, attribute))
-        topic = np.zeros(log.cases.height, np.int64)
-        member, group = (np.arange(log.cases.height), course) if variants else (log.case_of, prefix)
-        return _Classes(values, topic, np.asarray(member, np.int64), group)
-    values = _plain(
-        _cycle_times(log) if attribute == TIMESTAMPS else _column(log.events, attribute)
-    )
-    activity = (
-        log.events[ACTIVITY].cast(pl.String).fill_null("").rank("dense").to_numpy().astype(np.int64)
-        - 1
-    )
-    group = course[log.case_of] * (activity.max(initial=0) + 1) + activity if variants else prefix
+        values = _comparable_values(_values_of_column(log.cases, attribute))
+        activity_group = np.zeros(log.cases.height, np.int64)
+        if variants:
+            return _Classes(values, activity_group, np.arange(log.cases.height), last_prefix)
+        return _Classes(values, activity_group, np.asarray(log.case_of, np.int64), prefix)
+    if attribute == TIMESTAMPS:
+        values = _comparable_values(_cycle_times(log))
+    else:
+        values = _comparable_values(_values_of_column(log.events, attribute))
+    activity = _codes(log.events[ACTIVITY].cast(pl.String).fill_null(""))
+    group = prefix
+    if variants:
+        group = last_prefix[log.case_of] * (activity.max(initial=0) + 1) + activity
     return _Classes(values, activity, np.arange(log.events.height), group)
 
 
-def _column(frame: pl.DataFrame, name: str) -> pl.Series:
+def _codes(values: pl.Series) -> Ints:
+    """Numbers from 0, equal where values are equal, in their order."""
+    return values.rank("dense").to_numpy().astype(np.int64) - 1
+
+
+def _values_of_column(frame: pl.DataFrame, name: str) -> pl.Series:
     if name not in frame.columns:
         return pl.Series([None] * frame.height, dtype=pl.String)
     return values_of(frame, name)
@@ -199,102 +203,104 @@ def _cycle_times(log: EventLog) -> pl.Series:
     return rows.select(pl.col("time").diff().over("case")).to_series()
 
 
-def _plain(values: pl.Series) -> pl.Series:
+def _comparable_values(values: pl.Series) -> pl.Series:
     """Numbers and times as Float64, everything else as String."""
     if values.dtype.is_numeric():
         return values.cast(pl.Float64)
-    return (
-        values.to_physical().cast(pl.Float64)
-        if values.dtype.is_temporal()
-        else values.cast(pl.String)
-    )
+    if values.dtype.is_temporal():
+        return values.to_physical().cast(pl.Float64)
+    return values.cast(pl.String)
 
 
-def _farthest(log: EventLog, guarantee: Parameters, *, by_ranks: bool) -> float:
+def _largest_distance(log: EventLog, guarantee: Parameters, *, by_ranks: bool) -> float:
     """The largest distance of a group from the values of its activity, missing ones left out; 0
     without values.
     """
-    found = _classes(log, guarantee).present()
+    found = _classes_of(log, guarantee).present()
     if not len(found.member):
         return 0.0
     numeric = found.values.dtype == pl.Float64
     if numeric and not found.values.is_finite().all():
         return 1.0
-    numbers = (
-        found.values.to_numpy()
-        if numeric
-        else found.values.rank("dense").to_numpy().astype(np.float64)
-    )
-    if numeric and not by_ranks:
-        half = (
-            numbers.max() / 2 - numbers.min() / 2
-        )  # halves: the range may exceed what a float holds
-        numbers = (numbers / 2 - numbers.min() / 2) / (half or 1.0)
-    far = 0.0
-    for topic in np.unique(found.topic[found.member]):
-        ours = found.topic[found.member] == topic
-        group = np.unique(found.group[ours], return_inverse=True)[1].astype(np.int64)
-        whole, part = numbers[found.topic == topic], numbers[found.member[ours]]
+    numbers = found.values.to_numpy()
+    if not numeric:
+        numbers = found.values.rank("dense").to_numpy().astype(np.float64)
+    elif not by_ranks:
+        # Halves, since the range may exceed what a float holds.
+        half_range = numbers.max() / 2 - numbers.min() / 2
+        numbers = (numbers / 2 - numbers.min() / 2) / (half_range or 1.0)
+    farthest = 0.0
+    group_of_member = found.activity_group[found.member]
+    for activity_group in np.unique(group_of_member):
+        chosen = group_of_member == activity_group
+        group = np.unique(found.group[chosen], return_inverse=True)[1].astype(np.int64)
+        reference = numbers[found.activity_group == activity_group]
+        group_values = numbers[found.member[chosen]]
         if numeric and by_ranks:
-            whole, part = _mid_ranks(whole, whole), _mid_ranks(whole, part)
-        distances = (
-            _moved_earth(whole, part, group) if numeric else _total_variation(whole, part, group)
-        )
-        far = max(far, float(distances.max()))
-    return far
+            group_values = _mid_ranks(reference, group_values)
+            reference = _mid_ranks(reference, reference)
+        distances_to = _earth_mover_distances if numeric else _total_variation
+        distances = distances_to(reference, group_values, group)
+        farthest = max(farthest, float(distances.max()))
+    return farthest
 
 
-def _farthest_in_missing(log: EventLog, guarantee: Parameters) -> float:
+def _largest_difference_in_missing(log: EventLog, guarantee: Parameters) -> float:
     """The largest difference between a group's share of missing values and its activity's: a lower
     bound of t.
     """
-    found = _classes(log, guarantee)
+    found = _classes_of(log, guarantee)
     missing = found.values.is_null().to_numpy().astype(np.float64)
     if not len(found.member):
         return 0.0
-    of_topic = np.bincount(found.topic, missing) / np.maximum(np.bincount(found.topic), 1)
-    width = int(found.topic.max()) + 1
-    cells, place = np.unique(found.group * width + found.topic[found.member], return_inverse=True)
-    share = np.bincount(place, missing[found.member]) / np.bincount(place)
-    return float(np.abs(share - of_topic[cells % width]).max())
+    size = np.bincount(found.activity_group)
+    share_of_activity = np.bincount(found.activity_group, missing) / np.maximum(size, 1)
+    width = int(found.activity_group.max()) + 1
+    # One number for a group and an activity together.
+    cell_of_member = found.group * width + found.activity_group[found.member]
+    cells, position = np.unique(cell_of_member, return_inverse=True)
+    share = np.bincount(position, missing[found.member]) / np.bincount(position)
+    return float(np.abs(share - share_of_activity[cells % width]).max())
 
 
-def _least_variety(log: EventLog, guarantee: Parameters) -> float | None:
-    found = _classes(log, guarantee).present()
+def _least_diversity(log: EventLog, guarantee: Parameters) -> float | None:
+    found = _classes_of(log, guarantee).present()
     if not len(found.member):
         return None
     value = found.values.rank("dense").to_numpy().astype(np.int64)[found.member]
-    topic = found.topic[found.member]
-    group = np.unique(found.group * (topic.max() + 1) + topic, return_inverse=True)[1].astype(
-        np.int64
-    )
+    activity_group = found.activity_group[found.member]
+    within_activity = found.group * (activity_group.max() + 1) + activity_group
+    group = np.unique(within_activity, return_inverse=True)[1].astype(np.int64)
     cells, count = np.unique(group * (value.max() + 1) + value, return_counts=True)
     of_group = cells // (value.max() + 1)
     if guarantee.get("variety") == "distinct":
         return float(np.bincount(of_group).min())
     share = count / np.bincount(group)[of_group]
+    # The exponential of the entropy: as many values as if all were equally frequent.
     return float(np.exp(np.bincount(of_group, -share * np.log(share))).min())
 
 
-def _mid_ranks(whole: Floats, of: Floats) -> Floats:
-    """Where each value lies in the distribution of the whole: the share below it and half the share
-    at it.
+def _mid_ranks(reference: Floats, values: Floats) -> Floats:
+    """Where each value lies in the distribution of ``reference``: the share below it and half the
+    share at it.
     """
-    ascending = np.sort(whole)
-    below, upto = np.searchsorted(ascending, of, "left"), np.searchsorted(ascending, of, "right")
+    ascending = np.sort(reference)
+    below = np.searchsorted(ascending, values, "left")
+    upto = np.searchsorted(ascending, values, "right")
     return np.asarray((below + upto) / (2 * len(ascending)), np.float64)
 
 
-def _moved_earth(whole: Floats, part: Floats, group: Ints) -> Floats:
+def _earth_mover_distances(reference: Floats, group_values: Floats, group: Ints) -> Floats:
     """For each group the integral over u in [0, 1] of the distance between both quantile functions
     at u.
     """
-    order = np.lexsort((part, group))
-    value, group, size = part[order], group[order], np.bincount(group)
+    order = np.lexsort((group_values, group))
+    value, group, size = group_values[order], group[order], np.bincount(group)
     rank = np.arange(len(group)) - (np.cumsum(size) - size)[group]
     begin, end = rank / size[group], (rank + 1) / size[group]
-    ascending = np.sort(whole)
-    turn = np.clip(np.searchsorted(ascending, value, "right") / len(whole), begin, end)
+    ascending = np.sort(reference)
+    # Each value holds a stretch of u; up to ``turn`` the reference's quantile is at most the value.
+    turn = np.clip(np.searchsorted(ascending, value, "right") / len(reference), begin, end)
     below = value * (turn - begin) - (_area(ascending, turn) - _area(ascending, begin))
     above = (_area(ascending, end) - _area(ascending, turn)) - value * (end - turn)
     return np.asarray(np.bincount(group, below + above), np.float64)
@@ -303,21 +309,21 @@ def _moved_earth(whole: Floats, part: Floats, group: Ints) -> Floats:
 def _area(ascending: Floats, upto: Floats) -> Floats:
     """The integral of the quantile function of ``ascending`` from 0 to each of ``upto``."""
     sums = np.concatenate([[0.0], np.cumsum(ascending)])
-    place = upto * len(ascending)
-    whole = np.minimum(place.astype(np.int64), len(ascending) - 1)
-    return np.asarray(
-        (sums[whole] + (place - whole) * ascending[whole]) / len(ascending), np.float64
-    )
+    position = upto * len(ascending)
+    full_steps = np.minimum(position.astype(np.int64), len(ascending) - 1)
+    last_step = (position - full_steps) * ascending[full_steps]
+    return np.asarray((sums[full_steps] + last_step) / len(ascending), np.float64)
 
 
-def _total_variation(whole: Floats, part: Floats, group: Ints) -> Floats:
-    """For each group by how much its values' shares exceed those of the whole, in all."""
-    values, share = np.unique(whole, return_counts=True)
+def _total_variation(reference: Floats, group_values: Floats, group: Ints) -> Floats:
+    """For each group by how much its values' shares exceed those of ``reference``, in all."""
+    values, share = np.unique(reference, return_counts=True)
     cells, count = np.unique(
-        group * len(values) + np.searchsorted(values, part), return_counts=True
+        group * len(values) + np.searchsorted(values, group_values), return_counts=True
     )
     of_group = cells // len(values)
-    excess = count / np.bincount(group)[of_group] - share[cells % len(values)] / len(whole)
+    share_in_group = count / np.bincount(group)[of_group]
+    excess = share_in_group - share[cells % len(values)] / len(reference)
     return np.asarray(np.bincount(of_group, np.maximum(excess, 0.0)), np.float64)
 
 
@@ -326,5 +332,5 @@ def _number(guarantee: Parameters, name: str) -> float:
     return float(value) if isinstance(value, int | float) else float("nan")
 
 
-def _up(distance: float) -> float:
+def _rounded_up(distance: float) -> float:
     return max(0.0, float(np.ceil((distance - TOLERANCE) * 1e4) / 1e4))

@@ -24,7 +24,7 @@ LARGEST_DOCUMENT: Final = 64 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing looked at: in words, and whether it holds."""
+    """One thing that was checked: in words, and whether it holds."""
 
     holds: bool
     says: str
@@ -78,8 +78,8 @@ def digest_check(name: str, same: bool) -> Check:
 
 
 def check_entries(folder: Path, signed: Collection[str]) -> Iterator[Check]:
-    """What stands in the folder beside the files ``signed``: strangers, links, and things that are
-    no files.
+    """What stands in the folder beside the files ``signed``: unsigned files, links, and things
+    that are no files.
 
     Files that nobody signed would be passed on as if they belonged to the release.
     """

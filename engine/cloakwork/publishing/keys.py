@@ -94,7 +94,7 @@ def signing_key(path: str | Path | None = None) -> SigningKey:
     private = _load_private(content, origin)
     if origin != str(_own_key()):
         return SigningKey(private=private, origin=origin)
-    _keep(_own_public(), _pem_of(private.public_key()))
+    _write_once(_own_public(), _pem_of(private.public_key()))
     return SigningKey(private=private, origin=origin, public_file=_own_public(), new=new)
 
 
@@ -155,9 +155,8 @@ def trust(path: Path, name: str) -> TrustedKey:
     if keyid == known.own:
         raise OutputError(f"{path}: is your own key, whose signatures count anyway")
     if any(each.name == name and each.keyid != keyid for each in known.trusted):
-        raise OutputError(
-            f"another key is trusted under the name {name!a}; choose another name, or untrust that one"
-        )
+        taken = f"another key is trusted under the name {name!a}"
+        raise OutputError(f"{taken}; choose another name, or untrust that one")
     try:
         record = TrustedKey(
             keyid=keyid,
@@ -169,7 +168,7 @@ def trust(path: Path, name: str) -> TrustedKey:
         raise OutputError(
             f"{name!a} cannot be a name: one line of at most 100 characters"
         ) from error
-    _keep(_trusted_file(keyid), record.model_dump_json(indent=2) + "\n")
+    _write_once(_trusted_file(keyid), record.model_dump_json(indent=2) + "\n")
     return record
 
 
@@ -328,7 +327,7 @@ def _pem_of(public: "Ed25519PublicKey") -> str:
     return public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
 
 
-def _keep(path: Path, text: str) -> None:
+def _write_once(path: Path, text: str) -> None:
     """Write ``text`` to ``path`` unless it stands there already; whole or not at all, whoever else
     does the same.
     """

@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import Final
 
 from cloakwork.errors import LedgerError, OutputError
-from cloakwork.locks import Lock, abandoned, lock_folder
+from cloakwork.locks import Lock, lock_folder, lock_if_abandoned
 from cloakwork.plan.model import Plan
 from cloakwork.publishing.dsse import seal
 from cloakwork.publishing.folder import INTERNAL_FOLDER, PLAN_FILE, STATEMENT_FILE
@@ -96,8 +96,8 @@ def publish(
     """Write ``release`` to the folder ``out``: log, plan, signed statement, and the internal
     report.
 
-    Everything is written to a hidden folder beside ``out`` and brought to the disk; then the ledger
-    is told what is about to stand where, the folder is renamed, and the entry is committed.
+    Everything is written to a hidden folder beside ``out`` and synced to the disk. Then the ledger
+    records what is about to stand where, the folder is renamed, and the entry is committed.
     ``signing_key``: a key, or where ``keys.signing_key`` finds it. ``internal``: what writes the
     internal report. Raises OutputError when ``out`` cannot receive the release or the key is none;
     then nothing is left behind, and the entry says that it failed. Leftovers of killed processes on
@@ -107,23 +107,23 @@ def publish(
         check_destination(out)
         key = signing_key if isinstance(signing_key, SigningKey) else find_signing_key(signing_key)
         with _output_errors(out):
-            published = _published(release, out, key, reporter, internal)
+            published = _write_folder(release, out, key, reporter, internal)
     except BaseException as error:
         if release.reservation is not None:
             failed(release.reservation, error)
         raise
-    _commit(release, published)
+    _commit_entry(release, published)
     return published
 
 
-def _published(
+def _write_folder(
     release: Release, out: Path, key: SigningKey, reporter: Reporter, internal: InternalFiles
 ) -> Published:
     """The folder, complete and in its place; the ledger knows the intent."""
     from cloakwork.publishing.verify import verify_written
 
     target = _target(out)
-    with _draft(target) as draft:
+    with _draft_folder(target) as draft:
         reporter("writing the log")
         statement = statement_of(
             release.plan,
@@ -142,19 +142,20 @@ def _published(
         verify_written(draft, key)
         reporter("writing the internal report")
         _write_internal(internal(release, statement, writing), draft / INTERNAL_FOLDER)
-        _bring_to_disk(draft)
+        _sync_folder(draft)
         digest = file_digest(draft / STATEMENT_FILE)
         if release.reservation is not None:
             release.reservation.intend(target, digest)
         draft.rename(target)
-    with suppress(OSError):  # it stands; a parent that may not be listed cannot be synced
+    # The release stands; a parent that may not be listed cannot be synced.
+    with suppress(OSError):
         _sync(target.parent)
     new = key.public_pem if key.new else None
     return Published(release, out, out / log.name, statement, digest, key.keyid, new)
 
 
-def _commit(release: Release, published: Published) -> None:
-    """Tell the ledger that the folder stands; it does, whatever becomes of the ledger."""
+def _commit_entry(release: Release, published: Published) -> None:
+    """Record that the folder stands; it does, whatever becomes of the ledger."""
     if release.reservation is None:
         return
     try:
@@ -197,7 +198,7 @@ def _output_errors(out: Path) -> Iterator[None]:
         yield
     except OutputError as error:  # names a file of the draft, which is gone
         raise OutputError(
-            f"{out}: the release cannot be written; nothing is left: {_shown(error)}"
+            f"{out}: the release cannot be written; nothing is left: {_error_text(error)}"
         ) from error
     except OSError as error:
         raise OutputError(
@@ -210,16 +211,17 @@ def _output_errors(out: Path) -> Iterator[None]:
         ) from error
 
 
-def _shown(error: OutputError) -> str:
+def _error_text(error: OutputError) -> str:
     """The message without the draft's folder."""
     return re.sub(rf"\S*{re.escape(_DRAFT)}[^/]*/", "", str(error))
 
 
 @contextmanager
-def _draft(target: Path) -> Iterator[Path]:
+def _draft_folder(target: Path) -> Iterator[Path]:
     """A hidden folder beside ``target`` that is gone afterwards, unless it was renamed."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(OSError):  # a parent that may be written to and not listed
+    # There are parents that may be written to and not listed.
+    with suppress(OSError):
         remove_leftovers(target.parent)
     lock = _own_folder(target.parent)
     try:
@@ -231,7 +233,7 @@ def _draft(target: Path) -> Iterator[Path]:
 
 
 def _own_folder(parent: Path) -> Lock:
-    """A new hidden folder, locked as long as this process lives: it holds figures from the raw log."""
+    """A new hidden folder, locked while this process lives: it holds figures from the raw log."""
     while True:
         lock = lock_folder(parent / f"{_draft_prefix()}{os.getpid()}-{secrets.token_hex(4)}")
         if lock is not None:
@@ -257,7 +259,7 @@ def remove_leftovers(parent: Path) -> int:
                 leftover.rmdir()
                 removed += 1
         elif re.fullmatch(rf"{re.escape(_draft_prefix())}\d+-[0-9a-f]+", leftover.name):
-            lock = abandoned(leftover)
+            lock = lock_if_abandoned(leftover)
             if lock is not None:
                 shutil.rmtree(leftover, ignore_errors=True)
                 lock.release()
@@ -290,7 +292,7 @@ def _write(path: Path, content: bytes, mode: int = 0o666) -> None:
         file.write(content)
 
 
-def _bring_to_disk(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     for path in sorted(folder.rglob("*"), reverse=True):
         _sync(path)
     _sync(folder)

@@ -1,9 +1,9 @@
 """Ledger and release folders brought to agreement after crashes.
 
 A folder whose statement the ledger recorded as an intent completes its entry, and the files that it
-signs are compared with it; an entry that was aimed below the given folders and has neither a folder
-nor a living process is closed, as spent; drafts of dead processes are removed. What stands there
-and the ledger does not know is named.
+signs are compared with it. An entry that was to be written below the given folders and has neither
+a folder nor a living process is closed, as spent. Drafts of dead processes are removed. A release
+that stands there and that the ledger does not know is named.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 from cloakwork.accounting.charge import Charge
 from cloakwork.accounting.ledger import Ledger
-from cloakwork.accounting.records import Place, Record
+from cloakwork.accounting.records import FolderLocation, Record
 from cloakwork.errors import OutputError, VerificationFailed
 from cloakwork.facts import Unit, unit_name
 from cloakwork.lineage import TIMESTAMPS
@@ -32,7 +32,7 @@ DISAGREE: Final[frozenset[Outcome]] = frozenset({"unknown", "differs"})
 
 @dataclass(frozen=True, slots=True)
 class ReconciledRelease:
-    """One release folder, or one entry without a folder: what was found and what was done about it."""
+    """One release folder, or one entry without a folder: what was found, and what was done."""
 
     outcome: Outcome
     release: str
@@ -56,7 +56,7 @@ class Reconciliation:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stated:
+class _StatedRelease:
     """What a statement says about its release: nothing of it is trusted beyond what the ledger
     recorded itself.
     """
@@ -85,23 +85,22 @@ def reconcile(ledger: Ledger, folders: Sequence[Path]) -> Reconciliation:
     roots = [Path(os.path.realpath(folder)) for folder in folders]
     # Folders first: whatever stands was recorded before it stood, so that the entries, read later,
     # know it.
-    standing = list(dict.fromkeys(place for root in roots for place in _releases(root)))
+    found_below = (folder for root in roots for folder in _release_folders(root))
+    standing = list(dict.fromkeys(found_below))
     records = {record.id: record for record in ledger.history()}
-    found = [_judged(ledger, records, folder) for folder in standing]
+    found = [_reconcile_folder(ledger, records, folder) for folder in standing]
     releases = {finding.release for finding in found}
     for record in records.values():
-        if (
-            record.id not in releases
-            and record.place is not None
-            and _below(record.place.folder, roots)
-        ):
-            found += _without_folder(ledger, record, record.place)
-    removed = sum(_leftovers(root) for root in roots)
-    ledger.tidy()
+        if record.id in releases or record.place is None:
+            continue
+        if _is_below(record.place.folder, roots):
+            found += _reconcile_entry(ledger, record, record.place)
+    removed = sum(_remove_drafts(root) for root in roots)
+    ledger.remove_stale_locks()
     return Reconciliation(tuple(found), removed)
 
 
-def _releases(root: Path) -> Iterator[Path]:
+def _release_folders(root: Path) -> Iterator[Path]:
     """Every folder at or below ``root`` that holds a statement; links are not followed, drafts are
     no releases.
     """
@@ -119,8 +118,10 @@ def _releases(root: Path) -> Iterator[Path]:
             yield Path(folder)
 
 
-def _judged(ledger: Ledger, records: Mapping[str, Record], folder: Path) -> ReconciledRelease:
-    stated = _read(folder)
+def _reconcile_folder(
+    ledger: Ledger, records: Mapping[str, Record], folder: Path
+) -> ReconciledRelease:
+    stated = _read_statement(folder)
     if isinstance(stated, str):
         return ReconciledRelease("unknown", "", str(folder), stated)
     record = records.get(stated.release)
@@ -129,7 +130,7 @@ def _judged(ledger: Ledger, records: Mapping[str, Record], folder: Path) -> Reco
             "unknown", stated.release, str(folder), "the ledger knows no such release"
         )
     if record.statement_digest is None:
-        return _of_older_version(ledger, record, stated, folder)
+        return _reconcile_older_version(ledger, record, stated, folder)
     if record.statement_digest != stated.digest:
         return ReconciledRelease(
             "differs",
@@ -137,30 +138,30 @@ def _judged(ledger: Ledger, records: Mapping[str, Record], folder: Path) -> Reco
             str(folder),
             "its statement is not the one that the ledger recorded",
         )
-    _learn(ledger, record, stated)
-    if record.state != "committed":  # what stood was released, whatever became of its files since
+    _record_unit(ledger, record, stated)
+    # What stood was released, whatever became of its files since.
+    if record.state != "committed":
         ledger.complete(record.id, stated.digest)
     if wrong := stated.differences(folder):
         return ReconciledRelease("differs", record.id, str(folder), _damaged(wrong))
     if record.state == "committed":
         return ReconciledRelease("agrees", record.id, str(folder), "")
-    return ReconciledRelease(
-        "completed", record.id, str(folder), f"was {record.state}, and stands whole: committed"
-    )
+    says = f"was {record.state}, and is complete: committed"
+    return ReconciledRelease("completed", record.id, str(folder), says)
 
 
 def _damaged(wrong: Sequence[str]) -> str:
     return (
-        f"its statement stands, its files do not: {'; '.join(wrong)}; committed, and its cost stays spent: restore the "
-        "files from a copy, or withdraw the release"
+        f"its statement stands, its files do not: {'; '.join(wrong)}; committed, and its cost "
+        "stays spent: restore the files from a copy, or withdraw the release"
     )
 
 
-def _of_older_version(
-    ledger: Ledger, record: Record, stated: _Stated, folder: Path
+def _reconcile_older_version(
+    ledger: Ledger, record: Record, stated: _StatedRelease, folder: Path
 ) -> ReconciledRelease:
-    """Version 0.1.0 committed before it wrote: its statement bears witness by the digest of the
-    ledger's entry.
+    """Version 0.1.0 committed before it wrote: its statement is identified by the digest of
+    the ledger's entry.
     """
     if record.state != "committed" or stated.entry != record.digest:
         return ReconciledRelease(
@@ -172,20 +173,20 @@ def _of_older_version(
     return ReconciledRelease("agrees", record.id, str(folder), says)
 
 
-def _without_folder(ledger: Ledger, record: Record, place: Place) -> Iterator[ReconciledRelease]:
-    """An entry that was aimed at one of the folders, whose release was not found."""
-    if record.state in ("committed", "failed"):
-        if record.state == "committed" and not Path(place.folder, STATEMENT_FILE).exists():
-            yield ReconciledRelease(
-                "elsewhere",
-                record.id,
-                place.folder,
-                "committed; its folder was moved or removed since",
-            )
+def _reconcile_entry(
+    ledger: Ledger, record: Record, place: FolderLocation
+) -> Iterator[ReconciledRelease]:
+    """An entry that was to be written to one of the folders, whose release was not found."""
+    if record.state == "failed":
         return
-    here = Place.here(place.folder)
+    if record.state == "committed":
+        if not Path(place.folder, STATEMENT_FILE).exists():
+            says = "committed; its folder was moved or removed since"
+            yield ReconciledRelease("elsewhere", record.id, place.folder, says)
+        return
+    here = FolderLocation.here(place.folder)
     if here.host != place.host:
-        says = f"was aimed at this folder on host '{place.host}': reconcile there"
+        says = f"was to be written to this folder on host '{place.host}': reconcile there"
         yield ReconciledRelease("elsewhere", record.id, place.folder, says)
     elif ledger.close(record.id):
         yield ReconciledRelease(
@@ -200,8 +201,8 @@ def _without_folder(ledger: Ledger, record: Record, place: Place) -> Iterator[Re
         )
 
 
-def _learn(ledger: Ledger, record: Record, stated: _Stated) -> None:
-    """Tell an older entry whom it protected: the statement is the one that the ledger recorded by
+def _record_unit(ledger: Ledger, record: Record, stated: _StatedRelease) -> None:
+    """Record whom an older entry protected: the statement is the one that the ledger recorded by
     its digest.
     """
     if record.unit is not None:
@@ -217,19 +218,22 @@ def _learn(ledger: Ledger, record: Record, stated: _Stated) -> None:
     except (KeyError, TypeError, ValueError, AttributeError):
         return
     most = None if unit.attribute is None else unit.max_cases
-    covers = "unbounded" if "unbounded" in times else "bounded" if times else None
-    charges = [
-        Charge(
+    covers: Literal["bounded", "unbounded"] | None = None
+    if times:
+        covers = "unbounded" if "unbounded" in times else "bounded"
+
+    def with_unit(charge: Charge) -> Charge:
+        if charge.currency != "unit":
+            return charge
+        return Charge(
             currency="unit", cost=charge.cost, unit=unit_name(unit), max_cases=most, times=covers
         )
-        if charge.currency == "unit"
-        else charge
-        for charge in record.charges
-    ]
+
+    charges = [with_unit(charge) for charge in record.charges]
     ledger.identify(record.id, unit_name(unit), charges)
 
 
-def _read(folder: Path) -> _Stated | str:
+def _read_statement(folder: Path) -> _StatedRelease | str:
     """What the statement in ``folder`` says, or why nothing can be made of it."""
     file = folder / STATEMENT_FILE
     try:
@@ -237,26 +241,26 @@ def _read(folder: Path) -> _Stated | str:
         document: Any = read_json(read_envelope(content).content())
         predicate = document["predicate"]
         files = {subject["name"]: subject["digest"]["sha256"] for subject in document["subject"]}
-        whole = PLAN_FILE in files and all(
-            name == PLAN_FILE or LOG_NAME.fullmatch(name) for name in files
-        )
-        release, entry = (
-            predicate["release"],
-            predicate.get("ledger_entry", predicate.get("ledgerEntry")),
-        )
-        if isinstance(release, str) and whole and len(files) > 1:
-            return _Stated(release, entry, hashlib.sha256(content).hexdigest(), files, predicate)
+        are_ours = all(name == PLAN_FILE or LOG_NAME.fullmatch(name) for name in files)
+        has_plan_and_log = PLAN_FILE in files and len(files) > 1
+        release = predicate["release"]
+        # Version 0.1.0 wrote the second name.
+        entry = predicate.get("ledger_entry", predicate.get("ledgerEntry"))
+        if isinstance(release, str) and are_ours and has_plan_and_log:
+            return _StatedRelease(
+                release, entry, hashlib.sha256(content).hexdigest(), files, predicate
+            )
     except (VerificationFailed, ValueError, KeyError, TypeError, AttributeError):
         pass
     return "its statement cannot be read as one of Cloakwork"
 
 
-def _below(folder: str, roots: Iterable[Path]) -> bool:
+def _is_below(folder: str, roots: Iterable[Path]) -> bool:
     path = Path(os.path.realpath(folder))
     return any(path == root or root in path.parents for root in roots)
 
 
-def _leftovers(root: Path) -> int:
+def _remove_drafts(root: Path) -> int:
     """Remove the drafts of dead processes below ``root``, and beside it: a draft lies beside its
     target.
     """

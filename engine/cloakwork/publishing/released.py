@@ -43,7 +43,7 @@ def released_columns(log: EventLog, plan: Plan) -> tuple[ReleasedColumn, ...]:
 
     Raises ValueError where an attribute follows no rule of ``plan`` that releases it.
     """
-    return tuple(_following(scope, name, plan) for scope, name in names_in(log, plan))
+    return tuple(_released_column(scope, name, plan) for scope, name in names_in(log, plan))
 
 
 def names_in(log: EventLog, plan: Plan) -> Iterator[tuple[Literal["case", "event"], str]]:
@@ -64,12 +64,12 @@ def _has_value(values: pl.Series) -> bool:
     return values.null_count() < len(values)
 
 
-def _following(scope: Literal["case", "event"], name: str, plan: Plan) -> ReleasedColumn:
+def _released_column(scope: Literal["case", "event"], name: str, plan: Plan) -> ReleasedColumn:
     """The entry for an attribute under the rule that it follows."""
     if name == CASE_ID:
         own = next((item.attribute for item in plan.attributes if item.attribute == CASE_ID), None)
         return ReleasedColumn(name=name, scope=scope, treatment="replace", rule=own)
-    rule = _rule(name, plan)
+    rule = _rule_of(name, plan)
     if rule is None or rule.treatment not in RELEASED:
         raise ValueError(f"no rule of the plan releases {name!a}")
     return ReleasedColumn.model_validate(
@@ -77,7 +77,7 @@ def _following(scope: Literal["case", "event"], name: str, plan: Plan) -> Releas
     )
 
 
-def _rule(name: str, plan: Plan) -> Treated | None:
+def _rule_of(name: str, plan: Plan) -> Treated | None:
     """The rule that decides about a released attribute: by its role, else by its name."""
     if name in _ROLES:
         return next((item for item in plan.attributes if item.column == _ROLES[name]), None)
@@ -91,16 +91,16 @@ def column_mismatches(log: EventLog, plan: Plan, listed: Sequence[ReleasedColumn
     found = set()
     for scope, name in names_in(log, plan):
         try:
-            found.add(_following(scope, name, plan))
+            found.add(_released_column(scope, name, plan))
         except ValueError as error:
             yield f"it holds {name!a}, and {error}"
-    for column in sorted(found - set(listed), key=_place):
+    for column in sorted(found - set(listed), key=_sort_key):
         yield f"it holds {column.name!a} ({column.treatment}), which the statement does not list so"
-    for column in sorted(set(listed) - found, key=_place):
+    for column in sorted(set(listed) - found, key=_sort_key):
         yield f"the statement lists {column.name!a} ({column.treatment}), which it does not hold so"
 
 
-def _place(column: ReleasedColumn) -> tuple[str, str]:
+def _sort_key(column: ReleasedColumn) -> tuple[str, str]:
     return column.scope, column.name
 
 

@@ -1,6 +1,6 @@
 """The stamp: what a released log says about itself, in XES log attributes.
 
-Two extensions carry it. *Privacy* is Rafiei and van der Aalst's ("Privacy-Preserving Data
+It uses two extensions. *Privacy* is Rafiei and van der Aalst's ("Privacy-Preserving Data
 Publishing in Process Mining", BPM Forum 2020): which operations were run, at which level, on what.
 *Cloakwork* says what is guaranteed, what is exposed, and which signed statement belongs to the log.
 Neither holds anything from the raw log. What belongs together stands in lists, since readers such
@@ -60,16 +60,18 @@ _PROSE: Final = frozenset(
 def stamp(plan: Plan, statement: PrivacyStatement) -> tuple[Attribute, ...]:
     """The log attributes of a release of ``plan`` with ``statement`` as its predicate."""
     operations = [
-        (step.mechanism, _operation(step, word, targets))
+        (step.mechanism, _operation_attributes(step, word, targets))
         for step in plan.steps
-        for word, targets in _operations(step, plan).items()
+        for word, targets in _operations_of(step, plan).items()
     ]
     anonymizers = [
-        Attribute(f"privacy:anonymizer{number}", None, (*said, _said("mechanism", mechanism)))
+        Attribute(
+            f"privacy:anonymizer{number}", None, (*said, _text_attribute("mechanism", mechanism))
+        )
         for number, (mechanism, said) in enumerate(operations, start=1)
     ]
     guarantees = [
-        Attribute(f"cloakwork:guarantee{number}", None, _parameters(claim, statement))
+        Attribute(f"cloakwork:guarantee{number}", None, _guarantee_attributes(claim, statement))
         for number, claim in enumerate(statement.guarantees, start=1)
     ]
     exposed = [
@@ -77,17 +79,19 @@ def stamp(plan: Plan, statement: PrivacyStatement) -> tuple[Attribute, ...]:
             f"cloakwork:exposed{number}",
             None,
             (
-                _said("column", column.column),
-                *((_said("names", ", ".join(column.names)),) if column.names else ()),
-                _said("why", column.why.kind),
-                _said("tells", column.says),
-                _said("reason" if column.why.kind == "policy" else "because", column.reason),
+                _text_attribute("column", column.column),
+                *((_text_attribute("names", ", ".join(column.names)),) if column.names else ()),
+                _text_attribute("why", column.why.kind),
+                _text_attribute("tells", column.says),
+                _text_attribute(
+                    "reason" if column.why.kind == "policy" else "because", column.reason
+                ),
             ),
         )
         for number, column in enumerate(statement.exposed, start=1)
     ]
     unproven = [
-        Attribute(f"cloakwork:unproven{number}", None, _not_given(item))
+        Attribute(f"cloakwork:unproven{number}", None, _unproven_attributes(item))
         for number, item in enumerate(statement.unproven, start=1)
     ]
     lists = {
@@ -98,8 +102,8 @@ def stamp(plan: Plan, statement: PrivacyStatement) -> tuple[Attribute, ...]:
     }
     return (
         *(Attribute(key, None, tuple(entries)) for key, entries in lists.items() if entries),
-        _said("statement", predicate_digest(statement)),
-        *_origin(statement),
+        _text_attribute("statement", predicate_digest(statement)),
+        *_origin_attributes(statement),
     )
 
 
@@ -165,78 +169,83 @@ def _is_prose(place: str) -> bool:
     return place.rpartition("/")[2] in _PROSE
 
 
-def _operations(step: Step, plan: Plan) -> dict[str, list[str]]:
+def _operations_of(step: Step, plan: Plan) -> dict[str, list[str]]:
     """What a step does, in the extension's words, and to which columns; it may treat each of them
     otherwise.
     """
-    usual = next(
+    default_word = next(
         (word for glob, word in _OPERATIONS if fnmatchcase(step.mechanism, glob)), "substitution"
     )
     treatments = {item.column: item.treatment for item in plan.attributes}
     operations: dict[str, list[str]] = {}
     for column in sorted(step.lineage.writes) or [_ALL]:
-        word = _TREATMENTS.get(treatments.get(column, ""), usual) if column != _ALL else usual
+        word = (
+            _TREATMENTS.get(treatments.get(column, ""), default_word)
+            if column != _ALL
+            else default_word
+        )
         operations.setdefault(word, []).append(column)
     return operations
 
 
-def _operation(step: Step, word: str, targets: Sequence[str]) -> tuple[Attribute, ...]:
-    whole = bool({CONTROL_FLOW, _ALL} & set(targets)) and not step.mechanism.startswith(
-        "attributes/"
-    )
+def _operation_attributes(step: Step, word: str, targets: Sequence[str]) -> tuple[Attribute, ...]:
+    rewrites_cases = bool({CONTROL_FLOW, _ALL} & set(targets))
+    if step.mechanism.startswith("attributes/"):
+        rewrites_cases = False
     return (
         Attribute("privacy:operation type", word),
-        Attribute("privacy:level", "case" if whole else "attribute"),
+        Attribute("privacy:level", "case" if rewrites_cases else "attribute"),
         Attribute("privacy:target", _text(", ".join(targets))),
     )
 
 
-def _parameters(claim: StatedGuarantee, statement: PrivacyStatement) -> tuple[Attribute, ...]:
+def _guarantee_attributes(
+    claim: StatedGuarantee, statement: PrivacyStatement
+) -> tuple[Attribute, ...]:
     """The guarantee's parameters, figures as figures, columns in one line; then what it takes as
     known.
     """
     values = claim.guarantee.model_dump(mode="json", exclude={"kind"}, exclude_none=True)
     values |= {"given": claim.given.columns} if claim.given is not None else {}
     written = [
-        _said(name, ", ".join(value) if isinstance(value, list | tuple) else value)
+        _text_attribute(name, ", ".join(value) if isinstance(value, list | tuple) else value)
         for name, value in values.items()
     ]
-    kind, unit = _said("kind", claim.guarantee.kind), _said("unit", str(statement.unit))
-    return (kind, unit, *written, _said("sentence", claim.sentence))
-
-
-def _not_given(item: UnprovenGoal) -> tuple[Attribute, ...]:
-    derived = (
-        "no bound"
-        if item.cost.epsilon is None
-        else f"epsilon {item.cost.epsilon!r}, delta {item.cost.delta!r}"
+    kind, unit = (
+        _text_attribute("kind", claim.guarantee.kind),
+        _text_attribute("unit", str(statement.unit)),
     )
-    said = {
+    return (kind, unit, *written, _text_attribute("sentence", claim.sentence))
+
+
+def _unproven_attributes(item: UnprovenGoal) -> tuple[Attribute, ...]:
+    derived = "no bound"
+    if item.cost.epsilon is not None:
+        derived = f"epsilon {item.cost.epsilon!r}, delta {item.cost.delta!r}"
+    values = {
         "mechanism": item.mechanism,
         "sentence": item.sentence,
         "published": item.published,
         "derived": derived,
+        "because": "; ".join(item.why),
     }
-    return tuple(
-        _said(name, text) for name, text in (said | {"because": "; ".join(item.why)}).items()
-    )
+    return tuple(_text_attribute(name, text) for name, text in values.items())
 
 
-def _origin(statement: PrivacyStatement) -> tuple[Attribute, ...]:
+def _origin_attributes(statement: PrivacyStatement) -> tuple[Attribute, ...]:
     policy = statement.policy
-    said = {
+    values = {
         "policy": policy.name,
         "policy version": policy.version,
         "policy digest": policy.digest,
         "engine": statement.engine,
     }
-    return tuple(
-        _said(name, text)
-        for name, text in (said | ({"mark": statement.mark} if statement.mark else {})).items()
-    )
+    if statement.mark:
+        values["mark"] = statement.mark
+    return tuple(_text_attribute(name, text) for name, text in values.items())
 
 
-def _said(name: str, value: str | int | float) -> Attribute:
+def _text_attribute(name: str, value: str | int | float) -> Attribute:
     return Attribute(f"cloakwork:{name}", _text(value) if isinstance(value, str) else value)
 
 

@@ -148,7 +148,7 @@ def _verify_folder(path: Path, folder: Path, named_key: Path | None) -> Verifica
 def _in_our_words(
     predicate: PrivacyStatement | EarlierStatement, plan: Plan | None
 ) -> PrivacyStatement | EarlierStatement:
-    """The statement with sentences made here from its records; an earlier one keeps its signer's."""
+    """The statement with sentences made here from its records; an earlier one keeps its own."""
     if isinstance(predicate, EarlierStatement) or plan is None:
         return predicate
     return reworded_statement(predicate, reworded_plan(plan))

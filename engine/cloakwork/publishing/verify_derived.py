@@ -76,7 +76,7 @@ def _check_proof(plan: Plan) -> Check:
 
 
 def _engine_hint(plan: Plan) -> str:
-    """What to try where another version made the plan: costs are computed by the engine's version."""
+    """What to try where another version made the plan: each version computes its own costs."""
     here = version("cloakwork")
     if plan.engine == here:
         return ""

@@ -21,7 +21,7 @@ from cloakwork.errors import GuaranteeBroken, LedgerError, MechanismError, Outpu
 from cloakwork.guarantees import brief
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
-from cloakwork.log.io.reread import as_read
+from cloakwork.log.io.round_trip import as_read_back
 from cloakwork.log.naming import without
 from cloakwork.mechanisms.registry import catalogue as all_mechanisms
 from cloakwork.noise import Noise, secret
@@ -107,7 +107,7 @@ def execute(
             if observe is not None:
                 observe(step, before, result)
         with watch.stage("finish"):
-            result = as_read(with_fresh_ids(result, noise), plan.policy.spec.output.format)
+            result = as_read_back(with_fresh_ids(result, noise), plan.policy.spec.output.format)
         with watch.stage("checks"):
             verdicts = tuple(_verdict(claim, result, plan) for claim in plan.claims)
     except BaseException as error:

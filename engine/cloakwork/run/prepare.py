@@ -11,7 +11,7 @@ from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import ConfidenceBound, KAnonymity
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
-from cloakwork.log.io.reread import as_steps_take_it
+from cloakwork.log.io.round_trip import with_one_spelling
 from cloakwork.log.naming import named, values_of
 from cloakwork.plan.derive import goal_name
 from cloakwork.plan.model import Plan
@@ -93,7 +93,7 @@ def in_time_order(
         named(*(name for name in log.cases.columns if name == CASE_ID or needs(name)))
     )
     output = policy.spec.output.format
-    events, cases = as_steps_take_it(events, output), as_steps_take_it(cases, output)
+    events, cases = with_one_spelling(events, output), with_one_spelling(cases, output)
     if unit.attribute in cases.columns:
         cases = cases.with_columns(_as_text(log, unit.attribute).alias(unit.attribute))
     if timestamp != TIMESTAMP:

@@ -36,7 +36,7 @@ def read_log(
 
     ``columns`` maps standard names (``case:concept:name``, ``concept:name``, ``time:timestamp``) to
     what a CSV or Parquet file calls them. ``keep`` says, by full name (case attributes with
-    ``case:`` in front), which other attributes are wanted; the three standard ones always are.
+    ``case:`` in front), which other attributes are read; the three standard ones always are.
     Attributes in ``text`` are read as text whatever their values look like. ``timeless``: a table
     without a column ``time:timestamp`` has no times, and its events are in file order; otherwise
     such a table is refused, since its order would be a guess. ``limits``: what the file may hold;

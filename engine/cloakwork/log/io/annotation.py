@@ -143,7 +143,7 @@ def utc_text(moment: datetime) -> str:
 
 
 def parse_value(element: str, text: str | None) -> Value:
-    """One attribute value from its XES element and text. ``ValueError`` when it is not of the type."""
+    """One attribute value from its XES element and text; ``ValueError`` where the type differs."""
     if text is None:
         return None
     match element:

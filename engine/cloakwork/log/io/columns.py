@@ -18,7 +18,7 @@ from cloakwork.log.eventlog import (
     TIME_TYPE,
     TIMESTAMP,
     EventLog,
-    Source,
+    SourceSpelling,
 )
 from cloakwork.log.io.source import shown
 from cloakwork.log.io.times import parse_times
@@ -47,7 +47,7 @@ _BLANKS: Final = " \t\r\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ValueRun:
     """Values of one attribute, in file order, as one stretch of the file gave them.
 
     One run holds all values of its kind in its stretch, ``kind`` being what
@@ -116,7 +116,7 @@ class _Column:
     lines: list[Sequence[int] | None] = field(default_factory=list)
 
 
-def spelt_alike(text: pl.Series, typed: pl.Series) -> bool:
+def round_trips(text: pl.Series, typed: pl.Series) -> bool:
     """Whether ``typed``, cast to text, gives back every character of ``text``: nothing is lost
     then.
     """
@@ -170,10 +170,10 @@ class Layout:
             sequence = np.argsort(place[rows])
             values, rows = values.gather(sequence), place[rows][sequence]
         nulls = self._nulls(values.dtype)
-        gaps = np.diff(rows, prepend=-1, append=self.height) - 1
-        pieces = [nulls.slice(0, int(gaps[0]))]
-        for row, gap in enumerate(gaps[1:].tolist()):
-            pieces += [values.slice(row, 1), nulls.slice(0, gap)]
+        empty_rows = np.diff(rows, prepend=-1, append=self.height) - 1
+        pieces = [nulls.slice(0, int(empty_rows[0]))]
+        for row, count in enumerate(empty_rows[1:].tolist()):
+            pieces += [values.slice(row, 1), nulls.slice(0, count)]
         return pl.concat(pieces, rechunk=False)
 
     def _nulls(self, dtype: pl.DataType) -> pl.Series:
@@ -185,7 +185,7 @@ class Layout:
 class ColumnBuilder:
     """Collects runs of attribute values and, at the end, lays them out as an ``EventLog``.
 
-    ``keep`` says which attributes are wanted, by full name; ``kinds`` names those that are read as
+    ``keep`` says which attributes are read, by full name; ``kinds`` names those that are read as
     one kind whatever type the file declares. ``limits`` bounds how many attributes there are and
     how large a value is; values over it are refused, or left out where ``on_excess`` says ``drop``.
     """
@@ -219,7 +219,7 @@ class ColumnBuilder:
         return self._events
 
     def name_of(self, scope: Scope, key: str) -> str | None:
-        """The full name of an attribute; None for one that is not wanted."""
+        """The full name of an attribute; None for one that is not read."""
         if scope == "event" and key.startswith(CASE_PREFIX):
             return None
         name = CASE_PREFIX + key if scope == "trace" else key
@@ -239,8 +239,8 @@ class ColumnBuilder:
         self._events += len(case_of)
         self._case_of.append(case_of)
 
-    def add(self, run: Run) -> None:
-        """Take in one run of a wanted attribute.
+    def add(self, run: ValueRun) -> None:
+        """Take in one run of an attribute that is read.
 
         ``BadValue`` when a value is not of its declared type, ``TooManyKeys`` at the first
         attribute over the limit.
@@ -256,7 +256,7 @@ class ColumnBuilder:
         column.rows.append(run.rows)
         values = self._typed(run, kind)
         column.values.append(values)
-        lost = name != TIMESTAMP and not spelt_alike(run.values, values)
+        lost = name != TIMESTAMP and not round_trips(run.values, values)
         column.texts.append(run.values + "" if lost else None)
         column.lines.append(run.lines)
 
@@ -281,7 +281,7 @@ class ColumnBuilder:
         cases = self._frame(of_cases, layout, {CASE_ID: pl.String()})
         order, offsets = self._order(of_events.get(TIMESTAMP), cases)
         layout = Layout.of_rows(self._events, len(of_events), order)
-        source = of_traces.beside(self._source(of_events, layout))
+        source = of_traces.combined_with(self._source(of_events, layout))
         events = self._frame(of_events, layout, {ACTIVITY: pl.String(), TIMESTAMP: TIME_TYPE})
         return EventLog(events, cases, offsets, tuple(self._notes(cases, events)), source=source)
 
@@ -302,7 +302,7 @@ class ColumnBuilder:
         order = ordered.events["row"].to_numpy()
         return (None if (np.diff(order) == 1).all() else order), ordered.offsets
 
-    def _source(self, columns: dict[str, _Column], layout: "Layout") -> Source:
+    def _source(self, columns: dict[str, _Column], layout: "Layout") -> SourceSpelling:
         """What the typed columns of one table will no longer say."""
         exact, texts, conflicts = set[str](), dict[str, pl.Series](), dict[str, str]()
         repeated = ""
@@ -322,9 +322,9 @@ class ColumnBuilder:
                 conflicts[name] = place
             if name == CASE_ID:
                 repeated = _repeated(column, spelt)
-        return Source(frozenset(exact), texts, conflicts=conflicts, repeated=repeated)
+        return SourceSpelling(frozenset(exact), texts, conflicts=conflicts, repeated=repeated)
 
-    def _typed(self, run: Run, kind: Kind) -> pl.Series:
+    def _typed(self, run: ValueRun, kind: Kind) -> pl.Series:
         if kind == "text":
             return run.values + ""  # a copy: views would keep the whole chunk of the file alive
         typed = self._cast(run.values, kind)
@@ -352,7 +352,7 @@ class ColumnBuilder:
     def _frame(
         self, columns: dict[str, _Column], layout: "Layout", first: dict[str, pl.DataType]
     ) -> pl.DataFrame:
-        """One table, the standard columns first, then the others as they first appear in the file."""
+        """One table: the standard columns, then the others as they first appear in the file."""
         names = [*first, *(name for name in columns if name not in first)]
         return pl.DataFrame(
             [

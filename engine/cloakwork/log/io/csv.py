@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.io.columns import spelt_alike
+from cloakwork.log.io.columns import round_trips
 from cloakwork.log.io.csv_grammar import CsvFault, Records, fields, line_at, records
 from cloakwork.log.io.flat import flat_table, standard_names, within_value_size
 from cloakwork.log.io.output import open_output
@@ -30,7 +30,7 @@ _WRITTEN: Final = "%Y-%m-%dT%H:%M:%S%.6f+00:00"
 _ZONED: Final = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?[+-]\d{2}:\d{2}$"
 _TRUTHS: Final = (("true", "false"), ("True", "False"), ("TRUE", "FALSE"))
 _PROBED: Final = 32
-_MEND: Final = "mend that line, or export the file again"
+_CORRECTION: Final = "correct that line, or export the file again"
 
 
 def read_csv(
@@ -61,7 +61,7 @@ def read_csv(
         found = records(data, separator)
     except CsvFault as fault:
         raise LogError(
-            path, f"the table cannot be read ({fault})", line=fault.line, hint=_MEND
+            path, f"the table cannot be read ({fault})", line=fault.line, hint=_CORRECTION
         ) from None
     header = _header(path, found, separator, limits)
     named = [name for name in header if name.strip()]
@@ -72,13 +72,13 @@ def read_csv(
         return found.line(int(rows[row]))
 
     kept = table[list(names.kept)]
-    whole, oversized = within_value_size(path, kept, limits, on_excess, line_of)
+    checked, oversized = within_value_size(path, kept, limits, on_excess, line_of)
     free = [
         name for name, full in names.kept.items() if full not in names.standard and full not in text
     ]
-    typed = whole.with_columns([inferred(values_of(whole, name)).alias(name) for name in free])
-    exact = {name for name in free if spelt_alike(values_of(whole, name), values_of(typed, name))}
-    texts = {name: values_of(whole, name) for name in free if name not in exact}
+    typed = checked.with_columns([inferred(values_of(checked, name)).alias(name) for name in free])
+    exact = {name for name in free if round_trips(values_of(checked, name), values_of(typed, name))}
+    texts = {name: values_of(checked, name) for name in free if name not in exact}
     notes = _counted(
         (len(header) - len(named), "columns without a name, left out"),
         (int(found.blank.sum()) if len(header) > 1 else 0, "blank lines, left out"),
@@ -88,8 +88,8 @@ def read_csv(
     )
 
 
-def _counted(*told: tuple[int, str]) -> tuple[str, ...]:
-    return tuple(f"{what}: {count}" for count, what in told if count)
+def _counted(*counts: tuple[int, str]) -> tuple[str, ...]:
+    return tuple(f"{what}: {count}" for count, what in counts if count)
 
 
 def _refuse_other_encodings(path: Path, data: bytes) -> None:
@@ -150,7 +150,7 @@ def _table(
     broken = np.flatnonzero((found.separators != width - 1) & ~blank)
     if len(broken):
         said = f"the row has {found.separators[broken[0]] + 1} fields, the header {width}"
-        raise LogError(path, said, line=found.line(int(broken[0])), hint=_MEND)
+        raise LogError(path, said, line=found.line(int(broken[0])), hint=_CORRECTION)
     columns = [name if name.strip() else f"\0{place}" for place, name in enumerate(header)]
     rows = np.flatnonzero(~blank)[1:]
     if not len(rows):
@@ -177,11 +177,11 @@ def _table(
         )
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise LogError(
-            path, f"the table cannot be read ({first_line(error)})", hint=_MEND
+            path, f"the table cannot be read ({first_line(error)})", hint=_CORRECTION
         ) from None
     if table.shape != (len(rows), width):
         said = f"the file has {len(rows):,} rows, and {table.height:,} can be read"
-        raise LogError(path, said, hint=_MEND)
+        raise LogError(path, said, hint=_CORRECTION)
     table.columns = columns
     return table.with_columns(
         pl.when(pl.all() != "").then(pl.all())
@@ -202,7 +202,7 @@ def _body(found: Records, blank: NDArray[np.bool_]) -> tuple[bytes, int]:
 
 
 def inferred(text: pl.Series) -> pl.Series:
-    """A column as numbers, truth values or times, if every value reads as one; otherwise as it is."""
+    """A column as numbers, truth values or times if every value reads as one; else as it is."""
     if text.null_count() == len(text):
         return text
     probe = text.drop_nulls().head(_PROBED)  # most columns are settled by their first values

@@ -57,7 +57,7 @@ _MEANING: Final = {CASE_ID: "case id", ACTIVITY: "activity", TIMESTAMP: "timesta
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class ColumnNames:
     """Which columns of a table are read (``kept``: the file's name -> the full name), and what was
     guessed about them.
     """
@@ -85,31 +85,30 @@ class Names:
         Rows without a case id are left out and noted. ``LogError`` when a text in the time column
         is no time; ``line_of`` gives the line of a row (from 0), where rows have lines. ``notes``
         are added to the log's; ``texts`` and ``exact``, by the file's names: what the file says
-        where ``frame`` holds no text (``Source``).
+        where ``frame`` holds no text (``SourceSpelling``).
         """
-        renamed, left_out = _plain(path, frame.rename(self.kept))
-        timed, zoneless = (
-            _timed(path, renamed, line_of)
-            if TIMESTAMP in renamed.columns
-            else (_timeless(renamed), 0)
-        )
+        renamed, left_out = _with_simple_types(path, frame.rename(self.kept))
+        if TIMESTAMP in renamed.columns:
+            timed, zoneless = _timed(path, renamed, line_of)
+        else:
+            timed, zoneless = _timeless(renamed), 0
         full = {self.kept[name]: text for name, text in texts.items()}
         log = of_table(timed, full, frozenset(self.kept[name] for name in exact))
-        told = (
+        counts = (
             (log.events[ACTIVITY].null_count(), NO_ACTIVITY),
             (log.events[TIMESTAMP].null_count(), NO_TIME),
             (zoneless, NO_ZONE),
         )
-        counted = tuple(f"{what}: {count}" for count, what in told if count)
+        counted = tuple(f"{what}: {count}" for count, what in counts if count)
         log = _standard_first(log)
         return replace(log, notes=(*self.notes, *notes, *left_out, *log.notes, *counted))
 
 
-def _plain(path: Path, frame: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
+def _with_simple_types(path: Path, frame: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ...]]:
     """The same table in the few types that a log has, and notes on columns that have none and were
     left out.
     """
-    columns = {name: plain(path, name, values_of(frame, name)) for name in frame.columns}
+    columns = {name: to_simple_type(path, name, values_of(frame, name)) for name in frame.columns}
     missing = [name for name in (CASE_ID, ACTIVITY) if name in columns and columns[name] is None]
     if missing:
         said = f"the column for the {_MEANING[missing[0]]} holds {frame.schema[missing[0]]}"
@@ -124,17 +123,15 @@ def _plain(path: Path, frame: pl.DataFrame) -> tuple[pl.DataFrame, tuple[str, ..
     ), notes
 
 
-def plain(path: Path, name: str, column: pl.Series) -> pl.Series | None:
+def to_simple_type(path: Path, name: str, column: pl.Series) -> pl.Series | None:
     """The values of a column as String, Int64, Float64, Boolean or UTC time; None when they are
     none of these.
     """
     dtype = column.dtype
     if dtype in (pl.String, pl.Null) or name == TIMESTAMP:
         return column
-    if name in (
-        CASE_ID,
-        ACTIVITY,
-    ):  # one value more can change how any other type spells the others
+    # Only these types spell a value in the same way whatever other values the column holds.
+    if name in (CASE_ID, ACTIVITY):
         spelt = dtype.is_integer() or dtype in (pl.Categorical, pl.Enum)
         return column.cast(pl.String) if spelt else None
     if dtype == pl.Boolean:
@@ -153,7 +150,8 @@ def plain(path: Path, name: str, column: pl.Series) -> pl.Series | None:
 
 def _digits(decimals: pl.Series) -> int:
     """The most digits that one of the numbers is written with."""
-    return int(decimals.cast(pl.String).str.count_matches(r"\d").max() or 0)  # type: ignore[arg-type]  # a number
+    digits = decimals.cast(pl.String).str.count_matches(r"\d")
+    return int(digits.max() or 0)  # type: ignore[arg-type]  # a number
 
 
 def _as_utc(path: Path, name: str, times: pl.Series) -> pl.Series:
@@ -167,12 +165,9 @@ def _as_utc(path: Path, name: str, times: pl.Series) -> pl.Series:
         said = f"'{shown(name)}' holds a time outside the years 1 to 9999 in row {row:,}"
         raise LogError(path, said, hint=TIME_HINT)
     times = times.cast(pl.Datetime("us")) if times.dtype == pl.Date else times
-    zoned = (
-        times
-        if isinstance(times.dtype, pl.Datetime) and times.dtype.time_zone
-        else times.dt.replace_time_zone("UTC")
-    )
-    return zoned.cast(TIME_TYPE)
+    if isinstance(times.dtype, pl.Datetime) and times.dtype.time_zone:
+        return times.cast(TIME_TYPE)
+    return times.dt.replace_time_zone("UTC").cast(TIME_TYPE)
 
 
 def _standard_first(log: EventLog) -> EventLog:
@@ -204,10 +199,8 @@ def _timed(
         times, zoneless = read.values, read.zoneless
     elif times.dtype in (pl.Date, pl.Datetime):
         zoned = isinstance(times.dtype, pl.Datetime) and times.dtype.time_zone
-        times, zoneless = (
-            _as_utc(path, TIMESTAMP, times),
-            0 if zoned else len(times) - times.null_count(),
-        )
+        zoneless = 0 if zoned else len(times) - times.null_count()
+        times = _as_utc(path, TIMESTAMP, times)
     elif times.dtype != pl.Null:
         raise LogError(
             path,
@@ -224,17 +217,16 @@ def standard_names(
     keep: Callable[[str], bool] | None,
     *,
     timeless: bool = False,
-) -> Names:
+) -> ColumnNames:
     """Find the standard columns in ``header``: as ``columns`` says, by their standard or else by a
     common name.
 
     ``timeless``: a table without a column called ``time:timestamp`` has no times. ``LogError`` when
     one is missing.
     """
-    wanted = [
-        standard for standard in _COMMON if not (timeless and standard == TIMESTAMP not in header)
-    ]
-    found = {standard: _found(path, standard, header, columns or {}) for standard in wanted}
+    without_times = timeless and TIMESTAMP not in header
+    required = [name for name in _COMMON if not (without_times and name == TIMESTAMP)]
+    found = {standard: _found(path, standard, header, columns or {}) for standard in required}
     notes = tuple(
         f"column '{shown(name)}' was taken as the {_MEANING[standard]}"
         for standard, name in found.items()
@@ -248,25 +240,23 @@ def standard_names(
         if name in standard_of or keep is None or keep(full)
     }
     _refuse_collisions(path, kept)
-    return Names(kept, notes)
+    return ColumnNames(kept, notes)
 
 
 def full_name(name: str) -> str:
     """The attribute name for a column: ``CASE_x`` is another way to write ``case:x``."""
-    return (
-        CASE_PREFIX + name.removeprefix(_OTHER_CASE_PREFIX)
-        if name.startswith(_OTHER_CASE_PREFIX)
-        else name
-    )
+    if name.startswith(_OTHER_CASE_PREFIX):
+        return CASE_PREFIX + name.removeprefix(_OTHER_CASE_PREFIX)
+    return name
 
 
 def _found(path: Path, standard: str, header: Sequence[str], columns: Mapping[str, str]) -> str:
-    if wanted := columns.get(standard):
-        if wanted in header:
-            return wanted
-        raise _missing(
-            path, standard, f"there is no column {_in_quotes(wanted)}", (wanted,), header
-        )
+    requested = columns.get(standard)
+    if requested:
+        if requested in header:
+            return requested
+        message = f"there is no column {_in_quotes(requested)}"
+        raise _missing(path, standard, message, (requested,), header)
     if standard in header:
         return standard
     taken = set(columns.values()) | {name for name in _COMMON if name in header}
@@ -284,26 +274,26 @@ def _found(path: Path, standard: str, header: Sequence[str], columns: Mapping[st
 
 
 def _missing(
-    path: Path, standard: str, message: str, wanted: Sequence[str], header: Sequence[str]
+    path: Path, standard: str, message: str, expected: Sequence[str], header: Sequence[str]
 ) -> LogError:
     line = 1 if path.suffix.lower() in {".csv", ".gz"} else None
     if line and (separator := _separator_hint(header)):
         return LogError(
             path, "the separator of the columns is not recognised", line=line, hint=separator
         )
-    listed = ", ".join(_listed(name) for name in header[:12]) + (
-        ", ..." if len(header) > 12 else ""
-    )
+    more = ", ..." if len(header) > 12 else ""
+    listed = ", ".join(_listed_name(name) for name in header[:12]) + more
     others = [name for name in header if name == standard or name not in _COMMON]
-    close = next(iter(_close(wanted, others)), None)
-    how = f"did you mean {_in_quotes(close)}? then" if close else "name the column that holds it:"
-    plain = close if close is not None and close.isprintable() and len(close) <= 60 else "COLUMN"
-    return LogError(
-        path,
-        f"{message}; the columns are {listed}",
-        line=line,
-        hint=f"{how} --column {shlex.quote(f'{standard}={plain}')} (in Python: columns={ {standard: plain} })",
-    )
+    similar = next(iter(_similar_names(expected, others)), None)
+    column = "COLUMN"
+    advice = "name the column that holds it:"
+    if similar:
+        advice = f"did you mean {_in_quotes(similar)}? then"
+    if similar is not None and similar.isprintable() and len(similar) <= 60:
+        column = similar
+    option = f"--column {shlex.quote(f'{standard}={column}')}"
+    hint = f"{advice} {option} (in Python: columns={ {standard: column} })"
+    return LogError(path, f"{message}; the columns are {listed}", line=line, hint=hint)
 
 
 def _separator_hint(header: Sequence[str]) -> str | None:
@@ -324,26 +314,26 @@ def _in_quotes(name: str) -> str:
     return repr(name if len(name) <= 60 else name[:57] + "...")
 
 
-def _listed(name: str) -> str:
-    """A column's name in a list of names: in quotes only where blanks around it would not be seen."""
+def _listed_name(name: str) -> str:
+    """A column's name in a list: in quotes only where blanks around it would not be seen."""
     return shown(name) if name == name.strip() else _in_quotes(name)
 
 
-def _close(wanted: Sequence[str], header: Sequence[str]) -> Iterator[str]:
+def _similar_names(expected: Sequence[str], header: Sequence[str]) -> Iterator[str]:
     lowered = {name.lower(): name for name in header}
-    for name in wanted:
-        yield from (
-            lowered[match] for match in difflib.get_close_matches(name.lower(), lowered, n=1)
-        )
+    for name in expected:
+        for match in difflib.get_close_matches(name.lower(), lowered, n=1):
+            yield lowered[match]
 
 
 def _refuse_collisions(path: Path, kept: Mapping[str, str]) -> None:
     by_name: dict[str, str] = {}
     for name, full in kept.items():
         if full in by_name:
+            columns = f"'{shown(by_name[full])}' and '{shown(name)}'"
             raise LogError(
                 path,
-                f"columns '{shown(by_name[full])}' and '{shown(name)}' both stand for '{shown(full)}'",
+                f"columns {columns} both stand for '{shown(full)}'",
                 hint="remove or rename one of them",
             )
         by_name[full] = name

@@ -12,7 +12,7 @@ from cloakwork.errors import LogError
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io.flat import flat_table, standard_names, within_value_size
 from cloakwork.log.io.source import LogStream, empty_file, first_line
-from cloakwork.log.io.trial import fault_of
+from cloakwork.log.io.subprocess_reader import fault_of
 from cloakwork.log.limits import RATIO_FROM, Limits, OnExcess, current_limits, raising, size_text
 from cloakwork.log.naming import values_of
 
@@ -85,10 +85,10 @@ def _read(
         else values
         for name, values in read.items()
     }
-    whole, oversized = within_value_size(path, pl.DataFrame(spelt), limits, on_excess)
+    checked, oversized = within_value_size(path, pl.DataFrame(spelt), limits, on_excess)
     unnamed = len(header) - len(named)
     notes = (f"columns without a name, left out: {unnamed}",) if unnamed else ()
-    return names.build(path, whole, notes=(*notes, *oversized))
+    return names.build(path, checked, notes=(*notes, *oversized))
 
 
 @contextmanager
@@ -137,7 +137,8 @@ def _refuse_size(path: Path, width: int, limits: Limits) -> None:
         raise LogError(path, said, hint=raising("unpacked-size", values * _VALUE_BYTES))
     ratio = values // max(1, path.stat().st_size)
     if values * _VALUE_BYTES > _RATIO_FROM and ratio > limits.unpack_ratio:
-        said = f"the table has more than {limits.unpack_ratio} values for each byte of the file, the limit"
+        most = limits.unpack_ratio
+        said = f"the table has more than {most} values for each byte of the file, the limit"
         raise LogError(path, said, hint=raising("unpack-ratio", ratio + 1))
 
 

@@ -35,7 +35,7 @@ class LogStream:
         self.path = path
         self.limits = limits or current_limits()
         self._unpacked = 0
-        with _told_as_log_error(path):
+        with _as_log_error(path):
             self._raw: IO[bytes] = path.open("rb")
             packed = self._raw.read(2) == GZIP_MAGIC
             self._raw.seek(0)
@@ -45,7 +45,7 @@ class LogStream:
 
     def read(self, size: int) -> bytes:
         """The next ``size`` bytes; fewer only at the end."""
-        with _told_as_log_error(self.path):
+        with _as_log_error(self.path):
             data = self._bytes.read(size)
             self._unpacked += len(data)
             taken = self._raw.tell()
@@ -58,7 +58,8 @@ class LogStream:
         if self._unpacked > max(RATIO_FROM, self.limits.unpack_ratio * taken):
             raise LogError(
                 self.path,
-                f"the gzip file unpacks to more than {self.limits.unpack_ratio} times its size, the limit",
+                f"the gzip file unpacks to more than {self.limits.unpack_ratio} times its size, "
+                "the limit",
                 hint=raising("unpack-ratio", 1100),
             )
         return data
@@ -80,7 +81,7 @@ class LogStream:
 
 
 @contextmanager
-def _told_as_log_error(path: Path) -> Iterator[None]:
+def _as_log_error(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:

@@ -24,7 +24,7 @@ _LATEST: Final = 253_402_300_799_999_999  # 9999-12-31
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class ParsedTimes:
     """Timestamps read from text.
 
     - ``values``: Datetime("us", "UTC"), as long as the text; null where the text is null or no
@@ -36,13 +36,13 @@ class Times:
     zoneless: int
 
 
-def parse_times(text: pl.Series) -> Times:
+def parse_times(text: pl.Series) -> ParsedTimes:
     """Read a String column as timestamps.
 
-    Accepted: ``2011-10-01T00:38:44.546+02:00`` and its kin: ``Z``, ``+0200`` or ``+02`` as the zone
-    or none (then UTC); a blank for the ``T``; ``/`` between the parts of the day (year first); no
-    seconds; a day alone (midnight); any number of decimals (digits beyond microseconds are cut
-    off).
+    Accepted: ``2011-10-01T00:38:44.546+02:00`` and similar forms: ``Z``, ``+0200`` or ``+02`` as
+    the zone or none (then UTC); a blank for the ``T``; ``/`` between the parts of the day (year
+    first); no seconds; a day alone (midnight); any number of decimals (digits beyond microseconds
+    are cut off).
     """
     values = _within_calendar(
         text.str.to_datetime(_ISO, strict=False, time_unit="us").cast(TIME_TYPE)
@@ -50,25 +50,24 @@ def parse_times(text: pl.Series) -> Times:
     plain = text.str.contains(_STRICT)
     if not plain.all():  # nulls count as plain
         values = values.set(~plain.fill_null(True), None)
-    left = values.is_null() & text.is_not_null()
-    if not left.any():
-        return Times(values, 0)
-    odd = text.filter(left)
-    parts = odd.str.extract_groups(_LOOSE).struct.unnest()
-    zoneless = parts["zone"].is_null() & parts["year"].is_not_null()
-    read = _within_calendar(
-        _canonical(parts).str.to_datetime(_ISO, strict=False, time_unit="us").cast(TIME_TYPE)
-    )
-    whole = values.to_frame("time").with_row_index("row")
-    found = pl.DataFrame({"row": whole["row"].filter(left), "read": read})
-    merged = whole.join(found, on="row", how="left", maintain_order="left").select(
+    unread = values.is_null() & text.is_not_null()
+    if not unread.any():
+        return ParsedTimes(values, 0)
+    fields = text.filter(unread).str.extract_groups(_LOOSE).struct.unnest()
+    zoneless = fields["zone"].is_null() & fields["year"].is_not_null()
+    canonical = _canonical(fields).str.to_datetime(_ISO, strict=False, time_unit="us")
+    read = _within_calendar(canonical.cast(TIME_TYPE))
+    all_rows = values.to_frame("time").with_row_index("row")
+    found = pl.DataFrame({"row": all_rows["row"].filter(unread), "read": read})
+    merged = all_rows.join(found, on="row", how="left", maintain_order="left").select(
         pl.coalesce("time", "read")
     )
-    return Times(merged.to_series().alias(text.name), int((zoneless & read.is_not_null()).sum()))
+    count = int((zoneless & read.is_not_null()).sum())
+    return ParsedTimes(merged.to_series().alias(text.name), count)
 
 
-def _canonical(parts: pl.DataFrame) -> pl.Series:
-    """The parts of loosely written timestamps, joined in the one strict form; null where a part is
+def _canonical(fields: pl.DataFrame) -> pl.Series:
+    """The fields of loosely written timestamps, joined in the one strict form; null where one is
     missing.
     """
     digits = pl.col("zone").str.replace(":", "", literal=True)
@@ -83,7 +82,7 @@ def _canonical(parts: pl.DataFrame) -> pl.Series:
     )
     second = pl.col("second").fill_null(":00").str.replace(",", ".", literal=True)
     day = pl.concat_str("year", "month", "day", separator="-")
-    return parts.select(
+    return fields.select(
         pl.concat_str(day, pl.lit("T"), pl.col("minute").fill_null("00:00"), second, zone)
     ).to_series()
 

@@ -29,9 +29,9 @@ from cloakwork.log.io.columns import (
     ColumnBuilder,
     Conflicting,
     Kind,
-    Run,
     Scope,
     TooManyKeys,
+    ValueRun,
 )
 from cloakwork.log.io.source import LogStream
 from cloakwork.log.io.xes_full import LogXml
@@ -58,7 +58,7 @@ class Declined(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class Markup:
     """What one piece of markup between a value and the next key does.
 
     ``enters`` and ``leaves``: where the reader must be before it and is after it (``_ANYWHERE``: as
@@ -77,7 +77,7 @@ class Gap:
     controls: int
 
 
-def parse_gap(text: str) -> Gap:
+def parse_markup(text: str) -> Markup:
     """Understand one piece of markup. ``Declined`` when it is not exactly of the plain form."""
     position = _matched(_AFTER_VALUE, text, 0)
     enters = place = _ANYWHERE
@@ -102,7 +102,7 @@ def parse_gap(text: str) -> Gap:
         position = _matched(_END, text, position)
     if position != len(text) or (place == _LOG) == (kind >= 0) or (kind < 0 and place == _ANYWHERE):
         raise Declined("markup that is not of the plain form")
-    return Gap(
+    return Markup(
         enters,
         place,
         kind,
@@ -119,32 +119,32 @@ def _matched(pattern: re.Pattern[str], text: str, position: int) -> int:
     raise Declined("markup that is not of the plain form")
 
 
-class _GapTable:
+class _MarkupTable:
     """All distinct pieces of markup met so far, and their meaning as columns indexed by code."""
 
     def __init__(self) -> None:
         self.words: list[str] = []
-        self.gaps: list[Gap] = []
+        self.markups: list[Markup] = []
 
     def learn(self, words: list[str]) -> None:
-        self.gaps += [parse_gap(word) for word in words]
+        self.markups += [parse_markup(word) for word in words]
         self.words += words
-        self.enters = np.array([gap.enters for gap in self.gaps], np.int8)
-        self.leaves = np.array([gap.leaves for gap in self.gaps], np.int8)
-        self.kind = np.array([gap.kind for gap in self.gaps], np.int8)
-        self.traces = np.array([gap.traces for gap in self.gaps], np.int64)
-        self.events = np.array([len(gap.events) for gap in self.gaps], np.int64)
+        self.enters = np.array([markup.enters for markup in self.markups], np.int8)
+        self.leaves = np.array([markup.leaves for markup in self.markups], np.int8)
+        self.kind = np.array([markup.kind for markup in self.markups], np.int8)
+        self.traces = np.array([markup.traces for markup in self.markups], np.int64)
+        self.events = np.array([len(markup.events) for markup in self.markups], np.int64)
         self.first_event = np.concatenate([[0], np.cumsum(self.events)])[:-1]
         self.event_traces = np.array(
-            [before for gap in self.gaps for before in gap.events], np.int64
+            [before for markup in self.markups for before in markup.events], np.int64
         )
-        self.tags = np.array([gap.tags for gap in self.gaps], np.int64)
-        self.controls = np.array([gap.controls for gap in self.gaps], np.int64)
+        self.tags = np.array([markup.tags for markup in self.markups], np.int64)
+        self.controls = np.array([markup.controls for markup in self.markups], np.int64)
 
 
 @dataclass
 class _KeyTable:
-    """All distinct keys met so far; for each and each scope, whether it is wanted and the kind that
+    """All distinct keys met so far; for each and each scope, whether it is read and the kind that
     is settled for it.
     """
 
@@ -156,7 +156,7 @@ class _KeyTable:
         self.keys += [decode_references(word) for word in words]
         if "" in words:
             raise Declined("an empty key")
-        self.wanted = np.array(
+        self.is_kept = np.array(
             [builder.name_of(scope, key) is not None for key in self.keys for scope in _SCOPES],
             np.bool_,
         )
@@ -183,10 +183,10 @@ def decode_references(text: str) -> str:
         return text
     if text.count("&") != len(_REFERENCE.findall(text)):
         raise Declined("an entity that XML does not predefine")
-    return _REFERENCE.sub(_referred, text)
+    return _REFERENCE.sub(_resolve_reference, text)
 
 
-def _referred(reference: re.Match[str]) -> str:
+def _resolve_reference(reference: re.Match[str]) -> str:
     decimal, hexadecimal, name = reference.groups()
     if name:
         if name not in _NAMED:
@@ -288,7 +288,7 @@ class _FastReader:
     def __init__(self, builder: ColumnBuilder) -> None:
         self.ended = False
         self._builder = builder
-        self._gaps = _GapTable()
+        self._markup = _MarkupTable()
         self._keys = _KeyTable()
         self._place = _LOG
 
@@ -303,13 +303,13 @@ class _FastReader:
         cycles = len(parts) // 4
         if len(parts) != 4 * cycles + last:
             raise Declined("quotes that do not come in fours")
-        gap = self._gap_codes(parts.gather_every(4))
+        markup = self._markup_codes(parts.gather_every(4))
         _confirm_between(parts.gather_every(4, 2))
-        self._confirm_markup(data, gap)
-        place = self._follow(gap, last)
-        owner = self._open(gap, place)
+        self._confirm_markup(data, markup)
+        place = self._follow(markup, last)
+        owner = self._open(markup, place)
         if cycles:
-            self._collect(gap[:cycles], place[:cycles], owner[:cycles], parts)
+            self._collect(markup[:cycles], place[:cycles], owner[:cycles], parts)
         self.ended = last
 
     @staticmethod
@@ -317,28 +317,28 @@ class _FastReader:
         if not data.isascii() and any(forbidden in data for forbidden in _NON_CHARACTERS):
             raise Declined("characters that XML forbids")
 
-    def _gap_codes(self, gaps: pl.Series) -> NDArray[np.int64]:
-        return _codes(gaps, self._gaps.words, self._gaps.learn)
+    def _markup_codes(self, markups: pl.Series) -> NDArray[np.int64]:
+        return _codes(markups, self._markup.words, self._markup.learn)
 
-    def _confirm_markup(self, data: bytes, gap: NDArray[np.int64]) -> None:
+    def _confirm_markup(self, data: bytes, markup: NDArray[np.int64]) -> None:
         """No ``<`` and no control character may stand outside the markup."""
         raw = np.frombuffer(data, np.uint8)
-        seen = np.bincount(gap, minlength=len(self._gaps.words))
-        if _count(data, b"<") != int(seen @ self._gaps.tags):
+        seen = np.bincount(markup, minlength=len(self._markup.words))
+        if _count(data, b"<") != int(seen @ self._markup.tags):
             raise Declined("a '<' inside a value")
-        if int(np.count_nonzero(raw < 32)) != int(seen @ self._gaps.controls):
+        if int(np.count_nonzero(raw < 32)) != int(seen @ self._markup.controls):
             raise Declined("line breaks or control characters inside a value")
 
-    def _follow(self, gap: NDArray[np.int64], last: bool) -> NDArray[np.int8]:
+    def _follow(self, markup: NDArray[np.int64], last: bool) -> NDArray[np.int8]:
         """The place after each piece of markup; the end of the log must be the last, and of the
         last chunk.
         """
-        table = self._gaps
-        ending = np.flatnonzero(table.kind[gap] < 0)
-        if ending.tolist() != ([len(gap) - 1] if last else []):
+        table = self._markup
+        ending = np.flatnonzero(table.kind[markup] < 0)
+        if ending.tolist() != ([len(markup) - 1] if last else []):
             raise Declined("markup behind the end of the log, or no end")
-        moves = table.enters[gap] != _ANYWHERE
-        moving = gap[moves]
+        moves = table.enters[markup] != _ANYWHERE
+        moving = markup[moves]
         places = np.concatenate([[self._place], table.leaves[moving]]).astype(np.int8)
         if (places[:-1] != table.enters[moving]).any():
             raise Declined("tags that do not fit each other")
@@ -346,18 +346,18 @@ class _FastReader:
         place: NDArray[np.int8] = places[np.cumsum(moves)]
         return place
 
-    def _open(self, gap: NDArray[np.int64], place: NDArray[np.int8]) -> NDArray[np.int64]:
+    def _open(self, markup: NDArray[np.int64], place: NDArray[np.int8]) -> NDArray[np.int64]:
         """Tell the builder of the traces and events that open; the ordinal of the one open after
         each piece.
         """
-        table, builder = self._gaps, self._builder
+        table, builder = self._markup, self._builder
         first_trace, first_event = builder.traces, builder.events
-        traces, events = table.traces[gap], table.events[gap]
+        traces, events = table.traces[markup], table.events[markup]
         traces_before, events_before = np.cumsum(traces) - traces, np.cumsum(events) - events
         within = np.arange(events.sum()) - np.repeat(events_before, events)
-        trace_in_gap = table.event_traces[np.repeat(table.first_event[gap], events) + within]
+        trace_in_markup = table.event_traces[np.repeat(table.first_event[markup], events) + within]
         builder.open(
-            int(traces.sum()), first_trace + np.repeat(traces_before, events) + trace_in_gap - 1
+            int(traces.sum()), first_trace + np.repeat(traces_before, events) + trace_in_markup - 1
         )
         in_event = place == _EVENT
         return (
@@ -369,7 +369,7 @@ class _FastReader:
 
     def _collect(
         self,
-        gap: NDArray[np.int64],
+        markup: NDArray[np.int64],
         place: NDArray[np.int8],
         owner: NDArray[np.int64],
         parts: pl.Series,
@@ -383,12 +383,12 @@ class _FastReader:
                 (self._keys.reserved[key] & (in_event == 1)).sum()
             )
         scoped = 2 * key + in_event
-        chosen = np.flatnonzero(self._keys.wanted[scoped])
+        chosen = np.flatnonzero(self._keys.is_kept[scoped])
         if not len(chosen):
             return
         settled = self._keys.kind[scoped[chosen]]
         what = scoped[chosen] * len(_KINDS) + np.where(
-            settled < 0, self._gaps.kind[gap[chosen]], settled
+            settled < 0, self._markup.kind[markup[chosen]], settled
         )
         order = np.argsort(what.astype(np.uint16) if what.max() < 1 << 16 else what, kind="stable")
         chosen, what = chosen[order], what[order]
@@ -401,7 +401,7 @@ class _FastReader:
             pair, kind = divmod(int(what[start]), len(_KINDS))
             scope, key_word = _SCOPES[pair % 2], self._keys.keys[pair // 2]
             self._builder.add(
-                Run(
+                ValueRun(
                     scope,
                     key_word,
                     _KINDS[kind],

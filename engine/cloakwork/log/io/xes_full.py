@@ -24,9 +24,9 @@ from cloakwork.log.io.columns import (
     ColumnBuilder,
     Irregularities,
     Kind,
-    Run,
     Scope,
     TooManyKeys,
+    ValueRun,
 )
 from cloakwork.log.io.source import LogStream, empty_file, shown, too_long
 from cloakwork.log.io.times import TIME_HINT
@@ -37,18 +37,24 @@ _CHUNK: Final = 1 << 20  # bytes
 _PLAIN_ENCODINGS: Final = {None, "UTF-8", "UTF8"}
 _HINTS: Final = {
     expat.errors.XML_ERROR_NO_ELEMENTS: "the file breaks off or is no XML; export the log again",
-    expat.errors.XML_ERROR_SYNTAX: "this is no XML; export the log as XES, or name the file after its format",
+    expat.errors.XML_ERROR_SYNTAX: (
+        "this is no XML; export the log as XES, or name the file after its format"
+    ),
     expat.errors.XML_ERROR_UNCLOSED_TOKEN: "the file breaks off here; export or copy it again",
-    expat.errors.XML_ERROR_UNCLOSED_CDATA_SECTION: "the file breaks off here; export or copy it again",
+    expat.errors.XML_ERROR_UNCLOSED_CDATA_SECTION: (
+        "the file breaks off here; export or copy it again"
+    ),
     expat.errors.XML_ERROR_UNDEFINED_ENTITY: "write the character itself, or a numeric reference",
     expat.errors.XML_ERROR_UNKNOWN_ENCODING: "save the file as UTF-8",
-    expat.errors.XML_ERROR_INCORRECT_ENCODING: "save the file in the encoding that its first line names",
+    expat.errors.XML_ERROR_INCORRECT_ENCODING: (
+        "save the file in the encoding that its first line names"
+    ),
     expat.errors.XML_ERROR_JUNK_AFTER_DOC_ELEMENT: "keep one <log> element a file",
     expat.errors.XML_ERROR_TAG_MISMATCH: "close every element that is opened",
     expat.errors.XML_ERROR_DUPLICATE_ATTRIBUTE: "give each element one key and one value",
     expat.errors.XML_ERROR_UNBOUND_PREFIX: "declare the prefix with xmlns on the <log> element",
 }
-_ANY_HINT: Final = "mend that line, or export the log again"
+_ANY_HINT: Final = "correct that line, or export the log again"
 
 
 @dataclass
@@ -214,7 +220,7 @@ class LogXml:
         self.irregular.oversized += 1
 
     def _kind_of(self, scope: Scope, key: str, declared: Kind) -> Kind | None:
-        """The kind that an attribute is read as; None for one that is not wanted."""
+        """The kind that an attribute is read as; None for one that is not read."""
         if self._builder is None:
             return None
         self.irregular.reserved += scope == "event" and key.startswith(CASE_PREFIX)
@@ -235,7 +241,7 @@ class LogXml:
         for (scope, key, kind), values in found.items():
             text = pl.Series(values.values, dtype=pl.String)
             self._builder.add(
-                Run(scope, key, kind, np.array(values.rows, np.int64), text, values.lines)
+                ValueRun(scope, key, kind, np.array(values.rows, np.int64), text, values.lines)
             )
 
 

@@ -62,31 +62,32 @@ def write_xes(
 
 
 def _header(annotations: tuple[Attribute, ...], extensions: tuple[Extension, ...]) -> str:
-    declared = "".join(
-        f"\t<extension name={_quoted(one.name)} prefix={_quoted(one.prefix)} uri={_quoted(one.uri)}/>\n"
-        for one in (*_STANDARD, *extensions)
-    )
+    declared = "".join(_declaration(each) for each in (*_STANDARD, *extensions))
     nested = any(attribute.children for attribute in annotations)
     features = "nested-attributes" if nested else ""
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
-        f'<log xes.version="1849-2023" xes.features="{features}" xmlns="http://www.xes-standard.org/">\n'
+        f'<log xes.version="1849-2023" xes.features="{features}"'
+        ' xmlns="http://www.xes-standard.org/">\n'
         + declared
         + _GLOBALS
         + "".join(_annotation(attribute, 1) for attribute in annotations)
     )
 
 
+def _declaration(extension: Extension) -> str:
+    name, prefix = _quoted(extension.name), _quoted(extension.prefix)
+    return f"\t<extension name={name} prefix={prefix} uri={_quoted(extension.uri)}/>\n"
+
+
 def _annotation(attribute: Attribute, depth: int) -> str:
     indent = "\t" * depth
-    inner = "".join(
-        _annotation(child, depth + 1 + (attribute.value is None)) for child in attribute.children
-    )
+    # The entries of a list stand one level deeper, inside ``values``.
+    below = depth + 2 if attribute.value is None else depth + 1
+    inner = "".join(_annotation(child, below) for child in attribute.children)
     if attribute.value is None:
-        return (
-            f"{indent}<list key={_quoted(attribute.key)}>\n{indent}\t<values>\n{inner}{indent}\t</values>\n"
-            f"{indent}</list>\n"
-        )
+        values = f"{indent}\t<values>\n{inner}{indent}\t</values>\n"
+        return f"{indent}<list key={_quoted(attribute.key)}>\n{values}{indent}</list>\n"
     element, text = _typed(attribute.value)
     start = f"{indent}<{element} key={_quoted(attribute.key)} value={_quoted(text)}"
     return f"{start}>\n{inner}{indent}</{element}>\n" if inner else f"{start}/>\n"
@@ -124,9 +125,8 @@ def _quoted(text: str) -> str:
 
 def _batches(log: EventLog) -> Iterator[str]:
     """The traces as text, some whole cases at a time."""
-    starts = np.searchsorted(
-        log.offsets, np.arange(0, max(log.events.height, 1), _BATCH), side="left"
-    )
+    every_batch = np.arange(0, max(log.events.height, 1), _BATCH)
+    starts = np.searchsorted(log.offsets, every_batch, side="left")
     bounds = np.unique(np.concatenate([[0], starts, [log.cases.height]]))
     for first, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         begin, stop = int(log.offsets[first]), int(log.offsets[end])
@@ -135,12 +135,12 @@ def _batches(log: EventLog) -> Iterator[str]:
         row = np.repeat(np.arange(end - first), np.diff(log.offsets[first : end + 1]))
         of_events = pl.DataFrame({"row": row, "text": events}).group_by("row", maintain_order=True)
         grouped = of_events.agg(pl.col("text").str.join(""))
-        whole = pl.DataFrame({"row": np.arange(end - first), "case": cases}).join(
-            grouped, on="row", how="left", maintain_order="left"
-        )
-        text = whole.select(
-            pl.concat_str("case", pl.col("text").fill_null(""), pl.lit("\t</trace>\n")).str.join("")
-        ).item()
+        of_cases = pl.DataFrame({"row": np.arange(end - first), "case": cases})
+        merged = of_cases.join(grouped, on="row", how="left", maintain_order="left")
+        # A case without events has no row in ``grouped``.
+        text_of_events = pl.col("text").fill_null("")
+        trace = pl.concat_str("case", text_of_events, pl.lit("\t</trace>\n"))
+        text = merged.select(trace.str.join("")).item()
         yield text or ""
 
 
@@ -150,12 +150,10 @@ def _elements(table: pl.DataFrame, start: str, depth: int, end: str, prefix: str
         _attribute_text(values_of(table, name), name.removeprefix(prefix), depth).alias(str(column))
         for column, name in enumerate(table.columns)
     ]
+    if not attributes:
+        return pl.Series([], dtype=pl.String)
     joined = pl.concat_str(pl.lit(start), pl.all(), pl.lit(end))
-    return (
-        pl.DataFrame(attributes).select(joined).to_series()
-        if attributes
-        else pl.Series([], dtype=pl.String)
-    )
+    return pl.DataFrame(attributes).select(joined).to_series()
 
 
 def expressible(text: pl.Series) -> pl.Series:
@@ -167,8 +165,8 @@ def _attribute_text(values: pl.Series, key: str, depth: int) -> pl.Series:
     """The attribute elements of one column; the empty text where the value is null."""
     element, text = _column_text(values)
     start = "\t" * depth + f'<{element} key={_quoted(key)} value="'
-    whole = pl.concat_str(pl.lit(start), text, pl.lit('"/>\n'))
-    return values.to_frame("value").select(whole.fill_null("")).to_series()
+    merged = pl.concat_str(pl.lit(start), text, pl.lit('"/>\n'))
+    return values.to_frame("value").select(merged.fill_null("")).to_series()
 
 
 def _column_text(values: pl.Series) -> tuple[str, pl.Expr]:
@@ -182,12 +180,9 @@ def _column_text(values: pl.Series) -> tuple[str, pl.Expr]:
     if dtype == pl.Boolean:
         return "boolean", column.cast(pl.String)
     if isinstance(dtype, pl.Datetime):
-        zoned = (
-            column.dt.replace_time_zone("UTC")
-            if dtype.time_zone is None
-            else column.dt.convert_time_zone("UTC")
-        )
-        return "date", zoned.dt.strftime(_ISO)
+        if dtype.time_zone is None:
+            return "date", column.dt.replace_time_zone("UTC").dt.strftime(_ISO)
+        return "date", column.dt.convert_time_zone("UTC").dt.strftime(_ISO)
     if dtype == pl.Date:
         return "date", column.dt.strftime("%Y-%m-%dT00:00:00.000000+00:00")
     text = column.cast(pl.String).str.replace_all(_FORBIDDEN, "\ufffd")

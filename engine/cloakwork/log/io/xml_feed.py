@@ -2,7 +2,7 @@
 than the limit.
 
 An expat before 2.6.0 starts again at the first byte of an unfinished token each time that it is fed
-(CVE-2023-52425): a tag of n bytes in pieces of c costs n * n / c. Distributions mend it without
+(CVE-2023-52425): a tag of n bytes in pieces of c costs n * n / c. Distributions correct it without
 raising the version, so a version proves nothing. Here each piece is at least as large as what is
 unfinished: every token is begun at most log2(n / c) times, whatever expat does, and read over twice
 at most.

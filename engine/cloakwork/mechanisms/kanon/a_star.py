@@ -4,7 +4,7 @@ with a proved bound.
 
 import heapq
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from time import monotonic
 from typing import Annotated, ClassVar, Final
@@ -14,17 +14,32 @@ from numpy.typing import NDArray
 from pydantic import Field, JsonValue
 
 from cloakwork.mechanisms.base import Theorem
-from cloakwork.mechanisms.kanon.best_first import PAPER, best_first
+from cloakwork.mechanisms.kanon.best_first import PAPER, search_best_first
 from cloakwork.mechanisms.kanon.family import K_ANONYMOUS, Anonymiser, FamilyParams
-from cloakwork.mechanisms.kanon.problem import Assignment, Ints, Problem, Solution
-from cloakwork.mechanisms.kanon.relaxation import SCALE, Allowed, Relaxation, Relaxed
-from cloakwork.mechanisms.kanon.whole import Clock, Flags, Ground, homes, improved, settled
+from cloakwork.mechanisms.kanon.hill_climbing import improve_by_hill_climbing
+from cloakwork.mechanisms.kanon.problem import Assignment, Ints, KAnonymityProblem, Solution
+from cloakwork.mechanisms.kanon.relaxation import (
+    SCALE,
+    OpenDecisions,
+    Relaxation,
+    RelaxationValue,
+)
+from cloakwork.mechanisms.kanon.repair import repair_to_k_anonymous
+from cloakwork.mechanisms.kanon.whole_variants import (
+    BoolArray,
+    MoveCosts,
+    RateLimitedProgress,
+    nearest_classes,
+)
 
-FIRST_PRICES: Final = 200
-LATER_PRICES: Final = 30
-"""How often the prices of a state are adjusted: for the first state, and for each later one."""
+FIRST_STEPS: Final = 200
+LATER_STEPS: Final = 30
+"""Most subgradient steps for the multipliers of the first state, and of each later one."""
 
 MIB: Final = 2**20
+_BYTES_OF_A_STATE: Final = 600
+"""What a state takes beside its multipliers."""
+_NO_CLASS: Final = -1
 
 
 class AStarParams(FamilyParams):
@@ -44,18 +59,18 @@ class AStar(Anonymiser[AStarParams]):
     bound on the least.
 
     The paper searches over sequences of moves, where states are logs; its heuristic (equations 2 to
-    4) may exceed what is left to pay, since one move can mend more than two variants. (Over
+    4) may exceed the cost that remains, since one move can correct more than two variants. (Over
     prefixes, k = 10: 1 case of a, 7 of abc, 3 of xbc. All violate; h = 2 * 1/2 + 1 * 3/2 + 1 * 3/2
-    = 4; but moving xbc to abc mends all at cost 3.) Ours searches over *decisions* instead, with a
-    heuristic that is a bound:
+    = 4; but moving xbc to abc corrects all at cost 3.) Ours searches over *decisions* instead, with
+    a heuristic that is a bound:
 
     - a state is a set of decisions: this variant is a class, or is none; this variant goes to that
       class, or does not;
     - expanding it makes one decision more, one way and the other. The two share no answer and miss
       none, so no answer is reached twice and no record of visited states is needed;
     - f is ``relaxation``'s bound L(w) under the decisions: the moves decided (g) and the least that
-      the others can still cost (h), at prices w that are adjusted by subgradient steps.
-      **Admissible:** L(w) <= cost of every allowed answer that keeps the decisions, for any w.
+      the others can still cost (h), at multipliers w that are improved by subgradient steps.
+      **Admissible:** L(w) <= cost of every k-anonymous answer that keeps the decisions, for any w.
       **Consistent:** a state's f is never taken below that of the state it came from.
 
     The state with the least f is expanded first. The least f in the queue is a bound on every
@@ -63,9 +78,9 @@ class AStar(Anonymiser[AStarParams]):
     kanon/best-first), that answer is optimal.
 
     **Why it is k-anonymous**: the answers it compares are those of kanon/best-first and of
-    ``whole.settled``, and states with every variant decided whose classes were measured. **That it
-    ends**: each decision forbids a pair of variant and class, or forces a class; there are finitely
-    many.
+    ``repair_to_k_anonymous``, and states with every variant decided whose classes were measured.
+    **That it ends**: each decision forbids a pair of variant and class, or forces a class; there
+    are finitely many.
     """
 
     name: ClassVar[str] = "kanon/a-star"
@@ -74,221 +89,253 @@ class AStar(Anonymiser[AStarParams]):
     )
     theorem: ClassVar[Theorem] = Theorem(
         statement=K_ANONYMOUS,
-        source=f"{PAPER} (PRETSA*), with another heuristic; admissibility and k shown in this class's docstring",
+        source=f"{PAPER} (PRETSA*), with another heuristic; "
+        "admissibility and k shown in this class's docstring",
     )
     Params = AStarParams
 
     def solve(
-        self, params: AStarParams, problem: Problem
+        self, params: AStarParams, problem: KAnonymityProblem
     ) -> tuple[Solution, Mapping[str, JsonValue]]:
-        """Start from kanon/best-first's answer; prove it, or better it, within ``seconds`` and
+        """Start from kanon/best-first's answer; prove it, or improve it, within ``seconds`` and
         ``memory``.
         """
         until = monotonic() + params.seconds
-        ground = Ground.of(problem, self.name)
-        search = _Search(ground, improved(ground, best_first(ground), until), until)
-        stopped = search.run(params.memory)
-        bound = min(search.cost, search.least)
-        return Solution(Assignment.whole(problem, search.target), bound, stopped), {
-            "states": search.expanded
-        }
+        costs = MoveCosts.of(problem, self.name)
+        start = improve_by_hill_climbing(costs, search_best_first(costs), until)
+        search = _AStarSearch(costs, start, until)
+        stop_reason = search.run(params.memory)
+        bound = min(search.cost, search.least_bound)
+        solution = Solution(Assignment.of_targets(problem, search.target), bound, stop_reason)
+        return solution, {"states": search.expanded}
 
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """Decisions, the last one first, and the prices that bound them best.
+    """Decisions, the last one first, and the multipliers that bound them best.
 
-    ``variant`` to ``place``, or not (``yes``); -1 to ``place``: whether it is a class.
+    The last decision: ``variant`` goes to ``class_variant``, or does not (``included``). Where
+    ``variant`` is ``_NO_CLASS``: ``class_variant`` is a class, or is none.
     """
 
-    before: "_State | None"
+    parent: "_State | None"
     variant: int
-    place: int
-    yes: bool
-    price: Ints
+    class_variant: int
+    included: bool
+    multipliers: Ints
 
 
 @dataclass(order=True, slots=True)
-class _Waiting:
-    """A state in the queue: least f first, then the latest."""
+class _QueueEntry:
+    """A state in the queue: the least lower bound (f) first, then the latest."""
 
-    least: int
-    turn: int
+    lower_bound: int
+    sequence_number: int
     state: _State = field(compare=False)
-    split: tuple[int, int] = field(compare=False)
-    """What to decide next, as in ``_State``."""
+    branching_decision: tuple[int, int] = field(compare=False)
+    """What to decide next: ``variant`` and ``class_variant``, as in ``_State``."""
 
 
-class _Search:
-    """The queue and the best answer so far. ``least``: a bound on every answer that was not seen
-    yet.
-    """
+class _AStarSearch:
+    """The queue and the best answer so far. ``least_bound``: on every answer not yet seen."""
 
-    def __init__(self, ground: Ground, target: Ints, until: float) -> None:
-        self.ground, self.until = ground, until
-        self.target, self.cost = target, ground.cost(target)
-        self.relaxation = Relaxation(ground)
-        self.queue: list[_Waiting] = []
-        self.turns = count(0, -1)
-        self.least, self.expanded, self.clock = 0, 0, Clock()
+    def __init__(self, costs: MoveCosts, target: Ints, until: float) -> None:
+        self.costs, self.until = costs, until
+        self.target, self.cost = target, costs.total_cost(target)
+        self.relaxation = Relaxation(costs)
+        self.queue: list[_QueueEntry] = []
+        # Downwards: of states with one bound, the latest comes first, which goes deep early.
+        self.sequence_numbers = count(0, -1)
+        self.least_bound, self.expanded = 0, 0
+        self.progress = RateLimitedProgress()
 
     def run(self, memory: int) -> str:
         """Expand states until the best answer is proved or a limit is met; say which, in plain
-        words.
+        words. ``memory``: in MiB.
         """
         variants = len(self.target)
-        # A waiting state holds its prices and keeps those of the states that it came from: no more
-        # of these than of it.
-        most = max(1, memory * MIB // (2 * (8 * variants + 600)))
-        start = _State(None, -1, -1, True, self._first_price())
-        self._enqueue(start, 0, FIRST_PRICES)
-        while self.queue and self.queue[0].least < self.cost:
-            self.least = self.queue[0].least
+        # A waiting state holds its multipliers and keeps those of the states that it came from: no
+        # more of these than of it.
+        most_states = max(1, memory * MIB // (2 * (8 * variants + _BYTES_OF_A_STATE)))
+        start = _State(None, _NO_CLASS, _NO_CLASS, True, self._initial_multipliers())
+        self._enqueue(start, 0, FIRST_STEPS)
+        while self.queue and self.queue[0].lower_bound < self.cost:
+            self.least_bound = self.queue[0].lower_bound
             if monotonic() > self.until:
                 return "the time was used up"
-            if len(self.queue) >= most:
+            if len(self.queue) >= most_states:
                 return "the memory was used up"
-            waiting = heapq.heappop(self.queue)
-            self.expanded += 1
-            for yes in (True, False):
-                self._enqueue(
-                    _State(waiting.state, *waiting.split, yes, waiting.state.price),
-                    waiting.least,
-                    LATER_PRICES,
-                )
-            self.clock.say(
-                f"{self.cost:,} edits found, {self.least:,} proved, {len(self.queue):,} states wait"
+            self._expand(heapq.heappop(self.queue))
+            self.progress.report(
+                f"{self.cost:,} edits found, {self.least_bound:,} proved, "
+                f"{len(self.queue):,} states wait"
             )
-        self.least = self.cost
+        self.least_bound = self.cost
         return "no whole variants can be moved at less cost"
 
-    def _enqueue(self, state: _State, least: int, steps: int) -> None:
-        """Bound ``state``; keep it unless it holds no answer better than the best, or a single one."""
-        allowed = self._allowed(state)
-        if not allowed.pairs.any(axis=1).all():
-            return
-        if (allowed.pairs.sum(axis=1) == 1).all():
-            self._try(np.argmax(allowed.pairs, axis=1))
-            return
-        prices, before = _Prices(self, allowed, state.price), self.cost
-        bound = max(least, prices.adjust(steps))
-        if prices.offer is not None and (state.before is None or self.cost < before):
-            self._try(improved(self.ground, prices.offer, self.until))
-        if bound < self.cost:
-            kept = _State(state.before, state.variant, state.place, state.yes, prices.best)
-            heapq.heappush(self.queue, _Waiting(bound, next(self.turns), kept, prices.split()))
+    def _expand(self, entry: _QueueEntry) -> None:
+        """Make one decision more, one way and the other."""
+        self.expanded += 1
+        state = entry.state
+        for included in (True, False):
+            child = _State(state, *entry.branching_decision, included, state.multipliers)
+            self._enqueue(child, entry.lower_bound, LATER_STEPS)
 
-    def _allowed(self, state: _State) -> Allowed:
-        """What the decisions of ``state`` leave open."""
-        stays = self._stays()
-        pairs, forced = np.broadcast_to(~stays[:, None], (len(stays), len(stays))).copy(), stays
-        pairs[stays, stays] = True
-        step = state
-        while step.before is not None:
-            if step.yes:
-                forced[step.place] = True
-            if step.variant < 0 and not step.yes:
-                pairs[:, step.place] = False
-            elif step.variant >= 0 and step.yes:
-                pairs[step.variant] &= np.arange(len(stays)) == step.place
-            elif step.variant >= 0:
-                pairs[step.variant, step.place] = False
-            step = step.before
-        return Allowed(pairs, forced)
+    def _enqueue(self, state: _State, lower_bound: int, steps: int) -> None:
+        """Bound ``state``; keep it unless it holds no answer better than the best, or a single one.
 
-    def _stays(self) -> Flags:
-        """Variants that some optimal answer leaves alone: those that hold k, where mass counts
-        cases and classes are variants. (Were j's n >= k cases on b: let them go home, which saves n
-        * d(j, b); should b now fall short, let what is left there, fewer than k cases, go to j as
-        well, which costs less than k * d(j, b) more.)
+        ``lower_bound``: that of the state it came from.
         """
-        ground = self.ground
-        plain = bool(
-            (ground.mass == ground.cases).all()
-            and (ground.behind == np.arange(len(self.target)) + 1).all()
-        )
-        return (ground.mass >= ground.k) & plain
+        decisions = self._decisions_open_in(state)
+        choices = decisions.may_move.sum(axis=1)
+        if not choices.all():
+            return
+        if (choices == 1).all():
+            self._keep_if_better(np.argmax(decisions.may_move, axis=1))
+            return
+        ascent, cost_before = _MultiplierAscent(self, decisions, state.multipliers), self.cost
+        bound = max(lower_bound, ascent.improve_bound(steps))
+        found = ascent.best_answer
+        if found is not None and (state.parent is None or self.cost < cost_before):
+            self._keep_if_better(improve_by_hill_climbing(self.costs, found, self.until))
+        if bound < self.cost:
+            kept = replace(state, multipliers=ascent.multipliers)
+            number = next(self.sequence_numbers)
+            decision = ascent.most_doubtful_decision()
+            heapq.heappush(self.queue, _QueueEntry(bound, number, kept, decision))
 
-    def _first_price(self) -> Ints:
+    def _decisions_open_in(self, state: _State) -> OpenDecisions:
+        """What the decisions of ``state`` leave possible."""
+        must_open = self._fixed_variants()
+        variants = len(must_open)
+        may_move = np.broadcast_to(~must_open[:, None], (variants, variants)).copy()
+        may_move[must_open, must_open] = True
+        decided = state
+        while decided.parent is not None:
+            variant, class_variant = decided.variant, decided.class_variant
+            if decided.included:
+                must_open[class_variant] = True
+                if variant != _NO_CLASS:
+                    may_move[variant] &= np.arange(variants) == class_variant
+            elif variant == _NO_CLASS:
+                may_move[:, class_variant] = False
+            else:
+                may_move[variant, class_variant] = False
+            decided = decided.parent
+        return OpenDecisions(may_move, must_open)
+
+    def _fixed_variants(self) -> BoolArray:
+        """Variants that some optimal answer leaves where they are: bool, shape (variants,).
+
+        Those that hold k, where mass counts cases and classes are variants. (Were j's n >= k cases
+        on b: move them back, which saves n * d(j, b). Should b now fall short, let what is left
+        there, fewer than k cases, go to j as well, which costs less than k * d(j, b) more.)
+        """
+        costs = self.costs
+        counts_cases = (costs.mass == costs.cases).all()
+        has_no_extensions = (costs.prefix_end == np.arange(len(self.target)) + 1).all()
+        return (costs.mass >= costs.k) & bool(counts_cases and has_no_extensions)
+
+    def _initial_multipliers(self) -> Ints:
         """What it costs each variant to go to its nearest other: int64, shape (variants,), 1/SCALE
         edits.
         """
         if len(self.target) == 1:
             return np.zeros(1, np.int64)
-        nearest = np.partition(self.ground.distance, 1, axis=1)[:, 1].astype(np.int64)
-        return np.where(self.ground.mass >= self.ground.k, 0, SCALE * nearest * self.ground.cases)
+        # Each variant is nearest to itself, at distance 0: the second least is the next one.
+        nearest = np.partition(self.costs.distance, 1, axis=1)[:, 1].astype(np.int64)
+        move_cost = SCALE * nearest * self.costs.cases
+        return np.where(self.costs.mass >= self.costs.k, 0, move_cost)
 
-    def answer(self, relaxed: Relaxed) -> Ints | None:
-        """An allowed answer made of the classes that a relaxation opened, kept if it is the best;
-        None without any.
+    def answer_from(self, relaxed: RelaxationValue) -> Ints | None:
+        """A k-anonymous answer made of the classes that a relaxation opened, kept if it is the
+        best; None where it opened none.
         """
         classes = relaxed.opened & relaxed.picked.any(axis=0)
         if not classes.any():
             return None
-        place = np.argmax(relaxed.picked & classes, axis=1)
-        target = settled(self.ground, classes, place, homes(self.ground, classes))
-        self._try(target)
+        picked_class = np.argmax(relaxed.picked & classes, axis=1)
+        nearest = nearest_classes(self.costs, classes)
+        target = repair_to_k_anonymous(self.costs, classes, picked_class, nearest)
+        self._keep_if_better(target)
         return target
 
-    def _try(self, target: Ints) -> None:
-        """Keep ``target`` if it is allowed and the best so far."""
-        if self.ground.cost(target) < self.cost and self.ground.allows(target):
-            self.target, self.cost = target, self.ground.cost(target)
+    def _keep_if_better(self, target: Ints) -> None:
+        """Keep ``target`` if it is k-anonymous and the best so far."""
+        cost = self.costs.total_cost(target)
+        if cost < self.cost and self.costs.is_k_anonymous(target):
+            self.target, self.cost = target, cost
 
 
-class _Prices:
-    """Prices of one state, adjusted towards the highest bound, and how often what was chosen on the
-    way.
+class _MultiplierAscent:
+    """Multipliers of one state, moved towards the highest bound, and how often what was chosen on
+    the way.
 
-    ``best``: int64, shape (variants,): the prices of the highest bound so far. ``offer``: the best
-    answer met. ``picked``, ``opened``: float64; running shares in which a class picked a variant,
-    and was open.
+    ``multipliers``: int64, shape (variants,); of the highest bound so far. ``best_answer``: the
+    best that was met. ``picked``, ``opened``: float64; running shares in which a class picked a
+    variant, and was open.
     """
 
-    def __init__(self, search: _Search, allowed: Allowed, price: Ints) -> None:
-        self.search, self.allowed, self.best = search, allowed, price
-        self.offer: Ints | None = None
-        self.picked: NDArray[np.float64] = np.zeros(allowed.pairs.shape)
-        self.opened: NDArray[np.float64] = np.zeros(len(price))
+    def __init__(self, search: _AStarSearch, decisions: OpenDecisions, multipliers: Ints) -> None:
+        self.search, self.decisions, self.multipliers = search, decisions, multipliers
+        self.best_answer: Ints | None = None
+        self.picked: NDArray[np.float64] = np.zeros(decisions.may_move.shape)
+        self.opened: NDArray[np.float64] = np.zeros(len(multipliers))
 
-    def adjust(self, steps: int) -> int:
-        """At most ``steps`` subgradient steps (Polyak's length); the highest bound met, in edits."""
-        price, highest, pace, idle, bound = self.best, -(1 << 62), 1.0, 0, 0
+    def improve_bound(self, steps: int) -> int:
+        """At most ``steps`` subgradient steps, of Polyak's length; the highest bound, in edits."""
+        search = self.search
+        multipliers = self.multipliers
+        highest = -(1 << 62)
+        # Costs are never negative, so 0 is a bound before any step.
+        bound = 0
+        pace, idle_steps = 1.0, 0
         for step in range(steps):
-            relaxed = self.search.relaxation(price, self.allowed)
+            relaxed = search.relaxation(multipliers, self.decisions)
             bound = max(bound, relaxed.bound)
-            idle = 0 if relaxed.value > highest else idle + 1
+            idle_steps += 1
             if relaxed.value > highest:
-                highest, self.best = relaxed.value, price
-            if bound < self.search.cost and (answer := self.search.answer(relaxed)) is not None:
-                self.offer = (
-                    answer
-                    if self.offer is None
-                    else min(self.offer, answer, key=self.search.ground.cost)
-                )
+                highest, self.multipliers = relaxed.value, multipliers
+                idle_steps = 0
+            if bound < search.cost:
+                self._keep_answer(search.answer_from(relaxed))
+            # One minus how often each variant is picked: a subgradient of L.
             slope = 1 - relaxed.picked.sum(axis=1)
-            length = int(slope @ slope)
-            self._remember(relaxed, 1.0 if step == 0 else 0.1)
-            if bound >= self.search.cost or length == 0 or monotonic() > self.search.until:
+            squared_length = int(slope @ slope)
+            self._record_choice(relaxed, 1.0 if step == 0 else 0.1)
+            if bound >= search.cost or squared_length == 0 or monotonic() > search.until:
                 break
-            if idle > steps // 20:
-                pace, idle = pace / 2, 0
-            stride = pace * (self.search.cost * SCALE - relaxed.value) / length
-            price = price + np.rint(stride * slope).astype(np.int64)
+            if idle_steps > steps // 20:
+                pace, idle_steps = pace / 2, 0
+            # Polyak's step aims at the cost of the best answer, which no bound exceeds.
+            distance_to_aim = search.cost * SCALE - relaxed.value
+            stride = pace * distance_to_aim / squared_length
+            multipliers = multipliers + np.rint(stride * slope).astype(np.int64)
         return bound
 
-    def split(self) -> tuple[int, int]:
-        """The decision that the prices leave most in doubt: a class (-1, place), or else a pair
-        (variant, place).
+    def most_doubtful_decision(self) -> tuple[int, int]:
+        """The decision that the steps leave most in doubt: a class (``_NO_CLASS``, class variant),
+        or else a pair (variant, class variant).
         """
-        undecided = self.allowed.pairs.any(axis=0) & ~self.allowed.forced
-        doubt = np.where(undecided, np.abs(self.opened - 0.5), 1.0)
-        if doubt.min() < 0.45:
-            return -1, int(np.argmin(doubt))
-        pairs = self.allowed.pairs & (self.allowed.pairs.sum(axis=1) > 1)[:, None]
-        place = int(np.argmin(np.where(pairs, np.abs(self.picked - 0.5), 1.0)))
-        return divmod(place, len(undecided))
+        may_move = self.decisions.may_move
+        is_undecided = may_move.any(axis=0) & ~self.decisions.must_open
+        certainty = np.where(is_undecided, np.abs(self.opened - 0.5), 1.0)
+        if certainty.min() < 0.45:
+            return _NO_CLASS, int(np.argmin(certainty))
+        # All classes are fairly certain: decide where a variant goes that still has a choice.
+        has_choice = (may_move.sum(axis=1) > 1)[:, None]
+        pair_certainty = np.where(may_move & has_choice, np.abs(self.picked - 0.5), 1.0)
+        return divmod(int(np.argmin(pair_certainty)), len(is_undecided))
 
-    def _remember(self, relaxed: Relaxed, share: float) -> None:
+    def _keep_answer(self, answer: Ints | None) -> None:
+        """Keep ``answer`` if it is the first or costs less."""
+        if answer is None:
+            return
+        cost_of = self.search.costs.total_cost
+        if self.best_answer is None or cost_of(answer) < cost_of(self.best_answer):
+            self.best_answer = answer
+
+    def _record_choice(self, relaxed: RelaxationValue, share: float) -> None:
+        """Let ``share`` of the running shares be what ``relaxed`` chose."""
         self.picked += share * (relaxed.picked - self.picked)
         self.opened += share * (relaxed.opened - self.opened)

@@ -77,7 +77,9 @@ class AttributeValues:
     @property
     def missing_code(self) -> int | None:
         """The code of missing values; None where they do not count."""
-        return len(self.distinct) - 1 if self.distinct.null_count() else None
+        if self.distinct.null_count() == 0:
+            return None
+        return len(self.distinct) - 1
 
     def restricted_to(self, chosen: NDArray[np.bool_]) -> "AttributeValues":
         """The values that are ``chosen``: bool, shape (n,)."""
@@ -160,12 +162,11 @@ def attribute_values_of(
     when the log lacks the column.
     """
     of_cases = column.startswith(CASE_PREFIX)
-    table = log.cases if of_cases else log.events
+    table, owner = (log.cases, "case") if of_cases else (log.events, "event")
     source = column if grid is None else TIMESTAMP
+    if source not in table.columns and table.height == 0:
+        return None
     if source not in table.columns:
-        if table.height == 0:
-            return None
-        owner = "case" if of_cases else "event"
         raise MechanismError(NAME, f"no {owner} has '{column}'; correct the policy or the log")
     cells, activity, class_of_cell = _cells(log, classes, of_cases=of_cases)
     if grid is None:
@@ -182,6 +183,7 @@ def attribute_values_of(
         distinct = pl.Series(TIMESTAMPS, [0], dtype=pl.Int64)
         codes = np.zeros(len(rows), np.int64)
     if missing_is_value and (codes < 0).any():
+        # Missing becomes the last of the distinct values.
         codes = np.where(codes < 0, len(distinct), codes)
         distinct = pl.concat([distinct, pl.Series(distinct.name, [None], dtype=distinct.dtype)])
     kept = np.ones(len(rows), np.bool_) if of_cases else log.kept[rows]
@@ -345,6 +347,7 @@ def _times_from_steps(
             NAME,
             f"cycle times add up to times beyond {_LAST_YEAR}; declare an earlier assume.epoch",
         )
+    # The running total over all cases, less what it was at the start of each.
     total = np.cumsum(cycle_time)
     lengths = np.diff(log.offsets)
     has_events = lengths > 0

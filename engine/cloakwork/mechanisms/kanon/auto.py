@@ -10,9 +10,14 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee, KAnonymity
 from cloakwork.mechanisms.base import Offer, Refusal, Theorem
 from cloakwork.mechanisms.kanon.family import K_ANONYMOUS, Anonymiser, FamilyParams
-from cloakwork.mechanisms.kanon.problem import Problem, Solution, cost, gap
-from cloakwork.mechanisms.kanon.sequences import LONGEST
-from cloakwork.mechanisms.kanon.whole import LARGEST
+from cloakwork.mechanisms.kanon.problem import (
+    KAnonymityProblem,
+    Solution,
+    edit_cost,
+    relative_gap,
+)
+from cloakwork.mechanisms.kanon.sequences import MOST_EVENTS
+from cloakwork.mechanisms.kanon.whole_variants import MOST_VARIANTS
 from cloakwork.progress import say
 
 Algorithm = Literal["kanon/pretsa", "kanon/best-first", "kanon/a-star", "kanon/optimal"]
@@ -26,9 +31,9 @@ FAMILY: Final[tuple[Algorithm, ...]] = (
 more.
 """
 
-SMALL: Final = 60
+A_STAR_VARIANTS: Final = 60
 """Variants up to which ``kanon/a-star`` is tried: beyond, it seldom ends."""
-SHARE: Final = 0.05
+A_STAR_SHARE: Final = 0.05
 """Share of the time limit that ``kanon/a-star`` may take for its comparison."""
 
 
@@ -84,102 +89,127 @@ class Auto(Anonymiser[AutoParams]):
         self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
     ) -> Offer[AutoParams] | Refusal:
         """As the whole family does; cases part unless units are counted."""
-        counts_units = (
-            isinstance(goal, KAnonymity)
-            and goal.count == "units"
-            and facts.unit.attribute is not None
-        )
-        if counts_units and options.get("parts"):
+        asks_for_units = isinstance(goal, KAnonymity) and goal.count == "units"
+        # Where no attribute names the unit, each case is one.
+        if not asks_for_units or facts.unit.attribute is None:
+            return super().offer(goal, facts, options)
+        if options.get("parts"):
             return Refusal(
                 "misconfigured",
                 "option parts: the cases of a variant can part only where k counts cases",
             )
-        return super().offer(goal, facts, {**options, "parts": False} if counts_units else options)
+        return super().offer(goal, facts, {**options, "parts": False})
 
-    def how(self, params: AutoParams) -> str:
+    def describe_method(self, params: AutoParams) -> str:
         """Which may be used, and for how long."""
         names = ", ".join(name.removeprefix("kanon/") for name in params.among)
         return f", by the best of {names} within {params.seconds:g} s"
 
     def solve(
-        self, params: AutoParams, problem: Problem
+        self, params: AutoParams, problem: KAnonymityProblem
     ) -> tuple[Solution, Mapping[str, JsonValue]]:
         """The best answer of those that were tried; which, why, and what the others would have
         changed.
         """
-        begun = perf_counter()
-        tried: dict[str, Solution] = {}
-        for name in _worth_trying(params, problem):
-            left = params.seconds - (perf_counter() - begun)
-            if tried and left <= 0:
-                break
-            tried[name] = _run(name, params, problem, max(left, 0.0))
-            say(f"{name}: {cost(problem, tried[name].assignment):,} edits")
-        distances = {name: cost(problem, solution.assignment) for name, solution in tried.items()}
+        tried = _try_algorithms(params, problem)
+        distances = {
+            name: edit_cost(problem, solution.assignment) for name, solution in tried.items()
+        }
+        # Of equal distances the later algorithm's, since it proves more.
         chosen = min(reversed(tried), key=distances.__getitem__)
-        bounds = [
-            solution.bound
-            for name, solution in tried.items()
-            if solution.bound is not None and (name == "kanon/optimal" or not params.parts)
-        ]
-        best, bound = tried[chosen], max(bounds, default=None)
+        bound = _best_bound(tried, cases_may_split=params.parts)
+        best = tried[chosen]
         others: dict[str, JsonValue] = {name: distances[name] for name in tried if name != chosen}
-        why = _why(params, len(problem.texts), tuple(tried), gap(distances[chosen], bound))
-        return Solution(best.assignment, bound, best.stopped), {
+        gap = relative_gap(distances[chosen], bound)
+        explanation = _explain_choice(params, len(problem.texts), tuple(tried), gap)
+        return Solution(best.assignment, bound, best.stop_reason), {
             "algorithm": chosen,
-            "why": why,
+            "why": explanation,
             "others": others,
         }
 
 
-def _worth_trying(params: AutoParams, problem: Problem) -> tuple[str, ...]:
+def _try_algorithms(params: AutoParams, problem: KAnonymityProblem) -> dict[str, Solution]:
+    """What each applicable algorithm finds, as long as time is left; at least one of them."""
+    begun = perf_counter()
+    tried: dict[str, Solution] = {}
+    for name in _applicable_algorithms(params, problem):
+        seconds_left = params.seconds - (perf_counter() - begun)
+        if tried and seconds_left <= 0:
+            break
+        tried[name] = _run_algorithm(name, params, problem, max(seconds_left, 0.0))
+        say(f"{name}: {edit_cost(problem, tried[name].assignment):,} edits")
+    return tried
+
+
+def _best_bound(tried: Mapping[str, Solution], *, cases_may_split: bool) -> int | None:
+    """The highest bound that was proved, None without any.
+
+    Where cases may split, a bound on moves of whole variants says nothing.
+    """
+    bounds = [
+        solution.bound
+        for name, solution in tried.items()
+        if solution.bound is not None and (name == "kanon/optimal" or not cases_may_split)
+    ]
+    return max(bounds, default=None)
+
+
+def _applicable_algorithms(params: AutoParams, problem: KAnonymityProblem) -> tuple[str, ...]:
     """The algorithms that a problem of this size allows; at least one of ``among``.
 
-    Only ``kanon/pretsa`` does without all distances at once, of up to ``LARGEST`` variants of up to
-    ``LONGEST`` events.
+    Only ``kanon/pretsa`` does without all distances at once, of up to ``MOST_VARIANTS`` variants of
+    up to ``MOST_EVENTS`` events.
     """
     variants = len(problem.texts)
-    held = variants <= LARGEST and max(map(len, problem.texts), default=0) <= LONGEST
-    fit = {
+    longest = max(map(len, problem.texts), default=0)
+    fits_matrix = variants <= MOST_VARIANTS and longest <= MOST_EVENTS
+    is_applicable = {
         "kanon/pretsa": True,
-        "kanon/best-first": held,
-        "kanon/a-star": held and variants <= SMALL,
-        "kanon/optimal": held,
+        "kanon/best-first": fits_matrix,
+        "kanon/a-star": fits_matrix and variants <= A_STAR_VARIANTS,
+        "kanon/optimal": fits_matrix,
     }
-    chosen = tuple(name for name in params.among if fit[name])
+    chosen = tuple(name for name in params.among if is_applicable[name])
     return chosen or params.among[:1]
 
 
-def _run(name: str, params: AutoParams, problem: Problem, seconds: float) -> Solution:
+def _run_algorithm(
+    name: str, params: AutoParams, problem: KAnonymityProblem, seconds: float
+) -> Solution:
+    """What one algorithm finds, with those of the options that it has."""
     from cloakwork.mechanisms.registry import catalogue
 
     mechanism = catalogue()[name]
     assert isinstance(mechanism, Anonymiser)  # noqa: S101 - the family's names are its members'
-    own = {
-        "seconds": max(0.1, seconds * (SHARE if name == "kanon/a-star" else 1)),
+    share = A_STAR_SHARE if name == "kanon/a-star" else 1
+    options: dict[str, object] = {
+        "seconds": max(0.1, seconds * share),
         "gap": params.gap,
         "parts": params.parts,
     }
-    shared = {
+    known = {
+        option: value
+        for option, value in options.items()
+        if option in mechanism.Params.model_fields
+    }
+    goal = {
         "k": params.k,
         "scope": params.scope,
         "unit": params.unit,
         "distance": params.distance,
     }
-    options = {
-        option: value for option, value in own.items() if option in mechanism.Params.model_fields
-    }
-    solution, _ = mechanism.solve(mechanism.Params.model_validate(shared | options), problem)
+    solution, _ = mechanism.solve(mechanism.Params.model_validate(goal | known), problem)
     return solution
 
 
-def _why(params: AutoParams, variants: int, tried: tuple[str, ...], reached: float | None) -> str:
+def _explain_choice(
+    params: AutoParams, variants: int, tried: tuple[str, ...], gap: float | None
+) -> str:
     """Why these were tried and this one kept, in one sentence."""
     size = f"{variants:,} variants and {params.seconds:g} s allow {', '.join(tried)}"
-    if reached is None:
+    if gap is None:
         return f"{size}; the one that changes least was kept; nothing is proved about better ones"
-    if reached == 0:
+    if gap == 0:
         return f"{size}; the one kept changes as little as possible"
-    return (
-        f"{size}; the one kept changes at most {100 * reached:.2g} % more than the least possible"
-    )
+    return f"{size}; the one kept changes at most {100 * gap:.2g} % more than the least possible"

@@ -12,15 +12,17 @@ from pydantic import JsonValue
 
 from cloakwork.mechanisms.base import Theorem
 from cloakwork.mechanisms.kanon.family import K_ANONYMOUS, Anonymiser, FamilyParams
-from cloakwork.mechanisms.kanon.problem import Assignment, Ints, Problem, Solution
-from cloakwork.mechanisms.kanon.whole import Clock, Flags, Ground, improved
+from cloakwork.mechanisms.kanon.hill_climbing import improve_by_hill_climbing
+from cloakwork.mechanisms.kanon.problem import Assignment, Ints, KAnonymityProblem, Solution
+from cloakwork.mechanisms.kanon.whole_variants import BoolArray, MoveCosts, RateLimitedProgress
 
 PAPER: Final = (
-    "Fahrenkrog-Petersen, van der Aa and Weidlich, Optimal event log sanitization for privacy-preserving process mining, "
-    "Data & Knowledge Engineering, 2023"
+    "Fahrenkrog-Petersen, van der Aa and Weidlich, Optimal event log sanitization for "
+    "privacy-preserving process mining, Data & Knowledge Engineering, 2023"
 )
-_NONE: Final = -1
+_NO_VARIANT: Final = -1
 _FAR: Final = np.iinfo(np.int64).max // 4
+"""Cost where there is no variant to move to; sums of a few of them still fit."""
 
 
 class BestFirstParams(FamilyParams):
@@ -35,22 +37,24 @@ class BestFirst(Anonymiser[BestFirstParams]):
     from a violating variant to another one that holds some: the cheapest that does not violate, or
     the cheapest that does. Each step makes the move with the least f = g + h and forgets the
     others. g is the edits of all cases so far, from their *original* variants (the paper counts
-    each move from where the case was); h sums over the variants that violate
+    each move from where the case was). h is the sum, over the variants that violate, of the lesser
+    of
 
-        min(cost of moving to the nearest that does not,  edits a case to the nearest that does * min(n, |n - k|) / 2),
+    - the cost of moving to the nearest variant that does not violate, and
+    - the edits a case to the nearest that does, times min(n, abs(n - k)) / 2,
 
-    n being the cases there (equations 2 to 4: one move may mend two variants, hence the half). Of
-    two moves alike, the one that joins two violating variants comes first. h is brought up to date
-    for the two variants that a move touches.
+    n being the cases there (equations 2 to 4: one move may correct two variants, hence the half).
+    Of two moves alike, the one that joins two violating variants comes first. h is brought up to
+    date for the two variants that a move touches.
 
     Ours, not the paper's: what the greedy search ends with is improved by closing, opening and
-    replacing classes while that costs less (``whole.improved``).
+    replacing classes while that costs less (module ``hill_climbing``).
 
     **Why it is k-anonymous.** Each move empties a variant for good, since cases only move to
     variants that hold some: at most as many moves as variants. While one violates there is another
     that holds cases, for were all n >= k cases on one variant, it and its prefixes would hold n. So
     the search ends with none that violates. The improvement accepts only answers of
-    ``whole.settled``, which ends with no class that falls short.
+    ``repair_to_k_anonymous``, which ends with no class that falls short.
 
     Deterministic. Its memory is that of all pairs of variants: up to 6,000 variants, more are
     refused.
@@ -67,31 +71,31 @@ class BestFirst(Anonymiser[BestFirstParams]):
     Params = BestFirstParams
 
     def solve(
-        self, params: BestFirstParams, problem: Problem
+        self, params: BestFirstParams, problem: KAnonymityProblem
     ) -> tuple[Solution, Mapping[str, JsonValue]]:
         """Search greedily, then improve; the report also tells the distance that the greedy search
         alone reached.
         """
-        ground = Ground.of(problem, self.name)
-        greedy = best_first(ground)
+        costs = MoveCosts.of(problem, self.name)
+        greedy = search_best_first(costs)
         solution = Solution(
-            Assignment.whole(problem, improved(ground, greedy)),
+            Assignment.of_targets(problem, improve_by_hill_climbing(costs, greedy)),
             None,
             "no single change of a class made it better",
         )
-        return solution, {"greedy_distance": ground.cost(greedy)}
+        return solution, {"greedy_distance": costs.total_cost(greedy)}
 
 
-def best_first(ground: Ground) -> Ints:
+def search_best_first(costs: MoveCosts) -> Ints:
     """The end of the greedy search: the variant that each variant's cases are on, int64, shape
     (variants,).
     """
-    search = _Greedy(ground)
-    clock = Clock()
-    while (move := search.best_move()) is not None:
-        search.make(*move)
-        clock.say(f"{int(search.violating.sum()):,} variants still below k")
-    return search.target
+    state = _GreedyState(costs)
+    progress = RateLimitedProgress()
+    while (move := state.best_move()) is not None:
+        state.apply_move(*move)
+        progress.report(f"{int(state.violating.sum()):,} variants still below k")
+    return state.target
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,132 +103,148 @@ class _Nearest:
     """For each variant the cheapest other to move its cases to, of one kind: int64, shape
     (variants,).
 
-    ``cost``: edits of all cases, ``_FAR`` where there is none; ``place``: which variant, ``_NONE``
-    where there is none.
+    ``cost``: edits of all cases, ``_FAR`` where there is none; ``target``: which variant,
+    ``_NO_VARIANT`` where there is none. Both change in place as cases move.
     """
 
     cost: Ints
-    place: Ints
+    target: Ints
+
+    @classmethod
+    def unknown(cls, variants: int) -> "_Nearest":
+        """Nothing to move to, for any variant."""
+        return cls(np.full(variants, _FAR), np.full(variants, _NO_VARIANT))
 
 
-class _Greedy:
+class _GreedyState:
     """A state of the search; its arrays change as cases move.
 
     ``edits[v, j]``: int64; what all cases that are on v cost in all, were they on j. ``cases``,
-    ``held``: what each variant holds now. ``violating``, ``conforming``: those that hold cases, by
-    whether they fall short.
+    ``held_mass``: what each variant holds now. ``violating``, ``conforming``: those that hold
+    cases, by whether they fall short.
     """
 
-    def __init__(self, ground: Ground) -> None:
-        variants = len(ground.mass)
-        self.ground, self.target = ground, np.arange(variants)
-        self.edits, self.cases, self.held = (
-            ground.moving.copy(),
-            ground.cases.copy(),
-            ground.mass.copy(),
-        )
-        self.holds = np.ones(variants, bool)
-        self.violating, self.conforming = self._judged()
-        self.to_conforming, self.to_violating = (
-            _Nearest(np.full(variants, _FAR), np.full(variants, _NONE)) for _ in range(2)
-        )
-        self._look_around(np.flatnonzero(self.violating))
+    def __init__(self, costs: MoveCosts) -> None:
+        variants = len(costs.cases)
+        self.costs = costs
+        self.target = np.arange(variants)
+        self.edits = costs.move_cost.copy()
+        self.cases = costs.cases.copy()
+        self.held_mass = costs.mass.copy()
+        self.holds_cases = np.ones(variants, bool)
+        self.violating, self.conforming = self._split_by_violation()
+        self.to_conforming = _Nearest.unknown(variants)
+        self.to_violating = _Nearest.unknown(variants)
+        self._refresh_nearest(np.flatnonzero(self.violating))
 
     def best_move(self) -> tuple[int, int] | None:
         """From where to where the move with the least f goes; None when no variant violates."""
         rows = np.flatnonzero(self.violating)
         if not len(rows):
             return None
-        ahead, near, joined = self._estimates(), self.to_conforming, self.to_violating
-        mending = near.cost[rows] - ahead[rows]
-        partner = joined.place[rows]
-        joining = (
-            joined.cost[rows] - ahead[rows] - ahead[partner] + self._estimate_joined(rows, partner)
-        )
-        joining = np.where(partner == _NONE, np.inf, joining)
-        best = int(np.argmin(np.minimum(mending, joining)))
-        place = partner if joining[best] <= mending[best] else near.place[rows]
-        return int(rows[best]), int(place[best])
+        # Only differences of f between moves count: h of the variants that a move leaves alone
+        # is left out.
+        future_cost = self._estimate_future_cost()
+        partner = self.to_violating.target[rows]
+        to_conforming = self.to_conforming.cost[rows] - future_cost[rows]
+        to_violating = self.to_violating.cost[rows] - future_cost[rows]
+        to_violating = to_violating - future_cost[partner] + self._estimate_joined(rows, partner)
+        to_violating = np.where(partner == _NO_VARIANT, np.inf, to_violating)
+        best = int(np.argmin(np.minimum(to_conforming, to_violating)))
+        target = self.to_conforming.target[rows]
+        # Of two moves alike, the one that joins two violating variants.
+        if to_violating[best] <= to_conforming[best]:
+            target = partner
+        return int(rows[best]), int(target[best])
 
-    def make(self, source: int, target: int) -> None:
-        """Move all cases on ``source`` to ``target``, and look again where that changed what is
+    def apply_move(self, source: int, target: int) -> None:
+        """Move all cases on ``source`` to ``target``, and search again where that changed what is
         nearest.
         """
-        before = self.violating.copy(), self.conforming.copy()
+        was_violating, was_conforming = self.violating, self.conforming
         self.target[self.target == source] = target
         self.edits[target] += self.edits[source]
-        for amount in (self.cases, self.held):
+        for amount in (self.cases, self.held_mass):
             amount[target] += amount[source]
             amount[source] = 0
-        self.holds[source] = False
-        self.violating, self.conforming = self._judged()
-        gone = (before[0] & ~self.violating) | (before[1] & ~self.conforming)
-        stale = self.violating & ~before[0]
-        stale[target] = True
+        self.holds_cases[source] = False
+        self.violating, self.conforming = self._split_by_violation()
+        no_longer_violating = was_violating & ~self.violating
+        no_longer_conforming = was_conforming & ~self.conforming
+        changed = no_longer_violating | no_longer_conforming
+        # Stale is what a variant knows that now violates, was moved to, or lost its nearest.
+        is_stale = self.violating & ~was_violating
+        is_stale[target] = True
         for nearest in (self.to_conforming, self.to_violating):
-            stale |= gone[nearest.place] & (nearest.place != _NONE)
-        self._offer(self.to_conforming, np.flatnonzero(self.conforming & ~before[1]))
-        self._offer(self.to_violating, np.flatnonzero(self.violating & ~before[0]))
-        self._look_around(np.flatnonzero(stale & self.violating))
+            is_stale |= changed[nearest.target] & (nearest.target != _NO_VARIANT)
+        now_conforming = np.flatnonzero(self.conforming & ~was_conforming)
+        now_violating = np.flatnonzero(self.violating & ~was_violating)
+        self._update_nearest(self.to_conforming, now_conforming)
+        self._update_nearest(self.to_violating, now_violating)
+        self._refresh_nearest(np.flatnonzero(is_stale & self.violating))
 
-    def _judged(self) -> tuple[Flags, Flags]:
-        short = self.ground.below(self.held) < self.ground.least
-        return self.holds & short, self.holds & ~short
+    def _split_by_violation(self) -> tuple[BoolArray, BoolArray]:
+        """Which variants hold cases and fall short, and which hold cases and do not."""
+        held = self.costs.sum_over_extensions(self.held_mass)
+        falls_short = held < self.costs.required_mass
+        return self.holds_cases & falls_short, self.holds_cases & ~falls_short
 
-    def _look_around(self, rows: Ints) -> None:
-        """Find anew what is nearest to ``rows``."""
-        for nearest, kind in (
+    def _refresh_nearest(self, rows: Ints) -> None:
+        """Find what is nearest to ``rows`` among all variants."""
+        kinds = (
             (self.to_conforming, self.conforming),
             (self.to_violating, self.violating),
-        ):
-            places = np.flatnonzero(kind)
-            if not len(places):
-                nearest.cost[rows], nearest.place[rows] = _FAR, _NONE
+        )
+        for nearest, is_of_kind in kinds:
+            targets = np.flatnonzero(is_of_kind)
+            if not len(targets):
+                nearest.cost[rows], nearest.target[rows] = _FAR, _NO_VARIANT
                 continue
-            cost = self.edits[np.ix_(rows, places)] - self.edits[rows, rows][:, None]
-            cost[rows[:, None] == places] = _FAR
+            # From the original variants: the edits there, less those that were made so far.
+            cost = self.edits[np.ix_(rows, targets)] - self.edits[rows, rows][:, None]
+            cost[rows[:, None] == targets] = _FAR
             best = np.argmin(cost, axis=1)
             nearest.cost[rows] = cost[np.arange(len(rows)), best]
-            nearest.place[rows] = np.where(nearest.cost[rows] < _FAR, places[best], _NONE)
+            exists = nearest.cost[rows] < _FAR
+            nearest.target[rows] = np.where(exists, targets[best], _NO_VARIANT)
 
-    def _offer(self, nearest: _Nearest, arrivals: Ints) -> None:
+    def _update_nearest(self, nearest: _Nearest, new_candidates: Ints) -> None:
         """Let variants that became of ``nearest``'s kind be nearest to those that they are nearer
         to.
         """
         rows = np.flatnonzero(self.violating)
-        for arrival in arrivals:
-            cost = np.where(
-                rows == arrival, _FAR, self.edits[rows, arrival] - self.edits[rows, rows]
-            )
-            nearer = cost < nearest.cost[rows]
-            nearest.cost[rows[nearer]], nearest.place[rows[nearer]] = cost[nearer], arrival
+        for candidate in new_candidates:
+            cost = self.edits[rows, candidate] - self.edits[rows, rows]
+            cost[rows == candidate] = _FAR
+            is_nearer = cost < nearest.cost[rows]
+            nearest.cost[rows[is_nearer]] = cost[is_nearer]
+            nearest.target[rows[is_nearer]] = candidate
 
-    def _estimates(self) -> NDArray[np.float64]:
+    def _estimate_future_cost(self) -> NDArray[np.float64]:
         """h for each variant: float64, shape (variants,); 0 where it does not violate."""
-        half = self._half(self.cases, self.held) * self.to_violating.cost
-        ahead = np.minimum(
-            self.to_conforming.cost, np.where(self.to_violating.place == _NONE, np.inf, half)
-        )
-        return np.where(self.violating, ahead, 0.0)
+        # Equations 2 to 4 of the paper.
+        joining = self._half_share(self.cases, self.held_mass) * self.to_violating.cost
+        joining = np.where(self.to_violating.target == _NO_VARIANT, np.inf, joining)
+        future_cost = np.minimum(self.to_conforming.cost, joining)
+        return np.where(self.violating, future_cost, 0.0)
 
     def _estimate_joined(self, rows: Ints, partner: Ints) -> NDArray[np.float64]:
         """h for ``partner`` once it has also the cases of ``rows``, from what is nearest to
         ``partner`` now.
         """
-        cases, held = self.cases[rows] + self.cases[partner], self.held[rows] + self.held[partner]
-        onward = self.to_conforming.place[partner]
+        cases = self.cases[rows] + self.cases[partner]
+        held = self.held_mass[rows] + self.held_mass[partner]
+        onward = self.to_conforming.target[partner]
         extra = self.edits[rows, onward] - self.edits[rows, partner]
-        mend = np.where(
-            onward == _NONE, np.inf, (self.to_conforming.cost[partner] + extra).astype(np.float64)
-        )
+        moving_on = (self.to_conforming.cost[partner] + extra).astype(np.float64)
+        moving_on = np.where(onward == _NO_VARIANT, np.inf, moving_on)
         per_case = self.to_violating.cost[partner] / np.maximum(self.cases[partner], 1)
-        ahead = np.minimum(mend, self._half(cases, held) * per_case * cases)
-        suffices = (
-            self.ground.below(self.held)[partner] + self.held[rows] >= self.ground.least[partner]
-        )
-        return np.where(suffices, 0.0, ahead)
+        joining = self._half_share(cases, held) * per_case * cases
+        held_with_extensions = self.costs.sum_over_extensions(self.held_mass)[partner]
+        suffices = held_with_extensions + self.held_mass[rows] >= self.costs.required_mass[partner]
+        return np.where(suffices, 0.0, np.minimum(moving_on, joining))
 
-    def _half(self, cases: Ints, held: Ints) -> NDArray[np.float64]:
+    def _half_share(self, cases: Ints, held_mass: Ints) -> NDArray[np.float64]:
         """Half of the share of a variant's cases that joining it to another is charged with."""
-        missing = np.abs(self.ground.k - held)
+        missing = np.abs(self.costs.k - held_mass)
         return np.minimum(cases, missing) / np.maximum(cases, 1) / 2

@@ -31,13 +31,13 @@ from cloakwork.mechanisms.base import (
 )
 from cloakwork.mechanisms.kanon.problem import (
     Assignment,
-    Problem,
+    KAnonymityProblem,
     Scope,
     Solution,
-    as_table,
-    cost,
-    gap,
-    read_problem,
+    assignment_table,
+    edit_cost,
+    problem_from_histogram,
+    relative_gap,
     smallest_class,
 )
 from cloakwork.mechanisms.kanon.rewriting import rewrite_cases
@@ -45,19 +45,24 @@ from cloakwork.mechanisms.kanon.sequences import Metric
 from cloakwork.noise import Noise
 from cloakwork.quantities import Frozen
 
-OTHER_KINDS: Final = {
-    "t-closeness": "it bounds how many cases share an activity sequence, not what their attribute values reveal",
-    "l-diversity": "it bounds how many cases share an activity sequence, not how varied their attribute values are",
-    "confidence-bound": "it bounds groups of complete activity sequences, not what partial background knowledge implies",
+REFUSED_KINDS: Final = {
+    "t-closeness": "it bounds how many cases share an activity sequence, "
+    "not what their attribute values reveal",
+    "l-diversity": "it bounds how many cases share an activity sequence, "
+    "not how varied their attribute values are",
+    "confidence-bound": "it bounds groups of complete activity sequences, "
+    "not what partial background knowledge implies",
     "differential-privacy": "k-anonymity bounds group sizes; it cannot give differential privacy",
-    "metric-privacy": "k-anonymity bounds group sizes; it leaves the values of kept events as they are",
+    "metric-privacy": "k-anonymity bounds group sizes; "
+    "it leaves the values of kept events as they are",
     "local-dp": "k-anonymity bounds group sizes; it randomises no value",
 }
+"""Why the family does not meet guarantees of other kinds."""
 
 K_ANONYMOUS: Final = (
-    "Every released variant (or every prefix of one) is a variant seen in the log and shared by at least k released "
-    "cases, each made from a different case of the log (or by cases of at least k units); moved cases count like those "
-    "that stayed."
+    "Every released variant (or every prefix of one) is a variant seen in the log and shared by at "
+    "least k released cases, each made from a different case of the log (or by cases of at least k "
+    "units); moved cases count like those that stayed."
 )
 """The theorem of the whole family."""
 
@@ -79,7 +84,7 @@ class FamilyParams(Frozen):
 
 
 P = TypeVar("P", bound=FamilyParams)
-_GOALS_OWN: Final = ("k", "scope", "unit")
+_SET_BY_GOAL: Final = ("k", "scope", "unit")
 """Parameters that the guarantee sets; all others are options of the policy."""
 
 
@@ -99,7 +104,9 @@ class Anonymiser(Costless, ABC, Generic[P]):
     Params: type[P]
 
     @abstractmethod
-    def solve(self, params: P, problem: Problem) -> tuple[Solution, Mapping[str, JsonValue]]:
+    def solve(
+        self, params: P, problem: KAnonymityProblem
+    ) -> tuple[Solution, Mapping[str, JsonValue]]:
         """An answer to ``problem`` (feasible, at least one variant), and what else the internal
         report should tell.
         """
@@ -111,34 +118,35 @@ class Anonymiser(Costless, ABC, Generic[P]):
         ``over`` come after it.
         """
         if not isinstance(goal, KAnonymity):
-            return Refusal("never", OTHER_KINDS[goal.kind])
+            return Refusal("never", REFUSED_KINDS[goal.kind])
         if CONTROL_FLOW not in goal.over:
             return Refusal(
                 "never", "it changes the control flow, which the guarantee does not cover"
             )
-        if own := sorted(set(options) & set(_GOALS_OWN)):
+        set_by_goal = sorted(set(options) & set(_SET_BY_GOAL))
+        if set_by_goal:
             return Refusal(
-                "misconfigured", f"{', '.join(own)} comes from the guarantee; it is no option"
+                "misconfigured",
+                f"{', '.join(set_by_goal)} comes from the guarantee; it is no option",
             )
         unit = facts.unit.attribute if goal.count == "units" else None
         try:
             params = self.Params.model_validate(
-                {**options, "k": goal.k, "scope": _scope(goal), "unit": unit}
+                {**options, "k": goal.k, "scope": _scope_of_goal(goal), "unit": unit}
             )
         except ValidationError as error:
-            return Refusal("misconfigured", _option_fault(error, self.Params))
-        what = (
-            "activity sequence"
-            if params.scope == "variants"
-            else "beginning of an activity sequence"
-        )
-        whom = "of them" if unit is None else f"different values of '{unit}'"
+            return Refusal("misconfigured", _describe_first_fault(error, self.Params))
+        shared = "activity sequence"
+        if params.scope == "prefixes":
+            shared = "beginning of an activity sequence"
+        sharers = "of them" if unit is None else f"different values of '{unit}'"
         return Offer(
             params,
-            f"moves cases until every {what} is shared by at least {goal.k} {whom}{self.how(params)}",
+            f"moves cases until every {shared} is shared by at least {goal.k} {sharers}"
+            f"{self.describe_method(params)}",
         )
 
-    def how(self, params: P) -> str:
+    def describe_method(self, params: P) -> str:
         """How the algorithm goes about it, as the end of a sentence."""
         return ""
 
@@ -146,9 +154,9 @@ class Anonymiser(Costless, ABC, Generic[P]):
         """Reads and writes the control flow; events that it inserts change which values are
         present.
         """
-        owner = {params.unit} if params.unit else set()
+        unit_columns = {params.unit} if params.unit else set()
         return Lineage(
-            reads=frozenset({CONTROL_FLOW, *owner}),
+            reads=frozenset({CONTROL_FLOW, *unit_columns}),
             writes=frozenset({CONTROL_FLOW, METADATA}),
             inserts=True,
             stability=None,
@@ -165,20 +173,27 @@ class Anonymiser(Costless, ABC, Generic[P]):
         Raises ``Infeasible`` when the log holds something, but fewer than k, and ``AssertionError``
         should the algorithm have a bug: an answer that is not k-anonymous is never acted on.
         """
-        problem, labels = read_problem(summary, params.k, params.scope, params.distance)
+        problem, labels = problem_from_histogram(summary, params.k, params.scope, params.distance)
         if not problem.feasible:
-            held = "cases" if params.unit is None else f"distinct values of '{params.unit}'"
-            message = f"the log holds fewer than k = {params.k} {held}; no k-anonymous release of it exists"
-            raise Infeasible(self.name, message)
-        solution, more = self.solve(params, problem) if len(problem.texts) else (_NOTHING, {})
+            counted = "cases" if params.unit is None else f"distinct values of '{params.unit}'"
+            raise Infeasible(
+                self.name,
+                f"the log holds fewer than k = {params.k} {counted}; "
+                "no k-anonymous release of it exists",
+            )
+        # An empty log has an answer, which no algorithm needs to find.
+        solution = _EMPTY_SOLUTION
+        more_figures: Mapping[str, JsonValue] = {}
+        if len(problem.texts):
+            solution, more_figures = self.solve(params, problem)
+        # Whatever the algorithm proves of itself, its answer is measured before it is acted on.
         smallest = smallest_class(problem, solution.assignment)
         if smallest is not None and smallest < params.k:
             raise AssertionError(
                 f"{self.name} left a class of {smallest}, fewer than k = {params.k}: a bug in it"
             )
-        return Decision(
-            as_table(solution.assignment, labels), {**figures(problem, solution), **more}
-        )
+        internal = {**internal_figures(problem, solution), **more_figures}
+        return Decision(assignment_table(solution.assignment, labels), internal)
 
     def rewrite(self, params: P, decision: Decision, noise: Noise) -> Rewrite:
         """Move the cases; where each source has one target, batches are independent."""
@@ -189,40 +204,44 @@ class Anonymiser(Costless, ABC, Generic[P]):
         )
 
 
-_NONE: Final = np.zeros(0, np.int64)
-_NOTHING: Final = Solution(Assignment(_NONE, _NONE, _NONE), 0, "the log is empty")
+_NO_CASES: Final = np.zeros(0, np.int64)
+_EMPTY_SOLUTION: Final = Solution(
+    Assignment(_NO_CASES, _NO_CASES, _NO_CASES), 0, "the log is empty"
+)
 
 
-def _scope(goal: KAnonymity) -> Scope:
+def _scope_of_goal(goal: KAnonymity) -> Scope:
     """Beside quasi-identifiers complete variants are counted: cases alike in everything are alike
     in every beginning.
     """
     return goal.scope if goal.over == (CONTROL_FLOW,) else "variants"
 
 
-def figures(problem: Problem, solution: Solution) -> dict[str, JsonValue]:
-    """What the internal report may tell; measured on the raw log, never public."""
+def internal_figures(problem: KAnonymityProblem, solution: Solution) -> dict[str, JsonValue]:
+    """What the internal report may show; measured on the raw log, never public."""
     found = solution.assignment
-    distance, moved = cost(problem, found), found.source != found.target
-    told: dict[str, JsonValue] = {
+    distance = edit_cost(problem, found)
+    moved = found.source != found.target
+    figures: dict[str, JsonValue] = {
         "distance": distance,
         "cases": int(problem.cases.sum()),
         "cases_moved": int(found.cases[moved].sum()),
         "variants_before": len(problem.texts),
         "variants_after": len(np.unique(found.target)),
         "k_reached": smallest_class(problem, found),
-        "stopped": solution.stopped,
+        "stopped": solution.stop_reason,
     }
     if solution.bound is not None:
-        told |= {"bound": solution.bound, "gap": gap(distance, solution.bound)}
-    return told
+        figures["bound"] = solution.bound
+        figures["gap"] = relative_gap(distance, solution.bound)
+    return figures
 
 
-def _option_fault(error: ValidationError, params: type[Any]) -> str:
+def _describe_first_fault(error: ValidationError, params: type[Any]) -> str:
     """The first fault of the options, in one phrase."""
     fault = error.errors()[0]
     name = ".".join(str(part) for part in fault["loc"])
     if fault["type"] == "extra_forbidden":
-        known = [option for option in params.model_fields if option not in _GOALS_OWN]
+        known = [option for option in params.model_fields if option not in _SET_BY_GOAL]
         return f"it has no option '{name}'; it has {', '.join(known)}"
     return f"option {name}: {fault['msg'][:1].lower()}{fault['msg'][1:]}"

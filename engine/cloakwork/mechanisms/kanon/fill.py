@@ -26,14 +26,20 @@ from cloakwork.mechanisms.base import (
     Theorem,
     Undecided,
 )
-from cloakwork.mechanisms.kanon.raw_times import FAR, Patterns, Places, placed
+from cloakwork.mechanisms.kanon.raw_times import (
+    FAR,
+    TimePrecisions,
+    UntimedEvents,
+    times_for,
+)
 from cloakwork.noise import Noise
 from cloakwork.quantities import Frozen
 
 Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+Bools = NDArray[np.bool_]
 
-_NOBODY: Final = -1
+_NONE: Final = -1
+"""Stands for no row."""
 _LONGEST_SUM: Final = 2**60
 """Microseconds; gaps are cut so that a case's sum of them stays below, far inside int64."""
 
@@ -66,7 +72,7 @@ class Fill(Undecided):
 
     Beside quasi-identifiers an event is copied from the same place of a case that follows the same
     variant, so that what a class shares stays shared; if no event is kept there, from the activity
-    in that variant, then in the whole log.
+    in that variant, then in the log as a whole.
 
     **Why it gives nothing away.** It copies what is released as it stands, inside each column. A
     guarantee over values is brought about after it, over all events and over the kept ones alone,
@@ -74,8 +80,8 @@ class Fill(Undecided):
 
     **Edge cases.** Nothing inserted: unchanged. No kept event of an activity: its inserted events
     stay without attributes, and the check of k-anonymity takes them away before it counts once
-    more. So it does with a raw time whose neighbours leave no room for one that is as precise as
-    those of its activity.
+    more. So it does with an event between whose neighbours no time is as precise as those of its
+    activity.
     """
 
     name: ClassVar[str] = "kanon/fill"
@@ -84,7 +90,8 @@ class Fill(Undecided):
     )
     proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(
-        "Every inserted event has exactly the attribute values of a kept event of its activity, if there is any.",
+        "Every inserted event has exactly the attribute values of a kept event of its activity, "
+        "if there is any.",
         "by construction",
     )
     Params = FillParams
@@ -104,158 +111,185 @@ class Fill(Undecided):
 
     def rewrite(self, params: FillParams, decision: Decision, noise: Noise) -> Rewrite:
         """Fill in the inserted events; needs all cases at once."""
-        return MapCases(lambda log: _completed(log, params, noise))
+        return MapCases(lambda log: _with_filled_events(log, params, noise))
 
 
-def _completed(log: EventLog, params: FillParams, noise: Noise) -> EventLog:
+def _with_filled_events(log: EventLog, params: FillParams, noise: Noise) -> EventLog:
     """The log with every inserted event complete."""
     if log.inserted is None or not log.inserted.any():
         return log
-    activity = _numbered(log.events[ACTIVITY])
-    first = _places(log, activity) if params.donors == "variant" else [_repeats(log, activity)]
-    keys = [*first, activity]
+    activity = _dense_codes(log.events[ACTIVITY])
+    if params.donors == "variant":
+        keys = [*_positions_in_variant(log, activity), activity]
+    else:
+        keys = [_occurrence_numbers(log, activity), activity]
+    # Kept events copy themselves.
     source = np.arange(log.events.height)
-    source[log.inserted] = _drawn_rows(keys, log.inserted, noise)
+    source[log.inserted] = _draw_source_rows(keys, log.inserted, noise)
     attributes = log.events.drop(ACTIVITY, TIMESTAMP, strict=False)
     events = log.events.with_columns(attributes.select(pl.all().gather(_or_null(source))))
     if params.times and TIMESTAMP in log.events.columns:
-        events = events.with_columns(_times(log, activity, source, noise))
+        times = _times_of_inserted(log, log.inserted, activity, source, noise)
+        events = events.with_columns(times)
     return replace(log, events=events)
 
 
-def _places(log: EventLog, activity: Ints) -> list[Ints]:
-    """For each event its place in its variant, and its variant together with its activity."""
+def _positions_in_variant(log: EventLog, activity: Ints) -> list[Ints]:
+    """For each event its position in its variant, and its variant together with its activity."""
     variants = variants_of(log)
     step = np.arange(log.events.height) - np.repeat(log.offsets[:-1], np.diff(log.offsets))
-    of_event = variants.of_case[log.case_of]
-    return [variants.offsets[of_event] + step, of_event * (activity.max(initial=0) + 1) + activity]
+    variant = variants.of_case[log.case_of]
+    activities = activity.max(initial=0) + 1
+    return [variants.offsets[variant] + step, variant * activities + activity]
 
 
-def _repeats(log: EventLog, activity: Ints) -> Ints:
+def _occurrence_numbers(log: EventLog, activity: Ints) -> Ints:
     """A number for each event: of its activity together with how many events of it the case has
     before.
     """
     pair = log.case_of * (activity.max(initial=0) + 1) + activity
+    # Stable, so that the events of one case and activity lie side by side in the order of the log.
     order = np.argsort(pair, kind="stable")
     start = np.flatnonzero(np.diff(pair[order], prepend=-1))
+    size = np.diff(start, append=len(pair))
     before = np.empty(len(pair), np.int64)
-    before[order] = np.arange(len(pair)) - np.repeat(start, np.diff(start, append=len(pair)))
+    before[order] = np.arange(len(pair)) - np.repeat(start, size)
     return np.asarray(activity * (before.max(initial=0) + 1) + before, np.int64)
 
 
-def _drawn_rows(keys: list[Ints], inserted: Flags, noise: Noise) -> Ints:
+def _draw_source_rows(keys: list[Ints], inserted: Bools, noise: Noise) -> Ints:
     """For each inserted event a random kept one that shares the first of ``keys`` for which there
-    is any.
+    is any; -1 where there is none.
     """
-    kept, lost = np.flatnonzero(~inserted), np.flatnonzero(inserted)
-    rows = np.full(len(lost), _NOBODY, np.int64)
+    kept, to_fill = np.flatnonzero(~inserted), np.flatnonzero(inserted)
+    rows = np.full(len(to_fill), _NONE, np.int64)
     for key in keys:
-        open_ = np.flatnonzero(rows == _NOBODY)
-        rows[open_] = drawn(kept, key[kept], key[lost[open_]], noise)
+        remaining = np.flatnonzero(rows == _NONE)
+        rows[remaining] = draw_by_key(kept, key[kept], key[to_fill[remaining]], noise)
     return rows
 
 
-def drawn(pool: Ints, key: Ints, asked: Ints, noise: Noise) -> Ints:
-    """For each key of ``asked`` a random entry of ``pool`` (int64, with its ``key``) that has it;
-    -1 where none has.
+def draw_by_key(pool: Ints, key: Ints, requested: Ints, noise: Noise) -> Ints:
+    """For each of the keys ``requested`` a random entry of ``pool`` (int64, with its ``key``) that
+    has it; -1 where none has.
     """
     order = np.argsort(key, kind="stable")
-    first = np.searchsorted(key[order], asked, side="left")
-    size = np.searchsorted(key[order], asked, side="right") - first
-    found = np.full(len(asked), _NOBODY, np.int64)
-    some = np.flatnonzero(size > 0)
-    if len(some):
-        found[some] = pool[order[first[some] + noise.uniform(size[some].astype(np.int64))]]
-    return found
+    ascending = key[order]
+    first = np.searchsorted(ascending, requested, side="left")
+    size = np.searchsorted(ascending, requested, side="right") - first
+    drawn = np.full(len(requested), _NONE, np.int64)
+    occurs = np.flatnonzero(size > 0)
+    if len(occurs):
+        offset = noise.uniform(size[occurs].astype(np.int64))
+        drawn[occurs] = pool[order[first[occurs] + offset]]
+    return drawn
 
 
-def _numbered(labels: pl.Series) -> Ints:
+def _dense_codes(labels: pl.Series) -> Ints:
     """A number for each label: int64, dense."""
     return labels.cast(pl.String).fill_null("").rank("dense").to_numpy().astype(np.int64) - 1
 
 
 def _or_null(rows: Ints) -> pl.Series:
-    """Rows to gather, null where there is nobody."""
-    return (
-        pl.Series("row", rows)
-        .to_frame()
-        .select(pl.when(pl.col("row") != _NOBODY).then("row"))
-        .to_series()
-    )
+    """Rows to gather, null where there is none."""
+    frame = pl.DataFrame({"row": rows})
+    return frame.select(pl.when(pl.col("row") != _NONE).then("row")).to_series()
 
 
-def _times(log: EventLog, activity: Ints, source: Ints, noise: Noise) -> pl.Series:
-    """The times of all events, with one for each inserted event whose source has one: between its
-    neighbours, or a gap drawn from its activity behind or before the only neighbour.
-    """
-    assert log.inserted is not None  # noqa: S101 - asked only where events are inserted
+def _times_of_inserted(
+    log: EventLog, inserted: Bools, activity: Ints, source: Ints, noise: Noise
+) -> pl.Series:
+    """The times of all events, with one for each inserted event whose source has one."""
     stamps = log.events[TIMESTAMP].cast(TIME_TYPE).to_physical()
-    known = stamps.is_not_null().to_numpy() & ~log.inserted
+    known = stamps.is_not_null().to_numpy() & ~inserted
     if not known.any():
         return log.events[TIMESTAMP]
     time = np.where(known, stamps.fill_null(0).to_numpy(), 0)
-    earlier, later = _neighbours(known, log.offsets)
-    first, last = earlier != _NOBODY, later != _NOBODY
-    total = np.cumsum(_gaps(log, time, known, activity, noise))
+    neighbours = earlier, later = _neighbours(known, log.offsets)
+    gaps = _gaps(log, time, known, activity, noise)
+    span = (int(time[known].min()), int(time[known].max()))
+    target = np.clip(_target_times(log, time, known, neighbours, gaps, noise), *span)
+    donor = np.maximum(source, 0)
+    rows = np.flatnonzero(inserted & (source != _NONE) & known[donor])
+    # Events are in one gap if they have the same case and the same known event before them.
+    case, behind = log.case_of[rows], earlier[rows]
+    starts_gap = (np.diff(case, prepend=_NONE) != 0) | (np.diff(behind, prepend=_NONE) != 0)
+    gap_index = np.cumsum(starts_gap)
+    low = np.where(earlier != _NONE, time[earlier], -FAR)[rows]
+    high = np.where(later != _NONE, time[later], FAR)[rows]
+    # Targets are drawn one by one; inside a gap they are given out in ascending order.
+    by_gap_and_target = rows[np.lexsort((target[rows], gap_index))]
+    untimed = UntimedEvents(
+        gap_index=gap_index,
+        low=low,
+        high=np.maximum(high, low),
+        target_time=target[by_gap_and_target],
+        activity=activity[rows],
+        donor=time[donor[rows]],
+        span=span,
+    )
+    complete = time.copy()
+    complete[rows] = times_for(untimed, TimePrecisions.of(time[known], activity[known]))
+    has_time = known.copy()
+    has_time[rows] = True
+    times = pl.Series(TIMESTAMP, complete).cast(TIME_TYPE).cast(log.events.schema[TIMESTAMP])
+    return pl.select(pl.when(pl.Series(has_time)).then(times).alias(TIMESTAMP)).to_series()
+
+
+def _target_times(
+    log: EventLog,
+    time: Ints,
+    known: Bools,
+    neighbours: tuple[Ints, Ints],
+    gaps: Ints,
+    noise: Noise,
+) -> Ints:
+    """A random time for each event near which it may have taken place: between its neighbours with
+    a known time; its gap behind or before its only neighbour; in a case without any known time, its
+    gaps behind a random time of the log.
+    """
+    earlier, later = neighbours
+    has_earlier, has_later = earlier != _NONE, later != _NONE
+    # Differences of the running total add up the gaps between two events.
+    total = np.cumsum(gaps)
     start = np.repeat(log.offsets[:-1], np.diff(log.offsets))
     after = time[earlier] + total - total[earlier]
     before = time[later] - (total[later] - total)
-    alone = drawn(
-        time[known],
-        np.zeros(int(known.sum()), np.int64),
-        np.zeros(log.cases.height, np.int64),
-        noise,
+    known_times = time[known]
+    one_key = np.zeros(len(known_times), np.int64)
+    start_of_case = draw_by_key(known_times, one_key, np.zeros(log.cases.height, np.int64), noise)
+    of_case = start_of_case[log.case_of] + total - total[start]
+    width = np.maximum(time[later] - time[earlier], 0) + 1
+    between = time[earlier] + noise.uniform(width)
+    return np.select(
+        [has_earlier & has_later, has_earlier, has_later], [between, after, before], of_case
     )
-    neither = alone[log.case_of] + total - total[start]
-    middle = time[earlier] + noise.uniform(np.maximum(time[later] - time[earlier], 0) + 1)
-    aim = np.select([first & last, first, last], [middle, after, before], neither)
-    span = (int(time[known].min()), int(time[known].max()))
-    aim = np.clip(aim, *span)
-    donor = np.maximum(source, 0)
-    rows = np.flatnonzero(log.inserted & (source != _NOBODY) & known[donor])
-    case, behind = log.case_of[rows], earlier[rows]
-    run = np.cumsum((np.diff(case, prepend=_NOBODY) != 0) | (np.diff(behind, prepend=_NOBODY) != 0))
-    low = np.where(first, time[earlier], -FAR)[rows]
-    high = np.maximum(np.where(last, time[later], FAR)[rows], low)
-    places = Places(
-        run,
-        low,
-        high,
-        aim[rows[np.lexsort((aim[rows], run))]],
-        activity[rows],
-        time[donor[rows]],
-        span,
-    )
-    filled = time.copy()
-    filled[rows] = placed(places, Patterns.of(time[known], activity[known]))
-    lacks = ~known
-    lacks[rows] = False
-    whole = pl.Series(TIMESTAMP, filled).cast(TIME_TYPE).cast(log.events.schema[TIMESTAMP])
-    return pl.select(pl.when(pl.Series(~lacks)).then(whole).alias(TIMESTAMP)).to_series()
 
 
-def _neighbours(known: Flags, offsets: Ints) -> tuple[Ints, Ints]:
+def _neighbours(known: Bools, offsets: Ints) -> tuple[Ints, Ints]:
     """For each event the row of the last known one up to it in its case, and of the first from it
     on; -1 for none.
     """
     rows = np.arange(len(known))
-    first, end = (np.repeat(edge, np.diff(offsets)) for edge in (offsets[:-1], offsets[1:]))
-    earlier = np.maximum.accumulate(np.where(known, rows, _NOBODY))
+    lengths = np.diff(offsets)
+    first, end = np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:], lengths)
+    earlier = np.maximum.accumulate(np.where(known, rows, _NONE))
+    # From the end backwards, the last known row so far is the next one.
     later = np.minimum.accumulate(np.where(known, rows, len(known))[::-1])[::-1]
-    return np.where(earlier >= first, earlier, _NOBODY), np.where(later < end, later, _NOBODY)
+    return np.where(earlier >= first, earlier, _NONE), np.where(later < end, later, _NONE)
 
 
-def _gaps(log: EventLog, time: Ints, known: Flags, activity: Ints, noise: Noise) -> Ints:
+def _gaps(log: EventLog, time: Ints, known: Bools, activity: Ints, noise: Noise) -> Ints:
     """For each event a gap by which a kept event of its activity follows the one before; else of
     any; else 0.
     """
     rows = np.flatnonzero(known)
     case = log.case_of[rows]
     follows = np.flatnonzero(case[1:] == case[:-1]) + 1
-    most = _LONGEST_SUM // (int(np.diff(log.offsets).max()) + 1)
-    gap = np.clip(time[rows[follows]] - time[rows[follows - 1]], 0, most)
+    longest = _LONGEST_SUM // (int(np.diff(log.offsets).max()) + 1)
+    gap = np.clip(time[rows[follows]] - time[rows[follows - 1]], 0, longest)
     if not len(gap):
         return np.zeros(len(time), np.int64)
-    found = drawn(np.arange(len(gap)), activity[rows[follows]], activity, noise)
-    anywhere = noise.uniform(np.full(len(time), len(gap), np.int64))
-    return np.asarray(gap[np.where(found == _NOBODY, anywhere, found)], np.int64)
+    index = draw_by_key(np.arange(len(gap)), activity[rows[follows]], activity, noise)
+    of_any = noise.uniform(np.full(len(time), len(gap), np.int64))
+    return np.asarray(gap[np.where(index == _NONE, of_any, index)], np.int64)

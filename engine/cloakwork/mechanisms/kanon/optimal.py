@@ -10,38 +10,46 @@ from pydantic import Field, JsonValue
 from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
 from cloakwork.mechanisms.base import Offer, Refusal, Theorem
-from cloakwork.mechanisms.kanon.best_first import best_first
+from cloakwork.mechanisms.kanon.best_first import search_best_first
 from cloakwork.mechanisms.kanon.family import K_ANONYMOUS, Anonymiser, FamilyParams
-from cloakwork.mechanisms.kanon.local_search import improve, merged
-from cloakwork.mechanisms.kanon.lower_bound import Bound, Duties, ascend
+from cloakwork.mechanisms.kanon.hill_climbing import improve_by_hill_climbing
+from cloakwork.mechanisms.kanon.integer_program import KAnonymityProgram, ScopeClasses
+from cloakwork.mechanisms.kanon.local_search import improve_by_neighbourhoods, merge_classes
+from cloakwork.mechanisms.kanon.lower_bound import CertifiedBound
+from cloakwork.mechanisms.kanon.open_variants import CoverConstraints
 from cloakwork.mechanisms.kanon.problem import (
     Assignment,
     Ints,
-    Problem,
+    KAnonymityProblem,
     Solution,
-    cost,
-    gap,
+    edit_cost,
+    relative_gap,
     smallest_class,
 )
-from cloakwork.mechanisms.kanon.program import Classes, Program
-from cloakwork.mechanisms.kanon.whole import LARGEST, Ground, improved
+from cloakwork.mechanisms.kanon.subgradient import subgradient_ascent
+from cloakwork.mechanisms.kanon.whole_variants import MOST_VARIANTS, MoveCosts
 from cloakwork.progress import say
 
-_COLUMNS: Final = 12
-_FEW_COLUMNS: Final = 30_000
+_COLUMNS_OF_A_VARIANT: Final = 12
+_FEWEST_COLUMNS: Final = 30_000
 _MOST_COLUMNS: Final = 200_000
 _ROUND_OFF: Final = 1e-5
-_BEYOND: Final = 1 << 62
-_A_SECOND: Final = 1.0
-_POLISHING: Final = 0.2
-_BOUNDING: Final = 0.15
-_SEARCHING: Final = 0.5
-_A_ROUND: Final = 0.4
-_FIRST_TRY: Final = 0.5
-_SHORT_TRY: Final = 0.25
+_UNBOUNDED: Final = 1 << 62
+"""Stands for the bound of a program without any answer."""
+_SECONDS_BETWEEN_MESSAGES: Final = 1.0
+
+_SHARE_FOR_BOUND: Final = 0.15
+"""Share of the whole time."""
+_SHARE_FOR_HILL_CLIMBING: Final = 0.2
+_SHARE_FOR_SEARCH: Final = 0.5
+_SHARE_OF_A_RADIUS: Final = 0.4
+_SHARE_FOR_PROGRAM: Final = 0.5
+_SHARE_FOR_LARGE_PROGRAM: Final = 0.25
 """Shares of the time that is left."""
-_RADIUS: Final = 4
-_WIDEST: Final = 64
+
+_FIRST_RADIUS: Final = 4
+_WIDEST_RADIUS: Final = 64
+"""How many variants may open or close around the best answer."""
 
 
 class OptimalParams(FamilyParams):
@@ -66,14 +74,14 @@ class OptimalParams(FamilyParams):
 class Optimal(Anonymiser[OptimalParams]):
     """k-anonymity at the least possible cost, as an integer program, with a proved lower bound.
 
-    First an answer is found by merging classes. Then prices for the variants are sought that prove
-    a lower bound (module ``lower_bound``). The prices say, for every variant and every other, what
-    any answer costs at least that moves the one to the other. Where that is more than the best
-    answer known, the pair is left out, and HiGHS solves the program over the others; where too many
-    are left, over the most promising ones, and what the others would cost bounds what was missed.
-    The bound that is told is thus the less of two: what HiGHS proved about the pairs that it was
-    given, and what the prices prove about all others. Where HiGHS has too much to do, better
-    answers are sought first, nearby.
+    First an answer is found by merging classes. Then dual prices are sought that prove a lower
+    bound (modules ``subgradient`` and ``lower_bound``). They say, for every variant and every
+    other, what any answer costs at least that moves the one to the other. Where that is more than
+    the best answer known, the pair is left out, and HiGHS solves the program over the others; where
+    too many are left, over the most promising ones, and what the others would cost bounds what was
+    missed. The bound that is reported is thus the less of two: what HiGHS proved about the pairs
+    that it was given, and what the dual prices prove about all others. Where HiGHS has too much to
+    do, better answers are sought first, nearby.
 
     **Why it is k-anonymous.** Each answer is measured, and none is kept that leaves a class below
     k.
@@ -86,8 +94,9 @@ class Optimal(Anonymiser[OptimalParams]):
     summary: ClassVar[str] = "Moves as few events as possible, with proof of how few that is."
     theorem: ClassVar[Theorem] = Theorem(
         statement=K_ANONYMOUS,
-        source="every answer is measured before it is kept (this class); the bound is Lagrangian duality "
-        "(Geoffrion, Lagrangean relaxation for integer programming, 1974) and HiGHS's branch and bound",
+        source="every answer is measured before it is kept (this class); the bound is Lagrangian "
+        "duality (Geoffrion, Lagrangean relaxation for integer programming, 1974) and HiGHS's "
+        "branch and bound",
     )
     Params = OptimalParams
 
@@ -103,197 +112,234 @@ class Optimal(Anonymiser[OptimalParams]):
             )
         return answer
 
-    def how(self, params: OptimalParams) -> str:
+    def describe_method(self, params: OptimalParams) -> str:
         """At the least cost that can be found in time."""
         return f", with as few edits as can be found in {params.seconds:g} seconds"
 
     def solve(
-        self, params: OptimalParams, problem: Problem
+        self, params: OptimalParams, problem: KAnonymityProblem
     ) -> tuple[Solution, Mapping[str, JsonValue]]:
         """Search until it is proved that nothing is better, or near enough, or the time is over."""
-        search = _Search(problem, params)
+        search = _OptimalSearch(problem, params)
         search.run()
         return search.solution(), search.figures()
 
 
-class _Search:
-    """One search: the best answer so far, ``bound``, the best proved bound, and ``exact``, the part
-    of it in integers.
+class _OptimalSearch:
+    """One search.
+
+    ``best``, ``cost``: the best answer so far. ``bound``: the best proved bound; ``integer_bound``:
+    the best one that was certified in integers.
     """
 
-    def __init__(self, problem: Problem, params: OptimalParams) -> None:
+    def __init__(self, problem: KAnonymityProblem, params: OptimalParams) -> None:
         self.problem, self.params = problem, params
-        self.begun = self.said = time.monotonic()
-        self.bound = self.exact = 0
-        self.columns, self.exhausted = 0, False
-        self.best = merged(problem)
-        self.cost = cost(problem, self.best)
-        self.ground = Ground.of(problem, Optimal.name) if len(problem.texts) <= LARGEST else None
-        if self.ground is not None:
-            self._polish(best_first(self.ground))
-        self._tell()
+        self.classes = ScopeClasses.of_problem(problem)
+        self.begun = self.last_report = time.monotonic()
+        self.bound = self.integer_bound = 0
+        self.columns, self.is_exhausted = 0, False
+        self.best = merge_classes(problem)
+        self.cost = edit_cost(problem, self.best)
+        self.move_costs: MoveCosts | None = None
+        if len(problem.texts) <= MOST_VARIANTS:
+            self.move_costs = MoveCosts.of(problem, Optimal.name)
+            self._climb_from(self.move_costs, search_best_first(self.move_costs))
+        self._report_progress()
 
     def run(self) -> None:
         """Merge, bound, solve what is promising, search nearby, solve what is left."""
-        problem, parts = self.problem, self.params.parts
-        duties = Duties.of(problem, parts=parts)
-        away = problem.distances.matrix[self.best.source, self.best.target]
-        prices = away.astype(np.float64) * problem.cases
-        proof = ascend(
-            problem, duties, prices, self.cost, _BOUNDING * self.params.seconds, self._hear_bound
-        )
-        self.exact = self._proved(proof.value)
-        self._offer(merged(problem, proof.suggestion()))
-        if self.ground is not None and not self._near_enough():
-            self._polish(merged(problem, proof.suggestion()).target)
-        count = max(_COLUMNS * len(problem.texts), _FEW_COLUMNS)
-        large = proof.below_for(count, self.cost) < self.cost
-        if large and not self._near_enough():
-            self._search_nearby(proof, _SEARCHING * self._left())
-        self._solve(proof, count, _SHORT_TRY if large else _FIRST_TRY)
-        self._tell()
+        problem = self.problem
+        certificate = self._certify()
+        self.integer_bound = self._raise_bound(certificate.value)
+        # Where the relaxed problem sends variants is seldom an answer, and a good start for one.
+        suggested = merge_classes(problem, certificate.relaxed_targets())
+        self._keep_if_better(suggested)
+        if self.move_costs is not None and not self._is_gap_reached():
+            self._climb_from(self.move_costs, suggested.target)
+        count = max(_COLUMNS_OF_A_VARIANT * len(problem.texts), _FEWEST_COLUMNS)
+        # Whether more pairs matter than the first program holds.
+        is_large = certificate.cost_limit_for(count, self.cost) < self.cost
+        if is_large and not self._is_gap_reached():
+            self._search_nearby(certificate, _SHARE_FOR_SEARCH * self._seconds_left())
+        share = _SHARE_FOR_LARGE_PROGRAM if is_large else _SHARE_FOR_PROGRAM
+        self._solve_promising(certificate, count, share)
+        self._report_progress()
 
-    def _solve(self, proof: Bound, count: int, share: float) -> None:
+    def _certify(self) -> CertifiedBound:
+        """A bound, sought from what each variant costs in the best answer."""
+        problem, best = self.problem, self.best
+        distance = problem.distances.matrix[best.source, best.target]
+        return subgradient_ascent(
+            problem,
+            CoverConstraints.of(problem, split_cases=self.params.parts),
+            distance.astype(np.float64) * problem.cases,
+            self.cost,
+            _SHARE_FOR_BOUND * self.params.seconds,
+            self._on_bound,
+        )
+
+    def _solve_promising(self, certificate: CertifiedBound, count: int, share: float) -> None:
         """Solve the program over ``count`` promising pairs; where ``share`` of the time is not
         enough for that, search around the best answer. Then solve it over more of them, until they
         are all that matter.
         """
-        searched = False
-        while not self._near_enough() and self._left() > 0:
-            below = proof.below_for(min(count, _MOST_COLUMNS), self.cost)
-            last = searched and (below >= self.cost or count >= _MOST_COLUMNS)
-            ended = self._solve_columns(proof, below, (1.0 if last else share) * self._left())
-            self.exhausted = ended and last
-            if self.exhausted:
+        has_searched = False
+        while not self._is_gap_reached() and self._seconds_left() > 0:
+            limit = certificate.cost_limit_for(min(count, _MOST_COLUMNS), self.cost)
+            is_last = has_searched and (limit >= self.cost or count >= _MOST_COLUMNS)
+            seconds = (1.0 if is_last else share) * self._seconds_left()
+            has_ended = self._solve_columns(certificate, limit, seconds)
+            self.is_exhausted = has_ended and is_last
+            if self.is_exhausted:
                 break
-            if not ended and not searched:
-                self._search_around(proof, count)
-            count, searched = 3 * count, True
+            if not has_ended and not has_searched:
+                self._search_around(certificate, count)
+            count, has_searched = 3 * count, True
 
-    def _polish(self, target: Ints) -> None:
+    def _climb_from(self, costs: MoveCosts, target: Ints) -> None:
         """Improve an answer that moves whole variants by changing a class at a time, and keep what
         is best.
         """
-        assert self.ground is not None  # noqa: S101 - asked only where there is one
-        until = time.monotonic() + _POLISHING * self._left()
-        self._offer(Assignment.whole(self.problem, improved(self.ground, target, until)))
+        until = time.monotonic() + _SHARE_FOR_HILL_CLIMBING * self._seconds_left()
+        improved = improve_by_hill_climbing(costs, target, until)
+        self._keep_if_better(Assignment.of_targets(self.problem, improved))
 
-    def _search_nearby(self, proof: Bound, seconds: float) -> None:
-        found = improve(
+    def _search_nearby(self, certificate: CertifiedBound, seconds: float) -> None:
+        """Improve the best answer by neighbourhoods that are solved exactly."""
+        found = improve_by_neighbourhoods(
             self.problem,
             self.solution(),
             seconds,
-            parts=self.params.parts,
-            proof=proof,
-            hear=self._hear_cost,
+            split_cases=self.params.parts,
+            certificate=certificate,
+            on_improvement=self._on_cost,
         )
-        self._offer(found.assignment)
+        self._keep_if_better(found.assignment)
 
-    def _search_around(self, proof: Bound, count: int) -> None:
+    def _search_around(self, certificate: CertifiedBound, count: int) -> None:
         """Solve the program over answers that open or close a few other variants than the best one
         does: local branching (Fischetti and Lodi, Mathematical Programming 98, 2003). Fewer where
         that takes too long, more where it gives nothing.
         """
-        until, radius = time.monotonic() + _SEARCHING * self._left(), _RADIUS
-        while not self._near_enough() and 1 < radius <= _WIDEST and time.monotonic() < until:
-            columns = self._with_best(*proof.columns(proof.below_for(count, self.cost)))
-            program = Program(
-                self.problem, Classes.in_scope(self.problem), *columns, parts=self.params.parts
-            )
-            before, left = self.cost, until - time.monotonic()
-            outcome = program.solve(_A_ROUND * left, self.best, within=radius)
-            if outcome.assignment is not None:
-                self._offer(outcome.assignment)
-            if self.cost == before:
-                radius = 2 * radius if outcome.ended else radius // 2
-            self._tell()
+        until = time.monotonic() + _SHARE_FOR_SEARCH * self._seconds_left()
+        radius = _FIRST_RADIUS
+        while 1 < radius <= _WIDEST_RADIUS and time.monotonic() < until:
+            if self._is_gap_reached():
+                return
+            limit = certificate.cost_limit_for(count, self.cost)
+            source, target = self._add_columns_of_best(*certificate.columns_below(limit))
+            integer_program = self._program_over(source, target)
+            cost_before = self.cost
+            seconds = _SHARE_OF_A_RADIUS * (until - time.monotonic())
+            result = integer_program.solve(seconds, self.best, radius=radius)
+            if result.assignment is not None:
+                self._keep_if_better(result.assignment)
+            # Nothing better this near: look farther, or nearer where the time did not suffice.
+            if self.cost == cost_before:
+                radius = 2 * radius if result.has_ended else radius // 2
+            self._report_progress()
 
-    def _hear_cost(self, distance: int) -> None:
-        if time.monotonic() - self.said >= _A_SECOND:
-            self._tell(distance)
-
-    def _solve_columns(self, proof: Bound, below: int, seconds: float) -> bool:
-        """Solve the program over what an answer below ``below`` may hold, and over the best answer;
-        whether it ended.
+    def _solve_columns(self, certificate: CertifiedBound, limit: int, seconds: float) -> bool:
+        """Solve the program over what an answer of less than ``limit`` may contain, and over the
+        best answer; whether it came to its end.
         """
-        source, target = self._with_best(*proof.columns(below))
+        source, target = self._add_columns_of_best(*certificate.columns_below(limit))
         self.columns = len(source)
-        program = Program(
-            self.problem, Classes.in_scope(self.problem), source, target, parts=self.params.parts
+        integer_program = self._program_over(source, target)
+        # What was left out costs at least ``limit``: no bound above it is proved for all answers.
+        result = integer_program.solve(
+            seconds, self.best, lambda bound: self._on_bound(min(_round_up(bound), limit))
         )
-        outcome = program.solve(
-            seconds, self.best, lambda bound: self._hear_bound(min(_up(bound), below))
-        )
-        if outcome.assignment is not None:
-            self._offer(outcome.assignment)
-        self._proved(min(_up(outcome.bound), below, self.cost))
-        return outcome.ended
+        if result.assignment is not None:
+            self._keep_if_better(result.assignment)
+        self._raise_bound(min(_round_up(result.bound), limit, self.cost))
+        return result.has_ended
 
-    def _with_best(self, source: Ints, target: Ints) -> tuple[Ints, Ints]:
-        width = len(self.problem.texts)
-        pairs = np.unique(
-            np.concatenate([source * width + target, self.best.source * width + self.best.target])
+    def _program_over(self, source: Ints, target: Ints) -> KAnonymityProgram:
+        """The integer program over these columns."""
+        return KAnonymityProgram(
+            self.problem, self.classes, source, target, split_cases=self.params.parts
         )
-        more, others = np.divmod(pairs, width)
-        return more, others
 
-    def _offer(self, found: Assignment) -> None:
+    def _add_columns_of_best(self, source: Ints, target: Ints) -> tuple[Ints, Ints]:
+        """The columns, and those of the best answer, each once."""
+        variants = len(self.problem.texts)
+        # One number a pair, so that none occurs twice.
+        columns = source * variants + target
+        columns_of_best = self.best.source * variants + self.best.target
+        both = np.unique(np.concatenate([columns, columns_of_best]))
+        all_sources, all_targets = np.divmod(both, variants)
+        return all_sources, all_targets
+
+    def _keep_if_better(self, found: Assignment) -> None:
+        """Keep ``found`` if it is k-anonymous and costs less than the best answer."""
+        # Measured, whatever the solver's tolerance let pass.
         smallest = smallest_class(self.problem, found)
-        now = cost(self.problem, found)
-        if now < self.cost and (smallest is None or smallest >= self.problem.k):
-            self.best, self.cost = found, now
+        cost = edit_cost(self.problem, found)
+        if cost < self.cost and (smallest is None or smallest >= self.problem.k):
+            self.best, self.cost = found, cost
 
-    def _proved(self, bound: int) -> int:
+    def _raise_bound(self, bound: int) -> int:
+        """Take ``bound`` into account, and give the best one."""
         self.bound = max(self.bound, min(bound, self.cost))
         return self.bound
 
-    def _near_enough(self) -> bool:
-        return (gap(self.cost, self.bound) or 0.0) <= self.params.gap
+    def _is_gap_reached(self) -> bool:
+        return (relative_gap(self.cost, self.bound) or 0.0) <= self.params.gap
 
-    def _left(self) -> float:
+    def _seconds_left(self) -> float:
         return self.params.seconds - (time.monotonic() - self.begun)
 
-    def _hear_bound(self, bound: int) -> None:
-        self._proved(bound)
-        if time.monotonic() - self.said >= _A_SECOND:
-            self._tell()
+    def _on_cost(self, distance: int) -> None:
+        """Called with the cost of better answers."""
+        if self._may_report():
+            self._report_progress(distance)
 
-    def _tell(self, distance: int | None = None) -> None:
-        self.said, distance = time.monotonic(), self.cost if distance is None else distance
-        above = gap(distance, self.bound) if self.bound else None
+    def _on_bound(self, bound: int) -> None:
+        """Called with better bounds."""
+        self._raise_bound(bound)
+        if self._may_report():
+            self._report_progress()
+
+    def _may_report(self) -> bool:
+        return time.monotonic() - self.last_report >= _SECONDS_BETWEEN_MESSAGES
+
+    def _report_progress(self, distance: int | None = None) -> None:
+        """Say the cost of the best answer (or ``distance``), and how near to the least it is."""
+        self.last_report = time.monotonic()
+        edits = self.cost if distance is None else distance
+        above = relative_gap(edits, self.bound) if self.bound else None
         proof = "" if above is None else f", at most {100 * above:.1f} % above the least possible"
-        say(f"optimal: {distance} edits{proof}")
+        say(f"optimal: {edits} edits{proof}")
 
     def solution(self) -> Solution:
         """The best answer so far, its bound, and why the search ended."""
-        above = gap(self.cost, self.bound) or 0.0
+        above = relative_gap(self.cost, self.bound) or 0.0
+        within = f"within {100 * above:.1f} % of the least possible"
         if above == 0:
-            stopped = "proved optimal"
-        elif self._near_enough():
-            stopped = f"near enough: within {100 * above:.1f} % of the least possible"
-        elif self.exhausted:
-            stopped = (
-                f"no more can be proved here: within {100 * above:.1f} % of the least possible"
-            )
+            stop_reason = "proved optimal"
+        elif self._is_gap_reached():
+            stop_reason = f"near enough: {within}"
+        elif self.is_exhausted:
+            stop_reason = f"no more can be proved here: {within}"
         else:
-            stopped = f"stopped at {self.params.seconds:.3g} s, within {100 * above:.1f} % of the least possible"
-        return Solution(self.best, self.bound, stopped)
+            stop_reason = f"stopped at {self.params.seconds:.3g} s, {within}"
+        return Solution(self.best, self.bound, stop_reason)
 
     def figures(self) -> dict[str, JsonValue]:
         """How the bound was proved, and what that took."""
-        proof = (
-            "in whole numbers" if self.exact >= self.bound else "by HiGHS, to its tolerance of 1e-6"
-        )
+        is_certified = self.integer_bound >= self.bound
+        proof = "in whole numbers" if is_certified else "by HiGHS, to its tolerance of 1e-6"
         return {
             "seconds": round(time.monotonic() - self.begun, 2),
             "bound_proved": proof,
-            "bound_in_whole_numbers": self.exact,
+            "bound_in_whole_numbers": self.integer_bound,
             "pairs_in_the_program": self.columns,
         }
 
 
-def _up(bound: float) -> int:
+def _round_up(bound: float) -> int:
     """The least whole number that is not below ``bound``, but for round-off."""
     if not np.isfinite(bound):
-        return _BEYOND if bound > 0 else 0
+        return _UNBOUNDED if bound > 0 else 0
     return int(np.ceil(bound - _ROUND_OFF * max(1.0, abs(bound) * 1e-3)))

@@ -7,12 +7,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import JsonValue
 
 from cloakwork.mechanisms.base import Theorem
 from cloakwork.mechanisms.kanon.family import K_ANONYMOUS, Anonymiser, FamilyParams
-from cloakwork.mechanisms.kanon.problem import Assignment, Problem, Scope, Solution
+from cloakwork.mechanisms.kanon.problem import (
+    Assignment,
+    Ints,
+    KAnonymityProblem,
+    Scope,
+    Solution,
+)
 
 
 class PretsaParams(FamilyParams):
@@ -22,7 +27,7 @@ class PretsaParams(FamilyParams):
 class Pretsa(Anonymiser[PretsaParams]):
     """Greedy k-anonymisation of the control flow on the prefix tree.
 
-    The cases of a log form a tree of prefixes; a node counts the cases whose course of events
+    The cases of a log form a tree of prefixes; a node counts the cases whose activity sequence
     begins with it. The nodes are visited in pre-order (siblings by label); a node with fewer than k
     cases is cut: the cases below it move, one variant after the other, to the most similar variant
     that still has cases (Levenshtein distance from the case's *original* variant; ties: the most
@@ -41,22 +46,23 @@ class Pretsa(Anonymiser[PretsaParams]):
     summary: ClassVar[str] = "Moves cases with a rare variant to the most similar frequent one."
     theorem: ClassVar[Theorem] = Theorem(
         statement=K_ANONYMOUS,
-        source="Fahrenkrog-Petersen, van der Aa and Weidlich, PRETSA: Event Log Sanitization for Privacy-aware Process "
-        "Discovery, ICPM 2019, algorithm 1 without t-closeness; termination and k proved in this class's docstring",
+        source="Fahrenkrog-Petersen, van der Aa and Weidlich, PRETSA: Event Log Sanitization for "
+        "Privacy-aware Process Discovery, ICPM 2019, algorithm 1 without t-closeness; termination "
+        "and k proved in this class's docstring",
     )
     Params = PretsaParams
 
     def solve(
-        self, params: PretsaParams, problem: Problem
+        self, params: PretsaParams, problem: KAnonymityProblem
     ) -> tuple[Solution, Mapping[str, JsonValue]]:
         """Walk the tree; deterministic."""
-        return greedy(problem), {}
+        return walk_tree(problem), {}
 
 
-def greedy(problem: Problem) -> Solution:
+def walk_tree(problem: KAnonymityProblem) -> Solution:
     """PRETSA's answer to ``problem``, which must be feasible."""
-    target = _Walk(problem).run()
-    return Solution(Assignment.whole(problem, target), None, "the greedy walk ended")
+    target = _TreeWalk(problem).run()
+    return Solution(Assignment.of_targets(problem, target), None, "the greedy walk ended")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,49 +70,49 @@ class _PrefixTree:
     """The prefixes of lexicographically sorted sequences, numbered in pre-order, the root left out.
 
     - ``parent``: int64, shape (nodes,); -1 below the root.
-    - ``after``: int64, shape (nodes,); the first node behind the subtree.
+    - ``subtree_end``: int64, shape (nodes,); the first node behind the subtree.
     - ``first``, ``last``: int64, shape (nodes,); the sequences ``first:last`` begin with the node.
     - ``leaf``: int64, shape (sequences,); the last node of each sequence, -1 for an empty one.
     """
 
-    parent: NDArray[np.int64]
-    after: NDArray[np.int64]
-    first: NDArray[np.int64]
-    last: NDArray[np.int64]
-    leaf: NDArray[np.int64]
+    parent: Ints
+    subtree_end: Ints
+    first: Ints
+    last: Ints
+    leaf: Ints
 
 
-def _prefix_tree(texts: tuple[str, ...], scope: Scope) -> _PrefixTree:
+def _build_prefix_tree(texts: tuple[str, ...], scope: Scope) -> _PrefixTree:
     """Build the tree; END, which scope ``variants`` appends, sorts before every label, as the
     sorted texts do.
     """
     parent: list[int] = []
     first: list[int] = []
-    after: list[int] = []
+    subtree_end: list[int] = []
     last: list[int] = []
     leaf: list[int] = []
     path: list[int] = []
     previous = ""
 
-    def close(depth: int) -> None:
+    def close_nodes(depth: int) -> None:
         for node in path[depth:]:
-            after[node], last[node] = len(parent), len(leaf)
+            subtree_end[node], last[node] = len(parent), len(leaf)
         del path[depth:]
 
     for row, text in enumerate(texts):
-        close(_shared_length(previous, text))
+        close_nodes(_shared_length(previous, text))
         for _ in range(len(text) - len(path) + (scope == "variants")):
             parent.append(path[-1] if path else -1)
             first.append(row)
-            after.append(0)
+            # Both are set when the node closes.
+            subtree_end.append(0)
             last.append(0)
             path.append(len(parent) - 1)
         leaf.append(path[-1] if path else -1)
         previous = text
-    close(0)
-    return _PrefixTree(
-        *(np.array(column, np.int64) for column in (parent, after, first, last, leaf))
-    )
+    close_nodes(0)
+    columns = (parent, subtree_end, first, last, leaf)
+    return _PrefixTree(*(np.array(column, np.int64) for column in columns))
 
 
 def _shared_length(left: str, right: str) -> int:
@@ -117,73 +123,85 @@ def _shared_length(left: str, right: str) -> int:
     return min(len(left), len(right))
 
 
-class _Walk:
+class _TreeWalk:
     """One run of the greedy walk over a prefix tree; its arrays change as cases move.
 
-    ``cases``, ``mass``: int64, shape (variants,); what each variant holds now. ``count``: its mass,
-    for each node; ``alive``: how many variants below each node hold cases. ``guests[v]``: the
-    variants whose cases are on ``v`` now.
+    ``cases``, ``mass``: int64, shape (variants,); what each variant holds now. ``mass_below``: the
+    mass of each node; ``occupied_below``: how many variants below it hold cases.
+    ``variants_placed_on[v]``: the variants whose cases are on ``v`` now.
     """
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem, self.tree = problem, _prefix_tree(problem.texts, problem.scope)
+    def __init__(self, problem: KAnonymityProblem) -> None:
+        variants = len(problem.texts)
+        self.problem = problem
+        self.tree = _build_prefix_tree(problem.texts, problem.scope)
         self.cases, self.mass = problem.cases.copy(), problem.mass.copy()
-        before = np.concatenate([[0], np.cumsum(problem.mass)])
-        self.count = before[self.tree.last] - before[self.tree.first]
-        self.alive = self.tree.last - self.tree.first
-        self.target = np.arange(len(problem.texts))
-        self.guests: list[list[int]] = [[variant] for variant in range(len(problem.texts))]
+        mass_before = np.concatenate([[0], np.cumsum(problem.mass)])
+        self.mass_below = mass_before[self.tree.last] - mass_before[self.tree.first]
+        self.occupied_below = self.tree.last - self.tree.first
+        self.target = np.arange(variants)
+        self.variants_placed_on: list[list[int]] = [[variant] for variant in range(variants)]
 
-    def run(self) -> NDArray[np.int64]:
+    def run(self) -> Ints:
         """Cut the first violating node in pre-order until none is left; the variant that each
         variant ends on.
         """
-        node, nodes = 0, len(self.count)
+        node, nodes = 0, len(self.mass_below)
         while node < nodes:
-            if self.alive[node] == 0:
-                node = int(self.tree.after[node])
-            elif self.count[node] >= self.problem.k:
+            if self.occupied_below[node] == 0:
+                node = int(self.tree.subtree_end[node])
+            elif self.mass_below[node] >= self.problem.k:
                 node += 1
             else:
-                self._cut(node)
+                self._cut_branch(node)
                 violating = self._first_violating_ancestor(node)
-                node = int(self.tree.after[node]) if violating is None else violating
+                node = int(self.tree.subtree_end[node]) if violating is None else violating
         return self.target
 
-    def _cut(self, node: int) -> None:
-        below = range(self.tree.first[node], self.tree.last[node])
-        movers = sorted(
-            guest for variant in below if self.cases[variant] for guest in self.guests[variant]
-        )
+    def _cut_branch(self, node: int) -> None:
+        """Move the cases of all variants below ``node``, by original variant in order."""
+        below = [
+            variant
+            for variant in range(self.tree.first[node], self.tree.last[node])
+            if self.cases[variant]
+        ]
+        moved: list[int] = []
         for variant in below:
-            if self.cases[variant]:
-                self._add(variant, -int(self.cases[variant]), -int(self.mass[variant]))
-            self.guests[variant] = []
-        for mover in movers:
-            self._move(mover)
+            moved.extend(self.variants_placed_on[variant])
+            self._add_cases(variant, -int(self.cases[variant]), -int(self.mass[variant]))
+            self.variants_placed_on[variant] = []
+        # All are taken away before any moves: none may move to where another is taken from.
+        for moved_variant in sorted(moved):
+            self._move_to_nearest(moved_variant)
 
-    def _move(self, mover: int) -> None:
-        nearest, _ = self.problem.distances.nearest(mover, np.flatnonzero(self.cases))
+    def _move_to_nearest(self, moved_variant: int) -> None:
+        """Move the original cases of a variant to the most similar one that holds cases."""
+        distances = self.problem.distances
+        nearest, _ = distances.nearest(moved_variant, np.flatnonzero(self.cases))
+        # The most frequent; of equally frequent ones the first, which ``argmax`` gives.
         target = int(nearest[np.argmax(self.cases[nearest])])
-        self._add(target, int(self.problem.cases[mover]), int(self.problem.mass[mover]))
-        self.guests[target].append(mover)
-        self.target[mover] = target
+        cases, mass = self.problem.cases[moved_variant], self.problem.mass[moved_variant]
+        self._add_cases(target, int(cases), int(mass))
+        self.variants_placed_on[target].append(moved_variant)
+        self.target[moved_variant] = target
 
-    def _add(self, variant: int, cases: int, mass: int) -> None:
+    def _add_cases(self, variant: int, cases: int, mass: int) -> None:
         """Add cases to a variant, or take all of them (both negative)."""
         self.cases[variant] += cases
         self.mass[variant] += mass
         node = self.tree.leaf[variant]
         while node >= 0:
-            self.count[node] += mass
-            self.alive[node] -= cases < 0
+            self.mass_below[node] += mass
+            # Cases only ever come to a variant that holds some: one is emptied, none is filled.
+            self.occupied_below[node] -= cases < 0
             node = self.tree.parent[node]
 
     def _first_violating_ancestor(self, node: int) -> int | None:
+        """The ancestor nearest to the root that holds cases, but fewer than k."""
         violating = None
         ancestor = int(self.tree.parent[node])
         while ancestor >= 0:
-            if self.alive[ancestor] and self.count[ancestor] < self.problem.k:
+            if self.occupied_below[ancestor] and self.mass_below[ancestor] < self.problem.k:
                 violating = ancestor
             ancestor = int(self.tree.parent[ancestor])
         return violating

@@ -1,8 +1,9 @@
 """The one decision that every k-anonymiser of the control flow makes: which cases of which variant
 become which.
 
-``Problem`` is the question, ``Assignment`` an answer, ``cost`` what it changes, ``smallest_class``
-whether it is an answer at all. The algorithms differ in how they search, and in nothing else.
+``KAnonymityProblem`` is the question, ``Assignment`` an answer. ``edit_cost`` is what it changes,
+and ``smallest_class`` tells whether it is an answer at all. The algorithms differ in how they
+search, and in nothing else.
 """
 
 from collections.abc import Sequence
@@ -15,21 +16,21 @@ from numpy.typing import NDArray
 
 from cloakwork.mechanisms.aggregates import CASES, UNIT, VARIANT
 from cloakwork.mechanisms.kanon.rewriting import ASSIGNMENT_SCHEMA, SOURCE, TARGET
-from cloakwork.mechanisms.kanon.sequences import EditDistances, Metric, encode
+from cloakwork.mechanisms.kanon.sequences import EditDistances, Metric, encode_sequences
 
 Ints = NDArray[np.int64]
 Scope = Literal["variants", "prefixes"]
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class KAnonymityProblem:
     """A variant histogram to be made k-anonymous at least cost.
 
     - ``texts``: the variants, one character an activity, distinct, ascending.
     - ``cases``: int64, shape (variants,); how many cases each has, at least 1: what moving it
       costs, per edit.
-    - ``mass``: int64, shape (variants,); what each counts towards k: its cases, or the units that
-      are counted there.
+    - ``mass``: int64, shape (variants,); the number that counts toward k: the cases of each
+      variant, or the units that are counted there.
     - ``scope``: every variant that keeps cases needs mass k, or every non-empty prefix of one does.
     - ``distances``: between the variants, in single edits.
     """
@@ -49,10 +50,10 @@ class Problem:
         k: int,
         scope: Scope,
         metric: Metric = "levenshtein",
-    ) -> "Problem":
-        """The problem of ``texts`` (distinct, in any order), where each case counts one towards k."""
-        order = sorted(range(len(texts)), key=texts.__getitem__)
-        counts = np.asarray(cases, np.int64)[order] if order else np.zeros(0, np.int64)
+    ) -> "KAnonymityProblem":
+        """The problem of ``texts`` (distinct, in any order); each case counts one toward k."""
+        order = _ascending_order(texts)
+        counts = np.asarray(cases, np.int64)[order]
         ascending = tuple(texts[row] for row in order)
         return cls(ascending, counts, counts, k, scope, EditDistances(ascending, metric))
 
@@ -77,13 +78,13 @@ class Assignment:
     cases: Ints
 
     @classmethod
-    def whole(cls, problem: Problem, target: Ints) -> "Assignment":
+    def of_targets(cls, problem: KAnonymityProblem, target: Ints) -> "Assignment":
         """Every variant moves as a whole; ``target``: int64, shape (variants,)."""
         return cls(np.arange(len(target)), np.asarray(target, np.int64), problem.cases)
 
     @property
-    def parts(self) -> bool:
-        """Whether the cases of some variant part."""
+    def splits_variants(self) -> bool:
+        """Whether cases of one variant go to different variants."""
         return len(np.unique(self.source)) < len(self.source)
 
 
@@ -92,58 +93,86 @@ class Solution:
     """An answer, and what is proved about it.
 
     ``bound``: no answer of this kind costs less; None where the algorithm proves nothing.
-    ``stopped``: why the search ended, in plain words.
+    ``stop_reason``: why the search ended, in plain words.
     """
 
     assignment: Assignment
     bound: int | None
-    stopped: str
+    stop_reason: str
 
 
-def cost(problem: Problem, assignment: Assignment) -> int:
+def edit_cost(problem: KAnonymityProblem, assignment: Assignment) -> int:
     """How many single edits of cases ``assignment`` makes in all: the log distance."""
+    # Cases that stay cost nothing, and most of them stay.
     moved = assignment.source != assignment.target
     distance = problem.distances.pairs(assignment.source[moved], assignment.target[moved])
     return int(distance @ assignment.cases[moved])
 
 
-def held_mass(problem: Problem, assignment: Assignment) -> Ints:
-    """The mass that each variant ends with: int64, shape (variants,). A variant with mass of its
-    own must be whole wherever mass is not the number of cases.
+def held_mass(problem: KAnonymityProblem, assignment: Assignment) -> Ints:
+    """The mass that each variant ends with: int64, shape (variants,).
+
+    Where mass is not the number of cases, no variant may be split.
     """
-    same = problem.mass is problem.cases or bool((problem.mass == problem.cases).all())
-    mass = assignment.cases if same else problem.mass[assignment.source]
+    counts_cases = problem.mass is problem.cases or bool((problem.mass == problem.cases).all())
+    mass = assignment.cases if counts_cases else problem.mass[assignment.source]
     return np.bincount(assignment.target, mass, len(problem.texts)).astype(np.int64)
 
 
-def smallest_class(problem: Problem, assignment: Assignment) -> int | None:
+def smallest_class(problem: KAnonymityProblem, assignment: Assignment) -> int | None:
     """The least mass of any class that keeps cases, in the problem's scope; None when there is no
     class.
     """
     kept = np.unique(assignment.target)
+    if not len(kept):
+        return None
     mass = held_mass(problem, assignment)
     if problem.scope == "variants":
-        return int(mass[kept].min()) if len(kept) else None
-    below: dict[str, int] = {}
+        return int(mass[kept].min())
+    mass_of_prefix: dict[str, int] = {}
     for variant in kept:
         text = problem.texts[variant]
         for length in range(1, len(text) + 1):
-            below[text[:length]] = below.get(text[:length], 0) + int(mass[variant])
-    return min(below.values(), default=None)
+            prefix = text[:length]
+            mass_of_prefix[prefix] = mass_of_prefix.get(prefix, 0) + int(mass[variant])
+    return min(mass_of_prefix.values(), default=None)
 
 
-def gap(distance: int, bound: int | None) -> float | None:
+def relative_gap(distance: int, bound: int | None) -> float | None:
     """By which share of ``bound`` the distance may exceed the least possible one; None where
     nothing is proved.
     """
     if bound is None:
         return None
-    return 0.0 if distance <= bound else (distance - bound) / max(bound, 1)
+    # A bound of 0 has no shares: the edits above it are then given as they are.
+    return max(distance - bound, 0) / max(bound, 1)
 
 
-def read_problem(
+def _ascending_order(texts: Sequence[str]) -> Ints:
+    """Where each text is that comes first, second, ... when they are sorted: int64."""
+    return np.array(sorted(range(len(texts)), key=texts.__getitem__), np.int64)
+
+
+def longest_prefixes(texts: Sequence[str]) -> Ints:
+    """For each text the longest other one, the empty one excepted, that it begins with: int64,
+    shape (texts,); -1 where there is none. ``texts``: distinct, ascending.
+    """
+    parent = np.full(len(texts), -1)
+    # Sorted, the prefixes of a text are on the path of those that came before, the longest last.
+    path: list[int] = []
+    for row, text in enumerate(texts):
+        while path and not text.startswith(texts[path[-1]]):
+            path.pop()
+        if path:
+            parent[row] = path[-1]
+        if text:
+            path.append(row)
+    return parent
+
+
+def problem_from_histogram(
     summary: pl.DataFrame, k: int, scope: Scope, metric: Metric
-) -> tuple[Problem, pl.Series]:
+) -> tuple[KAnonymityProblem, pl.Series]:
     """The problem that a variant histogram poses, and its variants as lists of labels, in the
     problem's order.
 
@@ -153,33 +182,35 @@ def read_problem(
     variant go.
     """
     counts = summary.group_by(VARIANT, maintain_order=True).agg(pl.col(CASES).sum())
-    texts = encode(counts[VARIANT]).texts
-    order = np.array(sorted(range(len(texts)), key=texts.__getitem__), np.int64)
+    texts = encode_sequences(counts[VARIANT]).texts
+    order = _ascending_order(texts)
     counts = counts[order]
     cases = counts[CASES].to_numpy().astype(np.int64)
     mass = cases if UNIT not in summary.columns else _units_counted_once(summary, counts)
     ascending = tuple(texts[row] for row in order)
-    return Problem(ascending, cases, mass, k, scope, EditDistances(ascending, metric)), counts[
-        VARIANT
-    ]
+    distances = EditDistances(ascending, metric)
+    return KAnonymityProblem(ascending, cases, mass, k, scope, distances), counts[VARIANT]
 
 
-_PLACE: Final = "place"
+_VARIANT_INDEX: Final = "variant_index"
+_CASES_OF_VARIANT: Final = "cases_of_variant"
 
 
 def _units_counted_once(summary: pl.DataFrame, counts: pl.DataFrame) -> Ints:
     """For each row of ``counts`` how many units count there: int64, shape (variants,)."""
-    placed = counts.with_row_index(_PLACE).rename({CASES: "of_variant"})
-    rows = summary.join(placed, on=VARIANT, how="left", maintain_order="left")
-    named = (
+    numbered = counts.with_row_index(_VARIANT_INDEX).rename({CASES: _CASES_OF_VARIANT})
+    rows = summary.join(numbered, on=VARIANT, how="left", maintain_order="left")
+    # The rarest variant of each unit comes first; of equally rare ones the first in order.
+    rarest = (
         rows.filter(pl.col(UNIT).is_not_null())
-        .sort("of_variant", _PLACE)
+        .sort(_CASES_OF_VARIANT, _VARIANT_INDEX)
         .unique(UNIT, keep="first")
     )
-    return np.bincount(named[_PLACE].to_numpy(), minlength=counts.height).astype(np.int64)
+    units = np.bincount(rarest[_VARIANT_INDEX].to_numpy(), minlength=counts.height)
+    return units.astype(np.int64)
 
 
-def as_table(assignment: Assignment, labels: pl.Series) -> pl.DataFrame:
+def assignment_table(assignment: Assignment, labels: pl.Series) -> pl.DataFrame:
     """An assignment as ``rewrite_cases`` reads it; ``labels``: the variants as lists, in the
     problem's order.
     """

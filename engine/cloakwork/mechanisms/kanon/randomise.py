@@ -29,9 +29,11 @@ code.
 
 NAME: Final = "kanon/closeness"
 _DRAWS: Final = 2**52
-_SAFE: Final = 1 - 1e-12
+_SAFETY_FACTOR: Final = 1 - 1e-12
 """What epsilon is scaled by, so that rounding in floating point never makes it larger than proved.
 """
+_LARGEST_EXPONENT: Final = 700.0
+"""e to the power of more may exceed the largest float."""
 
 
 def epsilon_for(t: float, sizes: NDArray[np.int64]) -> float:
@@ -55,8 +57,8 @@ def epsilon_for(t: float, sizes: NDArray[np.int64]) -> float:
     """
     if len(sizes) < 2:
         return math.inf
-    whole, smallest = int(sizes.sum()), int(sizes.min())
-    return math.log((t * whole - smallest) / (whole - smallest)) * _SAFE
+    total, smallest = int(sizes.sum()), int(sizes.min())
+    return math.log((t * total - smallest) / (total - smallest)) * _SAFETY_FACTOR
 
 
 def least_t(steps: int) -> float:
@@ -69,7 +71,7 @@ def least_t(steps: int) -> float:
 def randomiser_of(
     distinct: pl.Series,
     domain: tuple[JsonValue, ...] | None,
-    between: tuple[float, float] | None,
+    value_range: tuple[float, float] | None,
     step: float,
 ) -> Randomiser:
     """The randomiser for codes of the values ``distinct``, over a declared domain or else a range.
@@ -77,54 +79,62 @@ def randomiser_of(
     Raises ``MechanismError`` when the values are of another type than what was declared.
     """
     if domain is not None:
-        return _response(distinct, _members(distinct, domain))
-    assert between is not None  # noqa: S101 - offered only with one of the two
-    low, high, width = (Fraction(str(figure)) for figure in (*between, step))
-    return _laplace(distinct, low, int((high - low) / width), width)
+        return _randomised_response(distinct, _members_of_domain(distinct, domain))
+    assert value_range is not None  # noqa: S101 - offered only with one of the two
+    # As text, a declared 0.1 is the tenth that its author meant, not the nearest float.
+    low, high = (Fraction(str(end)) for end in value_range)
+    width = Fraction(str(step))
+    return _laplace_noise(distinct, low, int((high - low) / width), width)
 
 
-def _response(distinct: pl.Series, domain: pl.Series) -> Randomiser:
+def _randomised_response(distinct: pl.Series, domain: pl.Series) -> Randomiser:
     """k-ary randomised response (Warner 1965; Kairouz, Oh and Viswanath 2014): keep the value with
     probability q, else draw any of the k members. P(x) / P(y) = 1 + k q / (1 - q), so q =
     (e^epsilon - 1) / (e^epsilon - 1 + k).
     """
+    missing = len(domain)
     or_missing = pl.concat([domain, pl.Series(domain.name, [None], dtype=domain.dtype)])
-    member = {value: place for place, value in enumerate(or_missing.to_list())}
-    place_of = np.array([member.get(value, -1) for value in distinct.to_list()], np.int64)
+    member = {value: index for index, value in enumerate(or_missing.to_list())}
+    # -1 for a value that was not declared: it is never kept.
+    member_of = np.array([member.get(value, -1) for value in distinct.to_list()], np.int64)
 
     def randomise(codes: Ints, epsilon: float, noise: Noise) -> pl.Series:
-        lacks = place_of[codes] == len(domain)
-        if lacks.all():
+        true = member_of[codes]
+        is_missing = true == missing
+        if is_missing.all():
             return pl.Series(domain.name, [None] * len(codes), dtype=domain.dtype)
-        size = len(domain) + bool(lacks.any())
-        kept = _DRAWS if math.isinf(epsilon) else _kept_of(_DRAWS, epsilon, size)
+        # Missing is one more member where some values, and not all, are missing.
+        size = missing + int(is_missing.any())
+        kept = _keep_draws(_DRAWS, epsilon, size)
         stays = noise.uniform(np.full(len(codes), _DRAWS, np.int64)) < kept
         drawn = noise.uniform(np.full(len(codes), size, np.int64))
-        true = place_of[codes]
         return or_missing.gather(np.where(stays & (true >= 0), true, drawn))
 
     return randomise
 
 
-def _kept_of(draws: int, epsilon: float, size: int) -> int:
-    """In how many of ``draws`` equally likely cases a value stays: rounded down, which only adds
-    noise.
+def _keep_draws(draws: int, epsilon: float, size: int) -> int:
+    """In how many of ``draws`` equally likely cases a value is kept: rounded down, which only adds
+    noise; in all of them for an infinite epsilon.
     """
-    odds = math.expm1(min(epsilon, 700.0)) / size
-    return math.floor(draws * (odds / (1 + odds)) * _SAFE)
+    if math.isinf(epsilon):
+        return draws
+    ratio = math.expm1(min(epsilon, _LARGEST_EXPONENT)) / size
+    return math.floor(draws * (ratio / (1 + ratio)) * _SAFETY_FACTOR)
 
 
-def _told_truly(draws: int, epsilon: float) -> int:
-    """In how many of ``draws`` equally likely cases a truth is told: with odds e^epsilon, rounded
+def _truthful_draws(draws: int, epsilon: float) -> int:
+    """In how many of ``draws`` equally likely cases the truth is said: with odds e^epsilon, rounded
     down, at least half.
     """
-    return max(draws // 2, math.floor(draws / (1 + math.exp(-epsilon)) * _SAFE))
+    truthful = math.floor(draws / (1 + math.exp(-epsilon)) * _SAFETY_FACTOR)
+    return max(draws // 2, truthful)
 
 
-def _members(distinct: pl.Series, domain: tuple[JsonValue, ...]) -> pl.Series:
+def _members_of_domain(distinct: pl.Series, domain: tuple[JsonValue, ...]) -> pl.Series:
     """The declared values as the column has them, each once."""
     if distinct.dtype in (pl.String, pl.Null):
-        texts = [str(value).lower() if isinstance(value, bool) else str(value) for value in domain]
+        texts = [_text_of_value(value) for value in domain]
         return pl.Series(list(dict.fromkeys(texts)), dtype=pl.String)
     try:
         members = pl.Series(list(domain), strict=True).cast(distinct.dtype, strict=True)
@@ -135,44 +145,59 @@ def _members(distinct: pl.Series, domain: tuple[JsonValue, ...]) -> pl.Series:
     return members.unique(maintain_order=True)
 
 
-def _laplace(distinct: pl.Series, low: Fraction, steps: int, width: Fraction) -> Randomiser:
+def _text_of_value(value: JsonValue) -> str:
+    """A declared value as a column of text has it, which spells truth values "true" and "false"."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _laplace_noise(distinct: pl.Series, low: Fraction, steps: int, width: Fraction) -> Randomiser:
     """Discrete Laplace noise of scale ``steps / epsilon`` on the grid ``low + i * width``, clamped
     to it before and after (Ghosh, Roughgarden and Sundararajan 2009): two values lie at most
     ``steps`` apart.
 
-    Where some values are missing, half of epsilon goes to whether a value is: that is told truly
-    with odds e^(epsilon/2). A missing value that is to be told as present is a random place of the
-    grid, and passes the noise as all others do. So the two answers have odds of at most
-    e^(epsilon/2) for any two inputs, and so has a number, given that one is told.
+    Where some values are missing, half of epsilon goes to whether a value is missing: the truth
+    about that is released with odds e^(epsilon/2). A missing value that is to be released as
+    present is a random point of the grid, and passes the noise as all others do. So the two answers
+    have odds of at most e^(epsilon/2) for any two inputs, and so has a number, given that one is
+    released.
+    """
+    point_of = _points_of_grid(distinct, low, steps, width)
+    missing_of = distinct.is_null().to_numpy()
+    is_integer = low.denominator == width.denominator == 1 and distinct.dtype.is_integer()
+    released_type = pl.Int64 if is_integer else pl.Float64
+
+    def randomise(codes: Ints, epsilon: float, noise: Noise) -> pl.Series:
+        points, is_missing = point_of[codes], missing_of[codes]
+        if is_missing.any() and not is_missing.all() and not math.isinf(epsilon):
+            epsilon /= 2
+            # Half of epsilon for whether a value is missing, half for the noise below.
+            truthful = _truthful_draws(_DRAWS, epsilon)
+            is_flipped = noise.uniform(np.full(len(codes), _DRAWS, np.int64)) >= truthful
+            anywhere = noise.uniform(np.full(len(codes), steps + 1, np.int64))
+            points = np.where(is_missing, anywhere, points)
+            is_missing = is_missing ^ is_flipped
+        if not math.isinf(epsilon) and len(codes):
+            # Rounded up, so that the noise is never less than epsilon asks for.
+            scale = math.nextafter(steps / epsilon * (1 + 1e-12), math.inf)
+            points = np.clip(points + noise.laplace_values(scale, len(codes)), 0, steps)
+        # In integers up to the last division, which rounds once.
+        shared = low.denominator * width.denominator
+        numbers = (int(low * shared) + points * int(width * shared)) / shared
+        values = pl.Series(numbers).cast(released_type)
+        nothing = pl.Series(values.name, [None] * len(values), dtype=values.dtype)
+        return values.zip_with(pl.Series(~is_missing), nothing)
+
+    return randomise
+
+
+def _points_of_grid(distinct: pl.Series, low: Fraction, steps: int, width: Fraction) -> Ints:
+    """The index of the point of the grid nearest to each value, from 0 to ``steps``: int64; 0 for a
+    missing one.
     """
     if len(distinct) and not distinct.dtype.is_numeric():
         raise MechanismError(
             NAME, f"'{distinct.name}' has a range, and its values are no numbers; declare a domain"
         )
-    numbers = (
-        distinct.alias("").cast(pl.Float64).fill_nan(float(low)).fill_null(float(low)).to_numpy()
-    )
-    place_of = np.clip(np.rint((numbers - float(low)) / float(width)), 0, steps).astype(np.int64)
-    is_missing = distinct.is_null().to_numpy()
-    whole = low.denominator == width.denominator == 1 and distinct.dtype.is_integer()
-
-    def randomise(codes: Ints, epsilon: float, noise: Noise) -> pl.Series:
-        places, lacks = place_of[codes], is_missing[codes]
-        if lacks.any() and not lacks.all() and not math.isinf(epsilon):
-            epsilon /= 2
-            lies = noise.uniform(np.full(len(codes), _DRAWS, np.int64)) >= _told_truly(
-                _DRAWS, epsilon
-            )
-            anywhere = noise.uniform(np.full(len(codes), steps + 1, np.int64))
-            places, lacks = np.where(lacks, anywhere, places), lacks ^ lies
-        if not math.isinf(epsilon) and len(codes):
-            scale = math.nextafter(steps / epsilon * (1 + 1e-12), math.inf)
-            places = np.clip(places + noise.laplace_values(scale, len(codes)), 0, steps)
-        shared = low.denominator * width.denominator
-        values = (int(low * shared) + places * int(width * shared)) / shared
-        told = pl.Series(values).cast(pl.Int64 if whole else pl.Float64)
-        return told.zip_with(
-            pl.Series(~lacks), pl.Series(told.name, [None] * len(told), dtype=told.dtype)
-        )
-
-    return randomise
+    present = distinct.alias("").cast(pl.Float64).fill_nan(float(low)).fill_null(float(low))
+    points = np.rint((present.to_numpy() - float(low)) / float(width))
+    return np.clip(points, 0, steps).astype(np.int64)

@@ -1,7 +1,7 @@
 """Times for inserted events where times are released as they are: as precise as the times of kept
 events.
 
-An activity is daily if all its kept times lie on quarters of an hour, at one or two times of day:
+An activity is daily if all its kept times are on quarters of an hour, at one or two times of day:
 midnight, in UTC or in any zone, in summer and in winter. An inserted event of it has such a time of
 day. Of any other activity, a time is as precise as a kept one: in hours, quarters of an hour,
 minutes, seconds, milliseconds or microseconds. An inserted event repeats what is left of the next
@@ -9,16 +9,16 @@ coarser unit in a kept time, if its place in the case allows; it is never more p
 ones.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
+Bools = NDArray[np.bool_]
 
 _DAY: Final = 86_400_000_000
 _HOUR: Final = 3_600_000_000
@@ -27,153 +27,232 @@ UNITS: Final = np.array([_QUARTER, _HOUR, _QUARTER, 60_000_000, 1_000_000, 1_000
 """Microseconds: of the times of daily activities; then an hour, a quarter, a minute, down to a
 microsecond.
 """
-_ABOVE: Final = np.array([_DAY, _DAY, *UNITS[1:-1]], np.int64)
+_PERIODS: Final = np.array([_DAY, _DAY, *UNITS[1:-1]], np.int64)
 """For each unit the period after which its times repeat: a day, or the next coarser unit."""
 FAR: Final = 2**61
 """Microseconds; before and behind any time."""
 
 
 @dataclass(frozen=True)
-class Patterns:
-    """The precisions of kept events: ``codes``, int64, sorted, of (activity, unit, rest of the
-    period); and for each activity whether it is daily: bool.
+class TimePrecisions:
+    """How precise the times of kept events are.
+
+    - ``codes``: int64, ascending; the distinct triples of activity, unit and rest of the period, as
+      one number each: (activity * units + unit) * a day + rest.
+    - ``is_daily``: bool, shape (activities,).
     """
 
     codes: Ints
-    daily: Flags
+    is_daily: Bools
 
     @classmethod
-    def of(cls, time: Ints, activity: Ints) -> "Patterns":
-        """Those of ``time`` (int64, microseconds, shape (n,)), by ``activity`` (int64, shape (n,))."""
-        daily = _daily(time, activity)
-        unit = units_of(time, daily[activity])
-        return cls(np.unique((activity * len(UNITS) + unit) * _DAY + time % _ABOVE[unit]), daily)
-
-    def points(self, at: Ints, activity: Ints) -> Iterator[tuple[Ints, Flags]]:
-        """Candidates near ``at``, of each precision of the activity, finest first: what kept events
-        repeat; then any time just as precise; then any time no more precise. Each with whether
-        there is one.
+    def of(cls, time: Ints, activity: Ints) -> "TimePrecisions":
+        """Those of ``time`` (int64, microseconds, shape (n,)), by ``activity`` (int64, shape
+        (n,)).
         """
+        is_daily = _is_daily(time, activity)
+        unit = units_of(time, is_daily[activity])
+        codes = (activity * len(UNITS) + unit) * _DAY + time % _PERIODS[unit]
+        return cls(np.unique(codes), is_daily)
+
+    def candidate_times(self, near: Ints, activity: Ints) -> Iterator[tuple[Ints, Bools]]:
+        """Candidates ``near`` a time, for each precision of the activity: what kept events repeat,
+        then any time just as precise, then any time no more precise; finest first.
+
+        Yields times (int64, shape (n,)), and whether the precision occurs in the activity (bool,
+        shape (n,)).
+        """
+        yield from self._repeated_times(near, activity)
+        yield from self._times_on_unit(near, activity, just_as_precise=True)
+        yield from self._times_on_unit(near, activity, just_as_precise=False)
+
+    def _repeated_times(self, near: Ints, activity: Ints) -> Iterator[tuple[Ints, Bools]]:
+        """For each unit the next later and the next earlier time that repeats a kept one."""
+        last_code = len(self.codes) - 1
         for unit in range(len(UNITS) - 1, -1, -1):
-            key = activity * len(UNITS) + unit
-            first, end = (np.searchsorted(self.codes, edge * _DAY) for edge in (key, key + 1))
-            rest, period = at % _ABOVE[unit], _ABOVE[unit]
-            there = end > first
-            for side, wrap, step in (("left", first, 0), ("right", end - 1, 1)):
-                index = (
-                    np.searchsorted(
-                        self.codes, key * _DAY + rest, side="left" if side == "left" else "right"
-                    )
-                    - step
-                )
-                over = np.where(index >= end, 1, np.where(index < first, -1, 0))
-                code = self.codes[np.clip(np.where(over == 0, index, wrap), 0, len(self.codes) - 1)]
-                yield at - rest + (code - key * _DAY) + over * period, there
-        for just, unit in product((True, False), range(len(UNITS) - 1, 0, -1)):
-            key = activity * len(UNITS) + unit
-            there = np.searchsorted(self.codes, (key + 1) * _DAY) > np.searchsorted(
-                self.codes, key * _DAY
-            )
-            later, earlier = -(-at // UNITS[unit]) * UNITS[unit], at // UNITS[unit] * UNITS[unit]
-            yield later + UNITS[unit] * (just & (later % _ABOVE[unit] == 0)), there
-            yield earlier - UNITS[unit] * (just & (earlier % _ABOVE[unit] == 0)), there
+            key, first, end = self._codes_of(unit, activity)
+            has_precision = end > first
+            period = _PERIODS[unit]
+            rest = near % period
+            period_start = near - rest
+            # The next rest in this period; behind the last one, the first of the next period.
+            later = np.searchsorted(self.codes, key * _DAY + rest, side="left")
+            is_next = later >= end
+            code = self.codes[np.clip(np.where(is_next, first, later), 0, last_code)]
+            yield period_start + (code - key * _DAY) + is_next * period, has_precision
+            # The same backwards.
+            earlier = np.searchsorted(self.codes, key * _DAY + rest, side="right") - 1
+            is_previous = earlier < first
+            code = self.codes[np.clip(np.where(is_previous, end - 1, earlier), 0, last_code)]
+            yield period_start + (code - key * _DAY) - is_previous * period, has_precision
 
-    def latest(self, until: Ints, activity: Ints) -> Ints:
-        """The last point of each activity up to ``until``; far before any time where there is none."""
-        best = np.full(len(until), -FAR, np.int64)
-        for point, there in self.points(until, activity):
-            best = np.where(there & (point <= until), np.maximum(best, point), best)
-        return best
+    def _times_on_unit(
+        self, near: Ints, activity: Ints, *, just_as_precise: bool
+    ) -> Iterator[tuple[Ints, Bools]]:
+        """For each unit but that of daily activities, the next multiple of it, later and earlier.
+
+        ``just_as_precise``: not one that is a multiple of the next coarser unit.
+        """
+        for unit in range(len(UNITS) - 1, 0, -1):
+            _, first, end = self._codes_of(unit, activity)
+            has_precision = end > first
+            size = UNITS[unit]
+            earlier = near // size * size
+            later = -(-near // size) * size
+            if just_as_precise:
+                later = later + size * (later % _PERIODS[unit] == 0)
+                earlier = earlier - size * (earlier % _PERIODS[unit] == 0)
+            yield later, has_precision
+            yield earlier, has_precision
+
+    def _codes_of(self, unit: int, activity: Ints) -> tuple[Ints, Ints, Ints]:
+        """For each activity its number with ``unit``, and the range of ``codes`` that have both."""
+        key = activity * len(UNITS) + unit
+        first = np.searchsorted(self.codes, key * _DAY)
+        end = np.searchsorted(self.codes, (key + 1) * _DAY)
+        return key, first, end
+
+    def latest_before(self, until: Ints, activity: Ints) -> Ints:
+        """The last candidate of each activity up to ``until``; long before any time where there is
+        none.
+        """
+        latest = np.full(len(until), -FAR, np.int64)
+        for time, has_precision in self.candidate_times(until, activity):
+            fits = has_precision & (time <= until)
+            latest = np.where(fits, np.maximum(latest, time), latest)
+        return latest
 
 
-def _daily(time: Ints, activity: Ints) -> Flags:
+def _is_daily(time: Ints, activity: Ints) -> Bools:
     """For each activity whether its times are quarters at one or two times of day, and not by their
     small number.
     """
     size = int(activity.max(initial=-1)) + 1
-    events, finer, late = (
-        np.bincount(activity[rows], minlength=size)
-        for rows in (np.ones(len(time), np.bool_), time % _QUARTER != 0, time % _DAY != 0)
-    )
-    distinct = np.bincount(np.unique(activity * _DAY + time % _DAY) // _DAY, minlength=size)
-    return np.asarray((finer == 0) & (distinct <= 2) & ((late == 0) | (events >= 3 * distinct)))
+    time_of_day = time % _DAY
+    events = np.bincount(activity, minlength=size)
+    off_quarter = np.bincount(activity[time % _QUARTER != 0], minlength=size)
+    off_midnight = np.bincount(activity[time_of_day != 0], minlength=size)
+    pairs = np.unique(activity * _DAY + time_of_day)
+    times_of_day = np.bincount(pairs // _DAY, minlength=size)
+    is_repeated = (off_midnight == 0) | (events >= 3 * times_of_day)
+    return np.asarray((off_quarter == 0) & (times_of_day <= 2) & is_repeated)
 
 
-def units_of(time: Ints, daily: Flags) -> Ints:
-    """For each time the place in ``UNITS`` of what it is a multiple of, coarsest first."""
-    return np.asarray(
-        np.where(daily, 0, 1 + np.argmax(time[:, None] % UNITS[1:] == 0, axis=1)), np.int64
-    )
+def units_of(time: Ints, is_daily: Bools) -> Ints:
+    """For each time the index in ``UNITS`` of what it is a multiple of, coarsest first."""
+    coarsest = np.argmax(time[:, None] % UNITS[1:] == 0, axis=1)
+    return np.asarray(np.where(is_daily, 0, 1 + coarsest), np.int64)
 
 
 @dataclass(frozen=True)
-class Places:
+class UntimedEvents:
     """Events without a time, in the order of the log: each int64, shape (n,).
 
-    ``run``: ascending; those between the same two known times. ``low``, ``high``: these times.
-    ``aim``: near which time, ascending in each run. ``activity``. ``donor``: the time of a kept
-    event of the activity. ``span``: the first and the last time of the log, left only where no
-    point lies between.
+    - ``gap_index``: ascending; the same for events between the same two known times.
+    - ``low``, ``high``: these times.
+    - ``target_time``: near which time, ascending in each gap.
+    - ``activity``.
+    - ``donor``: the time of a kept event of the activity.
+    - ``span``: the first and the last time of the log, left only where no candidate lies between.
     """
 
-    run: Ints
+    gap_index: Ints
     low: Ints
     high: Ints
-    aim: Ints
+    target_time: Ints
     activity: Ints
     donor: Ints
     span: tuple[int, int]
 
 
-def placed(places: Places, patterns: Patterns) -> Ints:
-    """A time for each: ascending in each run, near its aim, as precise as kept ones of its
+def times_for(events: UntimedEvents, precisions: TimePrecisions) -> Ints:
+    """A time for each: ascending in each gap, near its target, as precise as kept ones of its
     activity.
 
     Where no such time keeps the order, the time before it: the check of k-anonymity then takes the
     event away.
     """
-    start = np.flatnonzero(np.diff(places.run, prepend=-1))
-    step = np.arange(len(places.run)) - np.repeat(start, np.diff(start, append=len(places.run)))
-    order = np.argsort(step, kind="stable")
-    turns = np.split(order, np.cumsum(np.bincount(step))[:-1]) if len(order) else []
-    ceiling, fits = places.high.copy(), np.zeros(len(order), np.bool_)
-    last = np.append(places.run[1:] != places.run[:-1], True)
-    for rows in reversed(turns):
-        behind = np.where(
-            last[rows], places.high[rows], ceiling[np.minimum(rows + 1, len(order) - 1)]
-        )
-        point = patterns.latest(behind, places.activity[rows])
-        fits[rows] = point >= places.low[rows]
-        ceiling[rows] = np.where(fits[rows], point, behind)
-    time = places.low.copy()
+    turns = _turns(events.gap_index)
+    ceiling, fits = _ceilings(events, precisions, turns)
+    time = events.low.copy()
+    # Forwards: each event gets a time from that of the event before it up to its ceiling.
     for turn, rows in enumerate(turns):
-        low = time[rows - 1] if turn else places.low[rows]
-        time[rows] = np.where(fits[rows], _chosen(places, patterns, rows, low, ceiling[rows]), low)
+        low = time[rows - 1] if turn else events.low[rows]
+        nearest = _nearest_precise_time(events, precisions, rows, low, ceiling[rows])
+        time[rows] = np.where(fits[rows], nearest, low)
     return time
 
 
-def _chosen(places: Places, patterns: Patterns, rows: Ints, low: Ints, high: Ints) -> Ints:
-    """For each of ``rows`` a point from ``low`` to ``high``: the donor's pattern if one lies there;
-    else the first other that does; else ``low``.
+def _turns(gap_index: Ints) -> list[Ints]:
+    """The rows of the first event of each gap, of the second, and so on."""
+    if not len(gap_index):
+        return []
+    start = np.flatnonzero(np.diff(gap_index, prepend=-1))
+    lengths = np.diff(start, append=len(gap_index))
+    step = np.arange(len(gap_index)) - np.repeat(start, lengths)
+    order = np.argsort(step, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(step))[:-1])
+
+
+def _ceilings(
+    events: UntimedEvents, precisions: TimePrecisions, turns: list[Ints]
+) -> tuple[Ints, Bools]:
+    """The latest time that each event may have so that all behind it in its gap find one, and
+    whether it may have one at all.
     """
-    aim = np.clip(places.aim[rows], low, np.maximum(low, high))
-    donor = places.donor[rows]
-    period = _ABOVE[units_of(donor, patterns.daily[places.activity[rows]])]
-    later = aim + (donor - aim) % period
-    chosen, open_ = low.copy(), np.arange(len(rows))
-    first, last = places.span
+    count = len(events.gap_index)
+    is_last = np.append(events.gap_index[1:] != events.gap_index[:-1], True)
+    ceiling = events.high.copy()
+    fits = np.zeros(count, np.bool_)
+    # Backwards: the ceiling of an event is its last candidate up to the ceiling of the next one.
+    for rows in reversed(turns):
+        next_row = np.minimum(rows + 1, count - 1)
+        limit = np.where(is_last[rows], events.high[rows], ceiling[next_row])
+        latest = precisions.latest_before(limit, events.activity[rows])
+        fits[rows] = latest >= events.low[rows]
+        ceiling[rows] = np.where(fits[rows], latest, limit)
+    return ceiling, fits
+
+
+def _nearest_precise_time(
+    events: UntimedEvents, precisions: TimePrecisions, rows: Ints, low: Ints, high: Ints
+) -> Ints:
+    """For each of ``rows`` a candidate from ``low`` to ``high``: the donor's rest of the period if
+    one such time lies there; else the first other candidate that does; else ``high``.
+    """
+    target = np.clip(events.target_time[rows], low, np.maximum(low, high))
+    donor, activity = events.donor[rows], events.activity[rows]
+    period = _PERIODS[units_of(donor, precisions.is_daily[activity])]
+    like_donor = target + (donor - target) % period
+    # ``high`` is a candidate itself.
+    chosen = high.copy()
+    remaining = np.arange(len(rows))
+    first, last = events.span
+    # Inside the log's span where possible.
     for least, most in ((np.maximum(low, first), np.minimum(high, last)), (low, high)):
-        for point in (later, later - period):
-            fits = (least[open_] <= point[open_]) & (point[open_] <= most[open_])
-            chosen[open_[fits]] = point[open_[fits]]
-            open_ = open_[~fits]
-        found = np.zeros(len(open_), np.bool_)
-        for point, there in (
-            patterns.points(aim[open_], places.activity[rows[open_]]) if len(open_) else ()
-        ):
-            fits = ~found & there & (least[open_] <= point) & (point <= most[open_])
-            chosen[open_[fits]] = point[fits]
-            found |= fits
-        open_ = open_[~found]
-    chosen[open_] = high[open_]  # a point itself
+        anyway = np.ones(len(remaining), np.bool_)
+        of_donor = [
+            (like_donor[remaining], anyway),
+            ((like_donor - period)[remaining], anyway),
+        ]
+        of_activity = precisions.candidate_times(target[remaining], activity[remaining])
+        candidates = chain(of_donor, of_activity)
+        time, found = _first_between(least[remaining], most[remaining], candidates)
+        chosen[remaining[found]] = time[found]
+        remaining = remaining[~found]
     return chosen
+
+
+def _first_between(
+    least: Ints, most: Ints, candidates: Iterable[tuple[Ints, Bools]]
+) -> tuple[Ints, Bools]:
+    """For each row the first of ``candidates`` from ``least`` to ``most``, and whether there is
+    one.
+    """
+    chosen = least.copy()
+    found = np.zeros(len(least), np.bool_)
+    for time, is_candidate in candidates:
+        fits = ~found & is_candidate & (least <= time) & (time <= most)
+        chosen[fits] = time[fits]
+        found |= fits
+    return chosen, found

@@ -1,24 +1,26 @@
-"""A lower bound on what moving whole variants costs: the rule "every variant goes to one class" is
-bought and sold.
+"""A lower bound on what moving whole variants costs: the constraint "every variant goes to one
+class" is relaxed with multipliers.
 
-Give each variant i a price w_i for being in a class, and let the classes choose their members
-without regard to each other: class j picks a set T of mass at least ``least[j]`` for which
+Give each variant i a multiplier w_i, and let the classes choose their members without regard to
+each other: class j picks a set T of mass at least ``required_mass[j]`` for which
 
-    sum of moving[i, j] - w_i over T
+    sum of move_cost[i, j] - w_i over T
 
-is least, and is opened only where that is below 0. Every allowed answer is such a choice, in which
-each variant is picked once and the prices cancel out. So for any prices w
+is least, and is opened only where that is below 0. Every k-anonymous answer is such a choice, in
+which each variant is picked once and the multipliers cancel out. So for any multipliers w
 
-    L(w)  =  sum of w_i  +  sum over classes of min(0, that least sum)  <=  cost of every allowed answer.
+    L(w)  =  sum of w_i  +  sum over classes of min(0, that least sum)  <=  cost of every answer.
 
 (Lagrangian relaxation; Geoffrion, Approaches to Integer Programming, Mathematical Programming Study
-2, 1974.) The least sum is exact for masses up to ``FINEST``, and else bounded from below: what pays
-for itself is picked, the mass that is still missing is a covering knapsack, solved by dynamic
-programming over it. Over prefixes a class needs its mass only where no extension of it is open, and
-the choice is made along the tree of variants that begin with one another. Of trees that share no
-variant, no more than the whole mass divided by k hold an open class, since each that does holds
-mass k. All figures are integers, in 1/``SCALE`` of an edit, so that rounding never makes a bound
-too high.
+2, 1974.) The least sum is exact for masses up to ``MOST_MASS_UNITS``, and else bounded from below:
+what has a negative cost is picked; the mass that is still missing is a covering knapsack, solved by
+dynamic programming over it.
+
+Over prefixes a class needs its mass only where no extension of it is open, and the choice is made
+along the tree of variants that begin with one another. Of trees that share no variant, no more than
+the whole mass divided by k hold an open class, since each that does holds mass k.
+
+All figures are integers, in 1/``SCALE`` of an edit, so that rounding never makes a bound too high.
 """
 
 from dataclasses import dataclass
@@ -27,41 +29,41 @@ from typing import Final
 import numpy as np
 
 from cloakwork.mechanisms.kanon.problem import Ints
-from cloakwork.mechanisms.kanon.whole import Flags, Ground
+from cloakwork.mechanisms.kanon.whole_variants import BoolArray, MoveCosts
 
 SCALE: Final = 1024
-FINEST: Final = 256
-"""In how many grains missing mass is counted at most."""
-_NEVER: Final = 1 << 60
-"""Costs that stand for what is not allowed; sums of two of them still fit."""
-_BLOCK: Final = 1 << 23
-"""Most cells of a dynamic programme at once: classes * variants * k."""
+MOST_MASS_UNITS: Final = 256
+"""In how many units missing mass is counted at most."""
+_FORBIDDEN: Final = 1 << 60
+"""Cost that stands for what is not allowed; the sum of two of them still fits."""
+_CELLS_AT_ONCE: Final = 1 << 23
+"""Most cells of a dynamic programme at once: classes * variants * mass."""
 
 
 @dataclass(frozen=True, slots=True)
-class Allowed:
-    """What the decisions of a search leave open.
+class OpenDecisions:
+    """What earlier decisions of a search leave possible.
 
-    ``pairs``: bool, shape (variants, variants); whether variant i may go to class j. ``forced``:
-    bool, shape (variants,); classes that must be open.
+    ``may_move``: bool, shape (variants, variants); whether variant i may go to class j.
+    ``must_open``: bool, shape (variants,); classes that must be open.
     """
 
-    pairs: Flags
-    forced: Flags
+    may_move: BoolArray
+    must_open: BoolArray
 
 
 @dataclass(frozen=True, slots=True)
-class Relaxed:
-    """The value of L(w), in 1/``SCALE`` edits (``_NEVER`` or more: nothing is allowed), and the
-    choice behind it.
+class RelaxationValue:
+    """The value of L(w), in 1/``SCALE`` edits (no answer is allowed where it is ``_FORBIDDEN`` or
+    more), and the choice behind it.
 
     ``picked``: bool, shape (variants, variants); whether class j picks variant i. ``opened``: bool,
     shape (variants,).
     """
 
     value: int
-    picked: Flags
-    opened: Flags
+    picked: BoolArray
+    opened: BoolArray
 
     @property
     def bound(self) -> int:
@@ -69,124 +71,193 @@ class Relaxed:
         return -(-self.value // SCALE)
 
 
+@dataclass(frozen=True, slots=True)
+class _ClassChoice:
+    """Which classes open, at what cost in 1/``SCALE`` edits.
+
+    ``is_extended``: of which an extension is open, so that they need no mass of their own.
+    """
+
+    cost: int
+    opened: BoolArray
+    is_extended: BoolArray
+
+
 class Relaxation:
     """L(w) for one problem; see the module's docstring."""
 
-    def __init__(self, ground: Ground) -> None:
-        self.ground = ground
-        self.spent = SCALE * ground.moving
-        self.parent = _parents(ground.behind)
-        self.most = max(1, int(ground.mass.sum()) // ground.k)
+    def __init__(self, costs: MoveCosts) -> None:
+        self.costs = costs
+        self.scaled_cost = SCALE * costs.move_cost
+        self.parent = _nearest_enclosing(costs.prefix_end)
+        self.most_trees = max(1, int(costs.mass.sum()) // costs.k)
         self.children: dict[int, list[int]] = {}
         for child in np.flatnonzero(self.parent >= 0):
             self.children.setdefault(int(self.parent[child]), []).append(int(child))
 
-    def __call__(self, price: Ints, allowed: Allowed) -> Relaxed:
-        """L(``price``) where only what is ``allowed`` may happen; ``price``: int64, shape
-        (variants,), 1/SCALE edits.
-        """
-        gain = np.where(allowed.pairs, self.spent - price[:, None], _NEVER)
-        pays = gain <= 0
-        free = np.where(pays, gain, 0).sum(axis=0)
-        missing = np.maximum(self.ground.least - self.ground.mass @ pays, 0)
-        covered, extra = self._cover(gain, missing, pays)
-        alone = np.where(covered >= _NEVER, _NEVER, free + covered)
-        total, opened, extended = self._choose(alone, free, allowed.forced)
-        picked = (pays | (extra & ~extended)) & opened
-        return Relaxed(_NEVER if total >= _NEVER // 2 else total + int(price.sum()), picked, opened)
+    def __call__(self, multipliers: Ints, decisions: OpenDecisions) -> RelaxationValue:
+        """L(``multipliers``) where only what ``decisions`` leave possible may happen.
 
-    def _cover(self, gain: Ints, missing: Ints, pays: Flags) -> tuple[Ints, Flags]:
-        """For each class the least cost of mass ``missing`` from what does not pay, and what is
-        picked for it.
+        ``multipliers``: int64, shape (variants,), in 1/``SCALE`` edits.
         """
-        cost, picked = np.zeros(len(missing), np.int64), np.zeros_like(pays)
-        lacking = np.flatnonzero(missing)
-        block = max(1, _BLOCK // (len(missing) * (int(missing.max(initial=0)) + 1)))
-        for start in range(0, len(lacking), block):
-            part = lacking[start : start + block]
-            weight = np.where(pays[:, part], _NEVER, gain[:, part])
-            cost[part], picked[:, part] = _knapsacks(weight, self.ground.mass, missing[part])
+        reduced = np.where(decisions.may_move, self.scaled_cost - multipliers[:, None], _FORBIDDEN)
+        has_negative_cost = reduced <= 0
+        cost_without_mass = np.where(has_negative_cost, reduced, 0).sum(axis=0)
+        picked_mass = self.costs.mass @ has_negative_cost
+        missing = np.maximum(self.costs.required_mass - picked_mass, 0)
+        cover_cost, covering = self._least_covers(reduced, missing, has_negative_cost)
+        is_impossible = cover_cost >= _FORBIDDEN
+        cost_with_mass = cost_without_mass + cover_cost
+        cost_with_mass[is_impossible] = _FORBIDDEN
+        chosen = self._choose_classes(cost_with_mass, cost_without_mass, decisions.must_open)
+        # A class with an open extension needs no cover.
+        members = has_negative_cost | (covering & ~chosen.is_extended)
+        picked = members & chosen.opened
+        value = _FORBIDDEN
+        # Costs below 0 may offset a forbidden one in part, but never half of it.
+        if chosen.cost < _FORBIDDEN // 2:
+            value = chosen.cost + int(multipliers.sum())
+        return RelaxationValue(value, picked, chosen.opened)
+
+    def _least_covers(
+        self, reduced: Ints, missing: Ints, has_negative_cost: BoolArray
+    ) -> tuple[Ints, BoolArray]:
+        """For each class the least cost of mass ``missing`` from variants that have no negative
+        cost there, and which are picked for it.
+        """
+        cost = np.zeros(len(missing), np.int64)
+        picked = np.zeros_like(has_negative_cost)
+        deficient = np.flatnonzero(missing)
+        cells_of_a_class = len(missing) * (int(missing.max(initial=0)) + 1)
+        classes_at_once = max(1, _CELLS_AT_ONCE // cells_of_a_class)
+        for start in range(0, len(deficient), classes_at_once):
+            chunk = deficient[start : start + classes_at_once]
+            weight = np.where(has_negative_cost[:, chunk], _FORBIDDEN, reduced[:, chunk])
+            cost[chunk], picked[:, chunk] = _knapsack_covers(
+                weight, self.costs.mass, missing[chunk]
+            )
         return cost, picked
 
-    def _choose(self, alone: Ints, free: Ints, forced: Flags) -> tuple[int, Flags, Flags]:
-        """Which classes open at what cost, and which of them need no mass because an extension is
-        open.
+    def _choose_classes(
+        self, cost_with_mass: Ints, cost_without_mass: Ints, must_open: BoolArray
+    ) -> _ClassChoice:
+        """The cheapest choice of classes.
 
-        ``alone``, ``free``: int64, shape (variants,); what a class costs that must hold its mass,
-        and one that need not.
+        ``cost_with_mass``, ``cost_without_mass``: int64, shape (variants,); what a class costs that
+        must hold its mass, and one that need not.
         """
-        cost, must, extended = alone.copy(), forced.copy(), np.zeros(len(alone), bool)
+        cost = cost_with_mass.copy()
+        must = must_open.copy()
+        is_extended = np.zeros(len(cost), bool)
+        # Children have greater numbers than their parents: this goes upwards.
         for node in sorted(self.children, reverse=True):
             below = self.children[node]
-            wanted = must[below] | (cost[below] < 0)
-            some = int(cost[below][wanted].sum()) if wanted.any() else int(cost[below].min())
-            tied = bool(must[below].any())
-            extended[node] = tied or int(free[node]) + some < int(alone[node])
-            cost[node] = min(free[node] + some, _NEVER) if extended[node] else alone[node]
-            must[node] |= tied
-        opened = self._roots(cost, must)
-        if int(opened.sum()) > self.most:
-            return _NEVER, opened, extended
-        total = int(cost[opened].clip(max=_NEVER).astype(object).sum()) if opened.any() else 0
+            opens = _children_to_open(cost[below], must[below])
+            must_extend = bool(must[below].any())
+            extended_cost = int(cost_without_mass[node]) + int(cost[below][opens].sum())
+            is_extended[node] = must_extend or extended_cost < int(cost_with_mass[node])
+            if is_extended[node]:
+                cost[node] = min(extended_cost, _FORBIDDEN)
+            must[node] |= must_extend
+        opened = self._outermost_open(cost, must)
+        if int(opened.sum()) > self.most_trees:
+            return _ClassChoice(_FORBIDDEN, opened, is_extended)
+        total = 0
+        if opened.any():
+            # Python's integers: many forbidden costs together exceed int64.
+            total = int(cost[opened].clip(max=_FORBIDDEN).astype(object).sum())
         for node in sorted(self.children):
-            if opened[node] and extended[node]:
+            if opened[node] and is_extended[node]:
                 below = self.children[node]
-                wanted = must[below] | (cost[below] < 0)
-                wanted[np.argmin(cost[below])] |= not wanted.any()
-                opened[below] = wanted
-        return total, opened, extended
+                opened[below] = _children_to_open(cost[below], must[below])
+        return _ClassChoice(total, opened, is_extended)
 
-    def _roots(self, cost: Ints, must: Flags) -> Flags:
-        """The outermost choices: those that must be made, and of the others the cheapest that pay
-        and still have room.
+    def _outermost_open(self, cost: Ints, must_open: BoolArray) -> BoolArray:
+        """The roots that open: those that must, and of the others the cheapest of negative cost, as
+        many as the mass suffices for.
         """
-        root = self.parent < 0
-        opened = must & root
-        paying = np.flatnonzero(root & ~must & (cost < 0))
-        room = max(self.most - int(opened.sum()), 0)
-        opened[paying[np.argsort(cost[paying], kind="stable")[:room]]] = True
+        is_root = self.parent < 0
+        opened = must_open & is_root
+        is_profitable = is_root & ~must_open & (cost < 0)
+        profitable = np.flatnonzero(is_profitable)
+        capacity_left = max(self.most_trees - int(opened.sum()), 0)
+        cheapest_first = np.argsort(cost[profitable], kind="stable")
+        opened[profitable[cheapest_first[:capacity_left]]] = True
         return opened
 
 
-def _knapsacks(weight: Ints, mass: Ints, missing: Ints) -> tuple[Ints, Flags]:
-    """For each column the least sum of weights (positive; ``_NEVER``: not to be had) whose mass is
-    ``missing`` or more.
-
-    ``weight``: int64, shape (items, columns); ``mass``: int64, shape (items,); ``missing``: int64,
-    shape (columns,), positive. Above ``FINEST`` mass is counted in larger grains, rounded up: items
-    that had the mass still have it, so the sum may come out lower, never higher. Gives the sums,
-    ``_NEVER`` where there is none, and the items picked: bool, shape (items, columns).
+def _children_to_open(cost: Ints, must_open: BoolArray) -> BoolArray:
+    """Which children of an extended class open: those that must or have a negative cost, or else
+    the cheapest, since one at least has to.
     """
-    items, columns = weight.shape
-    grain = -(-int(missing.max()) // FINEST)
-    mass, missing = -(-mass // grain), -(-missing // grain)
-    most = int(missing.max())
-    least = np.full((most + 1, columns), _NEVER, np.int64)
-    least[0] = 0
-    order = [int(item) for item in np.argsort(-mass, kind="stable") if mass[item] > 0]
-    taken = np.zeros((len(order), most + 1, columns), bool)
-    for step, item in enumerate(order):
-        size = min(int(mass[item]), most)
-        better = np.empty_like(least[1:])
-        better[:size] = weight[item]
-        better[size:] = least[1 : most + 1 - size] + weight[item]
-        np.less(better, least[1:], out=taken[step, 1:])
-        np.minimum(least[1:], better, out=least[1:])
-    picked, column, left = np.zeros((items, columns), bool), np.arange(columns), missing.copy()
+    opens = must_open | (cost < 0)
+    if not opens.any():
+        opens[np.argmin(cost)] = True
+    return opens
+
+
+def _knapsack_covers(weight: Ints, mass: Ints, missing: Ints) -> tuple[Ints, BoolArray]:
+    """For each column the least sum of weights whose mass is ``missing`` or more.
+
+    ``weight``: int64, shape (items, columns), positive; ``_FORBIDDEN`` where an item may not be
+    picked. ``mass``: int64, shape (items,). ``missing``: int64, shape (columns,), positive. Gives
+    the sums, ``_FORBIDDEN`` where there is none, and the items picked: bool, shape (items,
+    columns).
+
+    Above ``MOST_MASS_UNITS`` mass is counted in larger units, rounded up: items that had the mass
+    still have it, so the sum may come out lower, never higher.
+    """
+    # Each quotient is rounded up, which -(-a // b) does in integers.
+    mass_unit = -(-int(missing.max()) // MOST_MASS_UNITS)
+    mass = -(-mass // mass_unit)
+    missing = -(-missing // mass_unit)
+    heaviest_first = np.argsort(-mass, kind="stable")
+    order = [int(item) for item in heaviest_first if mass[item] > 0]
+    least, improves = _fill_cover_table(weight, mass, order, int(missing.max()))
+
+    # Backwards through the items: an item is picked where it improved what was still to be covered.
+    picked = np.zeros(weight.shape, bool)
+    columns = np.arange(weight.shape[1])
+    to_cover = missing.copy()
     for step in range(len(order) - 1, -1, -1):
         item = order[step]
-        picked[item] = taken[step, left, column]
-        left = np.where(picked[item], np.maximum(left - mass[item], 0), left)
-    return least[missing, column], picked
+        picked[item] = improves[step, to_cover, columns]
+        to_cover = np.where(picked[item], np.maximum(to_cover - mass[item], 0), to_cover)
+    return least[missing, columns], picked
 
 
-def _parents(behind: Ints) -> Ints:
-    """For each row the nearest row before it whose range ``row : behind[row]`` holds it, -1 where
-    there is none.
+def _fill_cover_table(
+    weight: Ints, mass: Ints, order: list[int], most: int
+) -> tuple[Ints, BoolArray]:
+    """The dynamic programme of the covering knapsack, item after item of ``order``.
+
+    Gives the least weight of mass m or more, int64, shape (most + 1, columns), and where each item
+    improved it: bool, shape (items, most + 1, columns).
     """
-    parent, path = np.full(len(behind), -1), [-1]
-    for row in range(len(behind)):
-        while path[-1] >= 0 and behind[path[-1]] <= row:
+    columns = weight.shape[1]
+    least = np.full((most + 1, columns), _FORBIDDEN, np.int64)
+    least[0] = 0
+    improves = np.zeros((len(order), most + 1, columns), bool)
+    for step, item in enumerate(order):
+        size = min(int(mass[item]), most)
+        with_item = np.empty_like(least[1:])
+        # Up to its own mass the item suffices alone; beyond, it is added to the cover of the rest.
+        with_item[:size] = weight[item]
+        with_item[size:] = least[1 : most + 1 - size] + weight[item]
+        np.less(with_item, least[1:], out=improves[step, 1:])
+        np.minimum(least[1:], with_item, out=least[1:])
+    return least, improves
+
+
+def _nearest_enclosing(range_end: Ints) -> Ints:
+    """For each row the nearest row before it whose range ``row : range_end[row]`` contains it:
+    int64; -1 where there is none.
+    """
+    parent = np.full(len(range_end), -1)
+    # The ranges are nested: those that contain a row are a path, the innermost last.
+    path = [-1]
+    for row in range(len(range_end)):
+        while path[-1] >= 0 and range_end[path[-1]] <= row:
             path.pop()
         parent[row] = path[-1]
         path.append(row)

@@ -26,7 +26,7 @@ from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import ACTIVITY, EventLog
 from cloakwork.log.variants import Variants, variants_of
 from cloakwork.mechanisms.aggregates import CASES
-from cloakwork.mechanisms.kanon.sequences import Metric, encode
+from cloakwork.mechanisms.kanon.sequences import Metric, encode_sequences
 from cloakwork.noise import Noise
 
 SOURCE: Final = "source"
@@ -110,7 +110,7 @@ def _draw_pairs(
 
 
 def _templates(assignment: pl.DataFrame, metric: Metric) -> _Templates:
-    both = encode(pl.concat([assignment[SOURCE], assignment[TARGET].alias(SOURCE)]))
+    both = encode_sequences(pl.concat([assignment[SOURCE], assignment[TARGET].alias(SOURCE)]))
     sources, targets = both.texts[: assignment.height], both.texts[assignment.height :]
     origins = [
         _kept(source, target, metric) for source, target in zip(sources, targets, strict=True)

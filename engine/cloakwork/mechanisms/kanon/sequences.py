@@ -15,12 +15,12 @@ Metric = Literal["levenshtein", "indel"]
 as two edits.
 """
 
-_SURROGATES: Final = 0xD800
-_AFTER_SURROGATES: Final = 0x800
-LONGEST: Final = 16_383
+_FIRST_SURROGATE: Final = 0xD800
+_NUMBER_OF_SURROGATES: Final = 0x800
+MOST_EVENTS: Final = 16_383
 """Events of the longest case whose distance to any other fits 16 bits."""
 
-_FIRST: Final = 16
+_COMPARED_FIRST: Final = 16
 """How many of the likeliest neighbours are compared first, to find out which others need not be."""
 
 
@@ -36,21 +36,26 @@ class CodedSequences:
     texts: tuple[str, ...]
 
 
-def encode(sequences: pl.Series) -> CodedSequences:
+def encode_sequences(sequences: pl.Series) -> CodedSequences:
     """Code ``sequences`` (List[String], no null labels) over the alphabet of all labels that occur
     in them.
     """
-    alphabet = tuple(sequences.explode().drop_nulls().unique().sort().to_list())
+    # A sequence without labels explodes to a null.
+    labels_in_order = sequences.explode().drop_nulls().unique().sort()
+    alphabet = tuple(labels_in_order.to_list())
     character = {label: chr(position_to_code(position)) for position, label in enumerate(alphabet)}
-    texts = tuple("".join([character[label] for label in labels]) for labels in sequences.to_list())
-    return CodedSequences(alphabet, texts)
+    texts = []
+    for labels in sequences.to_list():
+        characters = [character[label] for label in labels]
+        texts.append("".join(characters))
+    return CodedSequences(alphabet, tuple(texts))
 
 
 def position_to_code(position: int) -> int:
     """The code point that stands for the label at ``position`` of the alphabet; the surrogates are
     left out.
     """
-    return position if position < _SURROGATES else position + _AFTER_SURROGATES
+    return position if position < _FIRST_SURROGATE else position + _NUMBER_OF_SURROGATES
 
 
 class EditDistances:
@@ -74,9 +79,12 @@ class EditDistances:
         from rapidfuzz import process
 
         texts = list(self._texts)
-        if max(map(len, texts), default=0) > LONGEST:
-            message = f"a case has more than {LONGEST:,} events; 'assume: {{longest_case: ...}}' cuts such cases"
-            raise MechanismError("edit distances", message)
+        if max(map(len, texts), default=0) > MOST_EVENTS:
+            raise MechanismError(
+                "edit distances",
+                f"a case has more than {MOST_EVENTS:,} events; "
+                "'assume: {longest_case: ...}' cuts such cases",
+            )
         return np.asarray(
             process.cdist(texts, texts, scorer=self._scorer(), dtype=np.int16, workers=-1)
         )
@@ -87,64 +95,77 @@ class EditDistances:
 
         if not len(sources):
             return np.zeros(0, np.int64)
-        left, right = list(self._texts[sources]), list(self._texts[targets])
-        return np.asarray(
-            process.cpdist(left, right, scorer=self._scorer(), dtype=np.int32), np.int64
-        )
+        left = list(self._texts[sources])
+        right = list(self._texts[targets])
+        distances = process.cpdist(left, right, scorer=self._scorer(), dtype=np.int32)
+        return np.asarray(distances, np.int64)
 
     def nearest(self, source: int, among: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
         """Those of ``among`` (int64, not empty, ascending) that are nearest to ``source``,
         ascending, and how far.
         """
-        least = self._at_least(source, among)
-        first = (
-            least <= np.partition(least, min(_FIRST, len(least)) - 1)[min(_FIRST, len(least)) - 1]
-        )
-        best = int(self._between(source, among[first]).min())
-        candidates = among[least <= best]
-        distances = self._between(source, candidates, best)
-        return candidates[distances == distances.min()], int(distances.min())
+        least = self._lower_bounds(source, among)
+        few = min(_COMPARED_FIRST, len(least)) - 1
+        is_likely = least <= np.partition(least, few)[few]
+        best_of_likely = int(self._distances_to(source, among[is_likely]).min())
+        # Whatever must be farther than the best one found need not be compared.
+        candidates = among[least <= best_of_likely]
+        distances = self._distances_to(source, candidates, best_of_likely)
+        nearest = distances.min()
+        return candidates[distances == nearest], int(nearest)
 
     @cached_property
-    def _occurs(self) -> NDArray[np.int32]:
-        return _occurrences(tuple(self._texts))
+    def _occurrences(self) -> NDArray[np.int32]:
+        return _count_occurrences(tuple(self._texts))
 
     @cached_property
     def _lengths(self) -> NDArray[np.int64]:
-        return np.asarray(self._occurs.sum(axis=0), np.int64)
+        return np.asarray(self._occurrences.sum(axis=0), np.int64)
 
     def _scorer(self) -> Any:
         from rapidfuzz.distance import Indel, Levenshtein
 
         return Levenshtein.distance if self._metric == "levenshtein" else Indel.distance
 
-    def _at_least(self, source: int, among: NDArray[np.int64]) -> NDArray[np.int64]:
-        """What one has too many and what it lacks: their sum for ``indel``, else whichever is more."""
-        differing = np.abs(self._occurs - self._occurs[:, source : source + 1]).sum(axis=0)
+    def _lower_bounds(self, source: int, among: NDArray[np.int64]) -> NDArray[np.int64]:
+        """What the distances to ``among`` are at least: int64, shape (among,).
+
+        One sequence has activities too many and lacks others. ``indel`` needs an edit for each of
+        either; with substitutions the larger of the two numbers suffices, which is half the sum of
+        all differences and of the difference in length.
+        """
+        own = self._occurrences[:, source : source + 1]
+        difference = self._occurrences - own
+        differing = np.abs(difference).sum(axis=0)
         if self._metric == "indel":
             return np.asarray(differing[among], np.int64)
-        return np.asarray(
-            (differing + np.abs(self._lengths - self._lengths[source]))[among] // 2, np.int64
-        )
+        longer_by = np.abs(self._lengths - self._lengths[source])
+        larger_number = (differing + longer_by) // 2
+        return np.asarray(larger_number[among], np.int64)
 
-    def _between(
+    def _distances_to(
         self, source: int, others: NDArray[np.int64], cutoff: int | None = None
     ) -> NDArray[np.int64]:
         """Distances; those beyond ``cutoff`` are given as ``cutoff + 1``."""
         from rapidfuzz import process
 
-        texts = self._texts[others]
         scores = process.cdist(
-            [self._texts[source]], texts, scorer=self._scorer(), score_cutoff=cutoff, dtype=np.int32
+            [self._texts[source]],
+            self._texts[others],
+            scorer=self._scorer(),
+            score_cutoff=cutoff,
+            dtype=np.int32,
         )
+        # One row, for there is one source.
         return np.asarray(scores[0], np.int64)
 
 
-def _occurrences(texts: tuple[str, ...]) -> NDArray[np.int32]:
+def _count_occurrences(texts: tuple[str, ...]) -> NDArray[np.int32]:
     """How often each activity occurs in each text: int32, shape (activities, texts)."""
-    symbols, codes = np.unique(
-        [ord(symbol) for text in texts for symbol in text], return_inverse=True
-    )
+    code_points = [ord(symbol) for text in texts for symbol in text]
+    symbols, codes = np.unique(code_points, return_inverse=True)
+    text_of_symbol = np.repeat(np.arange(len(texts)), [len(text) for text in texts])
     table = np.zeros((len(symbols), len(texts)), np.int32)
-    np.add.at(table, (codes, np.repeat(np.arange(len(texts)), [len(text) for text in texts])), 1)
+    # Not ``table[...] += 1``, which counts an activity that recurs once only.
+    np.add.at(table, (codes, text_of_symbol), 1)
     return table

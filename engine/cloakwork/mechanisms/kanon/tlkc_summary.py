@@ -93,6 +93,7 @@ def sequences_of_cases(log: EventLog, params: TlkcParams) -> pl.DataFrame:
         steps = since_start // microseconds(params.precision)
         events = events.with_columns(times).with_columns(steps)
     lists = events.group_by("case", maintain_order=True).agg(named(*params.keys))
+    # Cases without events have no list yet.
     every = pl.DataFrame({"case": np.arange(log.cases.height)})
     joined = every.join(lists, on="case", how="left", maintain_order="left")
     return joined.select(named(*params.keys).as_expr().fill_null([]))
@@ -173,10 +174,10 @@ def known_sequences(events: pl.DataFrame, background: Background) -> tuple[Known
         place = np.empty(len(symbol), np.int64)
         place[order] = each
         return KnownSequences(symbol[order], sequence[order], one_event), place
+    # All events of one activity are known, and suppressed, together.
     symbols = int(symbol.max(initial=0)) + 1
-    distinct, place, count = np.unique(
-        sequence * symbols + symbol, return_inverse=True, return_counts=True
-    )
+    pair = sequence * symbols + symbol
+    distinct, place, count = np.unique(pair, return_inverse=True, return_counts=True)
     known = KnownSequences(distinct % symbols, distinct // symbols, count.astype(np.int64))
     return known, place
 
@@ -194,15 +195,16 @@ def sequence_cases(grouped: pl.DataFrame, details: list[str]) -> SequenceCases:
         rows, repeated = _with_single_cases(rows)
         sequence = sequence[repeated]
         unit, units = _unit_numbers(rows[UNIT])
-    held = pl.Series([[]] * rows.height, dtype=pl.List(pl.String))
+    values = pl.Series([[]] * rows.height, dtype=pl.List(pl.String))
     if VALUES in rows.columns:
-        held = rows[VALUES]
-    value = held.explode().drop_nulls().rank("dense").to_numpy().astype(np.int64)
+        values = rows[VALUES]
+    # An empty list explodes to a null.
+    value = values.explode().drop_nulls().rank("dense").to_numpy().astype(np.int64)
     return SequenceCases(
         offsets=_offsets(np.bincount(sequence, minlength=len(width))),
         cases=rows[CASES].to_numpy().astype(np.int64),
         unit=unit,
-        value_offsets=_offsets(held.list.len().to_numpy()),
+        value_offsets=_offsets(values.list.len().to_numpy()),
         value=value,
         units=units,
     )

@@ -48,7 +48,7 @@ class Groups:
     def restricted_to(self, rows: Bools) -> "Groups":
         """The members that are among ``rows`` (bool, shape (n,)), compared with these alone."""
         stays = rows[self.member]
-        group = np.unique(self.group[stays], return_inverse=True)[1].astype(np.int64)
+        group = _dense_numbers(self.group[stays])
         return Groups(self.member[stays], group, np.flatnonzero(rows))
 
     @classmethod
@@ -61,8 +61,7 @@ class Groups:
         """The rows of each ``cell[i]`` are in ``group[i]``; cells without a row are passed over."""
         size = np.bincount(cells, minlength=int(cell.max(initial=-1)) + 1)
         occurs = size[cell] > 0
-        cell = cell[occurs]
-        group = np.unique(group[occurs], return_inverse=True)[1].astype(np.int64)
+        cell, group = cell[occurs], _dense_numbers(group[occurs])
         # All rows of a cell lie side by side in this order, from ``first`` on.
         by_cell = np.argsort(cells, kind="stable")
         first = (np.cumsum(size) - size)[cell]
@@ -123,6 +122,7 @@ class TClosenessGoal(ClassGoal):
         present = slice(missing_code)
         positions = self.positions[distinct[present]]
         if self.by_rank:
+            # The middle rank of the copies of each value, as a share of all ranks.
             copies = count[present]
             positions = (np.cumsum(copies) - copies / 2) / max(copies.sum(), 1)
         return TClosenessGoal(self.t, positions, missing_code=missing_code)
@@ -149,9 +149,12 @@ class TClosenessGoal(ClassGoal):
         share_of_reference = float(present_reference.mean())
         distance = np.zeros(len(share))
         if is_present.any():
-            with_values, dense = np.unique(group[is_present], return_inverse=True)
-            distance[with_values] = earth_mover_distance(
-                reference[present_reference], values[is_present], dense.astype(np.int64), positions
+            group_of_present = group[is_present]
+            distance[np.unique(group_of_present)] = earth_mover_distance(
+                reference[present_reference],
+                values[is_present],
+                _dense_numbers(group_of_present),
+                positions,
             )
         common = np.minimum(share, share_of_reference)
         return np.asarray(np.abs(share - share_of_reference) + common * distance, np.float64)
@@ -279,9 +282,9 @@ def _with_most_values_in_place(before: Ints, after: Ints, cells: Ints) -> Ints:
     # Number every value by its cell, its code, and how many such values come earlier. Numbers that
     # occur both before and after are the values that can stay.
     pairs = np.concatenate([cells * width + before, cells * width + after])
-    dense = np.unique(pairs, return_inverse=True)[1].astype(np.int64)
-    old = dense[:rows] * rows + _rank_among_equals(dense[:rows])
-    new = dense[rows:] * rows + _rank_among_equals(dense[rows:])
+    number_before, number_after = np.split(_dense_numbers(pairs), 2)
+    old = number_before * rows + _rank_among_equals(number_before)
+    new = number_after * rows + _rank_among_equals(number_after)
     _, stays, taken = np.intersect1d(old, new, assume_unique=True, return_indices=True)
     is_vacant = np.ones(rows, np.bool_)
     is_vacant[stays] = False
@@ -294,6 +297,11 @@ def _with_most_values_in_place(before: Ints, after: Ints, cells: Ints) -> Ints:
     arranged = before.copy()
     arranged[vacant] = after[left]
     return arranged
+
+
+def _dense_numbers(numbers: Ints) -> Ints:
+    """The same numbers, renumbered from 0 without gaps, in the same order."""
+    return np.unique(numbers, return_inverse=True)[1].astype(np.int64)
 
 
 def _rank_in_run(ascending: Ints) -> Ints:

@@ -21,7 +21,10 @@ def isotonic_projection(
     """
     result = values.copy()
     case = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    row, total, weight = np.arange(len(values)), values.copy(), np.ones(len(values), np.int64)
+    # Blocks: each begins at ``row``, adds up to ``total`` and covers ``weight`` rows.
+    row = np.arange(len(values))
+    total = values.copy()
+    weight = np.ones(len(values), np.int64)
     while True:
         mean = total / weight
         falls = (mean[1:] < mean[:-1]) & (case[1:] == case[:-1])
@@ -29,13 +32,14 @@ def isotonic_projection(
             break
         disturbed = np.zeros(len(offsets), bool)
         disturbed[case[1:][falls]] = True
-        open_blocks = disturbed[case]
-        _write_block_means(result, row, mean, weight, ~open_blocks)
-        stays = np.concatenate([[True], ~falls])[open_blocks]
-        first = np.flatnonzero(stays)
-        case, row = case[open_blocks][first], row[open_blocks][first]
-        total = np.add.reduceat(total[open_blocks], first)
-        weight = np.add.reduceat(weight[open_blocks], first)
+        is_open = disturbed[case]
+        _write_block_means(result, row, mean, weight, ~is_open)
+        # A block that lies below the one before it is pooled with it.
+        begins = np.concatenate([[True], ~falls])[is_open]
+        first = np.flatnonzero(begins)
+        case, row = case[is_open][first], row[is_open][first]
+        total = np.add.reduceat(total[is_open], first)
+        weight = np.add.reduceat(weight[is_open], first)
     _write_block_means(result, row, mean, weight, np.ones(len(row), bool))
     return result
 
@@ -53,23 +57,24 @@ def spread_pooled(
     if len(values) == 0:
         return values
     case = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    begins = np.concatenate([[True], (case[1:] != case[:-1]) | (values[1:] != values[:-1])])
+    differs = (case[1:] != case[:-1]) | (values[1:] != values[:-1])
+    begins = np.concatenate([[True], differs])
     first = np.flatnonzero(begins)
     size = np.diff(first, append=len(values))
-    way = np.cumsum(np.where(begins, 0.0, spacing))
-    way -= np.repeat(way[first], size)
-    way -= np.repeat(np.add.reduceat(way, first) / size, size)
-    between = np.where(case[first][1:] == case[first][:-1], np.diff(values[first]), np.inf)
+    # How far each event lies from the first of its run, then from the run's mean.
+    shift = np.cumsum(np.where(begins, 0.0, spacing))
+    shift -= np.repeat(shift[first], size)
+    shift -= np.repeat(np.add.reduceat(shift, first) / size, size)
+    same_case = case[first][1:] == case[first][:-1]
+    between = np.where(same_case, np.diff(values[first]), np.inf)
     open_end = np.array([np.inf])
-    below, above = (
-        _NEAREST * np.concatenate([open_end, between]),
-        _NEAREST * np.concatenate([between, open_end]),
-    )
-    low, high = -way[first], way[first + size - 1]
-    share = np.minimum(
-        1.0, np.minimum(below / np.maximum(low, 1e-300), above / np.maximum(high, 1e-300))
-    )
-    return np.asarray(values + way * np.repeat(share, size), np.float64)
+    space_below = _NEAREST * np.concatenate([open_end, between])
+    space_above = _NEAREST * np.concatenate([between, open_end])
+    reach_below = np.maximum(-shift[first], 1e-300)
+    reach_above = np.maximum(shift[first + size - 1], 1e-300)
+    fits = np.minimum(space_below / reach_below, space_above / reach_above)
+    share = np.minimum(1.0, fits)
+    return np.asarray(values + shift * np.repeat(share, size), np.float64)
 
 
 def _write_block_means(
@@ -79,8 +84,9 @@ def _write_block_means(
     weight: NDArray[np.int64],
     chosen: NDArray[np.bool_],
 ) -> None:
-    """Write the means of the ``chosen`` blocks into the rows ``row:row + weight`` that they cover."""
+    """Write the means of the ``chosen`` blocks into their rows, ``row:row + weight``."""
     row, mean, weight = row[chosen], mean[chosen], weight[chosen]
     before = np.concatenate([[0], np.cumsum(weight)])
+    # All ranges ``row:row + weight`` end to end, without a loop.
     covered = np.arange(before[-1]) + np.repeat(row - before[:-1], weight)
     result[covered] = np.repeat(mean, weight)

@@ -2,24 +2,26 @@
 control flow.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import timedelta
-from fractions import Fraction
-from typing import Annotated, ClassVar, Final, Literal
+from typing import ClassVar, Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from pydantic import AwareDatetime, Field, JsonValue, model_validator
+from pydantic import JsonValue
 
 from cloakwork.budget import Currency
-from cloakwork.facts import Facts, Window
+from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import Decision, MapCases, Offer, Proof, Refusal, Rewrite, Theorem
+from cloakwork.mechanisms.timestamps.laplace_params import (
+    LaplaceParams,
+    offer_case_scope,
+    offer_event_scope,
+)
 from cloakwork.mechanisms.timestamps.starts_and_gaps import (
     CALENDAR,
     READABLE,
@@ -31,88 +33,11 @@ from cloakwork.mechanisms.timestamps.starts_and_gaps import (
 )
 from cloakwork.noise import Noise, drawn_scale
 from cloakwork.privacy_event import Composed, DiscreteLaplace, PrivacyEvent, Repeated
-from cloakwork.quantities import Duration, Frozen
-
-START_SHARE: Final = "start_share"
-NOISED: Final = "noised"
-LARGEST_SCALE: Final = 2.0**53
-"""Grid steps; beyond it ``noise`` cannot draw."""
 
 SATURATED: Final = 2**60
 """Grid steps; noise is clamped to this, as no sum of it and a time of the calendar then leaves
 int64.
 """
-
-_ABOVE: Final = 1 + Fraction(1, 10**12)
-"""Scales are rounded up by this factor, so that costs added up in floating point stay within the
-budget.
-"""
-
-Scale = Annotated[float, Field(ge=0)]
-Steps = Annotated[int, Field(ge=1)]
-
-
-class LaplaceParams(Frozen):
-    """What is noised, and by how much.
-
-    ``scope`` ``event``: each raw time is protected against shifts of up to ``shift``. ``case``: all
-    times of a unit's cases are protected; ``window`` bounds the starts, ``longest_gap`` the gaps,
-    ``longest_case`` the events (all times behind the M-th of a case are ignored), ``max_cases`` the
-    cases of a unit; ``start_share`` is the part of ``epsilon`` that goes to the start. ``noised``:
-    what noise is added to, ``gaps`` (and starts) or, for scope ``event`` alone, every one of the
-    ``times``.
-
-    Derived, in steps of ``grid``: ``start_scale`` and ``gap_scale`` of the discrete Laplace noise
-    (``gap_scale`` is 0 where no gap is noised); ``start_steps`` and ``gap_steps``, by how much one
-    noised value can move when what the claim protects changes. The scales are what the cost is
-    computed from; the steps must be what the rest implies, so a plan that was changed by hand
-    either costs more or is not valid.
-    """
-
-    scope: Literal["event", "case"]
-    epsilon: Annotated[float, Field(gt=0)]
-    grid: Duration
-    epoch: AwareDatetime
-    start_scale: Scale
-    gap_scale: Scale
-    start_steps: Steps
-    gap_steps: Steps
-    shift: Duration | None = None
-    window: Window | None = None
-    longest_gap: Duration | None = None
-    longest_case: Annotated[int, Field(ge=1)] | None = None
-    max_cases: Annotated[int, Field(ge=1)] = 1
-    start_share: Annotated[float, Field(gt=0, le=1)] | None = None
-    noised: Literal["gaps", "times"] = "gaps"
-
-    @model_validator(mode="after")
-    def _derived_from_the_rest(self) -> "LaplaceParams":
-        if self.scope == "event":
-            complete = self.shift is not None and self.shift > timedelta(0)
-        else:
-            complete = (
-                None not in (self.window, self.longest_gap, self.longest_case)
-                and self.noised == "gaps"
-            )
-        if not complete:
-            raise ValueError(f"scope {self.scope} lacks what it is bounded by")
-        if (self.start_steps, self.gap_steps) != self._implied_steps():
-            raise ValueError("start_steps and gap_steps do not follow from the rest")
-        if self.start_scale <= 0 or (self.gap_scale <= 0 and self.noises_gaps):
-            raise ValueError("scales must be positive")
-        return self
-
-    @property
-    def noises_gaps(self) -> bool:
-        """Whether any gap gets noise of its own."""
-        return self.noised == "gaps" and self.longest_case != 1
-
-    def _implied_steps(self) -> tuple[int, int]:
-        if self.shift is not None and self.scope == "event":
-            return (_grid_steps(self.shift, self.grid), _grid_steps(self.shift, self.grid))
-        window, gap = self.window, self.longest_gap
-        assert window is not None and gap is not None  # noqa: S101 - the validator holds
-        return (_grid_steps(window.end - window.start, self.grid), _grid_steps(gap, self.grid))
 
 
 class TimestampLaplace:
@@ -133,7 +58,7 @@ class TimestampLaplace:
     event enters the start, if it is the first, or else the gap before it; and the gap behind it, if
     it is not the last. So at most two noised values move, each by at most s steps, and noise of
     scale 2 s / epsilon gives epsilon. Errors add up along a case; in return when a case as a whole
-    took place is told by one value only. Where k-anonymisation deleted events between two kept
+    took place is shown by one value only. Where k-anonymisation deleted events between two kept
     ones, or inserted some, the gap spans from one raw time to the next all the same: which events
     are kept follows from the control flow, so a deleted event's time enters nothing, a kept one's
     at most two values. Scope case knows gaps alone, for a time is bounded far more loosely than a
@@ -162,14 +87,17 @@ class TimestampLaplace:
 
     name: ClassVar[str] = "timestamps/laplace"
     summary: ClassVar[str] = (
-        "Adds noise to the time of each event, or to when cases start and how long their steps take."
+        "Adds noise to the time of each event, "
+        "or to when cases start and how long their steps take."
     )
     proof: ClassVar[Proof] = "proved"
     theorem: ClassVar[Theorem] = Theorem(
-        statement="Given the control flow, the released times are epsilon-DP in each raw time moved by at most `shift` (scope "
-        "event), or in all times of one unit (scope case, bounded neighbours).",
-        source="Laplace mechanism: Dwork and Roth 2014, theorem 3.6, in its discrete form (Ghosh, Roughgarden and Sundararajan "
-        "2009); metric form: Chatzikokolakis et al. 2013; sensitivities proved in this class's docstring",
+        statement="Given the control flow, the released times are epsilon-DP in each raw time "
+        "moved by at most `shift` (scope event), or in all times of one unit (scope case, bounded "
+        "neighbours).",
+        source="Laplace mechanism: Dwork and Roth 2014, theorem 3.6, in its discrete form (Ghosh, "
+        "Roughgarden and Sundararajan 2009); metric form: Chatzikokolakis et al. 2013; "
+        "sensitivities proved in this class's docstring",
     )
     Params = LaplaceParams
 
@@ -187,14 +115,15 @@ class TimestampLaplace:
         if goal.over != (TIMESTAMPS,):
             return Refusal("never", f"it writes timestamps only, not {', '.join(goal.over)}")
         if isinstance(goal, MetricPrivacy):
-            return _offer_event_scope(goal, facts, options)
+            return offer_event_scope(goal, facts, options)
         if goal.neighbours == "unbounded":
-            reason = "it keeps one time an event, so how many there are shows; whether somebody is in the log at all stays "
             return Refusal(
                 "not_yet",
-                reason + "unprotected. That takes timestamps/histogram, which comes later",
+                "it keeps one time an event, so how many there are shows; "
+                "whether somebody is in the log at all stays unprotected. "
+                "That takes timestamps/histogram, which comes later",
             )
-        return _offer_case_scope(goal, facts, options)
+        return offer_case_scope(goal, facts, options)
 
     def event(self, params: LaplaceParams, facts: Facts) -> PrivacyEvent:
         """Scope event: what one raw time moves, two values or one. Scope case: start and M - 1 gaps
@@ -213,7 +142,7 @@ class TimestampLaplace:
         return Repeated(times=params.max_cases, event=Composed(events=values))
 
     def currency(self, params: LaplaceParams) -> Currency:
-        """Metric privacy per value for scope event, a unit's differential privacy for scope case."""
+        """Scope event: metric privacy per value. Scope case: a unit's differential privacy."""
         return "metric" if params.scope == "event" else "unit"
 
     def lineage(self, params: LaplaceParams) -> Lineage:
@@ -246,120 +175,6 @@ class TimestampLaplace:
         return MapCases(lambda log: _noised_log(log, params, noise))
 
 
-def _offer_event_scope(
-    goal: MetricPrivacy, facts: Facts, options: Mapping[str, JsonValue]
-) -> Offer[LaplaceParams] | Refusal:
-    if unknown := sorted(set(options) - {NOISED}):
-        return Refusal(
-            "misconfigured",
-            f"unknown option {', '.join(unknown)}; for metric privacy it knows {NOISED}",
-        )
-    noised = options.get(NOISED, "times")
-    if noised not in ("gaps", "times"):
-        return Refusal("misconfigured", f"{NOISED} must be gaps or times")
-    if goal.shift <= timedelta(0):
-        return Refusal("misconfigured", "the shift must be longer than 0")
-    steps = _grid_steps(goal.shift, facts.grid)
-    scale = _rounded_up(Fraction(2 * steps if noised == "gaps" else steps) / Fraction(goal.epsilon))
-    if scale > LARGEST_SCALE:
-        return _refuse_wide_noise()
-    params = LaplaceParams(
-        scope="event",
-        epsilon=goal.epsilon,
-        grid=facts.grid,
-        epoch=facts.epoch,
-        shift=goal.shift,
-        start_scale=scale,
-        gap_scale=scale if noised == "gaps" else 0.0,
-        start_steps=steps,
-        gap_steps=steps,
-        noised="gaps" if noised == "gaps" else "times",
-    )
-    where = "each case's start and to each gap" if noised == "gaps" else "each time"
-    return Offer(params, f"adds noise of scale {scale:.6g} grid steps to {where}")
-
-
-def _offer_case_scope(
-    goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
-) -> Offer[LaplaceParams] | Refusal:
-    if unknown := sorted(set(options) - {START_SHARE}):
-        return Refusal(
-            "misconfigured",
-            f"unknown option {', '.join(unknown)}; for whole cases it knows {START_SHARE}",
-        )
-    window, gap, events = facts.window, facts.longest_gap, facts.longest_case
-    if window is None or gap is None or events is None:
-        declared = {
-            "assume.window": window,
-            "assume.longest_gap": gap,
-            "assume.longest_case": events,
-        }
-        missing = tuple(name for name, value in declared.items() if value is None)
-        return Refusal(
-            "needs",
-            f"noise for whole cases needs public bounds; declare {', '.join(missing)}",
-            missing,
-        )
-    start_steps, gap_steps = (
-        _grid_steps(window.end - window.start, facts.grid),
-        _grid_steps(gap, facts.grid),
-    )
-    share = options.get(START_SHARE, _balanced_share(start_steps, gap_steps, events))
-    if not _is_share(share, events):
-        return Refusal("misconfigured", f"{START_SHARE} must be a number above 0 and below 1")
-    start_part, gap_part = Fraction(float(share)), (1 - Fraction(float(share)))  # type: ignore[arg-type]
-    each = Fraction(facts.unit.max_cases) / Fraction(goal.epsilon)
-    start_scale = _rounded_up(start_steps * each / start_part)
-    gap_scale = _rounded_up((events - 1) * gap_steps * each / gap_part) if events > 1 else 0.0
-    if max(start_scale, gap_scale) > LARGEST_SCALE:
-        return _refuse_wide_noise()
-    params = LaplaceParams(
-        scope="case",
-        epsilon=goal.epsilon,
-        grid=facts.grid,
-        epoch=facts.epoch,
-        window=window,
-        longest_gap=gap,
-        longest_case=events,
-        max_cases=facts.unit.max_cases,
-        start_share=float(start_part),
-        start_scale=start_scale,
-        gap_scale=gap_scale,
-        start_steps=start_steps,
-        gap_steps=gap_steps,
-    )
-    why = f"adds noise of scale {start_scale:.6g} grid steps to each case's start and {gap_scale:.6g} to each gap"
-    return Offer(params, why)
-
-
-def _refuse_wide_noise() -> Refusal:
-    reason = "epsilon is too small, or the times too wide, for the grid: the noise would exceed 2**53 grid steps"
-    return Refusal("misconfigured", reason)
-
-
-def _is_share(share: JsonValue, events: int) -> bool:
-    if isinstance(share, bool) or not isinstance(share, int | float):
-        return False
-    return 0 < share < 1 or (share == 1 and events == 1)
-
-
-def _balanced_share(start_steps: int, gap_steps: int, events: int) -> float:
-    """The start's share of epsilon that minimises the summed expected error: proportional to the
-    root of each width.
-    """
-    start, gaps = math.sqrt(start_steps), (events - 1) * math.sqrt(gap_steps)
-    return start / (start + gaps)
-
-
-def _grid_steps(span: timedelta, grid: timedelta) -> int:
-    """``span`` in grid steps, rounded up, at least 1."""
-    return max(1, -(-span // grid))
-
-
-def _rounded_up(scale: Fraction) -> float:
-    return math.nextafter(float(scale * _ABOVE), math.inf)
-
-
 def _bounds(params: LaplaceParams, grid: Grid) -> Bounds:
     """The public bounds of what is noised and of what is released, in grid steps from the epoch."""
     if params.scope == "event" or params.window is None:
@@ -380,11 +195,8 @@ def _noised_log(log: EventLog, params: LaplaceParams, noise: Noise) -> EventLog:
     grid = Grid(params.epoch, params.grid)
     bounds = _bounds(params, grid)
     raw = starts_and_gaps_of(log, grid, bounds)
-    noised = (
-        _noised_times(raw, params, noise)
-        if params.noised == "times"
-        else _noised_gaps(raw, params, noise)
-    )
+    add_noise = _noised_times if params.noised == "times" else _noised_gaps
+    noised = add_noise(raw, params, noise)
     times = grid.instants(times_of(log, noised, bounds, noise))
     return replace(log, events=log.events.with_columns(times))
 
@@ -397,20 +209,18 @@ def _draw_saturating(noise: Noise, scale: float, size: int) -> NDArray[np.int64]
 
 
 def _noised_gaps(raw: StartsAndGaps, params: LaplaceParams, noise: Noise) -> StartsAndGaps:
-    starts = raw.starts + _draw_saturating(noise, params.start_scale, len(raw.starts))
-    return replace(
-        raw, starts=starts, gaps=raw.gaps + _draw_saturating(noise, params.gap_scale, len(raw.gaps))
-    )
+    start_noise = _draw_saturating(noise, params.start_scale, len(raw.starts))
+    gap_noise = _draw_saturating(noise, params.gap_scale, len(raw.gaps))
+    return replace(raw, starts=raw.starts + start_noise, gaps=raw.gaps + gap_noise)
 
 
 def _noised_times(raw: StartsAndGaps, params: LaplaceParams, noise: Noise) -> StartsAndGaps:
-    """Noise on every time is, for starts, itself, and for gaps, the difference of two times' noise."""
+    """Noise on every time: a start gets its own, a gap the difference of two times' noise."""
     start_noise = _draw_saturating(noise, params.start_scale, len(raw.starts))
+    other_noise = _draw_saturating(noise, params.start_scale, len(raw.gaps))
+    # In the order of rows an event's noise comes right after that of its predecessor.
     by_row = np.argsort(np.concatenate([raw.start_rows, raw.gap_rows]))
-    drawn = np.concatenate(
-        [start_noise, _draw_saturating(noise, params.start_scale, len(raw.gaps))]
-    )[by_row]
+    drawn = np.concatenate([start_noise, other_noise])[by_row]
     begins = by_row < len(raw.starts)
-    return replace(
-        raw, starts=raw.starts + drawn[begins], gaps=raw.gaps + np.diff(drawn, prepend=0)[~begins]
-    )
+    gap_noise = np.diff(drawn, prepend=0)[~begins]
+    return replace(raw, starts=raw.starts + drawn[begins], gaps=raw.gaps + gap_noise)

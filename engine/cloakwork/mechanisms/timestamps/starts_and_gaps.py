@@ -1,9 +1,9 @@
 """The times of a log as integers: when each case starts, and the gaps between its events, in steps
 of a grid.
 
-``starts_and_gaps_of`` takes them from a log; ``times_of`` turns noised ones back into times for every event,
-also for those that never had a raw time. Between the two lies the noise; nothing behind it looks at
-a raw time again.
+``starts_and_gaps_of`` takes them from a log; ``times_of`` turns noised ones back into times for
+every event, also for those that never had a raw time. Between the two lies the noise; nothing
+behind it looks at a raw time again.
 """
 
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ class Grid:
         return int(first), int(last)
 
     def instants(self, steps: Steps) -> pl.Series:
-        """The times at ``steps``, which must lie inside the calendar: Datetime, microseconds, UTC."""
+        """The times at ``steps``, all inside the calendar: Datetime, microseconds, UTC."""
         microseconds = steps * (self.step // _MICROSECOND) + microseconds_of(self.epoch)
         return pl.Series(TIMESTAMP, microseconds).cast(TIME_TYPE)
 
@@ -103,24 +103,30 @@ class StartsAndGaps:
 
 
 def starts_and_gaps_of(log: EventLog, grid: Grid, bounds: Bounds) -> StartsAndGaps:
-    """Round the raw times of ``log`` to the grid, then take starts and gaps, clamped to ``bounds``."""
+    """Round raw times to the grid, then take starts and gaps, clamped to ``bounds``."""
     times = log.events[TIMESTAMP].cast(TIME_TYPE).to_physical()
     rows = np.flatnonzero(times.is_not_null().to_numpy())
     case = log.case_of[rows]
     begins = np.concatenate([[True], case[1:] != case[:-1]])[: len(rows)]
     if bounds.times is not None:
-        rank = np.arange(len(rows)) - np.maximum.accumulate(
-            np.where(begins, np.arange(len(rows)), 0)
-        )
-        within = rank < bounds.times
+        within = _rank_in_case(begins) < bounds.times
         rows, begins = rows[within], begins[within]
-    steps = grid.nearest(times.gather(pl.Series(rows)).to_numpy().astype(np.int64))
-    starts, gaps = steps[begins], np.diff(steps, prepend=0)[~begins]
+    microseconds = times.gather(pl.Series(rows)).to_numpy().astype(np.int64)
+    steps = grid.nearest(microseconds)
+    starts = steps[begins]
+    gaps = np.diff(steps, prepend=0)[~begins]
     if bounds.start is not None:
         starts = np.clip(starts, *bounds.start)
     if bounds.longest_gap is not None:
         gaps = np.clip(gaps, 0, bounds.longest_gap)
     return StartsAndGaps(starts, rows[begins], gaps, rows[~begins])
+
+
+def _rank_in_case(begins: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """For each event how many lie before it in its case; ``begins``: where a case begins."""
+    rows = np.arange(len(begins))
+    # The running maximum is the row at which the event's case begins.
+    return rows - np.maximum.accumulate(np.where(begins, rows, 0))
 
 
 def times_of(log: EventLog, noised: StartsAndGaps, bounds: Bounds, noise: Noise) -> Steps:
@@ -132,24 +138,25 @@ def times_of(log: EventLog, noised: StartsAndGaps, bounds: Bounds, noise: Noise)
     """
     lengths = np.diff(log.offsets)
     limit = _LONGEST_SUM // (int(lengths.max(initial=0)) + 1)
-    limit = limit if bounds.longest_gap is None else min(limit, bounds.longest_gap)
+    if bounds.longest_gap is not None:
+        limit = min(limit, bounds.longest_gap)
     gaps = np.clip(noised.gaps, -limit, limit)
     starts = _starts_of_cases(log, noised, bounds, noise)
     since_start = _times_since_start(log, noised, gaps, noise)
-    projected = isotonic_projection(since_start.astype(np.float64), log.offsets)
-    spacing = _typical_gaps(log, since_start)
-    ordered = np.floor(spread_pooled(projected, log.offsets, spacing) + 0.5).astype(np.int64)
-    while len(
-        fallen := _out_of_order(ordered, log.offsets)
-    ):  # far from zero rounding may cost a step
+    pooled = isotonic_projection(since_start.astype(np.float64), log.offsets)
+    spread = spread_pooled(pooled, log.offsets, _typical_gaps(log, since_start))
+    ordered = np.floor(spread + 0.5).astype(np.int64)
+    # Far from zero a float is coarser than a step, and rounding may cost the order one.
+    while len(fallen := _out_of_order(ordered, log.offsets)):
         ordered[fallen] = ordered[fallen - 1]
-    return _moved_inside(np.repeat(starts, lengths) + ordered, log.offsets, bounds.released)
+    times = np.repeat(starts, lengths) + ordered
+    return _moved_inside(times, log.offsets, bounds.released)
 
 
 def _out_of_order(times: Steps, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
     """The events that lie before the one before them in their case."""
     falls = np.diff(times, prepend=times[:1]) < 0
-    falls[offsets[:-1][np.diff(offsets) > 0]] = False
+    falls[_first_rows(offsets)] = False
     return np.flatnonzero(falls)
 
 
@@ -157,25 +164,32 @@ def _moved_inside(times: Steps, offsets: NDArray[np.int64], edges: tuple[int, in
     """Move each case that reaches over an edge back inside as a whole; what is then still outside
     lies at the edge.
     """
-    cases_with_events = np.flatnonzero(np.diff(offsets))
-    lengths = np.diff(offsets)[cases_with_events]
-    first, last = times[offsets[cases_with_events]], times[offsets[cases_with_events + 1] - 1]
-    moved = np.maximum(edges[0] - first, np.minimum(edges[1] - last, 0))
-    return np.asarray(np.clip(times + np.repeat(moved, lengths), *edges), np.int64)
+    earliest, latest = edges
+    cases = np.flatnonzero(np.diff(offsets))
+    lengths = np.diff(offsets)[cases]
+    first, last = times[offsets[cases]], times[offsets[cases + 1] - 1]
+    # Where a case is longer than the range, its first event is the one that stays inside.
+    moved = np.maximum(earliest - first, np.minimum(latest - last, 0))
+    return np.asarray(np.clip(times + np.repeat(moved, lengths), earliest, latest), np.int64)
+
+
+def _first_rows(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The row of the first event of each case that has any."""
+    return offsets[:-1][np.diff(offsets) > 0]
 
 
 def _starts_of_cases(log: EventLog, noised: StartsAndGaps, bounds: Bounds, noise: Noise) -> Steps:
     """The start of every case, inside its public bounds."""
     known = np.clip(noised.starts, *(bounds.start or bounds.released))
     starts = np.zeros(log.cases.height, np.int64)
-    cases_with_events = np.searchsorted(log.offsets, noised.start_rows, side="right") - 1
-    starts[cases_with_events] = known
-    lacking = np.setdiff1d(np.arange(log.cases.height), cases_with_events, assume_unique=True)
-    none = np.zeros(len(lacking), np.int64)
+    timed = np.searchsorted(log.offsets, noised.start_rows, side="right") - 1
+    starts[timed] = known
+    untimed = np.setdiff1d(np.arange(log.cases.height), timed, assume_unique=True)
+    # All starts are one group: a case without a raw time draws between any two of them.
+    group_of_known = np.zeros(len(known), np.int64)
+    group_of_untimed = np.zeros(len(untimed), np.int64)
     fallback = 0 if bounds.start is None else bounds.start[0]
-    starts[lacking] = _draw_between_two(
-        known, np.zeros(len(known), np.int64), none, noise, fallback
-    )
+    starts[untimed] = _draw_between_two(known, group_of_known, group_of_untimed, noise, fallback)
     return starts
 
 
@@ -189,18 +203,20 @@ def _times_since_start(log: EventLog, noised: StartsAndGaps, gaps: Steps, noise:
     measured = np.zeros(log.events.height, np.int64)
     measured[noised.gap_rows] = gaps
     known = np.zeros(log.events.height, bool)
-    known[noised.start_rows] = known[noised.gap_rows] = True
+    known[noised.start_rows] = True
+    known[noised.gap_rows] = True
     if known.all():
         return _sums_in_case(measured, log.offsets)
-    leads = np.ones(log.events.height, bool)
-    leads[noised.gap_rows] = False
-    leads[log.offsets[:-1][np.diff(log.offsets) > 0]] = False
+    lacks_gap = np.ones(log.events.height, bool)
+    lacks_gap[noised.gap_rows] = False
+    lacks_gap[_first_rows(log.offsets)] = False
+    rows = np.flatnonzero(lacks_gap)
     drawn = np.zeros(log.events.height, np.int64)
-    drawn[leads] = _draw_gaps_of_activity(log, noised.gap_rows, gaps, np.flatnonzero(leads), noise)
+    drawn[rows] = _draw_gaps_of_activity(log, noised.gap_rows, gaps, rows, noise)
     filled = _sums_in_case(drawn, log.offsets)
-    return (
-        _sums_in_case(measured, log.offsets) + filled - filled[_last_timed_rows(known, log.offsets)]
-    )
+    anchors = _last_timed_rows(known, log.offsets)
+    # A difference of running sums: the drawn gaps between an event and its anchor.
+    return _sums_in_case(measured, log.offsets) + filled - filled[anchors]
 
 
 def _last_timed_rows(known: NDArray[np.bool_], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -208,33 +224,40 @@ def _last_timed_rows(known: NDArray[np.bool_], offsets: NDArray[np.int64]) -> ND
     the case, else its first.
     """
     rows = np.arange(len(known))
-    first = np.repeat(offsets[:-1], np.diff(offsets))
-    last_case_row = np.repeat(offsets[1:], np.diff(offsets)) - 1
+    lengths = np.diff(offsets)
+    first = np.repeat(offsets[:-1], lengths)
+    last = np.repeat(offsets[1:], lengths) - 1
+    # Running extremes over all cases; one that lies in another case is not taken.
     earlier = np.maximum.accumulate(np.where(known, rows, -1))
     later = np.minimum.accumulate(np.where(known, rows, len(known))[::-1])[::-1]
-    return np.where(earlier >= first, earlier, np.where(later <= last_case_row, later, first))
+    first_known = np.where(later <= last, later, first)
+    return np.where(earlier >= first, earlier, first_known)
 
 
 def _typical_gaps(log: EventLog, since_start: Steps) -> NDArray[np.float64]:
-    """For each event a gap that is usual for its directly-follows pair, from noised gaps before
+    """For each event a gap that is typical of its directly-follows pair, from noised gaps before
     order is restored.
 
     It is a lower confidence bound of the pair's median (the order statistic 1/sqrt(n) below the
-    middle, about two standard errors, whatever the distribution): where the noise tells nothing
+    middle, about two standard errors, whatever the distribution): where the noise hides all
     about a pair, its events are drawn apart by one step only. At least 1; the first event of a case
     gets 1.
     """
     activity = _activity_codes(log)
+    activities = int(activity.max(initial=0)) + 1
     pair = np.zeros(len(activity), np.int64)
-    pair[1:] = 1 + activity[:-1] * (int(activity.max(initial=0)) + 1) + activity[1:]
-    pair[log.offsets[:-1][np.diff(log.offsets) > 0]] = 0
+    pair[1:] = 1 + activity[:-1] * activities + activity[1:]
+    pair[_first_rows(log.offsets)] = 0
     gaps = np.diff(since_start, prepend=0)
+    # Sorted by pair, and by gap within a pair: each pair is a run whose order statistics stand
+    # at fixed places.
     order = np.lexsort((gaps, pair))
     _, first, back, size = np.unique(
         pair[order], return_index=True, return_inverse=True, return_counts=True
     )
     rank = np.floor(size / 2 - np.sqrt(size)).astype(np.int64)
-    median_bound = np.where(rank >= 0, gaps[order][first + np.maximum(rank, 0)], 1)
+    median_bound = gaps[order][first + np.maximum(rank, 0)]
+    median_bound = np.where(rank >= 0, median_bound, 1)
     median_bound[pair[order][first] == 0] = 1
     typical = np.empty(len(gaps), np.float64)
     typical[order] = median_bound[back]
@@ -261,30 +284,31 @@ def _draw_gaps_of_activity(
 def _draw_between_two(
     pool: Steps, group: NDArray[np.int64], requested: NDArray[np.int64], noise: Noise, empty: int
 ) -> Steps:
-    """For each wanted group a value drawn uniformly between two random members of the pool's group.
+    """For each requested group a value between two random members of it in the pool, uniformly.
 
     A group without members draws from the whole pool; an empty pool gives ``empty``. Drawing
     between two values rather than copying one leaves no exact coincidence by which a drawn value
-    could be told from a noised one.
+    could be distinguished from a noised one.
     """
     if len(pool) == 0:
         return np.full(len(requested), empty, np.int64)
     order = np.argsort(group, kind="stable")
     first = np.searchsorted(group[order], requested, side="left")
     size = np.searchsorted(group[order], requested, side="right") - first
-    first, size = np.where(size > 0, first, 0), np.where(size > 0, size, len(pool))
-    first_member, second_member = (pool[order][first + noise.uniform(size)] for _ in range(2))
-    low = np.minimum(first_member, second_member)
-    return np.asarray(
-        low + noise.uniform(np.maximum(first_member, second_member) - low + 1), np.int64
-    )
+    has_members = size > 0
+    first = np.where(has_members, first, 0)
+    size = np.where(has_members, size, len(pool))
+    left = pool[order][first + noise.uniform(size)]
+    right = pool[order][first + noise.uniform(size)]
+    low, high = np.minimum(left, right), np.maximum(left, right)
+    return np.asarray(low + noise.uniform(high - low + 1), np.int64)
 
 
 def _sums_in_case(values: Steps, offsets: NDArray[np.int64]) -> Steps:
     """Running sums that begin anew with each case; the first value of each case must be 0."""
     total = np.cumsum(values)
-    begins = offsets[:-1][np.diff(offsets) > 0]
-    return total - np.repeat(total[begins], np.diff(offsets)[np.diff(offsets) > 0])
+    lengths = np.diff(offsets)
+    return total - np.repeat(total[_first_rows(offsets)], lengths[lengths > 0])
 
 
 def microseconds_of(instant: datetime) -> int:

@@ -57,8 +57,9 @@ SIMULATED: Final[Mapping[str, tuple[Row, Row]]] = {
         (0.02, 0.03, 0.11, 0.55, 0.59, 0.6, 0.61, 0.61),
     ),
 }
-"""Mechanism to its similarity at each signal, on the usual process and on the varied one: means of
-five runs, an empty release counting 0. Where the signal is weak they scatter by a tenth or two.
+"""Mechanism to its similarity at each signal, on the structured process and on the unstructured
+one: means of five runs, an empty release counting 0. Where the signal is weak they scatter by a
+tenth or two.
 """
 
 UNDECLARED: Final[Mapping[str, tuple[Row, Row]]] = {
@@ -87,12 +88,12 @@ UNDECLARED: Final[Mapping[str, tuple[Row, Row]]] = {
 """
 
 HEAD_SHARES: Final = (0.1, 0.8)
-"""The share of cases that the ten most frequent courses hold: in the varied process, in the usual
-one.
+"""The share of cases that the ten most frequent variants hold: in the unstructured process, in the
+structured one.
 """
 
 DEFAULT_CASES: Final = 1000
-"""Cases of a log whose number of units is not declared."""
+"""Cases assumed of a log whose number of units is not declared."""
 
 
 def predict_similarity(
@@ -101,7 +102,8 @@ def predict_similarity(
     """What the simulation says of mechanism ``name`` at (epsilon, delta); None where it was not
     simulated.
 
-    ``noise_factor``: by what factor the signal is less than the simulated one, such as for longer cases.
+    ``noise_factor``: by what factor the signal is less than the simulated one, such as for longer
+    cases.
     """
     if name not in SIMULATED:
         return None
@@ -109,14 +111,18 @@ def predict_similarity(
     signal = epsilon * units / (facts.unit.max_cases * noise_factor)
     if delta > 0:
         signal *= math.log(1e4) / math.log(1 / delta)
-    rows = UNDECLARED.get(name, SIMULATED[name]) if facts.alphabet is None else SIMULATED[name]
-    usual, varied = (float(np.interp(math.log(signal), np.log(SIGNAL), row)) for row in rows)
-    return Prediction(
-        usual, varied, cases=units, usualness=_variant_concentration(facts.head_share)
+    rows = SIMULATED[name]
+    if facts.alphabet is None:
+        rows = UNDECLARED.get(name, rows)
+    structured, unstructured = (
+        float(np.interp(math.log(signal), np.log(SIGNAL), row)) for row in rows
     )
+    concentration = _variant_concentration(facts.head_share)
+    return Prediction(structured, unstructured, cases=units, usualness=concentration)
 
 
 def _variant_concentration(share: float | None) -> float | None:
+    """Between 0 (as in the unstructured process) and 1 (as in the structured one)."""
     if share is None:
         return None
     low, high = HEAD_SHARES

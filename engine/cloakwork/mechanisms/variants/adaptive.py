@@ -1,5 +1,5 @@
-"""Look how the cases are spread over variants, with a little of the budget; then take the mechanism
-that suits.
+"""Measure how the cases are spread over variants, with a little of the budget; then take the
+mechanism that suits.
 """
 
 import math
@@ -38,12 +38,14 @@ from cloakwork.privacy_event import (
 from cloakwork.quantities import Frozen, Number
 
 LEAST_SHARE: Final = 0.05
-"""The least part of epsilon spent on looking; more is spent on small logs, up to ``MOST_SHARE``."""
+"""The least part of epsilon spent on measuring the concentration of variants; more is spent on
+small logs, up to ``MOST_SHARE``.
+"""
 
 MOST_SHARE: Final = 0.15
 
 SUFFICIENT_SIGNAL: Final = 20.0
-"""Epsilon times cases that tell well enough how cases are spread."""
+"""Epsilon times cases that show well enough how cases are spread."""
 
 LEAST_SIGNIFICANCE: Final = 8.0
 """How large (tail / cases) (tail / sigma) must be for a model of the tail to pay; ``tail``: the
@@ -56,11 +58,12 @@ rare variants are variations of all frequent ones, and of the most frequent less
 would say.
 
 How these constants were found, and which were settled after real logs had been seen, is in
-``docs/decisions/0014-adaptive-release.md``. They bear on accuracy only."""
+``docs/decisions/0014-adaptive-release.md``. They bear on accuracy only.
+"""
 
 
 class AdaptiveOptions(BaseModel):
-    """``share``: the part of epsilon spent on looking, instead of the usual one."""
+    """``share``: the part of epsilon spent on measuring, instead of the default."""
 
     model_config = {"extra": "forbid", "frozen": True}
     share: Annotated[float, Field(gt=0, le=0.5, allow_inf_nan=False)] | None = None
@@ -70,7 +73,8 @@ class AdaptiveParams(Frozen):
     """``scale``: of the noise on the three layers, in cases; ``threshold`` and ``markov``: what one
     of the two is run with.
 
-    ``max_cases``: cases of one unit. ``epsilon`` and ``delta`` are the target of the whole.
+    ``max_cases``: cases of one unit. ``epsilon`` and ``delta`` are the target of both steps
+    together.
     """
 
     epsilon: Annotated[Number, Field(gt=0)]
@@ -87,11 +91,11 @@ class AdaptiveParams(Frozen):
 
 
 class VariantAdaptive(VariantRelease[AdaptiveParams]):
-    """Spend a little on seeing whether frequent variants hold most cases; then release by
+    """Measure, at a small cost, whether frequent variants hold most cases; then release by
     threshold, or by a Markov model.
 
     Each case lies in one of three layers: it is among the first tau/2 cases of its variant, among
-    those up to tau, or beyond. The layers' noisy sizes tell how many cases belong to variants that
+    those up to tau, or beyond. The layers' noisy sizes show how many cases belong to variants that
     a threshold would lose. Where these are many, and stand out of the noise of ``variants/markov``,
     that is run with what is left of the budget; else ``variants/threshold``, and the other cases
     (about as many as the layers say) are released as cases of the frequent variants. So counts are
@@ -103,15 +107,16 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
 
     name: ClassVar[str] = "variants/adaptive"
     summary: ClassVar[str] = (
-        "Looks whether frequent variants hold most cases, and thresholds or models accordingly."
+        "Measures whether frequent variants hold most cases, and thresholds or models accordingly."
     )
     theorem: ClassVar[Theorem] = Theorem(
-        "One case more makes one variant's count c into c + 1, so of the sums over variants of min(c, a), of "
-        "min(c, b) - min(c, a) and of c - min(c, b) exactly one grows, by 1: the three layers have L1 sensitivity m for "
-        "units of at most m cases, and DLap(scale) on each is m/scale-DP. Whichever mechanism their noisy sizes select is "
-        "(e, delta)-DP with e at most the dearer one's; adaptive composition adds the two.",
-        "Dwork, McSherry, Nissim, Smith 2006, theorem 1; Dwork and Roth 2014, theorem B.1 (adaptive composition); "
-        "variants/threshold and variants/markov for their own",
+        "One case more makes one variant's count c into c + 1, so of the sums over variants of "
+        "min(c, a), of min(c, b) - min(c, a) and of c - min(c, b) exactly one grows, by 1: the "
+        "three layers have L1 sensitivity m for units of at most m cases, and DLap(scale) on each "
+        "is m/scale-DP. Whichever mechanism their noisy sizes select is (e, delta)-DP with e at "
+        "most the larger of their costs; adaptive composition adds the two.",
+        "Dwork, McSherry, Nissim, Smith 2006, theorem 1; Dwork and Roth 2014, theorem B.1 "
+        "(adaptive composition); variants/threshold and variants/markov for their own",
     )
     Params = AdaptiveParams
     needs_delta: ClassVar[bool] = True
@@ -119,18 +124,17 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
     def meet(
         self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
     ) -> Offer[AdaptiveParams] | Refusal:
-        """A share for looking, and both mechanisms with all that it leaves."""
+        """A share for measuring, and both mechanisms with all that it leaves."""
         from cloakwork.accounting.calibrate import laplace_scale
 
-        chosen, cases = AdaptiveOptions.model_validate(options), facts.unit.max_cases
+        chosen = AdaptiveOptions.model_validate(options)
+        cases = facts.unit.max_cases
         share = chosen.share or default_measurement_share(goal.epsilon, facts)
         scale = laplace_scale(goal.epsilon * share, cases)
         left = rounded_down(exactly(goal.epsilon) - cases / Fraction(scale))
         rest = goal.model_copy(update={"epsilon": left})
-        threshold, markov = (
-            VariantThreshold().offer(rest, facts, {}),
-            VariantMarkov().offer(rest, facts, {}),
-        )
+        threshold = VariantThreshold().offer(rest, facts, {})
+        markov = VariantMarkov().offer(rest, facts, {})
         if isinstance(threshold, Refusal):
             return threshold
         if isinstance(markov, Refusal):
@@ -145,45 +149,44 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
         )
         return Offer(
             params,
-            "looks how cases are spread over variants, then keeps the frequent ones or models the rest too",
+            "measures how cases are spread over variants, then keeps the frequent ones or models "
+            "the rest too",
         )
 
     def event(self, params: AdaptiveParams, facts: Facts) -> PrivacyEvent:
-        """The three layers, and the dearer of the two mechanisms."""
+        """The three layers, and the more expensive of the two mechanisms."""
         from cloakwork.accounting.events import cost
 
         both = (threshold_event(params.threshold), VariantMarkov().event(params.markov, facts))
         highest = max(cost(event, params.delta).epsilon for event in both)
         if math.isinf(highest):
-            return NonPrivate(reason="nothing bounds the cost of what is run after looking")
+            return NonPrivate(reason="nothing bounds the cost of what is run after measuring")
         measurement = DiscreteLaplace(scale=params.scale, sensitivity=params.max_cases)
         return Composed(events=(measurement, EpsilonDelta(epsilon=highest, delta=params.delta)))
 
     def decide(self, params: AdaptiveParams, summary: pl.DataFrame, noise: Noise) -> Decision:
-        """Look, choose, and hand on."""
+        """Measure, choose, and delegate."""
         counts = summary[CASES].to_numpy().astype(np.int64)
         layer_counts = noise.laplace_counts(rank_layers(counts, params.tau), params.scale)
-        tail, modelled = (
-            estimated_tail_cases(layer_counts),
-            is_tail_model_worthwhile(layer_counts, params.markov.sigmas[2] / UNIT_NORM),
-        )
-        if modelled:
+        sigma = params.markov.sigmas[2] / UNIT_NORM
+        if is_tail_model_worthwhile(layer_counts, sigma):
+            name = VariantMarkov.name
             found = VariantMarkov().decide(params.markov, summary, noise)
+            table = found.table
         else:
+            name = VariantThreshold.name
             found = VariantThreshold().decide(params.threshold, summary, noise)
+            table = scaled_to_all_cases(found.table, int(layer_counts.sum()))
         internal: dict[str, JsonValue] = {
-            "cases of rare variants (noisy)": tail,
-            "released by": VariantMarkov.name if modelled else VariantThreshold.name,
+            "cases of rare variants (noisy)": estimated_tail_cases(layer_counts),
+            "released by": name,
             **found.internal,
         }
-        return Decision(
-            found.table if modelled else scaled_to_all_cases(found.table, int(layer_counts.sum())),
-            internal,
-        )
+        return Decision(table, internal)
 
 
 def default_measurement_share(epsilon: float, facts: Facts) -> float:
-    """The part of epsilon spent on looking, by the declared number of units."""
+    """The part of epsilon spent on measuring, by the declared number of units."""
     cases = max(DEFAULT_CASES, facts.units_at_most or 0)
     return max(LEAST_SHARE, min(MOST_SHARE, SUFFICIENT_SIGNAL / (cases * epsilon)))
 

@@ -30,9 +30,7 @@ Variant = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
 class AmunOptions(BaseModel):
-    """``variants``: the courses of events that are public knowledge, each a list of activities;
-    None: they are selected.
-    """
+    """``variants``: those that are public, each a list of activities; None: they are selected."""
 
     model_config = {"extra": "forbid", "frozen": True}
 
@@ -83,9 +81,10 @@ class VariantAmun(VariantRelease[AmunParams]):
         "Adds two-sided noise to the counts of declared variants, for a guessing advantage (Amun)."
     )
     theorem: ClassVar[Theorem] = Theorem(
-        "Noise DLap(m/epsilon) on the counts of all variants of a declared domain is (epsilon, 0)-DP for units of at most "
-        "m cases (unbounded neighbours), which bounds the guessing advantage by tanh(epsilon/4). Without a declared "
-        "domain: the theorem of variants/threshold.",
+        "Noise DLap(m/epsilon) on the counts of all variants of a declared domain is (epsilon, "
+        "0)-DP for units of at most m cases (unbounded neighbours), which bounds the guessing "
+        "advantage by tanh(epsilon/4). Without a declared domain: the theorem of "
+        "variants/threshold.",
         "Elkoumy, Pankova, Dumas 2022 (Amun), corrected; Dwork and Roth 2014, theorem 3.6",
     )
     Params = AmunParams
@@ -96,7 +95,8 @@ class VariantAmun(VariantRelease[AmunParams]):
         """The least noise over the declared domain, or the selection of variants/threshold."""
         from cloakwork.accounting.calibrate import laplace_scale
 
-        declared, cases = AmunOptions.model_validate(options).variants, facts.unit.max_cases
+        declared = AmunOptions.model_validate(options).variants
+        cases = facts.unit.max_cases
         if declared is not None:
             advantage = guessing_advantage(goal.epsilon)
             params = AmunParams(
@@ -106,13 +106,17 @@ class VariantAmun(VariantRelease[AmunParams]):
                 variants=declared,
                 scale=laplace_scale(goal.epsilon, cases),
             )
-            why = f"adds noise to the counts of the {len(declared)} variants that the policy declares public"
-            return Offer(params, f"{why}; a guess who is in the log gains at most {advantage:.3g}")
-        if goal.delta == 0:
-            needed = (
-                "it needs its option 'variants' (a public list), or a delta above 0 to select some"
+            return Offer(
+                params,
+                f"adds noise to the counts of the {len(declared)} variants that the policy "
+                f"declares public; a guess who is in the log gains at most {advantage:.3g}",
             )
-            return Refusal("needs", needed, ("guarantees[].delta",))
+        if goal.delta == 0:
+            return Refusal(
+                "needs",
+                "it needs its option 'variants' (a public list), or a delta above 0 to select some",
+                ("guarantees[].delta",),
+            )
         if goal.epsilon / cases < -math.log1p(-goal.delta):
             return Refusal(
                 "misconfigured",
@@ -125,8 +129,11 @@ class VariantAmun(VariantRelease[AmunParams]):
             advantage=guessing_advantage(goal.epsilon, goal.delta),
             selection=least_threshold(goal.epsilon, goal.delta, cases, None),
         )
-        why = "no variants are declared, so it is variants/threshold with its budget stated as a guessing advantage of"
-        return Offer(params, f"{why} {params.advantage:.3g}")
+        return Offer(
+            params,
+            "no variants are declared, so it is variants/threshold with its budget stated as a "
+            f"guessing advantage of {params.advantage:.3g}",
+        )
 
     def event(self, params: AmunParams, facts: Facts) -> PrivacyEvent:
         """The noise on the counts of the domain, or the selection."""
@@ -141,9 +148,8 @@ class VariantAmun(VariantRelease[AmunParams]):
             kept = summary.select(VARIANT)[rows].with_columns(pl.Series(CASES, noisy, pl.Int64))
         else:
             domain = params.variants or ()
-            held = dict(
-                zip(map(tuple, summary[VARIANT].to_list()), summary[CASES].to_list(), strict=True)
-            )
+            variants = map(tuple, summary[VARIANT].to_list())
+            held = dict(zip(variants, summary[CASES].to_list(), strict=True))
             order = noise.permutation(len(domain))
             shuffled = [domain[place] for place in order]
             counts = np.array([held.get(variant, 0) for variant in shuffled], np.int64)

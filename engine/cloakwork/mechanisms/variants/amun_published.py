@@ -1,4 +1,6 @@
-"""Amun as published: duplicate cases until every edge of an automaton of the log carries its noise."""
+"""Amun as published: duplicate cases until every edge of an automaton of the log carries its
+noise.
+"""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
@@ -43,12 +45,14 @@ class VariantAmunPublished(PublishedRelease[AmunPublishedParams]):
         "Duplicates cases as Amun was published; it is NOT differentially private."
     )
     theorem: ClassVar[Theorem] = Theorem(
-        "Claimed: a guessing advantage g by noise |Laplace(1/epsilon)| on each DAFSA edge, epsilon = 2 ln((1+g)/(1-g)).",
+        "Claimed: a guessing advantage g by noise |Laplace(1/epsilon)| on each DAFSA edge, epsilon "
+        "= 2 ln((1+g)/(1-g)).",
         "Elkoumy, Pankova, Dumas 2022 (Amun), ACM Transactions on Management Information Systems",
     )
     Params = AmunPublishedParams
     flaw: ClassVar[str] = (
-        "every variant of the source is released with at least its count: a unique variant shows that its owner is in the log"
+        "every variant of the source is released with at least its count: a unique variant shows "
+        "that its owner is in the log"
     )
 
     def meet(
@@ -59,20 +63,22 @@ class VariantAmunPublished(PublishedRelease[AmunPublishedParams]):
         params = AmunPublishedParams(
             advantage=guessing_advantage(goal.epsilon), published=goal.epsilon
         )
-        why = f"duplicates cases; published as epsilon {goal.epsilon:g} (guessing advantage {params.advantage:.3g})"
-        return Offer(params, f"{why}, which does not hold: {self.flaw}")
+        return Offer(
+            params,
+            f"duplicates cases; published as epsilon {goal.epsilon:g} "
+            f"(guessing advantage {params.advantage:.3g}), which does not hold: {self.flaw}",
+        )
 
     def decide(self, params: AmunPublishedParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Noise on the edges, and cases duplicated for it."""
         say(f"building the automaton of {summary.height:,} variants")
         automaton = build_dafsa(summary[VARIANT].to_list())
         edges = len(automaton.variants_of)
-        added = draw_duplicates(
-            automaton, np.abs(noise.laplace_values(1 / params.published, edges)), noise
-        )
-        table = summary.select(VARIANT).with_columns(
-            pl.Series(CASES, summary[CASES].to_numpy() + added, pl.Int64)
-        )
-        return Decision(
-            table, {"edges of the automaton": edges, "cases duplicated": int(added.sum())}
-        )
+        required = np.abs(noise.laplace_values(1 / params.published, edges))
+        added = draw_duplicates(automaton, required, noise)
+        cases = pl.Series(CASES, summary[CASES].to_numpy() + added, pl.Int64)
+        figures: dict[str, JsonValue] = {
+            "edges of the automaton": edges,
+            "cases duplicated": int(added.sum()),
+        }
+        return Decision(summary.select(VARIANT).with_columns(cases), figures)

@@ -1,6 +1,7 @@
-"""A model of courses of events from noisy counts of transitions, and courses drawn from it.
+"""A Markov model of activity sequences from noisy counts of transitions, and sequences drawn from
+it.
 
-Everything here is post-processing: it sees released counts and fresh randomness only, and costs
+Everything here is post-processing: it sees released counts and random draws only, and costs
 nothing.
 """
 
@@ -23,6 +24,7 @@ label a, column A END.
 
 _ROUNDS: Final = 300
 _FINENESS: Final = 2**30
+_CHUNK: Final = 65_536
 MOST_CASES: Final = 10_000_000
 
 
@@ -39,22 +41,28 @@ def fit_flow(
     given, small flows stay, else those under a thousandth of the largest go.
     """
 
-    def nearest(point: Table) -> Table:
-        moved = point - prior
-        found: Table = np.maximum(
-            prior + np.sign(moved) * np.maximum(np.abs(moved) - penalty, 0), 0
-        )
+    def nearest_to_prior(point: Table) -> Table:
+        """The proximal step of penalty * |F - prior|_1 with F >= 0: soft thresholding."""
+        found = prior + _shrunk(point - prior, penalty)
+        found = np.maximum(found, 0)
         found[0, -1] = 0
         return found if allowed is None else np.where(allowed, found, 0)
 
-    flow = nearest(noisy)
+    flow = nearest_to_prior(noisy)
     dual = np.zeros_like(noisy)
     for _ in range(_ROUNDS):
         balanced = _balance_flow((noisy + flow - dual) / 2)
-        flow = nearest(balanced + dual)
+        flow = nearest_to_prior(balanced + dual)
         dual = dual + balanced - flow
-    least = 1e-3 * (max(1.0, float(flow.max())) if allowed is None else 1.0)
+    least = 1e-3
+    if allowed is None:
+        least *= max(1.0, float(flow.max()))
     return np.where(flow > least, flow, 0)
+
+
+def _shrunk(values: Table, by: float) -> Table:
+    """Each value brought nearer to zero by ``by``, at most to zero."""
+    return np.asarray(np.sign(values) * np.maximum(np.abs(values) - by, 0))
 
 
 def _balance_flow(table: Table) -> Table:
@@ -80,9 +88,10 @@ def refine_contexts(
     ``noisy`` and ``parent``: shape (contexts, A + 1); ``mass``: shape (contexts,). No step that the
     parent rules out.
     """
-    expected = parent / np.maximum(parent.sum(axis=1, keepdims=True), 1e-300) * mass[:, None]
+    parent_mass = np.maximum(parent.sum(axis=1, keepdims=True), 1e-300)
+    expected = parent / parent_mass * mass[:, None]
     moved = np.where(parent > 0, noisy, expected) - expected
-    found: Table = np.maximum(expected + np.sign(moved) * np.maximum(np.abs(moved) - penalty, 0), 0)
+    found: Table = np.maximum(expected + _shrunk(moved, penalty), 0)
     lost = found.sum(axis=1) <= 0
     found[lost] = expected[lost]
     return found
@@ -92,8 +101,8 @@ def refine_contexts(
 class MarkovChain:
     """A Markov chain of variable order: what follows the longest known context.
 
-    ``shares``: shape (contexts, A + 1), cumulative, last column 1 (END); ``next_context``: int64, shape
-    (contexts, A), the context after each label. Context 0 is START.
+    ``shares``: shape (contexts, A + 1), cumulative, last column 1 (END); ``next_context``: int64,
+    shape (contexts, A), the context after each label. Context 0 is START.
     """
 
     shares: NDArray[np.float64]
@@ -113,42 +122,42 @@ class MarkovChain:
         mass[mass.sum(axis=1) <= 0, -1] = 1.0
         sharpened = (mass / mass.sum(axis=1, keepdims=True)) ** sharpness
         shares = np.cumsum(sharpened / sharpened.sum(axis=1, keepdims=True), axis=1)
+        # The sum may have come out below 1.
         shares[:, -1] = 1.0
         longest = len(contexts[-1])
 
-        def after(context: Context, label: int) -> int:
+        def context_after(context: Context, label: int) -> int:
             path = (*context, label)[-longest:]
             while path not in place:
                 path = path[1:]
             return place[path]
 
         labels = range(1, mass.shape[1])
-        return cls(
-            shares,
-            np.array(
-                [[after(context, label) for label in labels] for context in contexts], np.int64
-            ),
-        )
+        following = [[context_after(context, label) for label in labels] for context in contexts]
+        return cls(shares, np.array(following, np.int64))
 
     def draw(self, cases: int, longest: int, noise: Noise) -> list[tuple[int, ...]]:
-        """``cases`` courses (label codes) of at most ``longest`` events, by systematic sampling at
-        every step.
+        """``cases`` sequences (label codes) of at most ``longest`` events, by systematic sampling
+        at every step.
 
-        Of the cases that share a beginning, each next step gets its share, rounded up or down at
-        random, so that frequent courses come out as often as expected instead of scattering about
-        it. A course still open at ``longest`` is cut.
+        Of the cases that share a prefix, each next step gets its share, rounded up or down at
+        random, so that frequent variants come out as often as expected instead of scattering about
+        it. A sequence still open at ``longest`` is cut.
         """
-        state, group = np.zeros(cases, np.int64), np.zeros(cases, np.int64)
-        open_cases, steps = np.arange(cases), []
+        columns = self.shares.shape[1]
+        state = np.zeros(cases, np.int64)
+        # Cases of one group share all that they did so far.
+        group = np.zeros(cases, np.int64)
+        open_cases = np.arange(cases)
+        steps = []
         for _ in range(longest):
             if not open_cases.size:
                 break
             taken = self._draw_next_labels(state[open_cases], group[open_cases], noise)
-            _, group[open_cases] = np.unique(
-                group[open_cases] * self.shares.shape[1] + taken, return_inverse=True
-            )
-            goes = taken < self.shares.shape[1] - 1
-            open_cases, taken = open_cases[goes], taken[goes]
+            prefix = group[open_cases] * columns + taken
+            _, group[open_cases] = np.unique(prefix, return_inverse=True)
+            goes_on = taken < columns - 1
+            open_cases, taken = open_cases[goes_on], taken[goes_on]
             state[open_cases] = self.next_context[state[open_cases], taken]
             steps.append((open_cases, taken + 1))
         return _sequences_from_steps(steps, cases)
@@ -161,21 +170,25 @@ class MarkovChain:
         """
         first = np.flatnonzero(np.diff(group, prepend=-1))
         size = np.diff(first, append=group.size)
+        # Systematic sampling: evenly spaced positions from a random start, within each group.
         offset = noise.uniform(np.full(first.size, _FINENESS, np.int64)) / _FINENESS
-        position = (np.repeat(offset - first, size) + np.arange(group.size)) / np.repeat(size, size)
+        rank = np.repeat(offset - first, size) + np.arange(group.size)
+        position = rank / np.repeat(size, size)
         taken = np.empty(group.size, np.int64)
-        for at in range(0, group.size, 65_536):
-            part = slice(at, at + 65_536)
-            taken[part] = (self.shares[state[part]] <= position[part, None]).sum(axis=1)
+        # In chunks, since each case is compared with every column.
+        for begin in range(0, group.size, _CHUNK):
+            chunk = slice(begin, begin + _CHUNK)
+            passed = self.shares[state[chunk]] <= position[chunk, None]
+            taken[chunk] = passed.sum(axis=1)
         return taken
 
 
 def _sequences_from_steps(
     steps: list[tuple[NDArray[np.int64], NDArray[np.int64]]], cases: int
 ) -> list[tuple[int, ...]]:
-    """Courses from the steps taken at each position: which cases, and to which label."""
+    """Activity sequences from the steps taken at each position: which cases, and to which label."""
     found: list[list[int]] = [[] for _ in range(cases)]
-    for open_cases, taken in steps:
-        for case, label in zip(open_cases.tolist(), taken.tolist(), strict=True):
+    for rows, labels in steps:
+        for case, label in zip(rows.tolist(), labels.tolist(), strict=True):
             found[case].append(label)
-    return [tuple(course) for course in found if course]
+    return [tuple(sequence) for sequence in found if sequence]

@@ -18,7 +18,7 @@ class Dafsa:
     """``edges_of[v]``: int64, the edges that variant v passes; ``variants_of[e]``: int64, the
     variants that pass edge e.
 
-    Two beginnings lead to one state when the same endings may follow them. No variant passes an
+    Two prefixes lead to one state when the same endings may follow them. No variant passes an
     edge twice.
     """
 
@@ -31,29 +31,32 @@ def build_dafsa(variants: Sequence[Variant]) -> Dafsa:
     paths, children, ends = _build_prefix_tree(variants)
     states: dict[tuple[bool, tuple[tuple[str, int], ...]], int] = {}
     state_of = [0] * len(children)
-    # A prefix is longer than those before it on its path, so the last ones are settled first.
+    # A prefix is longer than those before it on its path, so the last ones get their state first.
     for node in range(len(children) - 1, -1, -1):
-        following = tuple(
-            sorted((label, state_of[child]) for label, child in children[node].items())
-        )
-        state_of[node] = states.setdefault((node in ends, following), len(states))
+        following = sorted((label, state_of[child]) for label, child in children[node].items())
+        continuations = (node in ends, tuple(following))
+        # Two nodes with the same continuations are one state: that is what makes it minimal.
+        state_of[node] = states.setdefault(continuations, len(states))
     edges: dict[tuple[int, str], int] = {}
-    edges_of = tuple(
-        np.array(
-            [
-                edges.setdefault((state_of[node], label), len(edges))
-                for node, label in zip(path, variant, strict=False)
-            ],
-            np.int64,
-        )
-        for path, variant in zip(paths, variants, strict=True)
-    )
-    passed = np.concatenate([*edges_of, np.zeros(0, np.int64)])
-    by = np.repeat(np.arange(len(edges_of)), [len(each) for each in edges_of])[
-        np.argsort(passed, kind="stable")
-    ]
-    cuts = np.cumsum(np.bincount(passed, minlength=len(edges)))[:-1]
-    return Dafsa(edges_of, tuple(np.split(by, cuts)) if edges else ())
+    edges_of = []
+    for path, variant in zip(paths, variants, strict=True):
+        passed = [(state_of[node], label) for node, label in zip(path, variant, strict=False)]
+        numbers = [edges.setdefault(edge, len(edges)) for edge in passed]
+        edges_of.append(np.array(numbers, np.int64))
+    return Dafsa(tuple(edges_of), _variants_by_edge(edges_of, len(edges)))
+
+
+def _variants_by_edge(
+    edges_of: Sequence[NDArray[np.int64]], edges: int
+) -> tuple[NDArray[np.int64], ...]:
+    """For each edge the variants that pass it, ascending."""
+    if not edges:
+        return ()
+    passed = np.concatenate(edges_of)
+    variant = np.repeat(np.arange(len(edges_of)), [len(each) for each in edges_of])
+    by_edge = variant[np.argsort(passed, kind="stable")]
+    ends = np.cumsum(np.bincount(passed, minlength=edges))
+    return tuple(np.split(by_edge, ends[:-1]))
 
 
 def _build_prefix_tree(
@@ -63,7 +66,8 @@ def _build_prefix_tree(
     where one ends.
     """
     children: list[dict[str, int]] = [{}]
-    ends, paths = set[int](), list[list[int]]()
+    ends: set[int] = set()
+    paths: list[list[int]] = []
     for variant in variants:
         path = [0]
         for label in variant:
@@ -79,22 +83,21 @@ def _build_prefix_tree(
 def draw_duplicates(
     automaton: Dafsa, required_passes: NDArray[np.int64], noise: Noise
 ) -> NDArray[np.int64]:
-    """How often each variant is picked (int64) until every edge e is passed at least ``required_passes[e]``
-    times.
+    """How often each variant is duplicated (int64) until every edge e is passed at least
+    ``required_passes[e]`` times.
 
-    Edges in random order; one that still lacks picks gets ``required_passes[e]`` variants at random among
-    those that pass it (Elkoumy, Pankova and Dumas 2022, section 5).
+    Edges in random order; one that still lacks passes gets ``required_passes[e]`` variants at
+    random among those that pass it (Elkoumy, Pankova and Dumas 2022, section 5).
     """
-    duplicates, passed = (
-        np.zeros(len(automaton.edges_of), np.int64),
-        np.zeros(len(required_passes), np.int64),
-    )
+    duplicates = np.zeros(len(automaton.edges_of), np.int64)
+    passed = np.zeros(len(required_passes), np.int64)
     for edge in noise.permutation(len(required_passes)):
-        if passed[edge] >= required_passes[edge]:
+        required = required_passes[edge]
+        if passed[edge] >= required:
             continue
-        among = automaton.variants_of[edge]
-        chosen = among[noise.uniform(np.full(required_passes[edge], len(among)))]
-        for variant, times in zip(*np.unique(chosen, return_counts=True), strict=True):
+        candidates = automaton.variants_of[edge]
+        drawn = candidates[noise.uniform(np.full(required, len(candidates)))]
+        for variant, times in zip(*np.unique(drawn, return_counts=True), strict=True):
             duplicates[variant] += times
             passed[automaton.edges_of[variant]] += times
     return duplicates

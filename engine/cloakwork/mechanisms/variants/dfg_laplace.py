@@ -41,7 +41,7 @@ from cloakwork.privacy_event import (
 from cloakwork.quantities import Frozen, Number
 
 DEFAULT_STEPS: Final = DEFAULT_LENGTH + 1
-"""Steps that a case counts for where neither the option nor a smaller ``longest_case`` says else.
+"""Steps that a case counts for where neither the option nor a smaller ``longest_case`` says otherwise.
 """
 
 MOST_ACTIVITIES: Final = 1000
@@ -102,7 +102,7 @@ class DfgLaplace(VariantRelease[DfgParams]):
 
     The counts that reach ``tau`` are made a flow (what comes to an activity leaves it), and as many
     cases as leave its start are drawn step by step: what a case did earlier than its last event is
-    forgotten. Courses are therefore mostly made up, while the directly-follows graph is that of the
+    forgotten. Variants are therefore mostly made up, while the directly-follows graph is that of the
     log, with noise. Long cases count for less than they are. An empty log gives an empty release or
     one of noise; one case, or unique variants, drown in it; with a single activity there are three
     steps to count. It never aborts on data.
@@ -111,14 +111,15 @@ class DfgLaplace(VariantRelease[DfgParams]):
     name: ClassVar[str] = "dfg/laplace"
     summary: ClassVar[str] = "Releases cases drawn from a noisy directly-follows graph."
     theorem: ClassVar[Theorem] = Theorem(
-        "Each case counts for at most M of its steps, drawn by the case for itself, so a unit of at most m cases moves the "
-        "counts by m M in L1; discrete Laplace noise of scale m M / epsilon on every pair of a public alphabet, start and "
-        "end included, is epsilon-DP (unbounded neighbours). Where only pairs that occur are counted, those that one unit "
-        "alone has, of counts that add up to m M at most, reach tau with probability at most the larger of "
-        "Pr[m M + noise >= tau] and m M Pr[1 + noise >= tau] (the tail being convex), which is added as delta. Flow and "
-        "cases are post-processing.",
-        "Dwork, McSherry, Nissim, Smith 2006, theorem 1; Ghosh, Roughgarden, Sundararajan 2009 (integers); "
-        "Korolova et al. 2009, theorem 1 (the threshold)",
+        "Each case counts for at most M of its steps, drawn by the case for itself, so a unit of "
+        "at most m cases moves the counts by m M in L1; discrete Laplace noise of scale m M / "
+        "epsilon on every pair of a public alphabet, start and end included, is epsilon-DP "
+        "(unbounded neighbours). Where only pairs that occur are counted, those that one unit "
+        "alone has, of counts that add up to m M at most, reach tau with probability at most the "
+        "larger of Pr[m M + noise >= tau] and m M Pr[1 + noise >= tau] (the tail being convex), "
+        "which is added as delta. Flow and cases are post-processing.",
+        "Dwork, McSherry, Nissim, Smith 2006, theorem 1; Ghosh, Roughgarden, Sundararajan 2009 "
+        "(integers); Korolova et al. 2009, theorem 1 (the threshold)",
     )
     Params = DfgParams
 
@@ -224,14 +225,17 @@ def _connected_activities(
     steps among them.
     """
     source, target = np.divmod(step, labels + 1)
-    weight = np.bincount(np.append(source - 1, target) + 1, np.append(noisy, noisy), labels + 2)[
-        1:-1
-    ]
+    # Places 0 and ``labels + 1`` are START and END; each label counts as source and as target.
+    place = np.append(source, target + 1)
+    weight = np.bincount(place, np.append(noisy, noisy), labels + 2)[1:-1]
     heaviest = np.argsort(-weight, kind="stable")[:MOST_ACTIVITIES]
     used = np.sort(heaviest[weight[heaviest] > 0])
-    place = np.full(labels + 2, -1)
-    place[used + 1], place[0], place[-1] = np.arange(1, len(used) + 1), 0, len(used) + 1
-    row, column = place[source], place[target + 1] - 1
+    renumbered = np.full(labels + 2, -1)
+    renumbered[0] = 0
+    renumbered[used + 1] = np.arange(1, len(used) + 1)
+    renumbered[-1] = len(used) + 1
+    row = renumbered[source]
+    column = renumbered[target + 1] - 1
     known = (row >= 0) & (column >= 0)
     table = np.zeros((len(used) + 1, len(used) + 1))
     table[row[known], column[known]] = noisy[known]
@@ -243,14 +247,11 @@ def _draw_cases(flow: Table, labels: list[str], params: DfgParams, noise: Noise)
     begun = float(flow[0].sum())
     if begun <= 0:
         return EMPTY_RELEASE
-    events = max(1.0, float(flow[:, :-1].sum()) / begun)
-    cases = math.floor(
-        min(begun + 0.5, params.most_cases or MOST_CASES, MOST_CASES, MOST_EVENTS / events)
-    )
+    events_of_case = max(1.0, float(flow[:, :-1].sum()) / begun)
+    most_cases = min(params.most_cases or MOST_CASES, MOST_CASES, MOST_EVENTS / events_of_case)
+    cases = math.floor(min(begun + 0.5, most_cases))
     rows: dict[Context, Table] = {(label,): flow[label] for label in range(len(labels) + 1)}
-    cases_by_variant = Counter(MarkovChain.of(rows, 1.0).draw(cases, params.longest, noise))
-    table = variant_table(
-        [tuple(labels[code - 1] for code in course) for course in cases_by_variant],
-        list(cases_by_variant.values()),
-    )
+    drawn = Counter(MarkovChain.of(rows, 1.0).draw(cases, params.longest, noise))
+    variants = [tuple(labels[code - 1] for code in codes) for codes in drawn]
+    table = variant_table(variants, list(drawn.values()))
     return table[noise.permutation(table.height)]

@@ -71,6 +71,7 @@ class DirectlyFollows:
         """
         counts = self._counts(log, noise)
         noisy = counts + noise.laplace_values(self.scale, counts.size)
+        # Place 0 is START as a source and, one turn further, END as a target.
         labels = pl.Series([None, *self.alphabet], dtype=pl.String)
         side = len(self.alphabet) + 1
         source, target = np.divmod(np.arange(side * side), side)
@@ -85,10 +86,9 @@ class DirectlyFollows:
         """Raw counts of bounded contributions, int64, shape ((A + 1)**2,): source by target, END
         last.
         """
-        return np.bincount(
-            kept_steps(log, self.alphabet, self.most_steps, noise),
-            minlength=(len(self.alphabet) + 1) ** 2,
-        ).astype(np.int64)
+        steps = kept_steps(log, self.alphabet, self.most_steps, noise)
+        counts = np.bincount(steps, minlength=(len(self.alphabet) + 1) ** 2)
+        return counts.astype(np.int64)
 
 
 def least_scale(epsilon: float, sensitivity: int) -> float:
@@ -118,17 +118,18 @@ def kept_steps(
     )
     named = log.events.select(ACTIVITY).with_columns(case=pl.Series(log.case_of))
     events = named.join(place, on=ACTIVITY, how="inner", maintain_order="left")
-    case, code = (
-        events["case"].to_numpy().astype(np.int64),
-        events["code"].to_numpy().astype(np.int64),
-    )
+    case = events["case"].to_numpy().astype(np.int64)
+    code = events["code"].to_numpy().astype(np.int64)
     begins = np.diff(case, prepend=-1) != 0
-    first, last = code[begins], code[np.append(begins[1:], True)] if case.size else code
+    ends = np.append(begins[1:], True)[: case.size]
     inner = np.flatnonzero(~begins)
-    step = np.concatenate(
-        [first - 1, code[inner - 1] * side + code[inner] - 1, last * side + side - 1]
-    )
+    from_start = code[begins] - 1
+    between = code[inner - 1] * side + code[inner] - 1
+    to_end = code[ends] * side + side - 1
+    step = np.concatenate([from_start, between, to_end])
     owner = np.concatenate([case[begins], case[inner], case[begins]])
+    # Each case's steps in random order, of which it keeps the first.
     order = np.lexsort((noise.permutation(step.size), owner))
     owner = owner[order]
-    return step[order[np.arange(owner.size) - np.searchsorted(owner, owner) < most_steps]]
+    rank = np.arange(owner.size) - np.searchsorted(owner, owner)
+    return step[order[rank < most_steps]]

@@ -81,16 +81,15 @@ class VariantRelease(ABC, Generic[P]):
         return "unit"
 
     def predict(self, params: P, facts: Facts) -> Prediction | None:
-        """By simulation, for the target that ``params`` were found for, and ``noise_factor`` by what they
-        say.
+        """By simulation, for the target that ``params`` were found for, and ``noise_factor`` by
+        what they say.
         """
-        epsilon, delta = getattr(params, "epsilon", None), getattr(params, "delta", 0.0)
+        epsilon = getattr(params, "epsilon", None)
+        if epsilon is None:
+            return None
+        delta = getattr(params, "delta", 0.0)
         noise_factor = getattr(params, "noise_factor", 1.0)
-        return (
-            None
-            if epsilon is None
-            else predict_similarity(self.name, epsilon, delta, facts, noise_factor=noise_factor)
-        )
+        return predict_similarity(self.name, epsilon, delta, facts, noise_factor=noise_factor)
 
     def lineage(self, params: P) -> Lineage:
         """Measures the control flow; every case of the release is made from the noisy counts."""

@@ -102,11 +102,13 @@ class VariantLibra(VariantRelease[LibraParams]):
         "Counts frequent variants in random samples, with noise in each (Libra)."
     )
     theorem: ClassVar[Theorem] = Theorem(
-        "Variants selected as in variants/threshold; then eta histograms over them, each of a sample that holds every unit "
-        "independently with probability rate, with noise DLap(scale) on each count: the composition of the selection with "
-        "eta Poisson-sampled discrete Laplace mechanisms of L1 sensitivity m. Privacy loss distributions give its epsilon "
-        "at delta; test, mean and union are post-processing.",
-        "Elkoumy and Dumas 2022 (Libra), corrected; Zhu, Dong and Wang 2022, theorem 11 (sampling), theorem 10 (composition)",
+        "Variants selected as in variants/threshold; then eta histograms over them, each of a "
+        "sample that holds every unit independently with probability rate, with noise DLap(scale) "
+        "on each count: the composition of the selection with eta Poisson-sampled discrete Laplace "
+        "mechanisms of L1 sensitivity m. Privacy loss distributions give its epsilon at delta; "
+        "test, mean and union are post-processing.",
+        "Elkoumy and Dumas 2022 (Libra), corrected; Zhu, Dong and Wang 2022, theorem 11 "
+        "(sampling), theorem 10 (composition)",
     )
     Params = LibraParams
 
@@ -116,7 +118,8 @@ class VariantLibra(VariantRelease[LibraParams]):
         self, goal: DifferentialPrivacy, facts: Facts, options: Mapping[str, JsonValue]
     ) -> Offer[LibraParams] | Refusal:
         """The least noise on the samples that the budget, less the selection's share, allows."""
-        chosen, cases = LibraOptions.model_validate(options), facts.unit.max_cases
+        chosen = LibraOptions.model_validate(options)
+        cases = facts.unit.max_cases
         share = goal.delta * chosen.selection_share
         if goal.epsilon * chosen.selection_share / cases < -math.log1p(-share):
             return Refusal(
@@ -153,13 +156,12 @@ class VariantLibra(VariantRelease[LibraParams]):
         rows, _ = select_variants(params.selection, by_variant[CASES].list.sum().to_numpy(), noise)
         selected = by_variant[rows]
         noisy = _noisy_samples(params, selected, noise)
-        seen = (noisy >= params.omega).sum(axis=0)
-        relevant = seen >= samples_needed(params)
+        sightings = (noisy >= params.omega).sum(axis=0)
+        relevant = sightings >= samples_needed(params)
         # Sums are exact integers; the estimate is rounded once, to the nearest whole case.
-        estimates = np.floor(noisy.sum(axis=0) / (params.samples * params.rate) + 0.5).astype(
-            np.int64
-        )
-        table = selected.select(VARIANT).with_columns(pl.Series(CASES, estimates, pl.Int64))
+        estimates = np.floor(noisy.sum(axis=0) / (params.samples * params.rate) + 0.5)
+        cases = pl.Series(CASES, estimates.astype(np.int64), pl.Int64)
+        table = selected.select(VARIANT).with_columns(cases)
         kept = table.filter(pl.Series(relevant & (estimates > 0), dtype=pl.Boolean))
         return Decision(
             kept,
@@ -224,16 +226,14 @@ def _compare_with_plain_noise(params: LibraParams) -> str:
     """How it compares, in closed form, with plain noise at the same budget, on a variant of a
     hundred cases.
     """
-    plain = math.sqrt(
-        _laplace_variance(calibrate_threshold(params.epsilon, params.delta, params.max_cases).scale)
-    )
+    other = calibrate_threshold(params.epsilon, params.delta, params.max_cases)
+    plain = math.sqrt(_laplace_variance(other.scale))
     here = standard_deviation(params, 100)
-    verdict = (
-        "plain noise is better for counts" if here > plain else "sampling is better for counts"
-    )
+    better = "plain noise" if here > plain else "sampling"
     return (
-        f"finds frequent variants, then counts them in {params.samples} noisy samples; a count of 100 errs by "
-        f"{here:.1f} cases (standard deviation), and by {plain:.1f} with variants/threshold at equal cost: {verdict}"
+        f"finds frequent variants, then counts them in {params.samples} noisy samples; "
+        f"a count of 100 errs by {here:.1f} cases (standard deviation), "
+        f"and by {plain:.1f} with variants/threshold at equal cost: {better} is better for counts"
     )
 
 
@@ -256,19 +256,21 @@ def samples_needed(params: LibraParams) -> int:
     """
     from scipy.stats import binom
 
+    # Pr[DLap >= omega] = r**omega / (1 + r), for r = e**(-1/scale).
     r = math.exp(-1 / params.scale)
     by_noise = r**params.omega / (1 + r)
-    chances = binom.sf(
-        np.arange(-1, params.samples), params.samples, by_noise
-    )  # of 0, 1, ... sightings or more
+    # The chance of 0, 1, ... sightings or more.
+    chances = binom.sf(np.arange(-1, params.samples), params.samples, by_noise)
     enough = np.flatnonzero(chances <= params.rho)
     return int(enough[0]) if enough.size else params.samples + 1
 
 
 def _by_variant(summary: pl.DataFrame) -> pl.DataFrame:
-    """One row a variant; ``cases`` and, where units are known, ``unit`` list what its units have."""
-    columns = [pl.col(CASES), *([pl.col(UNIT)] if UNIT in summary.columns else [])]
-    return summary.group_by(VARIANT, maintain_order=True).agg(*columns)
+    """One row a variant; ``cases`` and, where units are known, ``unit`` list what its units
+    have.
+    """
+    listed = [column for column in (CASES, UNIT) if column in summary.columns]
+    return summary.group_by(VARIANT, maintain_order=True).agg(pl.col(listed))
 
 
 def _noisy_samples(params: LibraParams, selected: pl.DataFrame, noise: Noise) -> NDArray[np.int64]:
@@ -280,11 +282,10 @@ def _noisy_samples(params: LibraParams, selected: pl.DataFrame, noise: Noise) ->
     noisy = np.empty((params.samples, selected.height), np.int64)
     say(f"counting {selected.height:,} variants in {params.samples:,} samples")
     for sample in range(params.samples):
+        # One coin a unit: all its cases are in the sample, or none.
         drawn = noise.coins(params.rate, owners)[owner]
-        counts = np.bincount(
-            variant[drawn], weights=cases[drawn], minlength=selected.height
-        ).astype(np.int64)
-        noisy[sample] = noise.laplace_counts(counts, params.scale)
+        counts = np.bincount(variant[drawn], weights=cases[drawn], minlength=selected.height)
+        noisy[sample] = noise.laplace_counts(counts.astype(np.int64), params.scale)
     return noisy
 
 
@@ -298,12 +299,16 @@ def _contributions(
     rows = listed.with_row_index("row").explode(named(*listed.columns))
     if UNIT not in rows.columns:
         rows = rows.with_columns(pl.lit(None, pl.String).alias(UNIT))
-    owned, alone = rows.filter(pl.col(UNIT).is_not_null()), rows.filter(pl.col(UNIT).is_null())
-    single = np.repeat(alone["row"].to_numpy(), alone[CASES].to_numpy())
-    units = owned[UNIT].rank("dense").to_numpy().astype(np.int64) - 1
-    first = int(units.max(initial=-1)) + 1
+    owned = rows.filter(pl.col(UNIT).is_not_null())
+    alone = rows.filter(pl.col(UNIT).is_null())
+    unit = owned[UNIT].rank("dense").to_numpy().astype(np.int64) - 1
+    first_alone = int(unit.max(initial=-1)) + 1
+    # A row of n cases without a unit stands for n units of one case each.
+    row_alone = np.repeat(alone["row"].to_numpy(), alone[CASES].to_numpy())
+    unit_alone = first_alone + np.arange(len(row_alone))
+    one_each = np.ones(len(row_alone), np.int64)
     return (
-        np.concatenate([owned["row"].to_numpy(), single]).astype(np.int64),
-        np.concatenate([units, first + np.arange(len(single))]).astype(np.int64),
-        np.concatenate([owned[CASES].to_numpy(), np.ones(len(single), np.int64)]).astype(np.int64),
+        np.concatenate([owned["row"].to_numpy(), row_alone]).astype(np.int64),
+        np.concatenate([unit, unit_alone]).astype(np.int64),
+        np.concatenate([owned[CASES].to_numpy(), one_each]).astype(np.int64),
     )

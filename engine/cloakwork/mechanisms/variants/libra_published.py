@@ -1,5 +1,5 @@
 """Libra as published: clip rare variants without noise, anonymise samples of the cases one by one,
-unite them.
+and combine them.
 """
 
 import math
@@ -55,9 +55,9 @@ class LibraPublishedParams(Frozen):
 class VariantLibraPublished(PublishedRelease[LibraPublishedParams]):
     """Clip variants below b ln(2k/delta) cases (k variants, raw counts); then 1/gamma samples of a
     fixed size, drawn with replacement; in each, noise on every edge of the sample's automaton, by
-    duplicating and deleting random cases; unite.
+    duplicating and deleting random cases; all are combined.
 
-    The paper then keeps the cases of a sample that tell something new, times included: one whose
+    The paper then keeps the cases of a sample that show something new, times included: one whose
     duration moves a mean does. No times are seen here, so all cases of a sample are kept, which
     flatters the utility if anything.
     """
@@ -67,14 +67,16 @@ class VariantLibraPublished(PublishedRelease[LibraPublishedParams]):
         "Anonymises samples as Libra was published; it is NOT differentially private."
     )
     theorem: ClassVar[Theorem] = Theorem(
-        "Claimed: epsilon' = 1/gamma times the Renyi divergence of order alpha of one Poisson-sampled Laplace(b) count.",
+        "Claimed: epsilon' = 1/gamma times the Renyi divergence of order alpha of one "
+        "Poisson-sampled Laplace(b) count.",
         "Elkoumy and Dumas 2022 (Libra), ICPM; Zhu and Wang 2019, theorem 6",
     )
     Params = LibraPublishedParams
     needs_delta: ClassVar[bool] = True
     flaw: ClassVar[str] = (
-        "rare variants are clipped by their raw counts, and every edge of the automaton is that of a true variant: one unit "
-        "more can make a variant appear; a case moves as many noisy edges as it has events, of which one is accounted"
+        "rare variants are clipped by their raw counts, and every edge of the automaton is that of "
+        "a true variant: one unit more can make a variant appear; a case moves as many noisy "
+        "edges as it has events, of which one is accounted"
     )
 
     def meet(
@@ -83,24 +85,31 @@ class VariantLibraPublished(PublishedRelease[LibraPublishedParams]):
         """The least noise whose published figure is at most epsilon."""
         chosen = LibraPublishedOptions.model_validate(options)
         samples = round(1 / chosen.rate)
+
+        def meets_goal(scale: float) -> bool:
+            figure = published_epsilon(scale, chosen.rate, chosen.alpha, samples)
+            return figure <= goal.epsilon
+
         low, high = 2.0**-6, MOST_NOISE
-        if published_epsilon(high, chosen.rate, chosen.alpha, samples) > goal.epsilon:
+        if not meets_goal(high):
             return Refusal(
                 "misconfigured", f"no noise brings the published figure to epsilon {goal.epsilon:g}"
             )
         for _ in range(60):
             middle = math.sqrt(low * high)
-            enough = published_epsilon(middle, chosen.rate, chosen.alpha, samples) <= goal.epsilon
-            low, high = (low, middle) if enough else (middle, high)
+            low, high = (low, middle) if meets_goal(middle) else (middle, high)
         figure = published_epsilon(high, chosen.rate, chosen.alpha, samples)
         params = LibraPublishedParams(
             rate=chosen.rate, alpha=chosen.alpha, delta=goal.delta, scale=high, published=figure
         )
-        why = f"anonymises {samples} samples; published as epsilon {figure:.4g} (Renyi order {chosen.alpha})"
-        return Offer(params, f"{why}, which does not hold: {self.flaw}")
+        return Offer(
+            params,
+            f"anonymises {samples} samples; published as epsilon {figure:.4g} "
+            f"(Renyi order {chosen.alpha}), which does not hold: {self.flaw}",
+        )
 
     def decide(self, params: LibraPublishedParams, summary: pl.DataFrame, noise: Noise) -> Decision:
-        """Clip, sample, anonymise each sample, unite."""
+        """Clip, sample, anonymise each sample, combine."""
         clip = round(params.scale * math.log(2 * max(1, summary.height) / params.delta))
         kept = summary.filter(pl.col(CASES) >= clip)
         variants, counts = kept[VARIANT].to_list(), kept[CASES].to_numpy()
@@ -110,9 +119,8 @@ class VariantLibraPublished(PublishedRelease[LibraPublishedParams]):
             sample = _draw_sample(counts, params.rate, noise)
             present = np.flatnonzero(sample)
             automaton = build_dafsa([variants[row] for row in present])
-            combined[present] += np.maximum(
-                sample[present] + _duplication_changes(automaton, params.scale, noise), 0
-            )
+            changes = _duplication_changes(automaton, params.scale, noise)
+            combined[present] += np.maximum(sample[present] + changes, 0)
         table = variant_table([tuple(variant) for variant in variants], combined)
         return Decision(table, {"least count that is kept": clip, "variants kept": len(variants)})
 
@@ -130,9 +138,9 @@ def _duplication_changes(automaton: Dafsa, scale: float, noise: Noise) -> NDArra
     below 0 by the other.
     """
     drawn = noise.laplace_values(scale, len(automaton.variants_of))
-    return draw_duplicates(automaton, np.maximum(drawn, 0), noise) - draw_duplicates(
-        automaton, np.maximum(-drawn, 0), noise
-    )
+    duplicated = draw_duplicates(automaton, np.maximum(drawn, 0), noise)
+    deleted = draw_duplicates(automaton, np.maximum(-drawn, 0), noise)
+    return duplicated - deleted
 
 
 def published_epsilon(scale: float, rate: float, alpha: int, samples: int) -> float:
@@ -145,28 +153,23 @@ def published_epsilon(scale: float, rate: float, alpha: int, samples: int) -> fl
     missing.
     """
 
-    def term(order: int) -> float:
+    def log_term(order: int) -> float:
         ways = math.lgamma(alpha + 1) - math.lgamma(order + 1) - math.lgamma(alpha - order + 1)
         chance = order * math.log(rate) + (alpha - order) * math.log1p(-rate)
-        return (
-            ways
-            + chance
-            + (order - 1) * _renyi_of_laplace(order, scale)
-            + (math.log(3) if order > 2 else 0.0)
-        )
+        divergence = (order - 1) * _renyi_of_laplace(order, scale)
+        factor = math.log(3) if order > 2 else 0.0
+        return ways + chance + divergence + factor
 
     first = (alpha - 1) * math.log1p(-rate) + math.log(alpha * rate - rate + 1)
-    logs = [first, *(term(order) for order in range(2, alpha + 1))]
-    top = max(logs)
-    return (
-        samples
-        * max(0.0, top + math.log(math.fsum(math.exp(each - top) for each in logs)))
-        / (alpha - 1)
-    )
+    logs = [first, *map(log_term, range(2, alpha + 1))]
+    # The logarithm of a sum of exponentials, the largest taken out so that none overflows.
+    largest = max(logs)
+    total = largest + math.log(math.fsum(math.exp(each - largest) for each in logs))
+    return samples * max(0.0, total) / (alpha - 1)
 
 
 def _renyi_of_laplace(order: int, scale: float) -> float:
     """Of order a between Laplace noise and itself moved by 1 (Mironov 2017, proposition 6)."""
-    ups = math.log(order / (2 * order - 1)) + (order - 1) / scale
-    downs = math.log((order - 1) / (2 * order - 1)) - order / scale
-    return (ups + math.log1p(math.exp(downs - ups))) / (order - 1)
+    larger = math.log(order / (2 * order - 1)) + (order - 1) / scale
+    smaller = math.log((order - 1) / (2 * order - 1)) - order / scale
+    return (larger + math.log1p(math.exp(smaller - larger))) / (order - 1)

@@ -3,7 +3,7 @@ them.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Final
 
 import numpy as np
@@ -39,8 +39,8 @@ SHARES: Final = (0.40, 0.03, 0.32, 0.15, 0.10)
 """Parts of the budget (of 1/sigma**2): frequent variants, number of other cases, their transitions
 of order 1, 2 and 3.
 
-These, ``LABELS_BUDGET``, ``SHARPNESS``, ``PENALTIES`` and ``KNOWN`` were chosen on synthetic logs alone
-(``benchmarks/variants/synthetic.py``).
+These, ``LABELS_BUDGET``, ``SHARPNESS``, ``PENALTIES`` and ``KNOWN`` were chosen on synthetic logs
+alone (``benchmarks/variants/synthetic.py``).
 """
 
 LABELS_BUDGET: Final = 0.25
@@ -124,7 +124,7 @@ class VariantMarkov(VariantRelease[MarkovParams]):
     transitions of order 1, 2 and 3 (every cell of order 1; longer contexts only where the noisy
     order before says that they are common). A Markov chain fitted to these draws as many cases.
     Steps that stand out of the noise too little are lost, and frequent steps come out a little more
-    frequent (``sharpness``): the release shows the usual ways, not the rare ones. Where no
+    frequent (``sharpness``): the release shows common behaviour, not the rare one. Where no
     activities are declared, those that enough cases hold are selected, with noise, beside those of
     the frequent variants, which are released anyway; others are left out.
 
@@ -138,16 +138,19 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         "Releases frequent variants, and draws the other cases from a noisy Markov model."
     )
     theorem: ClassVar[Theorem] = Theorem(
-        "For units of at most m cases (unbounded neighbours): (1) noisy counts of the variants that one unit alone has "
-        "reach tau with probability at most d = m Pr[m + N >= tau], which is (-ln(1 - d), d)-DP, and all other counts move "
-        "by at most m (L2); (2) given which variants are released, one unit changes at most m of the other cases, hence "
-        "their number by at most m, and each table of transitions by at most m (L2), a case's vector having norm at most 1. "
-        "Where no activities are declared: (3) a case counts for its first 64 activities as a vector of norm at most 1, and "
-        "one of the at most 64 m activities that one unit alone has reaches its tau with probability at most "
-        "d' = 64 m Pr[m + N >= tau], again (-ln(1 - d'), d')-DP. Discrete Gaussian noise on all of them composes adaptively; "
+        "For units of at most m cases (unbounded neighbours): (1) noisy counts of the variants "
+        "that one unit alone has reach tau with probability at most d = m Pr[m + N >= tau], which "
+        "is (-ln(1 - d), d)-DP, and all other counts move by at most m (L2); (2) given which "
+        "variants are released, one unit changes at most m of the other cases, hence their number "
+        "by at most m, and each table of transitions by at most m (L2), a case's vector having "
+        "norm at most 1. Where no activities are declared: (3) a case counts for its first 64 "
+        "activities as a vector of norm at most 1, and one of the at most 64 m activities that one "
+        "unit alone has reaches its tau with probability at most d' = 64 m Pr[m + N >= tau], "
+        "again (-ln(1 - d'), d')-DP. Discrete Gaussian noise on all of them composes adaptively; "
         "the chain is post-processing.",
-        "Rafiei, Wangelik, van der Aalst 2022 (TraVaS); Canonne, Kamath, Steinke 2020, theorem 14 and proposition 25; "
-        "Zhang, Xiao, Xie 2016 (PrivTree), for contexts that grow where they are common",
+        "Rafiei, Wangelik, van der Aalst 2022 (TraVaS); Canonne, Kamath, Steinke 2020, theorem 14 "
+        "and proposition 25; Zhang, Xiao, Xie 2016 (PrivTree), for contexts that grow where they "
+        "are common",
     )
     Params = MarkovParams
     needs_delta: ClassVar[bool] = True
@@ -181,46 +184,41 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         """Noise on five tables, and the chance that a variant of one unit alone passes the
         threshold.
         """
-        deltas = [selection_delta(params.sigmas[0], params.tau, params.max_cases)]
+        m = params.max_cases
+        deltas = [selection_delta(params.sigmas[0], params.tau, m)]
         if params.selection is not None:
-            found = params.selection
-            deltas.append(
-                selection_delta(found.sigma, found.tau, params.max_cases, labels=MOST_CELLS)
-            )
+            sigma, tau = params.selection.sigma, params.selection.tau
+            deltas.append(selection_delta(sigma, tau, m, labels=MOST_CELLS))
         elif params.alphabet is None:
             return NonPrivate(
                 reason="activities that are neither declared nor selected would be read off the log"
             )
         planned = _selection_deltas(params.delta, len(deltas))
-        return _noise_event(_all_sigmas(params), tuple(map(max, deltas, planned)), params.max_cases)
+        return _noise_event(_all_sigmas(params), tuple(map(max, deltas, planned)), m)
 
     def decide(self, params: MarkovParams, summary: pl.DataFrame, noise: Noise) -> Decision:
-        """Select the frequent variants, count the others' transitions, fit a chain, and draw from
-        it.
+        """Select the frequent variants, count the transitions of the remaining cases, fit a chain,
+        and draw from it.
         """
         variants, cases = _variants_within(summary, params.alphabet)
         noisy = noise.gaussian_counts(cases * UNIT_NORM, params.sigmas[0])
         frequent = noisy >= params.tau
         kept = np.rint(noisy[frequent] / UNIT_NORM).astype(np.int64)
         common = [variants[row] for row in np.flatnonzero(frequent)]
+        rare = [variants[row] for row in np.flatnonzero(~frequent)]
         alphabet = params.alphabet
         if alphabet is None:
-            alphabet = tuple(
-                sorted(
-                    set().union(
-                        *common, _select_activities(variants, cases, params.selection, noise)
-                    )
-                )
-            )
-        released = _code_variants(common, kept, alphabet)
-        remaining = _code_variants(
-            [variants[row] for row in np.flatnonzero(~frequent)], cases[~frequent], alphabet
-        )
-        drawn = self._generate_variants(remaining, released, params, noise) if alphabet else []
-        courses = [*common, *(tuple(alphabet[code - 1] for code in course) for course in drawn)]
+            selected = _select_activities(variants, cases, params.selection, noise)
+            alphabet = tuple(sorted(set(selected).union(*common)))
+        drawn: list[tuple[str, ...]] = []
+        if alphabet:
+            released = _code_variants(common, kept, alphabet)
+            remaining = _code_variants(rare, cases[~frequent], alphabet)
+            for codes in self._generate_variants(remaining, released, params, noise):
+                drawn.append(tuple(alphabet[code - 1] for code in codes))
         counts = np.concatenate([kept, np.ones(len(drawn), np.int64)])
         return Decision(
-            _shuffled_table(courses, counts, noise),
+            _shuffled_table([*common, *drawn], counts, noise),
             {
                 "variants in the log": len(variants),
                 "frequent variants": int(frequent.sum()),
@@ -237,21 +235,17 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         params: MarkovParams,
         noise: Noise,
     ) -> list[tuple[int, ...]]:
-        """As many courses as there are other cases, but for noise, from a chain fitted to noisy
-        counts of their steps.
+        """As many sequences as there are remaining cases, but for noise, from a chain fitted to
+        noisy counts of their steps.
         """
-        wanted = noise.gaussian_counts(
-            np.array([int(remaining.cases.sum())]) * UNIT_NORM, params.sigmas[1]
-        )[0]
-        count = min(max(round(int(wanted) / UNIT_NORM), 0), MOST_CASES)
-        rows = _measure_transitions(
-            remaining, _expected_transitions(released, count), params, noise
-        )
-        return (
-            []
-            if rows[(0,)].sum() <= 0
-            else MarkovChain.of(rows, params.sharpness).draw(count, params.longest, noise)
-        )
+        cases = np.array([int(remaining.cases.sum())])
+        noisy = int(noise.gaussian_counts(cases * UNIT_NORM, params.sigmas[1])[0])
+        count = min(max(round(noisy / UNIT_NORM), 0), MOST_CASES)
+        expected = _expected_transitions(released, count)
+        rows = _measure_transitions(remaining, expected, params, noise)
+        if rows[(0,)].sum() <= 0:
+            return []
+        return MarkovChain.of(rows, params.sharpness).draw(count, params.longest, noise)
 
 
 def calibrate_markov(
@@ -263,49 +257,59 @@ def calibrate_markov(
     from cloakwork.accounting.calibrate import smallest_scale
 
     deltas = _selection_deltas(target.delta, 1 if declared else 2)
-    parts = (*shares, *(() if declared else (sum(shares) * LABELS_BUDGET / (1 - LABELS_BUDGET),)))
+    all_shares = list(shares)
+    if not declared:
+        all_shares.append(sum(shares) * LABELS_BUDGET / (1 - LABELS_BUDGET))
+    total = sum(all_shares)
 
-    def sigmas(scale: float) -> tuple[float, ...]:
-        return tuple(max(scale / math.sqrt(part / sum(parts)), _LEAST_SIGMA) for part in parts)
+    def sigmas_at(scale: float) -> tuple[float, ...]:
+        # A table's part of the budget is of 1/sigma**2.
+        return tuple(max(scale / math.sqrt(share / total), _LEAST_SIGMA) for share in all_shares)
 
-    found = sigmas(
-        smallest_scale(lambda scale: _noise_event(sigmas(scale), deltas, max_cases), target)
-    )
-    tau = least_tau(found[0], deltas[0], max_cases)
-    if declared:
-        return (found[0], found[1], found[2], found[3], found[4]), tau, None
-    selection = Selection(
-        sigma=found[5], tau=least_tau(found[5], deltas[1], max_cases, labels=MOST_CELLS)
-    )
-    return (found[0], found[1], found[2], found[3], found[4]), tau, selection
+    def event_at(scale: float) -> PrivacyEvent:
+        return _noise_event(sigmas_at(scale), deltas, max_cases)
+
+    frequent, count, first, second, third, *labels = sigmas_at(smallest_scale(event_at, target))
+    tau = least_tau(frequent, deltas[0], max_cases)
+    selection = None
+    if labels:
+        least = least_tau(labels[0], deltas[1], max_cases, labels=MOST_CELLS)
+        selection = Selection(sigma=labels[0], tau=least)
+    return (frequent, count, first, second, third), tau, selection
 
 
 def _selection_deltas(delta: float, selections: int) -> tuple[float, ...]:
-    """What frequent variants and, with two selections, activities may spend of ``delta``."""
-    delta = SELECTION_SHARE * delta
-    return (delta,) if selections == 1 else (delta * (1 - LABELS_SHARE), delta * LABELS_SHARE)
+    """What the thresholds of frequent variants and, if there are two, of activities may spend of
+    ``delta``.
+    """
+    spent = SELECTION_SHARE * delta
+    if selections == 1:
+        return (spent,)
+    return spent * (1 - LABELS_SHARE), spent * LABELS_SHARE
 
 
 def _all_sigmas(params: MarkovParams) -> tuple[float, ...]:
-    return params.sigmas if params.selection is None else (*params.sigmas, params.selection.sigma)
+    if params.selection is None:
+        return params.sigmas
+    return (*params.sigmas, params.selection.sigma)
 
 
 def least_tau(sigma: float, delta: float, max_cases: int, labels: int = 1) -> int:
     """The least tau (grid steps) whose ``selection_delta`` is at most ``delta``."""
-    low, high = max_cases * UNIT_NORM, max_cases * UNIT_NORM + math.ceil(40 * sigma)
+    low = max_cases * UNIT_NORM
+    high = low + math.ceil(40 * sigma)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (
-            (low, middle)
-            if selection_delta(sigma, middle, max_cases, labels) <= delta
-            else (middle, high)
-        )
+        if selection_delta(sigma, middle, max_cases, labels) <= delta:
+            high = middle
+        else:
+            low = middle
     return high
 
 
 def selection_delta(sigma: float, tau: int, max_cases: int, labels: int = 1) -> float:
-    """At least m l Pr[m + N >= tau] for N of ``sigma`` (grid steps), m = ``max_cases``: what the
-    threshold gives away.
+    """At least m l Pr[m + N >= tau] for N of ``sigma`` (grid steps), m = ``max_cases``: the
+    delta that the threshold spends.
 
     ``labels``: l, how many counts one case may have a share in. Discrete Gaussian noise reaches x
     at most as often as a normal variable reaches x - 1 (Canonne, Kamath and Steinke 2020,
@@ -319,16 +323,17 @@ def _noise_event(sigmas: Sequence[float], deltas: Sequence[float], max_cases: in
     frequent, count, *tables = sigmas
     # A unit has at most m cases: m counts of variants; one count of cases; m times a case's cells
     # (labels are such too).
-    parts: Iterator[PrivacyEvent] = (
-        vector_noise(sigma, max_cases * UNIT_NORM, cells)
-        for sigma, cells in [
-            (frequent, max_cases),
-            (count, 1),
-            *((sigma, max_cases * MOST_CELLS) for sigma in tables),
-        ]
-    )
-    own = (EpsilonDelta(epsilon=-math.log1p(-delta) * (1 + 1e-9), delta=delta) for delta in deltas)
-    return Composed(events=(*own, *parts))
+    moved = [
+        (frequent, max_cases),
+        (count, 1),
+        *((sigma, max_cases * MOST_CELLS) for sigma in tables),
+    ]
+    norm = max_cases * UNIT_NORM
+    selections = [
+        EpsilonDelta(epsilon=-math.log1p(-delta) * (1 + 1e-9), delta=delta) for delta in deltas
+    ]
+    noises = [vector_noise(sigma, norm, cells) for sigma, cells in moved]
+    return Composed(events=(*selections, *noises))
 
 
 def _select_activities(
@@ -345,16 +350,14 @@ def _select_activities(
     mass: dict[str, int] = {}
     for variant, count in zip(variants, cases.tolist(), strict=True):
         held = tuple(dict.fromkeys(variant))[:MOST_CELLS]
+        # n equal entries of floor(norm / sqrt(n)): a vector of at most that norm.
         each = math.isqrt(UNIT_NORM**2 // len(held))
         for label in held:
             mass[label] = mass.get(label, 0) + count * each
     labels = sorted(mass)
-    noisy = noise.gaussian_counts(
-        np.array([mass[label] for label in labels], np.int64), selection.sigma
-    )
-    return tuple(
-        label for label, count in zip(labels, noisy.tolist(), strict=True) if count >= selection.tau
-    )
+    masses = np.array([mass[label] for label in labels], np.int64)
+    reached = noise.gaussian_counts(masses, selection.sigma) >= selection.tau
+    return tuple(labels[row] for row in np.flatnonzero(reached))
 
 
 def _variants_within(
@@ -367,12 +370,11 @@ def _variants_within(
     """
     found: dict[tuple[str, ...], int] = {}
     known = None if alphabet is None else frozenset(alphabet)
-    for variant, cases in zip(
-        summary["variant"].to_list(), summary["cases"].to_list(), strict=True
-    ):
-        course = tuple(label for label in variant if known is None or label in known)
-        if course:
-            found[course] = found.get(course, 0) + cases
+    counted = zip(summary["variant"].to_list(), summary["cases"].to_list(), strict=True)
+    for labels, cases in counted:
+        variant = tuple(label for label in labels if known is None or label in known)
+        if variant:
+            found[variant] = found.get(variant, 0) + cases
     variants = sorted(found)
     return variants, np.array([found[variant] for variant in variants], np.int64)
 
@@ -380,18 +382,18 @@ def _variants_within(
 def _code_variants(
     variants: Sequence[tuple[str, ...]], cases: NDArray[np.int64], alphabet: Sequence[str]
 ) -> PaddedVariants:
-    """Each label by its place in ``alphabet`` (from 1), without any other label; courses left
+    """Each label by its place in ``alphabet`` (from 1), without any other label; variants left
     without events are left out.
     """
     place = {label: code for code, label in enumerate(alphabet, start=1)}
-    courses = [tuple(place[label] for label in variant if label in place) for variant in variants]
-    left = np.array([bool(course) for course in courses], bool)
-    return PaddedVariants.of([course for course in courses if course], cases[left], len(alphabet))
+    coded = [tuple(place[label] for label in variant if label in place) for variant in variants]
+    has_events = np.array([bool(codes) for codes in coded], bool)
+    return PaddedVariants.of([codes for codes in coded if codes], cases[has_events], len(alphabet))
 
 
 def _expected_transitions(released: PaddedVariants, count: int) -> Table:
-    """The transitions that ``count`` more cases would have if they went the released ways; zero if
-    none was released.
+    """The transitions that ``count`` more cases would have if they followed the released variants;
+    zero if none was released.
     """
     side = released.labels + 1
     total = int(released.cases.sum())
@@ -400,66 +402,64 @@ def _expected_transitions(released: PaddedVariants, count: int) -> Table:
     return _first_order_table(released) * (count / total)
 
 
-def _first_order_table(courses: PaddedVariants) -> Table:
+def _first_order_table(variants: PaddedVariants) -> Table:
     """Every transition of order 1, in grid steps: the layout of ``chain.Table``."""
-    side, base = courses.labels + 1, courses.labels + 2
+    side, base = variants.labels + 1, variants.labels + 2
     codes = np.arange(side)[:, None] * base + np.arange(1, side + 1)
-    return transition_masses(courses, 1).mass_of(codes).astype(np.float64)
+    return transition_masses(variants, 1).mass_of(codes).astype(np.float64)
 
 
 def _measure_transitions(
     remaining: PaddedVariants, prior: Table, params: MarkovParams, noise: Noise
 ) -> dict[Context, NDArray[np.float64]]:
-    """Masses of what follows each context: order 1 whole, then, order by order, contexts that are
-    common so far.
+    """Masses of what follows each context: all of order 1, then, order by order, of contexts that
+    are frequent by what is known so far.
     """
     first = _with_noise(_first_order_table(remaining), params.sigmas[2], noise)
     flow = fit_flow(first, prior, PENALTIES[0] * params.sigmas[2])
-    rows: dict[Context, NDArray[np.float64]] = {
+    measured: dict[Context, NDArray[np.float64]] = {
         (label,): flow[label] for label in range(remaining.labels + 1)
     }
-    latest_contexts = list(rows)
+    latest = list(measured)
     for order, sigma in enumerate(params.sigmas[3:], start=2):
-        contexts, mass = _frequent_contexts(rows, latest_contexts, KNOWN * sigma)
+        contexts, mass = _frequent_contexts(measured, latest, KNOWN * sigma)
         noisy = _with_noise(_transition_counts(remaining, order, contexts), sigma, noise)
         if contexts:
-            parent = np.array(
-                [_masses_of_longest_suffix(rows, context[1:]) for context in contexts]
-            )
-            rows |= zip(
-                contexts,
-                refine_contexts(noisy, parent, mass, PENALTIES[order - 1] * sigma),
-                strict=True,
-            )
-        latest_contexts = contexts
-    return rows
+            suffixes = [_masses_of_longest_suffix(measured, context[1:]) for context in contexts]
+            penalty = PENALTIES[order - 1] * sigma
+            refined = refine_contexts(noisy, np.array(suffixes), mass, penalty)
+            measured |= zip(contexts, refined, strict=True)
+        latest = contexts
+    return measured
 
 
 def _frequent_contexts(
-    rows: Mapping[Context, NDArray[np.float64]], latest_contexts: Sequence[Context], least: float
+    rows: Mapping[Context, NDArray[np.float64]], latest: Sequence[Context], least: float
 ) -> tuple[list[Context], NDArray[np.float64]]:
-    """One step longer than ``latest_contexts``: the contexts of more than ``least`` mass, the largest
+    """One step longer than ``latest``: the contexts of more than ``least`` mass, the largest
     ``MOST_CONTEXTS``.
     """
-    found = [
-        (float(rows[context][label - 1]), (*context, int(label)))
-        for context in latest_contexts
-        for label in np.flatnonzero(rows[context][:-1] > least) + 1
-    ]
-    largest = sorted(found, key=lambda item: (-item[0], item[1]))[:MOST_CONTEXTS]
+    found: list[tuple[float, Context]] = []
+    for context in latest:
+        masses = rows[context][:-1]
+        for column in np.flatnonzero(masses > least):
+            found.append((float(masses[column]), (*context, int(column) + 1)))
+    # The largest first; of equal ones the first by its labels, so that the order is fixed.
+    found.sort(key=lambda item: (-item[0], item[1]))
+    largest = found[:MOST_CONTEXTS]
     return [context for _, context in largest], np.array([mass for mass, _ in largest])
 
 
 def _transition_counts(remaining: PaddedVariants, order: int, contexts: Sequence[Context]) -> Table:
     """Transitions from each of ``contexts``, in grid steps: shape (contexts, A + 1)."""
     base = remaining.labels + 2
-    place = np.array(
-        [
-            sum(step * base ** (order - at) for at, step in enumerate(context))
-            for context in contexts
-        ]
-    )
-    codes = place.astype(np.int64)[:, None] + np.arange(1, base)
+
+    def code_of(context: Context) -> int:
+        """The context as digits to the base, with 0 for what follows: see ``TransitionMasses``."""
+        return sum(step * base ** (order - place) for place, step in enumerate(context))
+
+    begins = np.array([code_of(context) for context in contexts]).astype(np.int64)
+    codes = begins[:, None] + np.arange(1, base)
     return transition_masses(remaining, order).mass_of(codes).astype(np.float64)
 
 
@@ -477,12 +477,12 @@ def _with_noise(table: Table, sigma: float, noise: Noise) -> Table:
 
 
 def _shuffled_table(
-    courses: Sequence[tuple[str, ...]], counts: NDArray[np.int64], noise: Noise
+    variants: Sequence[tuple[str, ...]], counts: NDArray[np.int64], noise: Noise
 ) -> pl.DataFrame:
     """The release, each variant once, in random order."""
     total: dict[tuple[str, ...], int] = {}
-    for course, cases in zip(courses, counts.tolist(), strict=True):
-        total[course] = total.get(course, 0) + cases
-    variants = list(total)
-    order = noise.permutation(len(variants))
-    return variant_table([variants[row] for row in order], [total[variants[row]] for row in order])
+    for variant, cases in zip(variants, counts.tolist(), strict=True):
+        total[variant] = total.get(variant, 0) + cases
+    distinct = list(total)
+    shuffled = [distinct[row] for row in noise.permutation(len(distinct))]
+    return variant_table(shuffled, [total[variant] for variant in shuffled])

@@ -1,7 +1,7 @@
 """Prefix tree: grow prefixes level by level on noisy counts; release those that end."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Annotated, ClassVar, Final, Literal
 
@@ -22,6 +22,7 @@ from cloakwork.mechanisms.variants.tree import (
     NoiseKind,
     Stage,
     TreeGrowth,
+    TreeLevel,
     consistent_variants,
     cost_of,
     grow_tree,
@@ -114,7 +115,7 @@ class PrefixTree(VariantRelease[TreeParams]):
 
     Over declared activities every extension is counted, whether it occurs or not, so thresholds
     only cut noise. Where none are declared only extensions that occur are counted, and a threshold
-    hides those of a single unit at the price of some delta: no course is then released that nobody
+    hides those of a single unit at the price of some delta: no variant is then released that nobody
     took. A case touches one count a level, so all levels compose. An empty log gives an empty
     release or one made of noise; nothing aborts on data, and at most ``prefixes`` are kept a level.
     """
@@ -124,13 +125,15 @@ class PrefixTree(VariantRelease[TreeParams]):
         "Releases variants along a noisy prefix tree (the benchmark of Mannhardt et al.)."
     )
     theorem: ClassVar[Theorem] = Theorem(
-        "A case of at most N events touches one count by 1 on each of N + 1 levels (N prefixes and its END); a unit of m "
-        "cases moves these by m at most. Fresh discrete noise on every extension of the kept prefixes over a public alphabet "
-        "is thus N + 1 adaptively composed measurements of sensitivity m. Where only extensions that occur are counted, "
-        "the first prefixes that one unit alone has, at most m, pass the threshold with probability at most "
-        "m Pr[m + noise >= tau]: that delta is added once, since what lies below them shows only if they pass.",
-        "Mannhardt et al. 2019, algorithm 1 (with levels composed); Korolova et al. 2009, theorem 1 (the threshold); "
-        "Canonne, Kamath and Steinke 2020 (the noise)",
+        "A case of at most N events touches one count by 1 on each of N + 1 levels (N prefixes and "
+        "its END); a unit of m cases moves these by m at most. Fresh discrete noise on every "
+        "extension of the kept prefixes over a public alphabet is thus N + 1 adaptively composed "
+        "measurements of sensitivity m. Where only extensions that occur are counted, the first "
+        "prefixes that one unit alone has, at most m, pass the threshold with probability at most "
+        "m Pr[m + noise >= tau]: that delta is added once, since what lies below them shows only "
+        "if they pass.",
+        "Mannhardt et al. 2019, algorithm 1 (with levels composed); Korolova et al. 2009, theorem "
+        "1 (the threshold); Canonne, Kamath and Steinke 2020 (the noise)",
     )
     Params = TreeParams
 
@@ -149,15 +152,10 @@ class PrefixTree(VariantRelease[TreeParams]):
                 "needs", "without a delta all activities must be public", ("assume.alphabet",)
             )
         params = calibrate_tree(goal, facts, chosen, noise)
-        if (
-            params.alphabet is None
-            and chosen.threshold is not None
-            and chosen.threshold < (tau := max(params.thresholds))
-        ):
-            least = (
-                f"without declared activities a threshold under {tau} would give single cases away"
-            )
-            return Refusal("misconfigured", least)
+        if params.alphabet is None and chosen.threshold is not None:
+            least = max(params.thresholds)
+            if chosen.threshold < least:
+                return refuse_low_threshold(least)
         return Offer(params, _describe_params(params))
 
     def event(self, params: TreeParams, facts: Facts) -> PrivacyEvent:
@@ -168,34 +166,44 @@ class PrefixTree(VariantRelease[TreeParams]):
 
     def decide(self, params: TreeParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Grow the tree on noisy counts, and make the counts of its leaves agree."""
-        labels = params.alphabet if params.alphabet is not None else labels_of(summary)
+        labels = labels_of(summary) if params.alphabet is None else params.alphabet
         thresholds = np.repeat(params.thresholds, [stage.levels for stage in params.shape])
 
         def keep(candidates: Candidates) -> NDArray[np.bool_]:
             return np.asarray(candidates.noisy >= thresholds[candidates.depth])
 
-        levels = grow_tree(
-            CodedVariants.of(summary, labels), params.growth(len(labels)), keep, noise
-        )
+        variants = CodedVariants.of(summary, labels)
+        levels = grow_tree(variants, params.growth(len(labels)), keep, noise)
         table = consistent_variants(levels, labels, params.most_cases, noise)
-        return Decision(
-            table, tree_figures(summary, table, sum(len(level.symbol) for level in levels))
-        )
+        return Decision(table, tree_figures(summary, table, levels))
 
 
 def _describe_params(params: TreeParams) -> str:
-    count_absent = "every extension" if params.alphabet is not None else "the extensions that occur"
-    return f"counts prefixes of up to {params.length} events, {count_absent} with noise, and keeps the frequent ones"
+    counted = "the extensions that occur" if params.alphabet is None else "every extension"
+    return (
+        f"counts prefixes of up to {params.length} events, {counted} with noise, "
+        "and keeps the frequent ones"
+    )
 
 
-def tree_figures(summary: pl.DataFrame, table: pl.DataFrame, prefixes: int) -> dict[str, JsonValue]:
+def refuse_low_threshold(least: int) -> Refusal:
+    """``least``: the lowest threshold, in cases, that hides a prefix of one unit alone."""
+    return Refusal(
+        "misconfigured",
+        f"without declared activities a threshold under {least} would give single cases away",
+    )
+
+
+def tree_figures(
+    summary: pl.DataFrame, table: pl.DataFrame, levels: Sequence[TreeLevel]
+) -> dict[str, JsonValue]:
     """What the internal report says of a tree."""
     return {
         "variants in the log": summary.height,
         "variants released": table.height,
         "cases in the log": int(summary[CASES].sum()),
         "cases released": int(table[CASES].sum()),
-        "prefixes kept": prefixes,
+        "prefixes kept": sum(len(level.symbol) for level in levels),
     }
 
 
@@ -219,24 +227,25 @@ def singleton_pass_event(tree: NoisyTree, thresholds: tuple[int, ...]) -> Privac
     ``thresholds``: by stage, the least noisy count that any prefix is kept with, whatever it looks
     like.
     """
-    m, pairs = tree.max_cases, zip(tree.shape, thresholds, strict=True)
-    singleton_delta = max(
-        m * tail_probability(stage.scale, tau - m, tree.noise) for stage, tau in pairs
+    m = tree.max_cases
+    # A unit of m cases may have m prefixes of its own, each of up to m cases.
+    delta = max(
+        m * tail_probability(stage.scale, tau - m, tree.noise)
+        for stage, tau in zip(tree.shape, thresholds, strict=True)
     )
-    if singleton_delta >= 1:
+    if delta >= 1:
         return NonPrivate(reason="the thresholds hide no prefix of one unit alone")
-    return EpsilonDelta(epsilon=0.0, delta=singleton_delta)
+    return EpsilonDelta(epsilon=0.0, delta=delta)
 
 
 def thresholds_hiding_singletons(
-    shape: tuple[Stage, ...], singleton_delta: float, max_cases: int, noise: NoiseKind
+    shape: tuple[Stage, ...], delta: float, max_cases: int, noise: NoiseKind
 ) -> tuple[int, ...]:
     """By stage, the least threshold that prefixes of one unit alone pass with probability at most
-    ``singleton_delta``, all together.
+    ``delta``, all together.
     """
     return tuple(
-        least_tail_value(stage.scale, singleton_delta / max_cases, noise) + max_cases
-        for stage in shape
+        least_tail_value(stage.scale, delta / max_cases, noise) + max_cases for stage in shape
     )
 
 
@@ -244,23 +253,19 @@ def calibrate_tree(
     goal: DifferentialPrivacy, facts: Facts, chosen: TreeOptions, noise: NoiseKind
 ) -> TreeParams:
     """The least noise that costs at most the goal's (epsilon, delta), with its thresholds."""
-    m, alphabet = facts.unit.max_cases, alphabet_of(facts)
+    m = facts.unit.max_cases
+    alphabet = alphabet_of(facts)
     reserved_delta = 0.0 if alphabet is not None else goal.delta * SHARE_OF_DELTA
-    shape = calibrated_shape(
-        goal,
-        level_stages(counted_length(facts, chosen) + 1, chosen.split),
-        noise,
-        m,
-        reserved_delta,
-    )
-    least = alphabet is None or chosen.threshold is None
+    relative = level_stages(counted_length(facts, chosen) + 1, chosen.split)
+    shape = calibrated_shape(goal, relative, noise, m, reserved_delta)
     if alphabet is None:
-        found = thresholds_hiding_singletons(shape, reserved_delta, m, noise)
+        least = thresholds_hiding_singletons(shape, reserved_delta, m, noise)
+        thresholds = tuple(max(tau, chosen.threshold or 1) for tau in least)
+    elif chosen.threshold is not None:
+        thresholds = (chosen.threshold,) * len(shape)
     else:
-        found = tuple(
-            least_tail_value(stage.scale, FALSE_PER_PREFIX / (len(alphabet) + 1), noise)
-            for stage in shape
-        )
+        share = FALSE_PER_PREFIX / (len(alphabet) + 1)
+        thresholds = tuple(least_tail_value(stage.scale, share, noise) for stage in shape)
     return TreeParams(
         epsilon=goal.epsilon,
         delta=goal.delta,
@@ -268,7 +273,7 @@ def calibrate_tree(
         alphabet=alphabet,
         noise=noise,
         shape=shape,
-        thresholds=tuple(max(tau if least else 1, chosen.threshold or 1) for tau in found),
+        thresholds=thresholds,
         prefixes=chosen.prefixes,
         most_cases=most_cases_of(facts),
     )
@@ -282,19 +287,19 @@ def calibrated_shape(
     max_cases: int,
     reserved_delta: float = 0.0,
 ) -> tuple[Stage, ...]:
-    """The stages at the least noise whose cost, and ``reserved_delta`` of delta beside it, is at most the
-    goal's.
+    """The stages at the least noise whose cost, and ``reserved_delta`` of delta beside it, is at
+    most the goal's.
     """
     from cloakwork.accounting.calibrate import smallest_scale
 
-    beside = (EpsilonDelta(epsilon=0.0, delta=reserved_delta),) if reserved_delta else ()
-    scale = smallest_scale(
-        lambda scale: Composed(
-            events=(cost_of(with_scale(shape, scale, noise), noise, max_cases), *beside)
-        ),
-        Cost(epsilon=goal.epsilon, delta=goal.delta),
-    )
-    return with_scale(shape, scale, noise)
+    events = (EpsilonDelta(epsilon=0.0, delta=reserved_delta),) if reserved_delta else ()
+
+    def cost_at(scale: float) -> PrivacyEvent:
+        counts = cost_of(with_scale(shape, scale, noise), noise, max_cases)
+        return Composed(events=(counts, *events))
+
+    target = Cost(epsilon=goal.epsilon, delta=goal.delta)
+    return with_scale(shape, smallest_scale(cost_at, target), noise)
 
 
 def choose_noise(goal: DifferentialPrivacy, chosen: TreeOptions) -> NoiseKind | Refusal:
@@ -306,19 +311,17 @@ def choose_noise(goal: DifferentialPrivacy, chosen: TreeOptions) -> NoiseKind | 
 
 def alphabet_of(facts: Facts) -> tuple[str, ...] | None:
     """The declared activities, each once."""
-    return tuple(dict.fromkeys(facts.alphabet)) if facts.alphabet is not None else None
+    return None if facts.alphabet is None else tuple(dict.fromkeys(facts.alphabet))
 
 
 def most_cases_of(facts: Facts) -> int | None:
     """How many cases there can be, as far as declared."""
-    return facts.units_at_most * facts.unit.max_cases if facts.units_at_most is not None else None
+    return None if facts.units_at_most is None else facts.units_at_most * facts.unit.max_cases
 
 
 def counted_length(facts: Facts, chosen: TreeOptions) -> int:
     """Events of a case that are counted: as the policy says, at most the longest case that there
     can be.
     """
-    declared = facts.longest_case
-    if chosen.length is None:
-        return declared if declared is not None else DEFAULT_LENGTH
-    return chosen.length if declared is None else min(chosen.length, declared)
+    bounds = [bound for bound in (chosen.length, facts.longest_case) if bound is not None]
+    return min(bounds, default=DEFAULT_LENGTH)

@@ -162,7 +162,8 @@ class PublishedSacofa(VariantRelease[PublishedSacofaParams]):
     theorem: ClassVar[Theorem] = Theorem(
         "Claimed: epsilon-DP. As coded it has none: the rules are read off the log, where one case "
         "flips many, and real prefixes that break a rule and are not drawn keep their raw counts.",
-        "Fahrenkrog-Petersen, Kabierski, Rösel, van der Aa, Weidlich 2021 (SaCoFa), and its published code",
+        "Fahrenkrog-Petersen, Kabierski, Rösel, van der Aa, Weidlich 2021 (SaCoFa), and its "
+        "published code",
     )
     Params = PublishedSacofaParams
 

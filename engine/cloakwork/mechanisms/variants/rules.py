@@ -29,7 +29,8 @@ class BehaviouralRules:
 
     - ``never_after`` (n, n): the column's activity never comes after the row's.
     - ``required_before`` (n, n): the row's activity never comes unless the column's came before.
-    - ``required_after`` (n, n): no case ends unless the column's activity came after the row's last one.
+    - ``required_after`` (n, n): no case ends unless the column's activity came after the row's last
+      one.
     - ``never_directly_after`` (n + 2, n + 2): the column's never comes directly after the row's.
     """
 
@@ -42,14 +43,15 @@ class BehaviouralRules:
     @classmethod
     def of(cls, rules: Sequence[Rule], alphabet: Sequence[str]) -> "BehaviouralRules":
         """The rules over ``alphabet``, which holds every activity that they name."""
-        named = dict.fromkeys(label for one, _, other in rules for label in (one, other))
-        code, size = {label: place for place, label in enumerate(named)}, len(named)
+        named = dict.fromkeys(label for left, _, right in rules for label in (left, right))
+        code = {label: place for place, label in enumerate(named)}
+        size = len(named)
         never_after, required_before, required_after = (
             np.zeros((size, size), np.int64) for _ in range(3)
         )
         never_directly_after = np.zeros((size + 2, size + 2), np.int64)
-        for one, relation, other in rules:
-            a, b = code[one], code[other]
+        for left, relation, right in rules:
+            a, b = code[left], code[right]
             match relation:
                 case "always follows":
                     required_after[b, a] = 1
@@ -61,24 +63,30 @@ class BehaviouralRules:
                     required_before[b, a] = 1
                 case "never precedes":
                     never_after[a, b] = 1
-        place = np.array([*(code.get(label, size + 1) for label in alphabet), size], np.int64)
+        others = size + 1
+        places = [*(code.get(label, others) for label in alphabet), size]
+        place = np.array(places, np.int64)
         return cls(place, never_after, required_before, required_after, never_directly_after)
 
     def count_violations(self, candidates: Candidates) -> Codes:
         """How many rules each candidate breaks by what it appends, for the first time or again:
         int64.
         """
-        paths, size = self.place[candidates.paths], len(self.required_before)
+        size = len(self.required_before)
+        paths = self.place[candidates.paths]
         rows = np.arange(len(paths))
         last_place = np.full((len(paths), size + 2), -1, np.int64)
         for place, codes in enumerate(paths.T):
             last_place[rows, codes] = place
         seen = (last_place[:, :size] >= 0).astype(np.int64)
-        found = self.never_directly_after[
-            paths[:, -1] if candidates.depth else np.full(len(paths), size + 1)
-        ].copy()
-        found[:, :size] += seen @ self.never_after + (1 - seen) @ self.required_before.T
+        # Before the first event stands nothing that a rule names.
+        before = paths[:, -1] if candidates.depth else np.full(len(paths), size + 1)
+        found = self.never_directly_after[before].copy()
+        # Products of 0-1 matrices count: for each path and next activity the rules it breaks.
+        found[:, :size] += seen @ self.never_after
+        found[:, :size] += (1 - seen) @ self.required_before.T
         for a, b in np.argwhere(self.required_after):
+            # Ending here breaks the rule where b did not come after the last a.
             found[:, size] += (last_place[:, a] >= 0) & (last_place[:, a] >= last_place[:, b])
         return np.asarray(found[candidates.parent, self.place[candidates.symbol]])
 
@@ -112,18 +120,22 @@ def occurring_steps(variants: CodedVariants, length: int, letters: int) -> tuple
     rows = np.arange(len(variants.cases))
     lengths = np.diff(variants.offsets)
     before = np.full(len(rows), letters)
-    for depth in range(min(length + 1, int(lengths.max(initial=0)) + 1)):
-        rows, before = rows[lengths[rows] >= depth], before[lengths[rows] >= depth]
+    longest = int(lengths.max(initial=0))
+    for depth in range(min(length, longest) + 1):
+        going = lengths[rows] >= depth
+        rows, before = rows[going], before[going]
         after = variants.next_code(rows, depth, letters)
+        step = before * (letters + 1) + after
+        # At full length only an END still counts.
         counted = (after == letters) | (depth < length)
-        steps.append(((rows * (letters + 1) + before) * (letters + 1) + after)[counted])
+        steps.append((rows * (letters + 1) ** 2 + step)[counted])
         before = after
-    distinct = np.unique(np.concatenate(steps)) if steps else np.empty(0, np.int64)
+    # A step that a variant takes twice counts once.
+    distinct = np.unique(np.concatenate(steps))
     row, step = np.divmod(distinct, (letters + 1) ** 2)
     codes, place = np.unique(step, return_inverse=True)
-    return codes, np.bincount(place, weights=variants.cases[row], minlength=len(codes)).astype(
-        np.int64
-    )
+    cases = np.bincount(place, weights=variants.cases[row], minlength=len(codes))
+    return codes, cases.astype(np.int64)
 
 
 def count_steps(variants: CodedVariants, length: int, letters: int) -> Codes:

@@ -25,6 +25,7 @@ from cloakwork.mechanisms.variants.prefix_tree import (
     counted_length,
     labels_of,
     most_cases_of,
+    refuse_low_threshold,
     singleton_pass_event,
     thresholds_hiding_singletons,
     tree_figures,
@@ -90,16 +91,20 @@ class SacofaOptions(TreeOptions):
     @field_validator("rules", mode="before")
     @classmethod
     def _readable(cls, rules: Any) -> Any:
-        listed = isinstance(rules, list | tuple) and all(
-            isinstance(rule, list | tuple) and len(rule) == 3 and rule[1] in get_args(Relation)
-            for rule in rules
-        )
+        listed = isinstance(rules, list | tuple) and all(map(_reads_as_rule, rules))
         if not listed and rules != "measured":
             relations = ", ".join(get_args(Relation))
             raise ValueError(
-                f"must be 'measured' or a list of [activity, relation, activity], a relation being {relations}"
+                "must be 'measured' or a list of [activity, relation, activity], "
+                f"a relation being {relations}"
             )
         return rules
+
+
+def _reads_as_rule(rule: Any) -> bool:
+    if not isinstance(rule, list | tuple) or len(rule) != 3:
+        return False
+    return rule[1] in get_args(Relation)
 
 
 class SacofaParams(NoisyTree):
@@ -144,15 +149,18 @@ class Sacofa(VariantRelease[SacofaParams]):
         "Releases variants along a noisy prefix tree that prefers what the process's rules allow."
     )
     theorem: ClassVar[Theorem] = Theorem(
-        "A unit of m cases of at most N events moves one count by m at most on each of the tree's N + 1 levels, and at most "
-        "N + 1 counts of steps by m each (a case takes N + 1 different steps at most, start and end among them). With "
-        "fresh discrete noise on every extension over a public alphabet and on every step, this is 2 (N + 1) composed "
-        "measurements, or N + 1 where the rules are public; classes, thresholds and choices are post-processing. Where "
-        "only extensions that occur are counted, the first prefixes that one unit alone has, at most m, pass the lower of "
-        "the two thresholds, tau, with probability at most m Pr[m + noise >= tau]: that delta is added once, since what "
-        "lies below them, and the steps that this unit alone takes, which no other candidate appends, show only if they pass.",
-        "Fahrenkrog-Petersen et al. 2021 (SaCoFa; its rules and unselected counts made private); Korolova et al. 2009, "
-        "theorem 1 (the threshold); Canonne, Kamath and Steinke 2020 (the noise)",
+        "A unit of m cases of at most N events moves one count by m at most on each of the tree's "
+        "N + 1 levels, and at most N + 1 counts of steps by m each (a case takes N + 1 different "
+        "steps at most, start and end among them). With fresh discrete noise on every extension "
+        "over a public alphabet and on every step, this is 2 (N + 1) composed measurements, or N + "
+        "1 where the rules are public; classes, thresholds and choices are post-processing. Where "
+        "only extensions that occur are counted, the first prefixes that one unit alone has, at "
+        "most m, pass the lower of the two thresholds, tau, with probability at most m Pr[m + "
+        "noise >= tau]: that delta is added once, since what lies below them, and the steps that "
+        "this unit alone takes, which no other candidate appends, show only if they pass.",
+        "Fahrenkrog-Petersen et al. 2021 (SaCoFa; its rules and unselected counts made private); "
+        "Korolova et al. 2009, theorem 1 (the threshold); Canonne, Kamath and Steinke 2020 (the "
+        "noise)",
     )
     Params = SacofaParams
 
@@ -174,25 +182,19 @@ class Sacofa(VariantRelease[SacofaParams]):
                 "option rules_from: state the rules that this release shows, under rules",
             )
         params = calibrate_sacofa(goal, facts, chosen, noise)
-        if facts.alphabet is not None and (
-            undeclared := sorted(params.named_activities - set(facts.alphabet))
-        ):
-            return Refusal(
-                "misconfigured",
-                f"option rules: '{undeclared[0]}' is not among the declared activities",
-            )
-        thresholds = [
-            each for each in (chosen.threshold, chosen.harmful_threshold) if each is not None
-        ]
-        if (
-            facts.alphabet is None
-            and thresholds
-            and min(thresholds) < (tau := max(_hiding_thresholds(params)))
-        ):
-            least = (
-                f"without declared activities a threshold under {tau} would give single cases away"
-            )
-            return Refusal("misconfigured", least)
+        if facts.alphabet is None:
+            thresholds = (chosen.threshold, chosen.harmful_threshold)
+            stated = [threshold for threshold in thresholds if threshold is not None]
+            least = max(_hiding_thresholds(params))
+            if stated and min(stated) < least:
+                return refuse_low_threshold(least)
+        else:
+            undeclared = sorted(params.named_activities - set(facts.alphabet))
+            if undeclared:
+                return Refusal(
+                    "misconfigured",
+                    f"option rules: '{undeclared[0]}' is not among the declared activities",
+                )
         return Offer(params, _describe_params(params))
 
     def event(self, params: SacofaParams, facts: Facts) -> PrivacyEvent:
@@ -205,36 +207,32 @@ class Sacofa(VariantRelease[SacofaParams]):
             return noise
         if params.harmless is None or params.harmful is None:
             return NonPrivate(reason="thresholds that follow how many extensions occur hide nobody")
-        return Composed(
-            events=(
-                noise,
-                singleton_pass_event(params, tuple(map(min, params.harmless, params.harmful))),
-            )
-        )
+        lower = tuple(map(min, params.harmless, params.harmful))
+        return Composed(events=(noise, singleton_pass_event(params, lower)))
 
     def decide(self, params: SacofaParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Measure the rules unless they are stated, grow the tree by them, and make the counts of
         its leaves agree.
         """
         labels = params.alphabet
-        if (
-            labels is None
-        ):  # with all that the rules name, so that which of it occurs decides nothing
+        if labels is None:
+            # With all that the rules name, so that which of it occurs decides nothing.
             labels = tuple(sorted(params.named_activities.union(labels_of(summary))))
         variants = CodedVariants.of(summary, labels)
         select = ExtensionSelector(params, _rules_for(params, variants, labels, noise), noise)
         levels = grow_tree(variants, params.growth(len(labels)), select, noise)
         table = consistent_variants(levels, labels, params.most_cases, noise)
-        return Decision(
-            table, tree_figures(summary, table, sum(len(level.symbol) for level in levels))
-        )
+        return Decision(table, tree_figures(summary, table, levels))
 
 
 def _describe_params(params: SacofaParams) -> str:
-    how = "measured with noise" if params.rules is None else "as stated"
+    source = "measured with noise" if params.rules is None else "as stated"
     if params.rules_from is not None:
-        how = f"as release {params.rules_from} shows them, which has paid for them"
-    return f"counts prefixes with noise, and asks less of those that keep the rules of the process ({how})"
+        source = f"as release {params.rules_from} shows them, which has paid for them"
+    return (
+        "counts prefixes with noise, and asks less of those that keep the rules of the process "
+        f"({source})"
+    )
 
 
 def _rules_for(
@@ -260,68 +258,66 @@ def noisy_steps(counts: Codes, scale: float, kind: NoiseKind, noise: Noise) -> C
 
 
 class ExtensionSelector:
-    """Which candidates of a level stay, judged by noisy counts, rules and fresh randomness."""
+    """Which candidates of a level stay, judged by noisy counts, rules and random draws."""
 
     def __init__(
         self, params: SacofaParams, rules: BehaviouralRules | AllowedSteps, noise: Noise
     ) -> None:
-        self._params, self._rules, self._noise = params, rules, noise
+        self._params = params
+        self._rules = rules
+        self._noise = noise
         self._scales = tuple(params.growth(0).scales())
-        self._stages = np.repeat(
-            np.arange(len(params.shape)), [stage.levels for stage in params.shape]
-        )
+        levels = [stage.levels for stage in params.shape]
+        self._stages = np.repeat(np.arange(len(params.shape)), levels)
 
     def __call__(self, candidates: Candidates) -> NDArray[np.bool_]:
-        """Harmless ones from their threshold on, and a choice of the harmful ones from theirs on."""
+        """Harmless ones from their threshold on, and a choice of the harmful ones from theirs
+        on.
+        """
         violations = self._rules.count_violations(candidates)
-        kept = self._above_threshold(
-            candidates, violations == 0, self._params.harmless, FALSE_PER_PREFIX
+        harmless, harmful = self._params.harmless, self._params.harmful
+        kept = self._above_threshold(candidates, violations == 0, harmless, FALSE_PER_PREFIX)
+        frequent = self._above_threshold(
+            candidates, violations > 0, harmful, HARMFUL_FALSE_PER_PREFIX
         )
-        harmful = np.flatnonzero(
-            self._above_threshold(
-                candidates, violations > 0, self._params.harmful, HARMFUL_FALSE_PER_PREFIX
-            )
-        )
-        kept[harmful[self._draw_harmful(violations[harmful])]] = True
+        rows = np.flatnonzero(frequent)
+        kept[rows[self._draw_harmful(violations[rows])]] = True
         return kept
 
     def _above_threshold(
         self,
         candidates: Candidates,
-        candidates_of_kind: NDArray[np.bool_],
+        of_kind: NDArray[np.bool_],
         thresholds: tuple[int, ...] | None,
         false_per_prefix: float,
     ) -> NDArray[np.bool_]:
-        """Those of the candidates ``candidates_of_kind`` that reach their stage's threshold, or else one that
-        lets ``false_per_prefix`` a prefix pass.
+        """Those candidates ``of_kind`` (bool, one a candidate) that reach their stage's threshold,
+        or else one that lets ``false_per_prefix`` a prefix pass.
         """
         if thresholds is not None:
             threshold = thresholds[self._stages[candidates.depth]]
         else:
-            allowed = min(
-                MOST_PASS_PROBABILITY,
-                false_per_prefix * len(candidates.paths) / max(1, int(candidates_of_kind.sum())),
-            )
-            threshold = least_tail_value(
-                self._scales[candidates.depth], allowed, self._params.noise
-            )
-        return np.asarray(candidates_of_kind & (candidates.noisy >= threshold))
+            # At most so many pass, were nobody to take any of these candidates.
+            size = max(1, int(of_kind.sum()))
+            allowed = min(MOST_PASS_PROBABILITY, false_per_prefix * len(candidates.paths) / size)
+            scale = self._scales[candidates.depth]
+            threshold = least_tail_value(scale, allowed, self._params.noise)
+        return np.asarray(of_kind & (candidates.noisy >= threshold))
 
     def _draw_harmful(self, violations: Codes) -> Codes:
         """At most ``most_harmful`` of the harmful ones, drawn one after another with weight
         exp(-score).
         """
-        if len(violations) <= self._params.most_harmful:
+        most = self._params.most_harmful
+        if len(violations) <= most:
             return np.arange(len(violations))
-        score = np.minimum(
-            violations, MOST_VIOLATIONS if self._params.score == "bounded-count" else 1
-        )
+        counted = MOST_VIOLATIONS if self._params.score == "bounded-count" else 1
+        score = np.minimum(violations, counted)
         uniform = (self._noise.uniform(np.full(len(violations), 1 << 53)) + 0.5) / (1 << 53)
         # The smallest of scores plus independent Gumbel noise are draws by the exponential
         # mechanism without replacement.
-        return np.argsort(score + np.log(-np.log(uniform)), kind="stable")[
-            : self._params.most_harmful
-        ]
+        noisy_score = score + np.log(-np.log(uniform))
+        return np.argsort(noisy_score, kind="stable")[:most]
 
 
 def calibrate_sacofa(
@@ -330,22 +326,19 @@ def calibrate_sacofa(
     """The least noise on the tree, and in proportion on the steps, that costs at most the goal's
     (epsilon, delta).
     """
-    m, measured, levels = (
-        facts.unit.max_cases,
-        chosen.rules == "measured",
-        counted_length(facts, chosen) + 1,
-    )
-    ratio = (1 - chosen.share) / chosen.share
-    steps = (
-        (Stage(levels=levels, scale=ratio**0.5 if noise == "gaussian" else ratio),)
-        if measured
-        else ()
-    )
+    m = facts.unit.max_cases
+    levels = counted_length(facts, chosen) + 1
     reserved_delta = 0.0 if facts.alphabet is not None else goal.delta * SHARE_OF_DELTA
-    found = calibrated_shape(
-        goal, (*level_stages(levels, chosen.split), *steps), noise, m, reserved_delta
-    )
-    shape, counted = (found[:-1], found[-1]) if measured else (found, None)
+    relative = level_stages(levels, chosen.split)
+    steps = None
+    if chosen.rules == "measured":
+        # Costs go by 1/scale, and by 1/sigma**2: so the steps get their share of the budget.
+        ratio = (1 - chosen.share) / chosen.share
+        own = Stage(levels=levels, scale=ratio**0.5 if noise == "gaussian" else ratio)
+        *tree, steps = calibrated_shape(goal, (*relative, own), noise, m, reserved_delta)
+        shape = tuple(tree)
+    else:
+        shape = calibrated_shape(goal, relative, noise, m, reserved_delta)
     params = SacofaParams(
         epsilon=goal.epsilon,
         delta=goal.delta,
@@ -357,8 +350,8 @@ def calibrate_sacofa(
         most_cases=most_cases_of(facts),
         rules=None if chosen.rules == "measured" else chosen.rules,
         rules_from=chosen.rules_from,
-        steps=counted,
-        least_steps=least_tail_value(counted.scale, FALSE_STEPS, noise) if counted else 1,
+        steps=steps,
+        least_steps=least_tail_value(steps.scale, FALSE_STEPS, noise) if steps else 1,
         harmless=_same_for_all_stages(shape, chosen.threshold),
         harmful=_same_for_all_stages(shape, chosen.harmful_threshold),
         most_harmful=chosen.most_harmful,
@@ -366,13 +359,13 @@ def calibrate_sacofa(
     )
     if params.alphabet is not None:
         return params
-    least, more = (
-        _hiding_thresholds(params),
-        _hiding_thresholds(params, HARMFUL_FALSE_PER_PREFIX / FALSE_PER_PREFIX),
-    )
-    harmless = tuple(map(max, least, params.harmless or least))
+    least = _hiding_thresholds(params)
+    more = _hiding_thresholds(params, HARMFUL_FALSE_PER_PREFIX / FALSE_PER_PREFIX)
     return params.model_copy(
-        update={"harmless": harmless, "harmful": tuple(map(max, least, params.harmful or more))}
+        update={
+            "harmless": tuple(map(max, least, params.harmless or least)),
+            "harmful": tuple(map(max, least, params.harmful or more)),
+        }
     )
 
 

@@ -61,7 +61,7 @@ class ThresholdParams(Frozen):
 class VariantThreshold(VariantRelease[ThresholdParams]):
     """Count each variant, add noise, release those that reach ``tau`` with their noisy counts.
 
-    Only variants that occur are counted: what keeps a rare one from giving its owner away is the
+    Only variants that occur are counted: what keeps a rare one from revealing its owner is the
     threshold, chosen so that it is passed with probability at most delta. An empty log gives an
     empty release; it never aborts on data. A log of unique variants gives an empty release but for
     probability delta a variant; a single activity is no special case.
@@ -87,10 +87,12 @@ class VariantThreshold(VariantRelease[ThresholdParams]):
     name: ClassVar[str] = "variants/threshold"
     summary: ClassVar[str] = "Releases the noisy counts of frequent variants (TraVaS)."
     theorem: ClassVar[Theorem] = Theorem(
-        "Noise DLap(m/epsilon) on the counts of the variants present, released where the noisy count reaches the least "
-        "tau with m Pr[m + DLap(m/epsilon) >= tau] <= delta, is (epsilon, delta)-DP for units of at most m cases "
-        "(unbounded neighbours). So is truncated geometric noise, or a discrete Gaussian on half of delta, with its own tau.",
-        "Rafiei, Wangelik, van der Aalst 2022 (TraVaS); Desfontaines, Voss, Gipson, Mandayam 2022, theorem 2",
+        "Noise DLap(m/epsilon) on the counts of the variants present, released where the noisy "
+        "count reaches the least tau with m Pr[m + DLap(m/epsilon) >= tau] <= delta, is (epsilon, "
+        "delta)-DP for units of at most m cases (unbounded neighbours). So is truncated geometric "
+        "noise, or a discrete Gaussian on half of delta, with its own tau.",
+        "Rafiei, Wangelik, van der Aalst 2022 (TraVaS); Desfontaines, Voss, Gipson, Mandayam 2022, "
+        "theorem 2",
     )
     Params = ThresholdParams
 
@@ -104,7 +106,8 @@ class VariantThreshold(VariantRelease[ThresholdParams]):
         params = least_threshold(goal.epsilon, goal.delta, facts.unit.max_cases, kind)
         return Offer(
             params,
-            f"counts variants, adds {params.noise} noise, and keeps those that reach {params.tau} cases, "
+            f"counts variants, adds {params.noise} noise, "
+            f"and keeps those that reach {params.tau} cases, "
             f"each count off by {expected_error(params):,.3g} cases on average",
         )
 
@@ -174,10 +177,8 @@ def least_threshold(
     noise, and else Laplace.
     """
     kinds: tuple[Kind, ...] = ("laplace", "truncated-geometric") if noise is None else (noise,)
-    return min(
-        (calibrate_threshold(epsilon, delta, max_cases, kind) for kind in kinds),
-        key=lambda params: params.tau,
-    )
+    found = [calibrate_threshold(epsilon, delta, max_cases, kind) for kind in kinds]
+    return min(found, key=lambda params: params.tau)
 
 
 _THRESHOLD_SHARE: Final = 0.5
@@ -241,7 +242,9 @@ def _noisy_counts(
         return noise.gaussian_counts(counts, params.scale)
     if params.noise == "laplace":
         return noise.laplace_counts(counts, params.scale)
-    drawn, bound = noise.laplace_values(params.scale, len(counts)), max(1, params.tau - 1)
+    drawn = noise.laplace_values(params.scale, len(counts))
+    bound = max(1, params.tau - 1)
+    # Drawing again what lies beyond is the distribution given that it does not.
     while (beyond := np.flatnonzero(np.abs(drawn) > bound)).size:
         drawn[beyond] = noise.laplace_values(params.scale, beyond.size)
     return counts + drawn

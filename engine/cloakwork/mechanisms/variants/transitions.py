@@ -3,9 +3,9 @@ looks like.
 
 A transition of order o is the o steps before an event (START counts as one) together with the
 event, or END. The counts of one case, of at most ``MOST_CELLS`` different transitions, are scaled
-to Euclidean norm 1 and rounded down to a grid of 1/``UNIT_NORM``. So long cases count for no more than
-short ones, and one case more or less moves a table of transitions by at most ``UNIT_NORM`` grid steps
-(L2), in at most ``MOST_CELLS`` cells.
+to Euclidean norm 1 and rounded down to a grid of 1/``UNIT_NORM``. So long cases count for no more
+than short ones, and one case more or less moves a table of transitions by at most ``UNIT_NORM``
+grid steps (L2), in at most ``MOST_CELLS`` cells.
 """
 
 import math
@@ -34,9 +34,9 @@ _MOST_REPEATS: Final = 2**14
 class PaddedVariants:
     """Variants over a public alphabet of A labels, coded 1 to A; 0 is START and A + 1 is END.
 
-    ``symbols``: int64, all variants one after the other, each as START, its labels, END; ``variant_of``:
-    int64, same shape, the variant that a step belongs to; ``cases``: int64, shape (variants,);
-    ``labels``: A.
+    ``symbols``: int64, all variants one after the other, each as START, its labels, END;
+    ``variant_of``: int64, same shape, the variant that a step belongs to; ``cases``: int64, shape
+    (variants,); ``labels``: A.
     """
 
     symbols: NDArray[np.int64]
@@ -50,15 +50,10 @@ class PaddedVariants:
     ) -> "PaddedVariants":
         """From label codes (1 to A) and how many cases follow each variant."""
         lengths = np.array([len(variant) + 2 for variant in variants], np.int64)
-        symbols = np.array(
-            [code for variant in variants for code in (0, *variant, labels + 1)], np.int64
-        )
-        return cls(
-            symbols,
-            np.repeat(np.arange(len(variants)), lengths),
-            np.asarray(cases, np.int64),
-            labels,
-        )
+        padded = [code for variant in variants for code in (0, *variant, labels + 1)]
+        variant_of = np.repeat(np.arange(len(variants)), lengths)
+        symbols = np.array(padded, np.int64)
+        return cls(symbols, variant_of, np.asarray(cases, np.int64), labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,37 +77,33 @@ class TransitionMasses:
 
 
 def transition_masses(variants: PaddedVariants, order: int) -> TransitionMasses:
-    """The transitions of ``order`` of all cases, each case scaled to norm at most ``UNIT_NORM``: time
-    linear in events.
+    """The transitions of ``order`` of all cases, each case scaled to norm at most ``UNIT_NORM``:
+    time linear in events.
     """
     symbols, variant_of = variants.symbols, variants.variant_of
     end = np.arange(order, symbols.size)
+    # A window of symbols counts where all of it lies in one variant.
     end = end[variant_of[end] == variant_of[end - order]]
     code = np.zeros(end.size, np.int64)
     for back in range(order, -1, -1):
         code = code * (variants.labels + 2) + symbols[end - back]
-    own = (
-        pl.DataFrame({"row": variant_of[end], "code": code})
-        .group_by("row", "code", maintain_order=True)
-        .len("count")
-    )
+    found = pl.DataFrame({"row": variant_of[end], "code": code})
+    own = found.group_by("row", "code", maintain_order=True).len("count")
     rows = own["row"].to_numpy()
-    own = own.with_columns(rank=np.arange(rows.size) - np.searchsorted(rows, rows)).filter(
-        pl.col("rank") < MOST_CELLS
-    )
+    rank = np.arange(rows.size) - np.searchsorted(rows, rows)
+    own = own.filter(pl.Series(rank < MOST_CELLS))
+
+    rows = own["row"].to_numpy()
     count = np.minimum(own["count"].to_numpy().astype(np.int64), _MOST_REPEATS)
-    rows = own["row"].to_numpy()
-    square = np.bincount(rows, weights=count * count, minlength=len(variants.cases)).astype(
-        np.int64
-    )[rows]
+    norm_squared = np.bincount(rows, weights=count * count, minlength=len(variants.cases))
+    square = norm_squared.astype(np.int64)[rows]
     weight = np.floor(count * (UNIT_NORM / np.sqrt(square))).astype(np.int64)
     # The float may have come out a step too high: integers decide.
     weight -= weight * weight * square > count * count * UNIT_NORM**2
     mass = pl.DataFrame({"code": own["code"], "mass": weight * variants.cases[rows]})
     total = mass.group_by("code").sum().sort("code")
-    return TransitionMasses(
-        total["code"].to_numpy().astype(np.int64), total["mass"].to_numpy().astype(np.int64)
-    )
+    codes = total["code"].to_numpy().astype(np.int64)
+    return TransitionMasses(codes, total["mass"].to_numpy().astype(np.int64))
 
 
 def vector_noise(sigma: float, norm: int, cells: int) -> PrivacyEvent:
@@ -125,5 +116,6 @@ def vector_noise(sigma: float, norm: int, cells: int) -> PrivacyEvent:
     at most cells * s.
     """
     each = math.isqrt(norm * norm // cells)
+    # The root was rounded down; s is rounded up.
     each += each * each * cells < norm * norm
     return Repeated(times=cells, event=DiscreteGaussian(sigma=sigma, sensitivity=each))

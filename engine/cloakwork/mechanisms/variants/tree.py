@@ -1,9 +1,9 @@
 """A noisy prefix tree: grown level by level on charged counts, then turned into variants whose
 counts agree.
 
-Both halves are kept apart: ``grow_tree`` is all that reads the log, and reads it only through noise;
-``consistent_variants`` works on the noisy tree alone. A course is a case's sequence of activities, coded by
-its place in the alphabet; END marks that a case ends there and has the code after the last
+Both halves are separate: ``grow_tree`` is all that reads the log, and reads it only through noise;
+``consistent_variants`` works on the noisy tree alone. A variant is coded by the places of its
+activities in the alphabet; END marks that a case ends there and has the code after the last
 activity's.
 """
 
@@ -56,29 +56,26 @@ def level_stages(levels: int, split: Literal["uniform", "geometric"]) -> tuple[S
     the one before it, since counts get smaller as prefixes get longer (Cormode, Procopiuc,
     Srivastava, Shen and Yu 2012, section 4.2).
     """
-    parts = 1 if split == "uniform" else min(4, levels)
-    sizes = [levels // parts + (1 if part < levels % parts else 0) for part in range(parts)]
-    return tuple(Stage(levels=size, scale=2 ** (-part / 3)) for part, size in enumerate(sizes))
+    count = 1 if split == "uniform" else min(4, levels)
+    least, rest = divmod(levels, count)
+    sizes = [least + 1 if stage < rest else least for stage in range(count)]
+    return tuple(Stage(levels=size, scale=2 ** (-stage / 3)) for stage, size in enumerate(sizes))
 
 
 def with_scale(shape: Sequence[Stage], scale: float, noise: NoiseKind) -> tuple[Stage, ...]:
     """The stages with their relative scales times ``scale``, as they are really drawn."""
-    draw_noise = drawn_sigma if noise == "gaussian" else drawn_scale
-    return tuple(
-        Stage(levels=stage.levels, scale=draw_noise(scale * stage.scale)) for stage in shape
-    )
+    as_drawn = drawn_sigma if noise == "gaussian" else drawn_scale
+    return tuple(Stage(levels=stage.levels, scale=as_drawn(scale * stage.scale)) for stage in shape)
 
 
 def cost_of(shape: Sequence[Stage], noise: NoiseKind, max_cases: int) -> PrivacyEvent:
     """One noisy count a level, moved by ``max_cases``: a case touches one count of each level at
     most.
     """
-    return Composed(
-        events=tuple(
-            Repeated(times=stage.levels, event=_count_event(stage, noise, max_cases))
-            for stage in shape
-        )
-    )
+    events = [
+        Repeated(times=stage.levels, event=_count_event(stage, noise, max_cases)) for stage in shape
+    ]
+    return Composed(events=tuple(events))
 
 
 def _count_event(stage: Stage, noise: NoiseKind, max_cases: int) -> PrivacyEvent:
@@ -94,8 +91,11 @@ def tail_probability(scale: float, at_least: int, noise: NoiseKind) -> float:
     Steinke 2020, proposition 25). Laplace: e**(-j/b) / (1 + e**(-1/b)).
     """
     if noise == "gaussian":
-        return min(1.0, math.erfc((at_least - 1) / (scale * math.sqrt(2))) / 2 * (1 + 1e-12))
-    return min(1.0, math.exp(-at_least / scale) / (1 + math.exp(-1 / scale)) * (1 + 1e-12))
+        probability = math.erfc((at_least - 1) / (scale * math.sqrt(2))) / 2
+    else:
+        probability = math.exp(-at_least / scale) / (1 + math.exp(-1 / scale))
+    # Rounded up by more than the floating-point functions can err.
+    return min(1.0, probability * (1 + 1e-12))
 
 
 def least_tail_value(scale: float, probability: float, noise: NoiseKind) -> int:
@@ -127,8 +127,8 @@ class CodedVariants:
 
     @classmethod
     def of(cls, summary: pl.DataFrame, alphabet: Sequence[str]) -> "CodedVariants":
-        """The rows of a variant histogram; labels outside of ``alphabet`` are passed over, courses
-        without any left out.
+        """The rows of a variant histogram; labels outside of ``alphabet`` are passed over, and
+        variants left out where none is left.
         """
         rows = summary.with_row_index("row").explode(VARIANT, empty_as_null=False)
         labels = rows[VARIANT].cast(pl.Enum(list(alphabet)), strict=False)
@@ -137,7 +137,8 @@ class CodedVariants:
         kept, lengths = np.unique(owner, return_counts=True)
         cases = summary[CASES].to_numpy()[kept].astype(np.int64)
         codes = labels.drop_nulls().to_physical().to_numpy().astype(np.int64)
-        return cls(codes, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), cases)
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        return cls(codes, offsets, cases)
 
     def next_code(self, rows: Codes, depth: int, end: int) -> Codes:
         """What follows the first ``depth`` events of each of ``rows``, all of them that long: an
@@ -189,9 +190,9 @@ class TreeGrowth:
     """How a tree grows: at the noise of ``shape``, over ``letters`` activities, at most
     ``prefixes`` kept a level.
 
-    ``count_absent``: candidates are all extensions of the kept prefixes (of a public alphabet); else only
-    those that occur, which hides nobody unless ``keep`` asks for a count that one unit's own prefix
-    hardly ever reaches.
+    ``count_absent``: candidates are all extensions of the kept prefixes (of a public alphabet);
+    else only those that occur, which hides nobody unless ``keep`` asks for a count that one unit's
+    own prefix hardly ever reaches.
     """
 
     shape: tuple[Stage, ...]
@@ -215,29 +216,30 @@ def grow_tree(
     Each level draws fresh noise for every candidate. It ends where nothing is kept, never for want
     of real cases.
     """
-    end, depth_of_tree = growth.letters, sum(stage.levels for stage in growth.shape) - 1
-    rows, at = np.arange(len(variants.cases)), np.zeros(len(variants.cases), np.int64)
-    paths, levels = np.empty((1, 0), np.int64), list[TreeLevel]()
+    end = growth.letters
+    depth_of_tree = sum(stage.levels for stage in growth.shape) - 1
+    # The variants still followed, and for each the row of its prefix in ``paths``.
+    rows = np.arange(len(variants.cases))
+    prefix = np.zeros(len(rows), np.int64)
+    paths = np.empty((1, 0), np.int64)
+    levels: list[TreeLevel] = []
     for depth, scale in enumerate(growth.scales()):
         symbol = variants.next_code(rows, depth, end)
+        key = prefix * (end + 1) + symbol
         last = depth == depth_of_tree
-        real = np.flatnonzero(symbol == end) if last else np.arange(len(rows))
-        keys, counts = _count_candidates(
-            at[real] * (end + 1) + symbol[real],
-            variants.cases[rows[real]],
-            len(paths),
-            last,
-            growth,
-        )
+        counted = np.flatnonzero(symbol == end) if last else np.arange(len(rows))
+        cases = variants.cases[rows[counted]]
+        keys, counts = _count_candidates(key[counted], cases, len(paths), last, growth)
         noisy = counts + draw_noise(growth.noise, scale, len(keys), noise)
         candidates = Candidates(paths, keys // (end + 1), keys % (end + 1), noisy, depth)
         level, kept = _select_prefixes(candidates, keep(candidates), growth)
         levels.append(level)
         if last or not len(kept):
             break
-        place = np.minimum(np.searchsorted(keys[kept], at * (end + 1) + symbol), len(kept) - 1)
-        has_leaf = (keys[kept][place] == at * (end + 1) + symbol) & (symbol != end)
-        rows, at = rows[has_leaf], place[has_leaf]
+        # ``keys`` are sorted: each variant's key is looked up among the kept ones.
+        place = np.minimum(np.searchsorted(keys[kept], key), len(kept) - 1)
+        is_kept = (keys[kept][place] == key) & (symbol != end)
+        rows, prefix = rows[is_kept], place[is_kept]
         paths = np.concatenate([paths[level.parent], level.symbol[:, None]], axis=1)
         say(f"prefixes of {depth + 1} events: {len(kept):,} kept")
     return levels
@@ -245,26 +247,26 @@ def grow_tree(
 
 def draw_noise(kind: NoiseKind, scale: float, size: int, noise: Noise) -> Codes:
     """``size`` draws; held where sums with counts cannot wrap."""
-    values = (
-        noise.gaussian_values(scale, size)
-        if kind == "gaussian"
-        else noise.laplace_values(scale, size)
-    )
-    return np.clip(values, -_LARGEST_NOISE, _LARGEST_NOISE)
+    draw = noise.gaussian_values if kind == "gaussian" else noise.laplace_values
+    return np.clip(draw(scale, size), -_LARGEST_NOISE, _LARGEST_NOISE)
 
 
 def _count_candidates(
-    real: Codes, cases: Codes, prefixes: int, last: bool, growth: TreeGrowth
+    key: Codes, cases: Codes, prefixes: int, last: bool, growth: TreeGrowth
 ) -> tuple[Codes, Codes]:
     """The candidates' keys, ascending, and how many cases follow each; on the last level they are
     ENDs only.
+
+    ``key`` and ``cases``: of each variant the extension that it takes, and its cases.
     """
     width = growth.letters + 1
     if growth.count_absent:
-        keys = np.arange(growth.letters if last else 0, prefixes * width, width if last else 1)
-        counts = np.bincount(real, weights=cases, minlength=prefixes * width)[keys]
+        keys = np.arange(prefixes * width)
+        if last:
+            keys = keys[growth.letters :: width]
+        counts = np.bincount(key, weights=cases, minlength=prefixes * width)[keys]
     else:
-        keys, place = np.unique(real, return_inverse=True)
+        keys, place = np.unique(key, return_inverse=True)
         counts = np.bincount(place, weights=cases, minlength=len(keys))
     return keys.astype(np.int64), counts.astype(np.int64)
 
@@ -278,17 +280,19 @@ def _select_prefixes(
     A case without events is no case, so there is no END on the first level.
     """
     ends = candidates.symbol == growth.letters
-    leaves, goes_on = (
-        np.flatnonzero(selected & ends & (candidates.depth > 0)),
-        np.flatnonzero(selected & ~ends),
-    )
+    leaves = np.flatnonzero(selected & ends & (candidates.depth > 0))
+    goes_on = np.flatnonzero(selected & ~ends)
     if len(goes_on) > growth.prefixes:
         highest = np.argsort(-candidates.noisy[goes_on], kind="stable")[: growth.prefixes]
         goes_on = np.sort(goes_on[highest])
-    parent, symbol, noisy = candidates.parent, candidates.symbol, candidates.noisy
-    return TreeLevel(
-        parent[goes_on], symbol[goes_on], noisy[goes_on], parent[leaves], noisy[leaves]
-    ), goes_on
+    level = TreeLevel(
+        parent=candidates.parent[goes_on],
+        symbol=candidates.symbol[goes_on],
+        noisy=candidates.noisy[goes_on],
+        leaf_parent=candidates.parent[leaves],
+        leaf_noisy=candidates.noisy[leaves],
+    )
+    return level, goes_on
 
 
 def consistent_variants(
@@ -299,8 +303,8 @@ def consistent_variants(
 
     A prefix without any kept END below it is left out. From the top down, the cases of a prefix are
     shared among what is left below it in proportion to the noisy counts: as many cases as begin
-    with a prefix go on from it or end. The cases of the whole are the noisy counts of the first
-    level, at most ``most_cases``.
+    with a prefix go on from it or end. All cases together are the noisy counts of the first level,
+    at most ``most_cases``.
 
     Shares are whole by systematic rounding: cases lie side by side on a line, in the tree's order,
     and one is taken at every integer from a random start; every prefix gets its share, up or down
@@ -310,18 +314,20 @@ def consistent_variants(
     if not has_leaf or not has_leaf[0].any():
         return EMPTY_RELEASE
     total = float(levels[0].noisy.sum())
-    leaves = _allocate_cases(levels, has_leaf, min(total, float(most_cases or total)))
+    if most_cases:
+        total = min(total, float(most_cases))
+    leaves = _allocate_cases(levels, has_leaf, total)
     events = sum(float(mass.sum()) * depth for depth, (_, mass) in enumerate(leaves))
     shrink = min(1.0, MOST_EVENTS / max(events, 1.0))
     shift = float(noise.uniform(np.array([1 << 53]))[0]) / (1 << 53)
     variants: list[tuple[str, ...]] = []
     counts: list[int] = []
     for depth, (start, mass) in enumerate(leaves):
+        # How many integers lie between the leaf's ends on the shifted line.
         cases = np.floor((start + mass) * shrink + shift) - np.floor(start * shrink + shift)
         rows = np.flatnonzero(cases > 0)
-        variants += [
-            tuple(alphabet[code] for code in path) for path in _paths_of_leaves(levels, depth, rows)
-        ]
+        for path in _paths_of_leaves(levels, depth, rows):
+            variants.append(tuple(alphabet[code] for code in path))
         counts += cases[rows].astype(np.int64).tolist()
     table = variant_table(variants, counts)
     return table[noise.permutation(table.height)]
@@ -348,26 +354,28 @@ def _allocate_cases(
     """
     start, mass = np.zeros(1), np.array([total])
     leaves: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
-    for level, living in zip(levels, has_leaf, strict=True):
-        rows, ends = np.flatnonzero(living), len(level.leaf_parent)
+    for level, with_leaf in zip(levels, has_leaf, strict=True):
+        rows = np.flatnonzero(with_leaf)
+        ends = len(level.leaf_parent)
+        # What a parent's cases are shared among: its END, if kept, and the prefixes below it.
         parent = np.concatenate([level.leaf_parent, level.parent[rows]])
         weight = np.concatenate([level.leaf_noisy, level.noisy[rows]]).astype(np.float64)
-        share = (
-            mass[parent] * weight / np.bincount(parent, weights=weight, minlength=len(mass))[parent]
-        )
+        weight_of_parent = np.bincount(parent, weights=weight, minlength=len(mass))
+        share = mass[parent] * weight / weight_of_parent[parent]
+        # A running sum within each parent: the running sum of all, less that at its first child.
         order = np.argsort(parent, kind="stable")
         before = np.cumsum(share[order]) - share[order]
         first = np.searchsorted(parent[order], parent[order])
         begins = np.empty(len(parent))
         begins[order] = start[parent[order]] + before - before[first]
         leaves.append((begins[:ends], share[:ends]))
-        start, mass = np.zeros(len(living)), np.zeros(len(living))
+        start, mass = np.zeros(len(with_leaf)), np.zeros(len(with_leaf))
         start[rows], mass[rows] = begins[ends:], share[ends:]
     return leaves
 
 
 def _paths_of_leaves(levels: Sequence[TreeLevel], depth: int, rows: Codes) -> Any:
-    """The courses (rows, depth) that end in these leaves of the level at ``depth``."""
+    """The variants (rows, depth) that end in these leaves of the level at ``depth``."""
     paths = np.empty((len(rows), depth), np.int64)
     at = levels[depth].leaf_parent[rows]
     for above in range(depth - 1, -1, -1):

@@ -56,7 +56,7 @@ def fault_of(path: Path, places: Sequence[int]) -> str | None:
 def _reader() -> "subprocess.Popen[str]":
     found = _readers.get(os.getpid())
     if found is None or found.poll() is not None:
-        found = _readers[os.getpid()] = subprocess.Popen(  # noqa: S603 - our own interpreter, our own text
+        found = subprocess.Popen(  # noqa: S603 - our own interpreter, our own text
             [sys.executable, "-c", _READER],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -64,6 +64,7 @@ def _reader() -> "subprocess.Popen[str]":
             text=True,
             encoding="utf-8",
         )
+        _readers[os.getpid()] = found
     return found
 
 

@@ -14,14 +14,14 @@ import polars as pl
 
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.io.csv import inferred, written
-from cloakwork.log.io.flat import plain
+from cloakwork.log.io.flat import to_simple_type
 from cloakwork.log.io.xes_write import expressible
 from cloakwork.log.naming import values_of
 
 _STANDARD = (CASE_ID, ACTIVITY, TIMESTAMP)
 
 
-def as_read(log: EventLog, output: str) -> EventLog:
+def as_read_back(log: EventLog, output: str) -> EventLog:
     """``log`` as it will be when it is written as ``output`` (``xes``, ``csv``, ``parquet``, packed
     or not) and read.
 
@@ -42,7 +42,7 @@ def _columns(
     table: pl.DataFrame, through: Callable[[pl.Series], pl.Series | None]
 ) -> Iterator[pl.Series]:
     for name in table.columns:
-        values = plain(Path("release"), name, values_of(table, name))
+        values = to_simple_type(Path("release"), name, values_of(table, name))
         values = None if values is None else _one_zero(values)
         if values is not None and name not in _STANDARD:
             values = through(values)
@@ -52,7 +52,7 @@ def _columns(
             yield values.alias(name)
 
 
-def as_steps_take_it(table: pl.DataFrame, output: str) -> pl.DataFrame:
+def with_one_spelling(table: pl.DataFrame, output: str) -> pl.DataFrame:
     """The table with one spelling for what the release will not tell apart.
 
     0.0 stands for -0.0 as well; where the release is CSV, the empty text is missing. Each value is

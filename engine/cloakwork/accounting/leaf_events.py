@@ -1,6 +1,4 @@
-"""A tree of privacy events taken apart: its leaves, how often each is run, and what each costs by
-itself.
-"""
+"""The leaves of a tree of privacy events: how often each is run, and what each costs by itself."""
 
 import math
 from collections import Counter
@@ -23,66 +21,62 @@ from cloakwork.privacy_event import (
 
 _ROUNDING: Final = Fraction(1, 10**14)
 
-Parts = tuple[tuple[PrivacyEvent, int], ...]
+LeafCounts = tuple[tuple[PrivacyEvent, int], ...]
 """A composition, flat: leaves and sampled compositions, each with how often it is run."""
 
 
 @lru_cache(maxsize=4096)
-def parts_of(event: PrivacyEvent) -> Parts:
+def leaves_of(event: PrivacyEvent) -> LeafCounts:
     """The leaves and samples of ``event``, each with how often it is run; equal ones are counted
     together.
     """
     found: Counter[PrivacyEvent] = Counter()
-    for part, times in _flat(event):
+    for part, times in _flattened(event):
         found[part] += times
     return tuple(found.items())
 
 
-def _flat(event: PrivacyEvent) -> Iterator[tuple[PrivacyEvent, int]]:
+def _flattened(event: PrivacyEvent) -> Iterator[tuple[PrivacyEvent, int]]:
     match event:
         case Composed(events=events):
             for each in events:
-                yield from _flat(each)
+                yield from _flattened(each)
         case Repeated(times=times, event=inner):
-            for part, count in _flat(inner):
+            for part, count in _flattened(inner):
                 yield part, count * times
         case PoissonSampled(rate=rate, event=inner):
-            yield from _flat_sample(rate, inner)
+            yield from _flattened_sample(rate, inner)
         case _:
             yield event, 1
 
 
-def _flat_sample(rate: float, inner: PrivacyEvent) -> Iterator[tuple[PrivacyEvent, int]]:
+def _flattened_sample(rate: float, inner: PrivacyEvent) -> Iterator[tuple[PrivacyEvent, int]]:
     """A sample of everything, of nothing, or of a sample is a simpler event."""
-    parts = parts_of(inner)
-    if rate == 1 or not parts or unbounded(parts):
-        yield from parts
+    leaves = leaves_of(inner)
+    if rate == 1 or not leaves or is_unbounded(leaves):
+        yield from leaves
         return
-    match parts:
+    match leaves:
         case ((PoissonSampled(rate=second, event=innermost), 1),):
             # Rounded up: a higher rate costs more.
-            yield from _flat_sample(min(1.0, math.nextafter(rate * second, 1.0)), innermost)
+            yield from _flattened_sample(min(1.0, math.nextafter(rate * second, 1.0)), innermost)
         case ((single, 1),):
             yield PoissonSampled(rate=rate, event=single), 1
         case _:
-            yield (
-                PoissonSampled(
-                    rate=rate, event=Composed(events=tuple(_times(*part) for part in parts))
-                ),
-                1,
-            )
+            measured = tuple(_repeated(leaf, times) for leaf, times in leaves)
+            yield PoissonSampled(rate=rate, event=Composed(events=measured)), 1
 
 
-def _times(event: PrivacyEvent, times: int) -> PrivacyEvent:
+def _repeated(event: PrivacyEvent, times: int) -> PrivacyEvent:
     return event if times == 1 else Repeated(times=times, event=event)
 
 
-def unbounded(parts: Parts) -> bool:
-    """Whether nothing bounds the cost of some part."""
-    return any(isinstance(event, NonPrivate) for event, _ in parts)
+def is_unbounded(leaves: LeafCounts) -> bool:
+    """Whether nothing bounds the cost of some leaf."""
+    return any(isinstance(event, NonPrivate) for event, _ in leaves)
 
 
-def own_figures(event: PrivacyEvent) -> tuple[Fraction, Fraction] | None:
+def closed_form_cost(event: PrivacyEvent) -> tuple[Fraction, Fraction] | None:
     """An event's own epsilon and delta, exact or rounded up; None where it has a curve but no
     single figure.
     """
@@ -96,23 +90,25 @@ def own_figures(event: PrivacyEvent) -> tuple[Fraction, Fraction] | None:
         case EpsilonDelta(epsilon=epsilon, delta=delta):
             return exactly(epsilon), exactly(delta)
         case PoissonSampled(rate=rate, event=inner):
-            return _amplified(rate, parts_of(inner))
+            return _amplified(rate, leaves_of(inner))
     return None
 
 
-def _amplified(rate: float, parts: Parts) -> tuple[Fraction, Fraction] | None:
+def _amplified(rate: float, leaves: LeafCounts) -> tuple[Fraction, Fraction] | None:
     """Amplification by sampling: epsilon becomes ln(1 + rate (e**epsilon - 1)), delta rate * delta
     (Li et al. 2012).
     """
-    figures = [(own_figures(event), times) for event, times in parts]
+    epsilon, delta = Fraction(0), Fraction(0)
+    for event, times in leaves:
+        figure = closed_form_cost(event)
+        if figure is None:
+            return None
+        epsilon += times * figure[0]
+        delta += times * figure[1]
     # However the float is read: as the decimal it prints as, or as the binary fraction that is
     # drawn.
     share = max(exactly(rate), Fraction(rate))
-    epsilon = sum((times * figure[0] for figure, times in figures if figure), Fraction(0))
-    delta = sum((times * figure[1] for figure, times in figures if figure), Fraction(0))
-    if any(figure is None for figure, _ in figures):
-        return None
-    if epsilon > 500:
+    if epsilon > 500:  # expm1 would overflow further up, and there is next to nothing to gain
         return epsilon, share * delta
     amplified = Fraction(math.log1p(rate * math.expm1(float(epsilon)))) * (1 + _ROUNDING)
     return min(epsilon, amplified), share * delta

@@ -1,0 +1,58 @@
+"""The tables of a ledger, and the engine that opens an SQLite file."""
+
+import os
+import sqlite3
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from cloakwork.accounting.entries import Entry
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine, Table
+
+TABLE: Final = "cloakwork_ledger"
+
+FINGERPRINTS: Final = "cloakwork_fingerprints"
+"""Keyed samples of case ids. Outside the chain of entries, whose digests signed statements contain:
+nothing public may depend on them.
+"""
+
+PATIENCE: Final = 120
+"""Seconds to wait for other writers."""
+
+
+@lru_cache(maxsize=1)
+def entries_table() -> "Table":
+    """One row an entry, by number."""
+    from sqlalchemy import Column, Integer, MetaData, Table, Text
+
+    texts = [
+        Column(name, Text, nullable=False) for name in Entry.__dataclass_fields__ if name != "seq"
+    ]
+    return Table(
+        TABLE, MetaData(), Column("seq", Integer, primary_key=True, autoincrement=False), *texts
+    )
+
+
+@lru_cache(maxsize=1)
+def fingerprints_table() -> "Table":
+    """One row a fingerprint."""
+    from sqlalchemy import Column, MetaData, Table, Text
+
+    names = ("release", "dataset", "sample")
+    return Table(FINGERPRINTS, MetaData(), *(Column(name, Text, nullable=False) for name in names))
+
+
+def sqlite_engine(file: Path) -> "Engine":
+    """An engine for the file, which must exist: SQLite makes none."""
+    from sqlalchemy import create_engine
+    from sqlalchemy.pool import NullPool
+
+    location = f"file:{quote(os.fspath(file))}?mode=rw"
+
+    def connect() -> sqlite3.Connection:
+        return sqlite3.connect(location, uri=True, timeout=PATIENCE, isolation_level=None)
+
+    return create_engine("sqlite://", creator=connect, poolclass=NullPool)
