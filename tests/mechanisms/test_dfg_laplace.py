@@ -45,7 +45,7 @@ def run(rows, params, noise=None):
 
 @pytest.mark.parametrize("facts", [Facts(alphabet=("a", "b", "c"), longest_case=40), Facts()])
 def test_the_release_shows_the_graph(facts):
-    """With next to no noise the graph comes back, though not the courses."""
+    """With next to no noise the graph comes back, though not the variants."""
     rows = {("a", "b", "a", "c"): 400, ("a", "b"): 200, ("c",): 400}
     found = run(rows, offered(facts, epsilon=500.0).params, reproducible(1))
     assert sum(found.values()) == 1000

@@ -14,12 +14,8 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.variants.chain import MarkovChain, fit_flow, refine_contexts
-from cloakwork.mechanisms.variants.markov import (
-    MarkovParams,
-    Selection,
-    VariantMarkov,
-    _select_activities,
-)
+from cloakwork.mechanisms.variants.markov import VariantMarkov, _select_activities
+from cloakwork.mechanisms.variants.markov_params import MarkovParams, Selection
 from cloakwork.mechanisms.variants.transitions import (
     MOST_CELLS,
     UNIT_NORM,
@@ -39,9 +35,9 @@ COURSES = st.lists(
 )
 
 
-def mass_by_hand(course: list[int], order: int) -> dict[int, float]:
+def mass_by_hand(variant: list[int], order: int) -> dict[int, float]:
     """One case's vector, before it is rounded down, as long as it has few enough cells."""
-    steps = [0, *course, LABELS + 1]
+    steps = [0, *variant, LABELS + 1]
     counts: Counter[int] = Counter()
     for end in range(order, len(steps)):
         code = 0
@@ -55,11 +51,11 @@ def mass_by_hand(course: list[int], order: int) -> dict[int, float]:
 @given(COURSES, st.integers(1, 3))
 @settings(max_examples=runs(40))
 def test_one_case_has_at_most_norm_one_in_at_most_64_cells(
-    courses: list[list[int]], order: int
+    variants: list[list[int]], order: int
 ) -> None:
     """Exactly, in integers: that is what the noise is charged for."""
-    for course in courses:
-        mass = transition_masses(PaddedVariants.of([course], np.array([1]), LABELS), order).mass
+    for variant in variants:
+        mass = transition_masses(PaddedVariants.of([variant], np.array([1]), LABELS), order).mass
         assert mass.size <= MOST_CELLS
         assert (mass >= 0).all()
         assert sum(int(step) ** 2 for step in mass) <= UNIT_NORM**2
@@ -67,30 +63,30 @@ def test_one_case_has_at_most_norm_one_in_at_most_64_cells(
 
 @given(COURSES, st.integers(1, 3), st.data())
 @settings(max_examples=runs(30))
-def test_cases_add_up(courses: list[list[int]], order: int, data: st.DataObject) -> None:
+def test_cases_add_up(variants: list[list[int]], order: int, data: st.DataObject) -> None:
     """A table is the sum over its cases, so one case more or less changes it by that case's vector
     alone.
     """
     cases = np.array(
-        data.draw(st.lists(st.integers(0, 9), min_size=len(courses), max_size=len(courses))),
+        data.draw(st.lists(st.integers(0, 9), min_size=len(variants), max_size=len(variants))),
         np.int64,
     )
-    whole = transition_masses(PaddedVariants.of(courses, cases, LABELS), order)
+    whole = transition_masses(PaddedVariants.of(variants, cases, LABELS), order)
     parts = [
-        transition_masses(PaddedVariants.of([course], np.array([1]), LABELS), order).mass_of(
+        transition_masses(PaddedVariants.of([variant], np.array([1]), LABELS), order).mass_of(
             whole.code
         )
-        for course in courses
+        for variant in variants
     ]
     assert whole.mass.tolist() == (np.array(parts) * cases[:, None]).sum(axis=0).tolist()
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
-def test_transitions_are_those_of_the_course(order: int) -> None:
+def test_transitions_are_those_of_the_variant(order: int) -> None:
     """Against plain counting, to within the rounding."""
-    course = [1, 2, 2, 3, 1, 2, 4, 4, 4]
-    by_hand = mass_by_hand(course, order)
-    found = transition_masses(PaddedVariants.of([course], np.array([1]), LABELS), order)
+    variant = [1, 2, 2, 3, 1, 2, 4, 4, 4]
+    by_hand = mass_by_hand(variant, order)
+    found = transition_masses(PaddedVariants.of([variant], np.array([1]), LABELS), order)
     assert dict(zip(found.code.tolist(), found.mass.tolist(), strict=True)) == {
         code: pytest.approx(mass, abs=1) for code, mass in by_hand.items()
     }
@@ -108,11 +104,11 @@ def test_a_vector_is_charged_for_no_less_than_its_norm(norm: int, cells: int) ->
 def random_flow() -> np.ndarray:
     """A table of a log's transitions: what comes to a label leaves it."""
     rng = np.random.default_rng(3)
-    courses = [rng.integers(1, LABELS + 1, rng.integers(1, 9)).tolist() for _ in range(50)]
+    variants = [rng.integers(1, LABELS + 1, rng.integers(1, 9)).tolist() for _ in range(50)]
     codes = np.arange(LABELS + 1)[:, None] * (LABELS + 2) + np.arange(1, LABELS + 2)
     total = np.zeros((LABELS + 1, LABELS + 1))
-    for course in courses:
-        mass = mass_by_hand(course, 1)
+    for variant in variants:
+        mass = mass_by_hand(variant, 1)
         total += np.vectorize(lambda code, mass=mass: mass.get(code, 0.0))(codes)
     return total
 
@@ -196,12 +192,12 @@ def test_without_declared_activities_common_ones_are_selected() -> None:
     """And those of frequent variants; no label is released that few cases hold: with this seed
     "own" would come out if every label were taken.
     """
-    courses = [
+    variants = [
         ["a", *"bcd"[: 1 + case % 3] * (1 + case % 4), *"ab" * (case % 7)] for case in range(1500)
     ]
-    log = log_of([*courses, ["own"], ["a", "mine"]])
+    log = log_of([*variants, ["own"], ["a", "mine"]])
     released = run_mechanism("variants/markov", log, noise=reproducible(4), epsilon=2.0, delta=1e-4)
-    assert {label for course in courses_of(released) for label in course} == {"a", "b", "c", "d"}
+    assert {label for variant in courses_of(released) for label in variant} == {"a", "b", "c", "d"}
     few = run_mechanism(
         "variants/markov", log_of([["a"]] * 3), noise=reproducible(1), epsilon=1.0, delta=1e-4
     )
@@ -312,8 +308,8 @@ def test_others_go_the_ways_of_the_log() -> None:
     )
     drawn = courses_of(released)
     assert len(drawn) == pytest.approx(2000, abs=150)
-    assert sum(course[0] == "s" and course[-1] == "e" for course in drawn) > 0.95 * len(drawn)
-    assert not any("yy" in "".join(course) for course in drawn)
+    assert sum(variant[0] == "s" and variant[-1] == "e" for variant in drawn) > 0.95 * len(drawn)
+    assert not any("yy" in "".join(variant) for variant in drawn)
 
 
 def test_undeclared_labels_are_no_part_of_it() -> None:

@@ -68,7 +68,7 @@ def test_without_noise_to_speak_of_the_log_comes_back():
     assert run(rows, offered(**PLENTY, threshold=1)) == rows
 
 
-def test_cases_beyond_the_length_are_cut_and_released_as_no_course():
+def test_cases_beyond_the_length_are_cut_and_released_as_no_variant():
     rows = {("a", "b", "c", "a"): 50, ("a", "b"): 30, ("b",): 20}
     # Fifty cases begin with a, b and end nowhere: what is left below a, b takes them over.
     assert run(rows, offered(**PLENTY, length=2, threshold=1)) == {("a", "b"): 80, ("b",): 20}
@@ -96,7 +96,7 @@ def test_noise_on_an_empty_log_ends_and_keeps_to_its_bounds():
             assert cases >= 1
 
 
-def test_undeclared_activities_give_no_course_that_nobody_took():
+def test_undeclared_activities_give_no_variant_that_nobody_took():
     rows = {("a", "b"): 400, ("a",): 300, ("q",): 1}
     for seed in range(20):
         assert run(rows, offered(Facts(longest_case=4)), reproducible(seed)).keys() <= {
@@ -128,10 +128,10 @@ def test_noisy_counts_are_right_on_average():
     """Within seven standard errors: discrete Gaussian tails are below normal ones, so all four hold
     but for 1e-9.
     """
-    courses = CodedVariants.of(histogram({("a", "b"): 30, ("b",): 5}), ("a", "b"))
+    variants = CodedVariants.of(histogram({("a", "b"): 30, ("b",): 5}), ("a", "b"))
     growth = TreeGrowth((Stage(levels=3, scale=8.0),), "gaussian", 2, 5_000, count_absent=True)
     found = [
-        grow_tree(courses, growth, lambda c: np.full(len(c.noisy), True), secret())
+        grow_tree(variants, growth, lambda c: np.full(len(c.noisy), True), secret())
         for _ in range(550)
     ]
     first = np.array([levels[0].noisy for levels in found]).mean(axis=0)

@@ -21,7 +21,7 @@ from cloakwork.mechanisms.variants.published_trees import (
     PublishedPrefixTree,
     PublishedSacofa,
     RawRules,
-    _drawn_harmful,
+    _draw_harmful,
     noisy_as_published,
 )
 from cloakwork.mechanisms.variants.tree import CodedVariants
@@ -70,7 +70,7 @@ def test_without_noise_to_speak_of_the_log_comes_back(mechanism):
     assert {tuple(variant): cases for variant, cases in table.rows()} == rows
     cut = mechanism.offer(goal, Facts(), {"length": 2, "threshold": 2}).params
     table = mechanism.decide(cut, histogram(rows), secret()).table
-    # As published: beginnings of full length are released like courses, and the end after them is
+    # As published: beginnings of full length are released like variants, and the end after them is
     # never asked for.
     assert {tuple(variant): cases for variant, cases in table.rows()} == {("a", "b"): 70, ("a",): 7}
 
@@ -86,20 +86,21 @@ def test_noise_is_laplace_cut_towards_zero():
 
 
 def test_rules_of_the_log_and_who_breaks_them():
-    courses = CodedVariants.of(histogram({("a", "b"): 4, ("a", "c", "b"): 2}), "abc")
-    rules = RawRules.of(courses, 3)
+    variants = CodedVariants.of(histogram({("a", "b"): 4, ("a", "c", "b"): 2}), "abc")
+    rules = RawRules.of(variants, 3)
     assert rules.first.tolist() == [True, False, False]
     assert rules.always_after[0].tolist() == [False, True, False]
     assert rules.never_after[1].tolist() == [True, True, True]
     assert rules.always_before[2].tolist() == [True, False, False]
     empty = CandidateExtensions(np.empty((1, 0), np.int64), np.zeros(4, np.int64), 3)
-    assert rules.broken(empty).tolist() == [0, 1, 1, 1]
-    after_a = rules.broken(CandidateExtensions(np.array([[0]]), np.zeros(4, np.int64), 3))
+    assert rules.count_violations(empty).tolist() == [0, 1, 1, 1]
+    after_a = rules.count_violations(CandidateExtensions(np.array([[0]]), np.zeros(4, np.int64), 3))
     # a, b and a, c may go on; a, a repeats what never does; an END after a lacks the b that always
     # follows.
     assert (after_a > 0).tolist() == [True, False, False, True]
     assert (
-        rules.broken(CandidateExtensions(np.array([[0, 1]]), np.zeros(4, np.int64), 3)) > 0
+        rules.count_violations(CandidateExtensions(np.array([[0, 1]]), np.zeros(4, np.int64), 3))
+        > 0
     ).tolist() == [
         True,
         True,
@@ -110,7 +111,7 @@ def test_rules_of_the_log_and_who_breaks_them():
 
 def test_how_many_harmful_ones_are_drawn():
     """Every share within seven standard errors (binomial tails: 1e-12 in all)."""
-    drawn = np.array([len(_drawn_harmful(np.full(3, 1), 1.0, 1, secret())) for _ in range(6_000)])
+    drawn = np.array([len(_draw_harmful(np.full(3, 1), 1.0, 1, secret())) for _ in range(6_000)])
     weights = np.exp(-0.5 * np.arange(4))
     for number, expected in enumerate(weights / weights.sum()):
         assert abs((drawn == number).mean() - expected) < 7 * math.sqrt(expected / 6_000)

@@ -73,7 +73,9 @@ def candidates(paths, noisy=None):
     ],
 )
 def test_extensions_that_break_a_rule(rule, path, broken):
-    assert BehaviouralRules.of([rule], "abc").broken(candidates([path])).tolist() == broken
+    assert (
+        BehaviouralRules.of([rule], "abc").count_violations(candidates([path])).tolist() == broken
+    )
 
 
 def test_broken_rules_add_up():
@@ -82,7 +84,9 @@ def test_broken_rules_add_up():
         ("b", "never directly follows", "a"),
         ("c", "always precedes", "b"),
     ]
-    assert BehaviouralRules.of(rules, "abc").broken(candidates([(A,), (C,)])).tolist() == [
+    assert BehaviouralRules.of(rules, "abc").count_violations(
+        candidates([(A,), (C,)])
+    ).tolist() == [
         0,
         3,
         0,
@@ -95,11 +99,11 @@ def test_broken_rules_add_up():
 
 
 def test_steps_are_counted_once_a_case_and_at_most_one_more_than_events():
-    courses = CodedVariants.of(histogram({("a", "b", "a", "b"): 10, ("c",): 3}), "abc")
-    whole = count_steps(courses, 4, 3)
+    variants = CodedVariants.of(histogram({("a", "b", "a", "b"): 10, ("c",): 3}), "abc")
+    whole = count_steps(variants, 4, 3)
     expected = {(3, A): 10, (A, B): 10, (B, A): 10, (B, END): 10, (3, C): 3, (C, END): 3}
     assert {(int(a), int(b)): int(whole[a, b]) for a, b in np.argwhere(whole)} == expected
-    cut = count_steps(courses, 2, 3)
+    cut = count_steps(variants, 2, 3)
     assert {(int(a), int(b)) for a, b in np.argwhere(cut)} == {(3, A), (A, B), (3, C), (C, END)}
     for length in range(1, 6):
         one = count_steps(
@@ -115,8 +119,8 @@ def test_steps_of_no_case_are_none():
 
 def test_rules_by_steps_forbid_all_others():
     book = AllowedSteps(np.array([A * 4 + B, 3 * 4 + A]), 3)
-    assert book.broken(candidates([()])).tolist() == [0, 1, 1, 1]
-    assert book.broken(candidates([(A,)])).tolist() == [1, 0, 1, 1]
+    assert book.count_violations(candidates([()])).tolist() == [0, 1, 1, 1]
+    assert book.count_violations(candidates([(A,)])).tolist() == [1, 0, 1, 1]
 
 
 def test_rules_as_stated_ask_more_of_what_breaks_them():

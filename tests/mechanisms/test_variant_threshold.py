@@ -15,7 +15,7 @@ from cloakwork.mechanisms.variants.threshold import (
     VariantThreshold,
     calibrate_threshold,
     least_threshold,
-    selected,
+    select_variants,
     threshold_event,
 )
 from cloakwork.noise import reproducible, secret
@@ -122,7 +122,7 @@ def test_noisy_counts_are_unbiased(kind):
     """
     params = calibrate_threshold(0.5, 1e-4, 1, kind)
     counts = np.full(20_000, 500)
-    rows, noisy = selected(params, counts, reproducible(1))
+    rows, noisy = select_variants(params, counts, reproducible(1))
     assert len(rows) == len(counts)
     assert abs(noisy.mean() - 500) < 5 * noisy.std() / np.sqrt(len(noisy))
     if kind == "truncated-geometric":

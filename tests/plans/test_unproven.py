@@ -188,7 +188,7 @@ def test_every_command_says_so_first(tmp_path: Path, monkeypatch: pytest.MonkeyP
         "UNPROVEN"
     )
     verified = run("verify", "out", first="it guarantees nothing")
-    assert verified.startswith("UNPROVEN") and "holds" not in verified
+    assert verified.startswith("UNPROVEN") and "holds:" not in verified
     assert json.loads(run("verify", "out", "--json", first="UNPROVEN".lower()))["unproven"]
     page = run("report", "out", first="UNPROVEN: not guaranteed")
     assert page.index("UNPROVEN") < page.index("What is guaranteed")

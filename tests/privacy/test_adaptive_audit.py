@@ -1,5 +1,5 @@
 """A statistical audit of what variants/adaptive adds to its two mechanisms: the noisy layers; and
-twins that must fail.
+counterparts that must fail.
 
 Draws are seeded: what is found is found in every run.
 """

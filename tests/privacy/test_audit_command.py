@@ -65,12 +65,12 @@ class QuietTimes(TimestampLaplace):
         return Offer(offer.params.model_copy(update=scales), offer.why)
 
 
-TWINS = (NoThreshold, TenthOfTheNoise, QuietTimes)
+COUNTERPARTS = (NoThreshold, TenthOfTheNoise, QuietTimes)
 
 
 @pytest.fixture(autouse=True)
-def _twins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    here = {twin.name: f"{__name__}:{twin.__name__}" for twin in TWINS}
+def _counterparts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    here = {counterpart.name: f"{__name__}:{counterpart.__name__}" for counterpart in COUNTERPARTS}
     monkeypatch.setattr(
         registry,
         "OURS",
@@ -106,7 +106,7 @@ def test_what_keeps_its_claim_passes(name: str, bound: float) -> None:
         ("timestamps/quiet", "one edge of the bounds"),
     ],
 )
-def test_a_broken_twin_is_found_on_the_pair_made_for_it(name: str, pair: str) -> None:
+def test_a_broken_counterpart_is_found_on_the_pair_made_for_it(name: str, pair: str) -> None:
     found = audit_mechanism(name, epsilon=1.0, delta=1e-3, runs=250)
     assert [item.result.passed for item in found if pair in item.pair] == [False], found
 

@@ -1,5 +1,5 @@
 """dfg/laplace and the table of its counts: what is counted, and audits on worst neighbours with
-twins that must fail.
+counterparts that must fail.
 
 Draws of audits are seeded: what is found is found in every run.
 """
@@ -118,7 +118,7 @@ def test_a_long_case_is_covered() -> None:
 
 
 @pytest.mark.parametrize("broken", [{"scale": MOST / 2}, {"most_steps": 9}])
-def test_broken_twins_are_found(broken: dict[str, float]) -> None:
+def test_broken_counterparts_are_found(broken: dict[str, float]) -> None:
     """Half the noise; a case that counts for more steps than the noise is meant for."""
     assert not audit(replace(DirectlyFollows.for_epsilon(EPSILON, ("a",), MOST), **broken)).passed
 
@@ -150,31 +150,31 @@ def steps_kept(
     return lambda runs: [len(_measure_steps(given, summary, labels, noise)[0]) for _ in range(runs)]
 
 
-def alone(given: DfgParams, course: tuple[str, ...]) -> AuditResult:
+def alone(given: DfgParams, variant: tuple[str, ...]) -> AuditResult:
     """A case whose steps nobody else takes, present or not."""
     usual, noise = {("a", "b"): 200}, reproducible(1)
-    here, there = (steps_kept(given, rows, noise) for rows in (usual | {course: 1}, usual))
+    here, there = (steps_kept(given, rows, noise) for rows in (usual | {variant: 1}, usual))
     events = [HalfLine(bound, upper) for bound in (3, 4) for upper in (True, False)]
     return empirical_epsilon(
         here, there, runs=1500, delta=given.delta, claim=EPSILON, events=events
     )
 
 
-@pytest.mark.parametrize("course", [("x",) * 3, ("x", "y", "z"), tuple(LONG[:1]) * 2000])
-def test_steps_of_one_case_alone_are_covered_by_delta(course: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("variant", [("x",) * 3, ("x", "y", "z"), tuple(LONG[:1]) * 2000])
+def test_steps_of_one_case_alone_are_covered_by_delta(variant: tuple[str, ...]) -> None:
     """No activities declared: four different steps, or all on one; they pass the threshold with
     probability at most delta.
     """
     given = offered(Facts(), 0.02)
-    assert alone(given, course).passed
+    assert alone(given, variant).passed
 
 
 def test_a_threshold_that_hides_nobody_is_found() -> None:
     """The one that suffices where every step is counted, declared or not."""
     every = offered(Facts(alphabet=("a", "b")), 0.02)
-    twin = offered(Facts(), 0.02).model_copy(update={"tau": every.tau // 2})
-    assert not alone(twin, ("x", "y", "z")).passed
-    assert cost(LAPLACE.event(twin, Facts()), 0.02).epsilon > EPSILON
+    counterpart = offered(Facts(), 0.02).model_copy(update={"tau": every.tau // 2})
+    assert not alone(counterpart, ("x", "y", "z")).passed
+    assert cost(LAPLACE.event(counterpart, Facts()), 0.02).epsilon > EPSILON
 
 
 def test_the_noise_of_the_mechanism_is_that_of_the_table() -> None:

@@ -1,4 +1,6 @@
-"""The audit passes what is sound and fails its broken twins, in as many runs as the design says."""
+"""The audit passes what is sound and fails its broken counterparts, in as many runs as the
+design says.
+"""
 
 import math
 

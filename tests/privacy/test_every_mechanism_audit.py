@@ -2,7 +2,7 @@
 ``cloakwork audit dp``.
 
 Each passes on a case of a variant of its own, on one of maximal length and on a variant at the
-threshold (or a frequent one, where there is no threshold), and its twin on a fortieth of the noise
+threshold (or a frequent one, where there is no threshold), and its counterpart on a fortieth of the noise
 is found. What is published only is found out. A few hundred whole runs see gross faults; half the
 noise, a threshold of half, levels that are not added up and the like are found by the audits of the
 parts, which stand beside this file, one a mechanism. Draws are seeded: what is found is found in
@@ -116,31 +116,31 @@ def audit(prepared: Prepared, pair: Pair, noise: Noise, runs: int = RUNS) -> Pai
 
 
 class Quiet:
-    """The twin that every mechanism shares: a door whose noise is a fortieth of what is asked
+    """The counterpart that every mechanism shares: a source whose noise is a fortieth of what is asked
     for.
     """
 
     def __init__(self) -> None:
-        self.door = reproducible(2)
+        self.source = reproducible(2)
 
     def laplace_counts(self, counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
-        return self.door.laplace_counts(counts, scale / 40)
+        return self.source.laplace_counts(counts, scale / 40)
 
     def laplace_values(self, scale: float, size: int) -> NDArray[np.int64]:
-        return self.door.laplace_values(scale / 40, size)
+        return self.source.laplace_values(scale / 40, size)
 
     def gaussian_counts(self, counts: NDArray[np.int64], sigma: float) -> NDArray[np.int64]:
-        return self.door.gaussian_counts(counts, sigma / 40)
+        return self.source.gaussian_counts(counts, sigma / 40)
 
     def gaussian_values(self, sigma: float, size: int) -> NDArray[np.int64]:
-        return self.door.gaussian_values(sigma / 40, size)
+        return self.source.gaussian_values(sigma / 40, size)
 
     def __getattr__(self, name: str) -> object:
-        return getattr(self.door, name)
+        return getattr(self.source, name)
 
 
 def test_every_mechanism_that_can_be_asked_for_differential_privacy_stands_here() -> None:
-    """A new one fails this test until it has an audit and a twin."""
+    """A new one fails this test until it has an audit and a counterpart."""
     asked = []
     for name, (over, neighbours) in product(
         OURS, (("control-flow", "unbounded"), ("timestamps", "bounded"))
@@ -170,7 +170,7 @@ def test_the_control_flow_keeps_its_claim(place: int, kind: str) -> None:
 @pytest.mark.parametrize("place", range(len(FLOW)), ids=map(title, FLOW))
 def test_a_fortieth_of_the_noise_on_the_control_flow_is_found(place: int) -> None:
     prepared = _prepared(place)
-    quiet: Noise = Quiet()  # type: ignore[assignment]  # the rest of the door is handed on
+    quiet: Noise = Quiet()  # type: ignore[assignment]  # the rest of the source is handed on
     pair = pair_of(control_flow_pairs(least_released(drawing(quiet, prepared))), "at the threshold")
     assert not audit(prepared, pair, quiet).result.passed
 

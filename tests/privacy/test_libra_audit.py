@@ -1,4 +1,4 @@
-"""Statistical audits of variants/libra on its worst neighbours, and of broken twins that must fail.
+"""Statistical audits of variants/libra on its worst neighbours, and of broken counterparts that must fail.
 
 A variant selected in both logs (a unit more or less in each sample), and one that a single unit
 follows. Draws are seeded: what is found is found in every run.
@@ -144,7 +144,7 @@ def test_a_sample_that_holds_everybody_is_found() -> None:
 
 
 def test_faults_in_the_samples_are_found_by_the_accountant() -> None:
-    """The event names the noise drawn and the rate; all twins cost more than they claim."""
+    """The event names the noise drawn and the rate; all counterparts cost more than they claim."""
     honest = params_of()
     assert cost(LIBRA.event(honest, Facts()), DELTA).epsilon <= EPSILON
     for broken in (everybody(honest), half_the_noise(honest), uncounted_samples(honest)):

@@ -1,4 +1,4 @@
-"""Statistical audits of variants/markov on its worst neighbours, and of broken twins that must
+"""Statistical audits of variants/markov on its worst neighbours, and of broken counterparts that must
 fail.
 
 What is audited is all that reads the log: the noisy counts of variants and cases and the noisy
@@ -25,8 +25,9 @@ from cloakwork.budget import Cost
 from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer
-from cloakwork.mechanisms.variants import chain, markov, transitions
-from cloakwork.mechanisms.variants.markov import MarkovParams, VariantMarkov
+from cloakwork.mechanisms.variants import chain, markov, markov_params, transitions
+from cloakwork.mechanisms.variants.markov import VariantMarkov
+from cloakwork.mechanisms.variants.markov_params import MarkovParams
 from cloakwork.noise import Noise, reproducible
 
 RUNS = 160
@@ -40,22 +41,22 @@ ALPHABET = ("a", "b", "c", "d")
 CASE = tuple("abcd" * 5)
 """The one case that neighbours differ in: long, with transitions that many others have too."""
 
-Twin = Callable[[MarkovParams], MarkovParams]
+Counterpart = Callable[[MarkovParams], MarkovParams]
 
 
 class Spy:
-    """A door of noise that keeps what passes it: noisy counts, and noise by table."""
+    """A source of noise that keeps what passes it: noisy counts, and noise by table."""
 
-    def __init__(self, door: Noise) -> None:
-        self.door = door
+    def __init__(self, source: Noise) -> None:
+        self.source = source
         self.counts: list[NDArray[np.int64]] = []
 
     def gaussian_counts(self, counts: NDArray[np.int64], sigma: float) -> NDArray[np.int64]:
-        self.counts.append(self.door.gaussian_counts(counts, sigma))
+        self.counts.append(self.source.gaussian_counts(counts, sigma))
         return self.counts[-1]
 
     def __getattr__(self, name: str) -> object:
-        return getattr(self.door, name)
+        return getattr(self.source, name)
 
 
 def others() -> list[tuple[str, ...]]:
@@ -63,8 +64,8 @@ def others() -> list[tuple[str, ...]]:
     return [("a", "b", "c", *rest) for rest in islice(product(ALPHABET, repeat=4), 120)]
 
 
-def params(twin: Twin = lambda honest: honest, max_cases: int = 1) -> MarkovParams:
-    """What the mechanism offers, or a twin of it."""
+def params(counterpart: Counterpart = lambda honest: honest, max_cases: int = 1) -> MarkovParams:
+    """What the mechanism offers, or a counterpart of it."""
     goal = DifferentialPrivacy(
         kind="differential-privacy", epsilon=EPSILON, delta=DELTA, over=("control-flow",)
     )
@@ -73,7 +74,7 @@ def params(twin: Twin = lambda honest: honest, max_cases: int = 1) -> MarkovPara
     )
     offer = VariantMarkov().offer(goal, facts, {})
     assert isinstance(offer, Offer)
-    return twin(offer.params)
+    return counterpart(offer.params)
 
 
 def summary(cases: list[tuple[str, ...]]) -> pl.DataFrame:
@@ -99,10 +100,10 @@ def statistic(
     seen: list[list[tuple[int, ...]]] = []
 
     def keep_contexts(
-        courses: object, order: int, contexts: list[tuple[int, ...]]
+        variants: object, order: int, contexts: list[tuple[int, ...]]
     ) -> NDArray[np.float64]:
         seen.append(contexts)
-        return following(courses, order, contexts)
+        return following(variants, order, contexts)
 
     def keep_table(table: NDArray[np.float64], sigma: float, noise: Noise) -> NDArray[np.float64]:
         found = noised(table, sigma, noise)
@@ -116,7 +117,9 @@ def statistic(
         """What these cases put on each row of the three tables, as the mechanism counts it."""
         code = {label: place for place, label in enumerate(ALPHABET, start=1)}
         coded = [tuple(code[label] for label in case) for case in cases]
-        courses = transitions.PaddedVariants.of(coded, np.ones(len(cases), np.int64), len(ALPHABET))
+        variants = transitions.PaddedVariants.of(
+            coded, np.ones(len(cases), np.int64), len(ALPHABET)
+        )
         labels = range(len(ALPHABET) + 1)
         found = []
         for order in (1, 2, 3):
@@ -124,21 +127,21 @@ def statistic(
                 (first, *rest) for first in labels for rest in product(labels[1:], repeat=order - 1)
             ]
             table = (
-                markov._first_order_table(courses)
+                markov._first_order_table(variants)
                 if order == 1
-                else following(courses, order, contexts)
+                else following(variants, order, contexts)
             )
             found.append(dict(zip(contexts, table, strict=True)))
         return found
 
-    door = reproducible(1)
+    source = reproducible(1)
 
     def runs_of(given: MarkovParams, log: pl.DataFrame) -> Callable[[int], NDArray[np.float64]]:
         adds, usual = rows([CASE]), rows(others())
 
         def once() -> float:
             tables.clear()
-            spy = Spy(door)
+            spy = Spy(source)
             VariantMarkov().decide(given, log, spy)
             total = transitions.UNIT_NORM * float(
                 spy.counts[1][0] - len(others()) * transitions.UNIT_NORM
@@ -206,11 +209,11 @@ def test_less_noise_is_found(
 def test_a_case_that_counts_in_full_is_found(
     statistic: Callable[..., Callable[[int], NDArray[np.float64]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A twin that does not scale a case's transitions: twenty events count twenty times."""
+    """A counterpart that does not scale a case's transitions: twenty events count twenty times."""
     honest = transitions.transition_masses
 
-    def unscaled(courses: transitions.PaddedVariants, order: int) -> transitions.TransitionMasses:
-        scaled = honest(courses, order)
+    def unscaled(variants: transitions.PaddedVariants, order: int) -> transitions.TransitionMasses:
+        scaled = honest(variants, order)
         return transitions.TransitionMasses(scaled.code, scaled.mass * 10)
 
     monkeypatch.setattr(markov, "transition_masses", unscaled)
@@ -246,15 +249,17 @@ def no_threshold(given: MarkovParams) -> MarkovParams:
     return given.model_copy(update={"tau": 1})
 
 
-@pytest.mark.parametrize(("twin", "passes"), [(lambda honest: honest, True), (no_threshold, False)])
+@pytest.mark.parametrize(
+    ("counterpart", "passes"), [(lambda honest: honest, True), (no_threshold, False)]
+)
 def test_a_variant_of_one_case_is_covered_by_delta(
-    twin: Twin, passes: bool, monkeypatch: pytest.MonkeyPatch
+    counterpart: Counterpart, passes: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In one log alone: it passes the threshold with probability at most delta, and without a
     threshold often.
     """
     monkeypatch.setattr(chain, "_ROUNDS", 3)
-    given, noise, events = params(twin), reproducible(1), [HalfLine(1, upper=True)]
+    given, noise, events = params(counterpart), reproducible(1), [HalfLine(1, upper=True)]
     present, absent = (released(given, cases, noise) for cases in (1, 0))
     result = empirical_epsilon(present, absent, runs=200, delta=DELTA, claim=EPSILON, events=events)
     assert result.passed is passes, result
@@ -263,19 +268,24 @@ def test_a_variant_of_one_case_is_covered_by_delta(
 def test_the_threshold_keeps_to_its_share_of_delta() -> None:
     """No audit of feasible size sees a threshold one too low; the tail does."""
     for max_cases in (1, 5):
-        sigmas, tau, _ = markov.calibrate_markov(
-            Cost(epsilon=EPSILON, delta=1e-4), max_cases, markov.SHARES, True
+        sigmas, tau, _ = markov_params.calibrate_markov(
+            Cost(epsilon=EPSILON, delta=1e-4), max_cases, markov_params.SHARES, True
         )
-        spent = markov.selection_delta(sigmas[0], tau, max_cases)
-        assert spent <= markov.LEAK * 1e-4 < markov.selection_delta(sigmas[0], tau - 1, max_cases)
+        spent = markov_params.selection_delta(sigmas[0], tau, max_cases)
+        assert (
+            spent
+            <= markov_params.SELECTION_SHARE * 1e-4
+            < markov_params.selection_delta(sigmas[0], tau - 1, max_cases)
+        )
 
 
-@pytest.mark.parametrize("twin", [less_noise, no_threshold])
-def test_a_broken_twin_costs_more_than_it_claims(twin: Twin) -> None:
-    """The event names the noise drawn, so the accountant finds the twins too."""
+@pytest.mark.parametrize("counterpart", [less_noise, no_threshold])
+def test_a_broken_counterpart_costs_more_than_it_claims(counterpart: Counterpart) -> None:
+    """The event names the noise drawn, so the accountant finds the counterparts too."""
     assert cost(VariantMarkov().event(params(), Facts()), WIDE).epsilon < EPSILON
     honest, broken = (
-        cost(VariantMarkov().event(given, Facts()), DELTA) for given in (params(), params(twin))
+        cost(VariantMarkov().event(given, Facts()), DELTA)
+        for given in (params(), params(counterpart))
     )
     assert honest.epsilon <= EPSILON < broken.epsilon
     assert honest.delta <= DELTA

@@ -1,5 +1,5 @@
 """Statistical audits of each table that variants/markov measures, and of all at once, with broken
-twins that must fail.
+counterparts that must fail.
 
 What one case adds to a table is seen best where all of it falls on one cell: a case that takes one
 step over and over. Each table has a claim of its own, the share of the budget that its noise is
@@ -20,8 +20,9 @@ from cloakwork.accounting.events import cost
 from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon
 from cloakwork.budget import Cost
 from cloakwork.facts import Facts
-from cloakwork.mechanisms.variants import markov, transitions
-from cloakwork.mechanisms.variants.markov import MarkovParams, VariantMarkov, calibrate_markov
+from cloakwork.mechanisms.variants import markov, markov_params, transitions
+from cloakwork.mechanisms.variants.markov import VariantMarkov
+from cloakwork.mechanisms.variants.markov_params import MarkovParams, calibrate_markov
 from cloakwork.mechanisms.variants.transitions import (
     MOST_CELLS,
     UNIT_NORM,
@@ -47,7 +48,7 @@ Sigmas = tuple[float, ...]
 def params(max_cases: int = 1) -> MarkovParams:
     """At the audited budget."""
     sigmas, tau, _ = calibrate_markov(
-        Cost(epsilon=EPSILON, delta=DELTA), max_cases, markov.SHARES, True
+        Cost(epsilon=EPSILON, delta=DELTA), max_cases, markov_params.SHARES, True
     )
     return MarkovParams(
         epsilon=EPSILON,
@@ -61,15 +62,15 @@ def params(max_cases: int = 1) -> MarkovParams:
 
 
 def raw(table: int, cases: int) -> float:
-    """What ``cases`` cases of the long course put on the cell of this table, in grid steps, as the
+    """What ``cases`` cases of the long variant put on the cell of this table, in grid steps, as the
     mechanism counts it.
     """
     if table < 2:
         return float(cases * UNIT_NORM)
-    courses = PaddedVariants.of([LONG], np.array([cases]), 2)
+    variants = PaddedVariants.of([LONG], np.array([cases]), 2)
     if table == 2:
-        return float(markov._first_order_table(courses)[1, 0])
-    return float(markov._transition_counts(courses, table - 1, [(1,) * (table - 1)])[0, 0])
+        return float(markov._first_order_table(variants)[1, 0])
+    return float(markov._transition_counts(variants, table - 1, [(1,) * (table - 1)])[0, 0])
 
 
 def noised(table: int, value: float, sigma: float, runs: int, noise: Noise) -> NDArray[np.float64]:
@@ -99,7 +100,7 @@ def outcomes(
 def audit(
     tables: tuple[int, ...], sigmas: Sigmas, claim: float, delta: float, more: int = 1
 ) -> AuditResult:
-    """Sixty cases of the long course, and ``more`` cases of one unit beside them."""
+    """Sixty cases of the long variant, and ``more`` cases of one unit beside them."""
     bounds = [60 + more * share for share in (0.15, 0.5, 0.85)]
     events = [HalfLine(bound, upper) for bound in bounds for upper in (True, False)]
     noise = reproducible(1)
@@ -119,7 +120,9 @@ def audit_table(table: int, sigmas: Sigmas, max_cases: int = 1, more: int = 1) -
 
 @pytest.mark.parametrize("table", range(len(TABLES)), ids=TABLES)
 def test_each_table_keeps_its_share_and_half_its_noise_is_found(table: int) -> None:
-    """The twin halves the noise of this one table; the rest of the mechanism would hide it."""
+    """The counterpart halves the noise of this one table; the rest of the mechanism would hide
+    it.
+    """
     sigmas = params().sigmas
     honest = audit_table(table, sigmas)
     assert honest.passed, honest
@@ -161,17 +164,21 @@ def test_half_the_noise_on_all_tables_is_found() -> None:
 
 
 def test_a_budget_that_is_spent_on_each_table_is_found() -> None:
-    """The twin that never adds the tables up: each at the noise that one alone would need."""
-    one = params().sigmas[0] * math.sqrt(markov.SHARES[0])
+    """The counterpart that never adds the tables up: each at the noise that one alone would
+    need.
+    """
+    one = params().sigmas[0] * math.sqrt(markov_params.SHARES[0])
     assert not audit_all((one,) * 5).passed
 
 
 def test_steps_that_count_in_full_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin that does not scale a case to norm 1: the long case counts for twice what it may."""
+    """The counterpart that does not scale a case to norm 1: the long case counts for twice what
+    it may.
+    """
     scaled = transitions.transition_masses
 
-    def twice(courses: PaddedVariants, order: int) -> TransitionMasses:
-        found = scaled(courses, order)
+    def twice(variants: PaddedVariants, order: int) -> TransitionMasses:
+        found = scaled(variants, order)
         return TransitionMasses(found.code, 2 * found.mass)
 
     honest = params().sigmas
@@ -186,12 +193,12 @@ def test_steps_that_count_in_full_are_found(monkeypatch: pytest.MonkeyPatch) -> 
     ).passed
 
 
-SELECTING = calibrate_markov(Cost(epsilon=EPSILON, delta=DELTA), 1, markov.SHARES, False)[2]
+SELECTING = calibrate_markov(Cost(epsilon=EPSILON, delta=DELTA), 1, markov_params.SHARES, False)[2]
 """How activities are found where none are declared."""
 
 
 def found(
-    cases: int, selection: markov.Selection, noise: Noise
+    cases: int, selection: markov_params.Selection, noise: Noise
 ) -> Callable[[int], NDArray[np.float64]]:
     """Whether an activity that ``cases`` cases hold, each alone, is selected: 1 or 0; each activity
     is a run of its own.
@@ -206,7 +213,7 @@ def found(
 
 
 def audit_selection(
-    before: int, after: int, drawn: markov.Selection, delta: float, claim: float
+    before: int, after: int, drawn: markov_params.Selection, delta: float, claim: float
 ) -> AuditResult:
     """One case more that holds the activity."""
     events = [HalfLine(1, upper=True), HalfLine(0, upper=False)]
@@ -227,7 +234,7 @@ def test_a_common_activity_keeps_its_share_and_half_the_noise_is_found() -> None
 
 
 def test_an_activity_of_one_case_is_covered_by_delta_and_found_without_a_threshold() -> None:
-    """The twin selects whatever has a positive count."""
+    """The counterpart selects whatever has a positive count."""
     assert SELECTING is not None
     assert audit_selection(0, 1, SELECTING, DELTA, EPSILON).passed
     assert not audit_selection(0, 1, SELECTING.model_copy(update={"tau": 1}), DELTA, EPSILON).passed

@@ -251,7 +251,7 @@ def test_a_seed_repeats_and_says_that_it_is_not_private():
     assert secret().key() != secret().key()
 
 
-def test_no_other_generator_stands_behind_the_door():
+def test_no_other_generator_stands_behind_the_source():
     """Neither numpy's nor Python's generator is used in the noise or its sampler."""
     for module in (noise, sampler):
         source = inspect.getsource(module)

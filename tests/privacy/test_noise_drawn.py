@@ -1,4 +1,4 @@
-"""What is charged is what was drawn: each mechanism's event names the scale that reaches the door
+"""What is charged is what was drawn: each mechanism's event names the scale that reaches the source
 of noise.
 
 Draws are seeded, since later noise may be asked for only where earlier noise says so.
@@ -34,35 +34,35 @@ DAY = "2024-01-01T00:00:00Z"
 
 
 class Recorder:
-    """A door that writes down the scales, sigmas and rates of samples that pass it."""
+    """A source that writes down the scales, sigmas and rates of samples that pass it."""
 
     def __init__(self) -> None:
         self.scales: set[float] = set()
         self.rates: list[float] = []
-        self.door = reproducible(1)
+        self.source = reproducible(1)
 
     def laplace_counts(self, counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         self.scales.add(drawn_scale(scale))
-        return self.door.laplace_counts(counts, scale)
+        return self.source.laplace_counts(counts, scale)
 
     def laplace_values(self, scale: float, size: int) -> NDArray[np.int64]:
         self.scales.add(drawn_scale(scale))
-        return self.door.laplace_values(scale, size)
+        return self.source.laplace_values(scale, size)
 
     def gaussian_counts(self, counts: NDArray[np.int64], sigma: float) -> NDArray[np.int64]:
         self.scales.add(drawn_sigma(sigma))
-        return self.door.gaussian_counts(counts, sigma)
+        return self.source.gaussian_counts(counts, sigma)
 
     def gaussian_values(self, sigma: float, size: int) -> NDArray[np.int64]:
         self.scales.add(drawn_sigma(sigma))
-        return self.door.gaussian_values(sigma, size)
+        return self.source.gaussian_values(sigma, size)
 
     def coins(self, rate: Fraction | float, size: int) -> NDArray[np.bool_]:
         self.rates.append(drawn_rate(rate))
-        return self.door.coins(rate, size)
+        return self.source.coins(rate, size)
 
     def __getattr__(self, name: str) -> object:
-        return getattr(self.door, name)
+        return getattr(self.source, name)
 
 
 def scales(event: PrivacyEvent) -> Iterator[float]:

@@ -1,4 +1,4 @@
-"""Statistical audits of variants/prefix-tree on its worst neighbours, and of broken twins that must
+"""Statistical audits of variants/prefix-tree on its worst neighbours, and of broken counterparts that must
 fail.
 
 What is looked at are the noisy counts that ``grow_tree`` gives: everything that is released is made of
@@ -60,15 +60,15 @@ def histogram(rows: dict[tuple[str, ...], int]) -> pl.DataFrame:
     )
 
 
-def many(course: tuple[str, ...], cases: int, runs: int) -> tuple[CodedVariants, int]:
-    """As many logs in one: ``cases`` cases of ``course``, below a first event of its own for each;
+def many(variant: tuple[str, ...], cases: int, runs: int) -> tuple[CodedVariants, int]:
+    """As many logs in one: ``cases`` cases of ``variant``, below a first event of its own for each;
     and how many labels.
 
     Subtrees below different first events are independent, so the tree of one such log is as many
     runs at once.
     """
     labels = (*(str(number) for number in range(runs)), "a")
-    rows = {(str(number), *course[1:]): cases for number in range(runs)} if cases else {}
+    rows = {(str(number), *variant[1:]): cases for number in range(runs)} if cases else {}
     return CodedVariants.of(histogram(rows), labels), len(labels)
 
 
@@ -78,9 +78,9 @@ def sums(cases: int, given: TreeParams, noise: Noise) -> Callable[[int], NDArray
     """
 
     def run(runs: int) -> NDArray[np.float64]:
-        courses, letters = many(LONGEST, cases, runs)
+        variants, letters = many(LONGEST, cases, runs)
         growth = TreeGrowth(given.shape, given.noise, letters, prefixes=runs, count_absent=False)
-        levels = grow_tree(courses, growth, lambda found: np.full(len(found.noisy), True), noise)
+        levels = grow_tree(variants, growth, lambda found: np.full(len(found.noisy), True), noise)
         scales = list(growth.scales())
         along = [level.noisy / scale for level, scale in zip(levels[:-1], scales, strict=False)]
         return np.asarray(sum(along) + levels[-1].leaf_noisy / scales[-1])
@@ -170,11 +170,11 @@ def alone(given: TreeParams, cases: int, noise: Noise) -> Callable[[int], NDArra
     """
 
     def run(runs: int) -> NDArray[np.int64]:
-        courses, letters = many(LONGEST, cases, runs)
+        variants, letters = many(LONGEST, cases, runs)
         growth = TreeGrowth(given.shape, given.noise, letters, prefixes=runs, count_absent=False)
         thresholds = np.repeat(given.thresholds, [stage.levels for stage in given.shape])
         levels = grow_tree(
-            courses, growth, lambda found: found.noisy >= thresholds[found.depth], noise
+            variants, growth, lambda found: found.noisy >= thresholds[found.depth], noise
         )
         owner = levels[0].symbol
         kept = np.bincount(owner, minlength=runs)
@@ -187,7 +187,7 @@ def alone(given: TreeParams, cases: int, noise: Noise) -> Callable[[int], NDArra
 
 
 def hidden(given: TreeParams, cases: int) -> AuditResult:
-    """A unit whose course nobody else takes, present or not."""
+    """A unit whose variant nobody else takes, present or not."""
     events = [HalfLine(1, upper=True), HalfLine(0, upper=False)]
     noise = reproducible(1)
     present, absent = (alone(given, count, noise) for count in (cases, 0))
@@ -212,7 +212,7 @@ def test_counting_only_what_occurs_without_the_threshold_for_it_is_found() -> No
 
 
 def test_a_log_of_one_case_or_none_over_declared_activities() -> None:
-    """The whole mechanism, a case alone more or less: its own course comes out of either log."""
+    """The whole mechanism, a case alone more or less: its own variant comes out of either log."""
     given, noise = params(facts(), delta=0.02, threshold=1), reproducible(1)
 
     def released(rows: dict[tuple[str, ...], int]) -> Callable[[int], list[int]]:

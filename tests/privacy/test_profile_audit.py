@@ -1,4 +1,4 @@
-"""Statistical audit of the DP profile on its worst neighbours, and broken twins that the same audit
+"""Statistical audit of the DP profile on its worst neighbours, and broken counterparts that the same audit
 finds.
 
 Draws are seeded: what is found is found in every run.
@@ -94,7 +94,7 @@ MANY = log_of([*BASE, [f"own {place}" for place in range(700)]])
 
 
 def test_a_long_case_of_many_activities_of_its_own_is_covered() -> None:
-    """Two of its activities count; the twin counts all, and each is one more chance that the case
+    """Two of its activities count; the counterpart counts all, and each is one more chance that the case
     shows.
 
     The claim is that of the selection alone, which gets half of epsilon.
@@ -123,24 +123,24 @@ def test_half_the_noise_is_found_by_the_accountant() -> None:
 
 
 class Recorder:
-    """A door that writes down the scales that pass it."""
+    """A source that writes down the scales that pass it."""
 
     def __init__(self) -> None:
         self.scales: list[float] = []
-        self.door = reproducible(1)
+        self.source = reproducible(1)
 
     def laplace_counts(self, counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         self.scales.append(drawn_scale(scale))
-        return self.door.laplace_counts(counts, scale)
+        return self.source.laplace_counts(counts, scale)
 
     def __getattr__(self, name: str) -> object:
-        return getattr(self.door, name)
+        return getattr(self.source, name)
 
 
 @pytest.mark.parametrize("delta", [0.0, DELTA])
 def test_every_scale_drawn_is_charged_and_the_reverse(delta: float) -> None:
-    params, door = params_for(delta=delta), Recorder()
-    measure_profile(params, OWN, door)  # type: ignore[arg-type]  # the rest of the door is handed on
+    params, source = params_for(delta=delta), Recorder()
+    measure_profile(params, OWN, source)  # type: ignore[arg-type]  # the rest of the source is handed on
     event = params.event()
     charged = [part.scale for part in event.events if part.kind == "discrete-laplace"]  # type: ignore[union-attr]
-    assert sorted(door.scales) == sorted(charged)
+    assert sorted(source.scales) == sorted(charged)

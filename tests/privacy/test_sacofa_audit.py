@@ -1,4 +1,4 @@
-"""Statistical audits of variants/sacofa on its worst neighbours, and of broken twins that must
+"""Statistical audits of variants/sacofa on its worst neighbours, and of broken counterparts that must
 fail.
 
 The tree's counts are those of ``grow_tree`` (see ``test_prefix_tree_audit.py``); what comes beside them
@@ -58,13 +58,13 @@ def seen(cases: int, given: SacofaParams, noise: Noise) -> Callable[[int], NDArr
 
     def tree(runs: int) -> NDArray[np.float64]:
         labels = (*(str(number) for number in range(runs)), *LETTERS)
-        courses = CodedVariants.of(
+        variants = CodedVariants.of(
             histogram({(str(number), *LETTERS[1:]): cases for number in range(runs)}), labels
         )
         growth = TreeGrowth(
             given.shape, given.noise, len(labels), prefixes=runs, count_absent=False
         )
-        levels = grow_tree(courses, growth, lambda found: np.full(len(found.noisy), True), noise)
+        levels = grow_tree(variants, growth, lambda found: np.full(len(found.noisy), True), noise)
         counts = [level.noisy for level in levels[:-1]] + [levels[-1].leaf_noisy]
         return np.asarray(
             sum(count / at**2 for count, at in zip(counts, growth.scales(), strict=True))
@@ -244,6 +244,6 @@ def test_a_threshold_of_either_kind_that_hides_nobody_is_found() -> None:
     measured, stated = undeclared(), undeclared(rules=RULES)
     both = {"harmless": (1,), "harmful": (1,)}
     for given, broken in ((measured, both), (stated, {"harmful": (1,)})):
-        twin = given.model_copy(update=broken)
-        assert not hidden(twin).passed
-        assert cost(SACOFA.event(twin, Facts()), given.delta).epsilon > EPSILON
+        counterpart = given.model_copy(update=broken)
+        assert not hidden(counterpart).passed
+        assert cost(SACOFA.event(counterpart, Facts()), given.delta).epsilon > EPSILON

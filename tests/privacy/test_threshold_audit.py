@@ -1,4 +1,4 @@
-"""Statistical audits of variants/threshold on its worst neighbours, and of broken twins that must
+"""Statistical audits of variants/threshold on its worst neighbours, and of broken counterparts that must
 fail.
 
 Variants are noised independently, so a summary of many equal variants is as many runs of the
@@ -27,10 +27,12 @@ from cloakwork.noise import Noise, reproducible
 RUNS = 40_000
 EPSILON, DELTA = 1.0, 1e-3
 THRESHOLD = VariantThreshold()
-Twin = Callable[[ThresholdParams], ThresholdParams]
+Counterpart = Callable[[ThresholdParams], ThresholdParams]
 
 
-def noisy_counts(count: int, params: ThresholdParams, runs: int, door: Noise) -> NDArray[np.int64]:
+def noisy_counts(
+    count: int, params: ThresholdParams, runs: int, source: Noise
+) -> NDArray[np.int64]:
     """The released count of one variant of ``count`` cases, 0 where it is not released, in ``runs``
     runs.
     """
@@ -39,7 +41,7 @@ def noisy_counts(count: int, params: ThresholdParams, runs: int, door: Noise) ->
     summary = pl.DataFrame(
         {"variant": [[str(run)] for run in range(runs)], "cases": np.full(runs, count)}
     )
-    kept = THRESHOLD.decide(params, summary, door).table["cases"].to_numpy()
+    kept = THRESHOLD.decide(params, summary, source).table["cases"].to_numpy()
     return np.concatenate([kept, np.zeros(runs - len(kept), np.int64)])
 
 
@@ -47,11 +49,11 @@ def audit(counts: tuple[int, int], params: ThresholdParams, *, variants: int = 1
     """Neighbours that differ in the number of cases of ``variants`` variants; the outcome is the
     largest noisy count.
     """
-    door = reproducible(1)
+    source = reproducible(1)
 
     def outcomes(count: int) -> Callable[[int], NDArray[np.int64]]:
         return lambda runs: (
-            noisy_counts(count, params, runs * variants, door).reshape(runs, variants).max(axis=1)
+            noisy_counts(count, params, runs * variants, source).reshape(runs, variants).max(axis=1)
         )
 
     least = max(counts) if min(counts) else 1
@@ -87,33 +89,33 @@ def half_the_threshold(params: ThresholdParams) -> ThresholdParams:
 
 
 class CutToIntegers:
-    """The twin of the published code: continuous Laplace noise, cut to an integer towards zero by
+    """The counterpart of the published code: continuous Laplace noise, cut to an integer towards zero by
     ``int()``.
     """
 
     def __init__(self) -> None:
-        self.door = reproducible(1)
+        self.source = reproducible(1)
 
     def laplace_counts(self, counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
-        return noisy_as_published(counts, 1 / scale, self.door)
+        return noisy_as_published(counts, 1 / scale, self.source)
 
     def __getattr__(self, name: str) -> object:
-        return getattr(self.door, name)
+        return getattr(self.source, name)
 
 
 class ScaledByTheLog:
-    """The twin whose noise is in proportion to the largest count of the log, so that a rare log is
+    """The counterpart whose noise is in proportion to the largest count of the log, so that a rare log is
     told by it.
     """
 
     def __init__(self) -> None:
-        self.door = reproducible(1)
+        self.source = reproducible(1)
 
     def laplace_counts(self, counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
-        return self.door.laplace_counts(counts, scale * max(1, int(counts.max()) - 30))
+        return self.source.laplace_counts(counts, scale * max(1, int(counts.max()) - 30))
 
     def __getattr__(self, name: str) -> object:
-        return getattr(self.door, name)
+        return getattr(self.source, name)
 
 
 def test_one_case_more_on_a_frequent_variant_is_covered() -> None:
@@ -145,10 +147,10 @@ def test_half_the_threshold_is_found() -> None:
     assert not audit((1, 0), half_the_threshold(calibrate_threshold(EPSILON, DELTA, 1))).passed
 
 
-def judged(door: Noise, counts: tuple[int, int]) -> AuditResult:
-    """A frequent variant under noise of another door."""
+def judged(source: Noise, counts: tuple[int, int]) -> AuditResult:
+    """A frequent variant under noise of another source."""
     params = calibrate_threshold(EPSILON, DELTA, 1)
-    a, b = (lambda runs, count=count: noisy_counts(count, params, runs, door) for count in counts)
+    a, b = (lambda runs, count=count: noisy_counts(count, params, runs, source) for count in counts)
     same, far = OneOf(frozenset({max(counts)})), HalfLine(max(counts) + 5, upper=True)
     return empirical_epsilon(a, b, runs=5_000, delta=DELTA, claim=EPSILON, events=[same, far])
 
@@ -158,7 +160,7 @@ def test_noise_cut_to_integers_and_noise_scaled_by_the_log_are_found() -> None:
     case more.
     """
     assert judged(reproducible(1), (32, 31)).passed
-    assert not judged(CutToIntegers(), (32, 31)).passed  # type: ignore[arg-type]  # the rest of the door is handed on
+    assert not judged(CutToIntegers(), (32, 31)).passed  # type: ignore[arg-type]  # the rest of the source is handed on
     assert not judged(ScaledByTheLog(), (32, 31)).passed  # type: ignore[arg-type]
 
 
@@ -180,10 +182,10 @@ def test_a_threshold_one_too_low_is_found_by_arithmetic() -> None:
     )
 
 
-@pytest.mark.parametrize("twin", [half_the_noise, no_threshold])
-def test_a_broken_twin_costs_more_than_it_claims(twin: Twin) -> None:
-    """The event names the noise drawn, so the accountant finds the twins too."""
+@pytest.mark.parametrize("counterpart", [half_the_noise, no_threshold])
+def test_a_broken_counterpart_costs_more_than_it_claims(counterpart: Counterpart) -> None:
+    """The event names the noise drawn, so the accountant finds the counterparts too."""
     params = calibrate_threshold(EPSILON, 1e-6, 1)
     honest = cost(THRESHOLD.event(params, Facts()), 1e-6)
-    broken = cost(THRESHOLD.event(twin(params), Facts()), 1e-6)
+    broken = cost(THRESHOLD.event(counterpart(params), Facts()), 1e-6)
     assert honest.epsilon <= EPSILON < broken.epsilon

@@ -1,5 +1,5 @@
 """Statistical audits of the other noises of variants/threshold on its worst neighbours, and of
-broken twins that must fail.
+broken counterparts that must fail.
 
 Variants are noised independently, so many equal counts are as many runs of the mechanism at once.
 Draws are seeded: what is found is found in every run.
@@ -54,7 +54,7 @@ def audit(counts: tuple[int, int], params: ThresholdParams) -> AuditResult:
     )
 
 
-def twin(
+def counterpart(
     **changes: Callable[[ThresholdParams], object],
 ) -> Callable[[ThresholdParams], ThresholdParams]:
     """The mechanism with one fault."""
@@ -63,10 +63,10 @@ def twin(
     )
 
 
-half_the_noise = twin(scale=lambda params: params.scale / 2)
-a_third_of_the_noise = twin(scale=lambda params: params.scale / 3)
-no_threshold = twin(tau=lambda params: 1)
-half_the_threshold = twin(tau=lambda params: params.tau // 2)
+half_the_noise = counterpart(scale=lambda params: params.scale / 2)
+a_third_of_the_noise = counterpart(scale=lambda params: params.scale / 3)
+no_threshold = counterpart(tau=lambda params: 1)
+half_the_threshold = counterpart(tau=lambda params: params.tau // 2)
 
 WIDE = 0.3
 """A delta at which the claim is audited too: half of a Gaussian noise shows there in thousands of
@@ -99,10 +99,10 @@ def test_too_little_noise_is_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("twin", "passes"), [(lambda honest: honest, True), (half_the_noise, False)]
+    ("counterpart", "passes"), [(lambda honest: honest, True), (half_the_noise, False)]
 )
 def test_half_of_a_gaussian_is_found_at_a_large_delta(
-    twin: Callable[[ThresholdParams], ThresholdParams], passes: bool
+    counterpart: Callable[[ThresholdParams], ThresholdParams], passes: bool
 ) -> None:
     """Where the same noise is charged next to no epsilon."""
     honest = calibrate_threshold(4.0, DELTA, 1, "gaussian")
@@ -110,7 +110,7 @@ def test_half_of_a_gaussian_is_found_at_a_large_delta(
     events = [HalfLine(61, upper=True), HalfLine(60, upper=False)]
     noise = reproducible(1)
     a, b = (
-        lambda runs, count=count: noisy_counts(count, twin(honest), runs, noise)
+        lambda runs, count=count: noisy_counts(count, counterpart(honest), runs, noise)
         for count in (61, 60)
     )
     assert (

@@ -1,4 +1,4 @@
-"""Statistical audits of timestamps/laplace on its worst neighbours, and of broken twins that must
+"""Statistical audits of timestamps/laplace on its worst neighbours, and of broken counterparts that must
 fail.
 
 Cases are noised independently, so a log of many equal cases is as many runs of the mechanism at
@@ -31,7 +31,7 @@ FAR = 100_000
 WINDOW, GAP = 10_000, 500
 BEGIN = datetime(2020, 1, 1, tzinfo=UTC)
 Minutes = NDArray[np.int64]
-Twin = Callable[[LaplaceParams], LaplaceParams]
+Counterpart = Callable[[LaplaceParams], LaplaceParams]
 
 LAPLACE = TimestampLaplace()
 METRIC = MetricPrivacy(kind="metric-privacy", epsilon=EPSILON, shift=timedelta(minutes=SHIFT))
@@ -103,11 +103,11 @@ def one_value_moves(params: LaplaceParams) -> LaplaceParams:
     )
 
 
-def audit_middle_event(noised: str, twin: Twin) -> AuditResult:
+def audit_middle_event(noised: str, counterpart: Counterpart) -> AuditResult:
     """One case of three events far apart; the middle one moves by the shift, so one gap grows and
     the other shrinks.
     """
-    params, noise = twin(params_for(METRIC, noised=noised)), reproducible(1)
+    params, noise = counterpart(params_for(METRIC, noised=noised)), reproducible(1)
 
     def outcomes(moved: int) -> Callable[[int], Minutes]:
         def run(runs: int) -> Minutes:
@@ -133,27 +133,29 @@ def test_moving_one_time_is_covered_by_the_claim(noised: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("noised", "twin"),
+    ("noised", "counterpart"),
     [("gaps", half_the_noise), ("times", half_the_noise), ("gaps", one_value_moves)],
 )
-def test_too_little_noise_on_one_time_is_found(noised: str, twin: Twin) -> None:
+def test_too_little_noise_on_one_time_is_found(noised: str, counterpart: Counterpart) -> None:
     """Half the scale; and the scale for a single moving value."""
-    assert not audit_middle_event(noised, twin).passed
+    assert not audit_middle_event(noised, counterpart).passed
 
 
-def audit_whole_unit(twin: Twin, cases: int = 1, assumed_cases: int = 1) -> AuditResult:
+def audit_whole_unit(
+    counterpart: Counterpart, cases: int = 1, assumed_cases: int = 1
+) -> AuditResult:
     """All times of a unit's cases move from one edge to the other: start and gaps at their least,
     then at their most.
     """
     facts = FACTS.model_copy(
         update={"unit": Unit(attribute="case:person", max_cases=assumed_cases)}
     )
-    params, noise = twin(params_for(BOUNDED, facts)), reproducible(1)
+    params, noise = counterpart(params_for(BOUNDED, facts)), reproducible(1)
     least, most = np.zeros(3), WINDOW + GAP * np.arange(3.0)
 
-    def outcomes(course: NDArray[np.float64]) -> Callable[[int], Minutes]:
+    def outcomes(times_of_case: NDArray[np.float64]) -> Callable[[int], Minutes]:
         def run(runs: int) -> Minutes:
-            times = released(np.tile(course, (runs * cases, 1)), params, noise)
+            times = released(np.tile(times_of_case, (runs * cases, 1)), params, noise)
             at_most = (times[:, 0] == WINDOW).astype(int) + (np.diff(times, axis=1) == GAP).sum(
                 axis=1
             )
@@ -187,7 +189,7 @@ def test_a_unit_of_two_cases_is_covered_only_where_it_is_assumed() -> None:
 
 
 def own_first_start(logs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The broken twin: counts a log's starts from its first one."""
+    """The broken counterpart: counts a log's starts from its first one."""
     return np.asarray(logs - logs.min(axis=1, keepdims=True))
 
 

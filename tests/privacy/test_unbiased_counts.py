@@ -73,14 +73,14 @@ def released(name: str, cases: int = COUNT, **options: object) -> Errors:
 
 def levels(kind: NoiseKind) -> Errors:
     """Both levels of a tree, prefixes and ENDs."""
-    courses = CodedVariants.of(histogram(COUNT), LABELS)
+    variants = CodedVariants.of(histogram(COUNT), LABELS)
     growth = TreeGrowth(
         (Stage(levels=2, scale=3.0),), kind, WIDTH, prefixes=WIDTH, count_absent=False
     )
 
     def run(noise: Noise) -> NDArray[np.float64]:
         first, last = grow_tree(
-            courses, growth, lambda found: np.full(len(found.noisy), True), noise
+            variants, growth, lambda found: np.full(len(found.noisy), True), noise
         )
         return np.concatenate([first.noisy, last.leaf_noisy]) - float(COUNT)
 
@@ -128,37 +128,37 @@ UNBIASED: dict[str, Errors] = {
 
 
 class OneSided:
-    """The twin of the published Amun: the noise's magnitude, so that counts only grow."""
+    """The counterpart of the published Amun: the noise's magnitude, so that counts only grow."""
 
-    def __init__(self, door: Noise) -> None:
-        self.door = door
+    def __init__(self, source: Noise) -> None:
+        self.source = source
 
     def laplace_counts(self, counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         return counts + self.laplace_values(scale, len(counts))
 
     def laplace_values(self, scale: float, size: int) -> NDArray[np.int64]:
-        return np.abs(self.door.laplace_values(scale, size))
+        return np.abs(self.source.laplace_values(scale, size))
 
     def gaussian_counts(self, counts: NDArray[np.int64], sigma: float) -> NDArray[np.int64]:
         return counts + self.gaussian_values(sigma, len(counts))
 
     def gaussian_values(self, sigma: float, size: int) -> NDArray[np.int64]:
-        return np.abs(self.door.gaussian_values(sigma, size))
+        return np.abs(self.source.gaussian_values(sigma, size))
 
     def __getattr__(self, name: str) -> object:
-        return getattr(self.door, name)
+        return getattr(self.source, name)
 
 
 class CutSums(OneSided):
-    """The twin that cuts count plus continuous noise to an integer, ``int(count + noise)``: half a
+    """The counterpart that cuts count plus continuous noise to an integer, ``int(count + noise)``: half a
     case is lost.
     """
 
     def laplace_values(self, scale: float, size: int) -> NDArray[np.int64]:
-        return self.door.laplace_values(1024 * scale, size) // 1024
+        return self.source.laplace_values(1024 * scale, size) // 1024
 
     def gaussian_values(self, sigma: float, size: int) -> NDArray[np.int64]:
-        return self.door.gaussian_values(1024 * sigma, size) // 1024
+        return self.source.gaussian_values(1024 * sigma, size) // 1024
 
 
 def average(errors: Errors, noise: Noise) -> tuple[float, float]:
@@ -169,7 +169,7 @@ def average(errors: Errors, noise: Noise) -> tuple[float, float]:
 
 @pytest.mark.parametrize("errors", UNBIASED.values(), ids=UNBIASED)
 def test_counts_are_unbiased(errors: Errors) -> None:
-    """Within four standard errors; the twin with one-sided noise is far outside."""
+    """Within four standard errors; the counterpart with one-sided noise is far outside."""
     mean, error = average(errors, reproducible(1))
     assert abs(mean) < 4 * error
     mean, error = average(errors, OneSided(reproducible(2)))  # type: ignore[arg-type]  # the rest is handed on

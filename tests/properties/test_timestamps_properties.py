@@ -43,8 +43,8 @@ def test_times_are_complete_ordered_and_on_the_grid(
     cases: list[list[tuple[str, datetime | None]]], longest_case: int, grid: str, goal: Guarantee
 ) -> None:
     """And nothing else of the log changes; no log makes it stop."""
-    courses = [in_order(case) for case in cases]
-    log = log_of([labels for labels, _ in courses], [times for _, times in courses])
+    timed_cases = [in_order(case) for case in cases]
+    log = log_of([labels for labels, _ in timed_cases], [times for _, times in timed_cases])
     facts = Facts(
         window=WINDOW, longest_gap=timedelta(days=2), longest_case=longest_case, grid=grid
     )

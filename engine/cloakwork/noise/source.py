@@ -33,7 +33,7 @@ class Noise(Protocol):
 
     @property
     def private(self) -> bool:
-        """Whether the source is the operating system's entropy; False stamps a release NOT PRIVATE."""
+        """Whether it draws the operating system's entropy; False stamps a release NOT PRIVATE."""
         ...
 
     def laplace_counts(self, counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:

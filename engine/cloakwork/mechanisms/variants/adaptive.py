@@ -20,7 +20,8 @@ from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
 from cloakwork.mechanisms.variants.accuracy import DEFAULT_CASES
 from cloakwork.mechanisms.variants.chain import MOST_CASES
 from cloakwork.mechanisms.variants.family import VariantRelease
-from cloakwork.mechanisms.variants.markov import MarkovParams, VariantMarkov
+from cloakwork.mechanisms.variants.markov import VariantMarkov
+from cloakwork.mechanisms.variants.markov_params import MarkovParams
 from cloakwork.mechanisms.variants.threshold import (
     ThresholdParams,
     VariantThreshold,

@@ -41,7 +41,8 @@ from cloakwork.privacy_event import (
 from cloakwork.quantities import Frozen, Number
 
 DEFAULT_STEPS: Final = DEFAULT_LENGTH + 1
-"""Steps that a case counts for where neither the option nor a smaller ``longest_case`` says otherwise.
+"""Steps that a case counts for where neither the option nor a smaller ``longest_case`` says
+otherwise.
 """
 
 MOST_ACTIVITIES: Final = 1000
@@ -102,10 +103,10 @@ class DfgLaplace(VariantRelease[DfgParams]):
 
     The counts that reach ``tau`` are made a flow (what comes to an activity leaves it), and as many
     cases as leave its start are drawn step by step: what a case did earlier than its last event is
-    forgotten. Variants are therefore mostly made up, while the directly-follows graph is that of the
-    log, with noise. Long cases count for less than they are. An empty log gives an empty release or
-    one of noise; one case, or unique variants, drown in it; with a single activity there are three
-    steps to count. It never aborts on data.
+    forgotten. Variants are therefore mostly made up, while the directly-follows graph is that of
+    the log, with noise. Long cases count for less than they are. An empty log gives an empty
+    release or one of noise; one case, or unique variants, drown in it; with a single activity there
+    are three steps to count. It never aborts on data.
     """
 
     name: ClassVar[str] = "dfg/laplace"

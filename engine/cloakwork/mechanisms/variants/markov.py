@@ -4,12 +4,12 @@ them.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import JsonValue
 
 from cloakwork.budget import Cost
 from cloakwork.facts import Facts
@@ -24,38 +24,26 @@ from cloakwork.mechanisms.variants.chain import (
     refine_contexts,
 )
 from cloakwork.mechanisms.variants.family import VariantRelease, variant_table
+from cloakwork.mechanisms.variants.markov_params import (
+    LONGEST,
+    MarkovOptions,
+    MarkovParams,
+    Selection,
+    all_sigmas,
+    calibrate_markov,
+    noise_event,
+    selection_delta,
+    selection_deltas,
+)
 from cloakwork.mechanisms.variants.transitions import (
     MOST_CELLS,
     UNIT_NORM,
     PaddedVariants,
     transition_masses,
-    vector_noise,
 )
 from cloakwork.noise import Noise
-from cloakwork.privacy_event import Composed, EpsilonDelta, NonPrivate, PrivacyEvent
-from cloakwork.quantities import Frozen, Number
+from cloakwork.privacy_event import NonPrivate, PrivacyEvent
 
-SHARES: Final = (0.40, 0.03, 0.32, 0.15, 0.10)
-"""Parts of the budget (of 1/sigma**2): frequent variants, number of other cases, their transitions
-of order 1, 2 and 3.
-
-These, ``LABELS_BUDGET``, ``SHARPNESS``, ``PENALTIES`` and ``KNOWN`` were chosen on synthetic logs
-alone (``benchmarks/variants/synthetic.py``).
-"""
-
-LABELS_BUDGET: Final = 0.25
-"""The part of the budget for selecting activities, where none are declared; the others get what it
-leaves.
-"""
-
-SELECTION_SHARE: Final = 0.49
-"""The part of delta that the threshold spends; the accountant gives Gaussian noise the other half.
-"""
-
-LABELS_SHARE: Final = 0.5
-"""Of that, the part for the activities' threshold."""
-
-SHARPNESS: Final = 1.4
 PENALTIES: Final = (1.5, 0.7, 0.7)
 """By order: how many sigmas a count must stand out by, to be believed against what is expected."""
 
@@ -65,55 +53,6 @@ counted.
 """
 
 MOST_CONTEXTS: Final = 4096
-LONGEST: Final = 200
-"""Events of a generated case at most, where the policy does not declare ``longest_case``."""
-
-_LEAST_SIGMA: Final = 1024.0
-
-
-Share = Annotated[float, Field(ge=0.001, le=1, allow_inf_nan=False)]
-
-
-class Selection(Frozen):
-    """Activities are selected by noisy counts of the cases that hold them: ``sigma`` and least
-    count ``tau``, in grid steps.
-    """
-
-    sigma: Annotated[Number, Field(gt=0)]
-    tau: Annotated[int, Field(ge=1)]
-
-
-class MarkovOptions(BaseModel):
-    """``sharpness``: 1 draws steps with the shares they were measured with; more makes frequent
-    steps more frequent.
-
-    ``shares``: how the budget is split, as ``SHARES`` lists it; scaled to add up to 1.
-    """
-
-    model_config = {"extra": "forbid", "frozen": True}
-    sharpness: Annotated[float, Field(ge=1, le=4, allow_inf_nan=False)] = SHARPNESS
-    shares: tuple[Share, Share, Share, Share, Share] = SHARES
-
-
-class MarkovParams(Frozen):
-    """``sigmas``: of the discrete Gaussian noise on the five tables that ``SHARES`` names, in that
-    order.
-
-    ``tau``: least noisy count of a frequent variant. Both in grid steps, ``UNIT_NORM`` to a case.
-    ``alphabet``: the public labels; or else ``selection``: how they are found. ``longest``: events
-    of a generated case; ``max_cases``: cases of a unit. ``epsilon`` and ``delta``: what sigmas and
-    tau were found for.
-    """
-
-    epsilon: Annotated[Number, Field(gt=0)]
-    delta: Annotated[Number, Field(gt=0, lt=1)]
-    max_cases: Annotated[int, Field(ge=1)] = 1
-    alphabet: tuple[str, ...] | None = None
-    selection: Selection | None = None
-    longest: Annotated[int, Field(ge=1)] = LONGEST
-    sharpness: Annotated[Number, Field(ge=1, le=4)] = SHARPNESS
-    sigmas: tuple[float, float, float, float, float]
-    tau: Annotated[int, Field(ge=1)]
 
 
 class VariantMarkov(VariantRelease[MarkovParams]):
@@ -193,8 +132,8 @@ class VariantMarkov(VariantRelease[MarkovParams]):
             return NonPrivate(
                 reason="activities that are neither declared nor selected would be read off the log"
             )
-        planned = _selection_deltas(params.delta, len(deltas))
-        return _noise_event(_all_sigmas(params), tuple(map(max, deltas, planned)), m)
+        planned = selection_deltas(params.delta, len(deltas))
+        return noise_event(all_sigmas(params), tuple(map(max, deltas, planned)), m)
 
     def decide(self, params: MarkovParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Select the frequent variants, count the transitions of the remaining cases, fit a chain,
@@ -246,94 +185,6 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         if rows[(0,)].sum() <= 0:
             return []
         return MarkovChain.of(rows, params.sharpness).draw(count, params.longest, noise)
-
-
-def calibrate_markov(
-    target: Cost, max_cases: int, shares: Sequence[float], declared: bool
-) -> tuple[tuple[float, float, float, float, float], int, Selection | None]:
-    """Sigmas, tau and, unless activities are ``declared``, how to select them, at a cost of at most
-    ``target``.
-    """
-    from cloakwork.accounting.calibrate import smallest_scale
-
-    deltas = _selection_deltas(target.delta, 1 if declared else 2)
-    all_shares = list(shares)
-    if not declared:
-        all_shares.append(sum(shares) * LABELS_BUDGET / (1 - LABELS_BUDGET))
-    total = sum(all_shares)
-
-    def sigmas_at(scale: float) -> tuple[float, ...]:
-        # A table's part of the budget is of 1/sigma**2.
-        return tuple(max(scale / math.sqrt(share / total), _LEAST_SIGMA) for share in all_shares)
-
-    def event_at(scale: float) -> PrivacyEvent:
-        return _noise_event(sigmas_at(scale), deltas, max_cases)
-
-    frequent, count, first, second, third, *labels = sigmas_at(smallest_scale(event_at, target))
-    tau = least_tau(frequent, deltas[0], max_cases)
-    selection = None
-    if labels:
-        least = least_tau(labels[0], deltas[1], max_cases, labels=MOST_CELLS)
-        selection = Selection(sigma=labels[0], tau=least)
-    return (frequent, count, first, second, third), tau, selection
-
-
-def _selection_deltas(delta: float, selections: int) -> tuple[float, ...]:
-    """What the thresholds of frequent variants and, if there are two, of activities may spend of
-    ``delta``.
-    """
-    spent = SELECTION_SHARE * delta
-    if selections == 1:
-        return (spent,)
-    return spent * (1 - LABELS_SHARE), spent * LABELS_SHARE
-
-
-def _all_sigmas(params: MarkovParams) -> tuple[float, ...]:
-    if params.selection is None:
-        return params.sigmas
-    return (*params.sigmas, params.selection.sigma)
-
-
-def least_tau(sigma: float, delta: float, max_cases: int, labels: int = 1) -> int:
-    """The least tau (grid steps) whose ``selection_delta`` is at most ``delta``."""
-    low = max_cases * UNIT_NORM
-    high = low + math.ceil(40 * sigma)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if selection_delta(sigma, middle, max_cases, labels) <= delta:
-            high = middle
-        else:
-            low = middle
-    return high
-
-
-def selection_delta(sigma: float, tau: int, max_cases: int, labels: int = 1) -> float:
-    """At least m l Pr[m + N >= tau] for N of ``sigma`` (grid steps), m = ``max_cases``: the
-    delta that the threshold spends.
-
-    ``labels``: l, how many counts one case may have a share in. Discrete Gaussian noise reaches x
-    at most as often as a normal variable reaches x - 1 (Canonne, Kamath and Steinke 2020,
-    proposition 25). Rounded up by more than it can err.
-    """
-    tail = math.erfc((tau - max_cases * UNIT_NORM - 1) / (sigma * math.sqrt(2))) / 2
-    return min(max_cases * labels * tail * (1 + 1e-9), 1 - 2.0**-30)
-
-
-def _noise_event(sigmas: Sequence[float], deltas: Sequence[float], max_cases: int) -> PrivacyEvent:
-    frequent, count, *tables = sigmas
-    # A unit has at most m cases: m counts of variants; one count of cases; m times a case's cells
-    # (labels are such too).
-    moved = [
-        (frequent, max_cases),
-        (count, 1),
-        *((sigma, max_cases * MOST_CELLS) for sigma in tables),
-    ]
-    norm = max_cases * UNIT_NORM
-    selections = [
-        EpsilonDelta(epsilon=-math.log1p(-delta) * (1 + 1e-9), delta=delta) for delta in deltas
-    ]
-    noises = [vector_noise(sigma, norm, cells) for sigma, cells in moved]
-    return Composed(events=(*selections, *noises))
 
 
 def _select_activities(
