@@ -8,8 +8,9 @@ import yaml
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.io import read_log
 from cloakwork.log.io.xes import with_kinds_settled
-from cloakwork.log.io.xes_fast import Declined, read_fast
+from cloakwork.log.io.xes_fast import read_fast
 from cloakwork.log.io.xes_full import read_full
+from cloakwork.log.io.xes_markup import Declined
 from log_equality import assert_same_log
 
 EDGE = Path(__file__).parent / "edge"

@@ -94,8 +94,8 @@ def test_a_profile_decides_between_the_two_processes() -> None:
         facts = Facts(alphabet=("a", "b"), units_at_most=300, head_share=head_share)
         step = choose(0, GOAL, facts, Mechanisms(), known).step
         assert step is not None
-        assert step.predict_similarity is not None
-        assert ("DP profile" in step.predict_similarity) == (head_share is not None)
+        assert step.predicted is not None
+        assert ("DP profile" in step.predicted) == (head_share is not None)
         return step.mechanism
 
     assert (taken(0.9), taken(0.0)) == ("variants/threshold", "variants/markov")

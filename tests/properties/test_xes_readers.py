@@ -16,8 +16,9 @@ from cloakwork.errors import LogError
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.io import read_log, write_log, xes_fast
 from cloakwork.log.io.xes import read_xes, with_kinds_settled
-from cloakwork.log.io.xes_fast import Declined, read_fast
+from cloakwork.log.io.xes_fast import read_fast
 from cloakwork.log.io.xes_full import read_full
+from cloakwork.log.io.xes_markup import Declined
 from log_equality import assert_same_log
 
 SETTINGS = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -217,19 +217,19 @@ class EventLog:
         """Every case as one case for each value of a case attribute that its rows name; rows
         without one are their own.
 
-        Each part has what its own rows say of the case, so that one value's rows never reach
-        another's part.
+        Each of the new cases has what its own rows say of the case, so that one value's rows never
+        reach another's case.
         """
         if attribute not in self.source.rows:
             return self
         keys = pl.DataFrame({"case": self.case_of, "value": self.source.rows[attribute]})
-        parts = keys.unique(maintain_order=True).with_row_index("part")
+        new_cases = keys.unique(maintain_order=True).with_row_index("new_case")
         joined = keys.join(
-            parts, on=["case", "value"], how="left", nulls_equal=True, maintain_order="left"
+            new_cases, on=["case", "value"], how="left", nulls_equal=True, maintain_order="left"
         )
-        part_of = joined["part"].to_numpy().astype(np.int64)
-        origin = parts["case"].to_numpy()
-        own = [_first(each, part_of).alias(name) for name, each in self.source.rows.items()]
+        new_case_of = joined["new_case"].to_numpy().astype(np.int64)
+        origin = new_cases["case"].to_numpy()
+        own = [_first(each, new_case_of).alias(name) for name, each in self.source.rows.items()]
         texts = self.source.for_rows(cases=origin).texts
         source = SourceSpelling(
             self.source.exact,
@@ -238,7 +238,7 @@ class EventLog:
         return EventLog.build(
             self.events,
             self.cases[origin].with_columns(own),
-            part_of,
+            new_case_of,
             notes=self.notes,
             source=source,
         )
@@ -296,11 +296,8 @@ def _pandas_at_hand(verb: str) -> Iterator[None]:
         raise MissingExtra(
             f"{verb}: needs pandas and pyarrow; pip install 'cloakwork[pandas]'"
         ) from error
-    except (
-        TypeError,
-        ValueError,
-        ArithmeticError,
-    ) as error:  # pyarrow's own errors are values or types
+    # pyarrow's own errors are values or types.
+    except (TypeError, ValueError, ArithmeticError) as error:
         first = str(error).partition("\n")[0]
         raise LogError(
             "table", f"cannot be read ({first})", hint="give each column values of one type"
@@ -348,7 +345,7 @@ def of_table(
 
 
 def not_text(path: str | Path, attribute: str, kind: pl.DataType) -> LogError:
-    """The refusal of an attribute that tells cases, units or activities apart, by values that are
+    """The refusal of an attribute that distinguishes cases, units or activities, by values that are
     not text.
     """
     return LogError(

@@ -3,7 +3,7 @@ apart.
 
 A packed release is *stored*, not compressed, so what comes out is no larger than what came in; the
 log may be compressed itself (``xes.gz``). Its bytes depend on its parts alone. A file is accepted
-only where it is, byte for byte, what ``pack`` makes of its parts: that leaves no room for a second
+only where it is, byte for byte, what ``pack`` makes of its parts: that admits no second
 entry of a name, a path, a link, an extra field, or anything hidden between entries.
 """
 
@@ -39,7 +39,7 @@ def pack_folder(folder: Path, out: Path) -> None:
     cannot be written.
     """
     plain = [path.name for path in folder.iterdir() if path.is_file() and not path.is_symlink()]
-    names = _parts([name for name in plain if _is_part(name)])
+    names = _public_files([name for name in plain if _is_part(name)])
     try:
         with zipfile.ZipFile(out, "x", zipfile.ZIP_STORED) as archive:
             for name in names:
@@ -94,7 +94,7 @@ def _unpack(file: Path, folder: Path) -> None:
         _check_end(file, source)
         with zipfile.ZipFile(source) as archive:
             members = archive.infolist()
-            _parts([member.filename for member in members])
+            _public_files([member.filename for member in members])
             for member in members:
                 if (
                     member.compress_type != zipfile.ZIP_STORED
@@ -132,7 +132,7 @@ def _is_part(name: str) -> bool:
     return name in (PLAN_FILE, STATEMENT_FILE) or LOG_NAME.fullmatch(name) is not None
 
 
-def _parts(names: list[str]) -> list[str]:
+def _public_files(names: list[str]) -> list[str]:
     """``names``, sorted; raises VerificationFailed unless they are a release's public parts, each
     once.
     """

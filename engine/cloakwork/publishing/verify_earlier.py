@@ -200,7 +200,7 @@ def check_same_stamp(log: Path, signed: SignedEarlier) -> Iterator[Check]:
     for line in wrong:
         yield Check(False, f"{log.name}: stamp: {line}")
     if not wrong:
-        yield Check(True, f"{log.name}: its stamp holds this statement's digest and guarantees")
+        yield Check(True, f"{log.name}: its stamp has this statement's digest and guarantees")
 
 
 def _expected_stamp(signed: SignedEarlier) -> Mapping[str, str]:

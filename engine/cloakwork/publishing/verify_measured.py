@@ -46,7 +46,7 @@ def _check_stamp(log: Path, plan: Plan, predicate: PrivacyStatement) -> Iterator
     for line in wrong:
         yield Check(False, f"{log.name}: stamp: {line}")
     if not wrong:
-        yield Check(True, f"{log.name}: its stamp holds this statement's digest and guarantees")
+        yield Check(True, f"{log.name}: its stamp has this statement's digest and guarantees")
 
 
 def _check_contents(log: Path, plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:

@@ -4,8 +4,7 @@ that they agree.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -20,52 +19,18 @@ from cloakwork.log.eventlog import (
     EventLog,
     SourceSpelling,
 )
+from cloakwork.log.io.column_layout import Kind, Layout, Scope, ValueRun, place_values, round_trips
 from cloakwork.log.io.source import shown
 from cloakwork.log.io.times import parse_times
 from cloakwork.log.limits import Limits, OnExcess, current_limits
-
-Kind = Literal["text", "int", "float", "boolean", "date"]
-Scope = Literal["trace", "event"]
 
 NO_ACTIVITY: Final = "events without an activity"
 NO_TIME: Final = "events without a timestamp"
 NO_ZONE: Final = "timestamps without a zone (taken as UTC)"
 OVERSIZED: Final = "values over the size limit, left out"
-KIND_OF: Final[dict[str, Kind]] = {
-    "string": "text",
-    "id": "text",
-    "int": "int",
-    "float": "float",
-    "boolean": "boolean",
-    "date": "date",
-}
 _FIXED: Final[dict[str, Kind]] = {CASE_ID: "text", ACTIVITY: "text", TIMESTAMP: "date"}
 _TRUTH: Final = {"true": True, "1": True, "false": False, "0": False}
-_SMALL: Final = 1 << 22  # cells: at 16 bytes each, 64 MiB
-_LARGE: Final = 1 << 26
 _BLANKS: Final = " \t\r\n"
-
-
-@dataclass(frozen=True, slots=True)
-class ValueRun:
-    """Values of one attribute, in file order, as one stretch of the file gave them.
-
-    One run holds all values of its kind in its stretch, ``kind`` being what
-    ``ColumnBuilder.kind_of`` says: so the order of the file is kept where an element states an
-    attribute twice.
-
-    - ``rows``: int64, shape (n,); the ordinal in the whole file of the trace or event that each
-      value belongs to.
-    - ``values``: String, n long, not null; ``lines``: the line of each value (from 1), where the
-      reader knows it.
-    """
-
-    scope: Scope
-    key: str
-    kind: Kind
-    rows: NDArray[np.int64]
-    values: pl.Series
-    lines: Sequence[int] | None = None
 
 
 class BadValue(Exception):
@@ -114,72 +79,6 @@ class _Column:
     texts: list[pl.Series | None] = field(default_factory=list)
     """What the file says, where the values do not give it back."""
     lines: list[Sequence[int] | None] = field(default_factory=list)
-
-
-def round_trips(text: pl.Series, typed: pl.Series) -> bool:
-    """Whether ``typed``, cast to text, gives back every character of ``text``: nothing is lost
-    then.
-    """
-    if typed.dtype == pl.String:
-        return True
-    if typed.dtype.is_temporal():
-        return False
-    return bool((typed.cast(pl.String) == text).all())
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """How values become a column: ``height`` rows, ``order`` (None: the file's) says which row of
-    the file each is.
-
-    A value that has at least ``apart`` rows to itself is cheaper alone: a column of such values is
-    a chain of pieces, and its stretches of nulls are slices of one piece, which take no memory of
-    their own. So a file with many attributes, few values each, takes memory by its values, not by
-    attributes times rows.
-    """
-
-    height: int
-    order: NDArray[np.int64] | None
-    apart: float
-    nulls: dict[pl.DataType, pl.Series] = field(default_factory=dict, repr=False)
-
-    @classmethod
-    def of_rows(cls, height: int, columns: int, order: NDArray[np.int64] | None = None) -> "Layout":
-        """The layout for a table; a small one has no sparse columns, which are slower to read."""
-        cells = height * columns
-        return cls(height, order, inf if cells < _SMALL else 256 if cells < _LARGE else 32)
-
-    def spread(self, values: pl.Series, rows: NDArray[np.int64]) -> pl.Series:
-        """``values`` at ``rows`` of the file (ascending, none twice), null elsewhere, in the log's
-        order.
-        """
-        if len(rows) * self.apart < self.height:
-            return self._chain(values, rows)
-        source = np.full(self.height, len(values), np.int64)
-        source[rows] = np.arange(len(rows))
-        if self.order is not None:
-            source = source[self.order]
-        return pl.concat([values, pl.Series([None], dtype=values.dtype)], rechunk=True).gather(
-            source
-        )
-
-    def _chain(self, values: pl.Series, rows: NDArray[np.int64]) -> pl.Series:
-        if self.order is not None:
-            place = np.empty(self.height, np.int64)
-            place[self.order] = np.arange(self.height)
-            sequence = np.argsort(place[rows])
-            values, rows = values.gather(sequence), place[rows][sequence]
-        nulls = self._nulls(values.dtype)
-        empty_rows = np.diff(rows, prepend=-1, append=self.height) - 1
-        pieces = [nulls.slice(0, int(empty_rows[0]))]
-        for row, count in enumerate(empty_rows[1:].tolist()):
-            pieces += [values.slice(row, 1), nulls.slice(0, count)]
-        return pl.concat(pieces, rechunk=False)
-
-    def _nulls(self, dtype: pl.DataType) -> pl.Series:
-        if dtype not in self.nulls:
-            self.nulls[dtype] = pl.Series([None], dtype=dtype).new_from_index(0, self.height)
-        return self.nulls[dtype]
 
 
 class ColumnBuilder:
@@ -317,7 +216,7 @@ class ColumnBuilder:
                 exact.add(name)
             else:
                 rows = np.concatenate(column.rows)
-                texts[name] = _placed(pl.concat(spelt, rechunk=True), rows, layout)
+                texts[name] = place_values(pl.concat(spelt, rechunk=True), rows, layout)
             if name.startswith(CASE_PREFIX) and (place := _conflict(column, spelt)):
                 conflicts[name] = place
             if name == CASE_ID:
@@ -369,12 +268,12 @@ class ColumnBuilder:
         rows = np.concatenate(column.rows)
         column.values.clear()
         self.irregular.repeated += int((np.diff(rows) == 0).sum())
-        return _placed(values, rows, layout)
+        return place_values(values, rows, layout)
 
     def _notes(self, cases: pl.DataFrame, events: pl.DataFrame) -> Iterator[str]:
         ids = cases[CASE_ID].drop_nulls()
         counts = self.irregular
-        told = (
+        counted = (
             (
                 len(ids) - ids.n_unique(),
                 "cases with the id of an earlier case (such a log is read, and not released)",
@@ -394,19 +293,9 @@ class ColumnBuilder:
                 "values that the same case or event states again (the last one counts)",
             ),
         )
-        yield from (f"{what}: {count}" for count, what in told if count)
+        yield from (f"{what}: {count}" for count, what in counted if count)
         for name, kind in sorted(self._kinds.items()):
             yield f"attribute '{shown(name)}' is read as {kind}, whatever type its values state"
-
-
-def _placed(values: pl.Series, rows: NDArray[np.int64], layout: Layout) -> pl.Series:
-    """``values`` at ``rows`` (ascending, as the file does), null elsewhere; of several for one row,
-    the last.
-    """
-    if len(rows) == layout.height and (np.diff(rows) == 1).all():
-        return values if layout.order is None else values.gather(layout.order)
-    last = np.append(np.diff(rows) != 0, True)
-    return layout.spread(values.filter(last), rows[last])
 
 
 def _conflict(column: _Column, spelt: Sequence[pl.Series]) -> str | None:

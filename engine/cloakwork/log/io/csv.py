@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.io.columns import round_trips
+from cloakwork.log.io.column_layout import round_trips
 from cloakwork.log.io.csv_grammar import CsvFault, Records, fields, line_at, records
 from cloakwork.log.io.flat import flat_table, standard_names, within_value_size
 from cloakwork.log.io.output import open_output

@@ -143,7 +143,7 @@ def _with_quotes_doubled(data: bytes, separator: str) -> bytes:
     split = separator.encode()
     starts, ends = split + b"\n", split + b"\r\n"
     field_end = re.compile(rb"[%b\r\n]" % re.escape(split))
-    parts: list[bytes] = []
+    pieces: list[bytes] = []
     done = written = 0
     while (quote := data.find(b'"', done)) >= 0:
         if quote == 0 or data[quote - 1] in starts:
@@ -164,9 +164,9 @@ def _with_quotes_doubled(data: bytes, separator: str) -> bytes:
         done = found.start() if found else len(data)
         if (alone := data.find(b"\r", start, quote)) >= 0:
             raise CsvFault(data, alone, _LONE_RETURN)
-        parts += [data[written:start], b'"', data[start:done].replace(b'"', b'""'), b'"']
+        pieces += [data[written:start], b'"', data[start:done].replace(b'"', b'""'), b'"']
         written = done
-    return b"".join((*parts, data[written:]))
+    return b"".join((*pieces, data[written:]))
 
 
 def _scanned(data: bytes, separator: str) -> Records:

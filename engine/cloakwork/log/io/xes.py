@@ -7,10 +7,12 @@ from pathlib import Path
 from types import MappingProxyType
 
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.io.columns import ColumnBuilder, Kind, MixedKinds
+from cloakwork.log.io.column_layout import Kind
+from cloakwork.log.io.columns import ColumnBuilder, MixedKinds
 from cloakwork.log.io.source import LogStream
-from cloakwork.log.io.xes_fast import Declined, read_fast
+from cloakwork.log.io.xes_fast import read_fast
 from cloakwork.log.io.xes_full import read_full
+from cloakwork.log.io.xes_markup import Declined
 from cloakwork.log.limits import Limits, OnExcess
 
 

@@ -12,9 +12,7 @@ or nesting; every piece of markup must match it; opening and closing tags must f
 ``Declined``, and the full parser reads the file.
 """
 
-import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Final
 from xml.parsers import expat
 
@@ -23,184 +21,27 @@ import polars as pl
 from numpy.typing import NDArray
 
 from cloakwork.log.eventlog import EventLog
-from cloakwork.log.io.columns import (
-    KIND_OF,
-    BadValue,
-    ColumnBuilder,
-    Conflicting,
-    Kind,
-    Scope,
-    TooManyKeys,
-    ValueRun,
-)
+from cloakwork.log.io.column_layout import ValueRun
+from cloakwork.log.io.columns import BadValue, ColumnBuilder, Conflicting, TooManyKeys
 from cloakwork.log.io.source import LogStream
 from cloakwork.log.io.xes_full import LogXml
+from cloakwork.log.io.xes_markup import (
+    ANYWHERE,
+    EVENT,
+    KINDS,
+    LOG,
+    SCOPES,
+    Declined,
+    KeyTable,
+    MarkupTable,
+    decode_references,
+)
 
 CHUNK: Final = 2 << 20  # bytes; small enough to stay in the processor's cache
 _HEADER_LIMIT: Final = 64 << 20
 _STRETCH_LIMIT: Final = 64 << 20
 _VOCABULARY_LIMIT: Final = 4096
-_BLANK: Final = "[ \t\r\n]"
-_TAG: Final = re.compile(f"<(/?)(trace|event){_BLANK}*(/?)>{_BLANK}*")
-_AFTER_VALUE: Final = re.compile(f"{_BLANK}*/>{_BLANK}*")
-_ATTRIBUTE: Final = re.compile(f"<({'|'.join(KIND_OF)}){_BLANK}+key=")
-_END: Final = re.compile(f"</log{_BLANK}*>{_BLANK}*")
-_REFERENCE: Final = re.compile("&(?:#([0-9]{1,9})|#x([0-9A-Fa-f]{1,8})|([a-z]{1,4}));")
-_NAMED: Final = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
-_KINDS: Final[tuple[Kind, ...]] = ("text", "int", "float", "boolean", "date")
-_SCOPES: Final[tuple[Scope, ...]] = ("trace", "event")
 _NON_CHARACTERS: Final = (b"\xef\xbf\xbe", b"\xef\xbf\xbf")  # U+FFFE and U+FFFF, which XML forbids
-_ANYWHERE, _LOG, _TRACE, _EVENT = -1, 0, 1, 2
-
-
-class Declined(Exception):
-    """This file is not of the plain kind; the full parser must read it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Markup:
-    """What one piece of markup between a value and the next key does.
-
-    ``enters`` and ``leaves``: where the reader must be before it and is after it (``_ANYWHERE``: as
-    before); ``kind``: the index in ``_KINDS`` of the attribute that it opens, -1 at the end of the
-    log; ``traces``: how many traces it opens; ``events``: for each event that it opens, how many
-    traces it opened before; ``tags``, ``controls``: how many ``<`` and how many control characters
-    (all of them blanks) it holds.
-    """
-
-    enters: int
-    leaves: int
-    kind: int
-    traces: int
-    events: tuple[int, ...]
-    tags: int
-    controls: int
-
-
-def parse_markup(text: str) -> Markup:
-    """Understand one piece of markup. ``Declined`` when it is not exactly of the plain form."""
-    position = _matched(_AFTER_VALUE, text, 0)
-    enters = place = _ANYWHERE
-    traces, events = 0, []
-    while tag := _TAG.match(text, position):
-        closing, element, alone = tag.groups()
-        if closing and alone:
-            raise Declined("a tag that both closes and is empty")
-        inner, outer = (_EVENT, _TRACE) if element == "event" else (_TRACE, _LOG)
-        before, after = (inner, outer) if closing else (outer, outer if alone else inner)
-        if place not in {_ANYWHERE, before}:
-            raise Declined("tags that do not fit each other")
-        enters = before if enters == _ANYWHERE else enters
-        place, position = after, tag.end()
-        if not closing and element == "event":
-            events.append(traces)
-        traces += not closing and element == "trace"
-    kind = -1
-    if attribute := _ATTRIBUTE.match(text, position):
-        kind, position = _KINDS.index(KIND_OF[attribute[1]]), attribute.end()
-    else:
-        position = _matched(_END, text, position)
-    if position != len(text) or (place == _LOG) == (kind >= 0) or (kind < 0 and place == _ANYWHERE):
-        raise Declined("markup that is not of the plain form")
-    return Markup(
-        enters,
-        place,
-        kind,
-        traces,
-        tuple(events),
-        text.count("<"),
-        sum(char < " " for char in text),
-    )
-
-
-def _matched(pattern: re.Pattern[str], text: str, position: int) -> int:
-    if found := pattern.match(text, position):
-        return found.end()
-    raise Declined("markup that is not of the plain form")
-
-
-class _MarkupTable:
-    """All distinct pieces of markup met so far, and their meaning as columns indexed by code."""
-
-    def __init__(self) -> None:
-        self.words: list[str] = []
-        self.markups: list[Markup] = []
-
-    def learn(self, words: list[str]) -> None:
-        self.markups += [parse_markup(word) for word in words]
-        self.words += words
-        self.enters = np.array([markup.enters for markup in self.markups], np.int8)
-        self.leaves = np.array([markup.leaves for markup in self.markups], np.int8)
-        self.kind = np.array([markup.kind for markup in self.markups], np.int8)
-        self.traces = np.array([markup.traces for markup in self.markups], np.int64)
-        self.events = np.array([len(markup.events) for markup in self.markups], np.int64)
-        self.first_event = np.concatenate([[0], np.cumsum(self.events)])[:-1]
-        self.event_traces = np.array(
-            [before for markup in self.markups for before in markup.events], np.int64
-        )
-        self.tags = np.array([markup.tags for markup in self.markups], np.int64)
-        self.controls = np.array([markup.controls for markup in self.markups], np.int64)
-
-
-@dataclass
-class _KeyTable:
-    """All distinct keys met so far; for each and each scope, whether it is read and the kind that
-    is settled for it.
-    """
-
-    words: list[str] = field(default_factory=list)
-    keys: list[str] = field(default_factory=list)
-
-    def learn(self, words: list[str], builder: ColumnBuilder) -> None:
-        self.words += words
-        self.keys += [decode_references(word) for word in words]
-        if "" in words:
-            raise Declined("an empty key")
-        self.is_kept = np.array(
-            [builder.name_of(scope, key) is not None for key in self.keys for scope in _SCOPES],
-            np.bool_,
-        )
-        self.kind = np.array(
-            [self._settled(builder, scope, key) for key in self.keys for scope in _SCOPES], np.int64
-        )
-        self.reserved = np.array([key.startswith("case:") for key in self.keys], np.bool_)
-
-    @staticmethod
-    def _settled(builder: ColumnBuilder, scope: Scope, key: str) -> int:
-        """The index in ``_KINDS`` of the kind that an attribute is read as whatever is declared; -1
-        if none is.
-        """
-        name = builder.name_of(scope, key)
-        kinds = {builder.kind_of(name, kind) for kind in _KINDS} if name else set()
-        return _KINDS.index(kinds.pop()) if len(kinds) == 1 else -1
-
-
-def decode_references(text: str) -> str:
-    """Resolve character references and the five entities that XML predefines. ``Declined`` for any
-    other.
-    """
-    if "&" not in text:
-        return text
-    if text.count("&") != len(_REFERENCE.findall(text)):
-        raise Declined("an entity that XML does not predefine")
-    return _REFERENCE.sub(_resolve_reference, text)
-
-
-def _resolve_reference(reference: re.Match[str]) -> str:
-    decimal, hexadecimal, name = reference.groups()
-    if name:
-        if name not in _NAMED:
-            raise Declined("an entity that XML does not predefine")
-        return _NAMED[name]
-    code = int(decimal) if decimal else int(hexadecimal, 16)
-    if (
-        code in {9, 10, 13}
-        or 0x20 <= code < 0xD800
-        or 0xE000 <= code < 0xFFFE
-        or 0x10000 <= code < 0x110000
-    ):
-        return chr(code)
-    raise Declined("a reference to no character")
 
 
 def read_fast(stream: LogStream, builder: ColumnBuilder) -> EventLog:
@@ -222,7 +63,7 @@ def read_fast(stream: LogStream, builder: ColumnBuilder) -> EventLog:
     try:
         return builder.finish()
     except Conflicting as conflict:
-        raise Declined("two values for one case, whose lines are to be told") from conflict
+        raise Declined("two values for one case, whose lines must be named") from conflict
 
 
 def _body(stream: LogStream) -> bytes:
@@ -248,15 +89,11 @@ def _opens_first_trace(stream: LogStream, header: bytes, start: int) -> bool:
     xml = LogXml(stream.path)
     try:
         xml.feed(header)
-    except (
-        expat.ExpatError,
-        LookupError,
-        ValueError,
-    ):  # the latter two: an encoding that Python does not know
+    # The latter two: an encoding that Python does not know.
+    except (expat.ExpatError, LookupError, ValueError):
         return False
-    return (
-        xml.plain and xml.traces == 1 and xml.trace_at == start and not xml.irregular.stray_events
-    )
+    opens_first = xml.traces == 1 and xml.trace_at == start
+    return xml.plain and opens_first and not xml.irregular.stray_events
 
 
 def _quote_cycles(stream: LogStream, start: bytes) -> Iterator[tuple[bytes, bool]]:
@@ -288,28 +125,28 @@ class _FastReader:
     def __init__(self, builder: ColumnBuilder) -> None:
         self.ended = False
         self._builder = builder
-        self._markup = _MarkupTable()
-        self._keys = _KeyTable()
-        self._place = _LOG
+        self._markup = MarkupTable()
+        self._keys = KeyTable()
+        self._place = LOG
 
     def take(self, chunk: tuple[bytes, bool]) -> None:
         """Read one chunk: cycles of four pieces and, if it is the last, the end of the log."""
         data, last = chunk
         self._refuse_non_characters(data)
-        parts = _pieces(data)
+        pieces = _pieces(data)
         most = self._builder.limits.value_size
-        if len(data) > most and (parts.str.len_bytes() > most).any():
+        if len(data) > most and (pieces.str.len_bytes() > most).any():
             raise Declined("a value over the limit")
-        cycles = len(parts) // 4
-        if len(parts) != 4 * cycles + last:
+        cycles = len(pieces) // 4
+        if len(pieces) != 4 * cycles + last:
             raise Declined("quotes that do not come in fours")
-        markup = self._markup_codes(parts.gather_every(4))
-        _confirm_between(parts.gather_every(4, 2))
+        markup = self._markup_codes(pieces.gather_every(4))
+        _confirm_between(pieces.gather_every(4, 2))
         self._confirm_markup(data, markup)
         place = self._follow(markup, last)
         owner = self._open(markup, place)
         if cycles:
-            self._collect(markup[:cycles], place[:cycles], owner[:cycles], parts)
+            self._collect(markup[:cycles], place[:cycles], owner[:cycles], pieces)
         self.ended = last
 
     @staticmethod
@@ -337,7 +174,7 @@ class _FastReader:
         ending = np.flatnonzero(table.kind[markup] < 0)
         if ending.tolist() != ([len(markup) - 1] if last else []):
             raise Declined("markup behind the end of the log, or no end")
-        moves = table.enters[markup] != _ANYWHERE
+        moves = table.enters[markup] != ANYWHERE
         moving = markup[moves]
         places = np.concatenate([[self._place], table.leaves[moving]]).astype(np.int8)
         if (places[:-1] != table.enters[moving]).any():
@@ -356,55 +193,51 @@ class _FastReader:
         traces_before, events_before = np.cumsum(traces) - traces, np.cumsum(events) - events
         within = np.arange(events.sum()) - np.repeat(events_before, events)
         trace_in_markup = table.event_traces[np.repeat(table.first_event[markup], events) + within]
-        builder.open(
-            int(traces.sum()), first_trace + np.repeat(traces_before, events) + trace_in_markup - 1
-        )
-        in_event = place == _EVENT
-        return (
-            np.where(
-                in_event, first_event + events_before + events, first_trace + traces_before + traces
-            )
-            - 1
-        )
+        trace_of_event = first_trace + np.repeat(traces_before, events) + trace_in_markup - 1
+        builder.open(int(traces.sum()), trace_of_event)
+        events_so_far = first_event + events_before + events
+        traces_so_far = first_trace + traces_before + traces
+        return np.where(place == EVENT, events_so_far, traces_so_far) - 1
 
     def _collect(
         self,
         markup: NDArray[np.int64],
         place: NDArray[np.int8],
         owner: NDArray[np.int64],
-        parts: pl.Series,
+        pieces: pl.Series,
     ) -> None:
         """Hand the values to the builder, one run for each key, scope and kind."""
-        words = parts.gather_every(4, 1)
+        words = pieces.gather_every(4, 1)
         key = _codes(words, self._keys.words, lambda new: self._keys.learn(new, self._builder))
-        in_event = (place == _EVENT).astype(np.int64)
+        in_event = (place == EVENT).astype(np.int64)
         if self._keys.reserved.any():
-            self._builder.irregular.reserved += int(
-                (self._keys.reserved[key] & (in_event == 1)).sum()
-            )
+            reserved = self._keys.reserved[key] & (in_event == 1)
+            self._builder.irregular.reserved += int(reserved.sum())
         scoped = 2 * key + in_event
         chosen = np.flatnonzero(self._keys.is_kept[scoped])
         if not len(chosen):
             return
         settled = self._keys.kind[scoped[chosen]]
-        what = scoped[chosen] * len(_KINDS) + np.where(
-            settled < 0, self._markup.kind[markup[chosen]], settled
-        )
-        order = np.argsort(what.astype(np.uint16) if what.max() < 1 << 16 else what, kind="stable")
+        kind_of_value = np.where(settled < 0, self._markup.kind[markup[chosen]], settled)
+        # One number for key, scope and kind together.
+        what = scoped[chosen] * len(KINDS) + kind_of_value
+        # 16 bits are sorted by radix, in linear time.
+        sortable = what.astype(np.uint16) if what.max() < 1 << 16 else what
+        order = np.argsort(sortable, kind="stable")
         chosen, what = chosen[order], what[order]
-        values = _decoded(parts.gather(4 * chosen + 3))
+        values = _decoded(pieces.gather(4 * chosen + 3))
         owner = owner[chosen]
         starts = np.flatnonzero(np.diff(what, prepend=-1))
         ends = np.append(starts[1:], len(what))
         for run in np.argsort(chosen[starts]):
             start, end = starts[run], ends[run]
-            pair, kind = divmod(int(what[start]), len(_KINDS))
-            scope, key_word = _SCOPES[pair % 2], self._keys.keys[pair // 2]
+            pair, kind = divmod(int(what[start]), len(KINDS))
+            scope, key_word = SCOPES[pair % 2], self._keys.keys[pair // 2]
             self._builder.add(
                 ValueRun(
                     scope,
                     key_word,
-                    _KINDS[kind],
+                    KINDS[kind],
                     owner[start:end],
                     values.slice(int(start), int(end - start)),
                 )

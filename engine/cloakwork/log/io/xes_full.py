@@ -18,16 +18,8 @@ import polars as pl
 
 from cloakwork.errors import LogError
 from cloakwork.log.eventlog import CASE_PREFIX, TIMESTAMP, EventLog
-from cloakwork.log.io.columns import (
-    KIND_OF,
-    BadValue,
-    ColumnBuilder,
-    Irregularities,
-    Kind,
-    Scope,
-    TooManyKeys,
-    ValueRun,
-)
+from cloakwork.log.io.column_layout import KIND_OF, Kind, Scope, ValueRun
+from cloakwork.log.io.columns import BadValue, ColumnBuilder, Irregularities, TooManyKeys
 from cloakwork.log.io.source import LogStream, empty_file, shown, too_long
 from cloakwork.log.io.times import TIME_HINT
 from cloakwork.log.io.xml_feed import Feeder
