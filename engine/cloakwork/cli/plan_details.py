@@ -9,11 +9,11 @@ from rich.markup import escape
 
 from cloakwork.accounting.charge import Charge
 from cloakwork.cli.screen import columns
-from cloakwork.plan.model import Claim, Plan, Step, Unproven
+from cloakwork.plan.model import Claim, Plan, Step, UnprovenClaim
 from cloakwork.plan.sentences import (
-    assuming,
-    because,
+    assumptions_in_words,
     caveat_in_words,
+    reasons_in_words,
     treatment_in_words,
     unproven_cost,
     unproven_sentence,
@@ -89,7 +89,7 @@ def _everything(plan: Plan, previewed: "Sequence[StepRecord]") -> Iterator[Branc
         )
 
 
-def _unproven(item: Unproven) -> list[str]:
+def _unproven(item: UnprovenClaim) -> list[str]:
     return [
         unproven_sentence(item),
         f"published: {item.published}",
@@ -100,8 +100,8 @@ def _unproven(item: Unproven) -> list[str]:
 
 def _claim(claim: Claim) -> list[str]:
     lines = [f"{claim.guarantee.kind}: {claim.sentence}"]
-    lines += [f"because {line}" for line in because(claim)]
-    lines += [f"assuming {line}" for line in assuming(claim)]
+    lines += [f"because {line}" for line in reasons_in_words(claim)]
+    lines += [f"assuming {line}" for line in assumptions_in_words(claim)]
     if claim.cost is not None and claim.naive is not None:
         accounted, summed = cost_text(claim.cost), cost_text(claim.naive)
         lines.append(f"accountant: {accounted}; plain sum: {summed}")

@@ -8,7 +8,13 @@ from typing import Final, TypeGuard
 from pydantic import JsonValue
 
 from cloakwork.budget import guessing_advantage
-from cloakwork.guarantees import VACUOUS_T, DifferentialPrivacy, KAnonymity, TCloseness
+from cloakwork.guarantees import (
+    VACUOUS_T,
+    DifferentialPrivacy,
+    Guarantee,
+    KAnonymity,
+    TCloseness,
+)
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.policy.explain import covered_columns, is_released
 from cloakwork.policy.model import Policy

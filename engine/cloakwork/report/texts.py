@@ -22,8 +22,8 @@ from cloakwork.guarantees import (
     TCloseness,
 )
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
-from cloakwork.plan.claims import Given
-from cloakwork.plan.model import Exposure, Plan, Step, Treated
+from cloakwork.plan.claims import ConditionedOn
+from cloakwork.plan.model import Plan, PlannedExposure, Step, TreatedAttribute
 from cloakwork.plan.sentences import caveat_in_words
 from cloakwork.quantities import format_duration
 
@@ -111,7 +111,7 @@ class Claimed(Protocol):
         ...
 
     @property
-    def given(self) -> Given | None:
+    def given(self) -> ConditionedOn | None:
         """What it takes as known."""
         ...
 
@@ -238,7 +238,7 @@ def released_line(plan: Plan) -> str:
     return "; ".join([listed([each for each in said if each]), others])
 
 
-def _released_column(plan: Plan, item: Treated) -> str:
+def _released_column(plan: Plan, item: TreatedAttribute) -> str:
     """One attribute as it is released; empty where it is not, or always is anew."""
     if item.treatment in ("drop", "replace"):
         return ""
@@ -252,7 +252,7 @@ def _released_column(plan: Plan, item: Treated) -> str:
     return f"{item.attribute}{how.get(item.treatment, '')}"
 
 
-def exposure_line(item: Exposure) -> str:
+def exposure_line(item: PlannedExposure) -> str:
     """A column that is released without protection, and why."""
     if item.column == METADATA and item.why.kind == "form-of-release":
         return "how many cases there are, and which values are missing"
