@@ -18,7 +18,6 @@ from cloakwork.mechanisms.profile import Profile, require_profile_params
 from cloakwork.plan.budget import ledger_terms
 from cloakwork.plan.model import Plan, Step
 from cloakwork.plan.planner import make_plan
-from cloakwork.plan.sentences import caveat_in_words
 from cloakwork.policy.library import resolve_policy
 from cloakwork.policy.load import load_policy as read_policy
 from cloakwork.policy.model import Policy, describe_version
@@ -30,6 +29,7 @@ from cloakwork.publishing.publish import publish as publish_release
 from cloakwork.publishing.verify import Verification
 from cloakwork.publishing.verify import verify as verify_release
 from cloakwork.report.internal import internal_files
+from cloakwork.report.texts import warning_lines
 from cloakwork.run.execute import Stopwatch, execute
 from cloakwork.run.prepare import required_attributes
 from cloakwork.run.preview import preview as preview_on
@@ -62,7 +62,7 @@ def apply(
     reporter: Reporter = silent,
     stopwatch: Stopwatch | None = None,
     columns: dict[str, str] | None = None,
-    mine: float = 0.0,
+    mining_seconds: float = 0.0,
     folder: Path | None = None,
 ) -> Release:
     """Run ``plan`` on ``log`` and charge ``ledger``; the release stays in memory.
@@ -71,7 +71,7 @@ def apply(
 
     ``ledger``: a Ledger or its URL; by default ``CLOAKWORK_LEDGER``, else ``ledger.db`` in the
     user's data folder. ``columns``: standard name to the log's own, for CSV, Parquet and tables.
-    ``mine``: seconds that mining a process model may take, for the utility figures of the internal
+    ``mining_seconds``: seconds that mining a process model may take, for the utility figures of the internal
     report (extra ``mining``; 0: none is mined). ``publish`` writes the release to a folder; until
     then the ledger shows it as reserved. ``folder``: which folder that will be, for the ledger to
     tell a run that was killed.
@@ -87,10 +87,10 @@ def apply(
         with watch.stage("read"):
             log = _opened(log, plan, columns, reporter)
 
-    times = _TimesSeen(wanted=bool(plan.policy.spec.output.report))
+    times = _TimesSeen(needed=bool(plan.policy.spec.output.report))
 
     def compare(plan: Plan, source: EventLog, released: EventLog) -> Mapping[str, JsonValue]:
-        return _utility(plan, source, released, reporter, mine, times.figures)
+        return _utility(plan, source, released, reporter, mining_seconds, times.figures)
 
     return execute(
         plan,
@@ -114,7 +114,7 @@ def release(
     reporter: Reporter = silent,
     stopwatch: Stopwatch | None = None,
     columns: dict[str, str] | None = None,
-    mine: float = 0.0,
+    mining_seconds: float = 0.0,
 ) -> Published:
     """Anonymize ``log`` under ``policy`` and write the release to the new folder ``out``: all that
     ``cloakwork apply`` does.
@@ -134,9 +134,9 @@ def release(
     folder = Path(out)
     check_destination(folder)
     key = signing_key if isinstance(signing_key, SigningKey) else find_key(signing_key)
-    budget(plan, ledger=book)
-    for warning in plan.warnings:
-        reporter(f"warning: {caveat_in_words(warning)}")
+    outlook = budget(plan, ledger=book)
+    for warning in warning_lines(plan, outlook.without_dp):
+        reporter(f"warning: {warning}")
     target = folder.resolve()
     made = apply(
         plan,
@@ -145,7 +145,7 @@ def release(
         reporter=reporter,
         stopwatch=stopwatch,
         columns=columns,
-        mine=mine,
+        mining_seconds=mining_seconds,
         folder=target,
     )
     return publish(made, folder, signing_key=key, reporter=reporter)
@@ -197,16 +197,16 @@ def profile(
 @dataclass(slots=True)
 class _TimesSeen:
     """Takes the figures of times before and after the last step that rewrites them, if a report is
-    ``wanted``.
+    ``needed``.
     """
 
-    wanted: bool
+    needed: bool
     figures: "TimeUtility | None" = None
 
     def __call__(self, step: Step, before: EventLog, after: EventLog) -> None:
         """Whatever goes wrong is noted in the report: the release does not depend on it."""
         if (
-            not self.wanted
+            not self.needed
             or TIMESTAMPS not in step.lineage.writes
             or CONTROL_FLOW in step.lineage.writes
         ):
@@ -228,7 +228,7 @@ def _utility(
     source: EventLog,
     released: EventLog,
     reporter: Reporter,
-    mine: float,
+    mining_seconds: float,
     times: "TimeUtility | None" = None,
 ) -> Mapping[str, JsonValue]:
     """How much of the control flow, and of ``times``, is left, for the internal report if there
@@ -244,7 +244,7 @@ def _utility(
 
     reporter("measuring utility, for the internal report only")
     try:
-        figures = measured(source, released, seconds=mine) if rewritten else Utility()
+        figures = measured(source, released, seconds=mining_seconds) if rewritten else Utility()
     except Exception as error:
         figures = Utility(notes=(f"utility was not measured: {_first_line(error)}",))
     return figures.model_copy(update={"times": times}).model_dump(mode="json")

@@ -27,8 +27,12 @@ def say(message: str) -> None:
 
 @contextmanager
 def heard_by(reporter: Reporter) -> Iterator[None]:
-    """Let ``reporter`` hear what is said inside the block."""
-    token = _HEARER.set(reporter)
+    """Let ``reporter`` hear what is said inside the block.
+
+    A reporter that shows stages and what happens inside them apart has a method ``detail`` for the
+    latter.
+    """
+    token = _HEARER.set(getattr(reporter, "detail", reporter))
     try:
         yield
     finally:

@@ -243,10 +243,14 @@ def test_plan_foresees_what_k_anonymity_changes(
     """
     plan = tmp_path / "plan.json"
     said = cloakwork("plan", kanon_time, HOSPITAL, "--out", plan, "--ledger", ledger)
-    shown = said.out.partition("What it would change")[2]
+    shown = " ".join(said.out.partition("Would change")[2].partition("Budget")[0].split())
     assert "internal, never publish" in shown
-    assert re.search(r"distance: \d+", shown)
-    assert "timestamps/laplace" not in shown
+    assert re.search(r"\d+ of 1,040 cases, \d+ events", shown)
+    everything = cloakwork("plan", kanon_time, HOSPITAL, "--all", "--ledger", ledger)
+    figures = everything.out.partition("Details")[2].partition("Would change")[2]
+    assert "internal, never publish" in figures
+    assert re.search(r"distance: \d+", figures)
+    assert "timestamps/laplace" not in figures
     assert "distance" not in {
         key for step in json.loads(plan.read_text("utf-8"))["steps"] for key in step
     }

@@ -45,15 +45,16 @@ def test_show(run, file):
     """Spent, left and total per currency, in plain words; releases without DP listed."""
     result = run("show", "--ledger", file)
     assert result.code == 0, result.out
+    text = " ".join(result.out.split())
     for words in (
         "claims",
         "epsilon 0.3, delta 3e-06",
         "epsilon 0.7, delta 7e-06",
-        "per 1h",
+        "per 1 h",
         "no total declared",
     ):
-        assert words in result.out
-    assert "(reserved): released in memory, no folder was written" in result.out
+        assert words in text
+    assert "(reserved): released in memory, no folder was written" in text
     assert "1 without a DP guarantee" in result.out
 
 
@@ -66,6 +67,18 @@ def test_show_json(run, file):
     assert dataset["budgets"][0]["left"] == {"epsilon": 0.7, "delta": 7e-06}
     assert dataset["budgets"][1]["shift"] == "1h"
     assert dataset["budgets"][1]["total"] is None
+
+
+@pytest.mark.parametrize("command", ["show", "history"])
+def test_eighty_columns_hold_it(run, file, monkeypatch, command):
+    """Whatever the names are; a currency that was never used is not listed."""
+    monkeypatch.setenv("COLUMNS", "80")
+    meta = {"policy": "p" * 120, "folder": None}
+    Ledger(str(file)).reserve("d" * 150, policy=meta["policy"], charges=[])
+    result = run(command, "--ledger", file)
+    assert result.code == 0, result.out
+    assert max(map(len, result.out.splitlines())) <= 80
+    assert "epsilon 0 spent" not in result.out.replace("differential privacy of each case", "")
 
 
 def test_history(run, file):

@@ -31,7 +31,9 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
         module.fake = click.Command("fake", callback=body)  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, module.__name__, module)
         monkeypatch.setattr(
-            cli.program, "homes", {"fake": cli.Home("a_fake_command:fake", "Pretend.")}
+            cli.cloakwork_command,
+            "locations",
+            {"fake": cli.CommandLocation("a_fake_command:fake", "Pretend.")},
         )
         return cli.main(["fake"])
 
@@ -140,10 +142,16 @@ def test_interruption_ends_with_130(run: Run, capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err.strip() == "cloakwork: interrupted"
 
 
-@pytest.mark.parametrize("arguments", [["nonsense"], ["--nonsense"], []])
+@pytest.mark.parametrize("arguments", [["nonsense"], ["--nonsense"]])
 def test_wrong_use_ends_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Unknown commands, unknown options and no command at all are usage errors."""
+    """Unknown commands and unknown options are usage errors."""
     assert cli.main(arguments) == 2
+    assert "Try 'cloakwork --help'" in capsys.readouterr().err
+
+
+def test_no_command_at_all_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    """And is a usage error."""
+    assert cli.main([]) == 2
     assert "Usage: cloakwork" in capsys.readouterr().err
 
 
@@ -158,8 +166,8 @@ def test_help_lists_every_command_without_loading_one(
     monkeypatch.setattr(cli, "import_module", never)
     assert cli.main(["--help"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    for name, home in cli.COMMANDS.items():
-        assert f"{name} {home.summary}" in shown
+    for name, location in cli.COMMANDS.items():
+        assert f"{name} {location.summary}" in shown
 
 
 @pytest.mark.parametrize("name", cli.COMMANDS)

@@ -10,15 +10,18 @@ from importlib.metadata import version
 from typing import Final, NamedTuple
 
 import click
+from click.exceptions import NoArgsIsHelpError
 
-from cloakwork.cli.failures import aftermath, asks_for_json, error_document
+from cloakwork.cli.console import switch_colours_off
+from cloakwork.cli.examples import epilog
+from cloakwork.cli.failures import asks_for_json, error_document, notes_of
 from cloakwork.errors import CloakworkError
 
 INTERRUPTED: Final = 130
 DEBUG: Final = "CLOAKWORK_DEBUG"
 
 
-class Home(NamedTuple):
+class CommandLocation(NamedTuple):
     """Where a command lives, as ``module:name``, and the sentence that ``cloakwork --help`` has for
     it.
     """
@@ -27,63 +30,68 @@ class Home(NamedTuple):
     summary: str
 
 
-COMMANDS: Final[Mapping[str, Home]] = {
-    "policy": Home(
+COMMANDS: Final[Mapping[str, CommandLocation]] = {
+    "policy": CommandLocation(
         "cloakwork.cli.policy:policy", "Write, check, explain and compare privacy policies."
     ),
-    "profile": Home(
+    "profile": CommandLocation(
         "cloakwork.cli.profile:profile", "Buy noisy figures of a log, for planning to go by."
     ),
-    "plan": Home(
+    "plan": CommandLocation(
         "cloakwork.cli.plan:plan",
         "Say what would be done to a log, what it gives and what it costs.",
     ),
-    "apply": Home("cloakwork.cli.apply:apply", "Do it: write a release folder, or nothing."),
-    "verify": Home(
+    "apply": CommandLocation(
+        "cloakwork.cli.apply:apply", "Do it: write a release folder, or nothing."
+    ),
+    "verify": CommandLocation(
         "cloakwork.cli.verify:verify", "Check that a release is what its statement says."
     ),
-    "pack": Home(
+    "pack": CommandLocation(
         "cloakwork.cli.pack:pack", "Put the public parts of a release into one file to send."
     ),
-    "report": Home("cloakwork.cli.report:report", "Show the audit report of a release."),
-    "ledger": Home(
+    "report": CommandLocation("cloakwork.cli.report:report", "Show the audit report of a release."),
+    "ledger": CommandLocation(
         "cloakwork.cli.ledger:ledger",
         "Show, verify and reconcile the budget that releases have spent.",
     ),
-    "keys": Home("cloakwork.cli.keys:keys", "Show and say whose signatures count."),
-    "audit": Home(
+    "keys": CommandLocation("cloakwork.cli.keys:keys", "Show and say whose signatures count."),
+    "audit": CommandLocation(
         "cloakwork.cli.audit:audit",
         "Test whether a mechanism keeps its claim, by running it many times.",
     ),
-    "mechanisms": Home(
+    "mechanisms": CommandLocation(
         "cloakwork.cli.mechanisms:mechanisms",
         "List what can be applied, and how far each is proved.",
     ),
 }
-"""Each command's home: loaded when it is asked for, so that ``--help`` stays fast."""
+"""Each command's place: loaded when it is asked for, so that ``--help`` stays fast."""
 
 
 class LazyGroup(click.Group):
     """A group that imports a command only when it is run; its own help comes from the table of
-    ``homes``.
+    ``locations``.
     """
 
-    def __init__(self, *args: object, homes: Mapping[str, Home], **kwargs: object) -> None:
-        super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # handed on as click's decorator gave them
-        self.homes = homes
+    def __init__(
+        self, *args: object, locations: Mapping[str, CommandLocation], **kwargs: object
+    ) -> None:
+        # Handed on as click's decorator gave them.
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        self.locations = locations
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names in the table's order, which is the order of work."""
-        return list(self.homes)
+        return list(self.locations)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command, imported now; None when the table has no such name."""
-        if cmd_name not in self.homes:
+        if cmd_name not in self.locations:
             return None
-        module, _, name = self.homes[cmd_name].place.partition(":")
+        module, _, name = self.locations[cmd_name].place.partition(":")
         command = getattr(import_module(module), name)
         assert isinstance(command, click.Command)  # noqa: S101 - the table is ours
-        return command
+        return complete(command, cmd_name)
 
     def invoke(self, ctx: click.Context) -> None:
         """Run the command; the exit code is what it hands to ``ctx.exit``, whatever it returns."""
@@ -92,21 +100,45 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table into the help."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, home.summary) for name, home in self.homes.items()])
+            formatter.write_dl(
+                [(name, location.summary) for name, location in self.locations.items()]
+            )
 
 
-def _print_version(ctx: click.Context, _option: click.Parameter, wanted: bool) -> None:
-    if wanted and not ctx.resilient_parsing:
+def complete(command: click.Command, path: str) -> click.Command:
+    """Add what every command has: examples at the end of its help, and ``--no-color``."""
+    if not any(option.name == "no_color" for option in command.params):
+        command.params.append(_no_color_option())
+        command.epilog = epilog(path) or command.epilog
+    if isinstance(command, click.Group):
+        for name, below in command.commands.items():
+            complete(below, f"{path} {name}")
+    return command
+
+
+def _no_color_option() -> click.Option:
+    return click.Option(
+        ["--no-color"],
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=switch_colours_off,
+        help="No colours; as NO_COLOR does.",
+    )
+
+
+def _print_version(ctx: click.Context, _option: click.Parameter, requested: bool) -> None:
+    if requested and not ctx.resilient_parsing:
         click.echo(f"cloakwork {version('cloakwork')}")
         ctx.exit()
 
 
 @click.group(
     cls=LazyGroup,
-    homes=COMMANDS,
+    locations=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 done, 1 error, 2 usage, 3 policy invalid or infeasible, 4 budget exhausted, "
-    "5 verification failed.",
+    epilog="Exit codes: 0 done, 1 error, 2 usage, 3 policy invalid or infeasible, "
+    f"4 budget exhausted, 5 verification failed.\n\n{epilog('')}",
 )
 @click.option(
     "--version",
@@ -116,8 +148,11 @@ def _print_version(ctx: click.Context, _option: click.Parameter, wanted: bool) -
     callback=_print_version,
     help="Show the version.",
 )
-def program() -> None:
+def cloakwork_command() -> None:
     """Anonymize event logs as a privacy policy asks, and prove what the result guarantees."""
+
+
+cloakwork_command.params.append(_no_color_option())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -131,15 +166,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = sys.argv[1:] if arguments is None else [*arguments]
     try:
-        code = program.main(args=given, prog_name="cloakwork", standalone_mode=False)
+        code = cloakwork_command.main(args=given, prog_name="cloakwork", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
         return _reader_left()
     except Exception as error:
         if isinstance(error, click.Abort) and arguments is None:
-            signal.signal(
-                signal.SIGINT, signal.SIG_IGN
-            )  # on the way out a second Ctrl-C has nothing left to stop
+            # On the way out a second Ctrl-C has nothing left to stop.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
         return _failed(error, as_json=asks_for_json(given))
     return code if isinstance(code, int) else 0
 
@@ -154,8 +188,10 @@ def _reader_left() -> int:
 
 def _failed(error: Exception, *, as_json: bool) -> int:
     """Say what went wrong, and return the exit code."""
-    kind, code, words = _told(error)
-    if isinstance(error, click.ClickException):
+    kind, code, words = _error_kind(error)
+    if isinstance(error, click.UsageError) and not isinstance(error, NoArgsIsHelpError):
+        click.echo(f"Error: {words}\n{_usage_hint(error)}", err=True)
+    elif isinstance(error, click.ClickException):
         error.show()
     else:
         if os.environ.get(DEBUG, "0") not in ("", "0") and not isinstance(error, click.Abort):
@@ -170,25 +206,25 @@ def _failed(error: Exception, *, as_json: bool) -> int:
     return code
 
 
-def _told(error: Exception) -> tuple[str, int, str]:
+def _usage_hint(error: click.UsageError) -> str:
+    command = "cloakwork" if error.ctx is None else error.ctx.command_path
+    return f"Try '{command} --help' for help."
+
+
+def _error_kind(error: Exception) -> tuple[str, int, str]:
     """What kind of error it is, its exit code, and its message, what stays of the work included."""
-    kind, code, words = _told_alone(error)
-    return (
-        kind,
-        code,
-        words
-        + aftermath(
-            error.__cause__ if isinstance(error, click.Abort) and error.__cause__ else error
-        ),
-    )
+    kind, code, words = _without_notes(error)
+    # Ctrl-C reaches us as Abort; the notes are on the interruption itself.
+    noted = error.__cause__ if isinstance(error, click.Abort) and error.__cause__ else error
+    return kind, code, words + notes_of(noted)
 
 
-def _told_alone(error: Exception) -> tuple[str, int, str]:
+def _without_notes(error: Exception) -> tuple[str, int, str]:
     if isinstance(error, click.Abort):
         by_key = isinstance(error.__cause__, KeyboardInterrupt)
-        return "Interrupted", *(
-            (INTERRUPTED, "cloakwork: interrupted") if by_key else (1, "cloakwork: aborted")
-        )
+        if by_key:
+            return "Interrupted", INTERRUPTED, "cloakwork: interrupted"
+        return "Interrupted", 1, "cloakwork: aborted"
     if isinstance(error, click.UsageError):
         return "UsageError", error.exit_code, error.format_message()
     if isinstance(error, click.ClickException):
@@ -196,11 +232,9 @@ def _told_alone(error: Exception) -> tuple[str, int, str]:
     if isinstance(error, CloakworkError):
         return type(error).__name__, error.exit_code, str(error) or type(error).__name__
     if isinstance(error, OSError):
-        where = (
-            f"{os.fsdecode(error.filename)}: "
-            if error.filename is not None
-            else "cloakwork: cannot read or write: "
-        )
+        where = "cloakwork: cannot read or write: "
+        if error.filename is not None:
+            where = f"{os.fsdecode(error.filename)}: "
         return "OSError", 1, f"{where}{error.strerror or error}"
     what = " ".join(f"{type(error).__name__}: {error}".split())
     return (

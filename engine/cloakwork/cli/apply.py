@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cloakwork.cli.failures import saying_what_stays
+from cloakwork.cli.failures import noting_remains
 from cloakwork.cli.options import (
     column_mapping,
     column_option,
@@ -14,15 +14,15 @@ from cloakwork.cli.options import (
     ledger_option,
     open_ledger,
     plan_from,
-    progress,
     require_log,
 )
-from cloakwork.plan.sentences import caveat_in_words, unproven_cost, unproven_sentence
-from cloakwork.progress import silent
+from cloakwork.cli.outcome import outcome
+from cloakwork.cli.progress import progress_of
+from cloakwork.cli.screen import columns as screen_columns
+from cloakwork.cli.screen import print_sections
+from cloakwork.plan.sentences import caveat_in_words
 
 if TYPE_CHECKING:
-    from cloakwork.accounting.charge import Charge
-    from cloakwork.plan.model import Plan
     from cloakwork.publishing.publish import Published
 
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     type=click.Choice(["polars", "spark"]),
     default="polars",
     show_default=True,
-    help="Where the plan runs.",
+    help="Where the plan runs; spark: not in this version.",
 )
 @click.option(
     "--signing-key",
@@ -51,10 +51,12 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--mine",
+    "mining_seconds",
     type=click.FloatRange(min=0),
     default=0.0,
     metavar="SECONDS",
-    help="For the internal report: mine a process model of the release and try it on LOG, for so long at most.",
+    help="For the internal report: mine a process model of the release and try it on LOG, "
+    "for so long at most.",
 )
 @click.option("--quiet", is_flag=True, help="No progress on standard error.")
 @json_option
@@ -66,7 +68,7 @@ def apply(
     columns: tuple[str, ...],
     engine: str,
     signing_key: str | None,
-    mine: float,
+    mining_seconds: float,
     quiet: bool,
     as_json: bool,
 ) -> None:
@@ -83,25 +85,25 @@ def apply(
     if mapping and log.name.endswith((".xes", ".xes.gz")):
         raise click.UsageError("--column is for CSV and Parquet; XES names its attributes itself")
     book = open_ledger(ledger)
-    with saying_what_stays(book, out):
+    with noting_remains(book, out), progress_of(plan, quiet=quiet) as reporter:
         published = api.release(
             plan,
             log,
             out,
             ledger=book,
             signing_key=signing_key,
-            reporter=silent if quiet else progress,
+            reporter=reporter,
             columns=mapping or None,
-            mine=mine,
+            mining_seconds=mining_seconds,
         )
     if as_json:
         click.echo(json.dumps(_summary(published), indent=2, ensure_ascii=False))
         return
-    _show(published)
+    width = screen_columns()
+    print_sections(outcome(published), width)
     if published.new_public_key is not None:
-        click.echo(
-            f"  a signing key was made for you; give this public half to those who verify:\n{published.new_public_key}"
-        )
+        click.echo("A signing key was made for you; give this public half to those who verify:")
+        click.echo(published.new_public_key)
 
 
 def _summary(published: "Published") -> dict[str, Any]:
@@ -119,46 +121,3 @@ def _summary(published: "Published") -> dict[str, Any]:
         "statement": published.statement_digest,
         "signed_by": published.keyid,
     }
-
-
-def _why_empty(plan: "Plan") -> str:
-    """What may have left nothing; told from the policy alone, as the log may not be told of."""
-    if plan.facts.alphabet is not None:
-        return "no declared activity occurs in enough cases; check assume.alphabet, or spend a larger epsilon"
-    return "nothing occurs in enough cases for this guarantee; a larger epsilon or delta, or a smaller k, keeps more"
-
-
-def _book(charge: "Charge") -> str:
-    return f"{charge.currency}, per {charge.unit}" if charge.currency == "unit" else charge.currency
-
-
-def _show(published: "Published") -> None:
-    """What is unproven first, then exposed columns, then what holds, then where it lies."""
-    from cloakwork.publishing.released import absent_attributes
-
-    release = published.release
-    plan = release.plan
-    for goal in plan.unproven:
-        click.echo(f"UNPROVEN: {unproven_sentence(goal)}")
-        click.echo(f"  {unproven_cost(goal)}: {'; '.join(goal.why)}")
-    click.echo(
-        f"Released {release.log.cases.height:,} cases, {release.log.events.height:,} events to {published.folder}"
-    )
-    if not release.log.events.height:
-        click.echo(f"  the release is EMPTY: {_why_empty(plan)}")
-    for item in published.statement.exposed:
-        click.echo(f"  exposed: {', '.join(item.names) or item.column}: {item.reason}")
-    if absent := absent_attributes(plan, published.statement.released):
-        click.echo(
-            f"  not in the log, so not released: {', '.join(absent)}; check how the policy spells them"
-        )
-    for verdict in release.verdicts:
-        click.echo(f"  holds: {verdict.claim.sentence}")
-    if plan.unproven:
-        click.echo("  the ledger records a release without bound")
-    for charge in plan.charges:
-        click.echo(
-            f"  charged ({_book(charge)}): epsilon {charge.cost.epsilon:g}, delta {charge.cost.delta:g}"
-        )
-    click.echo(f"  public: log, plan.json, statement.json (signed by key {published.keyid[:16]})")
-    click.echo("  internal, never publish: internal/report.html, internal/report.json")

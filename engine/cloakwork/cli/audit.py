@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cloakwork.cli.options import json_option, progress
+from cloakwork.cli.options import json_option
+from cloakwork.cli.progress import progress_of
 from cloakwork.errors import OutputError
 from cloakwork.quantities import LEAST_DELTA, LEAST_EPSILON, MOST_EPSILON
 
@@ -69,7 +70,7 @@ def dp(
     what, is in the documentation (audit).
     """
     from cloakwork.mechanisms.registry import catalogue
-    from cloakwork.progress import heard_by, silent
+    from cloakwork.progress import heard_by
     from cloakwork.testing import audit_mechanism, auditable
 
     if mechanism not in catalogue():
@@ -78,10 +79,11 @@ def dp(
         )
     if not (LEAST_EPSILON <= epsilon <= MOST_EPSILON and (delta == 0 or LEAST_DELTA <= delta < 1)):
         raise click.UsageError(
-            f"epsilon must be between {LEAST_EPSILON:g} and {MOST_EPSILON:g}, delta 0, or at least {LEAST_DELTA:g} and below 1"
+            f"epsilon must be between {LEAST_EPSILON:g} and {MOST_EPSILON:g}, "
+            f"delta 0, or at least {LEAST_DELTA:g} and below 1"
         )
     chosen = _options(options)
-    with heard_by(silent if quiet else progress):
+    with progress_of(quiet=quiet) as reporter, heard_by(reporter):
         found = audit_mechanism(mechanism, epsilon=epsilon, delta=delta, runs=runs, options=chosen)
     if out is not None:
         _draw(out, mechanism, epsilon, found)
@@ -89,10 +91,10 @@ def dp(
     proof = catalogue()[mechanism].proof
     if as_json:
         claim = {"mechanism": mechanism, "options": chosen, "proof": proof, "epsilon": epsilon}
-        told = {"runs": runs, "passed": passed, "pairs": [_told(item) for item in found]}
-        click.echo(json.dumps(claim | told, indent=2, ensure_ascii=False))
+        results = {"runs": runs, "passed": passed, "pairs": [_pair_json(item) for item in found]}
+        click.echo(json.dumps(claim | results, indent=2, ensure_ascii=False))
     else:
-        _show(mechanism, proof, found)
+        _print_result(mechanism, proof, found)
     if not passed:
         known = "" if proof == "proved" else "; only its paper claims so"
         click.echo(
@@ -117,7 +119,7 @@ def _options(pairs: tuple[str, ...]) -> dict[str, Any]:
     return found
 
 
-def _told(item: "PairAudit") -> dict[str, Any]:
+def _pair_json(item: "PairAudit") -> dict[str, Any]:
     result = item.result
     return {
         "pair": item.pair,
@@ -132,7 +134,7 @@ def _told(item: "PairAudit") -> dict[str, Any]:
     }
 
 
-def _show(mechanism: str, proof: str, found: "tuple[PairAudit, ...]") -> None:
+def _print_result(mechanism: str, proof: str, found: "tuple[PairAudit, ...]") -> None:
     click.echo(f"{mechanism} ({proof})")
     for item in found:
         result = item.result

@@ -32,11 +32,11 @@ STANDS: Final = "the release stands complete in its folder"
 
 
 @contextmanager
-def saying_what_stays(ledger: "Ledger", out: Path) -> Iterator[None]:
+def noting_remains(ledger: "Ledger", out: Path) -> Iterator[None]:
     """Note on whatever ends the work what stays of it: the budget, once reserved; after Ctrl-C also
     what was written.
 
-    ``out``: the folder or file that the command makes. The notes are for ``aftermath``.
+    ``out``: the folder or file that the command makes. The notes are for ``notes_of``.
     """
     there = os.path.lexists(out)
     try:
@@ -52,8 +52,8 @@ def saying_what_stays(ledger: "Ledger", out: Path) -> Iterator[None]:
         raise
 
 
-def aftermath(error: BaseException) -> str:
-    """What ``saying_what_stays`` noted, to be added to the error's message; empty without notes."""
+def notes_of(error: BaseException) -> str:
+    """What ``noting_remains`` noted, to be added to the error's message; empty without notes."""
     notes = getattr(error, "__notes__", ())
     return "".join(f"; {note}" for note in (NOTHING, STANDS, SPENT) if note in notes)
 
@@ -78,9 +78,9 @@ def error_document(error: BaseException, kind: str, exit_code: int, message: str
     not keep of its statement; at most ``MOST_LINES`` of each, and under ``more`` how many there are
     beyond these.
     """
-    told = {"kind": kind, "exit_code": exit_code, "message": message, **_details(error)}
+    described = {"kind": kind, "exit_code": exit_code, "message": message, **_details(error)}
     beside = dict(error.beside) if isinstance(error, CloakworkError) else {}
-    return json.dumps(beside | {"error": told}, indent=2, allow_nan=False)
+    return json.dumps(beside | {"error": described}, indent=2, allow_nan=False)
 
 
 def _details(error: BaseException) -> dict[str, Any]:

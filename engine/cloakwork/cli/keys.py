@@ -39,8 +39,8 @@ def list_(as_json: bool) -> None:
         click.echo(f"{each.keyid}  {each.name}, trusted on {each.since:%Y-%m-%d}")
     for path in known.unconfirmed:
         click.echo(
-            f"{path.stem}  does not count: filed by version 0.1.0, which filed every key that signed here; if you know "
-            f"whose it is: cloakwork keys trust {path} --name NAME"
+            f"{path.stem}  does not count: filed by version 0.1.0, which filed every key that "
+            f"signed here; if you know whose it is: cloakwork keys trust {path} --name NAME"
         )
 
 

@@ -32,7 +32,7 @@ def mechanisms(name: str | None, as_json: bool) -> None:
         click.echo(json.dumps(described[0] if name else described, indent=2, ensure_ascii=False))
     else:
         for item in described:
-            _show(item, whole=name is not None)
+            _print_mechanism(item, verbose=name is not None)
 
 
 def _describe(mechanism: Any) -> dict[str, Any]:
@@ -62,12 +62,13 @@ def _plain(text: str | None) -> str:
     return cleandoc(text or "").replace("``", "'")
 
 
-def _show(item: dict[str, Any], *, whole: bool) -> None:
+def _print_mechanism(item: dict[str, Any], *, verbose: bool) -> None:
     origin = f"  (package {item['package']})" if item["package"] else ""
     click.echo(f"{item['name']}  [{item['proof']}]  {item['summary']}{origin}")
-    if whole:
+    if verbose:
         click.echo(
-            f"\n{item['about']}\n\nGives: {item['theorem']}\nSource: {item['source']}\n\nParameters: {item['parameters_say']}"
+            f"\n{item['about']}\n\nGives: {item['theorem']}\nSource: {item['source']}\n\n"
+            f"Parameters: {item['parameters_say']}"
         )
         for key, value in item["parameters"].items():
             click.echo(f"  {key} ({value['type']}{', required' if value['required'] else ''})")

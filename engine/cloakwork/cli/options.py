@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cloakwork.cli.progress import progress
 from cloakwork.errors import CloakworkError, LogError, PlanMoved, PlanUnsound
 from cloakwork.mechanisms.profile import Profile
 from cloakwork.plan.model import Plan
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 ledger_option = click.option(
     "--ledger",
     metavar="URL",
-    help="Budget ledger: a database address or a file; default: $CLOAKWORK_LEDGER, else ledger.db in your data folder.",
+    help="Budget ledger: a database address or a file; default: $CLOAKWORK_LEDGER, "
+    "else ledger.db in your data folder.",
 )
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON document and nothing else."
@@ -30,7 +32,8 @@ column_option = click.option(
     "columns",
     multiple=True,
     metavar="NAME=COLUMN",
-    help="Which column of a CSV or Parquet file holds a standard attribute, e.g. case:concept:name=patient_id.",
+    help="Which column of a CSV or Parquet file holds a standard attribute, "
+    "e.g. case:concept:name=patient_id.",
 )
 
 
@@ -52,11 +55,6 @@ def column_mapping(pairs: tuple[str, ...]) -> dict[str, str]:
                 f"'{name}{sign}{column}' is not NAME=COLUMN", param_hint="--column"
             )
     return {name: column for name, _, column in split}
-
-
-def progress(message: str) -> None:
-    """Say on standard error how far the work is."""
-    click.echo(message, err=True)
 
 
 def open_ledger(url: str | None, *, tell_missing: bool = False) -> "Ledger":
@@ -108,10 +106,8 @@ def read_plan(path: Path) -> Plan:
             f"{path}: is not a plan; make one with 'cloakwork plan POLICY LOG --out plan.json'"
         )
     made_from = document.pop("made_from", None)
-    for beside in (
-        "internal",
-        "ledger",
-    ):  # 'plan --json' prints figures of the raw log and of the ledger beside the plan
+    # 'plan --json' prints figures of the raw log and of the ledger beside the plan.
+    for beside in ("internal", "ledger"):
         document.pop(beside, None)
     try:
         plan = Plan.model_validate(document)
@@ -126,7 +122,8 @@ def read_plan(path: Path) -> Plan:
         return replan(plan)
     except PlanUnsound as error:
         raise PlanMoved(
-            f"{path}: states what does not follow from its policy ({_short(str(error))}); plan again"
+            f"{path}: states what does not follow from its policy ({_short(str(error))}); "
+            "plan again"
         ) from error
 
 

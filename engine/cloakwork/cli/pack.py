@@ -30,10 +30,12 @@ def pack(folder: Path, out: Path, public_key: Path | None) -> None:
         raise click.BadParameter(f"'{out}' does not end in .zip", param_hint="--out")
     verified = pack_release(folder, out, public_key=public_key)
     click.echo(
-        f"{out}: log, plan.json and statement.json of release {verified.statement.release}, verified"
+        f"{out}: log, plan.json and statement.json of release {verified.statement.release}, "
+        "verified"
     )
     if verified.internal:
         click.echo("  the internal folder was left out")
     click.echo(
-        f"  whoever receives it needs the signer's public key: cloakwork verify {out.name} --public-key FILE"
+        "  whoever receives it needs the signer's public key: "
+        f"cloakwork verify {out.name} --public-key FILE"
     )

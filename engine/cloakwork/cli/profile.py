@@ -5,18 +5,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cloakwork.cli.failures import saying_what_stays
+from cloakwork.cli.failures import noting_remains
 from cloakwork.cli.options import (
     column_mapping,
     column_option,
     json_option,
     ledger_option,
     open_ledger,
-    progress,
     require_log,
 )
+from cloakwork.cli.progress import progress_of
 from cloakwork.errors import OutputError
-from cloakwork.progress import silent
 
 if TYPE_CHECKING:
     from cloakwork.mechanisms.profile import Profile
@@ -60,10 +59,9 @@ def profile(
         raise OutputError(f"{out}: exists, and a profile is paid for each time; name a new file")
     if not out.parent.is_dir():
         raise OutputError(f"{out}: cannot be written, there is no folder {out.parent}")
-    heard = silent if quiet else progress
     book, mapping = open_ledger(ledger), column_mapping(columns) or None
-    with saying_what_stays(book, out):
-        made = api.profile(read, log, ledger=book, reporter=heard, columns=mapping)
+    with noting_remains(book, out), progress_of(quiet=quiet) as reporter:
+        made = api.profile(read, log, ledger=book, reporter=reporter, columns=mapping)
     text = made.model_dump_json(indent=2)
     try:
         out.write_text(text + "\n", "utf-8")
@@ -86,8 +84,9 @@ def _show(made: "Profile", out: Path) -> None:
         most = f"{length} events" if length is not None else "more events than the bins reach"
         click.echo(f"  {float(share):.0%} of them have at most {most}")
     for most, held in found.top.items():
+        scale = f"{noise.top_scale:.4g}"
         click.echo(
-            f"  the {most} most frequent variants hold about {held:,} (noise of scale {noise.top_scale:.4g})"
+            f"  the {most} most frequent variants hold about {held:,} (noise of scale {scale})"
         )
     if found.alphabet is not None:
         click.echo(f"  {len(found.alphabet)} activities, each in at least about {noise.tau} cases")

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     type=click.Choice(["html", "json", "pdf"]),
     default="html",
     show_default=True,
+    help="pdf: not in this version; print the page to PDF from a browser.",
 )
 def report(folder: Path, audience: "Audience", format_: "Format", public_key: Path | None) -> None:
     """Print the audit report of the release in DIR to standard output.
@@ -40,7 +41,8 @@ def report(folder: Path, audience: "Audience", format_: "Format", public_key: Pa
 
     if not folder.is_dir():
         raise click.BadParameter(
-            f"'{folder}' is a file, and a report is made of a release's folder; unpack the file first, then name the folder",
+            f"'{folder}' is a file, and a report is made of a release's folder; "
+            "unpack the file first, then name the folder",
             param_hint="DIR",
         )
     click.echo(render(folder, audience, format_, public_key=public_key))

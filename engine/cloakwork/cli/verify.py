@@ -1,13 +1,13 @@
 """``cloakwork verify``: is a release what it says?"""
 
 import json
-import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from cloakwork.cli.screen import block, printable
 from cloakwork.errors import VerificationFailed
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _WIDTH: Final = 108
 _LABEL: Final = 14
+"""Columns of the screen and of its labels: the sentences are those that were signed, in full."""
+
 _SHOWN: Final = 4
 """How many exposed columns the first screen names."""
 _STATUS: Final = {
@@ -76,12 +78,13 @@ public_key_option = click.option(
     multiple=True,
     metavar="WHAT=VALUE",
     callback=expectations,
-    help="policy=NAME@VERSION, dataset=D or release=ID: exit 5 unless the release is that one. May be repeated.",
+    help="policy=NAME@VERSION, dataset=D or release=ID: exit 5 unless the release is that one. "
+    "May be repeated.",
 )
 @click.option(
     "--all",
     "--why",
-    "everything",
+    "show_all",
     is_flag=True,
     help="Every check, every column, every advisory in full.",
 )
@@ -90,7 +93,7 @@ def verify(
     path: Path,
     public_key: Path | None,
     expect: tuple[tuple[str, str], ...],
-    everything: bool,
+    show_all: bool,
     as_json: bool,
 ) -> None:
     """Check signature, digests and stamp of a release, and measure again what can be measured.
@@ -108,12 +111,12 @@ def verify(
         more = {} if found is None else _as_json(found)
         failure.beside = {"verified": False, "mismatches": failure.mismatches} | more
         if found is not None and not as_json:
-            click.echo("\n".join(_screen(found, everything, _refusal(found))))
+            click.echo("\n".join(_screen(found, show_all, _refusal(found))))
         raise
     if as_json:
         click.echo(json.dumps({"verified": True} | _as_json(verified), indent=2))
     else:
-        click.echo("\n".join(_screen(verified, everything, _verdict(verified))))
+        click.echo("\n".join(_screen(verified, show_all, _verdict(verified))))
 
 
 def _verdict(verified: "Verification") -> str:
@@ -127,18 +130,19 @@ def _refusal(found: "Verification") -> str:
         return "authentic, but VOID as a whole: see Advisories"
     if found.void:
         count = len({finding.number for finding in found.void})
-        return f"authentic, but {count} of its guarantees {'is' if count == 1 else 'are'} VOID: see Advisories"
+        verb = "is" if count == 1 else "are"
+        return f"authentic, but {count} of its guarantees {verb} VOID: see Advisories"
     return "authentic, but not the release that was expected"
 
 
-def _screen(verified: "Verification", everything: bool, verdict: str) -> Iterator[str]:
+def _screen(verified: "Verification", show_all: bool, verdict: str) -> Iterator[str]:
     """What was verified, in plain words: what it is, what it gives, what it does not, and how each
     is known.
     """
     said = verified.statement
     for line in verified.unproven:
         yield from _block("UNPROVEN", [line])
-    yield f"{_printable(str(verified.path))}: {verdict}"
+    yield f"{printable(str(verified.path))}: {verdict}"
     yield from _block(
         "Release",
         [f"{said.release}, made {said.issued:%Y-%m-%d %H:%M} UTC by Cloakwork {said.engine}"],
@@ -150,7 +154,7 @@ def _screen(verified: "Verification", everything: bool, verdict: str) -> Iterato
     )
     yield from _block(
         "Signed by",
-        [f"key {verified.keyid if everything else verified.keyid[:16]}, {verified.trusted}"],
+        [f"key {verified.keyid if show_all else verified.keyid[:16]}, {verified.trusted}"],
     )
     void = {finding.number for finding in verified.void}
     marked = [
@@ -159,39 +163,29 @@ def _screen(verified: "Verification", everything: bool, verdict: str) -> Iterato
     ]
     yield from _block("Guarantees", marked or ["none"])
     yield from _block("Cost", _costs(verified))
-    yield from _block("Not protected", _exposed(verified, everything))
+    yield from _block("Not protected", _exposed(verified, show_all))
     yield from _block("Measured", [_short(check.says) for check in verified.measured])
     checked = "Compared" if verified.is_earlier else "Derived again"
     yield from _block(checked, [_short(check.says) for check in verified.derived])
-    yield from _block(
-        "Signer's word", [*verified.unverifiable_claims, _entry(verified, everything)]
-    )
-    yield from _block("Advisories", _advisories(verified.advisories, everything))
+    yield from _block("Signer's word", [*verified.unverifiable_claims, _entry(verified, show_all)])
+    yield from _block("Advisories", _advisories(verified.advisories, show_all))
     if verified.internal:
         yield from _block(
             "Note",
             ["it came with the internal folder: never pass it on (cloakwork pack leaves it out)"],
         )
-    if everything:
-        yield from (f"ok  {_printable(line)}" for line in verified.checks)
+    if show_all:
+        yield from (f"ok  {printable(line)}" for line in verified.checks)
 
 
-def _entry(verified: "Verification", everything: bool) -> str:
+def _entry(verified: "Verification", show_all: bool) -> str:
     entry = verified.statement.ledger_entry or ""
-    return f"that this release is in the ledger, as entry {entry if everything else entry[:16]}"
+    return f"that this release is in the ledger, as entry {entry if show_all else entry[:16]}"
 
 
 def _block(label: str, lines: Iterable[str]) -> Iterator[str]:
     """A label and its lines, wrapped; nothing where there is no line."""
-    for number, line in enumerate(lines):
-        first = f"{'' if number else label:<{_LABEL}}"
-        yield from textwrap.wrap(
-            _printable(line),
-            _WIDTH,
-            initial_indent=first,
-            subsequent_indent=" " * _LABEL,
-            break_on_hyphens=False,
-        )
+    return block(label, lines, _WIDTH, indent=_LABEL)
 
 
 def _costs(verified: "Verification") -> list[str]:
@@ -218,25 +212,25 @@ def _duration(shift: Any) -> str:
     return shift if isinstance(shift, str) else format_duration(shift)
 
 
-def _exposed(verified: "Verification", everything: bool) -> list[str]:
+def _exposed(verified: "Verification", show_all: bool) -> list[str]:
     lines = [f"{column}: {says}" for column, says in verified.exposed]
-    if everything or len(lines) <= _SHOWN:
+    if show_all or len(lines) <= _SHOWN:
         return lines
     return [*lines[:_SHOWN], f"and {len(lines) - _SHOWN} more columns (--all)"]
 
 
-def _advisories(findings: "tuple[AdvisoryMatch, ...]", everything: bool) -> list[str]:
+def _advisories(findings: "tuple[AdvisoryMatch, ...]", show_all: bool) -> list[str]:
     """The findings; what they say and what to do for each that matters, or for all."""
     lines = []
     for finding in findings:
         advisory = finding.advisory
-        if finding.status == "cleared" and not everything:
+        if finding.status == "cleared" and not show_all:
             continue
         lines.append(f"{_STATUS[finding.status]}  {finding}")
-        if everything:
+        if show_all:
             depends = f" It depends on {advisory.depends}." if advisory.depends else ""
             lines.append(f"  {advisory.says}{depends}")
-        if everything or finding.status == "void":
+        if show_all or finding.status == "void":
             lines.append(f"  {advisory.remedy}")
     none = "none is so here (--all: what was measured)" if findings else "none concern this release"
     return lines or [none]
@@ -244,11 +238,6 @@ def _advisories(findings: "tuple[AdvisoryMatch, ...]", everything: bool) -> list
 
 def _short(line: str) -> str:
     return line.removeprefix("measured again: ")
-
-
-def _printable(text: str) -> str:
-    """Text of a file that somebody sent, without what a terminal would obey."""
-    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
 
 
 def _as_json(verified: "Verification") -> dict[str, Any]:

@@ -66,9 +66,9 @@ _COUNTLESS: Final = 10**12
 
 
 def _too_many(combinations: int) -> str:
-    count = f"{combinations:,}"
-    if combinations >= _COUNTLESS:
-        count = f"more than {_COUNTLESS:,}"
+    # Python refuses to write a number of thousands of digits out, so it is compared first.
+    endless = combinations >= _COUNTLESS
+    count = f"more than {_COUNTLESS:,}" if endless else f"{combinations:,}"
     return f"{count} combinations of levels; {MOST_COMBINATIONS:,} can be compared"
 
 

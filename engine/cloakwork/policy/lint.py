@@ -1,13 +1,20 @@
 """Advice on a valid policy: what a careful reader would ask its author."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeGuard
 
 from pydantic import JsonValue
 
 from cloakwork.budget import guessing_advantage
-from cloakwork.guarantees import VACUOUS_T, DifferentialPrivacy, KAnonymity, TCloseness
+from cloakwork.guarantees import (
+    VACUOUS_T,
+    DifferentialPrivacy,
+    Guarantee,
+    KAnonymity,
+    TCloseness,
+)
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.policy.explain import covered_columns, is_released
 from cloakwork.policy.model import Policy
@@ -18,6 +25,9 @@ LARGE_EPSILON: Final = 4.0
 LARGE_DELTA: Final = 1e-6
 SMALL_K: Final = 5
 SHORT_REASON: Final = 4  # words
+FEW_GROUPS: Final = 20
+MANY_CASES: Final = 100
+"""Cases that hold an activity, for it to be released: above, most logs lose many activities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +299,45 @@ def _depths(tree: JsonValue | Mapping[str, JsonValue], depth: int) -> Iterator[t
         yield str(tree), depth
 
 
+def little_left(policy: Policy) -> Iterator[Advice]:
+    """Parameters under which little of any log is left, judged by what is declared alone."""
+    units = policy.spec.assume.units_at_most
+    declared = policy.spec.assume.alphabet is not None
+    for index, goal in enumerate(policy.spec.guarantees):
+        if isinstance(goal, KAnonymity) and units is not None:
+            groups = units // goal.k
+            if groups < FEW_GROUPS:
+                message = (
+                    f"little may be left: of {units:,} units at most {groups:,} groups of "
+                    f"{goal.k:,} can be made, so at most so many variants; a smaller k keeps more"
+                )
+                yield Advice(("spec", "guarantees", index, "k"), message)
+        if not declared and _is_noisy_control_flow(goal):
+            needed = _cases_to_be_seen(goal, policy.spec.unit.max_cases)
+            if needed >= MANY_CASES:
+                message = (
+                    f"little may be left: with epsilon {goal.epsilon:g} and delta {goal.delta:g} "
+                    f"an activity that fewer than about {needed:,} cases hold is mostly left out; "
+                    "a larger epsilon, or assume.alphabet, keeps more"
+                )
+                yield Advice(("spec", "guarantees", index, "epsilon"), message)
+
+
+def _is_noisy_control_flow(goal: Guarantee) -> TypeGuard[DifferentialPrivacy]:
+    return isinstance(goal, DifferentialPrivacy) and CONTROL_FLOW in goal.over and goal.delta > 0
+
+
+def _cases_to_be_seen(goal: DifferentialPrivacy, max_cases: int) -> int:
+    """How many cases an unknown label needs to be released with probability one half, at best.
+
+    The most that any (epsilon, delta)-DP mechanism may do grows by ``p -> e**epsilon p + delta``
+    a unit, until it reaches one half (Desfontaines, Voss, Gipson, Mandayam 2022, theorem 1), so
+    ``units = ln(1 + (e**epsilon - 1) / (2 delta)) / epsilon``. A unit holds ``max_cases`` cases.
+    """
+    units = math.log1p(math.expm1(goal.epsilon) / (2 * goal.delta)) / goal.epsilon
+    return math.ceil(units) * max_cases
+
+
 RULES: Final[tuple[Callable[[Policy], Iterator[Advice]], ...]] = (
     values_in_groups,
     small_groups,
@@ -308,5 +357,6 @@ RULES: Final[tuple[Callable[[Policy], Iterator[Advice]], ...]] = (
     unwritten_columns,
     undeclared_attributes,
     clocks_beside_noised_times,
+    little_left,
     unproven,
 )

@@ -1,4 +1,4 @@
-"""The public report of a release of version 0.1.0: what it claims, and what was found false since."""
+"""The public report of a release of version 0.1.0: its claims, and what was found false since."""
 
 import json
 from pathlib import Path
@@ -45,7 +45,8 @@ def earlier_report(
     """
     if audience == "internal":
         raise OutputError(
-            f"{folder}: was made by version 0.1.0; read its internal/report.html as it was written then"
+            f"{folder}: was made by version 0.1.0; read its internal/report.html as it was "
+            "written then"
         )
     try:
         found = verify(folder, public_key=public_key)

@@ -1,5 +1,5 @@
-"""Reports as one HTML page each: inline style, inline drawings, no script, no network; light and
-printable.
+"""Reports as one HTML page each: inline style, inline drawings, no script, no network; light or
+dark as the reader has it, and printable.
 """
 
 from collections.abc import Sequence
@@ -15,6 +15,7 @@ from cloakwork.audit.utility import Utility
 from cloakwork.plan.sentences import caveat_in_words, treatment_in_words
 from cloakwork.publishing.statement import PublishedCost, SpentBudget
 from cloakwork.report.model import InternalReport, PublicReport, PublicStep, public_steps
+from cloakwork.report.texts import guarantee_line, unit_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -30,7 +31,7 @@ _CURRENCIES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One station of the pipeline drawing; ``x`` and ``y`` in pixels; ``kind`` is end, proved or
+    """One step of the pipeline drawing; ``x`` and ``y`` in pixels; ``kind`` is end, proved or
     published.
     """
 
@@ -123,12 +124,12 @@ def bars(budget: Sequence[SpentBudget]) -> tuple[Bar, ...]:
 
 def pipeline(steps: Sequence[PublicStep]) -> Pipeline:
     """Lay out source log, steps and release in rows."""
-    stations = [
+    boxes_shown = [
         ("Event log", "stays inside", "end"),
         *((step.mechanism, _writes(step), step.proof) for step in steps),
         ("Release", "is passed on", "end"),
     ]
-    boxes = tuple(_place(index, *station) for index, station in enumerate(stations))
+    boxes = tuple(_place(index, *shown) for index, shown in enumerate(boxes_shown))
     arrows = tuple(_arrow(start, end) for start, end in pairwise(boxes))
     columns, rows = min(_PER_ROW, len(boxes)), -(-len(boxes) // _PER_ROW)
     width = columns * _BOX_WIDTH + (columns - 1) * _GAP
@@ -148,9 +149,8 @@ def _arrow(start: Box, end: Box) -> Arrow:
         middle = start.y + _BOX_HEIGHT // 2
         return Arrow(f"M{start.x + _BOX_WIDTH} {middle}H{end.x - 3}")
     fold = start.y + _BOX_HEIGHT + _GAP // 2
-    return Arrow(
-        f"M{start.x + _BOX_WIDTH // 2} {start.y + _BOX_HEIGHT}V{fold}H{end.x + _BOX_WIDTH // 2}V{end.y - 3}"
-    )
+    below, above = start.x + _BOX_WIDTH // 2, end.x + _BOX_WIDTH // 2
+    return Arrow(f"M{below} {start.y + _BOX_HEIGHT}V{fold}H{above}V{end.y - 3}")
 
 
 def _writes(step: PublicStep) -> str:
@@ -163,7 +163,8 @@ def _bar(spent: SpentBudget) -> Bar:
     if spent.unit is not None and spent.currency == "unit":
         label += f", per '{spent.unit}'"
     if spent.apart_from:
-        label += f" (kept apart from {', '.join(spent.apart_from)}: does not add up to one person's risk)"
+        names = ", ".join(spent.apart_from)
+        label += f" (kept apart from {names}: does not add up to one person's risk)"
     cost, total = spent.cost, spent.total
     if cost.epsilon is None:
         return Bar(label, "this release is not bounded by any ε", None)
@@ -219,4 +220,5 @@ def _environment() -> "Environment":
     )
     environment.filters |= {"price": price, "figure": figure, "moment": moment}
     environment.filters |= {"caveat": caveat_in_words, "treatment": treatment_in_words}
+    environment.filters |= {"plainly": guarantee_line, "whom": unit_text}
     return environment

@@ -41,7 +41,8 @@ def render(
     """
     if format == "pdf":
         raise OutputError(
-            "a PDF is not made here: write the report as html, open it in a browser and print it to PDF"
+            "a PDF is not made here: write the report as html, open it in a browser "
+            "and print it to PDF"
         )
     if is_earlier_release(folder):
         return earlier_report(folder, audience, format, public_key)
@@ -50,7 +51,8 @@ def render(
         path = folder / INTERNAL_FOLDER / "report.json"
         if not path.parent.exists():
             raise OutputError(
-                f"{folder}: holds no internal part: it stays with whoever made the release; use --audience public"
+                f"{folder}: holds no internal part: it stays with whoever made the release; "
+                "use --audience public"
             )
         internal = _read(path, InternalReport)
         if internal.statement != statement.predicate:
@@ -75,8 +77,8 @@ def _authentic(folder: Path, given: Path | None) -> tuple[Statement, tuple[str, 
     if key is None:
         raise VerificationFailed(
             [
-                f"signature: made by key {', '.join(keyids)}, which is not trusted here; get the signer's public key by a "
-                "way you trust and name it with --public-key FILE"
+                f"signature: made by key {', '.join(keyids)}, which is not trusted here; "
+                "get the signer's public key by a way you trust and name it with --public-key FILE"
             ]
         )
     if not is_signed_by(envelope, key, keyid_of(key)):

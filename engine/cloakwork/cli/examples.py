@@ -1,0 +1,124 @@
+"""Two examples for the help of each command; a test parses them all."""
+
+from typing import Final
+
+EXAMPLES: Final[dict[str, tuple[str, str]]] = {
+    "": (
+        "cloakwork plan kanon-dp-timestamps log.xes.gz",
+        "cloakwork apply kanon-dp-timestamps log.xes.gz --out release",
+    ),
+    "policy": (
+        "cloakwork policy init --out policy.yaml",
+        "cloakwork policy lint policy.yaml",
+    ),
+    "policy init": (
+        "cloakwork policy init --out policy.yaml",
+        "cloakwork policy init --from dp-control-flow --out dp.yaml",
+    ),
+    "policy validate": (
+        "cloakwork policy validate policy.yaml",
+        "cloakwork policy validate policy.yaml kanon-control-flow --json",
+    ),
+    "policy explain": (
+        "cloakwork policy explain policy.yaml",
+        "cloakwork policy explain dp-control-flow",
+    ),
+    "policy lint": (
+        "cloakwork policy lint policy.yaml",
+        "cloakwork policy lint kanon-control-flow --json",
+    ),
+    "policy diff": (
+        "cloakwork policy diff kanon-control-flow policy.yaml",
+        "cloakwork policy diff kanon-control-flow dp-control-flow --json",
+    ),
+    "policy schema": (
+        "cloakwork policy schema",
+        "cloakwork policy schema --out privacy-policy-v1.json",
+    ),
+    "policy list": (
+        "cloakwork policy list",
+        "cloakwork policy list --json",
+    ),
+    "profile": (
+        "cloakwork profile policy.yaml log.xes.gz --out profile.json",
+        "cloakwork profile policy.yaml log.csv --column concept:name=step --out profile.json",
+    ),
+    "plan": (
+        "cloakwork plan policy.yaml log.xes.gz --out plan.json",
+        "cloakwork plan dp-control-flow log.xes.gz --why",
+    ),
+    "apply": (
+        "cloakwork apply policy.yaml log.xes.gz --out release",
+        "cloakwork apply plan.json log.csv --column concept:name=step --out release",
+    ),
+    "verify": (
+        "cloakwork verify release --public-key key.pem",
+        "cloakwork verify release --expect dataset=permits --all",
+    ),
+    "pack": (
+        "cloakwork pack release --out release.zip",
+        "cloakwork pack release --out release.zip --public-key key.pem",
+    ),
+    "report": (
+        "cloakwork report release > report.html",
+        "cloakwork report release --audience internal --format json",
+    ),
+    "ledger": (
+        "cloakwork ledger show",
+        "cloakwork ledger history --dataset permits",
+    ),
+    "ledger show": (
+        "cloakwork ledger show",
+        "cloakwork ledger show --dataset permits --json",
+    ),
+    "ledger history": (
+        "cloakwork ledger history",
+        "cloakwork ledger history --ledger ledger.db --dataset permits",
+    ),
+    "ledger verify": (
+        "cloakwork ledger verify",
+        "cloakwork ledger verify --release release",
+    ),
+    "ledger reconcile": (
+        "cloakwork ledger reconcile release",
+        "cloakwork ledger reconcile release --ledger ledger.db --json",
+    ),
+    "keys": (
+        "cloakwork keys list",
+        "cloakwork keys trust key.pem --name partner",
+    ),
+    "keys list": (
+        "cloakwork keys list",
+        "cloakwork keys list --json",
+    ),
+    "keys trust": (
+        "cloakwork keys trust key.pem --name partner",
+        "cloakwork keys trust key.pem --name partner --json",
+    ),
+    "keys untrust": (
+        "cloakwork keys untrust partner",
+        "cloakwork keys untrust 70a2930d6affbef3",
+    ),
+    "audit": (
+        "cloakwork audit dp variants/threshold",
+        "cloakwork audit dp timestamps/laplace --epsilon 0.5",
+    ),
+    "audit dp": (
+        "cloakwork audit dp variants/threshold --runs 2000",
+        "cloakwork audit dp timestamps/laplace --epsilon 0.5 --out bounds.svg",
+    ),
+    "mechanisms": (
+        "cloakwork mechanisms",
+        "cloakwork mechanisms kanon/auto --json",
+    ),
+}
+"""By the command's path without ``cloakwork``."""
+
+
+def epilog(path: str) -> str | None:
+    """The examples as the end of a command's help; None for a command that has none."""
+    found = EXAMPLES.get(path)
+    if found is None:
+        return None
+    # click keeps the lines of a paragraph that begins with a backspace as they are.
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in found)

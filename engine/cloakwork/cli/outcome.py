@@ -1,0 +1,162 @@
+"""What ``apply`` says when it is done: what was released, what holds, and, inside, what is left."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from cloakwork.audit.utility import Utility
+from cloakwork.cli.plan_screen import change_line
+from cloakwork.cli.screen import ScreenSection
+from cloakwork.plan.model import Plan
+from cloakwork.plan.sentences import unproven_cost, unproven_sentence
+from cloakwork.publishing.released import absent_attributes
+from cloakwork.report.texts import cost_text, counted, guarantee_line, hours
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from cloakwork.accounting.charge import Charge
+    from cloakwork.publishing.publish import Published
+    from cloakwork.run.release import Internal
+
+FEW_LEFT: Final = 0.5
+"""Share of the cases, or of the similarity, below which little is left."""
+
+MANY_CHANGED: Final = 0.25
+"""Share of the events above which much was changed."""
+
+
+def outcome(published: "Published") -> tuple[ScreenSection, ...]:
+    """The sections of the screen: what is unproven first, and what the raw log tells marked so."""
+    release = published.release
+    plan, log = release.plan, release.log
+    cases, events = counted(log.cases.height, "case"), counted(log.events.height, "event")
+    held = tuple(guarantee_line(each.claim, plan.facts.unit) for each in release.verdicts)
+    return (
+        *_unproven(plan),
+        ScreenSection("Released", (f"{cases}, {events} to {published.folder}", *_empty(published))),
+        ScreenSection("Holds", held or ("nothing is guaranteed",)),
+        ScreenSection("Not protected", tuple(_exposed(published))),
+        ScreenSection("Charged", tuple(_charged(plan))),
+        ScreenSection("Outcome", tuple(inside_lines(release.internal))),
+        ScreenSection("Check", tuple(_absent(published))),
+        ScreenSection("Public", (f"log, plan.json, statement.json (key {published.keyid[:16]})",)),
+        ScreenSection("Never publish", tuple(_internal_files(release.internal))),
+    )
+
+
+def _unproven(plan: Plan) -> Iterator[ScreenSection]:
+    if plan.unproven:
+        entries = [
+            f"{unproven_sentence(goal)} {unproven_cost(goal)}: {'; '.join(goal.why)}"
+            for goal in plan.unproven
+        ]
+        yield ScreenSection("UNPROVEN", (*entries, "the ledger records a release without bound"))
+
+
+def _empty(published: "Published") -> Iterator[str]:
+    """What may have left nothing; from the policy alone, as nothing may be told of the log."""
+    release = published.release
+    if release.log.events.height:
+        return
+    why = (
+        "nothing occurs in enough cases for this guarantee; a larger epsilon or delta, "
+        "or a smaller k, keeps more"
+    )
+    if release.plan.facts.alphabet is not None:
+        why = (
+            "no declared activity occurs in enough cases; check assume.alphabet, "
+            "or spend a larger epsilon"
+        )
+    # Cases without events may be left where a log holds such cases.
+    what = "cases" if not release.log.cases.height else "events"
+    yield f"the release is EMPTY: 0 {what} were released; {why}"
+
+
+def _exposed(published: "Published") -> Iterator[str]:
+    for item in published.statement.exposed:
+        yield f"{', '.join(item.names) or item.column}: {item.reason}"
+
+
+def _charged(plan: Plan) -> Iterator[str]:
+    for charge in plan.charges:
+        yield f"{_charge_name(charge)}: {cost_text(charge.cost)}"
+
+
+def _charge_name(charge: "Charge") -> str:
+    return f"{charge.currency}, per {charge.unit}" if charge.currency == "unit" else charge.currency
+
+
+def _absent(published: "Published") -> Iterator[str]:
+    if absent := absent_attributes(published.release.plan, published.statement.released):
+        names = ", ".join(absent)
+        yield f"not in the log, so not released: {names}; check how the policy spells them"
+
+
+def _internal_files(internal: "Internal") -> Iterator[str]:
+    notes = f" ({counted(len(internal.notes), 'note')})" if internal.notes else ""
+    yield f"internal/report.html, internal/report.json{notes}"
+
+
+def inside_lines(internal: "Internal") -> Iterator[str]:
+    """What is left of the log: figures of the raw log, for the operator."""
+    utility = Utility.model_validate(dict(internal.utility)) if internal.utility else None
+    lines = [
+        *_steps(internal, beside_utility=utility is not None),
+        *(_kept(utility) if utility else ()),
+        *_little(internal, utility),
+    ]
+    if lines:
+        yield "internal, of the raw log; who chooses between runs by these figures voids the claims"
+        yield from lines
+
+
+def _steps(internal: "Internal", *, beside_utility: bool) -> Iterator[str]:
+    """What single steps changed; only what the figures of utility do not say as well."""
+    for record in internal.steps:
+        edits = {"distance", "events_kept"} & record.figures.keys()
+        if record.figures and (edits or not beside_utility):
+            yield f"{record.mechanism}: {change_line(record.figures)}"
+
+
+def _kept(utility: Utility) -> Iterator[str]:
+    """Cases, variants, similarity and times, as far as they were measured."""
+    if utility.source_cases is not None and utility.source_variants is not None:
+        variants = (utility.true_variants or 0) + (utility.fake_variants or 0)
+        yield (
+            f"{utility.released_cases:,} of {counted(utility.source_cases, 'case')}; "
+            f"{variants:,} of {counted(utility.source_variants, 'variant')}, "
+            f"{utility.fake_variants or 0:,} of them not in the log"
+        )
+    if utility.relative_log_similarity is not None:
+        changed = utility.absolute_log_difference
+        edits = "" if changed is None else f"; {counted(changed, 'event')} differ"
+        yield f"similarity {utility.relative_log_similarity:.2f} (1 is best){edits}"
+    times = utility.times
+    if times is not None and times.error_mean is not None and times.error_median is not None:
+        yield (
+            f"a released time is off by {hours(times.error_mean)} on average, "
+            f"half of them by less than {hours(times.error_median)}"
+        )
+
+
+def _little(internal: "Internal", utility: Utility | None) -> Iterator[str]:
+    """A warning where little is left, in words."""
+    if utility is None or not utility.source_cases:
+        return
+    kept = (utility.released_cases or 0) / utility.source_cases
+    if kept < FEW_LEFT:
+        yield f"warning: {utility.released_cases or 0:,} cases were released ({kept:.0%})"
+    changed = _changed_events(internal.source, utility)
+    if changed is not None and changed > MANY_CHANGED:
+        yield f"warning: {min(changed, 1):.0%} of events were changed"
+    similarity = utility.relative_log_similarity
+    if similarity is not None and similarity < FEW_LEFT:
+        yield f"warning: little is left of the variants: similarity {similarity:.2f}"
+
+
+def _changed_events(source: "Mapping[str, JsonValue]", utility: Utility) -> float | None:
+    """The share of the source's events that would have to be edited; None where it is unknown."""
+    before, edits = source.get("events"), utility.absolute_log_difference
+    if not isinstance(before, int) or before == 0 or edits is None:
+        return None
+    return edits / before

@@ -1,0 +1,149 @@
+"""What ``plan --why`` and ``plan --all`` add to the first screen: a tree of reasons."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.markup import escape
+
+from cloakwork.accounting.charge import Charge
+from cloakwork.cli.screen import columns
+from cloakwork.plan.model import Claim, Plan, Step, UnprovenClaim
+from cloakwork.plan.sentences import (
+    assumptions_in_words,
+    caveat_in_words,
+    reasons_in_words,
+    treatment_in_words,
+    unproven_cost,
+    unproven_sentence,
+)
+from cloakwork.report.texts import INTERNAL, NO_BOUND, cost_text, duration
+
+if TYPE_CHECKING:
+    from cloakwork.run.release import StepRecord
+
+Branch = tuple[str, list[list[str]]]
+"""A heading and its lines; the first entry of a line is the line, the others stand below it."""
+
+UNCUT: Final = 1000
+"""Columns where nobody looks at a terminal: a sentence stays on its line."""
+
+LONGEST_SETTING: Final = 80
+
+
+def print_details(plan: Plan, previewed: "Sequence[StepRecord]", *, show_all: bool) -> None:
+    """Print why the plan is as it is; with ``show_all`` parameters and alternatives, too."""
+    from rich.tree import Tree
+
+    from cloakwork.cli.console import console
+
+    tree = Tree("Details", guide_style="dim")
+    for heading, lines in _branches(plan, previewed, show_all=show_all):
+        branch = tree.add(f"[bold]{heading}[/]")
+        for line, *below in lines:
+            twig = branch.add(escape(line))
+            for detail in below:
+                twig.add(escape(detail))
+    width = columns() if sys.stdout.isatty() else UNCUT
+    console(width=width).print(tree)
+
+
+def _branches(plan: Plan, previewed: "Sequence[StepRecord]", *, show_all: bool) -> Iterator[Branch]:
+    if plan.unproven:
+        yield "Unproven", [_unproven(item) for item in plan.unproven]
+    yield "Guarantees", [_claim(claim) for claim in plan.claims] or [["none"]]
+    exposed = [[f"{item.column}: {item.reason}"] for item in plan.exposed]
+    yield "Released without protection", exposed or [["nothing"]]
+    yield "Steps", [_step(step, show_all=show_all) for step in plan.steps]
+    yield "Attributes", [[_attribute_line(item)] for item in plan.attributes]
+    yield "Charged", [[_charge(charge)] for charge in plan.charges] or [[NO_BOUND]]
+    if plan.profile is not None:
+        params = plan.profile.params
+        yield "DP profile", [[f"epsilon {params.epsilon:g}, delta {params.delta:g}"]]
+    if plan.warnings:
+        yield "Warnings", [[caveat_in_words(caveat)] for caveat in plan.warnings]
+    if show_all:
+        yield from _everything(plan, previewed)
+
+
+def _everything(plan: Plan, previewed: "Sequence[StepRecord]") -> Iterator[Branch]:
+    from cloakwork.report.html import figure
+
+    if plan.considered:
+        names: dict[tuple[str, str], list[str]] = {}
+        for item in plan.considered:
+            names.setdefault((item.goal, item.reason), []).append(item.mechanism)
+        lines = [[f"{', '.join(of)} for {goal}: {why}"] for (goal, why), of in names.items()]
+        yield "Considered and not chosen", lines
+    if previewed:
+        yield (
+            f"Would change ({INTERNAL})",
+            [
+                [
+                    record.mechanism,
+                    *(f"{name}: {figure(value)}" for name, value in record.figures.items()),
+                ]
+                for record in previewed
+            ],
+        )
+
+
+def _unproven(item: UnprovenClaim) -> list[str]:
+    return [
+        unproven_sentence(item),
+        f"published: {item.published}",
+        unproven_cost(item),
+        *(f"because {line}" for line in item.why),
+    ]
+
+
+def _claim(claim: Claim) -> list[str]:
+    lines = [f"{claim.guarantee.kind}: {claim.sentence}"]
+    lines += [f"because {line}" for line in reasons_in_words(claim)]
+    lines += [f"assuming {line}" for line in assumptions_in_words(claim)]
+    if claim.cost is not None and claim.naive is not None:
+        accounted, summed = cost_text(claim.cost), cost_text(claim.naive)
+        lines.append(f"accountant: {accounted}; plain sum: {summed}")
+    return lines
+
+
+def _attribute_line(item: Any) -> str:
+    why = treatment_in_words(item.why, item.mechanism)
+    return f"{item.attribute}: {item.treatment} ({why})"
+
+
+def _step(step: Step, *, show_all: bool) -> list[str]:
+    lines = [f"{step.mechanism}: {step.why}"]
+    if step.predicted:
+        lines.append(f"predicted: {step.predicted}")
+    settings = [
+        f"{name} {_setting(value)}"
+        for name, value in step.params.items()
+        if value not in (None, [], {})
+    ]
+    if show_all and settings:
+        lines.append("with " + ", ".join(settings))
+    return lines
+
+
+def _charge(charge: Charge) -> str:
+    per = f" per shift of {duration(charge.shift)}" if charge.shift else ""
+    unit = f", per {charge.unit}" if charge.currency == "unit" and charge.unit else ""
+    return f"{charge.currency}{unit}: {cost_text(charge.cost)}{per}"
+
+
+def _setting(value: Any) -> str:
+    """A setting on one line, without what is not set, cut where it is long."""
+    if isinstance(value, list):
+        value = [_without_nothing(item) for item in value]
+    text = f"{value:g}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
+    if len(text) <= LONGEST_SETTING:
+        return text
+    return text[: LONGEST_SETTING - 3] + "..."
+
+
+def _without_nothing(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {key: item for key, item in value.items() if item is not None}

@@ -1,0 +1,210 @@
+"""The first screen of ``plan``: what happens, what it protects, what it does not, what it costs."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from pydantic import JsonValue
+
+from cloakwork.budget import Cost
+from cloakwork.cli.screen import LABEL, ScreenSection, fitted
+from cloakwork.mechanisms.base import Prediction, Predicts
+from cloakwork.mechanisms.registry import catalogue
+from cloakwork.plan.model import Plan, Step
+from cloakwork.plan.sentences import unproven_cost, unproven_sentence
+from cloakwork.policy.lint import little_left
+from cloakwork.report.texts import (
+    INTERNAL,
+    NO_BOUND,
+    counted,
+    exposure_line,
+    guarantee_line,
+    listed,
+    released_line,
+    step_line,
+    unit_text,
+    warning_lines,
+)
+
+if TYPE_CHECKING:
+    from cloakwork.accounting.account import Balance, BudgetForecast
+    from cloakwork.run.release import StepRecord
+
+MOST_LINES: Final = 25
+LITTLE_SIMILARITY: Final = 0.5
+"""A predicted similarity to the log below which little is left of it."""
+
+WHY, ALL = "--why", "--all"
+
+
+def first_screen(
+    plan: Plan,
+    log_name: str,
+    previewed: "Sequence[StepRecord]",
+    outlook: "BudgetForecast | None",
+    width: int,
+    command: str,
+) -> tuple[ScreenSection, ...]:
+    """The sections of the screen, at most ``MOST_LINES`` lines of ``width`` columns.
+
+    ``previewed``: figures of the raw log, shown as internal. ``command``: what to type next. What
+    is unproven stands first, and is never left out.
+    """
+    meta = plan.policy.metadata
+    head = f"{log_name} under {meta.name} {meta.version}, dataset {meta.dataset}"
+    sections = [
+        *_unproven(plan),
+        ScreenSection("Plan", (head,), most_lines=2),
+        ScreenSection("Protected", (f"each {unit_text(plan.facts.unit)}",), most_lines=2),
+        ScreenSection("Released", (released_line(plan),), most_lines=3),
+        _guarantees(plan),
+        _not_protected(plan),
+        ScreenSection("Steps", (", ".join(map(step_line, plan.steps)),), most_lines=4),
+        ScreenSection("Would change", tuple(_changes(previewed)), ALL, most_lines=3),
+        ScreenSection("Profile", tuple(_profile(plan)), most_lines=2),
+        ScreenSection("Budget", tuple(_budget(plan, outlook)), most_lines=3),
+        ScreenSection("Warnings", tuple(_warnings(plan, outlook)), WHY, most_lines=3),
+        ScreenSection(
+            "Next",
+            (
+                _that_fits(command, width),
+                f"{WHY}: reasons    {ALL}: alternatives, parameters as well",
+            ),
+        ),
+    ]
+    return fitted(sections, MOST_LINES, width)
+
+
+def _that_fits(command: str, width: int) -> str:
+    """The command if it fits on a line, to be copied; else what it consists of."""
+    if len(command) <= width - LABEL:
+        return command
+    return "cloakwork apply, with the same policy and log, and --out DIR"
+
+
+def _unproven(plan: Plan) -> Iterator[ScreenSection]:
+    if plan.unproven:
+        entries = [f"{unproven_sentence(each)} {unproven_cost(each)}" for each in plan.unproven]
+        yield ScreenSection("UNPROVEN", tuple(entries))
+
+
+def _guarantees(plan: Plan) -> ScreenSection:
+    lines = tuple(guarantee_line(claim, plan.facts.unit) for claim in plan.claims)
+    return ScreenSection("Guarantees", lines or ("none",), WHY)
+
+
+def _not_protected(plan: Plan) -> ScreenSection:
+    """Every column that is released without protection: of several, a line each."""
+    lines = tuple(map(exposure_line, plan.exposed)) or ("nothing: a guarantee covers all of it",)
+    return ScreenSection("Not protected", lines, WHY, most_lines=3 if len(lines) == 1 else 1)
+
+
+def _profile(plan: Plan) -> Iterator[str]:
+    if plan.profile is not None:
+        known = ", ".join(plan.facts.measured) or "none: the policy declares all of it"
+        yield f"release {plan.profile.release} of the ledger; facts that come from it: {known}"
+
+
+def _changes(previewed: "Sequence[StepRecord]") -> Iterator[str]:
+    """What the steps would change in the log, a line a step that has figures."""
+    # The beginning of the first entry is never hidden: the mark stands wherever figures do.
+    mark = f"{INTERNAL}: "
+    for record in previewed:
+        if record.figures:
+            yield f"{mark}{change_line(record.figures)}"
+            mark = ""
+
+
+def change_line(figures: Mapping[str, JsonValue]) -> str:
+    """What a step changed, in one line; the figures themselves for mechanisms not known here."""
+    match figures:
+        case {
+            "distance": int(edits),
+            "cases": int(cases),
+            "cases_moved": int(moved),
+            "variants_before": int(before),
+            "variants_after": int(after),
+        }:
+            return (
+                f"{moved:,} of {counted(cases, 'case')}, {counted(edits, 'event')}"
+                f"{_least_possible(figures.get('gap'))}; {counted(before, 'variant')} "
+                f"become {after:,}"
+            )
+        case {"events": int(events), "events_kept": int(kept), "cases": int(cases)}:
+            cases_kept = figures.get("cases_kept", cases)
+            return (
+                f"{kept:,} of {counted(events, 'event')} and {cases_kept:,} of "
+                f"{counted(cases, 'case')} stay"
+            )
+        case _:
+            numbers = {
+                name.replace("_", " "): f"{value:,}" if isinstance(value, int) else f"{value:,.3g}"
+                for name, value in figures.items()
+                if isinstance(value, int | float) and not isinstance(value, bool)
+            }
+            return ", ".join([f"{name} {text}" for name, text in numbers.items()][:6])
+
+
+def _least_possible(gap: JsonValue) -> str:
+    if not isinstance(gap, int | float):
+        return ""
+    if gap == 0:
+        return ", the least possible"
+    return f", within {gap:.1%} of the least possible"
+
+
+def _budget(plan: Plan, outlook: "BudgetForecast | None") -> Iterator[str]:
+    """Before, this release and after, a line a budget that pays; and what no budget bounds."""
+    if not plan.charges or not plan.bounded:
+        yield NO_BOUND
+    if outlook is None:
+        return
+    for before, cost, after in zip(outlook.before, outlook.cost, outlook.after, strict=True):
+        if cost.epsilon > 0 or cost.delta > 0:
+            yield balance_line(before, cost, after)
+
+
+def balance_line(before: "Balance", cost: Cost, after: "Balance") -> str:
+    """One budget before, in and after a release."""
+    from cloakwork.cli.ledger_text import budget_name, kept_apart
+
+    line = f"{budget_name(before)}: "
+    if before.left is None or after.left is None:
+        spent = _amount(before.spent)
+        line += f"epsilon {spent} spent, this release {_amount(cost)}; no total is declared"
+    else:
+        left, rest = _amount(before.left), _amount(after.left)
+        line += f"epsilon {left} left, this release {_amount(cost)}, then {rest} left"
+    if after.unconverted:
+        line += f"; lacks what was charged per {listed(after.unconverted)}: no conversion is known"
+    if after.apart_from:
+        line += f"; {kept_apart(after)}"
+    return line
+
+
+def _amount(cost: Cost) -> str:
+    """Epsilon as a number, with delta where there is one."""
+    epsilon = "without bound" if math.isinf(cost.epsilon) else f"{cost.epsilon:.6g}"
+    return epsilon + (f" (delta {cost.delta:.3g})" if cost.delta else "")
+
+
+def _warnings(plan: Plan, outlook: "BudgetForecast | None") -> Iterator[str]:
+    yield from little_is_left(plan)
+    yield from warning_lines(plan, None if outlook is None else outlook.without_dp)
+
+
+def little_is_left(plan: Plan) -> Iterator[str]:
+    """Why little may be left, told from declared facts and from simulations, never from the log."""
+    yield from (advice.message for advice in little_left(plan.policy))
+    for step in plan.steps:
+        predicted = _prediction(plan, step)
+        if predicted is not None and predicted.expected < LITTLE_SIMILARITY:
+            yield f"little may be left: {step.mechanism} is predicted to be {predicted}"
+
+
+def _prediction(plan: Plan, step: Step) -> Prediction | None:
+    """What a simulation tells of a step; None where there is none."""
+    mechanism = catalogue().get(step.mechanism)
+    if step.predicted is None or not isinstance(mechanism, Predicts):
+        return None
+    return mechanism.predict(mechanism.Params.model_validate(step.params), plan.facts)

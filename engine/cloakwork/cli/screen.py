@@ -1,0 +1,123 @@
+"""How commands lay out what people read: a label on the left, its lines on the right, wrapped.
+
+A screen is a sequence of sections. ``fitted`` shortens the longest ones until the screen has at
+most so many lines, and says under which option the rest is shown.
+"""
+
+import shutil
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import click
+
+LABEL: Final = 16
+"""Columns of the labels."""
+
+NARROWEST, WIDEST, USUAL = 60, 100, 100
+"""Columns of a screen: at least, at most, and where there is no terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenSection:
+    """A label with its entries, one or more lines each.
+
+    ``rest_under``: the option that shows all entries; empty where none may be left out. ``hidden``:
+    how many are left out. ``most_lines``: lines that one entry may take; None for any number.
+    """
+
+    label: str
+    entries: tuple[str, ...]
+    rest_under: str = ""
+    hidden: int = 0
+    most_lines: int | None = None
+
+    def lines(self, columns: int) -> list[str]:
+        """The section as printed; nothing where it has no entries."""
+        shown = list(self.entries)
+        if self.hidden:
+            shown.append(f"and {self.hidden} more ({self.rest_under})")
+        return list(block(self.label, shown, columns, most_lines=self.most_lines))
+
+    def shorter(self) -> "ScreenSection":
+        """The section without its last entry."""
+        return replace(self, entries=self.entries[:-1], hidden=self.hidden + 1)
+
+    @property
+    def may_shrink(self) -> bool:
+        """Whether an entry may be left out: the first always stays."""
+        # The line that says how many are hidden takes the place of the first one that is.
+        return bool(self.rest_under) and len(self.entries) > (1 if self.hidden else 2)
+
+    def cut(self) -> "ScreenSection":
+        """The section with one line less for each entry."""
+        return replace(self, most_lines=(self.most_lines or 1) - 1)
+
+    @property
+    def may_be_cut(self) -> bool:
+        """Whether its entries may end in dots sooner."""
+        return self.most_lines is not None and self.most_lines > 1
+
+
+def columns() -> int:
+    """How wide a screen is: as the terminal, or ``COLUMNS``, within what is easy to read."""
+    found = shutil.get_terminal_size((USUAL, 24)).columns
+    return min(max(found, NARROWEST), WIDEST)
+
+
+def block(
+    label: str,
+    entries: Iterable[str],
+    width: int,
+    *,
+    indent: int = LABEL,
+    most_lines: int | None = None,
+) -> Iterator[str]:
+    """A label and its entries, wrapped; nothing where there is no entry.
+
+    ``most_lines``: lines an entry may take; what is longer ends in dots.
+    """
+    for number, entry in enumerate(entries):
+        first = "" if number else label
+        yield from textwrap.wrap(
+            printable(entry),
+            width,
+            initial_indent=f"{first:<{indent}}",
+            subsequent_indent=" " * indent,
+            break_on_hyphens=False,
+            max_lines=most_lines,
+            placeholder=" ...",
+        )
+
+
+def fitted(sections: Sequence[ScreenSection], most: int, width: int) -> tuple[ScreenSection, ...]:
+    """The sections, shortened until they take at most ``most`` lines of ``width`` columns.
+
+    The section with the most lines gives way first: its last entry is hidden, and where no section
+    may hide one, its entries end in dots sooner. Where none may do that, the screen is longer.
+    """
+    kept = list(sections)
+    while sum(len(section.lines(width)) for section in kept) > most:
+        shrinkable = [place for place, section in enumerate(kept) if section.may_shrink]
+        cuttable = [place for place, section in enumerate(kept) if section.may_be_cut]
+        if not shrinkable and not cuttable:
+            break
+        longest = max(shrinkable or cuttable, key=lambda place: len(kept[place].lines(width)))
+        found = kept[longest]
+        kept[longest] = found.shorter() if shrinkable else found.cut()
+    return tuple(kept)
+
+
+def print_sections(sections: Iterable[ScreenSection], width: int) -> None:
+    """Print sections, the labels in bold where colours are wanted."""
+    for section in sections:
+        for number, line in enumerate(section.lines(width)):
+            label, text = line[:LABEL], line[LABEL:]
+            is_first = number == 0 and bool(section.label)
+            click.echo((click.style(label, bold=True) if is_first else label) + text)
+
+
+def printable(text: str) -> str:
+    """Text of a file that somebody sent, without what a terminal would obey."""
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)

@@ -1,0 +1,285 @@
+"""The words of the screens: what a guarantee, a step or a treatment is in one plain line.
+
+The full sentences that a statement signs are those of the guarantees and of ``plan.sentences``;
+these lines are shorter, claim no more, and are printed on screens only.
+"""
+
+import math
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Final, Protocol
+
+from cloakwork.budget import RARE, Cost, guessing_advantage
+from cloakwork.facts import Unit
+from cloakwork.guarantees import (
+    ConfidenceBound,
+    DifferentialPrivacy,
+    Guarantee,
+    KAnonymity,
+    LDiversity,
+    LocalDP,
+    MetricPrivacy,
+    TCloseness,
+)
+from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
+from cloakwork.plan.claims import ConditionedOn
+from cloakwork.plan.model import Plan, PlannedExposure, Step, TreatedAttribute
+from cloakwork.plan.sentences import caveat_in_words
+from cloakwork.quantities import format_duration
+
+INTERNAL: Final = "raw log: internal, never publish"
+NO_BOUND: Final = "no epsilon bounds all that is released: the ledger records it so"
+
+_UNITS: Final = {"m": "min", "w": "weeks", "d": "days"}
+_SINGULAR: Final = {"weeks": "week", "days": "day"}
+
+_STEPS: Final = {
+    "bound": "limit what one unit contributes",
+    "attributes/redact": "drop or change attributes",
+    "kanon/closeness": "exchange values between classes",
+    "kanon/fill": "give inserted events attributes",
+    "kanon/generalise": "generalise attributes",
+    "kanon/tlkc": "leave events out",
+    "kanon/": "merge rare activity sequences",
+    "variants/": "draw activity sequences with noise",
+    "dfg/": "draw activity sequences with noise",
+    "timestamps/laplace": "add noise to times",
+    "timestamps/": "change times",
+}
+"""What a step does, by its name or the beginning of it; the first that fits counts."""
+
+
+def duration(value: timedelta) -> str:
+    """A duration as people write it.
+
+    >>> duration(timedelta(hours=2)), duration(timedelta(minutes=1)), duration(timedelta(days=1))
+    ('2 h', '1 min', '1 day')
+    """
+    written = format_duration(value)
+    number = written.rstrip("abcdefghijklmnopqrstuvwxyz")
+    unit = written.removeprefix(number)
+    name = _UNITS.get(unit, unit)
+    if number == "1":
+        name = _SINGULAR.get(name, name)
+    return f"{number} {name}"
+
+
+def hours(value: float) -> str:
+    """So many hours in the unit that people would choose.
+
+    >>> hours(0.01), hours(1.5), hours(5922.0)
+    ('36 s', '1.5 h', '246.8 days')
+    """
+    for name, length in (("days", 24.0), ("h", 1.0), ("min", 1 / 60)):
+        # Two days are said as 48 h: a day is a day only where there are several of them.
+        if abs(value) >= length * (2 if name == "days" else 1):
+            return f"{round(value / length, 1):,g} {name}"
+    return f"{round(value * 3600, 1):g} s"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names as people list them: ``a, b and c``."""
+    return " and ".join(", ".join(names).rsplit(", ", 1))
+
+
+def counted(count: int, noun: str) -> str:
+    """A number with its noun: ``1 case``, ``1,200 cases``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def cost_text(cost: Cost | None, absent: str = "") -> str:
+    """Epsilon, and delta where there is one."""
+    if cost is None:
+        return absent
+    epsilon = "no bound" if math.isinf(cost.epsilon) else f"epsilon {cost.epsilon:.12g}"
+    return epsilon + (f", delta {cost.delta:.12g}" if cost.delta else "")
+
+
+def unit_text(unit: Unit) -> str:
+    """Whom the guarantees protect: ``case``, or all cases of one person and the like."""
+    if unit.attribute is None:
+        return "case"
+    return f"'{unit.attribute}' (at most {counted(unit.max_cases, 'case')} kept of each)"
+
+
+class Claimed(Protocol):
+    """A claim of a plan, or a guarantee of a statement."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is guaranteed."""
+        ...
+
+    @property
+    def given(self) -> ConditionedOn | None:
+        """What it takes as known."""
+        ...
+
+    @property
+    def sentence(self) -> str:
+        """Its full sentence."""
+        ...
+
+
+def guarantee_line(claim: Claimed, unit: Unit) -> str:
+    """A claim in one plain line, its kind first; the claim's own sentence for kinds not listed."""
+    known = ", given everything else that is released" if claim.given is not None else ""
+    return f"{claim.guarantee.kind}: {_plain_sentence(claim, unit)}{known}"
+
+
+def _plain_sentence(claim: Claimed, unit: Unit) -> str:
+    who = "case" if unit.attribute is None else f"'{unit.attribute}'"
+    match claim.guarantee:
+        case KAnonymity() as goal:
+            return _k_anonymity(goal)
+        case TCloseness() as goal:
+            return _t_closeness(goal)
+        case LDiversity() as goal:
+            least = math.ceil(goal.l) if goal.variety == "distinct" else f"{goal.l:g}"
+            varied = "different" if goal.variety == "distinct" else "equally frequent"
+            return (
+                f"cases of one {_class(goal.classes)} with values of '{goal.attribute}' hold as "
+                f"many as {least} {varied} ones, or more"
+            )
+        case ConfidenceBound() as goal:
+            return _confidence_bound(goal)
+        case DifferentialPrivacy(neighbours="bounded") as goal:
+            return (
+                f"when the events of one {who} happened can hardly be told: no outcome is more "
+                f"than {_factor(goal.epsilon)} as likely ({_strength(goal)})"
+            )
+        case DifferentialPrivacy() as goal:
+            return _presence(goal, who)
+        case MetricPrivacy() as goal:
+            return (
+                f"one event's time can hardly be told from another within {duration(goal.shift)}: "
+                f"no outcome is more than {_factor(goal.epsilon)} as likely "
+                f"(epsilon {goal.epsilon:g})"
+            )
+        case LocalDP() as goal:
+            return (
+                f"each {goal.per}'s {listed(goal.over)} is randomised: no released value is more "
+                f"than {_factor(goal.epsilon)} as likely (epsilon {goal.epsilon:g})"
+            )
+        case _:
+            return claim.sentence
+
+
+def _k_anonymity(goal: KAnonymity) -> str:
+    others = tuple(column for column in goal.over if column != CONTROL_FLOW)
+    what = "activity sequence"
+    if goal.scope == "prefixes":
+        what = "beginning of an activity sequence"
+    beside = f", with {listed(others)}," if others else ""
+    whom = f"at least {goal.k} cases"
+    if goal.count == "units":
+        whom = f"cases of at least {goal.k} different units"
+    return f"every {what}{beside} is shared by {whom}"
+
+
+def _t_closeness(goal: TCloseness) -> str:
+    values = f"values of '{goal.attribute}'"
+    if goal.attribute == TIMESTAMPS:
+        values = "times between events"
+    within = f"within each {_class(goal.classes)}, {values}"
+    if goal.distance == "stochastic":
+        return f"{within} are at most {goal.t:g} times as likely or unlikely as elsewhere"
+    return f"{within} are distributed as in the whole release (distance at most {goal.t:g})"
+
+
+def _class(classes: str) -> str:
+    return "activity sequence" if classes == "variants" else "beginning of an activity sequence"
+
+
+def _confidence_bound(goal: ConfidenceBound) -> str:
+    known = "one event" if goal.L == 1 else f"{goal.L} events"
+    line = f"whoever knows up to {known} of a case finds no case that fits, or {goal.K} units"
+    if goal.attribute is not None and goal.C < 1:
+        line += f", of which at most {100 * goal.C:g}% share one value of '{goal.attribute}'"
+    return line
+
+
+def _presence(goal: DifferentialPrivacy, who: str) -> str:
+    # Rounded up to a tenth of a point: the line may not claim more than the guarantee.
+    advantage = guessing_advantage(goal.epsilon, goal.delta)
+    points = math.ceil(round(1000 * advantage, 6)) / 10
+    rarely = f" but for outcomes of probability {RARE * goal.delta:g}" if goal.delta else ""
+    return (
+        f"whether one {who} is in the log can hardly be told: a guess gains at most {points:g} "
+        f"percentage points{rarely} ({_strength(goal)})"
+    )
+
+
+def _strength(goal: DifferentialPrivacy) -> str:
+    return f"epsilon {goal.epsilon:g}" + (f", delta {goal.delta:g}" if goal.delta else "")
+
+
+def _factor(epsilon: float) -> str:
+    """``e**epsilon`` times, rounded up to three digits."""
+    if epsilon >= 20:
+        return f"e^{epsilon:g} times"
+    factor = math.exp(epsilon)
+    step = 10.0 ** (math.floor(math.log10(factor)) - 2)
+    return f"{math.ceil(round(factor / step, 9)) * step:.4g} times"
+
+
+def step_line(step: Step) -> str:
+    """A step in a few words, with its name."""
+    words = next((says for name, says in _STEPS.items() if step.mechanism.startswith(name)), "")
+    return f"{words} ({step.mechanism})" if words else step.mechanism
+
+
+def released_line(plan: Plan) -> str:
+    """What the released log holds, in one line."""
+    said = [_released_column(plan, item) for item in plan.attributes if item.attribute != "*"]
+    rest = plan.treated("*")
+    kept = rest is not None and rest.treatment != "drop"
+    others = "every other attribute as well" if kept else "every other attribute is dropped"
+    return "; ".join([listed([each for each in said if each]), others])
+
+
+def _released_column(plan: Plan, item: TreatedAttribute) -> str:
+    """One attribute as it is released; empty where it is not, or always is anew."""
+    if item.treatment in ("drop", "replace"):
+        return ""
+    if item.column == CONTROL_FLOW:
+        return "activities in order"
+    if item.column == TIMESTAMPS:
+        writers = [step for step in plan.steps if TIMESTAMPS in step.lineage.writes]
+        noised = any(step.mechanism.startswith("timestamps/") for step in writers)
+        return "noised times" if noised else "times"
+    how = {"pseudonymise": " (pseudonyms)", "generalise": " (generalised)"}
+    return f"{item.attribute}{how.get(item.treatment, '')}"
+
+
+def exposure_line(item: PlannedExposure) -> str:
+    """A column that is released without protection, and why."""
+    if item.column == METADATA and item.why.kind == "form-of-release":
+        return "how many cases there are, and which values are missing"
+    return f"{item.column}: {item.reason}"
+
+
+def warning_lines(plan: Plan, earlier_without_bound: int | None) -> tuple[str, ...]:
+    """The warnings that are true now.
+
+    ``earlier_without_bound``: releases of the dataset that no budget bounds, None where unknown.
+    Two such releases can be intersected, one alone cannot.
+    """
+    always = [
+        caveat_in_words(caveat)
+        for caveat in plan.warnings
+        if caveat.kind != "intersection" or earlier_without_bound is None
+    ]
+    if not earlier_without_bound:
+        return tuple(always)
+    return (_beside_earlier(earlier_without_bound, bounded=plan.bounded), *always)
+
+
+def _beside_earlier(count: int, *, bounded: bool) -> str:
+    """What earlier releases of the dataset mean that no budget bounds."""
+    many = counted(count, "earlier release")
+    carry = "carries" if count == 1 else "carry"
+    line = f"{many} of this dataset {carry} no DP guarantee"
+    if bounded:
+        return f"{line}: no budget bounds what {'it' if count == 1 else 'they'} disclosed"
+    return f"{line}: whoever has {'it' if count == 1 else 'them'} and this one can intersect them"

@@ -1,0 +1,105 @@
+"""What ``apply`` ends with: the outcome for the operator, with a warning where little is left."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cloakwork.audit.utility import Utility
+from cloakwork.cli.outcome import inside_lines
+from cloakwork.run.release import Internal, StepRecord
+from conftest import EXAMPLES, ROOT, Said, hurried
+
+FIGURES = {
+    "distance": 187,
+    "cases": 1040,
+    "cases_moved": 124,
+    "variants_before": 117,
+    "variants_after": 31,
+}
+KEPT = Utility(
+    source_cases=1000,
+    released_cases=1000,
+    source_variants=117,
+    true_variants=30,
+    fake_variants=1,
+    relative_log_similarity=0.98,
+    absolute_log_difference=187,
+)
+
+
+def internal(utility: Utility | None) -> Internal:
+    """What is known inside of a log of 1,000 cases and 5,000 events."""
+    return Internal(
+        source={"cases": 1000, "events": 5000},
+        steps=(StepRecord("kanon/auto", 1.0, FIGURES), StepRecord("attributes/redact", 1.0, {})),
+        stages={},
+        utility={} if utility is None else utility.model_dump(mode="json"),
+    )
+
+
+def said(utility: Utility | None) -> str:
+    """The lines of the outcome."""
+    return "\n".join(inside_lines(internal(utility)))
+
+
+def test_the_outcome_tells_what_is_left() -> None:
+    """Cases, variants, similarity and events, marked as internal first."""
+    text = said(KEPT)
+    assert text.startswith("internal")
+    assert "1,000 of 1,000 cases; 31 of 117 variants, 1 of them not in the log" in text
+    assert "similarity 0.98" in text and "187 events" in text
+    assert "warning" not in text
+
+
+@pytest.mark.parametrize(
+    ("changed", "line"),
+    [
+        ({"released_cases": 0}, "warning: 0 cases were released"),
+        ({"released_cases": 120}, "warning: 120 cases were released (12%)"),
+        ({"absolute_log_difference": 2000}, "warning: 40% of events were changed"),
+        ({"relative_log_similarity": 0.2}, "warning: little is left of the variants"),
+    ],
+)
+def test_little_left_is_said_in_words(changed: dict[str, float], line: str) -> None:
+    """Each on its own."""
+    assert line in said(KEPT.model_copy(update=changed))
+
+
+def test_without_a_report_the_steps_tell() -> None:
+    """Where no figures of utility were asked for, nothing is measured for the screen."""
+    text = said(None)
+    assert "kanon/auto: 124 of 1,040 cases, 187 events" in text
+    assert "similarity" not in text and "redact" not in text
+
+
+def test_nothing_known_is_nothing_said() -> None:
+    """No heading without a line."""
+    assert list(inside_lines(replace(internal(None), steps=()))) == []
+
+
+def test_the_screen_of_apply(cloakwork: Callable[..., Said], tmp_path: Path, ledger: str) -> None:
+    """What is public first, then what is not; JSON gains no figure of the raw log."""
+    policy = hurried(ROOT / "policies" / "kanon-control-flow.yaml", tmp_path)
+    log = EXAMPLES / "hospital.xes.gz"
+    done = cloakwork("apply", policy, log, "--out", tmp_path / "out", "--ledger", ledger, "--quiet")
+    assert done.code == 0, done.err
+    assert done.err.count("\n") == 1 and "a new ledger was made" in done.err
+    labels = [line[:16].strip() for line in done.out.splitlines() if line[:1].strip()]
+    assert labels[:5] == ["Released", "Holds", "Not protected", "Outcome", "Public"]
+    assert "internal, of the raw log" in done.out
+    again = ("apply", policy, log, "--out", tmp_path / "2", "--ledger", ledger, "--quiet", "--json")
+    document = json.loads(cloakwork(*again).out)
+    assert set(document) == {
+        "release",
+        "release_id",
+        "log",
+        "guarantees",
+        "exposed",
+        "charges",
+        "warnings",
+        "statement",
+        "signed_by",
+    }

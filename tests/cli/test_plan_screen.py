@@ -1,0 +1,196 @@
+"""The first screen of ``plan``: short, complete, and true at this moment."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cloakwork.accounting.account import BudgetForecast
+from cloakwork.api import load_policy, make_plan
+from cloakwork.cli.plan_screen import MOST_LINES, change_line, first_screen, little_is_left
+from cloakwork.cli.screen import ScreenSection, fitted
+from cloakwork.policy.model import Policy
+from cloakwork.report.texts import duration, guarantee_line, hours, warning_lines
+from conftest import EXAMPLES, ROOT, SHARED, Said
+
+POLICIES = sorted((ROOT / "policies").glob("*.yaml"))
+CONTRACT = sorted((SHARED / "contract" / "policies").glob("[dk]*.yaml"))
+"""Those that this version can meet; without the folder the shipped ones are tested alone."""
+HOSPITAL = EXAMPLES / "hospital.xes.gz"
+
+NO_EARLIER = BudgetForecast(before=(), cost=(), after=(), earlier=0, without_dp=0)
+"""What the ledger says of a dataset without a release, apart from its budgets."""
+
+FIGURES = {
+    "distance": 299,
+    "cases": 1434,
+    "cases_moved": 220,
+    "variants_before": 116,
+    "variants_after": 29,
+    "gap": 0.012,
+}
+
+
+@pytest.mark.parametrize("width", [80, 100])
+@pytest.mark.parametrize("policy", POLICIES + CONTRACT, ids=lambda path: path.stem)
+def test_every_policy_fits_the_screen(
+    cloakwork: Callable[..., Said],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    policy: Path,
+    width: int,
+) -> None:
+    """At most 25 lines of so many columns, all guarantees among them."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    said = cloakwork(
+        "plan", policy, HOSPITAL, "--no-preview", "--quiet", "--ledger", tmp_path / "ledger.db"
+    )
+    assert said.code == 0, said.err
+    lines = said.out.splitlines()
+    assert len(lines) <= MOST_LINES
+    assert max(map(len, lines)) <= width
+    text = " ".join(said.out.split())
+    for claim in make_plan(load_policy(policy)).claims:
+        assert f"{claim.guarantee.kind}: " in text
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda path: path.stem)
+def test_a_preview_and_earlier_releases_fit_as_well(policy: Path) -> None:
+    """The longest screen of each policy: with figures of two steps, and all warnings."""
+    from cloakwork.run.release import StepRecord
+
+    records = [StepRecord(name, 1.0, FIGURES) for name in ("kanon/auto", "kanon/generalise")]
+    plan = make_plan(load_policy(policy))
+    outlook = replace(NO_EARLIER, without_dp=12)
+    sections = first_screen(plan, "hospital.xes.gz", records, outlook, 80, "cloakwork apply")
+    assert sum(len(section.lines(80)) for section in sections) <= MOST_LINES
+    assert "internal, never publish" in " ".join(
+        line.strip() for section in sections for line in section.lines(80)
+    )
+
+
+def test_two_releases_can_be_intersected_one_cannot() -> None:
+    """The warning stands from the second release on that no budget bounds."""
+    plan = make_plan(load_policy("kanon-control-flow"))
+    assert any(caveat.kind == "intersection" for caveat in plan.warnings)
+    assert not any("intersect" in line for line in warning_lines(plan, 0))
+    assert any("1 earlier release" in line for line in warning_lines(plan, 1))
+    assert any("intersect" in line for line in warning_lines(plan, 2))
+    assert any("intersect" in line for line in warning_lines(plan, None)), "unknown: it may be so"
+
+
+def test_the_ledger_tells_whether_there_was_one(
+    cloakwork: Callable[..., Said], tmp_path: Path
+) -> None:
+    """Before the first release and before the second."""
+    log = tmp_path / "log.csv"
+    rows = [f"{number},a,2024-01-01T00:00:00Z" for number in range(30)]
+    log.write_text("\n".join(["case:concept:name,concept:name,time:timestamp", *rows]) + "\n")
+    ledger = tmp_path / "ledger.db"
+    plan = ("plan", "kanon-control-flow", log, "--no-preview", "--ledger", ledger)
+    assert "intersect" not in cloakwork(*plan).out
+    made = cloakwork(
+        "apply", "kanon-control-flow", log, "--out", tmp_path / "out", "--ledger", ledger
+    )
+    assert made.code == 0 and "intersect" not in made.out + made.err
+    assert "1 earlier release of this dataset carries no DP guarantee" in " ".join(
+        cloakwork(*plan).out.split()
+    )
+
+
+def test_reasons_and_alternatives_are_one_flag_away(
+    cloakwork: Callable[..., Said], tmp_path: Path
+) -> None:
+    """``--why`` adds derivations, ``--all`` what was not chosen and the parameters as well."""
+    plan = ("plan", "kanon-dp-timestamps", HOSPITAL, "--no-preview", "--quiet")
+    ledger = ("--ledger", tmp_path / "ledger.db")
+    short, why, everything = (
+        cloakwork(*plan, *ledger, *option).out for option in ((), ("--why",), ("--all",))
+    )
+    assert why.startswith(short) and everything.startswith(short)
+    assert "because" in why and "because" not in short
+    assert "Considered and not chosen" in everything and "Considered" not in why
+    assert "with k 10" in everything and "with k 10" not in why
+    assert "grid steps" not in short and "1 h" in short
+
+
+def policy_with(**changes: object) -> Policy:
+    """The shipped policy for differential privacy with other values under ``spec``."""
+    document = load_policy("dp-control-flow").model_dump(
+        mode="json", by_alias=True, exclude_unset=True
+    )
+    document["spec"] |= changes
+    return Policy.model_validate(document)
+
+
+def test_little_is_foretold_from_the_policy_alone() -> None:
+    """A small epsilon leaves most activities out; the shipped policies leave enough."""
+    goal = {
+        "kind": "differential-privacy",
+        "epsilon": 0.05,
+        "delta": 1e-6,
+        "over": ["control-flow"],
+    }
+    said = list(little_is_left(make_plan(policy_with(guarantees=[goal]))))
+    assert any("fewer than about" in line for line in said), said
+    for policy in POLICIES:
+        assert not list(little_is_left(make_plan(load_policy(policy)))), policy
+
+
+def test_a_large_k_is_told_by_lint() -> None:
+    """Of 100 units 30 make 3 groups."""
+    from cloakwork.policy.lint import little_left
+
+    goal = {"kind": "k-anonymity", "k": 30, "over": ["control-flow"]}
+    (advice,) = little_left(policy_with(guarantees=[goal], assume={"units_at_most": 100}))
+    assert "at most 3 groups of 30" in advice.message
+
+
+def test_what_a_step_changes_is_one_line() -> None:
+    """Figures that are known read well, others stand as they are."""
+    assert change_line(FIGURES) == (
+        "220 of 1,434 cases, 299 events, within 1.2% of the least possible; 116 variants become 29"
+    )
+    assert change_line({"some_rows": 1200, "share": 0.25}) == "some rows 1,200, share 0.25"
+
+
+def test_a_screen_gives_way_where_it_is_longest() -> None:
+    """Entries are hidden from the end, and how many is said with the option that shows them."""
+    few = ScreenSection("Few", ("one",))
+    many = ScreenSection("Many", tuple(f"entry {number}" for number in range(9)), "--all")
+    shown = [line for section in fitted([few, many], 6, 80) for line in section.lines(80)]
+    assert len(shown) == 6
+    assert shown[-1].strip() == "and 5 more (--all)"
+    assert fitted([few], 0, 80) == (few,), "what may not give way stays"
+
+
+@pytest.mark.parametrize(("value", "text"), [(7200, "2 h"), (60, "1 min"), (86400, "1 day")])
+def test_durations_are_written_as_people_do(value: int, text: str) -> None:
+    """With a space and no plural where there is one."""
+    from datetime import timedelta
+
+    assert duration(timedelta(seconds=value)) == text
+
+
+def test_hours_take_the_unit_that_fits() -> None:
+    """Days only where there are two of them."""
+    assert [hours(value) for value in (0.01, 0.5, 1.5, 30, 48)] == [
+        "36 s",
+        "30 min",
+        "1.5 h",
+        "30 h",
+        "2 days",
+    ]
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda path: path.stem)
+def test_a_plain_line_keeps_the_strength_of_the_guarantee(policy: Path) -> None:
+    """Every number that makes the guarantee strong or weak is in the line."""
+    plan = make_plan(load_policy(policy))
+    for claim in plan.claims:
+        line = guarantee_line(claim, plan.facts.unit)
+        for name in ("k", "t", "l", "epsilon", "K", "L"):
+            strength = getattr(claim.guarantee, name, None)
+            if strength is not None:
+                assert f"{strength:g}" in line, (name, line)
