@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from cloakwork.audit.dp_audit import AuditResult
 from cloakwork.audit.pairs import PairAudit
 from cloakwork.audit.plot import audit_svg
-from cloakwork.cli import main, program
+from cloakwork.cli import cloakwork_command, main
 from cloakwork.errors import MechanismError
 from cloakwork.mechanisms import registry
 from cloakwork.mechanisms.base import Offer
@@ -124,7 +124,7 @@ def test_the_command_exits_with_5_where_the_claim_is_exceeded(tmp_path: Path) ->
         "--out",
         str(tmp_path / "a.svg"),
     ]
-    result = CliRunner().invoke(program, arguments)
+    result = CliRunner().invoke(cloakwork_command, arguments)
     assert result.exit_code == 5
     document = json.loads(result.stdout)
     assert document["proof"] == "published" and not document["passed"]
@@ -148,7 +148,7 @@ def test_options_reach_the_mechanism() -> None:
         "--option",
         "noised=times",
     ]
-    result = CliRunner().invoke(program, arguments)
+    result = CliRunner().invoke(cloakwork_command, arguments)
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
     assert document["options"] == {"noised": "times"} and len(document["pairs"]) == 1
@@ -156,7 +156,7 @@ def test_options_reach_the_mechanism() -> None:
 
 def test_the_command_says_what_it_saw() -> None:
     result = CliRunner().invoke(
-        program, ["audit", "dp", "variants/threshold", "--runs", "50", "--quiet"]
+        cloakwork_command, ["audit", "dp", "variants/threshold", "--runs", "50", "--quiet"]
     )
     assert result.exit_code == 0 and result.stdout.count("within the claim of 1") == 5
 
