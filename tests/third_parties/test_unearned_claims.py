@@ -1,0 +1,139 @@
+"""A mechanism of another package gets no claim that it did not earn, and no part in a policy that
+does not name it.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from cloakwork.engines.memory import MemoryEngine
+from cloakwork.errors import MechanismError
+from cloakwork.mechanisms.base import MapCases
+from conftest import ROOT
+from third_parties.packages import EXAMPLE, POLICY, cloakwork, document, install, write_policy
+
+NAME = "acme/noise"
+LOG = ROOT / "examples" / "logs" / "hospital.csv.gz"
+WORKING = (EXAMPLE / "example_threshold.py").read_text("utf-8").replace("example/threshold", NAME)
+CLASS = "ExampleThreshold"
+
+NO_NOISE = (
+    "counts = noise.laplace_counts(summary[CASES].to_numpy(writable=True), params.scale)",
+    "counts = summary[CASES].to_numpy() + params.tau",
+)
+EVENT = "return Composed(events=(noise, EpsilonDelta(epsilon=0.0, delta=delta)))"
+UNCHARGED = {
+    "takes a summary and names no column that it looks at": (
+        (EVENT, "return Composed(events=())"),
+        ("Lineage(measures={CONTROL_FLOW}, ", "Lineage("),
+    ),
+    "charges epsilon 0 and delta 0": ((EVENT, "return EpsilonDelta(epsilon=0.0, delta=0.0)"),),
+}
+
+REPEATING = '''
+import numpy as np
+import polars as pl
+from pydantic import BaseModel, ConfigDict
+
+from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
+from cloakwork.mechanisms.base import Decision, Gives, MapCases, Offer, Refusal, Theorem
+from cloakwork.privacy_event import FREE
+
+
+class Params(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    k: int
+
+
+class Repeating:
+    """Reaches k by releasing each case k times."""
+
+    name = "acme/noise"
+    summary = "Repeats cases."
+    proof = "proved"
+    theorem = Theorem("None.", "none")
+    gives = (Gives("k-anonymity", CONTROL_FLOW),)
+    Params = Params
+
+    def offer(self, goal, facts, options):
+        if goal.kind != "k-anonymity":
+            return Refusal("never", "it repeats cases")
+        return Offer(Params(k=goal.k), "repeats cases")
+
+    def event(self, params, facts):
+        return FREE
+
+    def currency(self, params):
+        return "unit"
+
+    def lineage(self, params):
+        columns = {CONTROL_FLOW, METADATA}
+        return Lineage(reads={CONTROL_FLOW}, writes=columns, stability=None)
+
+    def facts_after(self, params, facts):
+        return facts
+
+    def summarise(self, params):
+        return None
+
+    def decide(self, params, summary, noise):
+        return Decision(pl.DataFrame())
+
+    def rewrite(self, params, decision, stream):
+        def repeated(log):
+            return log.keep_cases(np.repeat(np.arange(log.cases.height), params.k))
+
+        return MapCases(repeated)
+'''
+
+
+@pytest.mark.parametrize("fault", UNCHARGED)
+def test_what_sees_the_log_for_nothing_gets_no_claim(fault: str, tmp_path: Path) -> None:
+    """Each of these releases the counts of all variants plus a constant: no noise is drawn."""
+    module = WORKING
+    for line, broken in (NO_NOISE, *UNCHARGED[fault]):
+        assert module.count(line) == 1
+        module = module.replace(line, broken)
+    site = install(tmp_path / "site", module, NAME, CLASS)
+    policy = write_policy(tmp_path, allow=["bound", "attributes/*", NAME])
+    done = cloakwork(tmp_path, "apply", policy, LOG, "--out", "release", site=site)
+    assert done.returncode != 0, done.stdout
+    assert not (tmp_path / "release").exists()
+
+
+def test_repeated_cases_do_not_make_k(tmp_path: Path) -> None:
+    """The claim says "each made from a different case of the source log"."""
+    site = install(tmp_path / "site", REPEATING, NAME, "Repeating")
+    spec = {key: value for key, value in POLICY["spec"].items() if key != "budget"} | {
+        "guarantees": [
+            {"kind": "k-anonymity", "k": 10, "over": ["control-flow"], "scope": "variants"}
+        ],
+        "mechanisms": {"allow": ["bound", "attributes/*", NAME]},
+    }
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(yaml.safe_dump(POLICY | {"spec": spec}), "utf-8")
+    done = cloakwork(tmp_path, "apply", policy, LOG, "--out", "release", site=site)
+    assert done.returncode != 0, done.stdout
+
+
+def test_a_rewrite_that_repeats_a_case_is_refused() -> None:
+    """Whoever wrote it: an engine that hands cases on once is what k rests on."""
+    from cloakwork import read_log
+
+    log = read_log(LOG)
+    twice = MapCases(lambda batch: batch.keep_cases(np.repeat(np.arange(batch.cases.height), 2)))
+    with pytest.raises(MechanismError):
+        MemoryEngine().rewrite(log, twice)
+
+
+def test_a_name_that_is_a_glob_takes_no_part(tmp_path: Path) -> None:
+    """``variants/*`` in a policy means ours, whatever another package calls its mechanism."""
+    module = WORKING.replace(NAME, "variants/*")
+    site = install(tmp_path / "site", module, "variants/*", CLASS)
+    policy = write_policy(tmp_path, allow=["bound", "attributes/*", "variants/*"])
+    with_it = cloakwork(tmp_path, "plan", policy, LOG, "--json", site=site)
+    if with_it.returncode == 0:
+        without = cloakwork(tmp_path, "plan", policy, LOG, "--json")
+        assert document(with_it)["considered"] == document(without)["considered"]
