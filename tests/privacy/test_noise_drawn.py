@@ -221,7 +221,7 @@ def test_adaptive_draws_what_it_charges_for_looking_and_what_the_mechanism_it_ta
     ]
     summary = pl.DataFrame({"variant": variants or [["a"]], "cases": cases})
     recorder = Recorder()
-    assert mechanism.decide(offer.params, summary, recorder).internal["released by"] == taken  # type: ignore[arg-type]
+    assert mechanism.decide(offer.params, summary, recorder).internal["released by"] == taken
     parts = {"variants/threshold": offer.params.threshold, "variants/markov": offer.params.markov}
     (looked,) = scales(mechanism.event(offer.params, facts))
     assert recorder.scales == {looked, *scales(catalogue()[taken].event(parts[taken], facts))}
