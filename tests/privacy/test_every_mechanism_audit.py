@@ -146,7 +146,7 @@ class Quiet:
         return self.source.gaussian_values(sigma / 40, size)
 
     def stream(self) -> Stream:
-        return QuietStream(self.door.stream().secret, private=False)
+        return QuietStream(self.source.stream().secret, private=False)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.source, name)

@@ -85,8 +85,8 @@ class Recorder:
         return self.source.coins(rate, size)
 
     def stream(self) -> Stream:
-        door = self.door.stream()
-        return RecordingStream(door.secret, door.private, self.scales)
+        stream = self.source.stream()
+        return RecordingStream(stream.secret, stream.private, self.scales)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.source, name)
