@@ -72,9 +72,9 @@ def apply(
     ``ledger``: a Ledger or its URL; by default ``CLOAKWORK_LEDGER``, else ``ledger.db`` in the
     user's data folder. ``columns``: standard name to the log's own, for CSV, Parquet and tables.
     ``mining_seconds``: seconds that mining a process model may take, for the utility figures of the
-    internal report (extra ``mining``; 0: none is mined). ``publish`` writes the release to a folder;
-    until then the ledger shows it as reserved. ``folder``: which folder that will be, for the ledger to
-    tell a run that was killed.
+    internal report (extra ``mining``; 0: none is mined). ``publish`` writes the release to a
+    folder; until then the ledger shows it as reserved. ``folder``: which folder that will be, for
+    the ledger to tell a run that was killed.
     """
     if not isinstance(plan, Plan):
         what = type(plan).__name__
