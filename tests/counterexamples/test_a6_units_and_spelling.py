@@ -161,6 +161,17 @@ def test_two_traces_of_one_id_are_refused_with_their_line(
         cloakwork.apply(plan, log, ledger=f"sqlite:///{tmp_path / 'ledger.db'}")
 
 
+@pytest.mark.parametrize("comment", ["", "<!-- for the thorough reader -->"])
+def test_a_trace_of_two_ids_is_refused_with_its_line(comment: str, tmp_path: Path) -> None:
+    """The last id would count: twenty traces of one case passed as twenty cases."""
+    file = traces_of_one_id(tmp_path, "r", comment=comment)
+    first = '<string key="concept:name" value="a"/>\n<string key="concept:name" value="DUP"/>'
+    one = '<string key="concept:name" value="DUP"/>'
+    file.write_text(file.read_text("utf-8").replace(one, first), "utf-8")
+    with pytest.raises(CloakworkError, match=r"line 13: a case names two ids"):
+        cloakwork.apply(counted(tmp_path, 2), file, ledger=f"sqlite:///{tmp_path / 'ledger.db'}")
+
+
 def test_traces_without_an_id_are_cases_of_their_own(tmp_path: Path) -> None:
     """Where nothing says that two traces are one case, they are two."""
     file = traces_of_one_id(tmp_path, "rs")

@@ -72,8 +72,12 @@ def rewritten(batches: Sequence[EventLog], action: MapCases) -> EventLog:
 
 
 def _indexed(before: EventLog, after: EventLog) -> EventLog:
-    """``after`` with the indexes of its cases; where it has none, all cases of ``before`` stay."""
+    """``after`` with the indexes of its cases; where it has none, all cases of ``before`` stay.
+
+    Each case of the batch comes out once at most: k counts different cases of the source.
+    """
     if after.case_index is not None:
+        _require_own_cases(before, after.case_index)
         return after
     if after.cases.height != before.cases.height:
         raise MechanismError(
@@ -82,6 +86,13 @@ def _indexed(before: EventLog, after: EventLog) -> EventLog:
             "a log by dataclasses.replace, keep_cases or keep_events",
         )
     return replace(after, case_index=before.index_of_case)
+
+
+def _require_own_cases(before: EventLog, index: Ints) -> None:
+    if len(np.unique(index)) == len(index) and np.isin(index, before.index_of_case).all():
+        return
+    said = "a rewrite made several cases of one, or cases that are not of its batch"
+    raise MechanismError("batches", f"{said} (EventLog.case_index)")
 
 
 def _joined(batches: Sequence[EventLog]) -> EventLog:

@@ -37,7 +37,7 @@ from cloakwork.mechanisms.base import (
 from cloakwork.noise import Noise, Stream
 from cloakwork.privacy_event import (
     Composed,
-    NonPrivate,
+    EpsilonDelta,
     PoissonSampled,
     PrivacyEvent,
     Repeated,
@@ -149,11 +149,19 @@ class Watched:
         """Its cost; whatever measures a column costs something."""
         with self._package.blamed("event failed"):
             event = _EVENT.validate_python(self._mechanism.event(params, facts))
-        measures = self.lineage(params).measures
+        lineage = self.lineage(params)
+        self._require_named_columns(params, lineage)
+        measures = lineage.measures
         if measures and not _costs(event):
             columns = ", ".join(sorted(measures))
             raise self._package.error(f"measures {columns} and charges nothing for it")
         return event
+
+    def _require_named_columns(self, params: Any, lineage: Lineage) -> None:
+        """A summary shows the log: its lineage must name what it looks at."""
+        if self.summarise(params) is not None and not (lineage.reads or lineage.measures):
+            said = "takes a summary of the log, and its lineage names no column that it looks at"
+            raise self._package.error(said)
 
     def currency(self, params: Any) -> Currency:
         """Its currency."""
@@ -272,6 +280,6 @@ def _costs(event: PrivacyEvent) -> bool:
             return any(_costs(each) for each in events)
         case Repeated(event=inner) | PoissonSampled(event=inner):
             return _costs(inner)
-        case NonPrivate():
-            return True
+        case EpsilonDelta(epsilon=epsilon, delta=delta):
+            return epsilon > 0 or delta > 0
     return True

@@ -69,6 +69,8 @@ def _raw_in_covered_columns(goal: DifferentialPrivacy, context: DerivationContex
         elif columns[column].raw:
             raw = joined_by_and(columns[column].raw)
             yield f"raw {raw} would reach the released {column} without noise"
+        elif not columns[column].measured:
+            yield f"no step measures {column} through noise"
 
 
 def _raw_beside_covered_columns(

@@ -4,6 +4,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
+from cloakwork.policy.globs import is_glob
 from cloakwork.policy.model import KNOWN_MECHANISMS
 
 ENTRY_POINTS: Final = "cloakwork.mechanisms"
@@ -12,8 +13,12 @@ ENTRY_POINTS: Final = "cloakwork.mechanisms"
 
 @cache
 def installed_entries() -> tuple[EntryPoint, ...]:
-    """What other packages register, sorted by name."""
-    return tuple(sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name))
+    """What other packages register, sorted by name.
+
+    A name that reads as a glob is no name: in a policy it would stand for mechanisms of ours.
+    """
+    named = (entry for entry in entry_points(group=ENTRY_POINTS) if not is_glob(entry.name))
+    return tuple(sorted(named, key=lambda entry: entry.name))
 
 
 def installed_names() -> frozenset[str]:

@@ -143,10 +143,12 @@ def with_one_unit_a_case(log: EventLog, unit: Unit) -> EventLog:
 
 
 def _require_distinct_ids(log: EventLog) -> None:
-    """Refuse a log in which two cases have one id: to count them as two, or to protect one of them
-    alone, would be false where they are one case of the source. Cases without an id are cases of
-    their own.
+    """Refuse a log in which a case has two ids, or two cases have one: to count them as two, or to
+    protect one of them alone, would be false where they are one case of the source. Cases without
+    an id are cases of their own.
     """
+    if place := log.source.conflicts.get(CASE_ID):
+        raise MechanismError("input", f"{place}: a case names two ids ('{CASE_ID}'); give it one")
     ids = log.cases[CASE_ID].drop_nulls()
     if ids.n_unique() == len(ids):
         return
