@@ -56,7 +56,7 @@ bench: .venv/.test ## run the benchmarks
 	@set -e; for bench in $(wildcard benchmarks/*.py); do echo "== $$bench"; $(BIN)/python "$$bench"; done
 
 .PHONY: lint
-lint: .venv/.test ## check style, types and floors
+lint: .venv/.test ## check style, types and layers
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
