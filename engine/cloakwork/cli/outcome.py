@@ -9,7 +9,8 @@ from cloakwork.cli.screen import ScreenSection
 from cloakwork.plan.model import Plan
 from cloakwork.plan.sentences import unproven_cost, unproven_sentence
 from cloakwork.publishing.released import absent_attributes
-from cloakwork.report.texts import cost_text, counted, guarantee_line, hours
+from cloakwork.quantities import hours
+from cloakwork.report.texts import cost_text, counted, guarantee_line
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -93,7 +94,7 @@ def _absent(published: "Published") -> Iterator[str]:
 
 
 def _internal_files(internal: "Internal") -> Iterator[str]:
-    notes = f" ({counted(len(internal.notes), 'note')})" if internal.notes else ""
+    notes = f" ({counted(len(internal.notes), 'note')} on the log)" if internal.notes else ""
     yield f"internal/report.html, internal/report.json{notes}"
 
 
