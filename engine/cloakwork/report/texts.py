@@ -7,7 +7,7 @@ these lines are shorter, claim no more, and are printed on screens only.
 import math
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from cloakwork.budget import RARE, Cost, guessing_advantage
 from cloakwork.facts import Unit
@@ -26,6 +26,9 @@ from cloakwork.plan.claims import ConditionedOn
 from cloakwork.plan.model import Plan, PlannedExposure, Step, TreatedAttribute
 from cloakwork.plan.sentences import caveat_in_words
 from cloakwork.quantities import format_duration
+
+if TYPE_CHECKING:
+    from cloakwork.publishing.statement import ExposedColumn
 
 INTERNAL: Final = "raw log: internal, never publish"
 NO_BOUND: Final = "no epsilon bounds all that is released: the ledger records it so"
@@ -239,11 +242,11 @@ def _released_column(plan: Plan, item: TreatedAttribute) -> str:
     return f"{item.attribute}{how.get(item.treatment, '')}"
 
 
-def exposure_line(item: PlannedExposure) -> str:
-    """A column that is released without protection, and why."""
+def exposure_line(item: "PlannedExposure | ExposedColumn", names: Iterable[str] = ()) -> str:
+    """A column that is released without protection, and why; ``names``: what it is called."""
     if item.column == METADATA and item.why.kind == "form-of-release":
         return "how many cases there are, and which values are missing"
-    return f"{item.column}: {item.reason}"
+    return f"{', '.join(names) or item.column}: {item.reason}"
 
 
 def warning_lines(plan: Plan, earlier_without_bound: int | None) -> tuple[str, ...]:
