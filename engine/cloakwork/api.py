@@ -71,10 +71,10 @@ def apply(
 
     ``ledger``: a Ledger or its URL; by default ``CLOAKWORK_LEDGER``, else ``ledger.db`` in the
     user's data folder. ``columns``: standard name to the log's own, for CSV, Parquet and tables.
-    ``mining_seconds``: seconds that mining a process model may take, for the utility figures of the internal
-    report (extra ``mining``; 0: none is mined). ``publish`` writes the release to a folder; until
-    then the ledger shows it as reserved. ``folder``: which folder that will be, for the ledger to
-    tell a run that was killed.
+    ``mining_seconds``: seconds that mining a process model may take, for the utility figures of the
+    internal report (extra ``mining``; 0: none is mined). ``publish`` writes the release to a
+    folder; until then the ledger shows it as reserved. ``folder``: which folder that will be, for
+    the ledger to tell a run that was killed.
     """
     if not isinstance(plan, Plan):
         what = type(plan).__name__
@@ -125,11 +125,7 @@ def release(
     ``publish``. Raises CloakworkError, or one of its kinds; whatever fails after the first look at
     the log is recorded as failed, and stays spent.
     """
-    plan = (
-        policy
-        if isinstance(policy, Plan)
-        else make_plan(policy if isinstance(policy, Policy) else load_policy(policy))
-    )
+    plan = _planned(policy)
     book = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     folder = Path(out)
     check_destination(folder)
@@ -149,6 +145,15 @@ def release(
         folder=target,
     )
     return publish(made, folder, signing_key=key, reporter=reporter)
+
+
+def _planned(policy: Policy | Plan | str | Path) -> Plan:
+    """A plan as it is; of a policy, or of its file, the plan that it gives."""
+    if isinstance(policy, Plan):
+        return policy
+    if not isinstance(policy, Policy):
+        policy = load_policy(policy)
+    return make_plan(policy)
 
 
 def budget(plan: Plan, *, ledger: Ledger | str | None = None) -> BudgetForecast:

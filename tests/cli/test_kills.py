@@ -65,8 +65,10 @@ def environment() -> dict[str, str]:
 
 SERVER = """
 import os, sys
-import polars, pydantic, sqlalchemy.dialects.sqlite, cryptography.hazmat.primitives.asymmetric.ed25519, opendp.measurements
-import cloakwork.api, cloakwork.cli.apply, cloakwork.publishing.publish, cloakwork.report.html, cloakwork.accounting.ledger
+import polars, pydantic, sqlalchemy.dialects.sqlite, opendp.measurements
+import cryptography.hazmat.primitives.asymmetric.ed25519
+import cloakwork.api, cloakwork.cli.apply, cloakwork.publishing.publish, cloakwork.report.html
+import cloakwork.accounting.ledger
 import cloakwork.mechanisms.registry, cloakwork.accounting.events
 from cloakwork.cli import main
 sys.stdout.flush()

@@ -1,4 +1,3 @@
-# ruff: noqa: E501 -- the files stand here as they are
 """Writes the small log files of ``edge/`` and ``broken/``; run it again after changing it.
 
 python tests/logs/make_fixtures.py

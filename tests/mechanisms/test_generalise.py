@@ -39,7 +39,7 @@ def raised(
 ) -> EventLog:
     params = GeneraliseParams(k=k, attributes=attributes, unit=unit)
     decision = GENERALISE.decide(params, GENERALISE.summarise(params).of(log), secret())
-    return GENERALISE.rewrite(params, decision, secret().stream()).apply(log)  # type: ignore[union-attr]
+    return GENERALISE.rewrite(params, decision, secret().stream()).apply(log)
 
 
 def ages(log: EventLog) -> Counter[object]:

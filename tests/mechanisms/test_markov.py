@@ -217,7 +217,7 @@ class Listener:
 def test_one_case_has_at_most_norm_one_over_activities(steps: list[int]) -> None:
     """In at most 64 of them: what their noise and their threshold are charged for."""
     heard, selection = Listener(), Selection(sigma=1e4, tau=1)
-    _select_activities([tuple(map(str, steps))], np.array([1]), selection, heard)  # type: ignore[arg-type]
+    _select_activities([tuple(map(str, steps))], np.array([1]), selection, heard)
     assert heard.counted.size <= MOST_CELLS
     assert sum(int(mass) ** 2 for mass in heard.counted) <= UNIT_NORM**2
 

@@ -1,4 +1,5 @@
-"""Statistical audits of variants/amun over a declared domain, and of broken counterparts that must fail.
+"""Statistical audits of variants/amun over a declared domain, and of broken counterparts that must
+fail.
 
 Counts are noised independently, so a domain of many equal variants is as many runs at once. Without
 a domain it is variants/threshold, whose audits stand beside this one. Draws are seeded: what is
@@ -77,8 +78,8 @@ def test_half_the_noise_and_units_counted_as_one_are_found() -> None:
 
 
 def test_absent_variants_without_noise_are_found() -> None:
-    """The counterpart that releases only variants that occur: one case more or less decides whether a
-    variant can appear.
+    """The counterpart that releases only variants that occur: one case more or less decides whether
+    a variant can appear.
     """
     noise = reproducible(1)
 

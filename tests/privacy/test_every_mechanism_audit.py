@@ -2,11 +2,11 @@
 ``cloakwork audit dp``.
 
 Each passes on a case of a variant of its own, on one of maximal length and on a variant at the
-threshold (or a frequent one, where there is no threshold), and its counterpart on a fortieth of the noise
-is found. What is published only is found out. A few hundred whole runs see gross faults; half the
-noise, a threshold of half, levels that are not added up and the like are found by the audits of the
-parts, which stand beside this file, one a mechanism. Draws are seeded: what is found is found in
-every run.
+threshold (or a frequent one, where there is no threshold), and its counterpart on a fortieth of the
+noise is found. What is published only is found out. A few hundred whole runs see gross faults; half
+the noise, a threshold of half, levels that are not added up and the like are found by the audits of
+the parts, which stand beside this file, one a mechanism. Draws are seeded: what is found is found
+in every run.
 """
 
 from collections.abc import Callable
@@ -126,8 +126,8 @@ class QuietStream(Stream):
 
 
 class Quiet:
-    """The counterpart that every mechanism shares: a source whose noise is a fortieth of what is asked
-    for.
+    """The counterpart that every mechanism shares: a source whose noise is a fortieth of what is
+    asked for.
     """
 
     def __init__(self) -> None:
@@ -146,7 +146,7 @@ class Quiet:
         return self.source.gaussian_values(sigma / 40, size)
 
     def stream(self) -> Stream:
-        return QuietStream(self.door.stream().secret, private=False)
+        return QuietStream(self.source.stream().secret, private=False)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.source, name)

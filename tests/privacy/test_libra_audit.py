@@ -1,4 +1,5 @@
-"""Statistical audits of variants/libra on its worst neighbours, and of broken counterparts that must fail.
+"""Statistical audits of variants/libra on its worst neighbours, and of broken counterparts that
+must fail.
 
 A variant selected in both logs (a unit more or less in each sample), and one that a single unit
 follows. Draws are seeded: what is found is found in every run.

@@ -1,5 +1,5 @@
-"""Statistical audits of variants/markov on its worst neighbours, and of broken counterparts that must
-fail.
+"""Statistical audits of variants/markov on its worst neighbours, and of broken counterparts that
+must fail.
 
 What is audited is all that reads the log: the noisy counts of variants and cases and the noisy
 tables of transitions, summed up in the statistic that tells two neighbours best apart (each table,

@@ -85,8 +85,8 @@ class Recorder:
         return self.source.coins(rate, size)
 
     def stream(self) -> Stream:
-        door = self.door.stream()
-        return RecordingStream(door.secret, door.private, self.scales)
+        stream = self.source.stream()
+        return RecordingStream(stream.secret, stream.private, self.scales)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.source, name)
@@ -221,7 +221,7 @@ def test_adaptive_draws_what_it_charges_for_looking_and_what_the_mechanism_it_ta
     ]
     summary = pl.DataFrame({"variant": variants or [["a"]], "cases": cases})
     recorder = Recorder()
-    assert mechanism.decide(offer.params, summary, recorder).internal["released by"] == taken  # type: ignore[arg-type]
+    assert mechanism.decide(offer.params, summary, recorder).internal["released by"] == taken
     parts = {"variants/threshold": offer.params.threshold, "variants/markov": offer.params.markov}
     (looked,) = scales(mechanism.event(offer.params, facts))
     assert recorder.scales == {looked, *scales(catalogue()[taken].event(parts[taken], facts))}

@@ -1,10 +1,10 @@
-"""Statistical audits of variants/prefix-tree on its worst neighbours, and of broken counterparts that must
-fail.
+"""Statistical audits of variants/prefix-tree on its worst neighbours, and of broken counterparts
+that must fail.
 
-What is looked at are the noisy counts that ``grow_tree`` gives: everything that is released is made of
-them alone. A claim is audited at the delta of the release, and at a large one, where it is charged
-next to no epsilon and small faults show best. Draws are seeded: what is found is found in every
-run.
+What is looked at are the noisy counts that ``grow_tree`` gives: everything that is released is made
+of them alone. A claim is audited at the delta of the release, and at a large one, where it is
+charged next to no epsilon and small faults show best. Draws are seeded: what is found is found in
+every run.
 """
 
 from collections.abc import Callable

@@ -1,5 +1,5 @@
-"""Statistical audit of the DP profile on its worst neighbours, and broken counterparts that the same audit
-finds.
+"""Statistical audit of the DP profile on its worst neighbours, and broken counterparts that the
+same audit finds.
 
 Draws are seeded: what is found is found in every run.
 """
@@ -94,8 +94,8 @@ MANY = log_of([*BASE, [f"own {place}" for place in range(700)]])
 
 
 def test_a_long_case_of_many_activities_of_its_own_is_covered() -> None:
-    """Two of its activities count; the counterpart counts all, and each is one more chance that the case
-    shows.
+    """Two of its activities count; the counterpart counts all, and each is one more chance that the
+    case shows.
 
     The claim is that of the selection alone, which gets half of epsilon.
     """
@@ -140,7 +140,7 @@ class Recorder:
 @pytest.mark.parametrize("delta", [0.0, DELTA])
 def test_every_scale_drawn_is_charged_and_the_reverse(delta: float) -> None:
     params, source = params_for(delta=delta), Recorder()
-    measure_profile(params, OWN, source)  # type: ignore[arg-type]  # the rest of the source is handed on
+    measure_profile(params, OWN, source)
     event = params.event()
-    charged = [part.scale for part in event.events if part.kind == "discrete-laplace"]  # type: ignore[union-attr]
+    charged = [part.scale for part in event.events if part.kind == "discrete-laplace"]
     assert sorted(source.scales) == sorted(charged)

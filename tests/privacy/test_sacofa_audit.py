@@ -1,8 +1,8 @@
-"""Statistical audits of variants/sacofa on its worst neighbours, and of broken counterparts that must
-fail.
+"""Statistical audits of variants/sacofa on its worst neighbours, and of broken counterparts that
+must fail.
 
-The tree's counts are those of ``grow_tree`` (see ``test_prefix_tree_audit.py``); what comes beside them
-are the noisy counts of steps. Draws are seeded: what is found is found in every run.
+The tree's counts are those of ``grow_tree`` (see ``test_prefix_tree_audit.py``); what comes beside
+them are the noisy counts of steps. Draws are seeded: what is found is found in every run.
 """
 
 from collections.abc import Callable

@@ -1,5 +1,5 @@
-"""Statistical audits of timestamps/laplace on its worst neighbours, and of broken counterparts that must
-fail.
+"""Statistical audits of timestamps/laplace on its worst neighbours, and of broken counterparts that
+must fail.
 
 Cases are noised independently, so a log of many equal cases is as many runs of the mechanism at
 once. Draws are seeded: what is found is found in every run.

@@ -57,7 +57,7 @@ def offered(name: str, **options: object) -> tuple[Mechanism[object], object]:
     goal = DifferentialPrivacy(
         kind="differential-privacy", epsilon=1.0, delta=1e-2, over=("control-flow",)
     )
-    offer = catalogue()[name].offer(goal, Facts(alphabet=LABELS, longest_case=1), options)  # type: ignore[arg-type]
+    offer = catalogue()[name].offer(goal, Facts(alphabet=LABELS, longest_case=1), options)
     assert isinstance(offer, Offer)
     return catalogue()[name], offer.params
 
@@ -150,8 +150,8 @@ class OneSided:
 
 
 class CutSums(OneSided):
-    """The counterpart that cuts count plus continuous noise to an integer, ``int(count + noise)``: half a
-    case is lost.
+    """The counterpart that cuts count plus continuous noise to an integer, ``int(count + noise)``:
+    half a case is lost.
     """
 
     def laplace_values(self, scale: float, size: int) -> NDArray[np.int64]:
@@ -172,7 +172,7 @@ def test_counts_are_unbiased(errors: Errors) -> None:
     """Within four standard errors; the counterpart with one-sided noise is far outside."""
     mean, error = average(errors, reproducible(1))
     assert abs(mean) < 4 * error
-    mean, error = average(errors, OneSided(reproducible(2)))  # type: ignore[arg-type]  # the rest is handed on
+    mean, error = average(errors, OneSided(reproducible(2)))
     assert mean > 10 * error
 
 

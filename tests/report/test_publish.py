@@ -57,7 +57,7 @@ def test_internal_files_say_so_first(published: Path) -> None:
     assert (
         page.partition("<body>")[2]
         .strip()
-        .startswith(f'<div class="banner">{INTERNAL_BANNER}</div>')
+        .startswith(f'<header class="banner">{INTERNAL_BANNER}</header>')
     )
 
 

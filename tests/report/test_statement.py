@@ -90,7 +90,7 @@ def test_a_cost_without_bound_is_null() -> None:
     )
 
     assert isinstance(stated, dict)
-    assert stated["predicate"]["budget"][0]["cost"] == {"epsilon": None, "delta": 0.0}  # type: ignore[index, call-overload]
+    assert stated["predicate"]["budget"][0]["cost"] == {"epsilon": None, "delta": 0.0}
 
 
 @pytest.mark.parametrize(

@@ -240,7 +240,7 @@ def test_a_log_that_says_more_than_its_stamp_fails(
 ) -> None:
     done = publish_as(format_=format_)
     more = (*stamp(a_plan(format_), done.statement), Attribute("meta:source", "ward 7"))
-    write_log(a_log(), done.log, format_, annotations=more, extensions=EXTENSIONS)  # type: ignore[arg-type]
+    write_log(a_log(), done.log, format_, annotations=more, extensions=EXTENSIONS)
     resign(done.folder, key)
 
     assert mismatches(done.folder) == (

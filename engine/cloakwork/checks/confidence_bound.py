@@ -281,8 +281,8 @@ def _worst_by_unit(
     # Without the cases that have no unit, and with each of them as a unit of its own.
     for counted in ("units", "owners"):
         share = _largest_share(
-            most.select(named(*by, "value"), pl.col(counted).alias("holders")),
-            total.select(named(*by), pl.col(counted).alias("total")),
+            most.select(named(*by, "value"), named(counted).as_expr().alias("holders")),
+            total.select(named(*by), named(counted).as_expr().alias("total")),
             by,
         )
         confidence = max(confidence, share)

@@ -71,7 +71,8 @@ def _has_plausible_time(log: EventLog) -> NDArray[np.bool_]:
     is_repeated = (times_of_day <= 2) & (pl.col("events") >= 3 * times_of_day)
     is_daily = (is_midnight | is_repeated) & (pl.col("finest") <= 1)
     # Long lists become null before the join, since each event gets that of its activity.
-    kept = kept.with_columns(times_of_day=pl.when(is_daily).then("times_of_day"))
+    kept = kept.with_columns(is_daily=is_daily)
+    kept = kept.with_columns(times_of_day=pl.when("is_daily").then("times_of_day"))
     joined = rows.join(kept, "activity", how="left", maintain_order="left")
     is_plausible = (
         pl.when(pl.col("times_of_day").is_not_null())

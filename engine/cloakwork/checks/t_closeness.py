@@ -101,7 +101,7 @@ def _positions(found: GroupedValues, scale: str) -> Floats:
         # The average rank r of n values: F(x) = (r - 1/2) / n.
         rank = pl.col("value").rank("average").over("activity")
         share = (rank - 0.5) / pl.len().over("activity")
-        positions[present] = rows.select(share).to_series().to_numpy()
+        positions[present] = rows.select(share=share).to_series().to_numpy()
         return positions
     numbers = found.values.drop_nulls().cast(pl.Float64).to_numpy()
     low, high = numbers.min(), numbers.max()

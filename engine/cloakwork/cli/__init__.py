@@ -159,7 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; ``arguments`` are the process's own when left
     out.
 
-    What a user can mend reaches standard error as it stands, one line a problem; a fault of ours
+    What a user can correct reaches standard error as it stands, one line a problem; a fault of ours
     becomes one line too, with the traceback only where ``CLOAKWORK_DEBUG`` is set. Where ``--json``
     is asked for, any of these is one JSON document on standard output besides. Results must be on
     their way before success is claimed, so standard output is flushed here.

@@ -89,7 +89,7 @@ class Prediction:
             return f"about {self.expected:.2f} similar to the log, by its DP profile {simulated}"
         return (
             f"about {self.usual:.2f} similar to the log if few variants hold most cases, "
-            f"{self.varied:.2f} if nearly every case goes its own way {simulated}"
+            f"{self.varied:.2f} if nearly every case has a variant of its own {simulated}"
         )
 
 

@@ -54,11 +54,15 @@ class Catalogue(Mapping[str, Mechanism[Any]]):
 
     def __init__(
         self,
-        homes: Mapping[str, str],
+        modules: Mapping[str, str],
         others: Mapping[str, Mechanism[Any]] | None = None,
         entries: Mapping[str, EntryPoint] | None = None,
     ) -> None:
-        self._homes, self._others, self._entries = dict(homes), dict(others or {}), entries or {}
+        self._modules, self._others, self._entries = (
+            dict(modules),
+            dict(others or {}),
+            entries or {},
+        )
         self._loaded: dict[str, Mechanism[Any]] = {}
 
     def __getitem__(self, name: str) -> Mechanism[Any]:
@@ -71,25 +75,25 @@ class Catalogue(Mapping[str, Mechanism[Any]]):
     def _load(self, name: str) -> Mechanism[Any]:
         if name in self._entries:
             return load(self._entries[name])
-        module, _, attribute = self._homes[name].partition(":")
+        module, _, attribute = self._modules[name].partition(":")
         mechanism: Mechanism[Any] = getattr(import_module(module), attribute)()
         return mechanism
 
     def __iter__(self) -> Iterator[str]:
-        return iter((*self._homes, *self._others, *self._entries))
+        return iter((*self._modules, *self._others, *self._entries))
 
     def __contains__(self, name: object) -> bool:
-        return name in self._homes or name in self._others or name in self._entries
+        return name in self._modules or name in self._others or name in self._entries
 
     def __len__(self) -> int:
-        return len(self._homes) + len(self._others) + len(self._entries)
+        return len(self._modules) + len(self._others) + len(self._entries)
 
     def with_mechanism(self, mechanism: Mechanism[Any]) -> "Catalogue":
         """This catalogue and one mechanism more, whose name must be new."""
         if mechanism.name in self:
             raise MechanismError(mechanism.name, "a mechanism of this name exists already")
         others = {**self._others, mechanism.name: mechanism}
-        return Catalogue(self._homes, others, self._entries)
+        return Catalogue(self._modules, others, self._entries)
 
 
 @cache

@@ -69,7 +69,7 @@ class _GlobPositions(NamedTuple):
 
     def after_letter(self, reached: int, letter: str) -> int:
         """The positions after one more character; one that stands nowhere in the glob only fits its
-        wild cards.
+        wildcards.
         """
         fits = self.any_one | self.letters.get(letter, 0)
         return self.after_nothing((reached & self.stars) | (reached & fits) << 1)

@@ -72,16 +72,16 @@ def check_destination(out: Path) -> None:
         raise OutputError(f"{out}: is a file; name a new folder")
     if out.is_dir():
         _check_empty(out)
-    ground = next(folder for folder in _target(out).parents if folder.exists())
-    if not ground.is_dir():
-        raise OutputError(f"{out}: cannot be made, {ground} is not a folder")
+    existing = next(folder for folder in _target(out).parents if folder.exists())
+    if not existing.is_dir():
+        raise OutputError(f"{out}: cannot be made, {existing} is not a folder")
     try:
-        trial = Path(tempfile.mkdtemp(dir=ground, prefix=f"{_DRAFT}-try-"))
+        trial = Path(tempfile.mkdtemp(dir=existing, prefix=f"{_DRAFT}-try-"))
         with suppress(FileNotFoundError):  # somebody tidied up
             trial.rmdir()
     except OSError as error:
         raise OutputError(
-            f"{out}: cannot be made, nothing can be written in {ground} ({error.strerror})"
+            f"{out}: cannot be made, nothing can be written in {existing} ({error.strerror})"
         ) from error
 
 

@@ -88,7 +88,7 @@ def in_time_order(
         raise MechanismError(
             "input",
             f"'{timestamp}' has the role timestamp and does not hold times; "
-            "mend the policy or the log",
+            "correct the policy or the log",
         )
     cases = log.cases.select(
         named(*(name for name in log.cases.columns if name == CASE_ID or needs(name)))
@@ -133,11 +133,9 @@ def with_one_unit_a_case(log: EventLog, unit: Unit) -> EventLog:
     if unit.on_conflict == "split" and stated_by_rows:
         return log.split_by(name)
     if place := log.source.conflicts.get(name):
-        remedy = (
-            "mend the file, or say on_conflict: split under unit"
-            if stated_by_rows
-            else "mend the file"
-        )
+        remedy = "correct the file"
+        if stated_by_rows:
+            remedy += ", or say on_conflict: split under unit"
         raise MechanismError(
             "input", f"{place}: a case names two values of '{name}', the unit of privacy; {remedy}"
         )
@@ -187,7 +185,7 @@ def _require_columns(events: pl.DataFrame, plan: Plan) -> None:
         raise MechanismError(
             "input",
             f"no event has '{given[column]}', to which the policy gives {column}; "
-            "mend the policy or the log",
+            "correct the policy or the log",
         )
 
 
@@ -201,7 +199,7 @@ def _require_quasi_identifiers(log: EventLog, plan: Plan) -> None:
             what = "case" if name.startswith(CASE_PREFIX) else "event"
             raise MechanismError(
                 "input",
-                f"no {what} has '{name}', which a guarantee is over; mend the policy or the log",
+                f"no {what} has '{name}', which a guarantee is over; correct the policy or the log",
             )
 
 

@@ -24,7 +24,7 @@ def preview(
     never for the public.
 
     Takes the steps until one measures through noise, or reads times that a claim protects; what is
-    foreseen may depend on nothing else than what every claim of the plan takes as known
+    shown may depend on nothing else than what every claim of the plan takes as known
     (``docs/guarantees.md``). Charges nothing and releases nothing. Raises as ``execute`` does where
     a step refuses the log.
     """

@@ -31,6 +31,7 @@ from cloakwork.guarantees import (
 )
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
+from cloakwork.log.naming import values_of
 from cloakwork.mechanisms.base import Mechanism, Offer, Refusal
 from cloakwork.noise import Noise, reproducible
 from cloakwork.privacy_event import (
@@ -293,7 +294,8 @@ class MechanismContract:
             for column in sorted(lineage.writes & {CONTROL_FLOW, TIMESTAMPS}):
                 name = {CONTROL_FLOW: ACTIVITY, TIMESTAMPS: TIMESTAMP}[column]
                 assert original.offsets.tolist() == other.offsets.tolist()
-                assert original.events[name].equals(other.events[name])
+                expected = values_of(original.events, name)
+                assert expected.equals(values_of(other.events, name))
 
 
 def random_batches(batches: int) -> Callable[[int], NDArray[np.int64]]:
@@ -336,5 +338,7 @@ def _with_other_values(log: EventLog, lineage: Lineage) -> EventLog:
     """Other resources, and, unless the lineage names them, other times in the same order."""
     changed = log.events.with_columns(pl.col(RESOURCE).reverse())
     if not {TIMESTAMPS} & (lineage.reads | lineage.measures):
-        changed = changed.with_columns(pl.col(TIMESTAMP) + pl.duration(days=pl.int_range(pl.len())))
+        later = pl.duration(days=pl.int_range(pl.len()))
+        times = (pl.col(TIMESTAMP) + later).alias(TIMESTAMP)
+        changed = changed.with_columns(times)
     return replace(log, events=changed)

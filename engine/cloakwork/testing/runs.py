@@ -181,19 +181,21 @@ def _goal(gives: tuple[Gives, ...], rest: dict[str, Any]) -> tuple[Guarantee, di
     """
     kinds = {each.kind for each in gives}
     if kinds == {"confidence-bound"} or {"L", "K"} <= rest.keys():
-        return _of(ConfidenceBound, {"kind": "confidence-bound"}, rest)
+        return _guarantee_from(ConfidenceBound, {"kind": "confidence-bound"}, rest)
     if "t" in rest:
-        return _of(TCloseness, {"kind": "t-closeness"}, rest)
+        return _guarantee_from(TCloseness, {"kind": "t-closeness"}, rest)
     if "l" in rest:
-        return _of(LDiversity, {"kind": "l-diversity"}, rest)
+        return _guarantee_from(LDiversity, {"kind": "l-diversity"}, rest)
     if "k" in rest or not kinds & _BY_NOISE:
-        return _of(KAnonymity, {"kind": "k-anonymity"}, rest)
+        return _guarantee_from(KAnonymity, {"kind": "k-anonymity"}, rest)
     if "shift" in rest:
-        return _of(MetricPrivacy, {"kind": "metric-privacy"}, _without_scope(rest))
+        return _guarantee_from(MetricPrivacy, {"kind": "metric-privacy"}, _without_scope(rest))
     if Gives("differential-privacy", TIMESTAMPS) in gives:
         fixed = {"kind": "differential-privacy", "over": (TIMESTAMPS,), "neighbours": "bounded"}
-        return _of(DifferentialPrivacy, fixed, _without_scope(rest))
-    return _of(DifferentialPrivacy, {"kind": "differential-privacy", "over": (CONTROL_FLOW,)}, rest)
+        return _guarantee_from(DifferentialPrivacy, fixed, _without_scope(rest))
+    return _guarantee_from(
+        DifferentialPrivacy, {"kind": "differential-privacy", "over": (CONTROL_FLOW,)}, rest
+    )
 
 
 def _without_scope(rest: dict[str, Any]) -> dict[str, Any]:
@@ -201,7 +203,9 @@ def _without_scope(rest: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in rest.items() if key != "scope"}
 
 
-def _of(kind: type[Any], fixed: dict[str, Any], rest: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+def _guarantee_from(
+    kind: type[Any], fixed: dict[str, Any], rest: dict[str, Any]
+) -> tuple[Any, dict[str, Any]]:
     own = {key: value for key, value in rest.items() if key in kind.model_fields}
     return kind.model_validate(fixed | own), {
         key: value for key, value in rest.items() if key not in own

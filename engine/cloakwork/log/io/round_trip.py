@@ -79,13 +79,11 @@ def _standard_text(
     """Case ids and activities: they stay text whatever they look like, and stay where all are
     missing.
     """
-    return (
-        expressible(values)
-        if through is _xes
-        else _no_empty_text(values)
-        if through is _csv
-        else values
-    )
+    if through is _xes:
+        return expressible(values)
+    if through is _csv:
+        return _no_empty_text(values)
+    return values
 
 
 def _xes(values: pl.Series) -> pl.Series | None:

@@ -392,7 +392,7 @@ def _exchanged_in(held: AttributeValues, rows: Ints, aim: ClassGoal, noise: Nois
 
 
 def _beyond_help(held: AttributeValues, rows: Ints, aim: ClassGoal) -> NDArray[np.bool_]:
-    """Which of ``rows`` stand in groups that miss the aim even where everything is dealt anew,
+    """Which of ``rows`` stand in groups that miss the aim even where everything is assigned anew,
     without those before.
 
     For t it is all of them: a class without values would be as far from the others as can be.

@@ -274,17 +274,17 @@ class _Node:
 
 def _by_loss(present: list[QuasiIdentifier], rows: pl.DataFrame) -> list[_Node]:
     """All nodes, the one that loses least first; ties: the lower levels."""
-    ladders = [
+    codes_by_level = [
         [_codes(item, values_of(rows, item.column), level) for level in range(item.levels)]
         for item in present
     ]
     weight = rows[CASES].to_numpy()
-    losses = [[_loss(ladder[0], codes, weight) for codes in ladder] for ladder in ladders]
+    losses = [[_loss(levels[0], codes, weight) for codes in levels] for levels in codes_by_level]
     nodes = [
         _Node(
             levels,
             sum(losses[i][level] for i, level in enumerate(levels)),
-            tuple(ladders[i][level] for i, level in enumerate(levels)),
+            tuple(codes_by_level[i][level] for i, level in enumerate(levels)),
         )
         for levels in product(*(range(item.levels) for item in present))
     ]
@@ -359,14 +359,14 @@ def _figures(
     """Which share of the cases has each attribute at which level; measured on the raw log, never
     public.
     """
-    told: dict[str, JsonValue] = {}
+    shares: dict[str, JsonValue] = {}
     for i, item in enumerate(present):
         at = np.bincount(levels[:, i], cases, item.levels)
         share = at / max(at.sum(), 1)
-        told[f"{item.attribute} as it is"] = float(share[0]) if item.raw else 0.0
-        told[f"{item.attribute} coarser"] = float(share[int(item.raw) : -1].sum())
-        told[f"{item.attribute} left out"] = float(share[-1])
-    return told
+        shares[f"{item.attribute} as it is"] = float(share[0]) if item.raw else 0.0
+        shares[f"{item.attribute} coarser"] = float(share[int(item.raw) : -1].sum())
+        shares[f"{item.attribute} left out"] = float(share[-1])
+    return shares
 
 
 def _with_generalised_values(
@@ -374,8 +374,8 @@ def _with_generalised_values(
 ) -> EventLog:
     """The log with each case's values at the levels of its variant."""
     variants = variants_of(log)
-    mine = pl.DataFrame({VARIANT: VariantCounts().of(log)[VARIANT]})
-    found = mine.join(table, on=VARIANT, how="left", maintain_order="left")
+    variant_rows = pl.DataFrame({VARIANT: VariantCounts().of(log)[VARIANT]})
+    found = variant_rows.join(table, on=VARIANT, how="left", maintain_order="left")
     if any(column.null_count() for column in found.drop(VARIANT)):
         raise MechanismError(Generalise.name, "the log holds a variant that was not decided on")
     events, cases = log.events, log.cases

@@ -91,7 +91,7 @@ def sequences_of_cases(log: EventLog, params: TlkcParams) -> pl.DataFrame:
         times = log.events[TIMESTAMP].cast(TIME_TYPE).to_physical().alias(STEPS)
         since_start = pl.col(STEPS) - pl.col(STEPS).min().over("case")
         steps = since_start // microseconds(params.precision)
-        events = events.with_columns(times).with_columns(steps)
+        events = events.with_columns(times).with_columns(steps=steps)
     lists = events.group_by("case", maintain_order=True).agg(named(*params.keys))
     # Cases without events have no list yet.
     every = pl.DataFrame({"case": np.arange(log.cases.height)})

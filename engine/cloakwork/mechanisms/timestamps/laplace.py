@@ -221,7 +221,7 @@ def _noised_log(log: EventLog, params: LaplaceParams, stream: Stream) -> EventLo
 def _draw_saturating(
     stream: Stream, scale: float, log: EventLog, rows: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Noise for the events at ``rows`` that saturates far outside the calendar instead of wrapping."""
+    """Noise for the events at ``rows``; far outside the calendar it saturates, and never wraps."""
     if len(rows) == 0:
         return np.zeros(0, np.int64)
     drawn = stream.laplace_values(scale, event_addresses(log, rows))

@@ -270,7 +270,7 @@ def _by_variant(summary: pl.DataFrame) -> pl.DataFrame:
     have.
     """
     listed = [column for column in (CASES, UNIT) if column in summary.columns]
-    return summary.group_by(VARIANT, maintain_order=True).agg(pl.col(listed))
+    return summary.group_by(VARIANT, maintain_order=True).agg(named(*listed))
 
 
 def _noisy_samples(params: LibraParams, selected: pl.DataFrame, noise: Noise) -> NDArray[np.int64]:
