@@ -91,6 +91,19 @@ def format_duration(value: timedelta) -> str:
     return f"{milliseconds}ms"
 
 
+def hours(value: float) -> str:
+    """So many hours in the unit that people would choose.
+
+    >>> hours(0.01), hours(1.5), hours(5922.0)
+    ('36 s', '1.5 h', '246.8 days')
+    """
+    for name, length in (("days", 24.0), ("h", 1.0), ("min", 1 / 60)):
+        # Two days are said as 48 h: a day is a day only where there are several of them.
+        if abs(value) >= length * (2 if name == "days" else 1):
+            return f"{round(value / length, 1):,g} {name}"
+    return f"{round(value * 3600, 1):g} s"
+
+
 Duration = Annotated[
     timedelta,
     BeforeValidator(parse_duration),

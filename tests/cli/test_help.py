@@ -123,3 +123,21 @@ def test_what_this_version_lacks_is_said_in_the_help(
     """The choices are offered for later versions; the help says that they are refused."""
     text = " ".join(cloakwork(command, "--help").out.split())
     assert "not in this version" in text[text.index(f"{option} [") :][:260]
+
+
+def test_a_misspelt_mechanism_brings_its_likely_name(cloakwork: Callable[..., Said]) -> None:
+    """In one line, not with the names of all."""
+    said = cloakwork("mechanisms", "kanon/auot")
+    assert said.code == 2
+    assert "did you mean 'kanon/auto'?" in said.err
+    assert "timestamps/laplace" not in said.err
+
+
+def test_the_list_of_mechanisms_fits_eighty_columns(
+    cloakwork: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each name begins a line; the rest is indented below it."""
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = cloakwork("mechanisms").out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any(line.startswith("timestamps/laplace  [proved]") for line in lines)

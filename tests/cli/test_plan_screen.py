@@ -11,7 +11,8 @@ from cloakwork.api import load_policy, make_plan
 from cloakwork.cli.plan_screen import MOST_LINES, change_line, first_screen, little_is_left
 from cloakwork.cli.screen import ScreenSection, fitted
 from cloakwork.policy.model import Policy
-from cloakwork.report.texts import duration, guarantee_line, hours, warning_lines
+from cloakwork.quantities import hours
+from cloakwork.report.texts import duration, guarantee_line, warning_lines
 from conftest import EXAMPLES, ROOT, SHARED, Said
 
 POLICIES = sorted((ROOT / "policies").glob("*.yaml"))
@@ -194,3 +195,33 @@ def test_a_plain_line_keeps_the_strength_of_the_guarantee(policy: Path) -> None:
             strength = getattr(claim.guarantee, name, None)
             if strength is not None:
                 assert f"{strength:g}" in line, (name, line)
+
+
+@pytest.mark.parametrize("options", [("--column", "concept:name=b"), ("--ledger", "l.db")])
+def test_what_comes_next_keeps_the_options(
+    cloakwork: Callable[..., Said],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, str],
+) -> None:
+    """The command that is shown to be copied names columns and ledger, too."""
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.chdir(tmp_path)
+    Path("l.csv").write_text("a;b;c\n1;x;2024-01-01\n", "utf-8")
+    said = cloakwork("plan", "dp-control-flow", "l.csv", *options, "--no-preview", "--quiet")
+    assert said.code == 0, said.err
+    shown = f"cloakwork apply dp-control-flow l.csv {' '.join(options)} --out release"
+    assert shown in said.out
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda path: path.stem)
+def test_steps_speak_of_durations(policy: Path) -> None:
+    """Noise on times is told in units of time, never in steps of the grid."""
+    reasons = [step.why for step in make_plan(load_policy(policy)).steps]
+    assert not [why for why in reasons if "grid" in why]
+
+
+def test_the_scale_of_noise_is_a_duration() -> None:
+    """Epsilon 1 for a shift of 1 h takes noise of scale 1 h."""
+    plan = make_plan(load_policy(ROOT / "policies" / "kanon-dp-timestamps.yaml"))
+    assert "adds noise of scale 1 h to each time" in [step.why for step in plan.steps]

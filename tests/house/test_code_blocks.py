@@ -59,7 +59,7 @@ class Reader:
     def bash(self, code: str) -> None:
         """Run commands: Cloakwork's own in this process, which is quicker, all others by bash."""
         lines = [line for line in code.splitlines() if line.strip()]
-        if not all(line.startswith("cloakwork ") for line in lines):
+        if " > " in code or not all(line.startswith("cloakwork ") for line in lines):
             self.shell(code)
             return
         for line in lines:

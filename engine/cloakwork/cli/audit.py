@@ -22,7 +22,7 @@ def audit() -> None:
     """Test a mechanism's claim by running it many times."""
 
 
-@audit.command()
+@audit.command(short_help="Audit the differential privacy of MECHANISM.")
 @click.argument("mechanism")
 @click.option("--epsilon", type=float, default=1.0, show_default=True, help="The claim to test.")
 @click.option(

@@ -41,7 +41,7 @@ EXAMPLES: Final[dict[str, tuple[str, str]]] = {
     ),
     "profile": (
         "cloakwork profile policy.yaml log.xes.gz --out profile.json",
-        "cloakwork profile policy.yaml log.csv --column concept:name=step --out profile.json",
+        "cloakwork profile policy.yaml log.csv --column concept:name=step --out p.json",
     ),
     "plan": (
         "cloakwork plan policy.yaml log.xes.gz --out plan.json",

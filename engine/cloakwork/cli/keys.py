@@ -60,7 +60,7 @@ def trust(file: Path, name: str, as_json: bool) -> None:
     click.echo("  compare the key's id with its owner, by a way that you trust")
 
 
-@keys.command()
+@keys.command(short_help="No longer let signatures of a key count.")
 @click.argument("key", metavar="NAME_OR_KEYID")
 def untrust(key: str) -> None:
     """No longer let signatures of a key count: by its name, or by 8 or more digits of its id."""

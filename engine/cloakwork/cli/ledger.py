@@ -80,7 +80,7 @@ def history(url: str | None, as_json: bool, dataset: str | None) -> None:
         print_lines(history_lines(records))
 
 
-@ledger.command()
+@ledger.command(short_help="Check that no entry was changed or removed.")
 @_options
 @click.option(
     "--release",
@@ -120,7 +120,7 @@ def verify(url: str | None, as_json: bool, releases: tuple[Path, ...]) -> None:
         )
 
 
-@ledger.command()
+@ledger.command(short_help="Bring ledger and release folders to agreement.")
 @click.argument(
     "folders", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DIR..."
 )

@@ -90,7 +90,7 @@ def _balance_text(balance: "Balance") -> str:
     if balance.left is None:
         return f"{budget_name(balance)}: {spent} spent, no total declared"
     left, total = cost_text(balance.left), cost_text(balance.total)
-    return f"{budget_name(balance)}: {spent} spent, {left} left of {total}"
+    return f"{budget_name(balance)}: {spent} spent; left: {left}; total: {total}"
 
 
 def _releases(summary: "Summary") -> str:

@@ -1,12 +1,16 @@
 """``cloakwork mechanisms``: what there is, with proof status, parameters and theorem."""
 
 import json
+import textwrap
+from collections.abc import Iterable
+from difflib import get_close_matches
 from inspect import cleandoc
 from typing import Any
 
 import click
 
 from cloakwork.cli.options import json_option
+from cloakwork.cli.screen import columns
 
 
 @click.command()
@@ -19,7 +23,7 @@ def mechanisms(name: str | None, as_json: bool) -> None:
 
     known = catalogue()
     if name is not None and name not in known:
-        raise click.UsageError(f"there is no mechanism '{name}'; there are {', '.join(known)}")
+        raise click.UsageError(_unknown(name, known))
     described = []
     for each in [name] if name else known:
         try:
@@ -33,6 +37,12 @@ def mechanisms(name: str | None, as_json: bool) -> None:
     else:
         for item in described:
             _print_mechanism(item, verbose=name is not None)
+
+
+def _unknown(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name, known, n=1)
+    hint = f"did you mean '{near[0]}'? " if near else ""
+    return f"there is no mechanism '{name}'; {hint}'cloakwork mechanisms' lists them"
 
 
 def _describe(mechanism: Any) -> dict[str, Any]:
@@ -64,11 +74,18 @@ def _plain(text: str | None) -> str:
 
 def _print_mechanism(item: dict[str, Any], *, verbose: bool) -> None:
     origin = f"  (package {item['package']})" if item["package"] else ""
-    click.echo(f"{item['name']}  [{item['proof']}]  {item['summary']}{origin}")
-    if verbose:
-        click.echo(
-            f"\n{item['about']}\n\nGives: {item['theorem']}\nSource: {item['source']}\n\n"
-            f"Parameters: {item['parameters_say']}"
-        )
-        for key, value in item["parameters"].items():
-            click.echo(f"  {key} ({value['type']}{', required' if value['required'] else ''})")
+    _print_wrapped(f"{item['name']}  [{item['proof']}]  {item['summary']}{origin}")
+    if not verbose:
+        return
+    click.echo(f"\n{item['about']}\n")
+    _print_wrapped(f"Gives: {item['theorem']}")
+    _print_wrapped(f"Source: {item['source']}")
+    click.echo(f"\nParameters: {item['parameters_say']}")
+    for key, value in item["parameters"].items():
+        click.echo(f"  {key} ({value['type']}{', required' if value['required'] else ''})")
+
+
+def _print_wrapped(text: str) -> None:
+    """One entry, at the width of the screen; what does not fit on its first line is indented."""
+    wrapped = textwrap.wrap(text, columns(), subsequent_indent="    ", break_on_hyphens=False)
+    click.echo("\n".join(wrapped))

@@ -9,7 +9,8 @@ from cloakwork.cli.screen import ScreenSection
 from cloakwork.plan.model import Plan
 from cloakwork.plan.sentences import unproven_cost, unproven_sentence
 from cloakwork.publishing.released import absent_attributes
-from cloakwork.report.texts import cost_text, counted, guarantee_line, hours
+from cloakwork.quantities import hours
+from cloakwork.report.texts import cost_text, counted, exposure_line, guarantee_line
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -74,7 +75,7 @@ def _empty(published: "Published") -> Iterator[str]:
 
 def _exposed(published: "Published") -> Iterator[str]:
     for item in published.statement.exposed:
-        yield f"{', '.join(item.names) or item.column}: {item.reason}"
+        yield exposure_line(item, item.names)
 
 
 def _charged(plan: Plan) -> Iterator[str]:
@@ -93,7 +94,7 @@ def _absent(published: "Published") -> Iterator[str]:
 
 
 def _internal_files(internal: "Internal") -> Iterator[str]:
-    notes = f" ({counted(len(internal.notes), 'note')})" if internal.notes else ""
+    notes = f" ({counted(len(internal.notes), 'note')} on the log)" if internal.notes else ""
     yield f"internal/report.html, internal/report.json{notes}"
 
 

@@ -94,7 +94,11 @@ def plan(
         click.echo(json.dumps(document | budget | internal, indent=2, ensure_ascii=False))
         return
     width = screen_columns()
-    following = _next_command(policy, log, out)
+    if profile is not None and out is None:
+        following = "this command with --out plan.json, then apply that plan"
+    else:
+        source = policy if out is None else str(out)
+        following = _next_command(source, log, columns, ledger)
     print_sections(first_screen(made, log.name, previewed, outlook, width, following), width)
     if why or show_all:
         click.echo()
@@ -103,10 +107,12 @@ def plan(
         click.echo(f"\nPlan written to {out}")
 
 
-def _next_command(policy: str, log: Path, out: Path | None) -> str:
-    """The command that carries the plan out."""
-    source = policy if out is None else str(out)
-    return shlex.join(["cloakwork", "apply", source, str(log), "--out", "release"])
+def _next_command(source: str, log: Path, columns: tuple[str, ...], ledger: str | None) -> str:
+    """The command that carries the plan out; ``source``: a policy or a plan file."""
+    options = [word for pair in columns for word in ("--column", pair)]
+    if ledger is not None:
+        options += ["--ledger", ledger]
+    return shlex.join(["cloakwork", "apply", source, str(log), *options, "--out", "release"])
 
 
 def _write(out: Path, document: dict[str, Any]) -> None:

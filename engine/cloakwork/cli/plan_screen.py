@@ -79,7 +79,7 @@ def _that_fits(command: str, width: int) -> str:
     """The command if it fits on a line, to be copied; else what it consists of."""
     if len(command) <= width - LABEL:
         return command
-    return "cloakwork apply, with the same policy and log, and --out DIR"
+    return "cloakwork apply: the same policy, log and options, and --out DIR"
 
 
 def _unproven(plan: Plan) -> Iterator[ScreenSection]:

@@ -32,7 +32,7 @@ def policy() -> None:
     """
 
 
-@policy.command()
+@policy.command(short_help="Write a policy to begin with.")
 @click.option(
     "--out", type=click.Path(path_type=Path), default=Path("policy.yaml"), help="Where to write it."
 )
@@ -88,7 +88,7 @@ def _write(out: Path, text: str, *, force: bool) -> None:
         raise OutputError(f"{out}: cannot be written: {error.strerror}") from error
 
 
-@policy.command()
+@policy.command(short_help="Check policies: a line a problem, with its place.")
 @click.argument("policies", metavar="POLICY...", nargs=-1, required=True)
 @json_option
 @click.pass_context
@@ -137,7 +137,7 @@ def _say(result: dict[str, Any]) -> None:
         click.echo(f"... and {more:,} more", err=True)
 
 
-@policy.command()
+@policy.command(short_help="Say in plain words what a policy does.")
 @click.argument("policy_", metavar="POLICY")
 @json_option
 def explain(policy_: str, as_json: bool) -> None:
@@ -163,7 +163,7 @@ def explain(policy_: str, as_json: bool) -> None:
             click.echo(f"  - {line}")
 
 
-@policy.command()
+@policy.command(short_help="Give advice on a valid policy.")
 @click.argument("policy_", metavar="POLICY")
 @json_option
 def lint(policy_: str, as_json: bool) -> None:
@@ -191,7 +191,7 @@ def lint(policy_: str, as_json: bool) -> None:
         click.echo(f"{path}: nothing to advise")
 
 
-@policy.command()
+@policy.command(short_help="Compare two versions of a policy by meaning.")
 @click.argument("old")
 @click.argument("new")
 @json_option
@@ -223,7 +223,7 @@ def _in_one_sentence(word: str) -> str:
     }[word]
 
 
-@policy.command()
+@policy.command(short_help="Print the JSON Schema of the policy language.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from cloakwork.cli.screen import block, printable
+from cloakwork.cli.screen import block, columns, printable
 from cloakwork.errors import VerificationFailed
 
 if TYPE_CHECKING:
     from cloakwork.advisories import AdvisoryMatch
     from cloakwork.publishing.verify import Verification
 
-_WIDTH: Final = 108
 _LABEL: Final = 14
-"""Columns of the screen and of its labels: the sentences are those that were signed, in full."""
+"""Columns of the labels; the sentences beside them are those that were signed, in full."""
 
 _SHOWN: Final = 4
 """How many exposed columns the first screen names."""
@@ -185,7 +184,7 @@ def _entry(verified: "Verification", show_all: bool) -> str:
 
 def _block(label: str, lines: Iterable[str]) -> Iterator[str]:
     """A label and its lines, wrapped; nothing where there is no line."""
-    return block(label, lines, _WIDTH, indent=_LABEL)
+    return block(label, lines, columns(), indent=_LABEL)
 
 
 def _costs(verified: "Verification") -> list[str]:

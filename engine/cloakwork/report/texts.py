@@ -7,7 +7,7 @@ these lines are shorter, claim no more, and are printed on screens only.
 import math
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from cloakwork.budget import RARE, Cost, guessing_advantage
 from cloakwork.facts import Unit
@@ -26,6 +26,9 @@ from cloakwork.plan.claims import ConditionedOn
 from cloakwork.plan.model import Plan, PlannedExposure, Step, TreatedAttribute
 from cloakwork.plan.sentences import caveat_in_words
 from cloakwork.quantities import format_duration
+
+if TYPE_CHECKING:
+    from cloakwork.publishing.statement import ExposedColumn
 
 INTERNAL: Final = "raw log: internal, never publish"
 NO_BOUND: Final = "no epsilon bounds all that is released: the ledger records it so"
@@ -62,19 +65,6 @@ def duration(value: timedelta) -> str:
     if number == "1":
         name = _SINGULAR.get(name, name)
     return f"{number} {name}"
-
-
-def hours(value: float) -> str:
-    """So many hours in the unit that people would choose.
-
-    >>> hours(0.01), hours(1.5), hours(5922.0)
-    ('36 s', '1.5 h', '246.8 days')
-    """
-    for name, length in (("days", 24.0), ("h", 1.0), ("min", 1 / 60)):
-        # Two days are said as 48 h: a day is a day only where there are several of them.
-        if abs(value) >= length * (2 if name == "days" else 1):
-            return f"{round(value / length, 1):,g} {name}"
-    return f"{round(value * 3600, 1):g} s"
 
 
 def listed(names: Iterable[str]) -> str:
@@ -252,11 +242,11 @@ def _released_column(plan: Plan, item: TreatedAttribute) -> str:
     return f"{item.attribute}{how.get(item.treatment, '')}"
 
 
-def exposure_line(item: PlannedExposure) -> str:
-    """A column that is released without protection, and why."""
+def exposure_line(item: "PlannedExposure | ExposedColumn", names: Iterable[str] = ()) -> str:
+    """A column that is released without protection, and why; ``names``: what it is called."""
     if item.column == METADATA and item.why.kind == "form-of-release":
         return "how many cases there are, and which values are missing"
-    return f"{item.column}: {item.reason}"
+    return f"{', '.join(names) or item.column}: {item.reason}"
 
 
 def warning_lines(plan: Plan, earlier_without_bound: int | None) -> tuple[str, ...]:

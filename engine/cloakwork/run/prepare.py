@@ -224,7 +224,9 @@ def require_enough_cases(log: EventLog, plan: Plan) -> None:
         held = units if of_units else cases
         if cases and held < least:
             unit = plan.facts.unit.attribute if of_units else None
-            noun = "cases" if unit is None else f"different values of '{unit}'"
+            noun = f"different values of '{unit}'"
+            if unit is None:
+                noun = "case" if held == 1 else "cases"
             advice = f": choose {symbol} of at most {held:,}" if held > 1 else ""
             if unit is not None and held == 0:
                 advice = f": a case without '{unit}' counts as no unit"

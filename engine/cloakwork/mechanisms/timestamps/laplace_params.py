@@ -11,7 +11,7 @@ from pydantic import AwareDatetime, Field, JsonValue, model_validator
 from cloakwork.facts import Facts, Window
 from cloakwork.guarantees import DifferentialPrivacy, MetricPrivacy
 from cloakwork.mechanisms.base import Offer, Refusal
-from cloakwork.quantities import Duration, Frozen
+from cloakwork.quantities import Duration, Frozen, hours
 
 START_SHARE: Final = "start_share"
 NOISED: Final = "noised"
@@ -124,7 +124,7 @@ def offer_event_scope(
         noised="gaps" if noised == "gaps" else "times",
     )
     where = "each case's start and to each gap" if noised == "gaps" else "each time"
-    return Offer(params, f"adds noise of scale {scale:.6g} grid steps to {where}")
+    return Offer(params, f"adds noise of scale {_duration(scale, facts.grid)} to {where}")
 
 
 def offer_case_scope(
@@ -182,8 +182,8 @@ def offer_case_scope(
     )
     return Offer(
         params,
-        f"adds noise of scale {start_scale:.6g} grid steps to each case's start "
-        f"and {gap_scale:.6g} to each gap",
+        f"adds noise of scale {_duration(start_scale, facts.grid)} to each case's start "
+        f"and {_duration(gap_scale, facts.grid)} to each gap",
     )
 
 
@@ -208,6 +208,11 @@ def _balanced_share(start_steps: int, gap_steps: int, events: int) -> float:
     start = math.sqrt(start_steps)
     gaps = (events - 1) * math.sqrt(gap_steps)
     return start / (start + gaps)
+
+
+def _duration(scale: float, grid: timedelta) -> str:
+    """``scale`` in grid steps as people write a duration: ``1 h``."""
+    return hours(scale * (grid / timedelta(hours=1)))
 
 
 def _grid_steps(span: timedelta, grid: timedelta) -> int:
