@@ -24,7 +24,7 @@ from cloakwork.guarantees import (
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.plan.claims import ConditionedOn
 from cloakwork.plan.model import Plan, PlannedExposure, Step, TreatedAttribute
-from cloakwork.plan.sentences import caveat_in_words
+from cloakwork.plan.sentences import caveat_in_words, column_in_words
 from cloakwork.quantities import format_duration
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def _released_column(plan: Plan, item: TreatedAttribute) -> str:
 def exposure_line(item: "PlannedExposure | ExposedColumn", names: Iterable[str] = ()) -> str:
     """A column that is released without protection, and why; ``names``: what it is called."""
     if item.column == METADATA and item.why.kind == "form-of-release":
-        return "how many cases there are, and which values are missing"
+        return column_in_words(METADATA)
     return f"{', '.join(names) or item.column}: {item.reason}"
 
 
