@@ -177,13 +177,24 @@ def test_a_policy_with_a_shallow_branch_releases_no_value_as_a_group(tmp_path):
     log.write_csv(source)
     policy = tmp_path / "policy.yaml"
     policy.write_text(
-        """\ apiVersion: cloakwork/v1 kind: PrivacyPolicy metadata: {name: towns, version: 1.0.0,
-        owner: dpo@example.org, purpose: a test of groups, dataset: towns} spec: unit: case
-        guarantees: [{kind: k-anonymity, k: 2, over: [control-flow]}] attributes:
-        "case:concept:name": {role: identifier} "concept:name": {role: control-flow} "case:town":
-        treatment: generalise level: 2 hierarchy: {north: {coast: [Kiel, Husum]}, south: [Ulm],
-        east: [Berlin]} "*": {treatment: drop} expose: "case:town": the partner compares regions and
-        needs to know which one
+        """\
+apiVersion: cloakwork/v1
+kind: PrivacyPolicy
+metadata:
+  {name: towns, version: 1.0.0, owner: o@example.org, purpose: a test of groups, dataset: towns}
+spec:
+  unit: case
+  guarantees: [{kind: k-anonymity, k: 2, over: [control-flow]}]
+  attributes:
+    "case:concept:name": {role: identifier}
+    "concept:name": {role: control-flow}
+    "case:town":
+      treatment: generalise
+      level: 2
+      hierarchy: {north: {coast: [Kiel, Husum]}, south: [Ulm], east: [Berlin]}
+    "*": {treatment: drop}
+  expose:
+    "case:town": the partner compares regions and needs to know which one
 """
     )
     loaded = load_policy(policy)
