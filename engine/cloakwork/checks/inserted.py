@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from cloakwork.log.eventlog import ACTIVITY, CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.naming import values_of
 
+_HOUR: Final = 3_600_000_000
 _DAY: Final = 86_400_000_000
 _UNITS: Final = (3_600_000_000, 900_000_000, 60_000_000, 1_000_000, 1_000)
 """Microseconds of an hour, a quarter, a minute, a second and a millisecond."""
@@ -81,7 +82,41 @@ def _has_plausible_time(log: EventLog) -> NDArray[np.bool_]:
         .fill_null(value=False)
     )
     found = joined.select(is_plausible).to_series().to_numpy()
+    found = found & _is_in_season(rows.with_columns(time=time, kept=known & log.kept))
     return np.asarray(found | ~known, np.bool_)
+
+
+def _is_in_season(rows: pl.DataFrame) -> NDArray[np.bool_]:
+    """Whether the kept events of the activity before and after each event have its time of day,
+    where these are two, an hour apart, and change twice a year at most: midnight of a zone with
+    summer time. Elsewhere True.
+
+    ``rows``: one an event, with ``activity``, ``time`` (microseconds), ``time_of_day``, ``kept``.
+    """
+    ordered = rows.with_row_index("row").sort("activity", "time")
+    # At a time that a kept event has, the season is known.
+    of_kept = pl.when("kept").then("time_of_day").max()
+    ordered = ordered.with_columns(of_kept=of_kept.over("activity", "time"))
+    ordered = ordered.with_columns(
+        before=pl.col("of_kept").forward_fill().over("activity"),
+        after=pl.col("of_kept").backward_fill().over("activity"),
+    )
+    kept = ordered.filter("kept").group_by("activity", maintain_order=True)
+    seasons = kept.agg(
+        apart=pl.col("time_of_day").max() - pl.col("time_of_day").min(),
+        times=pl.col("time_of_day").n_unique(),
+        changes=(pl.col("time_of_day").diff() != 0).sum(),
+        half_years=(pl.col("time").max() - pl.col("time").min()) // (182 * _DAY) + 1,
+    )
+    hour_apart = pl.col("apart").is_in([_HOUR, _DAY - _HOUR]) & (pl.col("times") == 2)
+    follows = hour_apart & (pl.col("changes") <= pl.col("half_years") + 1)
+    joined = ordered.join(
+        seasons.select("activity", follows=follows), "activity", how="left", maintain_order="left"
+    )
+    same_before = pl.col("before").fill_null(pl.col("after")) == pl.col("time_of_day")
+    same_after = pl.col("after").fill_null(pl.col("before")) == pl.col("time_of_day")
+    fits = ~pl.col("follows").fill_null(value=False) | (same_before & same_after)
+    return joined.select("row", fits=fits).sort("row")["fits"].to_numpy()
 
 
 def without_their_values(log: EventLog, attribute: str | None) -> EventLog:

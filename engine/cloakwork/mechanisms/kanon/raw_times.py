@@ -3,13 +3,13 @@ events.
 
 An activity is daily if all its kept times are on quarters of an hour, at one or two times of day:
 midnight, in UTC or in any zone, in summer and in winter. An inserted event of it has such a time of
-day. Of any other activity, a time is as precise as a kept one: in hours, quarters of an hour,
-minutes, seconds, milliseconds or microseconds. An inserted event repeats what is left of the next
-coarser unit in a kept time, if its place in the case allows; it is never more precise than all kept
-ones.
+day: where they follow the season, that of the kept events before and after it. Of any other
+activity, a time is as precise as a kept one: in hours, quarters of an hour, minutes, seconds,
+milliseconds or microseconds. An inserted event repeats what is left of the next coarser unit in a
+kept time, if its place in the case allows; it is never more precise than all kept ones.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
@@ -40,10 +40,13 @@ class TimePrecisions:
     - ``codes``: int64, ascending; the distinct triples of activity, unit and rest of the period, as
       one number each: (activity * units + unit) * a day + rest.
     - ``is_daily``: bool, shape (activities,).
+    - ``by_season``: the kept times, ascending, of each activity whose time of day follows the
+      season.
     """
 
     codes: Ints
     is_daily: Bools
+    by_season: Mapping[int, Ints]
 
     @classmethod
     def of(cls, time: Ints, activity: Ints) -> "TimePrecisions":
@@ -53,7 +56,21 @@ class TimePrecisions:
         is_daily = _is_daily(time, activity)
         unit = units_of(time, is_daily[activity])
         codes = (activity * len(UNITS) + unit) * _DAY + time % _PERIODS[unit]
-        return cls(np.unique(codes), is_daily)
+        times_of = {int(each): np.sort(time[activity == each]) for each in np.flatnonzero(is_daily)}
+        by_season = {each: times for each, times in times_of.items() if _follow_season(times)}
+        return cls(np.unique(codes), is_daily, by_season)
+
+    def in_season(self, time: Ints, activity: Ints) -> Bools:
+        """Whether the kept events of the activity before and after a time have its time of day:
+        bool, shape (n,); True where the activity's times of day do not follow the season.
+        """
+        fits = np.ones(len(time), np.bool_)
+        for each, kept in self.by_season.items():
+            rows = np.flatnonzero(activity == each)
+            before, after = _kept_around(time[rows], kept)
+            time_of_day = time[rows] % _DAY
+            fits[rows] = (before % _DAY == time_of_day) & (after % _DAY == time_of_day)
+        return fits
 
     def candidate_times(self, near: Ints, activity: Ints) -> Iterator[tuple[Ints, Bools]]:
         """Candidates ``near`` a time, for each precision of the activity: what kept events repeat,
@@ -62,7 +79,12 @@ class TimePrecisions:
         Yields times (int64, shape (n,)), and whether the precision occurs in the activity (bool,
         shape (n,)).
         """
-        yield from self._repeated_times(near, activity)
+        for time, has_precision in chain(
+            self._repeated_times(near, activity),
+            self._times_of_day(near, activity),
+            self._kept_times(near, activity),
+        ):
+            yield time, has_precision & self.in_season(time, activity)
         yield from self._times_on_unit(near, activity, just_as_precise=True)
         yield from self._times_on_unit(near, activity, just_as_precise=False)
 
@@ -85,6 +107,30 @@ class TimePrecisions:
             is_previous = earlier < first
             code = self.codes[np.clip(np.where(is_previous, end - 1, earlier), 0, last_code)]
             yield period_start + (code - key * _DAY) - is_previous * period, has_precision
+
+    def _times_of_day(self, near: Ints, activity: Ints) -> Iterator[tuple[Ints, Bools]]:
+        """For daily activities each time of day, later and earlier: the season may rule out the
+        next one.
+        """
+        key, first, end = self._codes_of(0, activity)
+        last_code = len(self.codes) - 1
+        for place in (first, end - 1):
+            time_of_day = self.codes[np.clip(place, 0, last_code)] - key * _DAY
+            yield near + (time_of_day - near) % _DAY, end > first
+            yield near - (near - time_of_day) % _DAY, end > first
+
+    def _kept_times(self, near: Ints, activity: Ints) -> Iterator[tuple[Ints, Bools]]:
+        """Where the time of day follows the season, the kept times before and after: between two
+        that differ nothing else is sure to be in season.
+        """
+        before, after = near.copy(), near.copy()
+        follows = np.zeros(len(near), np.bool_)
+        for each, kept in self.by_season.items():
+            rows = np.flatnonzero(activity == each)
+            before[rows], after[rows] = _kept_around(near[rows], kept)
+            follows[rows] = True
+        yield after, follows
+        yield before, follows
 
     def _times_on_unit(
         self, near: Ints, activity: Ints, *, just_as_precise: bool
@@ -136,6 +182,28 @@ def _is_daily(time: Ints, activity: Ints) -> Bools:
     times_of_day = np.bincount(pairs // _DAY, minlength=size)
     is_repeated = (off_midnight == 0) | (events >= 3 * times_of_day)
     return np.asarray((off_quarter == 0) & (times_of_day <= 2) & is_repeated)
+
+
+def _kept_around(time: Ints, kept: Ints) -> tuple[Ints, Ints]:
+    """The last of ``kept`` up to each time and the first from it on; outside ``kept`` its nearest
+    end. ``kept``: int64, ascending.
+    """
+    before = np.searchsorted(kept, time, side="right") - 1
+    after = np.searchsorted(kept, time, side="left")
+    return kept[np.maximum(before, 0)], kept[np.minimum(after, len(kept) - 1)]
+
+
+def _follow_season(times: Ints) -> bool:
+    """Whether daily times lie at two times of day, an hour apart, that change twice a year at most:
+    midnight of a zone with summer time, as UTC shows it. ``times``: int64, ascending.
+    """
+    if len(times) == 0:
+        return False
+    time_of_day = times % _DAY
+    apart = int(time_of_day.max() - time_of_day.min())
+    half_years = (int(times[-1]) - int(times[0])) // (182 * _DAY) + 1
+    changes = np.count_nonzero(np.diff(time_of_day))
+    return bool(apart in (_HOUR, _DAY - _HOUR) and changes <= half_years + 1)
 
 
 def units_of(time: Ints, is_daily: Bools) -> Ints:
@@ -236,6 +304,10 @@ def _nearest_precise_time(
             ((like_donor - period)[remaining], anyway),
         ]
         of_activity = precisions.candidate_times(target[remaining], activity[remaining])
+        of_donor = [
+            (time, is_candidate & precisions.in_season(time, activity[remaining]))
+            for time, is_candidate in of_donor
+        ]
         candidates = chain(of_donor, of_activity)
         time, found = _first_between(least[remaining], most[remaining], candidates)
         chosen[remaining[found]] = time[found]
