@@ -1,0 +1,32 @@
+"""The kernel: what a mechanism that measures holds instead of data (``docs/decisions/0027``)."""
+
+from cloakwork.kernel.answers import NoisySums, Selected
+from cloakwork.kernel.books import Books
+from cloakwork.kernel.cases import Cases, Entries, Query
+from cloakwork.kernel.growth import Growth, Level
+from cloakwork.kernel.kernel import CustomQuery, Kernel, Measured, Owners
+from cloakwork.kernel.noises import AnswerNoise, Gaussian, Laplace, Truncated
+from cloakwork.kernel.randomness import Randomness
+from cloakwork.kernel.vectors import ONE, Clip
+
+__all__ = [
+    "ONE",
+    "AnswerNoise",
+    "Books",
+    "Cases",
+    "Clip",
+    "CustomQuery",
+    "Entries",
+    "Gaussian",
+    "Growth",
+    "Kernel",
+    "Laplace",
+    "Level",
+    "Measured",
+    "NoisySums",
+    "Owners",
+    "Query",
+    "Randomness",
+    "Selected",
+    "Truncated",
+]

@@ -1,0 +1,100 @@
+"""The books of a step: what the plan allows it to measure, and what it has measured.
+
+The plan's event lists, as its leaves, the answers to come. Each answer fills one of these slots: of
+the same kind, with no less noise, and with a sensitivity, a rate and a delta that are no larger.
+What fits no slot is refused before it is answered. Parameters are fixed beforehand, so composition
+holds however a mechanism chooses what it asks next (``privacy.md`` 9).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from cloakwork.accounting.leaf_events import leaves_of
+from cloakwork.errors import PlanUnsound
+from cloakwork.privacy_event import (
+    Composed,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    EpsilonDelta,
+    NonPrivate,
+    PoissonSampled,
+    PrivacyEvent,
+    Repeated,
+    TruncatedGeometric,
+)
+
+
+@dataclass(slots=True)
+class Books:
+    """``slots``: leaves of the plan's event that are still open, with how often; ``recorded``: the
+    events really drawn, in their order.
+    """
+
+    slots: dict[PrivacyEvent, int]
+    recorded: list[PrivacyEvent] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, event: PrivacyEvent) -> "Books":
+        """Books for a step that the plan charges ``event`` for."""
+        return cls(dict(leaves_of(event)))
+
+    def record(self, *alternatives: PrivacyEvent) -> None:
+        """Fill slots by an event, or by the first of several that all describe it.
+
+        Raises PlanUnsound where none fits: then nothing is drawn.
+        """
+        for event in alternatives:
+            filled = self._filled(event)
+            if filled is not None:
+                self.slots = filled
+                self.recorded.append(event)
+                return
+        raise PlanUnsound(f"a step asked for what its plan does not list: {alternatives[0]!r}")
+
+    def _filled(self, event: PrivacyEvent) -> dict[PrivacyEvent, int] | None:
+        """The slots left when ``event`` is answered; None where it fits none."""
+        left = dict(self.slots)
+        for leaf, times in leaves_of(event):
+            fitting = [slot for slot in left if left[slot] >= times and fits(leaf, slot)]
+            if not fitting:
+                return None
+            # The slot that says the same, where there is one.
+            chosen = leaf if leaf in fitting else fitting[0]
+            left[chosen] -= times
+        return left
+
+
+def fits(event: PrivacyEvent, slot: PrivacyEvent) -> bool:
+    """Whether ``event`` (a leaf) costs no more than ``slot`` (a leaf), whatever is composed with
+    it.
+    """
+    match event, slot:
+        case DiscreteLaplace(), DiscreteLaplace():
+            return event.sensitivity <= slot.sensitivity and event.scale >= slot.scale
+        case DiscreteGaussian(), DiscreteGaussian():
+            return event.sensitivity <= slot.sensitivity and event.sigma >= slot.sigma
+        case TruncatedGeometric(), TruncatedGeometric():
+            same = event.scale == slot.scale and event.sensitivity <= slot.sensitivity
+            return same and event.bound >= slot.bound
+        case EpsilonDelta(), EpsilonDelta():
+            return event.epsilon <= slot.epsilon and event.delta <= slot.delta
+        case PoissonSampled(), PoissonSampled():
+            return event.rate <= slot.rate and _all_fit(event.event, slot.event)
+        case NonPrivate(), NonPrivate():
+            return True
+    return False
+
+
+def _all_fit(event: PrivacyEvent, slot: PrivacyEvent) -> bool:
+    """Whether the leaves of a sampled event fit those of a sampled slot."""
+    return Books.of(slot)._filled(event) is not None
+
+
+def composed(events: Sequence[PrivacyEvent]) -> PrivacyEvent:
+    """All of ``events``, as one."""
+    return events[0] if len(events) == 1 else Composed(events=tuple(events))
+
+
+def repeated(times: int, event: PrivacyEvent) -> PrivacyEvent:
+    """``event``, ``times`` times."""
+    return event if times == 1 else Repeated(times=times, event=event)

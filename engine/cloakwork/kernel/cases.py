@@ -1,0 +1,116 @@
+"""What a query sees: cases, one after another, and nothing that tells one from the rest of the log.
+
+A query maps every case to a sparse vector. It is written for a batch of cases, for speed; what it
+returns for a case must follow from that case alone.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """A batch of cases; where several cases are alike they may come once. All arrays are read-only.
+
+    - ``alphabet``: the labels that occur in the batch, in no order that means anything.
+    - ``codes``: int64, shape (events,): the place of each event's label in ``alphabet``.
+    - ``offsets``: int64, shape (cases + 1,): case i has the events ``offsets[i]:offsets[i + 1]``.
+    """
+
+    alphabet: tuple[str, ...]
+    codes: Ints
+    offsets: Ints
+
+    def __post_init__(self) -> None:
+        for array in (self.codes, self.offsets):
+            array.flags.writeable = False
+
+    def __len__(self) -> int:
+        """How many cases there are."""
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> Ints:
+        """Events of each case: int64, shape (cases,)."""
+        return np.diff(self.offsets)
+
+    @property
+    def case_of(self) -> Ints:
+        """The case of each event: int64, shape (events,)."""
+        return np.repeat(np.arange(len(self)), self.lengths)
+
+    @property
+    def place(self) -> Ints:
+        """Where each event stands in its case, from 0: int64, shape (events,)."""
+        return np.arange(len(self.codes)) - np.repeat(self.offsets[:-1], self.lengths)
+
+    def coded(self, labels: Sequence[str]) -> Ints:
+        """The place of each event's label in ``labels``; -1 where it is not there."""
+        place = {label: code for code, label in enumerate(labels)}
+        table = np.array([place.get(label, -1) for label in self.alphabet], np.int64)
+        if not len(table):
+            return np.zeros(0, np.int64)
+        return table[self.codes]
+
+    def within(self, labels: Sequence[str]) -> "Cases":
+        """The same cases without any event whose label is not in ``labels``, coded by their places
+        there; cases may be left without events.
+        """
+        codes = self.coded(labels)
+        known = codes >= 0
+        lengths = np.bincount(self.case_of[known], minlength=len(self))
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        return Cases(tuple(labels), codes[known], offsets)
+
+    def take(self, rows: Ints) -> "Cases":
+        """The cases at ``rows``, in that order."""
+        lengths = self.lengths[rows]
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        # The events of each case follow its first one.
+        within_case = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+        events = np.repeat(self.offsets[:-1][rows], lengths) + within_case
+        return Cases(self.alphabet, self.codes[events], offsets)
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """What a query finds: sparse vectors, one a case, as a list of entries.
+
+    ``case``: int64, whose vector an entry is of. ``value``: its size, an integer number of grid
+    steps. Its key is ``code``, a number that the mechanism chose, together with the labels of the
+    case's own events ``start:stop`` (places in ``Cases.codes``), if any. Entries of one case and
+    key add up.
+    """
+
+    case: Ints
+    value: Ints
+    code: Ints | None = None
+    start: Ints | None = None
+    stop: Ints | None = None
+
+    @classmethod
+    def one_each(cls, cases: Cases, code: Ints | None = None) -> "Entries":
+        """One entry of value 1 a case, at ``code`` (int64, shape (cases,)); none where it is
+        negative.
+        """
+        code = np.zeros(len(cases), np.int64) if code is None else code
+        rows = np.flatnonzero(code >= 0)
+        return cls(rows, np.ones(len(rows), np.int64), code[rows])
+
+    @classmethod
+    def of_variants(cls, cases: Cases, value: int = 1) -> "Entries":
+        """One entry a case, whose key is the sequence of its activities."""
+        rows = np.arange(len(cases))
+        size = np.full(len(cases), value, np.int64)
+        return cls(rows, size, None, cases.offsets[:-1], cases.offsets[1:])
+
+
+Query = Callable[[Cases], Entries]
+"""The vectors of a batch of cases: a pure function, in which no case's vector depends on another
+case.
+"""

@@ -1,0 +1,142 @@
+"""Keys that grow level by level: prefixes of cases.
+
+On each level a case has one key at most: its key on the level before, if that was kept, with one
+extension. So it counts for one on each level, and of the keys that a unit alone has, those that can
+be told first are as many as its cases: what lies below them shows only if they do. Their chance is
+charged once (``privacy.md`` 6.2; Korolova et al. 2009, theorem 1).
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cloakwork.errors import PlanUnsound
+from cloakwork.kernel.books import Books
+from cloakwork.kernel.cases import Cases, Ints, Query
+from cloakwork.kernel.noises import AnswerNoise
+from cloakwork.kernel.vectors import ONE, answered
+from cloakwork.noise import Noise
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Noisy counts of one level's keys, by parent and extension, ascending.
+
+    ``parent``: int64, the place of a key among those kept on the level before (0 on the first).
+    ``extension``: int64, a number as the query has it, or the place of a label in ``labels``, and
+    -1 for none. ``noisy``: int64.
+    """
+
+    parent: Ints
+    extension: Ints
+    noisy: Ints
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Growth:
+    """The levels so far: ``_key`` holds the place of each case's key among those kept last, -1 if
+    it was not.
+    """
+
+    _cases: Cases
+    _counts: Ints
+    _books: Books
+    _noise: Noise
+    _max_cases: int
+    _delta: float
+    _kept: int = 1
+    _key: Ints = field(init=False)
+    _latest: tuple[Ints, Ints] | None = None
+
+    def __post_init__(self) -> None:
+        self._key = np.zeros(len(self._cases), np.int64)
+
+    def declared(
+        self, query: Query, noise: AnswerNoise, extensions: int, among: Ints | None = None
+    ) -> Level:
+        """Noisy counts of every kept key with every extension, whether they occur or not.
+
+        ``query``: each case's extension as the code of an entry, 0 to ``extensions`` - 1.
+        ``among``: the extensions that are asked for (int64, ascending), all where None.
+        """
+        self._books.record(*noise.events(ONE, self._max_cases, None))
+        code, _ = self._extensions(query, extensions)
+        asked = np.arange(extensions) if among is None else np.asarray(among, np.int64)
+        keys = (np.arange(self._kept)[:, None] * extensions + asked).ravel()
+        own = np.where((self._key >= 0) & (code >= 0), self._key * extensions + code, -1)
+        counts = np.zeros(self._kept * extensions, np.int64)
+        np.add.at(counts, own[own >= 0], self._counts[own >= 0])
+        noisy = counts[keys] + noise.draw(self._noise, len(keys))
+        self._latest = (keys, own)
+        return Level(keys // extensions, keys % extensions, noisy)
+
+    def occurring(self, query: Query, noise: AnswerNoise, least: int) -> Level:
+        """Noisy counts of the keys that occur and reach ``least``.
+
+        ``query``: each case's extension as the label of an entry's run (one event, or none).
+        Raises PlanUnsound where the chance of a key of one unit alone is above what was charged.
+        """
+        if not noise.selection_delta(least, ONE, self._max_cases) <= self._delta:
+            raise PlanUnsound(f"a threshold of {least:,} spends more delta than the plan lists")
+        self._books.record(*noise.events(ONE, self._max_cases, None))
+        code, has_extension = self._extensions(query, None)
+        width = len(self._cases.alphabet) + 1
+        counted = (self._key >= 0) & has_extension
+        # Labels by their own order, and not by that of the log.
+        order = sorted(range(width - 1), key=self._cases.alphabet.__getitem__)
+        rank = np.empty(width - 1, np.int64)
+        rank[order] = np.arange(width - 1)
+        by_rank = np.where(code >= 0, rank[np.maximum(code, 0)], -1) if width > 1 else code
+        own = np.where(counted, self._key * width + by_rank + 1, -1)
+        keys, place = np.unique(own[counted], return_inverse=True)
+        counts = np.zeros(len(keys), np.int64)
+        np.add.at(counts, place, self._counts[counted])
+        noisy = counts + noise.draw(self._noise, len(keys))
+        told = noisy >= least
+        keys, noisy = keys[told], noisy[told]
+        self._latest = (keys, own)
+        extension = keys % width - 1
+        shown = np.unique(extension[extension >= 0])
+        labels = tuple(self._cases.alphabet[order[each]] for each in shown.tolist())
+        named = np.where(extension >= 0, np.searchsorted(shown, extension), -1)
+        return Level(keys // width, named, noisy, labels)
+
+    def keep(self, rows: Ints) -> None:
+        """Go on with the keys at ``rows`` (ascending) of the level just told; they get the places
+        0, 1, ... in that order. Cases of other keys are followed no further.
+        """
+        if self._latest is None:
+            raise PlanUnsound("keys are kept once a level, after it was told")
+        keys, own = self._latest
+        kept = keys[rows]
+        self._latest, self._kept = None, len(kept)
+        if not len(kept):
+            self._key = np.full(len(own), -1)
+            return
+        place = np.minimum(np.searchsorted(kept, own), len(kept) - 1)
+        self._key = np.where((own >= 0) & (kept[place] == own), place, -1)
+
+    def _extensions(self, query: Query, extensions: int | None) -> tuple[Ints, NDArray[np.bool_]]:
+        """Each case's extension: a number, or the place of a label in the cases' alphabet, -1 for
+        none; and whether it has one. Of several the first counts.
+        """
+        found = answered(self._cases, query)
+        assert found.code is not None  # noqa: S101 - ``answered`` fills them in
+        assert found.start is not None  # noqa: S101
+        assert found.stop is not None  # noqa: S101
+        case, first = np.unique(found.case, return_index=True)
+        code = np.full(len(self._cases), -1)
+        has_one = np.zeros(len(self._cases), np.bool_)
+        if extensions is not None:
+            named = found.code[first]
+            good = (named >= 0) & (named < extensions)
+            code[case[good]] = named[good]
+        else:
+            one_event = found.start[first] < found.stop[first]
+            events = found.start[first][one_event]
+            code[case[one_event]] = self._cases.codes[events]
+            good = np.ones(len(case), np.bool_)
+        has_one[case[good]] = True
+        return code, has_one

@@ -1,0 +1,213 @@
+"""What a mechanism holds that measures a log: a handle, and never data.
+
+Each method asks one question, bounds what a case can change in the answer, enters the event in the
+step's books, and only then draws the noise. What a mechanism cannot ask, it cannot leak.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cloakwork.accounting.events import cost
+from cloakwork.budget import Cost
+from cloakwork.errors import PlanUnsound
+from cloakwork.kernel.answers import NoisySums, Selected
+from cloakwork.kernel.books import Books, composed, repeated
+from cloakwork.kernel.cases import Cases, Ints, Query
+from cloakwork.kernel.growth import Growth
+from cloakwork.kernel.noises import AnswerNoise, Laplace, selection_event
+from cloakwork.kernel.randomness import Randomness
+from cloakwork.kernel.vectors import ONE, Clip, Vectors, vectors_of
+from cloakwork.noise import Noise, drawn_rate
+from cloakwork.privacy_event import EpsilonDelta, NonPrivate, PoissonSampled, PrivacyEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """Which unit has how many of which cases, one entry a unit and row of the cases.
+
+    ``row``, ``unit`` (numbered from 0) and ``cases``: int64, of one shape.
+    """
+
+    row: Ints
+    unit: Ints
+    cases: Ints
+
+    @property
+    def units(self) -> int:
+        """How many units there are."""
+        return int(self.unit.max(initial=-1)) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a kernel answers from; nothing but the kernel touches it.
+
+    ``cases``: distinct cases, in random order; ``counts``: int64, how often each occurs.
+    ``owners``: where the step was granted the unit.
+    """
+
+    cases: Cases
+    counts: Ints
+    owners: Owners | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CustomQuery:
+    """A question that is no sum of vectors of cases.
+
+    ``compute`` maps how many cases each distinct activity sequence has (int64, ascending) to
+    numbers (int64, shape (``size``,)). One case more or less changes them by at most
+    ``sensitivity`` altogether (l1); ``because`` says why. Each is checked by exhaustion over small
+    logs (``tests/kernel/test_exhaustion.py``).
+    """
+
+    name: str
+    compute: Callable[[Ints], Ints]
+    size: int
+    sensitivity: int
+    because: str
+
+
+class Kernel:
+    """Answers questions about a log that a step of a plan was granted.
+
+    ``randomness``: for what a mechanism does with answers.
+    """
+
+    def __init__(self, measured: Measured, books: Books, noise: Noise, max_cases: int) -> None:
+        self.__measured = measured
+        self.__books = books
+        self.__noise = noise
+        self.__max_cases = max_cases
+        self.randomness = Randomness(noise)
+
+    @property
+    def recorded(self) -> PrivacyEvent:
+        """What has really been drawn so far."""
+        return composed(self.__books.recorded)
+
+    def sum(
+        self, query: Query, noise: AnswerNoise, clip: Clip = ONE, keys: int | None = None
+    ) -> NoisySums:
+        """The sum over all cases of what ``query`` finds in each, clipped to ``clip``, with noise on
+        every key.
+
+        ``keys``: how many there are (0 to keys - 1), where they are so declared. One unit moves the
+        sum by at most its cases times the clip, whatever ``query`` does. Raises PlanUnsound where
+        the plan does not list this answer.
+        """
+        self.__books.record(*noise.events(clip, self.__max_cases, keys))
+        return NoisySums(
+            self.__vectors(query, clip).sums(self.__measured.counts), noise, self.__noise, keys
+        )
+
+    def select(self, query: Query, noise: AnswerNoise, least: int, clip: Clip = ONE) -> Selected:
+        """The keys that occur and whose noisy sums reach ``least`` (grid steps), with these.
+
+        Only keys that occur have noise: what hides those of one unit alone is the threshold, whose
+        delta is charged (Korolova et al. 2009; Desfontaines et al. 2022).
+        """
+        delta = noise.selection_delta(least, clip, self.__max_cases)
+        if delta >= 1:
+            raise PlanUnsound(f"a threshold of {least:,} hides no key of one unit alone")
+        events = noise.events(clip, self.__max_cases, None)
+        if delta > 0:
+            events = tuple(composed([event, selection_event(delta)]) for event in events)
+        self.__books.record(*events)
+        sums = self.__vectors(query, clip).sums(self.__measured.counts)
+        if (sums.sums < 0).any():
+            sums = replace(sums, sums=np.maximum(sums.sums, 0))
+        noisy = sums.sums + noise.draw(self.__noise, len(sums.sums))
+        codes, labels = sums.parts()
+        # A key that no case counts for (of value 0) does not occur.
+        told = np.flatnonzero((noisy >= least) & (sums.sums > 0))
+        return Selected(codes[told], tuple(labels[row] for row in told), noisy[told])
+
+    def grow(self, delta: float = 0.0) -> Growth:
+        """Keys that grow level by level; ``delta``: what their thresholds may spend, all together.
+
+        A case has one key a level: that of the level before, if it was kept, with one extension.
+        """
+        if delta > 0:
+            self.__books.record(selection_event(delta))
+        return Growth(
+            self.__measured.cases,
+            self.__measured.counts,
+            self.__books,
+            self.__noise,
+            self.__max_cases,
+            delta,
+        )
+
+    def choose(self, query: Query, keys: int, most: int, epsilon: float) -> int:
+        """A key from 0 to ``keys`` - 1 whose sum is among the largest: that of the largest noisy
+        sum (report noisy max; Dwork and Roth 2014, claim 3.9, for integers).
+
+        Every value of a case is clipped to ``most``, so one unit moves each sum by at most its
+        cases times ``most``; noise of twice that over ``epsilon`` is drawn.
+        """
+        moved = self.__max_cases * most
+        self.__books.record(EpsilonDelta(epsilon=epsilon))
+        clip = Clip("max", most, keys)
+        sums = self.__vectors(query, clip).sums(self.__measured.counts)
+        noise = Laplace(np.nextafter(2 * moved / epsilon, np.inf))
+        noisy = sums.at(np.arange(keys)) + noise.draw(self.__noise, keys)
+        return int(np.argmax(noisy))
+
+    def sample_sums(
+        self, query: Query, noise: AnswerNoise, rate: float, times: int, keys: int
+    ) -> NDArray[np.int64]:
+        """Noisy sums in ``times`` samples, each of which holds every unit independently with
+        probability ``rate``: int64, shape (times, keys). A case counts for one key.
+        """
+        (event, *_) = noise.events(ONE, self.__max_cases, keys)
+        sampled = PoissonSampled(rate=drawn_rate(rate), event=event)
+        self.__books.record(repeated(times, sampled))
+        owners = self.__measured.owners
+        if owners is None:
+            raise PlanUnsound("a step that samples units must be granted them")
+        vectors = self.__vectors(query, ONE)
+        noisy = np.empty((times, keys), np.int64)
+        for sample in range(times):
+            # One coin a unit: all its cases are in the sample, or none.
+            drawn = self.__noise.coins(rate, owners.units)[owners.unit]
+            counts = np.zeros(len(self.__measured.cases), np.int64)
+            np.add.at(counts, owners.row[drawn], owners.cases[drawn])
+            sums = NoisySums(vectors.sums(counts), noise, self.__noise, keys)
+            noisy[sample] = sums.at(np.arange(keys))
+        return noisy
+
+    def custom(self, query: CustomQuery, noise: Laplace) -> Ints:
+        """The numbers of a question that is no sum over cases, each with noise."""
+        clip = Clip("l1", query.sensitivity, query.size)
+        self.__books.record(*noise.events(clip, self.__max_cases, query.size))
+        exact = np.asarray(query.compute(np.sort(self.__measured.counts)), np.int64)
+        if exact.shape != (query.size,):
+            raise PlanUnsound(f"{query.name} answers {exact.shape}, not {query.size} numbers")
+        return exact + noise.draw(self.__noise, query.size)
+
+    def branch(self, event: PrivacyEvent, budget: Cost) -> "Kernel":
+        """A kernel for one of several ways to go on, of which the plan charges (epsilon, delta)
+        whichever is taken.
+
+        ``event``: what this way is charged for; it must cost ``budget`` at most, which fills a
+        slot.
+        """
+        spent = cost(event, budget.delta)
+        if spent.epsilon > budget.epsilon or spent.delta > budget.delta:
+            raise PlanUnsound(f"a way to go on costs {spent}, more than {budget}")
+        self.__books.record(EpsilonDelta(epsilon=budget.epsilon, delta=budget.delta))
+        return Kernel(self.__measured, Books.of(event), self.__noise, self.__max_cases)
+
+    def raw(self) -> Measured:
+        """All that the step was granted, without any noise: for mechanisms whose published form
+        looks at the log. Every use makes the step unbounded.
+        """
+        self.__books.record(NonPrivate(reason="the raw counts are looked at"))
+        return self.__measured
+
+    def __vectors(self, query: Query, clip: Clip) -> Vectors:
+        return vectors_of(self.__measured.cases, query, clip)

@@ -1,0 +1,182 @@
+"""The noise on answers, and what an answer costs that it is added to."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from cloakwork.accounting.calibrate import gaussian_threshold_delta, threshold_delta
+from cloakwork.accounting.exact import exactly, rounded_up
+from cloakwork.kernel.books import repeated
+from cloakwork.kernel.cases import Ints
+from cloakwork.kernel.vectors import Clip
+from cloakwork.noise import Noise, drawn_scale, drawn_sigma
+from cloakwork.privacy_event import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    EpsilonDelta,
+    PrivacyEvent,
+    TruncatedGeometric,
+)
+
+LARGEST: Final = 1 << 60
+"""Grid steps: noise is held here, so that no sum of it and an answer leaves int64."""
+
+
+@dataclass(frozen=True, slots=True)
+class Laplace:
+    """Discrete Laplace noise of ``scale`` grid steps."""
+
+    scale: float
+
+    def draw(self, noise: Noise, size: int) -> Ints:
+        """``size`` draws, int64."""
+        return np.clip(noise.laplace_values(self.scale, size), -LARGEST, LARGEST)
+
+    def events(self, clip: Clip, cases: int, keys: int | None) -> tuple[PrivacyEvent, ...]:
+        """What an answer costs whose vectors ``clip`` bounds, for units of ``cases`` cases; several
+        where several forms of it hold.
+        """
+        del keys  # The sum of all moves counts, whatever the number of keys.
+        scale = drawn_scale(self.scale)
+        if clip.norm == "max":
+            one = DiscreteLaplace(scale=scale, sensitivity=cases * clip.most)
+            return (repeated(clip.cells, one),)
+        if clip.norm == "l2":
+            # A vector of n values has at most the root of n times the sum of their squares' root.
+            most = math.isqrt(clip.most**2 * clip.cells)
+            return (DiscreteLaplace(scale=scale, sensitivity=cases * most),)
+        return (DiscreteLaplace(scale=scale, sensitivity=cases * clip.most),)
+
+    def selection_delta(self, tau: int, clip: Clip, cases: int) -> float:
+        """The probability, at most, that a key is told which one unit alone has: see
+        ``selection_delta``.
+        """
+        if clip == Clip("l1", 1, 1):
+            return threshold_delta(self.scale, tau, cases)
+        if clip.norm == "max" and clip.most == 1:
+            one = exactly(threshold_delta(self.scale, tau, cases))
+            return min(1.0, rounded_up(clip.cells * one))
+        return _many_keys_delta(lambda least: laplace_tail(self.scale, least), tau, clip, cases)
+
+
+@dataclass(frozen=True, slots=True)
+class Gaussian:
+    """Discrete Gaussian noise of ``sigma`` grid steps."""
+
+    sigma: float
+
+    def draw(self, noise: Noise, size: int) -> Ints:
+        """``size`` draws, int64."""
+        return np.clip(noise.gaussian_values(self.sigma, size), -LARGEST, LARGEST)
+
+    def events(self, clip: Clip, cases: int, keys: int | None) -> tuple[PrivacyEvent, ...]:
+        """What an answer costs whose vectors ``clip`` bounds, for units of ``cases`` cases; several
+        where several forms of it hold.
+        """
+        sigma, norm = drawn_sigma(self.sigma), cases * clip.most
+        if clip.norm == "max":
+            one = DiscreteGaussian(sigma=sigma, sensitivity=norm)
+            return (repeated(clip.cells, one),)
+        # Values are integers: no more of them than the sum of their sizes.
+        cells = clip.cells if clip.norm == "l2" else min(clip.cells, clip.most)
+        moved = cases * cells if keys is None else min(cases * cells, keys)
+        spread = vector_event(sigma, norm, moved)
+        if cells > 1:
+            return (spread,)
+        return DiscreteGaussian(sigma=sigma, sensitivity=norm), spread
+
+    def selection_delta(self, tau: int, clip: Clip, cases: int) -> float:
+        """The probability, at most, that a key is told which one unit alone has: see
+        ``selection_delta``.
+        """
+        if clip == Clip("l1", 1, 1):
+            return gaussian_threshold_delta(self.sigma, tau, cases)
+        return _many_keys_delta(lambda least: gaussian_tail(self.sigma, least), tau, clip, cases)
+
+
+@dataclass(frozen=True, slots=True)
+class Truncated:
+    """Discrete Laplace noise of ``scale`` grid steps, given that it is at most ``bound``; only for
+    selections from ``bound + 1`` on.
+    """
+
+    scale: float
+    bound: int
+
+    def draw(self, noise: Noise, size: int) -> Ints:
+        """``size`` draws, int64."""
+        drawn = noise.laplace_values(self.scale, size)
+        # Drawing again what lies beyond is the distribution given that it does not.
+        while (beyond := np.flatnonzero(np.abs(drawn) > self.bound)).size:
+            drawn[beyond] = noise.laplace_values(self.scale, beyond.size)
+        return drawn
+
+    def events(self, clip: Clip, cases: int, keys: int | None) -> tuple[PrivacyEvent, ...]:
+        """What a selection costs."""
+        del keys
+        if clip.norm != "l1":
+            raise ValueError("truncated noise is for vectors whose sizes are summed (l1)")
+        sensitivity = cases * clip.most
+        return (TruncatedGeometric(scale=self.scale, bound=self.bound, sensitivity=sensitivity),)
+
+    def selection_delta(self, tau: int, clip: Clip, cases: int) -> float:
+        """It is part of the event, for a threshold above the bound."""
+        del clip, cases
+        return 0.0 if tau > self.bound else 1.0
+
+
+AnswerNoise = Laplace | Gaussian | Truncated
+
+
+def selection_event(delta: float) -> PrivacyEvent:
+    """The chance that a key of one unit alone is told."""
+    return EpsilonDelta(epsilon=0.0, delta=min(delta, math.nextafter(1.0, 0.0)))
+
+
+def _many_keys_delta(tail: Callable[[int], float], tau: int, clip: Clip, cases: int) -> float:
+    """At least the probability that one of the keys that a unit alone has reaches ``tau``.
+
+    Its keys are at most n = ``cases * clip.cells``, and the sum v of each is an integer from 1 to
+    S = ``cases * clip.most``: a union over them gives n h(S) at most, where h(v), the tail of
+    tau - v, grows with v. Where sizes are summed (l1), the v add up to S at most. h is convex below
+    tau, so h(v) / v is largest at 1 or at S, and the union is at most the larger of S h(1) and
+    h(S).
+    """
+    total = cases * clip.most
+    if tau <= total:
+        return 1.0
+    union = cases * clip.cells * tail(tau - total)
+    if clip.norm == "l1":
+        union = min(union, max(tail(tau - total), total * tail(tau - 1)))
+    return min(1.0, union)
+
+
+def laplace_tail(scale: float, least: int) -> float:
+    """At least Pr[noise >= least], for ``least`` of 1 or more: e**(-j/b) / (1 + e**(-1/b))."""
+    # Rounded up by more than the floating-point functions can err.
+    return min(1.0, math.exp(-least / scale) / (1 + math.exp(-1 / scale)) * (1 + 1e-12))
+
+
+def gaussian_tail(sigma: float, least: int) -> float:
+    """At least Pr[noise >= least], for ``least`` of 1 or more: at most that of the continuous noise
+    from ``least - 1`` on (Canonne, Kamath and Steinke 2020, proposition 25).
+    """
+    return min(1.0, math.erfc((least - 1) / (sigma * math.sqrt(2))) / 2 * (1 + 1e-12))
+
+
+def vector_event(sigma: float, norm: int, cells: int) -> PrivacyEvent:
+    """Discrete Gaussian noise of ``sigma`` on a vector that moves by at most ``norm`` (L2), in at
+    most ``cells`` cells.
+
+    It is charged as ``cells`` counts that each move by s = ceil(norm / sqrt(cells)). That is an
+    upper bound where the accountant goes by sums over cells, so for sigma above 1,000 grid steps:
+    the squares of the moves add up to at most cells * s**2, hence (Cauchy and Schwarz) the moves to
+    at most cells * s.
+    """
+    each = math.isqrt(norm * norm // cells)
+    # The root was rounded down; s is rounded up.
+    each += each * each * cells < norm * norm
+    return repeated(cells, DiscreteGaussian(sigma=sigma, sensitivity=each))

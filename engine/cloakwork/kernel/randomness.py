@@ -1,0 +1,33 @@
+"""Randomness that a mechanism may use on answers: it has no data that this could hide or show."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cloakwork.kernel.cases import Ints
+from cloakwork.noise import Noise
+
+
+@dataclass(frozen=True, slots=True)
+class Randomness:
+    """Draws that are the same for the same answers and the same seed."""
+
+    source: Noise
+
+    def uniform(self, below: Ints) -> Ints:
+        """For each bound (int64 > 0) an independent uniform integer in [0, bound)."""
+        return self.source.uniform(below)
+
+    def coins(self, rate: float, size: int) -> NDArray[np.bool_]:
+        """``size`` independent coins, True with probability ``rate``."""
+        return self.source.coins(rate, size)
+
+    def permutation(self, size: int) -> Ints:
+        """A uniformly random order of ``range(size)``: int64."""
+        return self.source.permutation(size)
+
+    def names(self, size: int) -> Sequence[str]:
+        """``size`` distinct fresh random ids."""
+        return self.source.names(size)

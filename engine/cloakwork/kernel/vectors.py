@@ -1,0 +1,266 @@
+"""Vectors of cases, bounded whatever the query does, and their sums.
+
+A case's entries are added up by key, the first ``cells`` keys are kept, and the vector is scaled
+down to the clip where it is longer, each value rounded towards zero (``privacy.md`` 9: rounding to
+the nearest after clipping can raise the norm).
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from cloakwork.kernel.cases import Cases, Entries, Ints, Query
+
+MOST: Final = 1 << 24
+"""Grid steps: no value of a vector is larger, so that sums of squares stay within int64."""
+
+MOST_CELLS: Final = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class Clip:
+    """What bounds a case's vector, in grid steps.
+
+    ``norm``: ``l1`` the sum of the sizes of its values, ``l2`` their Euclidean norm, ``max`` the
+    largest of them. ``most``: what the norm is clipped to. ``cells``: how many keys it may have.
+    """
+
+    norm: Literal["l1", "l2", "max"]
+    most: int
+    cells: int
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.most <= MOST and 1 <= self.cells <= MOST_CELLS):
+            raise ValueError(f"a clip lies between 1 and {MOST:,}, in 1 to {MOST_CELLS:,} cells")
+
+
+ONE: Final = Clip("l1", 1, 1)
+"""One case counts for one, at one key."""
+
+Keys = list[bytes]
+"""Keys as bytes, each of one spelling: a code in eight bytes, and labels with their lengths."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Sums over all cases: ``keys``, ascending, and the sum of each, int64. Either numbers alone,
+    or numbers with labels.
+    """
+
+    keys: Keys | Ints
+    sums: Ints
+
+    def at(self, codes: Ints) -> Ints:
+        """The sums at keys that are numbers alone, 0 where no case has one: int64."""
+        if not isinstance(self.keys, np.ndarray):
+            return self.at_spelled([key_of(code, ()) for code in codes.tolist()])
+        if not len(self.keys):
+            return np.zeros(codes.shape, np.int64)
+        place = np.minimum(np.searchsorted(self.keys, codes), len(self.keys) - 1)
+        return np.where(self.keys[place] == codes, self.sums[place], 0)
+
+    def at_spelled(self, keys: Keys) -> Ints:
+        """The sums at keys as bytes, 0 where no case has one: int64."""
+        if isinstance(self.keys, np.ndarray):
+            return np.zeros(len(keys), np.int64)
+        place = {key: row for row, key in enumerate(self.keys)}
+        return np.array([self.sums[place[key]] if key in place else 0 for key in keys], np.int64)
+
+    def parts(self) -> tuple[Ints, tuple[tuple[str, ...], ...]]:
+        """The number and the labels of each key."""
+        if isinstance(self.keys, np.ndarray):
+            return self.keys, ((),) * len(self.keys)
+        parts = [parts_of(key) for key in self.keys]
+        codes = np.array([code for code, _ in parts], np.int64)
+        return codes, tuple(labels for _, labels in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """The bounded vectors of cases: ``case`` and ``key`` (places in ``keys``) of each entry, and
+    its ``value``; all int64.
+    """
+
+    keys: Keys | Ints
+    case: Ints
+    key: Ints
+    value: Ints
+
+    def sums(self, weight: Ints) -> Sums:
+        """The sum of the vectors, that of case i ``weight[i]`` times."""
+        total = np.zeros(len(self.keys), np.int64)
+        np.add.at(total, self.key, self.value * weight[self.case])
+        return Sums(self.keys, total)
+
+
+def vectors_of(cases: Cases, query: Query, clip: Clip) -> Vectors:
+    """What ``query`` finds in each of ``cases``, bounded by ``clip``. A case that it fails on has
+    no entry.
+    """
+    return bounded(cases, answered(cases, query), clip)
+
+
+def answered(cases: Cases, query: Query) -> Entries:
+    """The query's entries; where it fails on the batch, those of each case by itself.
+
+    A failure is silent, and counts as an empty vector: that it occurred would tell of one case.
+    """
+    try:
+        return _well_formed(cases, query(cases))
+    except Exception:
+        return _answered_apart(cases, query)
+
+
+def _answered_apart(cases: Cases, query: Query) -> Entries:
+    found: list[Entries] = []
+    for row in range(len(cases)):
+        one = cases.take(np.array([row]))
+        try:
+            entries = _well_formed(one, query(one))
+        except Exception:  # noqa: S112 - see ``answered``
+            continue
+        first = cases.offsets[row]
+        assert entries.start is not None  # noqa: S101 - ``_well_formed`` fills them in
+        assert entries.stop is not None  # noqa: S101
+        start, stop = entries.start + first, entries.stop + first
+        found.append(Entries(entries.case + row, entries.value, entries.code, start, stop))
+    return joined(found)
+
+
+def joined(parts: list[Entries]) -> Entries:
+    """Entries of several batches, one after another."""
+    empty = np.zeros(0, np.int64)
+
+    def column(name: str) -> Ints:
+        return np.concatenate([empty, *(getattr(part, name) for part in parts)])
+
+    return Entries(*map(column, ("case", "value", "code", "start", "stop")))
+
+
+def _well_formed(cases: Cases, found: Entries) -> Entries:
+    """All columns as int64, of one length; only entries whose run lies in their own case."""
+    case = np.asarray(found.case)
+    zeros = np.zeros(len(case), np.int64)
+    size = np.nan_to_num(np.asarray(found.value, np.float64), posinf=MOST, neginf=-MOST)
+    # Towards zero: never to more than the query said.
+    value = np.trunc(np.clip(size, -MOST, MOST)).astype(np.int64)
+    columns = [case, value]
+    columns += [
+        zeros if column is None else np.asarray(column)
+        for column in (found.code, found.start, found.stop)
+    ]
+    if any(column.shape != case.shape or column.dtype.kind != "i" for column in columns):
+        raise ValueError("a query returns columns of integers, all of one length")
+    case, value, code, start, stop = (column.astype(np.int64) for column in columns)
+    is_case = (case >= 0) & (case < len(cases))
+    row = np.where(is_case, case, 0)
+    has_run = start < stop
+    if len(cases):
+        own = (start >= cases.offsets[row]) & (stop <= cases.offsets[row + 1])
+    else:
+        own = np.zeros(len(case), np.bool_)
+    good = is_case & (~has_run | own)
+    return Entries(case[good], value[good], code[good], start[good], stop[good])
+
+
+def bounded(cases: Cases, found: Entries, clip: Clip) -> Vectors:
+    """The vectors of ``found`` (well-formed), each within ``clip``."""
+    keys, key = _keys_of(cases, found)
+    case, key, value = _added_up(found.case, key, found.value)
+    # The first cells of each case, in the order in which the query named them.
+    rank = np.arange(len(case)) - np.searchsorted(case, case)
+    kept = rank < clip.cells
+    case, key, value = case[kept], key[kept], value[kept]
+    return Vectors(keys, case, key, _clipped(case, value, clip))
+
+
+def _added_up(case: Ints, key: Ints, value: Ints) -> tuple[Ints, Ints, Ints]:
+    """One entry a case and key; by case, then in the order of the first entry of each."""
+    order = np.lexsort((np.arange(len(case)), key, case))
+    case, key, value = case[order], key[order], value[order]
+    is_first = np.ones(len(case), np.bool_)
+    is_first[1:] = (np.diff(case) != 0) | (np.diff(key) != 0)
+    group = np.cumsum(is_first) - 1
+    total = np.zeros(int(is_first.sum()), np.int64)
+    np.add.at(total, group, value)
+    first = order[is_first]
+    by_occurrence = np.lexsort((first, case[is_first]))
+    total = np.clip(total[by_occurrence], -MOST, MOST)
+    return case[is_first][by_occurrence], key[is_first][by_occurrence], total
+
+
+def _clipped(case: Ints, value: Ints, clip: Clip) -> Ints:
+    """The values (by case, ascending), scaled down where their vector is longer than the clip."""
+    if clip.norm == "max":
+        return np.clip(value, -clip.most, clip.most)
+    if not len(case):
+        return value
+    _, vector = np.unique(case, return_inverse=True)
+    size = np.abs(value)
+    if clip.norm == "l1":
+        total = np.bincount(vector, weights=size).astype(np.int64)[vector]
+        # Integers: at most 2**24 * 2**24, divided rounding down.
+        scaled = np.where(total > clip.most, size * clip.most // np.maximum(total, 1), size)
+        return np.sign(value) * scaled
+    square = _sum_of_squares(vector, size)[vector]
+    is_long = square > clip.most**2
+    root = np.sqrt(np.maximum(square, 1).astype(np.float64))
+    scaled = np.where(is_long, np.floor(size * (clip.most / root)), size).astype(np.int64)
+    # Floats may have come out a step too high: integers decide.
+    while (too_long := _sum_of_squares(vector, scaled) > clip.most**2).any():
+        scaled = np.where(too_long[vector], np.maximum(scaled - 1, 0), scaled)
+    return np.sign(value) * scaled
+
+
+def _sum_of_squares(vector: Ints, size: Ints) -> Ints:
+    total = np.zeros(int(vector.max()) + 1, np.int64)
+    np.add.at(total, vector, size * size)
+    return total
+
+
+def _keys_of(cases: Cases, found: Entries) -> tuple[Keys | Ints, Ints]:
+    """The distinct keys, ascending, and the place of each entry's among them."""
+    assert found.code is not None  # noqa: S101 - ``_well_formed`` fills them in
+    assert found.start is not None  # noqa: S101
+    assert found.stop is not None  # noqa: S101
+    if not (found.start < found.stop).any():
+        numbers, place = np.unique(found.code, return_inverse=True)
+        return numbers, place.astype(np.int64)
+    labels = [_label_bytes(label) for label in cases.alphabet]
+    codes = cases.codes.tolist()
+    runs = zip(found.code.tolist(), found.start.tolist(), found.stop.tolist(), strict=True)
+    seen: dict[tuple[int, ...], int] = {}
+    row = np.array(
+        [seen.setdefault((code, *codes[start:stop]), len(seen)) for code, start, stop in runs],
+        np.int64,
+    )
+    spelled = [
+        code.to_bytes(8, "big", signed=True) + b"".join(labels[each] for each in run)
+        for code, *run in seen
+    ]
+    order = sorted(range(len(spelled)), key=spelled.__getitem__)
+    place_of = np.empty(len(order), np.int64)
+    place_of[order] = np.arange(len(order))
+    return [spelled[each] for each in order], place_of[row]
+
+
+def key_of(code: int, labels: tuple[str, ...]) -> bytes:
+    """A key as bytes: no two keys have the same."""
+    return code.to_bytes(8, "big", signed=True) + b"".join(map(_label_bytes, labels))
+
+
+def parts_of(key: bytes) -> tuple[int, tuple[str, ...]]:
+    """The code and the labels that ``key_of`` spelled."""
+    code, rest = int.from_bytes(key[:8], "big", signed=True), key[8:]
+    labels = []
+    while rest:
+        end = 4 + int.from_bytes(rest[:4], "big")
+        labels.append(rest[4:end].decode())
+        rest = rest[end:]
+    return code, tuple(labels)
+
+
+def _label_bytes(label: str) -> bytes:
+    text = label.encode()
+    return len(text).to_bytes(4, "big") + text
