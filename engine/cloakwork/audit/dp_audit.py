@@ -19,6 +19,8 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cloakwork.arrays import Bools, Ints
+
 Run = Callable[[int], NDArray[Any] | Sequence[Hashable]]
 """n runs of a mechanism on one input: n outcomes, as numbers or as anything hashable."""
 
@@ -36,7 +38,7 @@ class OutcomeSet(Protocol):
         """What the event says of an outcome, such as ``outcome >= 10``."""
         ...
 
-    def holds(self, outcomes: NDArray[Any]) -> NDArray[np.bool_]:
+    def holds(self, outcomes: NDArray[Any]) -> Bools:
         """For each outcome whether it lies in the set."""
         ...
 
@@ -53,7 +55,7 @@ class HalfLine:
         """The event in words."""
         return f"outcome {'>=' if self.upper else '<='} {self.bound:g}"
 
-    def holds(self, outcomes: NDArray[Any]) -> NDArray[np.bool_]:
+    def holds(self, outcomes: NDArray[Any]) -> Bools:
         """See ``OutcomeSet``."""
         return np.asarray(outcomes >= self.bound if self.upper else outcomes <= self.bound)
 
@@ -72,7 +74,7 @@ class OneOf:
             shown.append("...")
         return f"outcome in {{{', '.join(shown)}}} ({len(self.members)} values)"
 
-    def holds(self, outcomes: NDArray[Any]) -> NDArray[np.bool_]:
+    def holds(self, outcomes: NDArray[Any]) -> Bools:
         """See ``OutcomeSet``."""
         if outcomes.dtype != object:
             return np.isin(outcomes, np.array(sorted(self.members)))
@@ -240,7 +242,7 @@ def ratio_sets(a: NDArray[Any], b: NDArray[Any]) -> list[OutcomeSet]:
 
     ranked = sorted(_most_frequent(a), key=likelihood_ratio, reverse=True)
     values = [value for value, _ in ranked]
-    sizes: NDArray[np.int64] = np.unique(np.geomspace(1, max(1, len(values)), 24).astype(np.int64))
+    sizes: Ints = np.unique(np.geomspace(1, max(1, len(values)), 24).astype(np.int64))
     candidates = [OneOf(frozenset(values[:size])) for size in sizes]
     return _most_promising(candidates, a, b)
 

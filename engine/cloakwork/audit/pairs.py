@@ -18,8 +18,8 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from cloakwork.arrays import Floats
 from cloakwork.audit.dp_audit import (
     CONFIDENCE,
     AuditResult,
@@ -32,7 +32,6 @@ from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, Even
 from cloakwork.progress import say
 
 ActivitySequence = tuple[str, ...]
-Numbers = NDArray[np.float64]
 
 ALPHABET: Final = ("a", "b", "c", "d", "e", "f")
 LONGEST: Final = 6
@@ -89,7 +88,7 @@ class Pair:
     a: EventLog
     b: EventLog
     statistics: tuple[Statistic, ...]
-    observe: Callable[[EventLog], Numbers]
+    observe: Callable[[EventLog], Floats]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +163,7 @@ def metric_pairs() -> tuple[Pair, ...]:
     """
     shift, far = SHIFT.total_seconds(), _FAR.total_seconds()
 
-    def observe(released: EventLog) -> Numbers:
+    def observe(released: EventLog) -> Floats:
         before, behind = np.diff(_seconds_of(released)).T
         return np.asarray(np.minimum(before - far - shift, far - shift - behind)[:, None])
 
@@ -179,7 +178,7 @@ def bounded_pairs() -> tuple[Pair, ...]:
     """All times of one case moved from the least that the declared bounds allow to the most."""
     latest, widest = _WINDOW.total_seconds(), _GAP.total_seconds()
 
-    def observe(released: EventLog) -> Numbers:
+    def observe(released: EventLog) -> Floats:
         times = _seconds_of(released)
         at_the_edge = (times[:, 0] >= latest) + (np.diff(times) >= widest).sum(axis=1)
         return np.asarray(at_the_edge[:, None], np.float64)
@@ -228,7 +227,7 @@ def audit_pair(
     return max(audits, key=lambda audit: audit.result.epsilon_lower_bound)
 
 
-def _collect_outcomes(pair: Pair, run: Callable[[], EventLog], runs: int, side: str) -> Numbers:
+def _collect_outcomes(pair: Pair, run: Callable[[], EventLog], runs: int, side: str) -> Floats:
     """The statistics of ``runs`` runs, one row an outcome."""
     rows = []
     reported = monotonic()
@@ -245,7 +244,7 @@ def _pair_with_one_more_case(
 ) -> Pair:
     steps = set(pairwise(added))
 
-    def observe(released: EventLog) -> Numbers:
+    def observe(released: EventLog) -> Floats:
         sequences = _sequences_of(released)
         taken = sum(step in steps for sequence in sequences for step in pairwise(sequence))
         return np.array([[sequences.count(added), taken, len(sequences)]], np.float64)
@@ -282,7 +281,7 @@ def _log_with_times(times: Sequence[timedelta]) -> EventLog:
     return EventLog(events, cases, len(times) * np.arange(COPIES + 1, dtype=np.int64))
 
 
-def _seconds_of(log: EventLog) -> Numbers:
+def _seconds_of(log: EventLog) -> Floats:
     """The times of the log's cases, one row a case, in seconds after the window's beginning."""
     stamps = log.events[TIMESTAMP].dt.timestamp("us").to_numpy().astype(np.float64)
     return np.asarray(stamps / 1e6 - _BEGIN.timestamp()).reshape(log.cases.height, -1)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from cloakwork.arrays import Floats, Ints
 from cloakwork.audit.discovery import Discovery, evaluate_in_subprocess
 from cloakwork.audit.times import TimeUtility
 from cloakwork.errors import MechanismError
@@ -236,9 +237,7 @@ def directly_follows(log: Histogram) -> dict[tuple[str, str], int]:
     return dict(counts)
 
 
-def _counts_of_relations(
-    source: Histogram, release: Histogram
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _counts_of_relations(source: Histogram, release: Histogram) -> tuple[Ints, Ints]:
     """The counts of every relation that occurs in either log, in one order: twice int64, shape
     (relations,).
     """
@@ -254,11 +253,11 @@ def _share_of(count: int, total: int) -> float | None:
     return count / total if total else None
 
 
-def _cases_of(side: Histogram) -> NDArray[np.float64]:
+def _cases_of(side: Histogram) -> Floats:
     return np.array(list(side.values()), np.float64)
 
 
-def _lengths_of(side: Iterable[Variant]) -> NDArray[np.int64]:
+def _lengths_of(side: Iterable[Variant]) -> Ints:
     return np.array([len(variant) for variant in side], np.int64)
 
 
@@ -279,9 +278,7 @@ def _levenshtein(rows: Iterable[Variant], columns: Iterable[Variant]) -> NDArray
     return np.asarray(process.cdist(*texts, scorer=Levenshtein.distance, dtype=np.int32))
 
 
-def _transport_cost(
-    supply: NDArray[np.float64], demand: NDArray[np.float64], costs: NDArray[np.float64]
-) -> float:
+def _transport_cost(supply: Floats, demand: Floats, costs: Floats) -> float:
     """The least cost of moving ``supply`` to ``demand``, both of one sum: the exact optimum, by the
     network simplex.
     """

@@ -27,13 +27,10 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cloakwork.arrays import Bools, Ints, Words
 from cloakwork.errors import MechanismError
 from cloakwork.noise import sampler
-
-Ints = NDArray[np.int64]
-Words = NDArray[np.uint64]
 
 LARGEST_SCALE: Final = float(sampler.LARGEST)
 """The largest scale or sigma, in grid steps, at which noise can be drawn: 2**53."""
@@ -143,7 +140,7 @@ class Stream:
             raise ValueError("every bound must be at least 1")
         bounds = below.astype(np.uint64)
 
-        def candidates(rows: Ints, turn: int) -> tuple[Ints, NDArray[np.bool_]]:
+        def candidates(rows: Ints, turn: int) -> tuple[Ints, Bools]:
             words, _ = self.words(at.at(rows), turn)
             bound = bounds[rows]
             top = np.uint64((1 << 64) - 1)
@@ -180,9 +177,7 @@ def _by_chunks(at: Addresses, draw: Callable[[Addresses], Ints]) -> Ints:
     return np.concatenate([np.zeros(0, np.int64), *drawn])
 
 
-def _first_accepted(
-    size: int, candidates: Callable[[Ints, int], tuple[Ints, NDArray[np.bool_]]]
-) -> Ints:
+def _first_accepted(size: int, candidates: Callable[[Ints, int], tuple[Ints, Bools]]) -> Ints:
     """For each of ``size`` addresses the first candidate that is accepted.
 
     ``candidates``: of the addresses at some rows, those of one turn: values, and whether accepted.
@@ -204,7 +199,7 @@ def _laplace(stream: Stream, scale: Fraction, at: Addresses, begin: int) -> Ints
     # Words behind this one belong to the last, partial round of U below p.
     last_fair = np.uint64((1 << 64) - 1 - (1 << 64) % p)
 
-    def candidates(rows: Ints, turn: int) -> tuple[Ints, NDArray[np.bool_]]:
+    def candidates(rows: Ints, turn: int) -> tuple[Ints, Bools]:
         draw = begin + turn * _SLOTS
         uniform, coin = stream.words(at.at(rows), draw)
         u = uniform - (uniform // np.uint64(p)) * np.uint64(p)
@@ -235,7 +230,7 @@ def _gaussian(stream: Stream, sigma: Fraction, at: Addresses) -> Ints:
     t = min(int(sigma) + 1, sampler.LARGEST)
     coins = stream.part("gaussian coins")
 
-    def candidates(rows: Ints, turn: int) -> tuple[Ints, NDArray[np.bool_]]:
+    def candidates(rows: Ints, turn: int) -> tuple[Ints, Bools]:
         asked = at.at(rows)
         y = _laplace(stream, Fraction(t), asked, turn * _CANDIDATES)
         size = np.abs(y)
@@ -257,7 +252,7 @@ def _coins(
     drawn: Words,
     thresholds: Words,
     exponent: Callable[[int], Fraction],
-) -> NDArray[np.bool_]:
+) -> Bools:
     """Whether each uniform, its top bits ``drawn``, lies below exp(-exponent(row)).
 
     Where they do not decide, more bits of the same uniform come from the address's own further
@@ -284,7 +279,7 @@ def _geometric(stream: Stream, at: Addresses, draw: int) -> Ints:
     return np.minimum(values, _MOST_GEOMETRIC)
 
 
-def _further_words(stream: Stream, purpose: str, at: Addresses, row: int) -> sampler.Words:
+def _further_words(stream: Stream, purpose: str, at: Addresses, row: int) -> sampler.WordSource:
     """A source of words for one draw of one address, in the form that ``sampler`` asks for."""
     further = stream.part(f"more of {purpose}")
     one = at.at(slice(row, row + 1))

@@ -21,11 +21,11 @@ from itertools import count
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cloakwork.arrays import Bools, Floats, Ints, Words
 from cloakwork.exponential import exp_bounds
 
-Words = Callable[[int], NDArray[np.uint64]]
+WordSource = Callable[[int], Words]
 """A source of randomness: ``words(n)`` gives n independent uniform 64-bit words."""
 
 BLOCK: Final = 1 << 15
@@ -51,7 +51,7 @@ _INTEGERS: Final = 64
 """exp(-x) from here on is less than one unit of 2**-COIN_BITS."""
 
 
-def falls_below_exp(prefix: int, bits: int, x: Fraction, words: Words) -> bool:
+def falls_below_exp(prefix: int, bits: int, x: Fraction, words: WordSource) -> bool:
     """Whether the uniform real whose first ``bits`` bits are ``prefix`` lies below exp(-x); draws
     the bits it lacks.
     """
@@ -78,20 +78,20 @@ def exact_scale(scale: float) -> Fraction:
 
 
 @lru_cache(maxsize=1)
-def _cell_values() -> NDArray[np.float64]:
+def _cell_values() -> Floats:
     """exp(-k/256) for k = 0..255, each within a relative 2**-52."""
     enclosed = (exp_bounds(Fraction(k, _CELLS), 80) for k in range(_CELLS))
     return np.array([float(Fraction(low, 1 << 80)) for low, _ in enclosed])
 
 
 @lru_cache(maxsize=1)
-def _integer_values() -> NDArray[np.float64]:
+def _integer_values() -> Floats:
     """exp(-n) for n = 0..64, each within a relative 2**-52."""
     enclosed = (exp_bounds(Fraction(n), 200) for n in range(_INTEGERS + 1))
     return np.array([float(Fraction(low, 1 << 200)) for low, _ in enclosed])
 
 
-def exp_minus(x: NDArray[np.float64]) -> NDArray[np.float64]:
+def exp_minus(x: Floats) -> Floats:
     """exp(-x) for x in [0, 1), within a relative 2**-50 by IEEE arithmetic alone.
 
     x = k/256 + r exactly; the series cut after r**5 errs by less than 2**-57; the table entry, the
@@ -112,21 +112,19 @@ def exp_minus(x: NDArray[np.float64]) -> NDArray[np.float64]:
     return series
 
 
-def coin_thresholds(u: NDArray[np.uint64], p: int) -> NDArray[np.uint64]:
+def coin_thresholds(u: Words, p: int) -> Words:
     """2**COIN_BITS * exp(-u/p) for u < p, within MARGIN / 2."""
     return (exp_minus(u / np.float64(p)) * float(1 << COIN_BITS)).astype(np.uint64)
 
 
-def coins(
-    u: NDArray[np.uint64], p: int, words: Words, drawn: NDArray[np.uint64]
-) -> NDArray[np.bool_]:
+def coins(u: Words, p: int, words: WordSource, drawn: Words) -> Bools:
     """For each u (uint64, below p) a coin that shows heads with probability exp(-u/p), from the top
     bits of ``drawn``.
     """
     return _compare_exactly(drawn, coin_thresholds(u, p), lambda i: Fraction(int(u[i]), p), words)
 
 
-def gaussian_thresholds(y: NDArray[np.int64], sigma: Fraction, t: int) -> NDArray[np.uint64]:
+def gaussian_thresholds(y: Ints, sigma: Fraction, t: int) -> Words:
     """2**COIN_BITS * exp(-(y - sigma^2/t)^2 / (2 sigma^2)) for y >= 0, within MARGIN / 8; sigma a
     float's value, at most t.
 
@@ -145,9 +143,7 @@ def gaussian_thresholds(y: NDArray[np.int64], sigma: Fraction, t: int) -> NDArra
     ).astype(np.uint64)
 
 
-def gaussian_coins(
-    y: NDArray[np.int64], sigma: Fraction, t: int, words: Words, drawn: NDArray[np.uint64]
-) -> NDArray[np.bool_]:
+def gaussian_coins(y: Ints, sigma: Fraction, t: int, words: WordSource, drawn: Words) -> Bools:
     """For each y >= 0 a coin with probability exp(-(y - sigma^2/t)^2 / (2 sigma^2)), from the top
     bits of ``drawn``.
     """
@@ -159,11 +155,11 @@ def gaussian_coins(
 
 
 def _compare_exactly(
-    drawn: NDArray[np.uint64],
-    threshold: NDArray[np.uint64],
+    drawn: Words,
+    threshold: Words,
     exponent: Callable[[int], Fraction],
-    words: Words,
-) -> NDArray[np.bool_]:
+    words: WordSource,
+) -> Bools:
     """Whether each uniform lies below exp(-exponent(i)), where ``threshold`` is within MARGIN / 2
     of that.
     """
@@ -176,7 +172,7 @@ def _compare_exactly(
 
 
 @lru_cache(maxsize=1)
-def _geometric_thresholds() -> NDArray[np.uint64]:
+def _geometric_thresholds() -> Words:
     """floor(2**64 exp(-k)) for k = 1, 2, ... down to 0, ascending; each certified by bounds that
     agree.
     """
@@ -193,7 +189,7 @@ def _geometric_thresholds() -> NDArray[np.uint64]:
 
 
 @lru_cache(maxsize=1)
-def _geometric_table() -> NDArray[np.int64]:
+def _geometric_table() -> Ints:
     """The value that a word's top 16 bits decide, or -1 where they do not."""
     thresholds = _geometric_thresholds()
     first = np.arange(1 << 16, dtype=np.uint64) << np.uint64(48)
@@ -204,7 +200,7 @@ def _geometric_table() -> NDArray[np.int64]:
     return np.where(low == high, len(thresholds) - low, -1).astype(np.int64)
 
 
-def geometric(words: Words, size: int) -> NDArray[np.int64]:
+def geometric(words: WordSource, size: int) -> Ints:
     """``size`` draws (int64) of V with Pr[V >= k] = exp(-k): how many exp(-k), k >= 1, lie above a
     uniform real.
     """
@@ -216,13 +212,13 @@ def geometric(words: Words, size: int) -> NDArray[np.int64]:
     return values
 
 
-def geometric_by_table(drawn: NDArray[np.uint64]) -> NDArray[np.int64]:
+def geometric_by_table(drawn: Words) -> Ints:
     """The value (int64) that the top 16 bits of each word decide, or -1 where they do not."""
-    values: NDArray[np.int64] = _geometric_table()[drawn >> np.uint64(48)]
+    values: Ints = _geometric_table()[drawn >> np.uint64(48)]
     return values
 
 
-def exact_geometric(word: int, words: Words) -> int:
+def exact_geometric(word: int, words: WordSource) -> int:
     """The value of the uniform real whose first 64 bits are ``word``; draws the bits it lacks."""
     thresholds = _geometric_thresholds()
     value = len(thresholds) - int(np.searchsorted(thresholds, np.uint64(word), side="right"))
@@ -231,7 +227,7 @@ def exact_geometric(word: int, words: Words) -> int:
     return _continued_geometric(word, 64, value, words)
 
 
-def _continued_geometric(prefix: int, bits: int, value: int, words: Words) -> int:
+def _continued_geometric(prefix: int, bits: int, value: int, words: WordSource) -> int:
     """Count on from ``value`` with one and the same uniform, adding bits to it whenever a threshold
     falls inside.
     """
@@ -245,7 +241,7 @@ def _continued_geometric(prefix: int, bits: int, value: int, words: Words) -> in
             prefix, bits = (prefix << 64) | int(words(1)[0]), bits + 64
 
 
-def discrete_laplace(scale: Fraction, size: int, words: Words) -> NDArray[np.int64]:
+def discrete_laplace(scale: Fraction, size: int, words: WordSource) -> Ints:
     """``size`` draws (int64) with P[x] proportional to exp(-|x|/scale); ``scale`` as
     ``exact_scale`` gives it.
 
@@ -254,14 +250,14 @@ def discrete_laplace(scale: Fraction, size: int, words: Words) -> NDArray[np.int
     return _rejection_sample(size, lambda candidates: _laplace_block(scale, candidates, words))
 
 
-def discrete_gaussian(sigma: Fraction, size: int, words: Words) -> NDArray[np.int64]:
+def discrete_gaussian(sigma: Fraction, size: int, words: WordSource) -> Ints:
     """``size`` draws (int64) with P[x] proportional to exp(-x^2 / (2 sigma^2)); ``sigma`` as
     ``exact_scale`` gives it.
     """
     return _rejection_sample(size, lambda candidates: _gaussian_block(sigma, candidates, words))
 
 
-def _rejection_sample(size: int, block: Callable[[int], NDArray[np.int64]]) -> NDArray[np.int64]:
+def _rejection_sample(size: int, block: Callable[[int], Ints]) -> Ints:
     """The first ``size`` of the values that ``block(candidates)`` accepts, asked again until there
     are enough.
     """
@@ -276,7 +272,7 @@ def _rejection_sample(size: int, block: Callable[[int], NDArray[np.int64]]) -> N
     return values
 
 
-def _laplace_block(scale: Fraction, candidates: int, words: Words) -> NDArray[np.int64]:
+def _laplace_block(scale: Fraction, candidates: int, words: WordSource) -> Ints:
     p, shift = scale.numerator, scale.denominator.bit_length() - 1
     u = _uniform_below(p, words(candidates))
     drawn = words(u.size)
@@ -288,18 +284,18 @@ def _laplace_block(scale: Fraction, candidates: int, words: Words) -> NDArray[np
     magnitude = (u[kept].astype(np.int64) + p * v) >> shift
     # "Minus zero" is drawn again, else 0 would come twice as often.
     valid = ~(negative & (magnitude == 0))
-    signed: NDArray[np.int64] = np.where(negative, -magnitude, magnitude)[valid]
+    signed: Ints = np.where(negative, -magnitude, magnitude)[valid]
     return signed
 
 
-def _gaussian_block(sigma: Fraction, candidates: int, words: Words) -> NDArray[np.int64]:
+def _gaussian_block(sigma: Fraction, candidates: int, words: WordSource) -> Ints:
     # Any t gives the same distribution; the cap keeps |Y| an int64.
     t = min(math.floor(sigma) + 1, LARGEST)
     y = _laplace_block(Fraction(t), candidates, words)
     return y[gaussian_coins(np.abs(y), sigma, t, words, words(y.size))]
 
 
-def bernoulli(rate: Fraction, size: int, words: Words) -> NDArray[np.bool_]:
+def bernoulli(rate: Fraction, size: int, words: WordSource) -> Bools:
     """``size`` independent coins (bool), each True with probability exactly ``rate``, in [0, 1].
 
     A coin is True where a uniform real lies below the rate. Its first 64 bits decide unless they
@@ -319,7 +315,7 @@ def bernoulli(rate: Fraction, size: int, words: Words) -> NDArray[np.bool_]:
     return heads
 
 
-def _uniform_below(bound: int, drawn: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _uniform_below(bound: int, drawn: Words) -> Words:
     """Uniform integers (uint64) below ``bound`` from uniform words; those of the last, partial
     round are dropped.
     """
@@ -329,7 +325,7 @@ def _uniform_below(bound: int, drawn: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return accepted - (accepted // np.uint64(bound)) * np.uint64(bound)
 
 
-def uniform_below_each(bounds: NDArray[np.uint64], words: Words) -> NDArray[np.uint64]:
+def uniform_below_each(bounds: Words, words: WordSource) -> Words:
     """For each bound (uint64 >= 1) an independent uniform integer below it, by rejection."""
     top = np.uint64((1 << 64) - 1)
     # 2**64 does not fit a word: its remainder is (top % bound + 1) % bound.

@@ -18,6 +18,7 @@ from typing import Final, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cloakwork.arrays import Bools, Ints, Words
 from cloakwork.errors import MechanismError
 from cloakwork.noise import sampler
 from cloakwork.noise.keyed import Stream, drawable
@@ -37,13 +38,13 @@ class Noise(Protocol):
         """Whether it draws the operating system's entropy; False stamps a release NOT PRIVATE."""
         ...
 
-    def laplace_counts(self, counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+    def laplace_counts(self, counts: Ints, scale: float) -> Ints:
         """``counts`` (int64, any length) plus discrete Laplace noise of ``scale``, by OpenDP's
         sampler; sums saturate.
         """
         ...
 
-    def laplace_values(self, scale: float, size: int) -> NDArray[np.int64]:
+    def laplace_values(self, scale: float, size: int) -> Ints:
         """``size`` draws (int64) of discrete Laplace noise, exact, vectorised: P[x] proportional to
         exp(-|x|/scale).
 
@@ -52,13 +53,13 @@ class Noise(Protocol):
         """
         ...
 
-    def gaussian_counts(self, counts: NDArray[np.int64], sigma: float) -> NDArray[np.int64]:
+    def gaussian_counts(self, counts: Ints, sigma: float) -> Ints:
         """``counts`` (int64, any length) plus discrete Gaussian noise of ``sigma``, by OpenDP's
         sampler; sums saturate.
         """
         ...
 
-    def gaussian_values(self, sigma: float, size: int) -> NDArray[np.int64]:
+    def gaussian_values(self, sigma: float, size: int) -> Ints:
         """``size`` draws (int64) of discrete Gaussian noise, exact, vectorised: P[x] proportional
         to exp(-x^2/(2 sigma^2)).
 
@@ -67,7 +68,7 @@ class Noise(Protocol):
         """
         ...
 
-    def coins(self, rate: Fraction | float, size: int) -> NDArray[np.bool_]:
+    def coins(self, rate: Fraction | float, size: int) -> Bools:
         """``size`` independent coins (bool), True with probability exactly ``rate`` in [0, 1]; a
         float is its binary value.
 
@@ -75,11 +76,11 @@ class Noise(Protocol):
         """
         ...
 
-    def uniform(self, below: NDArray[np.int64]) -> NDArray[np.int64]:
+    def uniform(self, below: Ints) -> Ints:
         """For each bound (int64 > 0) an independent uniform integer in [0, bound)."""
         ...
 
-    def permutation(self, size: int) -> NDArray[np.int64]:
+    def permutation(self, size: int) -> Ints:
         """A uniformly random order of ``range(size)``: int64."""
         ...
 
@@ -152,7 +153,7 @@ def reproducible(seed: int) -> Noise:
     return _Source(words=_Keystream(seed), private=False, keys=_Keys(seed))
 
 
-def _entropy(size: int) -> NDArray[np.uint64]:
+def _entropy(size: int) -> Words:
     return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
 
 
@@ -169,7 +170,7 @@ class _Keystream:
     seed: int
     _requests: "count[int]" = field(default_factory=count)
 
-    def __call__(self, size: int) -> NDArray[np.uint64]:
+    def __call__(self, size: int) -> Words:
         name = f"cloakwork test noise {self.seed} {next(self._requests)}"
         stream = hashlib.shake_256(name.encode())
         return np.frombuffer(stream.digest(8 * size), dtype="<u8").astype(np.uint64)
@@ -193,40 +194,40 @@ class _Source:
     gives.
     """
 
-    words: sampler.Words
+    words: sampler.WordSource
     private: bool
     keys: Callable[[], bytes] = _fresh_key
 
-    def laplace_counts(self, counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+    def laplace_counts(self, counts: Ints, scale: float) -> Ints:
         counts = np.asarray(counts, dtype=np.int64)
         if self.private:
             return _by_opendp("laplace", counts, drawn_scale(scale))
         return _saturating_sum(counts, self.laplace_values(scale, counts.size))
 
-    def laplace_values(self, scale: float, size: int) -> NDArray[np.int64]:
+    def laplace_values(self, scale: float, size: int) -> Ints:
         drawn_scale(scale)
         return sampler.discrete_laplace(sampler.exact_scale(scale), size, self.words)
 
-    def gaussian_counts(self, counts: NDArray[np.int64], sigma: float) -> NDArray[np.int64]:
+    def gaussian_counts(self, counts: Ints, sigma: float) -> Ints:
         counts = np.asarray(counts, dtype=np.int64)
         if self.private:
             return _by_opendp("gaussian", counts, drawn_sigma(sigma))
         return _saturating_sum(counts, self.gaussian_values(sigma, counts.size))
 
-    def gaussian_values(self, sigma: float, size: int) -> NDArray[np.int64]:
+    def gaussian_values(self, sigma: float, size: int) -> Ints:
         drawn_sigma(sigma)
         return sampler.discrete_gaussian(sampler.exact_scale(sigma), size, self.words)
 
-    def coins(self, rate: Fraction | float, size: int) -> NDArray[np.bool_]:
+    def coins(self, rate: Fraction | float, size: int) -> Bools:
         return sampler.bernoulli(_exact_rate(rate), size, self.words)
 
-    def uniform(self, below: NDArray[np.int64]) -> NDArray[np.int64]:
+    def uniform(self, below: Ints) -> Ints:
         bounds = np.asarray(below, dtype=np.int64)
         if bounds.size and bounds.min() < 1:
             raise ValueError("every bound must be at least 1")
         return sampler.uniform_below_each(bounds.astype(np.uint64), self.words).astype(np.int64)
 
-    def permutation(self, size: int) -> NDArray[np.int64]:
+    def permutation(self, size: int) -> Ints:
         while True:
             keys = self.words(size)
             order = np.argsort(keys)
@@ -246,7 +247,7 @@ class _Source:
         return Stream(self.keys(), self.private)
 
 
-def _letters(size: int, words: sampler.Words) -> NDArray[np.uint8]:
+def _letters(size: int, words: sampler.WordSource) -> NDArray[np.uint8]:
     """``size`` independent uniform lower-case letters (ASCII codes); bytes of the last, partial
     alphabet are dropped.
     """
@@ -258,9 +259,7 @@ def _letters(size: int, words: sampler.Words) -> NDArray[np.uint8]:
     return accepted[:size] % np.uint8(26) + np.uint8(ord("a"))
 
 
-def _by_opendp(
-    kind: Literal["laplace", "gaussian"], counts: NDArray[np.int64], scale: float
-) -> NDArray[np.int64]:
+def _by_opendp(kind: Literal["laplace", "gaussian"], counts: Ints, scale: float) -> Ints:
     """``counts`` plus OpenDP's noise on integers; it takes ``scale`` as the float's exact value,
     and its sums saturate.
     """
@@ -278,7 +277,7 @@ def _by_opendp(
     return np.array(measurement(counts), dtype=np.int64)
 
 
-def _saturating_sum(counts: NDArray[np.int64], noise: NDArray[np.int64]) -> NDArray[np.int64]:
+def _saturating_sum(counts: Ints, noise: Ints) -> Ints:
     """``counts + noise``, held at the ends of int64 instead of wrapping."""
     limits = np.iinfo(np.int64)
     # How far each count may go up or down; neither difference can itself wrap.

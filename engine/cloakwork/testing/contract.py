@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from polars.testing import assert_frame_equal
 from pydantic import TypeAdapter
 
+from cloakwork.arrays import Ints
 from cloakwork.engines.batches import parted
 from cloakwork.engines.memory import Engine, MemoryEngine
 from cloakwork.errors import MechanismError
@@ -298,7 +298,7 @@ class MechanismContract:
                 assert expected.equals(values_of(other.events, name))
 
 
-def random_batches(batches: int) -> Callable[[int], NDArray[np.int64]]:
+def random_batches(batches: int) -> Callable[[int], Ints]:
     """For each case one of so many batches, at random, but the same in each run of the test."""
     return lambda cases: np.random.default_rng(batches).integers(0, batches, cases)
 

@@ -9,10 +9,10 @@ from typing import Annotated, ClassVar, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field, JsonValue
 
 from cloakwork.accounting.exact import exactly, rounded_down
+from cloakwork.arrays import Ints
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.aggregates import CASES
@@ -192,7 +192,7 @@ def default_measurement_share(epsilon: float, facts: Facts) -> float:
     return max(LEAST_SHARE, min(MOST_SHARE, SUFFICIENT_SIGNAL / (cases * epsilon)))
 
 
-def rank_layers(counts: NDArray[np.int64], tau: int) -> NDArray[np.int64]:
+def rank_layers(counts: Ints, tau: int) -> Ints:
     """How many cases are among the first tau/2 of their variant, among those up to tau, and beyond:
     int64, shape (3,).
 
@@ -202,14 +202,14 @@ def rank_layers(counts: NDArray[np.int64], tau: int) -> NDArray[np.int64]:
     return np.diff([0, *ends, counts.sum()]).astype(np.int64)
 
 
-def estimated_tail_cases(layer_counts: NDArray[np.int64]) -> int:
+def estimated_tail_cases(layer_counts: Ints) -> int:
     """About how many cases belong to variants of fewer than tau: a variant of more fills both lower
     layers alike.
     """
     return max(0, int(layer_counts[0] - layer_counts[1]))
 
 
-def is_tail_model_worthwhile(layer_counts: NDArray[np.int64], sigma: float) -> bool:
+def is_tail_model_worthwhile(layer_counts: Ints, sigma: float) -> bool:
     """Whether a model of the tail, whose steps are counted with noise of ``sigma`` cases, is worth
     its cost.
     """

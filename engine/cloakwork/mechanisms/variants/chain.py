@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cloakwork.arrays import Bools, Floats, Ints
 from cloakwork.noise import Noise
 
 Context = tuple[int, ...]
 """The steps before an event, oldest first: label codes from 1, 0 for START."""
 
-Table = NDArray[np.float64]
+Table = Floats
 """Transitions of order 1, shape (A + 1, A + 1): row 0 is START and row a label a; column a - 1 is
 label a, column A END.
 """
@@ -28,9 +28,7 @@ _CHUNK: Final = 65_536
 MOST_CASES: Final = 10_000_000
 
 
-def fit_flow(
-    noisy: Table, prior: Table, penalty: float, allowed: NDArray[np.bool_] | None = None
-) -> Table:
+def fit_flow(noisy: Table, prior: Table, penalty: float, allowed: Bools | None = None) -> Table:
     """The flow nearest to ``noisy`` (least squares) that departs from ``prior`` only where that is
     worth ``penalty``.
 
@@ -79,9 +77,7 @@ def _balance_flow(table: Table) -> Table:
     return found
 
 
-def refine_contexts(
-    noisy: Table, parent: Table, mass: NDArray[np.float64], penalty: float
-) -> Table:
+def refine_contexts(noisy: Table, parent: Table, mass: Floats, penalty: float) -> Table:
     """Rows of a longer context: the parent's shares of ``mass``, departed from by what exceeds
     ``penalty``.
 
@@ -105,11 +101,11 @@ class MarkovChain:
     shape (contexts, A), the context after each label. Context 0 is START.
     """
 
-    shares: NDArray[np.float64]
-    next_context: NDArray[np.int64]
+    shares: Floats
+    next_context: Ints
 
     @classmethod
-    def of(cls, rows: Mapping[Context, NDArray[np.float64]], sharpness: float) -> "MarkovChain":
+    def of(cls, rows: Mapping[Context, Floats], sharpness: float) -> "MarkovChain":
         """From masses by context; shares are raised to ``sharpness`` (1 leaves them) and made to
         add up to 1 again.
 
@@ -162,9 +158,7 @@ class MarkovChain:
             steps.append((open_cases, taken + 1))
         return _sequences_from_steps(steps, cases)
 
-    def _draw_next_labels(
-        self, state: NDArray[np.int64], group: NDArray[np.int64], noise: Noise
-    ) -> NDArray[np.int64]:
+    def _draw_next_labels(self, state: Ints, group: Ints, noise: Noise) -> Ints:
         """The column that each case goes to; cases of one group stand together and share their
         state.
         """
@@ -183,9 +177,7 @@ class MarkovChain:
         return taken
 
 
-def _sequences_from_steps(
-    steps: list[tuple[NDArray[np.int64], NDArray[np.int64]]], cases: int
-) -> list[tuple[int, ...]]:
+def _sequences_from_steps(steps: list[tuple[Ints, Ints]], cases: int) -> list[tuple[int, ...]]:
     """Activity sequences from the steps taken at each position: which cases, and to which label."""
     found: list[list[int]] = [[] for _ in range(cases)]
     for rows, labels in steps:

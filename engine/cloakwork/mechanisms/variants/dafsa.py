@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cloakwork.arrays import Ints
 from cloakwork.noise import Noise
 
 Variant = Sequence[str]
@@ -22,8 +22,8 @@ class Dafsa:
     edge twice.
     """
 
-    edges_of: tuple[NDArray[np.int64], ...]
-    variants_of: tuple[NDArray[np.int64], ...]
+    edges_of: tuple[Ints, ...]
+    variants_of: tuple[Ints, ...]
 
 
 def build_dafsa(variants: Sequence[Variant]) -> Dafsa:
@@ -46,9 +46,7 @@ def build_dafsa(variants: Sequence[Variant]) -> Dafsa:
     return Dafsa(tuple(edges_of), _variants_by_edge(edges_of, len(edges)))
 
 
-def _variants_by_edge(
-    edges_of: Sequence[NDArray[np.int64]], edges: int
-) -> tuple[NDArray[np.int64], ...]:
+def _variants_by_edge(edges_of: Sequence[Ints], edges: int) -> tuple[Ints, ...]:
     """For each edge the variants that pass it, ascending."""
     if not edges:
         return ()
@@ -80,9 +78,7 @@ def _build_prefix_tree(
     return paths, children, ends
 
 
-def draw_duplicates(
-    automaton: Dafsa, required_passes: NDArray[np.int64], noise: Noise
-) -> NDArray[np.int64]:
+def draw_duplicates(automaton: Dafsa, required_passes: Ints, noise: Noise) -> Ints:
     """How often each variant is duplicated (int64) until every edge e is passed at least
     ``required_passes[e]`` times.
 

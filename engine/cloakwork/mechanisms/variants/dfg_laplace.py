@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field, JsonValue
 
+from cloakwork.arrays import Ints
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.aggregates import CASES
@@ -204,7 +204,7 @@ def calibrated(goal: DifferentialPrivacy, facts: Facts, most_steps: int | None) 
 
 def _measure_steps(
     params: DfgParams, summary: pl.DataFrame, labels: tuple[str, ...], noise: Noise
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[Ints, Ints]:
     """The steps that are kept, as ``kept_steps`` codes them, and their noisy counts: of every step,
     or of those that occur.
     """
@@ -219,9 +219,7 @@ def _measure_steps(
     return step[kept].astype(np.int64), noisy[kept].astype(np.int64)
 
 
-def _connected_activities(
-    step: NDArray[np.int64], noisy: NDArray[np.int64], labels: int
-) -> tuple[list[int], Table]:
+def _connected_activities(step: Ints, noisy: Ints, labels: int) -> tuple[list[int], Table]:
     """The labels (places, ascending) that kept steps touch, at most ``MOST_ACTIVITIES``, and the
     steps among them.
     """

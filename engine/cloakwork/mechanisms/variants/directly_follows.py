@@ -16,8 +16,8 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from cloakwork.arrays import Ints
 from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import ACTIVITY, EventLog
 from cloakwork.noise import Noise, drawn_scale
@@ -82,7 +82,7 @@ class DirectlyFollows:
         )
         return frame.filter(pl.any_horizontal(pl.col("source", "target").is_not_null()))
 
-    def _counts(self, log: EventLog, noise: Noise) -> NDArray[np.int64]:
+    def _counts(self, log: EventLog, noise: Noise) -> Ints:
         """Raw counts of bounded contributions, int64, shape ((A + 1)**2,): source by target, END
         last.
         """
@@ -102,9 +102,7 @@ def least_scale(epsilon: float, sensitivity: int) -> float:
     return drawn_scale(scale)
 
 
-def kept_steps(
-    log: EventLog, alphabet: Sequence[str], most_steps: int, noise: Noise
-) -> NDArray[np.int64]:
+def kept_steps(log: EventLog, alphabet: Sequence[str], most_steps: int, noise: Noise) -> Ints:
     """The steps that cases count for, each at most ``most_steps``, drawn at random by each case for
     itself: int64.
 

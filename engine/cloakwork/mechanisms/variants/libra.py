@@ -9,9 +9,9 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field, JsonValue
 
+from cloakwork.arrays import Ints
 from cloakwork.budget import Cost
 from cloakwork.errors import MechanismError
 from cloakwork.facts import Facts
@@ -273,7 +273,7 @@ def _by_variant(summary: pl.DataFrame) -> pl.DataFrame:
     return summary.group_by(VARIANT, maintain_order=True).agg(named(*listed))
 
 
-def _noisy_samples(params: LibraParams, selected: pl.DataFrame, noise: Noise) -> NDArray[np.int64]:
+def _noisy_samples(params: LibraParams, selected: pl.DataFrame, noise: Noise) -> Ints:
     """Noisy counts (int64, shape (samples, variants)) of the variants found, each sample of units
     by coins of its own.
     """
@@ -291,7 +291,7 @@ def _noisy_samples(params: LibraParams, selected: pl.DataFrame, noise: Noise) ->
 
 def _contributions(
     selected: pl.DataFrame,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[Ints, Ints, Ints]:
     """Variant, unit (both as indexes) and number of cases of each contribution; a case without a
     unit is its own.
     """

@@ -8,9 +8,9 @@ from typing import Annotated, ClassVar, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field, JsonValue
 
+from cloakwork.arrays import Ints
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.aggregates import CASES, VARIANT
@@ -125,7 +125,7 @@ class VariantLibraPublished(PublishedRelease[LibraPublishedParams]):
         return Decision(table, {"least count that is kept": clip, "variants kept": len(variants)})
 
 
-def _draw_sample(counts: NDArray[np.int64], rate: float, noise: Noise) -> NDArray[np.int64]:
+def _draw_sample(counts: Ints, rate: float, noise: Noise) -> Ints:
     """Cases by variant of the different cases among rate * cases draws with replacement."""
     total = int(counts.sum())
     drawn = np.unique(noise.uniform(np.full(int(rate * total), total, np.int64)))
@@ -133,7 +133,7 @@ def _draw_sample(counts: NDArray[np.int64], rate: float, noise: Noise) -> NDArra
     return np.bincount(rows, minlength=len(counts)).astype(np.int64)
 
 
-def _duplication_changes(automaton: Dafsa, scale: float, noise: Noise) -> NDArray[np.int64]:
+def _duplication_changes(automaton: Dafsa, scale: float, noise: Noise) -> Ints:
     """Cases duplicated less cases deleted, by variant: noise above 0 is brought about by the one,
     below 0 by the other.
     """

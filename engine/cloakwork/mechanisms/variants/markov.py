@@ -8,9 +8,9 @@ from typing import ClassVar, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from pydantic import JsonValue
 
+from cloakwork.arrays import Floats, Ints
 from cloakwork.budget import Cost
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
@@ -189,7 +189,7 @@ class VariantMarkov(VariantRelease[MarkovParams]):
 
 def _select_activities(
     variants: Sequence[tuple[str, ...]],
-    cases: NDArray[np.int64],
+    cases: Ints,
     selection: Selection | None,
     noise: Noise,
 ) -> tuple[str, ...]:
@@ -213,7 +213,7 @@ def _select_activities(
 
 def _variants_within(
     summary: pl.DataFrame, alphabet: Sequence[str] | None
-) -> tuple[list[tuple[str, ...]], NDArray[np.int64]]:
+) -> tuple[list[tuple[str, ...]], Ints]:
     """Variants without any label outside ``alphabet`` (if there is one), and their cases; none
     without events.
 
@@ -231,7 +231,7 @@ def _variants_within(
 
 
 def _code_variants(
-    variants: Sequence[tuple[str, ...]], cases: NDArray[np.int64], alphabet: Sequence[str]
+    variants: Sequence[tuple[str, ...]], cases: Ints, alphabet: Sequence[str]
 ) -> PaddedVariants:
     """Each label by its place in ``alphabet`` (from 1), without any other label; variants left
     without events are left out.
@@ -262,13 +262,13 @@ def _first_order_table(variants: PaddedVariants) -> Table:
 
 def _measure_transitions(
     remaining: PaddedVariants, prior: Table, params: MarkovParams, noise: Noise
-) -> dict[Context, NDArray[np.float64]]:
+) -> dict[Context, Floats]:
     """Masses of what follows each context: all of order 1, then, order by order, of contexts that
     are frequent by what is known so far.
     """
     first = _with_noise(_first_order_table(remaining), params.sigmas[2], noise)
     flow = fit_flow(first, prior, PENALTIES[0] * params.sigmas[2])
-    measured: dict[Context, NDArray[np.float64]] = {
+    measured: dict[Context, Floats] = {
         (label,): flow[label] for label in range(remaining.labels + 1)
     }
     latest = list(measured)
@@ -285,8 +285,8 @@ def _measure_transitions(
 
 
 def _frequent_contexts(
-    rows: Mapping[Context, NDArray[np.float64]], latest: Sequence[Context], least: float
-) -> tuple[list[Context], NDArray[np.float64]]:
+    rows: Mapping[Context, Floats], latest: Sequence[Context], least: float
+) -> tuple[list[Context], Floats]:
     """One step longer than ``latest``: the contexts of more than ``least`` mass, the largest
     ``MOST_CONTEXTS``.
     """
@@ -314,9 +314,7 @@ def _transition_counts(remaining: PaddedVariants, order: int, contexts: Sequence
     return transition_masses(remaining, order).mass_of(codes).astype(np.float64)
 
 
-def _masses_of_longest_suffix(
-    rows: Mapping[Context, NDArray[np.float64]], context: Context
-) -> NDArray[np.float64]:
+def _masses_of_longest_suffix(rows: Mapping[Context, Floats], context: Context) -> Floats:
     """The masses of the longest end of ``context`` that was measured."""
     while context not in rows:
         context = context[1:]
@@ -328,7 +326,7 @@ def _with_noise(table: Table, sigma: float, noise: Noise) -> Table:
 
 
 def _shuffled_table(
-    variants: Sequence[tuple[str, ...]], counts: NDArray[np.int64], noise: Noise
+    variants: Sequence[tuple[str, ...]], counts: Ints, noise: Noise
 ) -> pl.DataFrame:
     """The release, each variant once, in random order."""
     total: dict[tuple[str, ...], int] = {}

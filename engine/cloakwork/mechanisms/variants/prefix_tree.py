@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar, Final, Literal
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from pydantic import Field, JsonValue
 
+from cloakwork.arrays import Bools
 from cloakwork.budget import Cost
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
@@ -169,7 +169,7 @@ class PrefixTree(VariantRelease[TreeParams]):
         labels = labels_of(summary) if params.alphabet is None else params.alphabet
         thresholds = np.repeat(params.thresholds, [stage.levels for stage in params.shape])
 
-        def keep(candidates: Candidates) -> NDArray[np.bool_]:
+        def keep(candidates: Candidates) -> Bools:
             return np.asarray(candidates.noisy >= thresholds[candidates.depth])
 
         variants = CodedVariants.of(summary, labels)

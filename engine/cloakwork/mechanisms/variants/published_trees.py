@@ -13,21 +13,20 @@ from typing import Annotated, ClassVar, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from pydantic import Field, JsonValue
 
+from cloakwork.arrays import Bools, Ints
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.mechanisms.base import Decision, Offer, Proof, Refusal, Theorem
 from cloakwork.mechanisms.variants.family import VariantRelease, variant_table
 from cloakwork.mechanisms.variants.prefix_tree import DEFAULT_LENGTH, labels_of
-from cloakwork.mechanisms.variants.tree import CodedVariants, Codes
+from cloakwork.mechanisms.variants.tree import CodedVariants
 from cloakwork.noise import Noise
 from cloakwork.privacy_event import NonPrivate, PrivacyEvent
 from cloakwork.quantities import Frozen, Number
 
-BoolArray = NDArray[np.bool_]
 DEFAULT_THRESHOLD: Final = 20
 
 
@@ -74,12 +73,12 @@ class CandidateExtensions:
     prefix, with raw ``counts``.
     """
 
-    paths: Codes
-    counts: Codes
+    paths: Ints
+    counts: Ints
     letters: int
 
     @property
-    def symbol(self) -> Codes:
+    def symbol(self) -> Ints:
         """What each appends."""
         return np.tile(np.arange(self.letters + 1), len(self.paths))
 
@@ -138,7 +137,7 @@ class PublishedPrefixTree(VariantRelease[PublishedTreeParams]):
     def decide(self, params: PublishedTreeParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Grow the tree level by level."""
 
-        def measure(found: CandidateExtensions) -> tuple[Codes, BoolArray]:
+        def measure(found: CandidateExtensions) -> tuple[Ints, Bools]:
             noisy = noisy_as_published(found.counts, params.published, noise)
             return noisy, noisy >= params.threshold
 
@@ -209,7 +208,7 @@ class PublishedSacofa(VariantRelease[PublishedSacofaParams]):
         rules = RawRules.of(variants, len(labels))
         epsilon = params.published / params.bound
 
-        def measure(found: CandidateExtensions) -> tuple[Codes, BoolArray]:
+        def measure(found: CandidateExtensions) -> tuple[Ints, Bools]:
             violations = rules.count_violations(found)
             harmless = violations == 0
             harmful = np.flatnonzero(violations)
@@ -223,11 +222,11 @@ class PublishedSacofa(VariantRelease[PublishedSacofaParams]):
         return Decision(_grow_as_published(variants, labels, params, measure, noise))
 
 
-Measure = Callable[[CandidateExtensions], tuple[Codes, BoolArray]]
+Measure = Callable[[CandidateExtensions], tuple[Ints, Bools]]
 """Counts after noise, and which of them reach their threshold."""
 
 
-def noisy_as_published(counts: Codes, epsilon: float, noise: Noise) -> Codes:
+def noisy_as_published(counts: Ints, epsilon: float, noise: Noise) -> Ints:
     """``counts`` plus Laplace noise of scale 1/epsilon cut to an integer towards zero; negative
     sums are 0.
 
@@ -240,7 +239,7 @@ def noisy_as_published(counts: Codes, epsilon: float, noise: Noise) -> Codes:
     return np.asarray(np.maximum(counts + sign * np.minimum(magnitude, 1 << 60), 0))
 
 
-def _draw_harmful(violations: Codes, epsilon: float, bound: int, noise: Noise) -> Codes:
+def _draw_harmful(violations: Ints, epsilon: float, bound: int, noise: Noise) -> Ints:
     """Which harmful extensions get noise: random ones, until their violations add up to a number
     that the exponential mechanism draws.
 
@@ -286,7 +285,7 @@ def _grow_as_published(
             counts.append(int(noisy[place]))
         goes_on = np.flatnonzero(reached & ~complete)
         highest = np.argsort(-noisy[goes_on], kind="stable")[: params.prefixes]
-        kept: Codes = np.sort(goes_on[highest])
+        kept: Ints = np.sort(goes_on[highest])
         if not len(kept):
             break
         paths = np.concatenate([paths[kept // (end + 1)], found.symbol[kept][:, None]], axis=1)
@@ -307,11 +306,11 @@ class RawRules:
     comes before the last.
     """
 
-    always_after: BoolArray
-    never_after: BoolArray
-    always_before: BoolArray
-    never_before: BoolArray
-    first: BoolArray
+    always_after: Bools
+    never_after: Bools
+    always_before: Bools
+    never_before: Bools
+    first: Bools
 
     @classmethod
     def of(cls, variants: CodedVariants, letters: int) -> "RawRules":
@@ -337,7 +336,7 @@ class RawRules:
         begins[variants.codes[variants.offsets[:-1]]] = True
         return cls(always_after, never_after, always_before, never_before, begins)
 
-    def count_violations(self, found: CandidateExtensions) -> Codes:
+    def count_violations(self, found: CandidateExtensions) -> Ints:
         """How many rules each extension breaks, over the whole of its path; the first events are
         judged by ``first`` alone.
         """
@@ -371,8 +370,8 @@ _ABSENT: Final = 1 << 30
 
 
 def _first_and_last_positions(
-    rows: Codes, codes: Codes, place: Codes, shape: tuple[int, int]
-) -> tuple[Codes, Codes]:
+    rows: Ints, codes: Ints, place: Ints, shape: tuple[int, int]
+) -> tuple[Ints, Ints]:
     """Where each activity stands first and last in each row, ``_ABSENT`` and -1 where it does not:
     int64, ``shape``.
     """
@@ -383,8 +382,8 @@ def _first_and_last_positions(
 
 
 def _after_and_before(
-    first: Codes, last: Codes
-) -> tuple[Callable[[int], BoolArray], Callable[[int], BoolArray]]:
+    first: Ints, last: Ints
+) -> tuple[Callable[[int], Bools], Callable[[int], Bools]]:
     """For an activity a, which others (rows, A) come after its first place, and which before its
     last.
     """

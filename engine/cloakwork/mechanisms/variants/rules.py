@@ -11,7 +11,8 @@ from typing import Literal
 
 import numpy as np
 
-from cloakwork.mechanisms.variants.tree import Candidates, CodedVariants, Codes
+from cloakwork.arrays import Ints
+from cloakwork.mechanisms.variants.tree import Candidates, CodedVariants
 
 Relation = Literal[
     "always follows", "never follows", "never directly follows", "always precedes", "never precedes"
@@ -34,11 +35,11 @@ class BehaviouralRules:
     - ``never_directly_after`` (n + 2, n + 2): the column's never comes directly after the row's.
     """
 
-    place: Codes
-    never_after: Codes
-    required_before: Codes
-    required_after: Codes
-    never_directly_after: Codes
+    place: Ints
+    never_after: Ints
+    required_before: Ints
+    required_after: Ints
+    never_directly_after: Ints
 
     @classmethod
     def of(cls, rules: Sequence[Rule], alphabet: Sequence[str]) -> "BehaviouralRules":
@@ -68,7 +69,7 @@ class BehaviouralRules:
         place = np.array(places, np.int64)
         return cls(place, never_after, required_before, required_after, never_directly_after)
 
-    def count_violations(self, candidates: Candidates) -> Codes:
+    def count_violations(self, candidates: Candidates) -> Ints:
         """How many rules each candidate breaks by what it appends, for the first time or again:
         int64.
         """
@@ -97,10 +98,10 @@ class AllowedSteps:
     ``occurring_steps`` has them.
     """
 
-    allowed: Codes
+    allowed: Ints
     letters: int
 
-    def count_violations(self, candidates: Candidates) -> Codes:
+    def count_violations(self, candidates: Candidates) -> Ints:
         """1 for each candidate that appends what does not directly follow, else 0: int64."""
         start = np.full(len(candidates.paths), self.letters)
         last = candidates.paths[:, -1] if candidates.depth else start
@@ -108,7 +109,7 @@ class AllowedSteps:
         return (~np.isin(step, self.allowed)).astype(np.int64)
 
 
-def occurring_steps(variants: CodedVariants, length: int, letters: int) -> tuple[Codes, Codes]:
+def occurring_steps(variants: CodedVariants, length: int, letters: int) -> tuple[Ints, Ints]:
     """The steps that occur, ascending, and how many cases take each at least once: int64, both of
     one shape.
 
@@ -138,7 +139,7 @@ def occurring_steps(variants: CodedVariants, length: int, letters: int) -> tuple
     return codes, cases.astype(np.int64)
 
 
-def count_steps(variants: CodedVariants, length: int, letters: int) -> Codes:
+def count_steps(variants: CodedVariants, length: int, letters: int) -> Ints:
     """How many cases take each step, whether it occurs or not: int64 (A + 1, A + 1), the layout of
     ``occurring_steps``.
     """

@@ -7,9 +7,9 @@ from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from pydantic import Field, JsonValue, field_validator
 
+from cloakwork.arrays import Bools, Ints
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
@@ -41,7 +41,6 @@ from cloakwork.mechanisms.variants.rules import (
 from cloakwork.mechanisms.variants.tree import (
     Candidates,
     CodedVariants,
-    Codes,
     NoiseKind,
     Stage,
     consistent_variants,
@@ -252,7 +251,7 @@ def _rules_for(
     return AllowedSteps(codes[noisy >= params.least_steps], len(labels))
 
 
-def noisy_steps(counts: Codes, scale: float, kind: NoiseKind, noise: Noise) -> Codes:
+def noisy_steps(counts: Ints, scale: float, kind: NoiseKind, noise: Noise) -> Ints:
     """``counts`` of how many cases take each step, with noise on every one."""
     return counts + draw_noise(kind, scale, counts.size, noise).reshape(counts.shape)
 
@@ -270,7 +269,7 @@ class ExtensionSelector:
         levels = [stage.levels for stage in params.shape]
         self._stages = np.repeat(np.arange(len(params.shape)), levels)
 
-    def __call__(self, candidates: Candidates) -> NDArray[np.bool_]:
+    def __call__(self, candidates: Candidates) -> Bools:
         """Harmless ones from their threshold on, and a choice of the harmful ones from theirs
         on.
         """
@@ -287,10 +286,10 @@ class ExtensionSelector:
     def _above_threshold(
         self,
         candidates: Candidates,
-        of_kind: NDArray[np.bool_],
+        of_kind: Bools,
         thresholds: tuple[int, ...] | None,
         false_per_prefix: float,
-    ) -> NDArray[np.bool_]:
+    ) -> Bools:
         """Those candidates ``of_kind`` (bool, one a candidate) that reach their stage's threshold,
         or else one that lets ``false_per_prefix`` a prefix pass.
         """
@@ -304,7 +303,7 @@ class ExtensionSelector:
             threshold = least_tail_value(scale, allowed, self._params.noise)
         return np.asarray(of_kind & (candidates.noisy >= threshold))
 
-    def _draw_harmful(self, violations: Codes) -> Codes:
+    def _draw_harmful(self, violations: Ints) -> Ints:
         """At most ``most_harmful`` of the harmful ones, drawn one after another with weight
         exp(-score).
         """

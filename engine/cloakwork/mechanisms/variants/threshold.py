@@ -6,9 +6,9 @@ from typing import Annotated, ClassVar, Final, Literal
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field, JsonValue
 
+from cloakwork.arrays import Ints
 from cloakwork.budget import Cost
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
@@ -223,9 +223,7 @@ def threshold_event(params: ThresholdParams) -> PrivacyEvent:
     return Composed(events=(DiscreteLaplace(scale=scale, sensitivity=cases), threshold_cost))
 
 
-def select_variants(
-    params: ThresholdParams, counts: NDArray[np.int64], noise: Noise
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def select_variants(params: ThresholdParams, counts: Ints, noise: Noise) -> tuple[Ints, Ints]:
     """Which of ``counts`` (int64, cases by variant) are released, in random order, and their noisy
     counts.
     """
@@ -235,9 +233,7 @@ def select_variants(
     return order[kept], noisy[kept]
 
 
-def _noisy_counts(
-    params: ThresholdParams, counts: NDArray[np.int64], noise: Noise
-) -> NDArray[np.int64]:
+def _noisy_counts(params: ThresholdParams, counts: Ints, noise: Noise) -> Ints:
     if params.noise == "gaussian":
         return noise.gaussian_counts(counts, params.scale)
     if params.noise == "laplace":

@@ -15,8 +15,8 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from cloakwork.arrays import Ints
 from cloakwork.privacy_event import DiscreteGaussian, PrivacyEvent, Repeated
 
 UNIT_NORM: Final = 2**13
@@ -39,15 +39,13 @@ class PaddedVariants:
     (variants,); ``labels``: A.
     """
 
-    symbols: NDArray[np.int64]
-    variant_of: NDArray[np.int64]
-    cases: NDArray[np.int64]
+    symbols: Ints
+    variant_of: Ints
+    cases: Ints
     labels: int
 
     @classmethod
-    def of(
-        cls, variants: Sequence[Sequence[int]], cases: NDArray[np.int64], labels: int
-    ) -> "PaddedVariants":
+    def of(cls, variants: Sequence[Sequence[int]], cases: Ints, labels: int) -> "PaddedVariants":
         """From label codes (1 to A) and how many cases follow each variant."""
         lengths = np.array([len(variant) + 2 for variant in variants], np.int64)
         padded = [code for variant in variants for code in (0, *variant, labels + 1)]
@@ -65,10 +63,10 @@ class TransitionMasses:
     first.
     """
 
-    code: NDArray[np.int64]
-    mass: NDArray[np.int64]
+    code: Ints
+    mass: Ints
 
-    def mass_of(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    def mass_of(self, codes: Ints) -> Ints:
         """The mass of each of ``codes``; 0 where no case has that transition."""
         if not self.code.size:
             return np.zeros(codes.shape, np.int64)

@@ -14,9 +14,9 @@ from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from pydantic import Field
 
+from cloakwork.arrays import Bools, Floats, Ints
 from cloakwork.mechanisms.aggregates import CASES, VARIANT
 from cloakwork.mechanisms.variants.family import EMPTY_RELEASE, variant_table
 from cloakwork.noise import Noise, drawn_scale, drawn_sigma
@@ -30,7 +30,6 @@ from cloakwork.privacy_event import (
 from cloakwork.progress import say
 from cloakwork.quantities import Frozen, Number
 
-Codes = NDArray[np.int64]
 NoiseKind = Literal["gaussian", "laplace"]
 
 MOST_EVENTS: Final = 50_000_000
@@ -121,9 +120,9 @@ class CodedVariants:
     each; all int64.
     """
 
-    codes: Codes
-    offsets: Codes
-    cases: Codes
+    codes: Ints
+    offsets: Ints
+    cases: Ints
 
     @classmethod
     def of(cls, summary: pl.DataFrame, alphabet: Sequence[str]) -> "CodedVariants":
@@ -140,7 +139,7 @@ class CodedVariants:
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         return cls(codes, offsets, cases)
 
-    def next_code(self, rows: Codes, depth: int, end: int) -> Codes:
+    def next_code(self, rows: Ints, depth: int, end: int) -> Ints:
         """What follows the first ``depth`` events of each of ``rows``, all of them that long: an
         activity, or ``end``.
         """
@@ -158,11 +157,11 @@ class TreeLevel:
     are their noisy counts.
     """
 
-    parent: Codes
-    symbol: Codes
-    noisy: Codes
-    leaf_parent: Codes
-    leaf_noisy: Codes
+    parent: Ints
+    symbol: Ints
+    noisy: Ints
+    leaf_parent: Ints
+    leaf_noisy: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,14 +172,14 @@ class Candidates:
     that a candidate appends.
     """
 
-    paths: Codes
-    parent: Codes
-    symbol: Codes
-    noisy: Codes
+    paths: Ints
+    parent: Ints
+    symbol: Ints
+    noisy: Ints
     depth: int
 
 
-Keep = Callable[[Candidates], NDArray[np.bool_]]
+Keep = Callable[[Candidates], Bools]
 """Which candidates are kept, judged by their noisy counts and by what is public: post-processing.
 """
 
@@ -245,15 +244,15 @@ def grow_tree(
     return levels
 
 
-def draw_noise(kind: NoiseKind, scale: float, size: int, noise: Noise) -> Codes:
+def draw_noise(kind: NoiseKind, scale: float, size: int, noise: Noise) -> Ints:
     """``size`` draws; held where sums with counts cannot wrap."""
     draw = noise.gaussian_values if kind == "gaussian" else noise.laplace_values
     return np.clip(draw(scale, size), -_LARGEST_NOISE, _LARGEST_NOISE)
 
 
 def _count_candidates(
-    key: Codes, cases: Codes, prefixes: int, last: bool, growth: TreeGrowth
-) -> tuple[Codes, Codes]:
+    key: Ints, cases: Ints, prefixes: int, last: bool, growth: TreeGrowth
+) -> tuple[Ints, Ints]:
     """The candidates' keys, ascending, and how many cases follow each; on the last level they are
     ENDs only.
 
@@ -272,8 +271,8 @@ def _count_candidates(
 
 
 def _select_prefixes(
-    candidates: Candidates, selected: NDArray[np.bool_], growth: TreeGrowth
-) -> tuple[TreeLevel, Codes]:
+    candidates: Candidates, selected: Bools, growth: TreeGrowth
+) -> tuple[TreeLevel, Ints]:
     """The level that results, and which candidates are its prefixes: those of the highest noisy
     counts, in their order.
 
@@ -333,9 +332,9 @@ def consistent_variants(
     return table[noise.permutation(table.height)]
 
 
-def _has_leaf_below(levels: Sequence[TreeLevel]) -> list[NDArray[np.bool_]]:
+def _has_leaf_below(levels: Sequence[TreeLevel]) -> list[Bools]:
     """For each level's prefixes whether a kept END lies below them."""
-    found: list[NDArray[np.bool_]] = []
+    found: list[Bools] = []
     for depth in range(len(levels) - 1, -1, -1):
         has_leaf = np.zeros(len(levels[depth].parent), bool)
         if depth + 1 < len(levels):
@@ -347,13 +346,13 @@ def _has_leaf_below(levels: Sequence[TreeLevel]) -> list[NDArray[np.bool_]]:
 
 
 def _allocate_cases(
-    levels: Sequence[TreeLevel], has_leaf: Sequence[NDArray[np.bool_]], total: float
-) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    levels: Sequence[TreeLevel], has_leaf: Sequence[Bools], total: float
+) -> list[tuple[Floats, Floats]]:
     """Where on the line each leaf's cases start and how many there are, level by level; ``total``
     lie on it.
     """
     start, mass = np.zeros(1), np.array([total])
-    leaves: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
+    leaves: list[tuple[Floats, Floats]] = []
     for level, with_leaf in zip(levels, has_leaf, strict=True):
         rows = np.flatnonzero(with_leaf)
         ends = len(level.leaf_parent)
@@ -374,7 +373,7 @@ def _allocate_cases(
     return leaves
 
 
-def _paths_of_leaves(levels: Sequence[TreeLevel], depth: int, rows: Codes) -> Any:
+def _paths_of_leaves(levels: Sequence[TreeLevel], depth: int, rows: Ints) -> Any:
     """The variants (rows, depth) that end in these leaves of the level at ``depth``."""
     paths = np.empty((len(rows), depth), np.int64)
     at = levels[depth].leaf_parent[rows]
