@@ -55,7 +55,9 @@ def test_one_case_has_at_most_norm_one_in_at_most_64_cells(
 ) -> None:
     """Exactly, in integers: that is what the noise is charged for."""
     for variant in variants:
-        mass = transition_masses(PaddedVariants.of([variant], np.array([1]), LABELS), order).mass
+        mass = transition_masses(
+            PaddedVariants.from_codes([variant], np.array([1]), LABELS), order
+        ).mass
         assert mass.size <= MOST_CELLS
         assert (mass >= 0).all()
         assert sum(int(step) ** 2 for step in mass) <= UNIT_NORM**2
@@ -71,11 +73,11 @@ def test_cases_add_up(variants: list[list[int]], order: int, data: st.DataObject
         data.draw(st.lists(st.integers(0, 9), min_size=len(variants), max_size=len(variants))),
         np.int64,
     )
-    whole = transition_masses(PaddedVariants.of(variants, cases, LABELS), order)
+    whole = transition_masses(PaddedVariants.from_codes(variants, cases, LABELS), order)
     parts = [
-        transition_masses(PaddedVariants.of([variant], np.array([1]), LABELS), order).mass_of(
-            whole.code
-        )
+        transition_masses(
+            PaddedVariants.from_codes([variant], np.array([1]), LABELS), order
+        ).mass_of(whole.code)
         for variant in variants
     ]
     assert whole.mass.tolist() == (np.array(parts) * cases[:, None]).sum(axis=0).tolist()
@@ -86,7 +88,7 @@ def test_transitions_are_those_of_the_variant(order: int) -> None:
     """Against plain counting, to within the rounding."""
     variant = [1, 2, 2, 3, 1, 2, 4, 4, 4]
     by_hand = mass_by_hand(variant, order)
-    found = transition_masses(PaddedVariants.of([variant], np.array([1]), LABELS), order)
+    found = transition_masses(PaddedVariants.from_codes([variant], np.array([1]), LABELS), order)
     assert dict(zip(found.code.tolist(), found.mass.tolist(), strict=True)) == {
         code: pytest.approx(mass, abs=1) for code, mass in by_hand.items()
     }
@@ -158,9 +160,9 @@ def test_a_chain_draws_what_it_expects() -> None:
         (1,): np.array([0.0, 3.0, 1.0]),
         (2,): np.array([0.0, 0.0, 1.0]),
     }
-    drawn = Counter(MarkovChain.of(rows, 1.0).draw(400, 9, reproducible(1)))
+    drawn = Counter(MarkovChain.from_masses(rows, 1.0).draw_sequences(400, 9, reproducible(1)))
     assert drawn == {(1, 2): 300, (1,): 100}
-    sharp = Counter(MarkovChain.of(rows, 2.0).draw(400, 9, reproducible(1)))
+    sharp = Counter(MarkovChain.from_masses(rows, 2.0).draw_sequences(400, 9, reproducible(1)))
     assert sharp == {(1, 2): 360, (1,): 40}
 
 
@@ -172,14 +174,16 @@ def test_a_chain_knows_the_longest_context() -> None:
         (0, 1): np.array([1.0, 0.0]),
         (1, 1): np.array([0.0, 1.0]),
     }
-    assert Counter(MarkovChain.of(rows, 1.0).draw(10, 9, secret())) == {(1, 1): 10}
+    assert Counter(MarkovChain.from_masses(rows, 1.0).draw_sequences(10, 9, secret())) == {
+        (1, 1): 10
+    }
 
 
 def test_an_endless_chain_is_cut() -> None:
     """At the declared length; no case at all is drawn where none is wanted."""
     rows = {(0,): np.array([1.0, 0.0]), (1,): np.array([1.0, 0.0])}
-    assert MarkovChain.of(rows, 1.0).draw(3, 5, secret()) == [(1,) * 5] * 3
-    assert MarkovChain.of(rows, 1.0).draw(0, 5, secret()) == []
+    assert MarkovChain.from_masses(rows, 1.0).draw_sequences(3, 5, secret()) == [(1,) * 5] * 3
+    assert MarkovChain.from_masses(rows, 1.0).draw_sequences(0, 5, secret()) == []
 
 
 def goal(epsilon: float = 1.0, delta: float = 1e-4) -> DifferentialPrivacy:

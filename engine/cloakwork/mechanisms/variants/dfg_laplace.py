@@ -250,7 +250,7 @@ def _draw_cases(flow: Table, labels: list[str], params: DfgParams, noise: Noise)
     most_cases = min(params.most_cases or MOST_CASES, MOST_CASES, MOST_EVENTS / events_of_case)
     cases = math.floor(min(begun + 0.5, most_cases))
     rows: dict[Context, Table] = {(label,): flow[label] for label in range(len(labels) + 1)}
-    drawn = Counter(MarkovChain.of(rows, 1.0).draw(cases, params.longest, noise))
+    drawn = Counter(MarkovChain.from_masses(rows, 1.0).draw_sequences(cases, params.longest, noise))
     variants = [tuple(labels[code - 1] for code in codes) for codes in drawn]
     table = variant_table(variants, list(drawn.values()))
     return table[noise.permutation(table.height)]
