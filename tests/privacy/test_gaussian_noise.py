@@ -13,7 +13,7 @@ from scipy.stats import binomtest
 
 from cloakwork.errors import MechanismError
 from cloakwork.exponential import exp_bounds
-from cloakwork.noise import drawn_rate, drawn_sigma, reproducible, sampler, secret
+from cloakwork.noise import coins, drawn_rate, drawn_sigma, reproducible, sampler, secret
 from cloakwork.noise import source as noise
 from privacy.draws import FALSE_ALARM, bits_of_exp, fed, law_p_value, two_sample_p_value
 
@@ -91,9 +91,9 @@ def test_large_sigmas_do_not_overflow(sigma):
 
 def test_a_biased_coin_is_noticed(monkeypatch):
     """The comparison fails on a threshold that is off by up to a twentieth."""
-    right = sampler.gaussian_thresholds
+    right = coins.gaussian_thresholds
     monkeypatch.setattr(
-        sampler,
+        coins,
         "gaussian_thresholds",
         lambda y, sigma, t: (
             right(y, sigma, t) * (1 - 0.05 * np.minimum(y / float(3 * sigma), 1))
@@ -104,9 +104,9 @@ def test_a_biased_coin_is_noticed(monkeypatch):
 
 def test_a_forgotten_correction_is_noticed(monkeypatch):
     """The comparison fails where candidates are centred on sigma instead of sigma^2 / t."""
-    right = sampler.gaussian_thresholds
+    right = coins.gaussian_thresholds
     monkeypatch.setattr(
-        sampler, "gaussian_thresholds", lambda y, sigma, t: right(y, sigma, float(sigma))
+        coins, "gaussian_thresholds", lambda y, sigma, t: right(y, sigma, float(sigma))
     )
     assert against_the_law(reproducible(1).gaussian_values(7.5, 400_000), 7.5) < 1e-6
 
@@ -122,7 +122,7 @@ def test_every_draw_settled_late_is_unbiased(monkeypatch):
     """With a margin that calls every coin ambiguous the exact path decides all of them, and the
     distribution stays.
     """
-    monkeypatch.setattr(sampler, "MARGIN", np.uint64(1 << 63))
+    monkeypatch.setattr(coins, "MARGIN", np.uint64(1 << 63))
     assert against_the_law(reproducible(3).gaussian_values(7.5, 4_000), 7.5) > 1e-3
 
 
@@ -134,7 +134,7 @@ def test_thresholds_keep_their_proved_error(sigma):
     exact, t = Fraction(sigma), min(math.floor(sigma) + 1, sampler.LARGEST)
     far = (np.random.default_rng(5).random(300) * 12 * sigma).astype(np.int64)
     y = np.concatenate([far, np.arange(5), [int(1001 * t)]]).astype(np.int64)
-    for at, found in zip(y, sampler.gaussian_thresholds(y, exact, t), strict=True):
+    for at, found in zip(y, coins.gaussian_thresholds(y, exact, t), strict=True):
         x = (int(at) - exact**2 / t) ** 2 / (2 * exact**2)
         low, high = exp_bounds(x, 63) if x < 100 else (0, 1)
         assert low - 2**14 <= int(found) <= high + 2**14
@@ -150,7 +150,7 @@ def test_an_ambiguous_coin_takes_more_bits_of_the_same_uniform(y, sigma, off, he
     threshold = bits_of_exp((y - sigma**2 / t) ** 2 / (2 * sigma**2), 63 + 64)
     prefix, rest = threshold >> 64, (threshold % WORD) + off
     drawn = np.array([prefix << 1], dtype=np.uint64)
-    found = sampler.gaussian_coins(np.array([y]), sigma, t, fed(rest), drawn)
+    found = coins.gaussian_coins(np.array([y]), sigma, t, fed(rest), drawn)
     assert found.tolist() == [heads]
 
 
@@ -158,14 +158,14 @@ def test_a_hopeless_coin_is_settled_without_computing_its_chance():
     """exp(-2**100) has no bounds of workable size; a uniform that starts with zeros is settled by
     its first one.
     """
-    assert not sampler.falls_below_exp(1, 63, Fraction(2**100), fed())
-    assert not sampler.falls_below_exp(0, 63, Fraction(2**100), fed(0, 0, 1))
+    assert not coins.falls_below_exp(1, 63, Fraction(2**100), fed())
+    assert not coins.falls_below_exp(0, 63, Fraction(2**100), fed(0, 0, 1))
     x = Fraction(70)
     bits = bits_of_exp(x, 63 + 128)
     assert bits >> 128 == 0
     last, first = bits % WORD, (bits >> 64) % WORD
-    assert sampler.falls_below_exp(0, 63, x, fed(first, last - 1))
-    assert not sampler.falls_below_exp(0, 63, x, fed(first, last + 1))
+    assert coins.falls_below_exp(0, 63, x, fed(first, last - 1))
+    assert not coins.falls_below_exp(0, 63, x, fed(first, last + 1))
 
 
 @pytest.mark.parametrize("sigma", [0.0, -1.0, math.inf, math.nan, 2.0**54])

@@ -14,7 +14,7 @@ from scipy.stats import binomtest, chi2
 
 from cloakwork.errors import MechanismError
 from cloakwork.exponential import exp_bounds
-from cloakwork.noise import drawn_scale, reproducible, sampler, secret
+from cloakwork.noise import coins, drawn_scale, reproducible, sampler, secret
 from cloakwork.noise import source as noise
 from privacy.draws import FALSE_ALARM, bits_of_exp, fed, law_p_value, p_value, two_sample_p_value
 
@@ -82,10 +82,10 @@ def test_large_scales_do_not_overflow(scale):
 
 def test_a_biased_coin_is_noticed(monkeypatch):
     """The comparison fails on a threshold that is off by up to a twentieth."""
-    right = sampler.coin_thresholds
+    right = coins.laplace_thresholds
     monkeypatch.setattr(
-        sampler,
-        "coin_thresholds",
+        coins,
+        "laplace_thresholds",
         lambda u, p: (right(u, p) * (1 - 0.05 * (u / p))).astype(np.uint64),
     )
     assert against_the_law(reproducible(1).laplace_values(7200.0, 2_000_000), 7200.0) < 1e-6
@@ -106,7 +106,7 @@ def test_every_draw_settled_late_is_unbiased(monkeypatch):
     """With a margin that calls every coin ambiguous the exact path decides all of them, and the
     distribution stays.
     """
-    monkeypatch.setattr(sampler, "MARGIN", np.uint64(1 << 63))
+    monkeypatch.setattr(coins, "MARGIN", np.uint64(1 << 63))
     assert against_the_law(reproducible(3).laplace_values(7.5, 8_000), 7.5) > 1e-3
 
 
@@ -117,7 +117,7 @@ def test_an_ambiguous_coin_takes_more_bits_of_the_same_uniform(off, heads):
     threshold = bits_of_exp(Fraction(u, p), 63 + 64)
     prefix, rest = threshold >> 64, (threshold & ((1 << 64) - 1)) + off
     drawn = np.array([prefix << 1], dtype=np.uint64)
-    found = sampler.coins(np.array([u], dtype=np.uint64), p, fed(rest), drawn)
+    found = coins.laplace_coins(np.array([u], dtype=np.uint64), p, fed(rest), drawn)
     assert found.tolist() == [heads]
 
 
@@ -126,8 +126,8 @@ def test_a_coin_that_stays_ambiguous_goes_on():
     x = Fraction(3, 7)
     bits = bits_of_exp(x, 63 + 192)
     words = [(bits >> shift) & ((1 << 64) - 1) for shift in (128, 64, 0)]
-    assert sampler.falls_below_exp(bits >> 192, 63, x, fed(words[0], words[1], words[2] - 1))
-    assert not sampler.falls_below_exp(bits >> 192, 63, x, fed(words[0], words[1], words[2] + 1))
+    assert coins.falls_below_exp(bits >> 192, 63, x, fed(words[0], words[1], words[2] - 1))
+    assert not coins.falls_below_exp(bits >> 192, 63, x, fed(words[0], words[1], words[2] + 1))
 
 
 @pytest.mark.parametrize(("off", "value"), [(-1, 2), (1, 1)])
@@ -135,13 +135,13 @@ def test_an_ambiguous_geometric_takes_more_bits(off, value):
     """A word equal to the second threshold's is settled by the bits that follow it."""
     bits = bits_of_exp(Fraction(2), 128)
     words = fed(bits >> 64, (bits & ((1 << 64) - 1)) + off)
-    assert sampler.geometric(words, 1).tolist() == [value]
+    assert sampler.draw_geometric(words, 1).tolist() == [value]
 
 
 def test_the_geometric_goes_on_beyond_one_word():
     """A word of zeros is not the end of the tail."""
     bits = bits_of_exp(Fraction(50), 128)
-    assert sampler.geometric(fed(0, (bits & ((1 << 64) - 1)) - 1), 1).tolist() == [50]
+    assert sampler.draw_geometric(fed(0, (bits & ((1 << 64) - 1)) - 1), 1).tolist() == [50]
 
 
 def test_the_fast_exponential_keeps_its_proved_error():
@@ -153,7 +153,7 @@ def test_the_fast_exponential_keeps_its_proved_error():
             np.arange(1, 257) / 256 - 2**-53,
         ]
     )
-    for at, found in zip(x, sampler.exp_minus(x), strict=True):
+    for at, found in zip(x, coins.exp_minus(x), strict=True):
         low, high = exp_bounds(Fraction(at), 120)
         assert abs(Fraction(found) * 2**120 - low) <= Fraction(high, 2**50) + (high - low)
 
@@ -184,6 +184,20 @@ def test_impossible_scales_are_refused(scale):
 def test_scales_are_drawn_bit_for_bit(scale):
     """What an event charges for is what is drawn."""
     assert scale == drawn_scale(scale)
+
+
+@pytest.mark.parametrize("source", [secret(), reproducible(2)], ids=["secret", "reproducible"])
+def test_counts_may_be_read_only(source):
+    """A column of a data frame is an array that cannot be written to; it gets its noise, and stays
+    as it was.
+    """
+    counts = np.full(3, 2**40, dtype=np.int64)
+    counts.setflags(write=False)
+    for noisy in (source.laplace_counts(counts, 5.0), source.gaussian_counts(counts, 5.0)):
+        assert noisy.shape == counts.shape
+        # Noise of scale 5 reaches 2**39 with probability far below 1e-9.
+        assert (np.abs(noisy - 2**40) < 2**39).all()
+    assert (counts == 2**40).all()
 
 
 @pytest.mark.parametrize("source", [secret(), reproducible(2)], ids=["secret", "reproducible"])
@@ -253,7 +267,7 @@ def test_a_seed_repeats_and_says_that_it_is_not_private():
 
 def test_no_other_generator_stands_behind_the_source():
     """Neither numpy's nor Python's generator is used in the noise or its sampler."""
-    for module in (noise, sampler):
+    for module in (noise, coins, sampler):
         source = inspect.getsource(module)
         assert "np.random" not in source
         assert "import random" not in source

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from cloakwork.arrays import Bools, Ints, Words
 from cloakwork.errors import MechanismError
-from cloakwork.noise import sampler
+from cloakwork.noise import coins, sampler
 from cloakwork.noise.keyed import Stream, drawable
 
 KEY_LENGTH: Final = 32
@@ -131,8 +131,10 @@ def drawn_rate(rate: Fraction | float) -> float:
     (0.05, True)
     """
     exact = _exact_rate(rate)
-    near = float(exact)
-    return near if Fraction(near) >= exact else math.nextafter(near, math.inf)
+    nearest = float(exact)
+    if Fraction(nearest) < exact:
+        return math.nextafter(nearest, math.inf)
+    return nearest
 
 
 def _exact_rate(rate: Fraction | float) -> Fraction:
@@ -143,7 +145,7 @@ def _exact_rate(rate: Fraction | float) -> Fraction:
 
 def secret() -> Noise:
     """The source that releases draw from: the operating system's entropy."""
-    return _Source(words=_entropy, private=True)
+    return _Source(words=_system_words, private=True)
 
 
 def reproducible(seed: int) -> Noise:
@@ -153,11 +155,11 @@ def reproducible(seed: int) -> Noise:
     return _Source(words=_Keystream(seed), private=False, keys=_Keys(seed))
 
 
-def _entropy(size: int) -> Words:
+def _system_words(size: int) -> Words:
     return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
 
 
-def _fresh_key() -> bytes:
+def _new_key() -> bytes:
     return os.urandom(KEY_LENGTH)
 
 
@@ -194,9 +196,9 @@ class _Source:
     gives.
     """
 
-    words: sampler.WordSource
+    words: coins.WordSource
     private: bool
-    keys: Callable[[], bytes] = _fresh_key
+    keys: Callable[[], bytes] = _new_key
 
     def laplace_counts(self, counts: Ints, scale: float) -> Ints:
         counts = np.asarray(counts, dtype=np.int64)
@@ -219,7 +221,7 @@ class _Source:
         return sampler.discrete_gaussian(sampler.exact_scale(sigma), size, self.words)
 
     def coins(self, rate: Fraction | float, size: int) -> Bools:
-        return sampler.bernoulli(_exact_rate(rate), size, self.words)
+        return coins.bernoulli(_exact_rate(rate), size, self.words)
 
     def uniform(self, below: Ints) -> Ints:
         bounds = np.asarray(below, dtype=np.int64)
@@ -238,16 +240,18 @@ class _Source:
 
     def names(self, size: int) -> Sequence[str]:
         while True:
-            names = _letters(size * NAME_LENGTH, self.words).tobytes().decode("ascii")
-            found = [names[i : i + NAME_LENGTH] for i in range(0, len(names), NAME_LENGTH)]
-            if len(set(found)) == size:
-                return found
+            letters = _draw_letters(size * NAME_LENGTH, self.words)
+            joined = letters.tobytes().decode("ascii")
+            starts = range(0, len(joined), NAME_LENGTH)
+            names = [joined[start : start + NAME_LENGTH] for start in starts]
+            if len(set(names)) == size:
+                return names
 
     def stream(self) -> Stream:
         return Stream(self.keys(), self.private)
 
 
-def _letters(size: int, words: sampler.WordSource) -> NDArray[np.uint8]:
+def _draw_letters(size: int, words: coins.WordSource) -> NDArray[np.uint8]:
     """``size`` independent uniform lower-case letters (ASCII codes); bytes of the last, partial
     alphabet are dropped.
     """
@@ -255,7 +259,9 @@ def _letters(size: int, words: sampler.WordSource) -> NDArray[np.uint8]:
     while accepted.size < size:
         # Eight bytes a word, of which nine in ten are accepted: a few words more than are needed.
         drawn = words((size - accepted.size) // 7 + 8).view(np.uint8)
-        accepted = np.concatenate([accepted, drawn[drawn < 26 * 9]])
+        # Of the 256 values of a byte 9 whole alphabets are used: each letter is as likely.
+        fair = drawn[drawn < 26 * 9]
+        accepted = np.concatenate([accepted, fair])
     return accepted[:size] % np.uint8(26) + np.uint8(ord("a"))
 
 
@@ -274,7 +280,9 @@ def _by_opendp(kind: Literal["laplace", "gaussian"], counts: Ints, scale: float)
         measurement = make_laplace(integers, l1_distance(T="i64"), scale)
     else:
         measurement = make_gaussian(integers, l2_distance(T="i64"), scale)
-    return np.array(measurement(counts), dtype=np.int64)
+    # OpenDP refuses arrays that are read-only, as a data frame's column may be; a copy never is.
+    writable = np.array(counts, dtype=np.int64)
+    return np.array(measurement(writable), dtype=np.int64)
 
 
 def _saturating_sum(counts: Ints, noise: Ints) -> Ints:
