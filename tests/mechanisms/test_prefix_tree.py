@@ -14,17 +14,14 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.variants.prefix_tree import PrefixTree, TreeParams
-from cloakwork.mechanisms.variants.tree import (
-    CodedVariants,
+from cloakwork.mechanisms.variants.tree import CodedVariants, TreeGrowth, TreeLevel, grow_tree
+from cloakwork.mechanisms.variants.tree_noise import (
     Stage,
-    TreeGrowth,
-    TreeLevel,
-    consistent_variants,
-    grow_tree,
     least_tail_value,
     level_stages,
     tail_probability,
 )
+from cloakwork.mechanisms.variants.tree_release import consistent_variants
 from cloakwork.noise import reproducible, secret
 from cloakwork.privacy_event import Composed, DiscreteGaussian, DiscreteLaplace, Repeated
 from conftest import runs
@@ -128,7 +125,7 @@ def test_noisy_counts_are_right_on_average():
     """Within seven standard errors: discrete Gaussian tails are below normal ones, so all four hold
     but for 1e-9.
     """
-    variants = CodedVariants.of(histogram({("a", "b"): 30, ("b",): 5}), ("a", "b"))
+    variants = CodedVariants.from_histogram(histogram({("a", "b"): 30, ("b",): 5}), ("a", "b"))
     growth = TreeGrowth((Stage(levels=3, scale=8.0),), "gaussian", 2, 5_000, count_absent=True)
     found = [
         grow_tree(variants, growth, lambda c: np.full(len(c.noisy), True), secret())

@@ -17,13 +17,12 @@ from cloakwork.log.io import read_log
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.variants.published_trees import (
-    CandidateExtensions,
     PublishedPrefixTree,
     PublishedSacofa,
-    RawRules,
     _draw_harmful,
     noisy_as_published,
 )
+from cloakwork.mechanisms.variants.raw_rules import CandidateExtensions, RawRules
 from cloakwork.mechanisms.variants.tree import CodedVariants
 from cloakwork.noise import reproducible, secret
 from cloakwork.testing import run_mechanism
@@ -86,8 +85,8 @@ def test_noise_is_laplace_cut_towards_zero():
 
 
 def test_rules_of_the_log_and_who_breaks_them():
-    variants = CodedVariants.of(histogram({("a", "b"): 4, ("a", "c", "b"): 2}), "abc")
-    rules = RawRules.of(variants, 3)
+    variants = CodedVariants.from_histogram(histogram({("a", "b"): 4, ("a", "c", "b"): 2}), "abc")
+    rules = RawRules.read_off(variants, 3)
     assert rules.first.tolist() == [True, False, False]
     assert rules.always_after[0].tolist() == [False, True, False]
     assert rules.never_after[1].tolist() == [True, True, True]

@@ -74,7 +74,8 @@ def candidates(paths, noisy=None):
 )
 def test_extensions_that_break_a_rule(rule, path, broken):
     assert (
-        BehaviouralRules.of([rule], "abc").count_violations(candidates([path])).tolist() == broken
+        BehaviouralRules.from_rules([rule], "abc").count_violations(candidates([path])).tolist()
+        == broken
     )
 
 
@@ -84,7 +85,7 @@ def test_broken_rules_add_up():
         ("b", "never directly follows", "a"),
         ("c", "always precedes", "b"),
     ]
-    assert BehaviouralRules.of(rules, "abc").count_violations(
+    assert BehaviouralRules.from_rules(rules, "abc").count_violations(
         candidates([(A,), (C,)])
     ).tolist() == [
         0,
@@ -99,7 +100,7 @@ def test_broken_rules_add_up():
 
 
 def test_steps_are_counted_once_a_case_and_at_most_one_more_than_events():
-    variants = CodedVariants.of(histogram({("a", "b", "a", "b"): 10, ("c",): 3}), "abc")
+    variants = CodedVariants.from_histogram(histogram({("a", "b", "a", "b"): 10, ("c",): 3}), "abc")
     whole = count_steps(variants, 4, 3)
     expected = {(3, A): 10, (A, B): 10, (B, A): 10, (B, END): 10, (3, C): 3, (C, END): 3}
     assert {(int(a), int(b)): int(whole[a, b]) for a, b in np.argwhere(whole)} == expected
@@ -107,14 +108,16 @@ def test_steps_are_counted_once_a_case_and_at_most_one_more_than_events():
     assert {(int(a), int(b)) for a, b in np.argwhere(cut)} == {(3, A), (A, B), (3, C), (C, END)}
     for length in range(1, 6):
         one = count_steps(
-            CodedVariants.of(histogram({("a", "c", "b", "c", "a"): 1}), "abc"), length, 3
+            CodedVariants.from_histogram(histogram({("a", "c", "b", "c", "a"): 1}), "abc"),
+            length,
+            3,
         )
         assert one.max() == 1
         assert one.sum() <= length + 1
 
 
 def test_steps_of_no_case_are_none():
-    assert count_steps(CodedVariants.of(histogram({}), "abc"), 4, 3).sum() == 0
+    assert count_steps(CodedVariants.from_histogram(histogram({}), "abc"), 4, 3).sum() == 0
 
 
 def test_rules_by_steps_forbid_all_others():
@@ -144,7 +147,7 @@ def test_so_many_harmful_ones_are_kept_and_those_that_break_less_likelier():
     params = offered(
         rules=[["b", "never follows", "a"]], harmful_threshold=1, most_harmful=1, threshold=1
     ).params
-    book = BehaviouralRules.of(
+    book = BehaviouralRules.from_rules(
         [
             ("b", "never follows", "a"),
             ("c", "never follows", "a"),

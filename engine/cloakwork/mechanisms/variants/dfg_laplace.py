@@ -29,7 +29,8 @@ from cloakwork.mechanisms.variants.prefix_tree import (
     labels_of,
     most_cases_of,
 )
-from cloakwork.mechanisms.variants.tree import MOST_EVENTS, least_tail_value, tail_probability
+from cloakwork.mechanisms.variants.tree_noise import least_tail_value, tail_probability
+from cloakwork.mechanisms.variants.tree_release import MOST_EVENTS
 from cloakwork.noise import Noise
 from cloakwork.privacy_event import (
     Composed,

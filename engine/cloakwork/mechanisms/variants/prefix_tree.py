@@ -19,18 +19,20 @@ from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.mechanisms.variants.tree import (
     Candidates,
     CodedVariants,
-    NoiseKind,
-    Stage,
     TreeGrowth,
     TreeLevel,
-    consistent_variants,
-    cost_of,
     grow_tree,
+)
+from cloakwork.mechanisms.variants.tree_noise import (
+    NoiseKind,
+    Stage,
+    cost_of,
     least_tail_value,
     level_stages,
     tail_probability,
     with_scale,
 )
+from cloakwork.mechanisms.variants.tree_release import consistent_variants
 from cloakwork.noise import Noise
 from cloakwork.privacy_event import Composed, EpsilonDelta, NonPrivate, PrivacyEvent
 from cloakwork.quantities import Frozen, Number
@@ -172,7 +174,7 @@ class PrefixTree(VariantRelease[TreeParams]):
         def keep(candidates: Candidates) -> Bools:
             return np.asarray(candidates.noisy >= thresholds[candidates.depth])
 
-        variants = CodedVariants.of(summary, labels)
+        variants = CodedVariants.from_histogram(summary, labels)
         levels = grow_tree(variants, params.growth(len(labels)), keep, noise)
         table = consistent_variants(levels, labels, params.most_cases, noise)
         return Decision(table, tree_figures(summary, table, levels))
