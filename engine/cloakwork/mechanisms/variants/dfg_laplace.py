@@ -141,7 +141,7 @@ class DfgLaplace(VariantRelease[DfgParams]):
                 "misconfigured",
                 f"every pair of activities gets noise: at most {MOST_LABELS:,} of them",
             )
-        params = calibrated(goal, facts, chosen.most_steps)
+        params = calibrate_dfg(goal, facts, chosen.most_steps)
         counted = "every step" if params.alphabet is not None else "the steps that occur"
         return Offer(
             params,
@@ -168,28 +168,33 @@ class DfgLaplace(VariantRelease[DfgParams]):
         step, noisy = _measure_steps(params, summary, labels, noise)
         used, table = _connected_activities(step, noisy, len(labels))
         flow = fit_flow(table, np.zeros_like(table), 0.0, allowed=table > 0)
-        consistent_variants = _draw_cases(flow, [labels[place] for place in used], params, noise)
+        used_labels = [labels[place] for place in used]
+        released = _draw_cases(flow, used_labels, params, noise)
         return Decision(
-            consistent_variants,
+            released,
             {
                 "variants in the log": summary.height,
                 "cases in the log": int(summary[CASES].sum()),
-                "cases released": int(consistent_variants[CASES].sum()),
+                "cases released": int(released[CASES].sum()),
                 "steps kept": len(step),
             },
         )
 
 
-def calibrated(goal: DifferentialPrivacy, facts: Facts, most_steps: int | None) -> DfgParams:
+def calibrate_dfg(goal: DifferentialPrivacy, facts: Facts, most_steps: int | None) -> DfgParams:
     """Scale and threshold that cost at most the goal's (epsilon, delta)."""
-    m, alphabet = facts.unit.max_cases, alphabet_of(facts)
+    m = facts.unit.max_cases
+    alphabet = alphabet_of(facts)
     steps = most_steps or min(DEFAULT_STEPS, (facts.longest_case or DEFAULT_LENGTH) + 1)
-    scale, most = least_scale(goal.epsilon, steps * m), steps * m
+    sensitivity = steps * m
+    scale = least_scale(goal.epsilon, sensitivity)
     if alphabet is not None:
         tau = least_tail_value(scale, FALSE_PER_PREFIX / (len(alphabet) + 1), "laplace")
     else:
-        alone = least_tail_value(scale, goal.delta, "laplace") + most
-        tau = max(alone, least_tail_value(scale, goal.delta / most, "laplace") + 1)
+        # The two ends of the theorem: one step of count m M, or m M steps of count 1.
+        hides_one = least_tail_value(scale, goal.delta, "laplace") + sensitivity
+        hides_many = least_tail_value(scale, goal.delta / sensitivity, "laplace") + 1
+        tau = max(hides_one, hides_many)
     return DfgParams(
         epsilon=goal.epsilon,
         delta=goal.delta,
@@ -230,6 +235,7 @@ def _connected_activities(step: Ints, noisy: Ints, labels: int) -> tuple[list[in
     weight = np.bincount(place, np.append(noisy, noisy), labels + 2)[1:-1]
     heaviest = np.argsort(-weight, kind="stable")[:MOST_ACTIVITIES]
     used = np.sort(heaviest[weight[heaviest] > 0])
+    # The new place of START, each used label and END; -1 for labels that are not used.
     renumbered = np.full(labels + 2, -1)
     renumbered[0] = 0
     renumbered[used + 1] = np.arange(1, len(used) + 1)
