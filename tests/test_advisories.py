@@ -30,7 +30,7 @@ from cloakwork.publishing.earlier import EarlierPlan
 from cloakwork.publishing.earlier_checks import measure_advisory, measure_as_0_1_0
 from cloakwork.publishing.verify_earlier import read_as_pattern
 
-EARLIER = Path(__file__).parents[1] / "releases" / "0.1.0"
+EARLIER = Path(__file__).parent / "releases" / "0.1.0"
 
 DP = {
     "kind": "differential-privacy",

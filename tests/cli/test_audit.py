@@ -74,7 +74,7 @@ def _counterparts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(
         registry,
         "OURS",
-        {**registry.OURS, **here, "variants/raw": "plans.fake_published:FakePublished"},
+        {**registry.OURS, **here, "variants/raw": "plan.fake_published:FakePublished"},
     )
     registry.catalogue.cache_clear()
     yield

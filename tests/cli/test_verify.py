@@ -9,6 +9,7 @@ import pytest
 from cloakwork.cli import main
 from cloakwork.publishing.keys import SigningKey
 from cloakwork.report.model import INTERNAL_BANNER
+from publishing.conftest import _taken_as_proved  # noqa: F401 - a fixture
 
 
 def typed(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:

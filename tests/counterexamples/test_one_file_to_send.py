@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from conftest import Said
-from counterexamples.test_c11_what_verify_says import Cloakwork, release  # noqa: F401 - a fixture
+from counterexamples.test_what_verify_says import Cloakwork, release  # noqa: F401 - a fixture
 
 PARTS = ["log.xes", "plan.json", "statement.json"]
 

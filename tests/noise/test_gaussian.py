@@ -15,7 +15,7 @@ from cloakwork.errors import MechanismError
 from cloakwork.exponential import exp_bounds
 from cloakwork.noise import drawn_rate, drawn_sigma, reproducible, sampler, secret
 from cloakwork.noise import source as noise
-from privacy.draws import FALSE_ALARM, bits_of_exp, fed, law_p_value, two_sample_p_value
+from noise.draws import FALSE_ALARM, bits_of_exp, fed, law_p_value, two_sample_p_value
 
 SIGMAS = [0.3, 1.0, 7.5, 43.5, 1000.0]
 

@@ -11,8 +11,8 @@ import pytest
 
 from cloakwork.errors import MechanismError
 from cloakwork.noise import Addresses, Stream, keyed, reproducible, sampler, secret
-from privacy import test_gaussian_noise, test_noise
-from privacy.draws import FALSE_ALARM, p_value
+from noise import test_gaussian, test_source
+from noise.draws import FALSE_ALARM, p_value
 
 AT = Addresses(np.repeat(np.arange(40_000), 10), np.tile(np.arange(10), 40_000))
 """Ten events in each of 40,000 cases."""
@@ -31,14 +31,14 @@ def test_blocks_are_those_of_aes_256():
 def test_laplace_values_follow_the_mass_function(source, scale):
     """Over the whole range."""
     drawn = source.stream().laplace_values(scale, AT)
-    assert test_noise.against_the_law(drawn, scale) > FALSE_ALARM
+    assert test_source.against_the_law(drawn, scale) > FALSE_ALARM
 
 
 @pytest.mark.parametrize("sigma", [0.3, 1.0, 43.5])
 def test_gaussian_values_follow_the_mass_function(sigma):
     """Over the whole range."""
     drawn = secret().stream().gaussian_values(sigma, AT)
-    assert test_gaussian_noise.against_the_law(drawn, sigma) > FALSE_ALARM
+    assert test_gaussian.against_the_law(drawn, sigma) > FALSE_ALARM
 
 
 @pytest.mark.parametrize("scale", [1e12, 2.0**53])
@@ -141,7 +141,7 @@ def test_a_biased_coin_is_noticed(monkeypatch):
     )
     more = Addresses(np.arange(2_000_000), np.zeros(2_000_000, np.int64))
     drawn = reproducible(1).stream().laplace_values(7200.0, more)
-    assert test_noise.against_the_law(drawn, 7200.0) < 1e-6
+    assert test_source.against_the_law(drawn, 7200.0) < 1e-6
 
 
 def test_keys_are_fresh_and_do_not_show():

@@ -16,7 +16,7 @@ from cloakwork.errors import MechanismError
 from cloakwork.exponential import exp_bounds
 from cloakwork.noise import drawn_scale, reproducible, sampler, secret
 from cloakwork.noise import source as noise
-from privacy.draws import FALSE_ALARM, bits_of_exp, fed, law_p_value, p_value, two_sample_p_value
+from noise.draws import FALSE_ALARM, bits_of_exp, fed, law_p_value, p_value, two_sample_p_value
 
 SCALES = [0.01, 0.3, 1.0, 7.5, 7200.0]
 

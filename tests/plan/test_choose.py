@@ -23,7 +23,7 @@ from cloakwork.noise import reproducible, secret
 from cloakwork.plan.choose import choose_mechanism
 from cloakwork.policy.model import Mechanisms
 from cloakwork.testing import run_mechanism
-from plans.conftest import DP
+from plan.conftest import DP
 
 GOAL = DifferentialPrivacy.model_validate(DP)
 

@@ -8,7 +8,7 @@ import yaml
 from cloakwork.errors import PlanImpossible
 from cloakwork.plan.planner import make_plan
 from cloakwork.plan.prove import prove
-from plans.conftest import policy_of
+from plan.conftest import policy_of
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
 

@@ -29,7 +29,7 @@ from cloakwork.run.execute import execute
 from cloakwork.run.preview import previewable
 from cloakwork.run.release import Internal, Release
 from contracts.sample_logs import log_of
-from plans.conftest import DP, policy_of
+from plan.conftest import DP, policy_of
 
 NAME = "variants/fake-published"
 ACCEPTING = {"accept_unproven": True, "prefer": [NAME]}
@@ -38,7 +38,7 @@ LOG = log_of([["a", "b"]] * 3 + [["a", "c"]])
 
 @pytest.fixture(autouse=True)
 def _installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    homes = {**registry.OURS, NAME: "plans.fake_published:FakePublished"}
+    homes = {**registry.OURS, NAME: "plan.fake_published:FakePublished"}
     monkeypatch.setattr(registry, "OURS", homes)
     monkeypatch.setenv("CLOAKWORK_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("CLOAKWORK_SIGNING_KEY", raising=False)

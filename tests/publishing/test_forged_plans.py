@@ -22,7 +22,7 @@ from cloakwork.publishing.statement import Statement
 from cloakwork.publishing.verify import verify
 from cloakwork.records import stated
 from cloakwork.run.execute import execute
-from report.conftest import REAL_PROOF, VARIANTS, a_log, a_policy, envelope_of, resign
+from publishing.conftest import REAL_PROOF, VARIANTS, a_log, a_policy, envelope_of, resign
 
 JUNK: tuple[Any, ...] = (
     None,

@@ -22,7 +22,7 @@ from cloakwork.publishing.keys import SigningKey
 from cloakwork.publishing.publish import Published, check_destination
 from cloakwork.publishing.verify import verify
 from cloakwork.report.model import INTERNAL_BANNER, InternalReport
-from report.conftest import RAW_FIGURES, RAW_NAME, a_plan, a_policy, a_release
+from publishing.conftest import RAW_FIGURES, RAW_NAME, a_plan, a_policy, a_release
 
 EVERY_FORMAT = ("xes", "xes.gz", "csv", "csv.gz", "parquet")
 PREFIX = f".cloakwork-draft-{socket.gethostname()}-"

@@ -13,7 +13,7 @@ from cloakwork.publishing.from_plan import statement_of
 from cloakwork.publishing.publish import Published
 from cloakwork.publishing.stamp import differences, flat, read_stamp, stamp
 from cloakwork.publishing.statement import NOT_PRIVATE, predicate_digest
-from report.conftest import a_plan
+from publishing.conftest import a_plan
 
 PARTS = ("operation type", "level", "target")
 

@@ -26,7 +26,7 @@ from cloakwork.publishing.statement import (
     predicate_digest,
     statement_payload,
 )
-from report.conftest import a_plan, a_policy
+from publishing.conftest import a_plan, a_policy
 
 SCHEMA = Path(__file__).parents[2] / "schemas" / "privacy-statement-v2.json"
 

@@ -20,7 +20,7 @@ from cloakwork.publishing.publish import Published, plan_bytes
 from cloakwork.publishing.released import ReleasedColumn, column_mismatches, released_columns
 from cloakwork.publishing.stamp import EXTENSIONS, stamp
 from cloakwork.publishing.verify import verify
-from report.conftest import VARIANTS, a_log, a_plan, a_policy, envelope_of, public_file, resign
+from publishing.conftest import VARIANTS, a_log, a_plan, a_policy, envelope_of, public_file, resign
 
 
 def mismatches(folder: Path, **how: Any) -> tuple[str, ...]:

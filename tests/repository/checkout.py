@@ -1,4 +1,4 @@
-"""The checkout that the tests of the house look at."""
+"""The checkout that the tests of the repository look at."""
 
 import importlib.util
 import os

@@ -1,8 +1,8 @@
 """What a reader still stumbles over: counted, and compared with what is allowed to remain.
 
-    PYTHONPATH=tests python -m house.remaining --list           # how often each, and in which files
-    PYTHONPATH=tests python -m house.remaining --list WORD      # where one of them is
-    PYTHONPATH=tests python -m house.remaining --lower          # after some of it is gone
+    PYTHONPATH=tests python -m repository.remaining --list        # how often each, in which files
+    PYTHONPATH=tests python -m repository.remaining --list WORD   # where one of them is
+    PYTHONPATH=tests python -m repository.remaining --lower       # after some of it is gone
 
 Counted are phrases of the glossary's table, names of ``words.yaml``, classes of one name,
 conditional expressions inside one another, and lines of more than 100 characters.
@@ -22,13 +22,13 @@ from types import ModuleType
 
 import yaml
 
-from house.checkout import ROOT, load_script
+from repository.checkout import ROOT, load_script
 
 GLOSSARY = ROOT / "docs" / "glossary.md"
 HEADING = "## Words that we do not use"
 NAMES = Path(__file__).with_name("words.yaml")
 ALLOWED = Path(__file__).with_name("remaining.yaml")
-LOWER = "PYTHONPATH=tests python -m house.remaining --lower"
+LOWER = "PYTHONPATH=tests python -m repository.remaining --lower"
 FOLDERS = ("engine", "tests", "benchmarks")
 PUBLISHED = {"schemas/privacy-statement-v1.json"}
 """Files that stay as an earlier version published them."""

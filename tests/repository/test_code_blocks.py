@@ -1,7 +1,7 @@
 """Every command and program that README.md and docs/ show runs as it stands.
 
 The blocks of a page run in its order, in one folder that looks like the checkout and in one Python
-namespace; what a block needs beside that stands in comments before it (``house.pages``).
+namespace; what a block needs beside that stands in comments before it (``repository.pages``).
 """
 
 import json
@@ -23,8 +23,8 @@ import yaml
 from cloakwork.plan.planner import make_plan
 from cloakwork.policy import parse_policy
 from conftest import Said
-from house.checkout import ROOT, environment
-from house.pages import RUN, SHOWN, Block, blocks_of, indented
+from repository.checkout import ROOT, environment
+from repository.pages import RUN, SHOWN, Block, blocks_of, indented
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LONG = "CLOAKWORK_RUNS" in os.environ

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cloakwork.cli import COMMANDS
-from house.checkout import ROOT, tracked
+from repository.checkout import ROOT, tracked
 
 LINK = re.compile(r"(?<!!)\[[^\]\n]+\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-from house.checkout import ROOT
+from repository.checkout import ROOT
 
 LOGS = ROOT / "examples" / "logs"
 FILES = ("hospital.xes", "hospital.csv", "permit.xes")

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from house.checkout import ROOT
+from repository.checkout import ROOT
 
 CONFIG = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text("utf-8"))
-PROGRAM = ROOT / "tests" / "house" / "committed_files.py"
+PROGRAM = ROOT / "tests" / "repository" / "committed_files.py"
 
 
 def hooks() -> dict[str, dict[str, Any]]:

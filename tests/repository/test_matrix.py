@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from house.checkout import ROOT
+from repository.checkout import ROOT
 
 INTERPRETER = """#!/usr/bin/env bash
 # Makes environments that hold itself; says what pytest would be asked.

@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from cloakwork.log.naming import named, values_of, without
-from house.checkout import ROOT
+from repository.checkout import ROOT
 
 EXEMPT = {"log/naming.py"}
 VETTED = "named"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from house.checkout import ROOT, tracked
-from house.committed_files import fault, faults
+from repository.checkout import ROOT, tracked
+from repository.committed_files import fault, faults
 
 REAL_LOGS = ROOT.parent / "shared" / "logs"
 

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from house.checkout import ROOT, load_script
+from repository.checkout import ROOT, load_script
 
 SCRIPT = ROOT / "benchmarks" / "readability.py"
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from house.remaining import Found, counted, differences, find_shapes, read_allowed
+from repository.remaining import Found, counted, differences, find_shapes, read_allowed
 
 
 @pytest.fixture(scope="module")

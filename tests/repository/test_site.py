@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 import cloakwork
-from house.checkout import ROOT, environment, tracked
+from repository.checkout import ROOT, environment, tracked
 
 DOCS = ROOT / "docs"
 LOADED = re.compile(

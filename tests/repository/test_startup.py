@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from cloakwork.cli import COMMANDS
-from house.checkout import environment
+from repository.checkout import environment
 
 HEAVY = {
     "dp_accounting", "jinja2", "numpy", "opendp", "pandas", "polars", "pydantic", "rich", "scipy", "sqlalchemy",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from house.checkout import ROOT, environment
+from repository.checkout import ROOT, environment
 
 BIN = Path(sys.executable).parent
 TOOLS = {

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from house.checkout import ROOT
+from repository.checkout import ROOT
 
 
 @pytest.fixture(scope="module")

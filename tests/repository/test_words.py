@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from house.remaining import (
+from repository.remaining import (
     HEADING,
     LOWER,
     NAMES,

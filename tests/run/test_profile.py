@@ -25,7 +25,7 @@ from cloakwork.policy.model import Policy
 from cloakwork.run.execute import execute
 from cloakwork.run.profile import measure
 from contracts.sample_logs import log_of
-from plans.conftest import DP, policy_of
+from plan.conftest import DP, policy_of
 
 SHARE = {"epsilon": 0.2, "delta": 1e-7, "activities_per_case": 3}
 LOG = log_of([["a", "b"]] * 9000 + [["a", "c", "c", "b"]] * 3000 + [["rare"]])

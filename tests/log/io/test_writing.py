@@ -11,7 +11,7 @@ from cloakwork.errors import OutputError
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.log.io import Attribute, Extension, read_annotations, read_log, write_log
 
-EDGE = Path(__file__).parent / "edge"
+EDGE = Path(__file__).parents[2] / "logs" / "edge"
 ANNOTATIONS = (
     Attribute("cloakwork:version", "0.1"),
     Attribute(

@@ -22,7 +22,7 @@ from cloakwork.mechanisms.kanon.problem import (
 )
 from cloakwork.noise import secret
 from contracts.sample_logs import courses_of, log_of
-from mechanisms.test_best_first import real_summary
+from mechanisms.kanon.test_best_first import real_summary
 from properties.oracle import least_cost
 
 A_STAR = AStar()

@@ -28,7 +28,7 @@ from cloakwork.noise import secret
 from contracts.sample_logs import courses_of, log_of
 
 BEST_FIRST = BestFirst()
-REAL = Path(__file__).parents[2].parent / "shared" / "logs"
+REAL = Path(__file__).parents[3].parent / "shared" / "logs"
 # Distances of the authors' code (prefixes, variants that occur once removed), k = 4, 8, 16, 32, 64;
 # None: it did not end.
 REFERENCE = {

@@ -34,7 +34,7 @@ from cloakwork.progress import heard_by
 from contracts.sample_logs import courses_of, log_of
 
 OPTIMAL = Optimal()
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 REAL = next(
     (
         folder

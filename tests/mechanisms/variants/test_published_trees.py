@@ -32,7 +32,7 @@ BOTH = (PublishedPrefixTree(), PublishedSacofa())
 GOAL = DifferentialPrivacy(
     kind="differential-privacy", epsilon=1.0, delta=1e-4, over=("control-flow",)
 )
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 REAL = next(
     (
         folder
