@@ -79,7 +79,7 @@ def test_a_unit_is_in_a_sample_with_all_its_cases():
     facts = Facts(unit=Unit(attribute="case:person", max_cases=1))
     params = params_of(facts, samples=40, rate=0.5, epsilon=8.0)
     summary = pl.DataFrame({"variant": [["a"], ["b"]], "unit": ["x", "x"], "cases": [500, 700]})
-    noisy = libra._noisy_samples(params, libra._by_variant(summary), secret())
+    noisy = libra._noisy_samples(params, libra._group_by_variant(summary), secret())
     present = noisy > np.array([250, 350])
     assert (present[:, 0] == present[:, 1]).all()
     assert 0 < present[:, 0].sum() < 40
@@ -98,8 +98,8 @@ def test_cases_without_a_unit_are_sampled_one_by_one():
     summary = pl.DataFrame(
         {"variant": [["a"], ["b"], ["a"]], "unit": [None, "x", "y"], "cases": [1000, 3, 2]}
     )
-    by_variant = libra._by_variant(summary)
-    variant, owner, cases = libra._contributions(by_variant)
+    by_variant = libra._group_by_variant(summary)
+    variant, owner, cases = libra._contributions_of_units(by_variant)
     assert len(np.unique(owner)) == 1002
     assert cases.sum() == 1005
     assert np.bincount(variant, weights=cases).tolist() == by_variant["cases"].list.sum().to_list()
