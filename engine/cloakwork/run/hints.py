@@ -23,7 +23,7 @@ def time_hints(log: EventLog, plan: Plan) -> Iterator[str]:
     """Released attributes that look like times beside a claim that takes them as known; figures of
     the raw log.
 
-    Only a hint, for the internal report: no list of looks decides what tells times, so the claim
+    Only a hint, for the internal report: no list of names decides which columns hold times, so the claim
     names every such column, and this stops nothing. It reads no column but those that the claim
     takes as known.
     """

@@ -83,8 +83,8 @@ def test_costs_at_most_what_was_asked(epsilon: float, max_cases: int) -> None:
     assert spent.delta <= 1e-4
 
 
-def test_the_event_charges_the_dearer_mechanism() -> None:
-    """A cheaper one beside it lowers nothing; a dearer one raises the cost."""
+def test_the_event_charges_the_more_expensive_mechanism() -> None:
+    """A cheaper one beside it lowers nothing; a more expensive one raises the cost."""
     honest = params()
     weak = honest.model_copy(update={"threshold": params(3.0).threshold})
     assert cost(ADAPTIVE.event(weak, Facts()), 1e-4).epsilon > 2.5
