@@ -13,8 +13,8 @@ from cloakwork.audit.dp_audit import (
     OneOf,
     empirical_epsilon,
     half_lines,
-    points,
     ratio_sets,
+    single_outcomes,
 )
 from cloakwork.noise import reproducible
 
@@ -71,9 +71,9 @@ def test_half_the_noise_shows_when_events_are_searched_for(noise):
     assert found.counted == 3_200
 
 
-@pytest.mark.parametrize("choose", [half_lines, points, ratio_sets])
+@pytest.mark.parametrize("choose", [half_lines, single_outcomes, ratio_sets])
 def test_every_choice_of_events_finds_half_the_noise(noise, choose):
-    """Half-lines, points and likelihood-ratio sets."""
+    """Half-lines, single outcomes and likelihood-ratio sets."""
     found = empirical_epsilon(
         counted(noise, 0, 0.5), counted(noise, 1, 0.5), runs=20_000, claim=1.0, events=choose
     )

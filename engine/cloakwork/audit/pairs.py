@@ -107,6 +107,7 @@ def control_flow_pairs(least: int | None = None) -> tuple[Pair, ...]:
     where it is known.
     """
     base = [("a", "b", "c")] * 30 + [("a", "c", "b")] * 20
+    # Backwards through the alphabet, so that it shares no prefix with the other cases.
     longest = tuple(ALPHABET[-1 - place % len(ALPHABET)] for place in range(LONGEST))
     many = max(FREQUENT_CASES, 2 * (least or 0))
     pairs = [
@@ -153,7 +154,10 @@ def least_released(runner: Callable[[EventLog], Callable[[], EventLog]]) -> int 
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if is_released(middle) else (middle, high)
+        if is_released(middle):
+            high = middle
+        else:
+            low = middle
     return high
 
 
@@ -165,7 +169,10 @@ def metric_pairs() -> tuple[Pair, ...]:
 
     def observe(released: EventLog) -> Floats:
         before, behind = np.diff(_seconds_of(released)).T
-        return np.asarray(np.minimum(before - far - shift, far - shift - behind)[:, None])
+        # Moved, the first gap is far + shift, and the second far - shift.
+        grown = before - (far + shift)
+        shrunk = (far - shift) - behind
+        return np.asarray(np.minimum(grown, shrunk)[:, None])
 
     moved = _log_with_times([timedelta(0), _FAR + SHIFT, 2 * _FAR])
     still = _log_with_times([timedelta(0), _FAR, 2 * _FAR])
@@ -180,7 +187,9 @@ def bounded_pairs() -> tuple[Pair, ...]:
 
     def observe(released: EventLog) -> Floats:
         times = _seconds_of(released)
-        at_the_edge = (times[:, 0] >= latest) + (np.diff(times) >= widest).sum(axis=1)
+        begins_latest = (times[:, 0] >= latest).astype(np.int64)
+        widest_gaps = (np.diff(times) >= widest).sum(axis=1)
+        at_the_edge = begins_latest + widest_gaps
         return np.asarray(at_the_edge[:, None], np.float64)
 
     most = _log_with_times([_WINDOW + place * _GAP for place in range(3)])
@@ -220,10 +229,10 @@ def audit_pair(
             confidence=each,
         )
 
-    audits = [
-        PairAudit(pair.name, statistic.name, audit_statistic(column, statistic))
-        for column, statistic in enumerate(pair.statistics)
-    ]
+    audits = []
+    for column, statistic in enumerate(pair.statistics):
+        result = audit_statistic(column, statistic)
+        audits.append(PairAudit(pair.name, statistic.name, result))
     return max(audits, key=lambda audit: audit.result.epsilon_lower_bound)
 
 
@@ -246,7 +255,9 @@ def _pair_with_one_more_case(
 
     def observe(released: EventLog) -> Floats:
         sequences = _sequences_of(released)
-        taken = sum(step in steps for sequence in sequences for step in pairwise(sequence))
+        taken = 0
+        for sequence in sequences:
+            taken += sum(step in steps for step in pairwise(sequence))
         return np.array([[sequences.count(added), taken, len(sequences)]], np.float64)
 
     statistics = (

@@ -23,9 +23,9 @@ def time_hints(log: EventLog, plan: Plan) -> Iterator[str]:
     """Released attributes that look like times beside a claim that takes them as known; figures of
     the raw log.
 
-    Only a hint, for the internal report: no list of names decides which columns hold times, so the claim
-    names every such column, and this stops nothing. It reads no column but those that the claim
-    takes as known.
+    Only a hint, for the internal report: no list of names decides which columns hold times, so the
+    claim names every such column, and this stops nothing. It reads no column but those that the
+    claim takes as known.
     """
     if all(claim.given is None for claim in plan.claims):
         return
