@@ -25,7 +25,10 @@ def generator() -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:
+        # As for a script: what lies beside it can be imported.
+        patch.syspath_prepend(LOGS)
+        spec.loader.exec_module(module)
     return module
 
 
