@@ -21,8 +21,6 @@ from invented.permits import invent_permits
 from invented.process import Dice, Log
 
 SEEDS: Final = {"hospital": 20260422, "permit": 20260425}
-
-
 CASES: Final = {"hospital": 1_040, "permit": 1_000}
 
 

@@ -13,7 +13,6 @@ from invented.process import Attributes, Event, Log, Value, local_time
 
 XES_TYPES: Final = {str: "string", int: "int", float: "float", datetime: "date"}
 
-
 EXTENSIONS: Final = {
     "Concept": "concept",
     "Lifecycle": "lifecycle",

@@ -42,12 +42,10 @@ STAFF: Final = {
     "social": ("Counsellor Pebble",),
 }
 
-
 DEPARTMENTS: Final = {
     "desk": "Admissions", "nurse": "Emergency", "lab": "Laboratory", "radiology": "Radiology", "doctor": "Emergency",
     "ward": "Ward", "intensive care": "Intensive Care", "surgery": "Surgery", "social": "Social Service",
 }  # fmt: skip
-
 
 HOSPITAL_WORK: Final = {
     "Register": Work("desk", 0),
@@ -74,12 +72,9 @@ HOSPITAL_WORK: Final = {
     "Leave against advice": Work("nurse", 180, 0.9),
 }
 
-
 LABS: Final = frozenset({"Blood count", "CRP test", "Lactate test"})
 
-
 EMERGENCY: Final = Workplace(HOSPITAL_WORK, ties=LABS)
-
 
 RARE_CARE: Final = (
     "Isolate",
@@ -90,12 +85,9 @@ RARE_CARE: Final = (
     "Transfer to ICU",
 )
 
-
 ENTRY: Final = (Step("Register"), Step("Triage"))
 
-
 BLOOD: Final = (Step("Blood count"), Step("CRP test"))
-
 
 CARE: Final = (
     Pathway(
@@ -133,7 +125,6 @@ CARE: Final = (
          Step("Give antibiotics", 0.7), Step("Transfer to ward", 0.8), Step("Discharge", 0.9)),
     ),
 )  # fmt: skip
-
 
 NOTES: Final = (
     "{name} ({age}) reports pain since yesterday, will be fetched by a relative.",

@@ -10,7 +10,6 @@ FIRST_NAMES: Final = (
     "Zinnia",
 )  # fmt: skip
 
-
 LAST_NAMES: Final = (
     "Anyperson", "Bogusson", "Cardboard", "Dummyfield", "Examplar", "Fictive", "Fabricatus", "Inventson", "Madeup",
     "Mockington", "Nobodysson", "Nonesuch", "Placeholder", "Pretendly", "Sampleton", "Someoneova", "Specimen", "Standin",

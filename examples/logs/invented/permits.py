@@ -34,9 +34,7 @@ OFFICE: Final = {
     "system": ("SYSTEM",),
 }
 
-
 CLOSED: Final = (8, 17)
-
 
 PERMIT_WORK: Final = {
     "Receive application": Work("front", 0),
@@ -64,9 +62,7 @@ PERMIT_WORK: Final = {
     "Correct file": Work("officer", 600, 0.9, CLOSED),
 }
 
-
 TOWN_HALL: Final = Workplace(PERMIT_WORK, weekends=False)
-
 
 RARE_OFFICE: Final = (
     "Extend deadline",
@@ -76,14 +72,11 @@ RARE_OFFICE: Final = (
     "Withdraw application",
 )
 
-
 START: Final = (Step("Receive application"), Step("Confirm receipt"), Step("Check completeness"))
-
 
 MISSING: Final = (
     Step("Request documents", again=0.16, most=2), Step("Receive documents", again=0.14, most=2), Step("Check completeness"),
 )  # fmt: skip
-
 
 MONEY: Final = (
     Step("Send invoice"),
@@ -91,7 +84,6 @@ MONEY: Final = (
     Step("Receive payment"),
     Step("Archive"),
 )
-
 
 OFFICE_PATHS: Final = (
     Pathway(41, (("Garden shed", 5), ("Carport", 4), ("Fence", 4), ("Sign", 2)),
@@ -112,7 +104,6 @@ OFFICE_PATHS: Final = (
              Step("Hold hearing"), Step("Decide objection"), Step("Archive"))),
 )  # fmt: skip
 
-
 DISTRICTS: Final = (
     ("Northbridge", 5.0),
     ("Millside", 4.0),
@@ -120,7 +111,6 @@ DISTRICTS: Final = (
     ("Foxhill", 2.0),
     ("Lighthouse Island", 0.15),
 )
-
 
 CHANNELS: Final = (("portal", 5.0), ("mail", 3.0), ("counter", 2.0), ("fax", 0.1))
 

@@ -11,9 +11,7 @@ from typing import TypeVar
 
 Value = str | int | float | datetime
 
-
 Attributes = dict[str, Value]
-
 
 T = TypeVar("T")
 
