@@ -209,8 +209,8 @@ def test_events_charge_for_the_noise_drawn(
 def test_adaptive_draws_what_it_charges_for_looking_and_what_the_mechanism_it_takes_charges(
     cases: int, taken: str, facts: Facts
 ) -> None:
-    """Its event holds the layers and the more expensive mechanism's cost; the noise drawn is that of the
-    layers and of one of the two.
+    """Its event holds the layers and the more expensive mechanism's cost; the noise drawn is that
+    of the layers and of one of the two.
     """
     mechanism = catalogue()["variants/adaptive"]
     offer = mechanism.offer(FLOW.model_copy(update={"epsilon": 2.0}), facts, {})

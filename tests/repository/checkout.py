@@ -35,5 +35,10 @@ def load_script(path: Path) -> ModuleType:
         raise FileNotFoundError(path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module  # dataclasses look their module up by its name
-    spec.loader.exec_module(module)
+    # As for a script: what lies beside it can be imported.
+    sys.path.insert(0, str(path.parent))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(path.parent))
     return module
