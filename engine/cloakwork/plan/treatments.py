@@ -90,7 +90,7 @@ def treat_attributes(draft: Draft) -> Draft:
     """
     rules = draft.policy.spec.attributes
     treatments = tuple(
-        _redaction(item, rules[item.attribute], draft.policy.metadata.dataset)
+        _treatment_of(item, rules[item.attribute], draft.policy.metadata.dataset)
         for item in draft.attributes
         if item.column not in (CONTROL_FLOW, TIMESTAMPS, METADATA)
     )
@@ -144,7 +144,7 @@ def _kept_until_counted(treatments: tuple[Treatment, ...], draft: Draft) -> tupl
     return (*others, Treatment(attribute=unit, treatment="protect"))
 
 
-def _redaction(item: TreatedAttribute, rule: AttributeRule, dataset: str) -> Treatment:
+def _treatment_of(item: TreatedAttribute, rule: AttributeRule, dataset: str) -> Treatment:
     """What ``attributes/redact`` does with an attribute."""
     match item.treatment:
         case "keep" | "protect" | "drop":
