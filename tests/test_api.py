@@ -112,7 +112,9 @@ def test_what_looks_like_times_is_a_hint_and_the_claim_names_it(
     """
     document = KANON_TIME.read_text("utf-8").replace(
         "  attributes:\n",
-        '  expose: {"case:admitted": for a test}\n  attributes:\n    "case:admitted": {treatment: keep}\n',
+        '  expose: {"case:admitted": for a test}\n'
+        "  attributes:\n"
+        '    "case:admitted": {treatment: keep}\n',
     )
     policy = cloakwork.policy.load.parse_policy(document)
     dated = EventLog(

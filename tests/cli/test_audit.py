@@ -1,114 +1,14 @@
-"""``cloakwork audit dp``: what keeps its claim passes, what does not is found, and every error is
-one line.
-
-Draws are seeded: what is found is found in every run.
-"""
+"""``cloakwork audit dp`` as a user types it; every error is one line."""
 
 import json
-import math
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
 from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
 
-from cloakwork.audit.dp_audit import AuditResult
-from cloakwork.audit.pairs import PairAudit
-from cloakwork.audit.plot import audit_svg
+from audit.counterparts import _counterparts, _seeded  # noqa: F401 - fixtures
 from cloakwork.cli import cloakwork_command, main
-from cloakwork.errors import MechanismError
-from cloakwork.mechanisms import registry
-from cloakwork.mechanisms.base import Offer
-from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
-from cloakwork.mechanisms.variants.threshold import VariantThreshold
-from cloakwork.noise import reproducible
-from cloakwork.testing import audit_mechanism
-from cloakwork.testing import runs as testing_runs
-
-
-class NoThreshold(VariantThreshold):
-    """Releases whatever has a positive noisy count."""
-
-    name: ClassVar[str] = "variants/no-threshold"
-
-    def meet(self, *given: Any) -> Any:
-        offer = super().meet(*given)
-        assert isinstance(offer, Offer)
-        return Offer(offer.params.model_copy(update={"tau": 1}), offer.why)
-
-
-class TenthOfTheNoise(VariantThreshold):
-    """Draws noise of a tenth of the scale."""
-
-    name: ClassVar[str] = "variants/a-tenth"
-
-    def meet(self, *given: Any) -> Any:
-        offer = super().meet(*given)
-        assert isinstance(offer, Offer)
-        return Offer(offer.params.model_copy(update={"scale": offer.params.scale / 10}), offer.why)
-
-
-class QuietTimes(TimestampLaplace):
-    """Draws noise of a fifth of the scale."""
-
-    name: ClassVar[str] = "timestamps/quiet"
-
-    def offer(self, *given: Any) -> Any:
-        offer = super().offer(*given)
-        assert isinstance(offer, Offer)
-        scales = {
-            "start_scale": offer.params.start_scale / 5,
-            "gap_scale": offer.params.gap_scale / 5,
-        }
-        return Offer(offer.params.model_copy(update=scales), offer.why)
-
-
-COUNTERPARTS = (NoThreshold, TenthOfTheNoise, QuietTimes)
-
-
-@pytest.fixture(autouse=True)
-def _counterparts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    here = {counterpart.name: f"{__name__}:{counterpart.__name__}" for counterpart in COUNTERPARTS}
-    monkeypatch.setattr(
-        registry,
-        "OURS",
-        {**registry.OURS, **here, "variants/raw": "plan.fake_published:FakePublished"},
-    )
-    registry.catalogue.cache_clear()
-    yield
-    registry.catalogue.cache_clear()
-
-
-@pytest.fixture(autouse=True)
-def _seeded(monkeypatch: pytest.MonkeyPatch) -> None:
-    noise = reproducible(1)
-    monkeypatch.setattr(testing_runs, "secret", lambda: noise)
-
-
-@pytest.mark.parametrize(
-    ("name", "bound"), [("variants/threshold", 0.0), ("timestamps/laplace", 0.6)]
-)
-def test_what_keeps_its_claim_passes(name: str, bound: float) -> None:
-    """And something is seen, so the pairs are not idle."""
-    found = audit_mechanism(name, epsilon=1.0, delta=1e-3, runs=300)
-    assert all(item.result.passed for item in found)
-    assert max(item.result.epsilon_lower_bound for item in found) > bound
-
-
-@pytest.mark.parametrize(
-    ("name", "pair"),
-    [
-        ("variants/no-threshold", "variant of its own"),
-        ("variants/a-tenth", "one case more on a variant"),
-        ("timestamps/quiet", "middle of three times"),
-        ("timestamps/quiet", "one edge of the bounds"),
-    ],
-)
-def test_a_broken_counterpart_is_found_on_the_pair_made_for_it(name: str, pair: str) -> None:
-    found = audit_mechanism(name, epsilon=1.0, delta=1e-3, runs=250)
-    assert [item.result.passed for item in found if pair in item.pair] == [False], found
 
 
 def test_the_command_exits_with_5_where_the_claim_is_exceeded(tmp_path: Path) -> None:
@@ -182,15 +82,3 @@ def test_errors_are_one_line(
     lines = capsys.readouterr().err.strip().splitlines()
     assert any(said in line for line in lines)
     assert code == 2 or len(lines) == 1
-
-
-def test_other_mechanisms_are_refused() -> None:
-    for name in ("bound", "attributes/redact", "kanon/tlkc"):
-        with pytest.raises(MechanismError, match="no differential privacy"):
-            audit_mechanism(name, epsilon=1.0, delta=1e-3, runs=10)
-
-
-def test_a_bound_of_nothing_is_drawn() -> None:
-    result = AuditResult(-math.inf, 1.0, 0.0, True, "no event", "neither way", (0, 0), 10, 0.9)
-    drawing = audit_svg("a < b", 1.0, [PairAudit("a & b", "f", result)])
-    assert "nothing seen" in "".join(ElementTree.fromstring(drawing).itertext())

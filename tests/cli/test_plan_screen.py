@@ -11,13 +11,14 @@ from cloakwork.api import load_policy, make_plan
 from cloakwork.cli.plan_screen import MOST_LINES, change_line, first_screen, little_is_left
 from cloakwork.cli.screen import ScreenSection, fitted
 from cloakwork.policy.model import Policy
-from cloakwork.quantities import hours
 from cloakwork.report.texts import duration, guarantee_line, warning_lines
 from conftest import EXAMPLES, ROOT, SHARED, Said
 
 POLICIES = sorted((ROOT / "policies").glob("*.yaml"))
+
 CONTRACT = sorted((SHARED / "contract" / "policies").glob("[dk]*.yaml"))
 """Those that this version can meet; without the folder the shipped ones are tested alone."""
+
 HOSPITAL = EXAMPLES / "hospital.xes.gz"
 
 NO_EARLIER = BudgetForecast(before=(), cost=(), after=(), earlier=0, without_dp=0)
@@ -172,17 +173,6 @@ def test_durations_are_written_as_people_do(value: int, text: str) -> None:
     from datetime import timedelta
 
     assert duration(timedelta(seconds=value)) == text
-
-
-def test_hours_take_the_unit_that_fits() -> None:
-    """Days only where there are two of them."""
-    assert [hours(value) for value in (0.01, 0.5, 1.5, 30, 48)] == [
-        "36 s",
-        "30 min",
-        "1.5 h",
-        "30 h",
-        "2 days",
-    ]
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda path: path.stem)

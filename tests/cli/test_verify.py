@@ -1,22 +1,13 @@
-"""``verify`` and ``report`` as a user types them."""
+"""``verify`` as a user types it, and what ``verify`` and ``report`` take for a folder."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 
-from cloakwork.cli import main
+from cli.typed import typed
 from cloakwork.publishing.keys import SigningKey
-from cloakwork.report.model import INTERNAL_BANNER
 from publishing.conftest import _taken_as_proved  # noqa: F401 - a fixture
-
-
-def typed(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of one command."""
-    code = main([str(word) for word in words])
-    said = capsys.readouterr()
-    return code, said.out, said.err
 
 
 def test_verify_says_what_was_verified(
@@ -89,35 +80,3 @@ def test_what_is_no_folder_is_a_usage_error(
 ) -> None:
     assert typed(capsys, command, published / "nothing")[0] == 2
     assert typed(capsys, command, published / "plan.json")[0] == 2
-
-
-def test_report_prints_the_public_page_unless_told_otherwise(
-    published: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, err = typed(capsys, "report", published)
-
-    assert (code, err) == (0, "")
-    assert out.startswith("<!doctype html>") and INTERNAL_BANNER not in out
-
-
-def test_report_for_insiders(published: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = typed(capsys, "report", published, "--audience", "internal", "--format", "json")
-
-    assert code == 0
-    assert json.loads(out)["warning"] == INTERNAL_BANNER
-
-
-def test_report_without_its_file_is_an_error(
-    published: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shutil.rmtree(published / "internal")
-    code, out, err = typed(capsys, "report", published, "--audience", "internal")
-
-    assert (code, out) == (1, "")
-    assert "it stays with whoever made the release" in err and len(err.splitlines()) == 1
-
-
-def test_report_as_pdf_is_refused(published: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = typed(capsys, "report", published, "--format", "pdf")
-
-    assert code == 1 and "print it to PDF" in err

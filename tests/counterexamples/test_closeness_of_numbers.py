@@ -1,4 +1,4 @@
-"""t-closeness that one outlier, or what is missing, made true of anything."""
+"""A5: t-closeness that one outlier, or what is missing, made true of anything."""
 
 from bisect import bisect_right
 

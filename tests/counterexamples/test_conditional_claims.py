@@ -1,4 +1,4 @@
-"""A claim over times names all that it takes as known; no list of looks decides what tells
+"""A3: a claim over times names all that it takes as known; no list of looks decides what tells
 times.
 """
 

@@ -146,11 +146,11 @@ def test_guarantees_and_units_are_of_attributes_by_name(goal: str, said: str) ->
 def test_under_differential_privacy_a_glob_releases_nothing_and_the_reason_is_said(
     treatment: str,
 ) -> None:
-    goal = "  guarantees: [{kind: differential-privacy, epsilon: 1, delta: 1.0e-6, over: [control-flow]}]\n"
+    privacy = "kind: differential-privacy, epsilon: 1, delta: 1.0e-6, over: [control-flow]"
     text = (
         HEAD
         + f'    "case:*": {{treatment: {treatment}}}\n'
-        + goal
+        + f"  guarantees: [{{{privacy}}}]\n"
         + "  expose: {'case:*': the partner needs it}\n"
     )
     with pytest.raises(PlanImpossible, match="which names a log has is data; spell out the names"):

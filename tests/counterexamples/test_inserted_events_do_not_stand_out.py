@@ -1,4 +1,4 @@
-"""Whoever takes away the events that lack attributes must not get back the variants that nobody
+"""A4: whoever takes away the events that lack attributes must not get back the variants that nobody
 else has.
 """
 

@@ -37,6 +37,15 @@ SLOW: Final = 30.0
 """
 
 
+K_ANONYMITY: Final = "  guarantees: [{kind: k-anonymity, k: 10}]\n"
+
+
+def private(parameters: str) -> str:
+    """Differential privacy over the control flow, with these parameters."""
+    goal = f"kind: differential-privacy, {parameters}, over: [control-flow]"
+    return f"  guarantees: [{{{goal}}}]\n"
+
+
 def refused(spec: str) -> str:
     """What is said about a policy that ends with ``spec``."""
     with pytest.raises(PolicyError) as caught:
@@ -48,16 +57,17 @@ def refused(spec: str) -> str:
     ("spec", "said"),
     [
         (
-            "  guarantees: [{kind: differential-privacy, epsilon: 1.0e-308, over: [control-flow]}]\n",
+            private("epsilon: 1.0e-308"),
             "p.yaml:8:54: spec.guarantees[0].epsilon must be between 1e-05 and 100 (got 1e-308)",
         ),
         (
-            "  guarantees: [{kind: differential-privacy, epsilon: 1.0e+308, over: [control-flow]}]\n",
+            private("epsilon: 1.0e+308"),
             "p.yaml:8:54: spec.guarantees[0].epsilon must be between 1e-05 and 100 (got 1e+308)",
         ),
         (
-            "  guarantees: [{kind: differential-privacy, epsilon: 1, delta: 1.0e-320, over: [control-flow]}]\n",
-            "p.yaml:8:64: spec.guarantees[0].delta must be 0, or at least 1e-20 and below 1 (got 1e-320)",
+            private("epsilon: 1, delta: 1.0e-320"),
+            "p.yaml:8:64: spec.guarantees[0].delta must be 0, or at least 1e-20 and below 1 "
+            "(got 1e-320)",
         ),
         (
             "  guarantees: [{kind: metric-privacy, epsilon: 1, shift: 0s}]\n",
@@ -69,29 +79,30 @@ def refused(spec: str) -> str:
         ),
         (
             "  guarantees: [{kind: k-anonymity, k: 1000000000000000000000000000000}]\n",
-            "p.yaml:8:39: spec.guarantees[0].k must be between 2 and 1,000,000,000 (got 1000000000000000000000000000000)",
+            "p.yaml:8:39: spec.guarantees[0].k must be between 2 and 1,000,000,000 "
+            "(got 1000000000000000000000000000000)",
         ),
         (
-            "  guarantees: [{kind: k-anonymity, k: 10}]\n  assume: {grid: 400d}\n",
+            K_ANONYMITY + "  assume: {grid: 400d}\n",
             "p.yaml:9:18: spec.assume.grid must be between 1ms and 366d (got '400d')",
         ),
         (
-            "  guarantees: [{kind: k-anonymity, k: 10}]\n  assume: {epoch: 0001-01-01T00:00:00Z}\n",
-            "p.yaml:9:19: spec.assume.epoch must lie in the years from 1900 to 2199 (got '0001-01-01T00:00:00Z')",
+            K_ANONYMITY + "  assume: {epoch: 0001-01-01T00:00:00Z}\n",
+            "p.yaml:9:19: spec.assume.epoch must lie in the years from 1900 to 2199 "
+            "(got '0001-01-01T00:00:00Z')",
         ),
         (
-            '    "age": {treatment: generalise, bins: [0, 1.0e+300]}\n  guarantees: [{kind: k-anonymity, k: 10}]\n',
-            "p.yaml:8:46: spec.attributes.age.bins[1] must be between -9,007,199,254,740,992 and 9,007,199,254,740,992 "
-            "(got 1e+300)",
+            '    "age": {treatment: generalise, bins: [0, 1.0e+300]}\n' + K_ANONYMITY,
+            "p.yaml:8:46: spec.attributes.age.bins[1] must be between -9,007,199,254,740,992 "
+            "and 9,007,199,254,740,992 (got 1e+300)",
         ),
         (
-            "  guarantees: [{kind: k-anonymity, k: 10}]\n"
-            "  mechanisms: {parameters: {kanon/auto: {seconds: 1.0e+308}}}\n",
-            "p.yaml:9:51: spec.mechanisms.parameters['kanon/auto'].seconds must hold no number beyond "
-            "9,007,199,254,740,992 on either side of 0 (got 1e+308)",
+            K_ANONYMITY + "  mechanisms: {parameters: {kanon/auto: {seconds: 1.0e+308}}}\n",
+            "p.yaml:9:51: spec.mechanisms.parameters['kanon/auto'].seconds must hold no number "
+            "beyond 9,007,199,254,740,992 on either side of 0 (got 1e+308)",
         ),
         (
-            "  guarantees: [{kind: k-anonymity, k: 10}]\n  budget: {total: {epsilon: 1.0e-308}}\n",
+            K_ANONYMITY + "  budget: {total: {epsilon: 1.0e-308}}\n",
             "p.yaml:9:29: spec.budget.total.epsilon must be between 1e-05 and 10000 (got 1e-308)",
         ),
     ],

@@ -136,7 +136,8 @@ def traces_of_one_id(folder: Path, persons: str, *, comment: str = "") -> Path:
         f"DUP{'': >{place}}": person for place, person in enumerate(persons)
     }
     traces = "".join(
-        f'<trace>\n<string key="concept:name" value="{case.strip()}"/>\n<string key="person" value="{person}"/>\n'
+        f'<trace>\n<string key="concept:name" value="{case.strip()}"/>\n'
+        f'<string key="person" value="{person}"/>\n'
         '<event><string key="concept:name" value="a"/></event></trace>\n'
         for case, person in named.items()
     )

@@ -144,11 +144,13 @@ def test_one_cases_label_does_not_respell_the_others(tmp_path: Path, ledger: str
 def test_a_second_measurement_of_times_is_refused() -> None:
     """Times without a raw value copy noised ones, so a second claim over them would not hold."""
     policy = re.sub(r".*started.*\n", "", TIMES)
+    window = "{start: 2020-01-01T00:00:00Z, end: 2021-01-01T00:00:00Z}"
+    goal = "kind: differential-privacy, epsilon: 0.5, over: [timestamps], neighbours: bounded"
     policy = policy.replace(
         "  guarantees:\n",
-        "  assume: {longest_case: 5, longest_gap: 1d, window: {start: 2020-01-01T00:00:00Z, end: 2021-01-01T00:00:00Z}}\n"
+        f"  assume: {{longest_case: 5, longest_gap: 1d, window: {window}}}\n"
         "  guarantees:\n"
-        "    - {kind: differential-privacy, epsilon: 0.5, over: [timestamps], neighbours: bounded}\n",
+        f"    - {{{goal}}}\n",
     )
     with pytest.raises(PlanImpossible):
         make_plan(parse_policy(policy))

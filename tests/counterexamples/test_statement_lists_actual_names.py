@@ -1,5 +1,5 @@
-"""Statement and report list what was released by the actual attribute names, and verify holds the
-file to them.
+"""A2: statement and report list what was released by the actual attribute names, and verify holds
+the file to them.
 """
 
 import json

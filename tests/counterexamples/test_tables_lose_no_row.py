@@ -192,8 +192,9 @@ def test_blanks_and_single_digits_in_times_are_refused(text: str, tmp_path: Path
 def test_contradicting_encodings_are_refused(tmp_path: Path) -> None:
     """The mark of UTF-8 before a declaration of Latin-1: readers differ on who is right."""
     path = tmp_path / "log.xes"
-    text = '<?xml version="1.0" encoding="ISO-8859-1"?>\n<log><trace><string key="concept:name" value="é"/></trace></log>'
-    path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    declaration = '<?xml version="1.0" encoding="ISO-8859-1"?>\n'
+    text = '<log><trace><string key="concept:name" value="é"/></trace></log>'
+    path.write_bytes(b"\xef\xbb\xbf" + (declaration + text).encode())
     with pytest.raises(LogError):
         read_log(path)
 

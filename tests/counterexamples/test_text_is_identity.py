@@ -99,8 +99,10 @@ def test_csv_labels_are_the_characters_of_the_file(kind: str, tmp_path: Path) ->
 
 def xes(folder: Path, events: list[tuple[str, str]]) -> Path:
     traces = "".join(
-        f'<trace><string key="concept:name" value="c{place}"/><event><string key="concept:name" value="a"/>'
-        f'<date key="time:timestamp" value="2024-01-01T00:00:00Z"/><{kind} key="code" value="{value}"/></event></trace>'
+        f'<trace><string key="concept:name" value="c{place}"/>'
+        '<event><string key="concept:name" value="a"/>'
+        '<date key="time:timestamp" value="2024-01-01T00:00:00Z"/>'
+        f'<{kind} key="code" value="{value}"/></event></trace>'
         for place, (kind, value) in enumerate(events)
     )
     file = folder / "log.xes"

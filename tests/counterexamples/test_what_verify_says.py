@@ -25,7 +25,7 @@ Cloakwork = Callable[..., Said]
 POLICY = """\
 apiVersion: cloakwork/v1
 kind: PrivacyPolicy
-metadata: {{name: {name}, version: {version}, owner: dpo@clinic.example, purpose: test, dataset: clinic-2024}}
+metadata: {{name: {name}, version: {version}, owner: o@x.org, purpose: test, dataset: clinic-2024}}
 spec:
   unit: case
   attributes:
@@ -83,10 +83,8 @@ def test_the_first_screen_says_what_it_is_and_how_each_part_is_known(
     assert said.code == 0 and len(said.out.splitlines()) <= 25
     assert "clinic-share 1.0.0; dataset clinic-2024; protected: each case" in text
     assert "your own" in text
-    assert re.search(
-        r"Measured .*smallest group holds 12 released cases.*Derived again .*Signer's word .*fresh noise",
-        text,
-    )
+    parts = ("Measured ", "smallest group holds 12 released cases", "Derived again ")
+    assert re.search(".*".join((*parts, "Signer's word ", "fresh noise")), text)
     assert re.search(r"Release [a-z]{20}, made 20\d\d-\d\d-\d\d \d\d:\d\d UTC", text)
 
 

@@ -1,5 +1,5 @@
-"""Wording is not proof: a corrected word leaves every release as valid as before, and no foreign
-word is believed.
+"""C12: wording is not proof: a corrected word leaves every release as valid as before, and no
+foreign word is believed.
 """
 
 import json

@@ -16,8 +16,10 @@ from cloakwork.log.io.xml_feed import Feeder
 from cloakwork.log.limits import Limits, current_limits, parse_limits
 
 XES = (
-    '<log><trace><string key="concept:name" value="1"/><event><string key="concept:name" value="a"/>{}</event></trace>'
-    '<trace><string key="concept:name" value="2"/><event><string key="concept:name" value="b"/></event></trace></log>'
+    '<log><trace><string key="concept:name" value="1"/>'
+    '<event><string key="concept:name" value="a"/>{}</event></trace>'
+    '<trace><string key="concept:name" value="2"/>'
+    '<event><string key="concept:name" value="b"/></event></trace></log>'
 )
 LONG = "x" * 300
 SMALL = Limits(value_size=200)

@@ -4,7 +4,6 @@ away.
 
 import pytest
 
-from cloakwork.errors import PlanMoved, PlanUnsound
 from cloakwork.facts import Facts
 from cloakwork.guarantees import (
     DifferentialPrivacy,
@@ -18,7 +17,6 @@ from cloakwork.plan.claims import ConditionedOn
 from cloakwork.plan.derive import derive
 from cloakwork.plan.model import Step
 from cloakwork.plan.planner import make_plan
-from cloakwork.plan.prove import prove
 from cloakwork.policy.model import Policy
 from cloakwork.privacy_event import FREE, DiscreteLaplace, NonPrivate, PrivacyEvent
 from cloakwork.quantities import parse_duration
@@ -26,7 +24,9 @@ from cloakwork.quantities import parse_duration
 DP = DifferentialPrivacy(
     kind="differential-privacy", epsilon=1.0, delta=1e-6, over=("control-flow",)
 )
+
 METRIC = MetricPrivacy(kind="metric-privacy", epsilon=1.0, shift=parse_duration("1h"))
+
 KANON = KAnonymity(kind="k-anonymity", k=3)
 
 
@@ -146,6 +146,7 @@ def test_later_writer_breaks_k() -> None:
 
 
 NEAR = TCloseness(kind="t-closeness", t=0.2, attribute="Age")
+
 VARIED = LDiversity(kind="l-diversity", l=2, attribute="timestamps")
 
 
@@ -248,42 +249,6 @@ def test_unconditional_dp_over_times_needs_no_raw_control_flow() -> None:
     assert "raw control-flow would reach the released timestamps" in reasons(
         [goal], [times(currency="unit")], {"timestamps"}
     )
-
-
-@pytest.mark.parametrize(
-    ("change", "error"),
-    [
-        ({"policy_digest": "0" * 64}, PlanUnsound),
-        ({"claims": ()}, PlanUnsound),
-        ({"charges": ()}, PlanUnsound),
-        ({"steps": ()}, PlanUnsound),
-    ],
-)
-def test_prove_refuses_an_edited_plan(
-    dp_policy: Policy, change: dict[str, object], error: type[Exception]
-) -> None:
-    """Whatever the plan states about itself is derived again."""
-    with pytest.raises(error):
-        prove(make_plan(dp_policy).model_copy(update=change))
-
-
-def test_prove_refuses_less_noise(dp_policy: Policy) -> None:
-    """A plan with half the noise and a matching event states a cost that its goal does not
-    allow.
-    """
-    plan = make_plan(dp_policy)
-    bound, threshold, redact = plan.steps
-    weaker = threshold.model_copy(update={"params": threshold.params | {"scale": 0.5}})
-    with pytest.raises(PlanUnsound):
-        prove(plan.model_copy(update={"steps": (bound, weaker, redact)}))
-
-
-def test_prove_names_a_missing_mechanism(dp_policy: Policy) -> None:
-    """A plan made elsewhere with a mechanism that is not installed here is refused as such."""
-    plan = make_plan(dp_policy)
-    strange = plan.steps[1].model_copy(update={"mechanism": "variants/elsewhere"})
-    with pytest.raises(PlanMoved, match="variants/elsewhere"):
-        prove(plan.model_copy(update={"steps": (plan.steps[0], strange, plan.steps[2])}))
 
 
 def test_plan_survives_json(dp_policy: Policy) -> None:

@@ -14,10 +14,11 @@ def tracked(*patterns: str) -> list[Path]:
     """The files that git would hand on: tracked ones and new ones it does not ignore; patterns as
     git reads them.
     """
+    git = ["git", "-c", "safe.directory=*", "ls-files", "-z"]
+    which = ["--cached", "--others", "--exclude-standard", "--", *patterns]
     listed = subprocess.run(
-        ["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *patterns],
-        cwd=ROOT, check=True, capture_output=True, text=True,
-    ).stdout  # fmt: skip
+        [*git, *which], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
     return [path for name in listed.split("\0") if name and (path := ROOT / name).is_file()]
 
 

@@ -11,8 +11,9 @@ from cloakwork.cli import COMMANDS
 from repository.checkout import environment
 
 HEAVY = {
-    "dp_accounting", "jinja2", "numpy", "opendp", "pandas", "polars", "pydantic", "rich", "scipy", "sqlalchemy",
-}  # fmt: skip
+    *("dp_accounting", "jinja2", "numpy", "opendp", "pandas"),
+    *("polars", "pydantic", "rich", "scipy", "sqlalchemy"),
+}
 EXTRAS = {"opacus", "pm4py", "pyspark", "torch"}
 SCRIPT = """
 import sys

@@ -1,6 +1,5 @@
 """kanon/optimal: published optima, what it says about itself, and that it can be stopped."""
 
-import random
 import signal
 import time
 from collections import Counter
@@ -16,25 +15,23 @@ from cloakwork.guarantees import KAnonymity
 from cloakwork.log.io import read_log
 from cloakwork.mechanisms.aggregates import CASES, VARIANT, VariantCounts
 from cloakwork.mechanisms.base import MapCases, Offer, Refusal
-from cloakwork.mechanisms.kanon.integer_program import KAnonymityProgram, ScopeClasses
-from cloakwork.mechanisms.kanon.local_search import improve_by_neighbourhoods, merge_classes
-from cloakwork.mechanisms.kanon.open_variants import CoverConstraints
 from cloakwork.mechanisms.kanon.optimal import Optimal, OptimalParams
 from cloakwork.mechanisms.kanon.problem import (
     KAnonymityProblem,
     Scope,
-    Solution,
     edit_cost,
     problem_from_histogram,
     smallest_class,
 )
-from cloakwork.mechanisms.kanon.subgradient import subgradient_ascent
 from cloakwork.noise import secret
 from cloakwork.progress import heard_by
 from contracts.sample_logs import courses_of, log_of
+from mechanisms.kanon.problems import random_problem
 
 OPTIMAL = Optimal()
+
 ROOT = Path(__file__).parents[3]
+
 REAL = next(
     (
         folder
@@ -43,15 +40,6 @@ REAL = next(
     ),
     None,
 )
-
-
-def random_problem(variants: int, k: int, scope: Scope = "variants") -> KAnonymityProblem:
-    """Far too many variants to try everything: sequences that share a little."""
-    dice = random.Random(7)
-    texts = {"".join(dice.choices("abcdefgh", k=dice.randint(4, 14))) for _ in range(variants)}
-    return KAnonymityProblem.of(
-        sorted(texts), [dice.choice([1, 1, 1, 2, 5]) for _ in texts], k, scope
-    )
 
 
 @pytest.mark.parametrize(
@@ -149,23 +137,6 @@ def test_short_of_time_it_says_how_far_it_came(scope: Scope, split_cases: bool) 
     assert figures["bound_in_whole_numbers"] <= solution.bound  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("scope", ["variants", "prefixes"])
-def test_dual_prices_alone_prove_most_of_the_cost(scope: Scope) -> None:
-    """Without the program."""
-    problem = random_problem(100, 4, scope)
-    found = improve_by_neighbourhoods(
-        problem, Solution(merge_classes(problem), None, "merged"), 60.0
-    ).assignment
-    bound = subgradient_ascent(
-        problem,
-        CoverConstraints.of(problem, split_cases=False),
-        problem.cases * 1.0,
-        edit_cost(problem, found),
-        60.0,
-    ).value
-    assert 0.85 * edit_cost(problem, found) < bound <= edit_cost(problem, found)
-
-
 def test_near_enough_is_enough() -> None:
     """With a generous gap it stops early and says so."""
     problem = random_problem(120, 4)
@@ -179,54 +150,6 @@ def test_the_same_log_gives_the_same_answer() -> None:
     one, other = (OPTIMAL.solve(OptimalParams(k=4), problem)[0] for _ in range(2))
     assert one.stop_reason == other.stop_reason == "proved optimal"
     assert np.array_equal(one.assignment.target, other.assignment.target)
-
-
-@pytest.mark.parametrize("split_cases", [False, True])
-@pytest.mark.parametrize("scope", ["variants", "prefixes"])
-def test_local_search_improves_and_never_breaks(scope: Scope, split_cases: bool) -> None:
-    """From the merged answer to a cheaper one."""
-    problem = random_problem(100, 4, scope)
-    start = Solution(merge_classes(problem), None, "merged")
-    told: list[int] = []
-    found = improve_by_neighbourhoods(
-        problem, start, 60.0, split_cases=split_cases, on_improvement=told.append
-    )
-    assert edit_cost(problem, found.assignment) < edit_cost(problem, start.assignment)
-    assert told == sorted(told, reverse=True)
-    assert told[-1] == edit_cost(problem, found.assignment)
-    assert (smallest_class(problem, found.assignment) or 0) >= 4
-
-
-@pytest.mark.parametrize("scope", ["variants", "prefixes"])
-@pytest.mark.parametrize("split_cases", [False, True])
-def test_an_answer_around_another_opens_and_closes_few_others(
-    scope: Scope, split_cases: bool
-) -> None:
-    """The wider the search, the cheaper the answer; nothing opens or closes beyond it, and 0 leaves
-    the same open.
-    """
-    problem = random_problem(20, 5, scope)
-    begin, rows = merge_classes(problem), np.arange(len(problem.texts))
-    everywhere = KAnonymityProgram(
-        problem,
-        ScopeClasses.of_problem(problem),
-        *np.divmod(np.arange(len(rows) ** 2), len(rows)),
-        split_cases=split_cases,
-    )
-    costs = []
-    for radius in (0, 2, 6, 60):
-        result = everywhere.solve(60, begin, radius=radius)
-        assert result.has_ended
-        assert result.assignment is not None
-        assert len(np.setxor1d(result.assignment.target, begin.target)) <= radius
-        smallest = smallest_class(problem, result.assignment)
-        assert smallest is not None
-        assert smallest >= 5
-        costs.append(edit_cost(problem, result.assignment))
-    anywhere = everywhere.solve(60, begin).assignment
-    assert anywhere is not None
-    assert costs == sorted(costs, reverse=True)
-    assert edit_cost(problem, begin) >= costs[0] > costs[-1] == edit_cost(problem, anywhere)
 
 
 @pytest.mark.parametrize("after", [0.3, 4.0])

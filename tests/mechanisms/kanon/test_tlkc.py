@@ -31,6 +31,7 @@ from cloakwork.noise import secret
 from contracts.sample_logs import BEGIN, RESOURCE, courses_of, log_of, times_of_cases
 
 TLKC = Tlkc()
+
 ILLNESS = "case:Illness"
 
 
@@ -243,26 +244,6 @@ def test_nothing_depends_on_the_order_of_cases() -> None:
     """Only the multiset of sequences counts."""
     sequences = ["abc", "abd", "abd", "acd", "b", "bcd", "abcd", "abcd", "ac", "bca"]
     assert released(sequences) == released(sequences[::-1])
-
-
-def test_all_knowledge_is_found_once() -> None:
-    """Every subsequence of every sequence, in every order of its symbols; repetitions count."""
-    sequences = KnownSequences(
-        np.array([0, 1, 0, 1, 0]), np.array([0, 0, 0, 1, 1]), np.ones(5, np.int64)
-    )
-    levels = list(knowledge_levels(sequences, 3))
-    found = [[*map(tuple, level.candidates.tolist())] for level in levels]
-    assert found == [[()], [(0,), (1,)], [(0, 0), (0, 1), (1, 0)], [(0, 1, 0)]]
-    pairs = [
-        sorted(zip(level.candidate.tolist(), level.sequence.tolist(), strict=True))
-        for level in levels
-    ]
-    assert pairs == [
-        [(0, 0), (0, 1)],
-        [(0, 0), (0, 1), (1, 0), (1, 1)],
-        [(0, 0), (1, 0), (2, 0), (2, 1)],
-        [(0, 0)],
-    ]
 
 
 def joined_in_one_order(sequences: KnownSequences, longest: int) -> Iterator[KnowledgeLevel]:

@@ -17,23 +17,24 @@ from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import MapCases, Offer, Refusal
 from cloakwork.mechanisms.timestamps.laplace import LaplaceParams, TimestampLaplace
-from cloakwork.mechanisms.timestamps.starts_and_gaps import Bounds, Grid, starts_and_gaps_of
 from cloakwork.noise import Addresses, Stream, reproducible, secret
 from cloakwork.privacy_event import Composed, DiscreteLaplace, Repeated
 from contracts.sample_logs import BEGIN, log_of, times_of_cases
 
 LAPLACE = TimestampLaplace()
+
 METRIC = MetricPrivacy(kind="metric-privacy", epsilon=1, shift=timedelta(hours=1))
+
 BOUNDED = DifferentialPrivacy(
     kind="differential-privacy", epsilon=2, over=(TIMESTAMPS,), neighbours="bounded"
 )
+
 DECLARED = Facts(
     window=Window(start=BEGIN, end=BEGIN + timedelta(days=100)),
     longest_gap=timedelta(days=1),
     longest_case=5,
     grid=timedelta(minutes=1),
 )
-GRID = Grid(datetime(1970, 1, 1, tzinfo=UTC), timedelta(seconds=1))
 
 
 class Silence(Stream):
@@ -233,37 +234,6 @@ def test_needs_names_only_what_is_missing() -> None:
     answer = LAPLACE.offer(BOUNDED, DECLARED.model_copy(update={"longest_gap": None}), {})
     assert isinstance(answer, Refusal)
     assert answer.needs == ("assume.longest_gap",)
-
-
-def test_one_raw_time_moves_two_values_by_at_most_the_rounded_shift() -> None:
-    """Shifts of every size, on either side of the grid, at the first, a middle and the last event,
-    some without time.
-    """
-    random = np.random.default_rng(5)
-    microseconds = np.sort(random.integers(0, 10**10, size=8))
-    for moved in range(8):
-        for shift in (1, 499_999, 500_000, 999_999, 1_000_000, 3_600_000_000):
-            times = [BEGIN + timedelta(microseconds=int(value)) for value in microseconds]
-            others = [
-                time + timedelta(microseconds=shift) * (row == moved)
-                for row, time in enumerate(times)
-            ]
-            one, two = (
-                starts_and_gaps_of(
-                    log_of(
-                        ["abcdefgh"], [[None if row in (2, 5) else case[row] for row in range(8)]]
-                    ),
-                    GRID,
-                    FREE,
-                )
-                for case in (times, others)
-            )
-            differences = np.abs(np.concatenate([one.starts - two.starts, one.gaps - two.gaps]))
-            assert np.count_nonzero(differences) <= 2
-            assert differences.max() <= -(-shift // 1_000_000)
-
-
-FREE = Bounds(released=(-(10**12), 10**12))
 
 
 def test_without_noise_times_are_those_of_the_grid() -> None:
