@@ -17,12 +17,12 @@ from cloakwork.log.eventlog import (
     TIME_TYPE,
     TIMESTAMP,
     EventLog,
-    SourceSpelling,
 )
 from cloakwork.log.io.column_layout import Kind, Layout, Scope, ValueRun, place_values, round_trips
 from cloakwork.log.io.source import shown
 from cloakwork.log.io.times import parse_times
 from cloakwork.log.limits import Limits, OnExcess, current_limits
+from cloakwork.log.spelling import SourceSpelling
 
 NO_ACTIVITY: Final = "events without an activity"
 NO_TIME: Final = "events without a timestamp"

@@ -18,7 +18,7 @@ from cloakwork.log.eventlog import (
     TIME_TYPE,
     TIMESTAMP,
     EventLog,
-    of_table,
+    log_of_table,
 )
 from cloakwork.log.io.columns import NO_ACTIVITY, NO_TIME, NO_ZONE, OVERSIZED
 from cloakwork.log.io.source import shown, too_long
@@ -93,7 +93,7 @@ class ColumnNames:
         else:
             timed, zoneless = _timeless(renamed), 0
         full = {self.kept[name]: text for name, text in texts.items()}
-        log = of_table(timed, full, frozenset(self.kept[name] for name in exact))
+        log = log_of_table(timed, full, frozenset(self.kept[name] for name in exact))
         counts = (
             (log.events[ACTIVITY].null_count(), NO_ACTIVITY),
             (log.events[TIMESTAMP].null_count(), NO_TIME),
