@@ -42,7 +42,9 @@ class BudgetTerms:
         """The units whose books are kept apart from that of ``unit``; none unless ``books`` lists
         it and others.
         """
-        return tuple(sorted(self.books.keys() - {unit})) if unit in self.books else ()
+        if unit not in self.books:
+            return ()
+        return tuple(sorted(self.books.keys() - {unit}))
 
     def declared(
         self, charges: Sequence[Charge], records: Sequence[Record] = ()
@@ -133,35 +135,33 @@ class Account:
         self, charges: Iterable[Charge], totals: Iterable[DeclaredTotal], cases: Mapping[str, int]
     ) -> "Account":
         """The account after one more release."""
-        most = {
-            unit: max(self.cases.get(unit, 1), cases.get(unit, 1))
-            for unit in {**self.cases, **cases}
-        }
+        most = dict(self.cases)
+        for unit, count in cases.items():
+            most[unit] = max(most.get(unit, 1), count)
         return Account((*self.charges, *charges), (*self.totals, *totals), most)
 
     def books(self) -> tuple[Book, ...]:
         """Every book that was charged or given a total, by currency, in order of first use."""
         used = [total.book for total in self.totals]
-        used += [
-            Book(charge.currency, charge.unit)
-            for charge in self.charges
-            if charge.currency != "none"
-        ]
-        used += [METRIC for charge in self.charges if charge.times is not None]
+        for charge in self.charges:
+            if charge.currency != "none":
+                used.append(Book(charge.currency, charge.unit))
+        if any(charge.times is not None for charge in self.charges):
+            used.append(METRIC)
         # Where an older entry does not say whom it protected, its figures are kept per case.
-        found = dict.fromkeys(Book("unit", CASE) if book == Book("unit") else book for book in used)
-        return tuple(sorted(found, key=lambda book: CURRENCIES.index(book.currency)))
+        named = [Book("unit", CASE) if book == Book("unit") else book for book in used]
+        in_order_of_use = dict.fromkeys(named)
+        return tuple(sorted(in_order_of_use, key=lambda book: CURRENCIES.index(book.currency)))
 
     def bounds(self, book: Book) -> tuple[DeclaredTotal, ...]:
         """The totals that bind ``book``: its own, and those of older entries that do not say for
         whom.
         """
         shift = _largest_shift(self.charges) if book == METRIC else None
-        own = [
-            total
-            for total in self.totals
-            if total.book in (book, Book("unit") if book.currency == "unit" else book)
-        ]
+        own_books = {book}
+        if book.currency == "unit":
+            own_books.add(Book("unit"))
+        own = [total for total in self.totals if total.book in own_books]
         return tuple(replace(total, book=book, shift=total.shift or shift) for total in own)
 
     def balance(self, book: Book, shift: timedelta | None = None) -> Balance:
