@@ -124,7 +124,9 @@ class Journal:
         if self.file is not None and not self._file_exists(self.file):
             return ()
         with self._as_ledger_errors(), self._engine().connect() as connection:
-            return self._read_entries(connection) if self._has_ledger(connection) else ()
+            if not self._has_ledger(connection):
+                return ()
+            return self._read_entries(connection)
 
     @contextmanager
     def writing(self) -> Iterator[WriteTransaction]:
@@ -161,9 +163,8 @@ class Journal:
         with self._as_ledger_errors(), self._engine().connect() as connection:
             if FINGERPRINTS not in inspect(connection).get_table_names():
                 return []
-            return [
-                (row.release, row.dataset, row.sample) for row in connection.execute(table.select())
-            ]
+            rows = connection.execute(table.select())
+            return [(row.release, row.dataset, row.sample) for row in rows]
 
     def keep_fingerprint(self, release: str, dataset: str, sample: str) -> None:
         """Add one fingerprint."""
@@ -268,11 +269,12 @@ class Journal:
         from sqlalchemy import create_engine
         from sqlalchemy.pool import NullPool
 
-        if self.file is None:
-            bare = self.url.drivername == "postgresql"
-            url = self.url.set(drivername=f"postgresql+{_DRIVER}") if bare else self.url
-            return create_engine(url, poolclass=NullPool)
-        return sqlite_engine(self.file)
+        if self.file is not None:
+            return sqlite_engine(self.file)
+        url = self.url
+        if url.drivername == "postgresql":
+            url = url.set(drivername=f"postgresql+{_DRIVER}")
+        return create_engine(url, poolclass=NullPool)
 
     def _lock(self, connection: "Connection") -> None:
         from sqlalchemy import text
@@ -295,9 +297,8 @@ class Journal:
 
     def _read_entries(self, connection: "Connection") -> tuple[Entry, ...]:
         table = entries_table()
-        return tuple(
-            Entry(*row) for row in connection.execute(table.select().order_by(table.c.seq))
-        )
+        rows = connection.execute(table.select().order_by(table.c.seq))
+        return tuple(Entry(*row) for row in rows)
 
     @contextmanager
     def _as_ledger_errors(self) -> Iterator[None]:

@@ -270,14 +270,16 @@ def _unconvertible_causes(
 ) -> Iterator[Cause]:
     """Why what was charged and what is asked cannot be added up."""
     asked = [charge for charge in charges if charge.currency in ("unit", "local")]
-    pairs = [
-        (charge, Book(charge.currency, own.unit))
-        for own in asked
-        for charge in account.charges
-        if charge.currency != "none" and charge.currency == own.currency
-    ]
-    kept = [book for book in account.books() if book != METRIC]
-    pairs += [(own, book) for own in asked for book in kept if book.currency == own.currency]
+    pairs: list[tuple[Charge, Book]] = []
+    # What was charged must count in the books of what is asked, ...
+    for own in asked:
+        for charge in account.charges:
+            if charge.currency == own.currency and charge.currency != "none":
+                pairs.append((charge, Book(charge.currency, own.unit)))
+    # ... and what is asked in the books that were kept so far.
+    for own in asked:
+        same_books = [book for book in account.books() if book.currency == own.currency]
+        pairs += [(own, book) for book in same_books]
     for charge, book in dict.fromkeys(pairs):
         if cost_in_book(charge, book, after.cases) is not None:
             continue
@@ -291,9 +293,9 @@ def _explain_unconvertible(charge: Charge, book: Book, apart: bool) -> str:
     """Say what is missing, and what to declare. ``apart``: kept apart by this policy, and not by an
     earlier one.
     """
-    charged = (
-        "for a unit that its entry does not name" if charge.unit is None else f"per '{charge.unit}'"
-    )
+    charged = f"per '{charge.unit}'"
+    if charge.unit is None:
+        charged = "for a unit that its entry does not name"
     opening = f"what was charged {charged} cannot be added up per '{book.unit}'"
     if book.currency == "local":
         return f"{opening}: how many values a case has is not declared"
@@ -312,7 +314,9 @@ def _explain_unconvertible(charge: Charge, book: Book, apart: bool) -> str:
         )
     if charge.unit is None:
         ways.append("let 'cloakwork ledger reconcile DIR' read it from the release in DIR")
-    return f"{opening}; {', or '.join(ways) or 'no later policy may loosen that total'}"
+    if not ways:
+        return f"{opening}; no later policy may loosen that total"
+    return f"{opening}; {', or '.join(ways)}"
 
 
 def forecast_budget(
@@ -365,7 +369,8 @@ def _sum_against(
     """All that counts against ``total``, and the units whose charges cannot be converted into its
     book.
     """
-    amount, missing = NOTHING, dict[str, None]()
+    amount = NOTHING
+    missing: dict[str, None] = {}
     for charge in charges:
         part = cost_against_total(charge, total, cases)
         if part is None:
@@ -377,10 +382,11 @@ def _sum_against(
 
 def _least_cost(costs: Iterable[Cost]) -> Cost:
     found = list(costs)
-    return Cost(
-        epsilon=min(cost.epsilon for cost in found), delta=min(cost.delta for cost in found)
-    )
+    epsilon = min(cost.epsilon for cost in found)
+    delta = min(cost.delta for cost in found)
+    return Cost(epsilon=epsilon, delta=delta)
 
 
 def _largest_shift(charges: Iterable[Charge]) -> timedelta | None:
-    return max((charge.shift for charge in charges if charge.shift is not None), default=None)
+    shifts = [charge.shift for charge in charges if charge.shift is not None]
+    return max(shifts, default=None)
