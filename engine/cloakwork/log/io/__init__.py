@@ -44,7 +44,8 @@ def read_log(
     ``limits.value_size`` refuses the file or, with ``drop``, is missing; every other limit refuses
     it. Raises ``LogError`` when the file is not a log or over a limit.
     """
-    file, limits = Path(path), limits or current_limits()
+    file = Path(path)
+    limits = limits or current_limits()
     match format_of(file):
         case "xes":
             return read_xes(file, keep, text, limits=limits, on_excess=on_excess)

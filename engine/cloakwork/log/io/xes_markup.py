@@ -51,7 +51,7 @@ class Markup:
 
 def parse_markup(text: str) -> Markup:
     """Understand one piece of markup. ``Declined`` when it is not exactly of the plain form."""
-    position = _matched(_AFTER_VALUE, text, 0)
+    position = _end_of_match(_AFTER_VALUE, text, 0)
     enters = place = ANYWHERE
     traces, events = 0, []
     while tag := _TAG.match(text, position):
@@ -72,8 +72,10 @@ def parse_markup(text: str) -> Markup:
     if attribute := _ATTRIBUTE.match(text, position):
         kind, position = KINDS.index(KIND_OF[attribute[1]]), attribute.end()
     else:
-        position = _matched(_END, text, position)
-    if position != len(text) or (place == LOG) == (kind >= 0) or (kind < 0 and place == ANYWHERE):
+        position = _end_of_match(_END, text, position)
+    # The log ends inside no trace, and an attribute stands inside one.
+    fits_place = place != LOG if kind >= 0 else place == LOG
+    if position != len(text) or not fits_place:
         raise Declined("markup that is not of the plain form")
     return Markup(
         enters=enters,
@@ -86,10 +88,12 @@ def parse_markup(text: str) -> Markup:
     )
 
 
-def _matched(pattern: re.Pattern[str], text: str, position: int) -> int:
-    if found := pattern.match(text, position):
-        return found.end()
-    raise Declined("markup that is not of the plain form")
+def _end_of_match(pattern: re.Pattern[str], text: str, position: int) -> int:
+    """Where the match of ``pattern`` at ``position`` ends. ``Declined`` without one."""
+    found = pattern.match(text, position)
+    if found is None:
+        raise Declined("markup that is not of the plain form")
+    return found.end()
 
 
 class MarkupTable:
@@ -131,22 +135,23 @@ class KeyTable:
         self.keys += [decode_references(word) for word in words]
         if "" in words:
             raise Declined("an empty key")
-        self.is_kept = np.array(
-            [builder.name_of(scope, key) is not None for key in self.keys for scope in SCOPES],
-            np.bool_,
-        )
-        self.kind = np.array(
-            [self._settled(builder, scope, key) for key in self.keys for scope in SCOPES], np.int64
-        )
+        # Two entries a key: for the trace, then for the event.
+        scoped = [(scope, key) for key in self.keys for scope in SCOPES]
+        is_kept = [builder.name_of(scope, key) is not None for scope, key in scoped]
+        kinds = [self._settled_kind(builder, scope, key) for scope, key in scoped]
+        self.is_kept = np.array(is_kept, np.bool_)
+        self.kind = np.array(kinds, np.int64)
         self.reserved = np.array([key.startswith("case:") for key in self.keys], np.bool_)
 
     @staticmethod
-    def _settled(builder: ColumnBuilder, scope: Scope, key: str) -> int:
+    def _settled_kind(builder: ColumnBuilder, scope: Scope, key: str) -> int:
         """The index in ``KINDS`` of the kind that an attribute is read as whatever is declared; -1
         if none is.
         """
         name = builder.name_of(scope, key)
-        kinds = {builder.kind_of(name, kind) for kind in KINDS} if name else set()
+        if not name:
+            return -1
+        kinds = {builder.kind_of(name, kind) for kind in KINDS}
         return KINDS.index(kinds.pop()) if len(kinds) == 1 else -1
 
 
