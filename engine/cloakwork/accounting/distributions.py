@@ -66,7 +66,7 @@ def distribution_of(leaves: LeafCounts, interval: float | None = None) -> Distri
     """The composed PLD; all leaves share one discretisation, fine enough for the smallest and not
     too fine for all.
     """
-    step = interval or _discretisation(leaves)
+    step = interval or _common_step(leaves)
     found = [(_distribution_of_leaf(event, step), times) for event, times in leaves]
     remove = compose([(each.remove, times) for each, times in found])
     if all(each.is_symmetric for each, _ in found):
@@ -150,7 +150,7 @@ def _with_rounding_margin(pmf: Any, step: float, summands: int, certain: float) 
     return LossDistribution(step, found.lowest, masses, infinite).with_margin(share, cells)
 
 
-def _discretisation(leaves: LeafCounts) -> float:
+def _common_step(leaves: LeafCounts) -> float:
     """The discretisation: connecting dots errs in its square, rounding up by itself, so the latter
     gets a finer one.
     """

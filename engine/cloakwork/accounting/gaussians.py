@@ -40,15 +40,16 @@ def epsilon_of_gaussians(leaves: LeafCounts, delta: float) -> float:
     is less.
     """
     rho = sum(times * _rho(event) for event, times in leaves)
-    return min(_epsilon_of_rho(rho, delta), _epsilon_of_rounding(_unsampled(leaves), delta))
+    return min(_epsilon_of_rho(rho, delta), _epsilon_of_rounding(_without_sampling(leaves), delta))
 
 
-def _unsampled(leaves: LeafCounts) -> LeafCounts:
+def _without_sampling(leaves: LeafCounts) -> LeafCounts:
     """The leaves as if every sample held everybody, which costs no less."""
     found: list[tuple[PrivacyEvent, int]] = []
     for event, times in leaves:
         if isinstance(event, PoissonSampled):
-            found += [(leaf, times * inner) for leaf, inner in _unsampled(leaves_of(event.event))]
+            measured = _without_sampling(leaves_of(event.event))
+            found += [(leaf, times * count) for leaf, count in measured]
         else:
             found.append((event, times))
     return tuple(found)

@@ -129,7 +129,7 @@ class ReadableLedger:
         grouped: dict[str, list[Record]] = {}
         for record in self.history(dataset):
             grouped.setdefault(record.dataset, []).append(record)
-        return tuple(Summary(name, _balances(own), tuple(own)) for name, own in grouped.items())
+        return tuple(Summary(name, _balances_of(own), tuple(own)) for name, own in grouped.items())
 
     def history(self, dataset: str | None = None) -> tuple[Record, ...]:
         """Every release, oldest first; only of ``dataset`` when it is given. A ledger that does not
@@ -155,6 +155,6 @@ class ReadableLedger:
         return Break(len(entries) + 1, reason)
 
 
-def _balances(records: Sequence[Record]) -> tuple[Balance, ...]:
+def _balances_of(records: Sequence[Record]) -> tuple[Balance, ...]:
     account = Account.of(records)
     return tuple(account.balance(book) for book in account.books())

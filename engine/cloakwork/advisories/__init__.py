@@ -171,14 +171,16 @@ def advisories_for(
     measures on its file.
     """
     known = shipped_advisories() if advisories is None else advisories
-    found = [match for advisory in known for match in _matches(advisory, properties, measure)]
+    found: list[AdvisoryMatch] = []
+    for advisory in known:
+        found += _matches_of_advisory(advisory, properties, measure)
     return tuple(sorted(found, key=lambda match: _ORDER.index(match.status)))
 
 
 _ORDER: Final = ("void", "open", "weakened", "corrected", "cleared")
 
 
-def _matches(
+def _matches_of_advisory(
     advisory: Advisory, properties: ReleaseProperties, measure: MeasureOnFile | None
 ) -> Iterable[AdvisoryMatch]:
     condition = advisory.applies

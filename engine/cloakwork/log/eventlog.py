@@ -13,6 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from cloakwork.errors import LogError, MissingExtra
+from cloakwork.log.arrays import Ints
 from cloakwork.log.naming import (
     ACTIVITY,
     CASE_ID,
@@ -21,7 +22,7 @@ from cloakwork.log.naming import (
     TIMESTAMP,
     values_of,
 )
-from cloakwork.log.spelling import NO_SPELLING, Rows, SourceSpelling, keeps_spelling
+from cloakwork.log.spelling import NO_SPELLING, SourceSpelling, keeps_spelling
 from cloakwork.log.table import FlatTable, first_of_each_case
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class EventLog:
     """A finite multiset of cases, each a sequence of events.
 
     - ``events``: one row an event; columns as the log names them (``concept:name``,
-      ``time:timestamp``, ...). Rows are grouped by case and, inside a case, ordered by time; ties
+      ``time:timestamp``, ...). Ints are grouped by case and, inside a case, ordered by time; ties
       keep file order, which is part of the control flow.
     - ``cases``: one row a case; columns carry the prefix ``case:``, the first is
       ``case:concept:name`` (String).
@@ -177,7 +178,7 @@ class EventLog:
         attributes.
 
         A case attribute takes its value from the first event of the case that has one; where rows
-        of a case differ, the log remembers it (``source``). Rows without a case id are left out and
+        of a case differ, the log remembers it (``source``). Ints without a case id are left out and
         noted. Raises ``LogError`` for case ids that are neither text nor whole numbers: one more
         value can change how a type spells the others.
         """
@@ -294,7 +295,7 @@ def log_of_table(
     return EventLog.build(table.event_columns(), cases, case_of, notes=tuple(notes), source=source)
 
 
-def _time_order(case_of: Rows, events: pl.DataFrame) -> Rows | None:
+def _time_order(case_of: Ints, events: pl.DataFrame) -> Ints | None:
     """The stable permutation that sorts by case, then time; None when the rows already are in
     order.
     """
@@ -314,7 +315,7 @@ def _time_order(case_of: Rows, events: pl.DataFrame) -> Rows | None:
     return np.asarray(by_case[np.lexsort((times, cases))], np.int64)
 
 
-def _filled_times(times: pl.Series, cases: Rows) -> NDArray[np.int64]:
+def _filled_times(times: pl.Series, cases: Ints) -> NDArray[np.int64]:
     """Times in microseconds: where one is missing, that of the event before it in its case, else
     the least number.
     """

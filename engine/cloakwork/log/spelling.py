@@ -5,14 +5,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from cloakwork.errors import LogError
+from cloakwork.log.arrays import Ints
 from cloakwork.log.naming import CASE_PREFIX
-
-Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +42,7 @@ class SourceSpelling:
         )
 
     def for_rows(
-        self, *, events: Rows | None = None, cases: Rows | None = None
+        self, *, events: Ints | None = None, cases: Ints | None = None
     ) -> "SourceSpelling":
         """The same for these rows of the two tables (int64; None: all, as they are)."""
 

@@ -7,8 +7,9 @@ import numpy as np
 import polars as pl
 
 from cloakwork.errors import LogError
+from cloakwork.log.arrays import Ints
 from cloakwork.log.naming import CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, named, values_of
-from cloakwork.log.spelling import Rows, SourceSpelling, keeps_spelling, not_text
+from cloakwork.log.spelling import SourceSpelling, keeps_spelling, not_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class FlatTable:
     """
 
     frame: pl.DataFrame
-    row_numbers: Rows
+    row_numbers: Ints
     texts: Mapping[str, pl.Series]
     rows_left_out: int
 
@@ -58,7 +59,7 @@ class FlatTable:
         first_values = named(*self.case_attributes).as_expr().drop_nulls().first()
         return table.group_by(CASE_ID, maintain_order=True).agg(first_values)
 
-    def row_of_case(self, cases: pl.DataFrame) -> Rows:
+    def row_of_case(self, cases: pl.DataFrame) -> Ints:
         """For each row, the row of ``cases`` that it belongs to: int64, shape (rows,)."""
         numbered = cases.select(CASE_ID).with_row_index("row")
         joined = self.frame.select(CASE_ID).join(
@@ -66,7 +67,7 @@ class FlatTable:
         )
         return joined["row"].to_numpy().astype(np.int64)
 
-    def spelling(self, case_of: Rows, exact: frozenset[str]) -> SourceSpelling:
+    def spelling(self, case_of: Ints, exact: frozenset[str]) -> SourceSpelling:
         """What the columns of the cases no longer say. ``case_of``: as from ``row_of_case``."""
         of_cases = self.case_attributes
         texts = {name: text for name, text in self.texts.items() if name not in of_cases}
@@ -89,7 +90,7 @@ class FlatTable:
         return SourceSpelling(exact, texts, rows, conflicts)
 
 
-def first_of_each_case(values: pl.Series, case_of: Rows) -> pl.Series:
+def first_of_each_case(values: pl.Series, case_of: Ints) -> pl.Series:
     """The first value of each case that is not missing; cases are numbered from 0 and have a row
     each, in any order.
     """

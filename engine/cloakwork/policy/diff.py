@@ -69,7 +69,7 @@ def in_guarantees(old: Policy, new: Policy) -> Iterator[Change]:
     """Guarantees, matched by kind and columns, or by kind where there is only one of it."""
     left = list(new.spec.guarantees)
     for goal in old.spec.guarantees:
-        match = _counterpart(goal, left, old.spec.guarantees)
+        match = _matching_goal(goal, left, old.spec.guarantees)
         if match is None:
             yield Change(f"spec.guarantees[{_goal_label(goal)}]", "loosened", goal.sentence(), None)
         else:
@@ -79,11 +79,11 @@ def in_guarantees(old: Policy, new: Policy) -> Iterator[Change]:
         yield Change(f"spec.guarantees[{_goal_label(goal)}]", "tightened", None, goal.sentence())
 
 
-def _counterpart(
+def _matching_goal(
     goal: Guarantee, candidates: list[Guarantee], others: tuple[Guarantee, ...]
 ) -> Guarantee | None:
     same_kind = [item for item in candidates if item.kind == goal.kind]
-    for identity in (_exact_identity, _identity):
+    for identity in (_exact_identity, _rough_identity):
         for item in same_kind:
             if identity(item) == identity(goal):
                 return item
@@ -91,7 +91,7 @@ def _counterpart(
     return same_kind[0] if alone else None
 
 
-def _identity(goal: Guarantee) -> tuple[object, ...]:
+def _rough_identity(goal: Guarantee) -> tuple[object, ...]:
     """What a guarantee is about: its kind and columns."""
     return goal.kind, frozenset(goal.over)
 
@@ -99,7 +99,7 @@ def _identity(goal: Guarantee) -> tuple[object, ...]:
 def _exact_identity(goal: Guarantee) -> tuple[object, ...]:
     """What a guarantee is about, with every parameter that is a word."""
     words = [(name, value) for name, value in goal if isinstance(value, str) and name != "kind"]
-    return *_identity(goal), tuple(sorted(words))
+    return *_rough_identity(goal), tuple(sorted(words))
 
 
 def _goal_label(goal: Guarantee) -> str:

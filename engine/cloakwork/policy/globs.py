@@ -33,19 +33,18 @@ def matches(glob: str, name: str) -> bool:
     """
     if not is_glob(glob):
         return glob == name
-    return _expression(glob).fullmatch(name) is not None
+    return _regular_expression(glob).fullmatch(name) is not None
 
 
 @lru_cache(maxsize=1024)
-def _expression(glob: str) -> re.Pattern[str]:
+def _regular_expression(glob: str) -> re.Pattern[str]:
     """The glob as a regular expression.
 
     What stands between two stars is taken where it is found first and never looked for again (an
     atomic group), so that no name takes more steps than its length times the glob's.
     """
     # ``?`` was escaped with all other characters, so that ``\?`` stands for nothing else.
-    parts = [re.escape(part).replace(r"\?", ".") for part in glob.split("*")]
-    first, *others = parts
+    first, *others = [re.escape(text).replace(r"\?", ".") for text in glob.split("*")]
     if not others:
         return re.compile(first, re.DOTALL)
     between = "".join(f"(?>.*?{part})" for part in others[:-1] if part)

@@ -49,14 +49,14 @@ def measure_as_0_1_0(log: EventLog, guarantee: Parameters) -> EarlierObservation
             far = _largest_distance(log, guarantee, by_ranks=False)
             distance = f"{_rounded_up(far):g} from all values"
             seen = f"the farthest group lies {distance}, by the range of values"
-            return EarlierObservation(far <= _parameter(guarantee, "t") + TOLERANCE, seen)
+            return EarlierObservation(far <= _numeric_parameter(guarantee, "t") + TOLERANCE, seen)
         case "l-diversity":
             least = _least_diversity(log, guarantee)
             if least is None:
                 return EarlierObservation(
                     True, f"the log holds no value of '{guarantee['attribute']}'"
                 )
-            holds = least >= _parameter(guarantee, "l") * (1 - TOLERANCE)
+            holds = least >= _numeric_parameter(guarantee, "l") * (1 - TOLERANCE)
             return EarlierObservation(holds, f"the least varied group holds {least:.4g} values")
     return None
 
@@ -76,12 +76,12 @@ def measure_advisory(
             return _without_empty_events(log, guarantee, raw_times)
         case "closeness by ranks":
             far = _largest_distance(log, guarantee, by_ranks=True)
-            t = _parameter(guarantee, "t")
+            t = _numeric_parameter(guarantee, "t")
             seen = f"by ranks the farthest group lies {_rounded_up(far):g} away, t is {t:g}"
             return far > t + TOLERANCE, seen
         case "closeness with missing values":
             far = _largest_difference_in_missing(log, guarantee)
-            t = _parameter(guarantee, "t")
+            t = _numeric_parameter(guarantee, "t")
             distance = f"at least {_rounded_up(far):g} away"
             seen = f"by missing values some group lies {distance}, t is {t:g}"
             return far > t + TOLERANCE, seen
@@ -195,7 +195,7 @@ def _dense_codes(values: pl.Series) -> Ints:
     return values.rank("dense").to_numpy().astype(np.int64) - 1
 
 
-def _numbered(group: Ints) -> Ints:
+def _numbered_groups(group: Ints) -> Ints:
     """The groups numbered from 0 without gaps."""
     return np.unique(group, return_inverse=True)[1].astype(np.int64)
 
@@ -243,7 +243,7 @@ def _largest_distance(log: EventLog, guarantee: Parameters, *, by_ranks: bool) -
     group_of_member = found.activity_group[found.member]
     for activity_group in np.unique(group_of_member):
         chosen = group_of_member == activity_group
-        group = _numbered(found.group[chosen])
+        group = _numbered_groups(found.group[chosen])
         reference = numbers[found.activity_group == activity_group]
         group_values = numbers[found.member[chosen]]
         if numeric and by_ranks:
@@ -279,7 +279,7 @@ def _least_diversity(log: EventLog, guarantee: Parameters) -> float | None:
         return None
     value = found.values.rank("dense").to_numpy().astype(np.int64)[found.member]
     activity_group = found.activity_group[found.member]
-    group = _numbered(found.group * (activity_group.max() + 1) + activity_group)
+    group = _numbered_groups(found.group * (activity_group.max() + 1) + activity_group)
     # One number for a group and a value together: a cell.
     width = value.max() + 1
     cells, count = np.unique(group * width + value, return_counts=True)
@@ -316,12 +316,15 @@ def _earth_mover_distances(reference: Floats, group_values: Floats, group: Ints)
     ascending = np.sort(reference)
     # Each value holds a stretch of u; up to ``turn`` the reference's quantile is at most the value.
     turn = np.clip(np.searchsorted(ascending, value, "right") / len(reference), begin, end)
-    below = value * (turn - begin) - (_area(ascending, turn) - _area(ascending, begin))
-    above = (_area(ascending, end) - _area(ascending, turn)) - value * (end - turn)
+    area_to_begin, area_to_turn, area_to_end = (
+        _area_below_quantiles(ascending, upto) for upto in (begin, turn, end)
+    )
+    below = value * (turn - begin) - (area_to_turn - area_to_begin)
+    above = (area_to_end - area_to_turn) - value * (end - turn)
     return np.asarray(np.bincount(group, below + above), np.float64)
 
 
-def _area(ascending: Floats, upto: Floats) -> Floats:
+def _area_below_quantiles(ascending: Floats, upto: Floats) -> Floats:
     """The integral of the quantile function of ``ascending`` from 0 to each of ``upto``."""
     sums = np.concatenate([[0.0], np.cumsum(ascending)])
     position = upto * len(ascending)
@@ -342,7 +345,7 @@ def _total_variation(reference: Floats, group_values: Floats, group: Ints) -> Fl
     return np.asarray(np.bincount(of_group, np.maximum(excess, 0.0)), np.float64)
 
 
-def _parameter(guarantee: Parameters, name: str) -> float:
+def _numeric_parameter(guarantee: Parameters, name: str) -> float:
     value = guarantee.get(name)
     return float(value) if isinstance(value, int | float) else float("nan")
 

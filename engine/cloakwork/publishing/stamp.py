@@ -192,7 +192,7 @@ def _operation_attributes(step: Step, word: str, targets: Sequence[str]) -> tupl
     return (
         Attribute("privacy:operation type", word),
         Attribute("privacy:level", "case" if rewrites_cases else "attribute"),
-        Attribute("privacy:target", _writable(", ".join(targets))),
+        Attribute("privacy:target", _writable_text(", ".join(targets))),
     )
 
 
@@ -244,9 +244,11 @@ def _origin_attributes(statement: PrivacyStatement) -> tuple[Attribute, ...]:
 
 
 def _text_attribute(name: str, value: str | int | float) -> Attribute:
-    return Attribute(f"cloakwork:{name}", _writable(value) if isinstance(value, str) else value)
+    return Attribute(
+        f"cloakwork:{name}", _writable_text(value) if isinstance(value, str) else value
+    )
 
 
-def _writable(text: str) -> str:
+def _writable_text(text: str) -> str:
     """Text as XML can hold it."""
     return _UNWRITABLE.sub("\ufffd", text)

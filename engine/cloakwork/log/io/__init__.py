@@ -81,14 +81,16 @@ def write_log(
         elif format == "csv":
             write_csv(log, file)
         else:
-            write_parquet(log, file, dict(_flattened(annotations)))
+            write_parquet(log, file, dict(_path_and_text_pairs(annotations)))
     except OSError as error:
         raise OutputError(
             f"{file}: cannot be written ({error.strerror or error}); check the path and the disk"
         ) from None
 
 
-def _flattened(annotations: tuple[Attribute, ...], above: str = "") -> list[tuple[str, str]]:
+def _path_and_text_pairs(
+    annotations: tuple[Attribute, ...], above: str = ""
+) -> list[tuple[str, str]]:
     """Nested attributes as pairs of path and text."""
     pairs: list[tuple[str, str]] = []
     for attribute in annotations:
@@ -98,5 +100,5 @@ def _flattened(annotations: tuple[Attribute, ...], above: str = "") -> list[tupl
             value = utc_text(value)
         if value is not None:
             pairs.append((name, str(value)))
-        pairs += _flattened(attribute.children, name)
+        pairs += _path_and_text_pairs(attribute.children, name)
     return pairs

@@ -9,7 +9,8 @@ from typing import Final, Literal
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
+
+from cloakwork.log.arrays import Ints
 
 Kind = Literal["text", "int", "float", "boolean", "date"]
 Scope = Literal["trace", "event"]
@@ -43,7 +44,7 @@ class ValueRun:
     scope: Scope
     key: str
     kind: Kind
-    rows: NDArray[np.int64]
+    rows: Ints
     values: pl.Series
     lines: Sequence[int] | None = None
 
@@ -71,12 +72,12 @@ class Layout:
     """
 
     height: int
-    order: NDArray[np.int64] | None
+    order: Ints | None
     min_rows_for_sparse: float
     nulls: dict[pl.DataType, pl.Series] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of_rows(cls, height: int, columns: int, order: NDArray[np.int64] | None = None) -> "Layout":
+    def of_rows(cls, height: int, columns: int, order: Ints | None = None) -> "Layout":
         """The layout for a table; a small one has no sparse columns, which are slower to read."""
         cells = height * columns
         if cells < _SMALL:
@@ -84,7 +85,7 @@ class Layout:
         min_rows_for_sparse = 256 if cells < _LARGE else 32
         return cls(height, order, min_rows_for_sparse)
 
-    def spread_values(self, values: pl.Series, rows: NDArray[np.int64]) -> pl.Series:
+    def spread_values(self, values: pl.Series, rows: Ints) -> pl.Series:
         """``values`` at ``rows`` of the file (ascending, none twice), null elsewhere, in the log's
         order.
         """
@@ -98,7 +99,7 @@ class Layout:
         missing = pl.Series([None], dtype=values.dtype)
         return pl.concat([values, missing], rechunk=True).gather(source)
 
-    def _sparse_column(self, values: pl.Series, rows: NDArray[np.int64]) -> pl.Series:
+    def _sparse_column(self, values: pl.Series, rows: Ints) -> pl.Series:
         """``spread_values`` as a chain of pieces: each value, and the nulls between two of them."""
         if self.order is not None:
             # The inverse of the order: which row of the log each row of the file is.
@@ -123,7 +124,7 @@ class Layout:
         return self.nulls[dtype]
 
 
-def place_values(values: pl.Series, rows: NDArray[np.int64], layout: Layout) -> pl.Series:
+def place_values(values: pl.Series, rows: Ints, layout: Layout) -> pl.Series:
     """``values`` at ``rows`` (ascending, as the file does), null elsewhere; of several for one row,
     the last.
     """

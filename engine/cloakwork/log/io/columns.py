@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from cloakwork.log.arrays import Ints
 from cloakwork.log.eventlog import (
     ACTIVITY,
     CASE_ID,
@@ -74,7 +74,7 @@ class Irregularities:
 @dataclass
 class _Column:
     kinds: set[Kind] = field(default_factory=set)
-    rows: list[NDArray[np.int64]] = field(default_factory=list)
+    rows: list[Ints] = field(default_factory=list)
     values: list[pl.Series] = field(default_factory=list)
     texts: list[pl.Series | None] = field(default_factory=list)
     """What the file says, where the values do not give it back."""
@@ -103,7 +103,7 @@ class ColumnBuilder:
         self._keep = keep
         self._kinds = kinds
         self._columns: dict[str, _Column] = {}
-        self._case_of: list[NDArray[np.int64]] = []
+        self._case_of: list[Ints] = []
         self._traces = 0
         self._events = 0
 
@@ -131,7 +131,7 @@ class ColumnBuilder:
         """
         return self._kinds.get(name) or _FIXED.get(name, declared)
 
-    def open_cases(self, traces: int, case_of: NDArray[np.int64]) -> None:
+    def open_cases(self, traces: int, case_of: Ints) -> None:
         """Count ``traces`` further traces, and one further event for each entry of ``case_of`` (its
         trace's ordinal).
         """
@@ -186,9 +186,7 @@ class ColumnBuilder:
         if settled:
             raise MixedKinds(settled)
 
-    def _time_order(
-        self, times: "_Column | None", cases: pl.DataFrame
-    ) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
+    def _time_order(self, times: "_Column | None", cases: pl.DataFrame) -> tuple[Ints | None, Ints]:
         """The order of the log's events, None for the file's, and the log's offsets: found before
         columns are laid out.
         """

@@ -10,9 +10,9 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from cloakwork.errors import LogError
+from cloakwork.log.arrays import Ints, Marks
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io.column_layout import round_trips
 from cloakwork.log.io.csv_grammar import CsvFault, Records, find_records, line_at, split_fields
@@ -149,7 +149,7 @@ def _read_header(path: Path, found: Records, separator: str, limits: Limits) -> 
 
 def _read_table(
     path: Path, found: Records, separator: str, header: list[str]
-) -> tuple[pl.DataFrame, NDArray[np.int64]]:
+) -> tuple[pl.DataFrame, Ints]:
     """All fields as text, null where empty, columns called as in ``header``; and the record that
     each row is.
 
@@ -199,7 +199,7 @@ def _read_table(
     return table, rows
 
 
-def _without_blank_lines(found: Records, blank: NDArray[np.bool_]) -> tuple[bytes, int]:
+def _without_blank_lines(found: Records, blank: Marks) -> tuple[bytes, int]:
     """The file without blank lines, and how many lines of it the header takes."""
     header_lines = found.data.count(b"\n", 0, found.ends[0]) + 1
     if not blank.any():

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+
+from cloakwork.log.arrays import Bytes, Ints, Marks
 
 _BLOCK: Final = 16 << 20  # bytes at a time
 _QUOTE, _CR, _LF = 34, 13, 10
@@ -49,14 +50,14 @@ class Records:
     """
 
     data: bytes
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    separators: NDArray[np.int64]
+    starts: Ints
+    ends: Ints
+    separators: Ints
 
     @property
-    def blank(self) -> NDArray[np.bool_]:
+    def blank(self) -> Marks:
         """Which records are lines without a byte."""
-        blank: NDArray[np.bool_] = self.starts == self.ends
+        blank: Marks = self.starts == self.ends
         return blank
 
     def line(self, record: int) -> int:
@@ -99,9 +100,7 @@ def split_fields(record: bytes, separator: str) -> list[bytes]:
         place = end + 1
 
 
-def _in_blocks(
-    data: bytes, parity_after: Callable[[NDArray[np.uint8], int, int], int | None]
-) -> int | None:
+def _in_blocks(data: bytes, parity_after: Callable[[Bytes, int, int], int | None]) -> int | None:
     """Call ``parity_after(bytes, their place, quotes before them modulo 2)`` block by block.
 
     It returns the parity after its block, or None to stop; returned is the last.
@@ -128,7 +127,7 @@ def _quotes_are_plain(data: bytes, separator: str) -> bool:
     after[_CR] = True
     raw = np.frombuffer(data, np.uint8)
 
-    def parity_after(block: NDArray[np.uint8], start: int, parity: int) -> int | None:
+    def parity_after(block: Bytes, start: int, parity: int) -> int | None:
         quotes = np.flatnonzero(block == _QUOTE) + start
         # Every second quote opens; with an odd number of quotes before the block, the first closes.
         opening, closing = quotes[parity::2], quotes[1 - parity :: 2]
@@ -183,14 +182,14 @@ def _with_quotes_doubled(data: bytes, separator: str) -> bytes:
 def _scan_records(data: bytes, separator: str) -> Records:
     """The records of a file in which counting quotes tells what is quoted."""
     raw = np.frombuffer(data, np.uint8)
-    line_ends: list[NDArray[np.int64]] = []
-    splits_before: list[NDArray[np.int64]] = []
+    line_ends: list[Ints] = []
+    splits_before: list[Ints] = []
     splits = 0
 
-    def parity_after(block: NDArray[np.uint8], start: int, parity: int) -> int | None:
+    def parity_after(block: Bytes, start: int, parity: int) -> int | None:
         nonlocal splits
         quote = block == _QUOTE
-        outside: NDArray[np.bool_] | None = None
+        outside: Marks | None = None
         if quote.any():
             # Only the last bit of the sum counts, so that it may overflow its eight bits.
             inside = np.cumsum(quote, dtype=np.uint8)
@@ -222,9 +221,7 @@ def _scan_records(data: bytes, separator: str) -> Records:
     return Records(data, starts, ends - returned, separators)
 
 
-def _refuse_lone_returns(
-    data: bytes, block: NDArray[np.uint8], start: int, outside: NDArray[np.bool_] | None
-) -> None:
+def _refuse_lone_returns(data: bytes, block: Bytes, start: int, outside: Marks | None) -> None:
     """Readers differ on whether a CR alone ends a line."""
     returns = np.flatnonzero(block == _CR)
     if not len(returns):

@@ -18,8 +18,8 @@ from xml.parsers import expat
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from cloakwork.log.arrays import Ints, Places
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io.column_layout import ValueRun
 from cloakwork.log.io.columns import BadValue, ColumnBuilder, Conflicting, TooManyKeys
@@ -157,10 +157,10 @@ class _FastReader:
         if not data.isascii() and any(forbidden in data for forbidden in _NON_CHARACTERS):
             raise Declined("characters that XML forbids")
 
-    def _markup_codes(self, markups: pl.Series) -> NDArray[np.int64]:
-        return _word_codes(markups, self._markup.words, self._markup.learn)
+    def _markup_codes(self, markups: pl.Series) -> Ints:
+        return _word_codes(markups, self._markup.words, self._markup.learn_markup)
 
-    def _confirm_markup(self, data: bytes, markup: NDArray[np.int64]) -> None:
+    def _confirm_markup(self, data: bytes, markup: Ints) -> None:
         """No ``<`` and no control character may stand outside the markup."""
         raw = np.frombuffer(data, np.uint8)
         # How often each piece of markup occurs: times what it holds, all that markup explains.
@@ -170,7 +170,7 @@ class _FastReader:
         if int(np.count_nonzero(raw < 32)) != int(seen @ self._markup.controls):
             raise Declined("line breaks or control characters inside a value")
 
-    def _follow_tags(self, markup: NDArray[np.int64], is_last: bool) -> NDArray[np.int8]:
+    def _follow_tags(self, markup: Ints, is_last: bool) -> Places:
         """The place after each piece of markup; the end of the log must be the last, and of the
         last chunk.
         """
@@ -186,12 +186,10 @@ class _FastReader:
             raise Declined("tags that do not fit each other")
         self._place = int(places[-1])
         # After each piece the reader is where the latest moving one left it.
-        place: NDArray[np.int8] = places[np.cumsum(moves)]
+        place: Places = places[np.cumsum(moves)]
         return place
 
-    def _open_elements(
-        self, markup: NDArray[np.int64], place: NDArray[np.int8]
-    ) -> NDArray[np.int64]:
+    def _open_elements(self, markup: Ints, place: Places) -> Ints:
         """Tell the builder of the traces and events that open; the ordinal of the one open after
         each piece.
         """
@@ -214,14 +212,18 @@ class _FastReader:
 
     def _collect_values(
         self,
-        markup: NDArray[np.int64],
-        place: NDArray[np.int8],
-        owner: NDArray[np.int64],
+        markup: Ints,
+        place: Places,
+        owner: Ints,
         pieces: pl.Series,
     ) -> None:
         """Hand the values to the builder, one run for each key, scope and kind."""
         words = pieces.gather_every(4, 1)
-        key = _word_codes(words, self._keys.words, lambda new: self._keys.learn(new, self._builder))
+
+        def learn(new: list[str]) -> None:
+            self._keys.learn_keys(new, self._builder)
+
+        key = _word_codes(words, self._keys.words, learn)
         in_event = (place == EVENT).astype(np.int64)
         if self._keys.reserved.any():
             reserved = self._keys.reserved[key] & (in_event == 1)
@@ -271,9 +273,7 @@ def _split_at_quotes(data: bytes) -> pl.Series:
     return text.str.split('"').explode()
 
 
-def _word_codes(
-    words: pl.Series, known: list[str], learn: Callable[[list[str]], None]
-) -> NDArray[np.int64]:
+def _word_codes(words: pl.Series, known: list[str], learn: Callable[[list[str]], None]) -> Ints:
     """The index of each word among the known ones; new ones are learnt first. int64, shape
     (words,).
     """

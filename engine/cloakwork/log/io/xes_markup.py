@@ -103,7 +103,7 @@ class MarkupTable:
         self.words: list[str] = []
         self.markups: list[Markup] = []
 
-    def learn(self, words: list[str]) -> None:
+    def learn_markup(self, words: list[str]) -> None:
         """Add pieces of markup that were not met before; ``Declined`` where one is not plain."""
         self.markups += [parse_markup(word) for word in words]
         self.words += words
@@ -129,7 +129,7 @@ class KeyTable:
     words: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
 
-    def learn(self, words: list[str], builder: ColumnBuilder) -> None:
+    def learn_keys(self, words: list[str], builder: ColumnBuilder) -> None:
         """Add keys that were not met before; ``Declined`` where one is empty."""
         self.words += words
         self.keys += [decode_references(word) for word in words]
