@@ -4,7 +4,7 @@ if all of it does.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -74,20 +74,8 @@ def read_csv(
     kept = table[list(names.kept)]
     checked, oversized = within_value_size(path, kept, limits, on_excess, line_of)
     stay_text = names.standard | set(text)
-    inferred: list[pl.Series] = []
-    exact: set[str] = set()
-    texts: dict[str, pl.Series] = {}
-    for name, full in names.kept.items():
-        if full in stay_text:
-            continue
-        spelt = values_of(checked, name)
-        values = infer_type(spelt)
-        inferred.append(values.alias(name))
-        if round_trips(spelt, values):
-            exact.add(name)
-        else:
-            texts[name] = spelt
-    typed = checked.with_columns(inferred)
+    free = [name for name, full in names.kept.items() if full not in stay_text]
+    typed, exact, texts = _infer_types(checked, free)
     blank_lines = int(found.blank.sum()) if len(header) > 1 else 0
     notes = _counted_notes(
         (len(header) - len(named), "columns without a name, left out"),
@@ -96,6 +84,26 @@ def read_csv(
     return names.build(
         path, typed, line_of=line_of, notes=(*notes, *oversized), texts=texts, exact=exact
     )
+
+
+def _infer_types(
+    table: pl.DataFrame, names: Sequence[str]
+) -> tuple[pl.DataFrame, set[str], dict[str, pl.Series]]:
+    """The table with the columns ``names`` typed; those that give back their texts, and the texts
+    of the others.
+    """
+    inferred: list[pl.Series] = []
+    exact: set[str] = set()
+    texts: dict[str, pl.Series] = {}
+    for name in names:
+        spelt = values_of(table, name)
+        values = infer_type(spelt)
+        inferred.append(values.alias(name))
+        if round_trips(spelt, values):
+            exact.add(name)
+        else:
+            texts[name] = spelt
+    return table.with_columns(inferred), exact, texts
 
 
 def _counted_notes(*counts: tuple[int, str]) -> tuple[str, ...]:
