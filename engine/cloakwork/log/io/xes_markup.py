@@ -52,25 +52,31 @@ class Markup:
 def parse_markup(text: str) -> Markup:
     """Understand one piece of markup. ``Declined`` when it is not exactly of the plain form."""
     position = _end_of_match(_AFTER_VALUE, text, 0)
+    # Its first tag says where the reader must be before it; until then it may be anywhere.
     enters = place = ANYWHERE
-    traces, events = 0, []
+    traces = 0
+    events: list[int] = []
     while tag := _TAG.match(text, position):
         closing, element, alone = tag.groups()
         if closing and alone:
             raise Declined("a tag that both closes and is empty")
         inner, outer = (EVENT, TRACE) if element == "event" else (TRACE, LOG)
         before = inner if closing else outer
-        after = outer if closing or alone else inner
         if place not in {ANYWHERE, before}:
             raise Declined("tags that do not fit each other")
-        enters = before if enters == ANYWHERE else enters
-        place, position = after, tag.end()
+        if enters == ANYWHERE:
+            enters = before
+        place = outer if closing or alone else inner
+        position = tag.end()
         if not closing and element == "event":
             events.append(traces)
-        traces += not closing and element == "trace"
+        elif not closing:
+            traces += 1
     kind = -1
-    if attribute := _ATTRIBUTE.match(text, position):
-        kind, position = KINDS.index(KIND_OF[attribute[1]]), attribute.end()
+    attribute = _ATTRIBUTE.match(text, position)
+    if attribute:
+        kind = KINDS.index(KIND_OF[attribute[1]])
+        position = attribute.end()
     else:
         position = _end_of_match(_END, text, position)
     # The log ends inside no trace, and an attribute stands inside one.
