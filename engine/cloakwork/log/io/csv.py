@@ -92,18 +92,17 @@ def _infer_types(
     """The table with the columns ``names`` typed; those that give back their texts, and the texts
     of the others.
     """
-    inferred: list[pl.Series] = []
+    inferred = {name: infer_type(values_of(table, name)) for name in names}
+    typed = table.with_columns([values.alias(name) for name, values in inferred.items()])
     exact: set[str] = set()
     texts: dict[str, pl.Series] = {}
-    for name in names:
+    for name, values in inferred.items():
         spelt = values_of(table, name)
-        values = infer_type(spelt)
-        inferred.append(values.alias(name))
         if round_trips(spelt, values):
             exact.add(name)
         else:
             texts[name] = spelt
-    return table.with_columns(inferred), exact, texts
+    return typed, exact, texts
 
 
 def _counted_notes(*counts: tuple[int, str]) -> tuple[str, ...]:

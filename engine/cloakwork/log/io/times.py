@@ -72,7 +72,8 @@ def _canonical_texts(fields: pl.DataFrame) -> pl.Series:
     is_utc = pl.col("zone").is_null() | pl.col("zone").str.to_uppercase().eq("Z")
     digits = pl.col("zone").str.replace(":", "", literal=True)
     # A sign and two digits of hours, then the minutes, 00 where the text stops at the hours.
-    hours, minutes = digits.str.slice(0, 3), digits.str.slice(3).str.pad_end(2, "0")
+    hours = digits.str.slice(0, 3)
+    minutes = digits.str.slice(3).str.pad_end(2, "0")
     offset = pl.concat_str(hours, pl.lit(":"), minutes)
     zone = pl.when(is_utc).then(pl.lit("+00:00")).otherwise(offset)
     second = pl.col("second").fill_null(":00").str.replace(",", ".", literal=True)
