@@ -36,9 +36,8 @@ def globs_do_not_clash(content: Content) -> Iterator[ShapeError]:
     looked at for this.
     """
     attributes = mapping_at(content, "spec", "attributes")
-    for later, earlier, alike in islice(
-        clashes({name: _effect(rule) for name, rule in attributes.items()}), MOST_CLASHES
-    ):
+    effects = {name: _effect_of_glob(rule) for name, rule in attributes.items()}
+    for later, earlier, alike in islice(clashes(effects), MOST_CLASHES):
         both = f"{shown_value(later)} and {shown_value(earlier)}"
         if alike:
             message, hint = f"{both} match the same names", "keep one of them"
@@ -51,7 +50,7 @@ def globs_do_not_clash(content: Content) -> Iterator[ShapeError]:
         yield ShapeError(("spec", "attributes", later), message, hint, of_key=True)
 
 
-def _effect(rule: Any) -> object:
+def _effect_of_glob(rule: Any) -> object:
     """What a rule for a glob does: without a treatment what it matches is dropped, for no guarantee
     covers a glob.
     """
@@ -68,12 +67,11 @@ def hierarchies_are_trees(content: Content) -> Iterator[ShapeError]:
         if not isinstance(rule, dict) or not isinstance(rule.get("hierarchy"), dict):
             continue
         steps = ("spec", "attributes", name, "hierarchy")
-        leaves = list(_leaves(rule["hierarchy"], steps))
+        leaves = list(_leaves_of_tree(rule["hierarchy"], steps))
         yield from _tree_faults(leaves)
-        deepest = max(
-            (sum(isinstance(step, str) for step in place[len(steps) :]) for place, _ in leaves),
-            default=0,
-        )
+        # Names of groups are text; where a value stands in its list is a number.
+        depths = [sum(isinstance(step, str) for step in place[len(steps) :]) for place, _ in leaves]
+        deepest = max(depths, default=0)
         level = rule.get("level", 1)
         if isinstance(level, int) and leaves and level > deepest:
             message = (
@@ -82,15 +80,18 @@ def hierarchies_are_trees(content: Content) -> Iterator[ShapeError]:
             yield ShapeError((*steps[:-1], "level"), message)
 
 
-def _leaves(tree: Any, steps: Steps) -> Iterator[tuple[Steps, Any]]:
+def _leaves_of_tree(tree: Any, steps: Steps) -> Iterator[tuple[Steps, Any]]:
     """The values of a generalisation tree with their places; an empty group yields itself."""
     if isinstance(tree, dict) and tree:
         for group, below in tree.items():
-            yield from _leaves(below, (*steps, group))
+            yield from _leaves_of_tree(below, (*steps, group))
     elif isinstance(tree, list) and tree:
         for index, below in enumerate(tree):
             place = (*steps, index)
-            yield from _leaves(below, place) if isinstance(below, dict) else [(place, below)]
+            if isinstance(below, dict):
+                yield from _leaves_of_tree(below, place)
+            else:
+                yield place, below
     else:
         yield steps, tree
 
@@ -126,9 +127,9 @@ def unit_is_declared(content: Content) -> Iterator[ShapeError]:
             f"names the glob {shown_value(name)}; it must be one attribute, by name",
         )
         return
-    if name in attributes or any(
-        matches(glob, name) for glob in attributes if is_glob(glob) and glob != "*"
-    ):
+    # The glob that fits everything declares nobody: a misspelt name fits it as well.
+    globs = [glob for glob in attributes if is_glob(glob) and glob != "*"]
+    if name in attributes or any(matches(glob, name) for glob in globs):
         return
     guess = did_you_mean(name, [known for known in attributes if not is_glob(known)])
     message = f"names {shown_value(name)}, which the policy does not declare{guess}"

@@ -79,10 +79,9 @@ def exposed_names(content: Content) -> Iterator[tuple[Steps, Any]]:
     """The columns under ``expose``, with the paths that name them; mapping or list."""
     expose = value_at(content, ("spec", "expose"))
     if isinstance(expose, dict):
-        yield from ((("spec", "expose", name), name) for name in expose)
+        for name in expose:
+            yield ("spec", "expose", name), name
     elif isinstance(expose, list):
-        yield from (
-            (("spec", "expose", index, "column"), item.get("column"))
-            for index, item in enumerate(expose)
-            if isinstance(item, dict)
-        )
+        for index, item in enumerate(expose):
+            if isinstance(item, dict):
+                yield ("spec", "expose", index, "column"), item.get("column")

@@ -80,7 +80,9 @@ def shown_value(value: object, width: int = 60) -> str:
         return "nothing"
     if isinstance(value, bool):
         return str(value).lower()
-    text = ascii(value) if isinstance(value, str) and not value.isprintable() else repr(value)
+    text = repr(value)
+    if isinstance(value, str) and not value.isprintable():
+        text = ascii(value)
     return text if len(text) <= width else f"{text[: width - 3]}..."
 
 

@@ -30,10 +30,8 @@ def names_lead_somewhere(content: Content) -> Iterator[ShapeError]:
     """A guarantee or an exposure speaks of a column, or of an attribute that the policy declares
     and does not drop.
     """
-    names = [
-        *COLUMNS,
-        *(known for known in mapping_at(content, "spec", "attributes") if not is_glob(known)),
-    ]
+    attributes = mapping_at(content, "spec", "attributes")
+    names = [*COLUMNS, *(known for known in attributes if not is_glob(known))]
     for steps, name in names_in_guarantees(content):
         if isinstance(name, str) and is_glob(name):
             yield ShapeError(
@@ -44,11 +42,9 @@ def names_lead_somewhere(content: Content) -> Iterator[ShapeError]:
                 ),
             )
     for steps, name in [*names_in_guarantees(content), *exposed_names(content)]:
-        if (
-            isinstance(name, RefusedValue)
-            or not isinstance(name, str)
-            or is_released(content, name)
-        ):
+        if isinstance(name, RefusedValue) or not isinstance(name, str):
+            continue
+        if is_released(content, name):
             continue
         guess = did_you_mean(name, names)
         lacking = "drops" if rule_for(content, name) else "does not declare"
@@ -81,16 +77,18 @@ def guarantees_are_said_once(content: Content) -> Iterator[ShapeError]:
 
 def columns_are_listed_once(content: Content) -> Iterator[ShapeError]:
     """A list of columns or of public values names each of them once."""
-    lists: list[Steps] = [
-        ("spec", "guarantees", index, "over") for index in range(len(listed_guarantees(content)))
-    ]
-    lists += [
-        ("spec", "attributes", name, "domain") for name in mapping_at(content, "spec", "attributes")
-    ]
-    for steps in [*lists, ("spec", "assume", "alphabet")]:
+    lists: list[Steps] = [("spec", "assume", "alphabet")]
+    for index in range(len(listed_guarantees(content))):
+        lists.append(("spec", "guarantees", index, "over"))
+    for name in mapping_at(content, "spec", "attributes"):
+        lists.append(("spec", "attributes", name, "domain"))
+    for steps in lists:
         values = value_at(content, steps)
+        if not isinstance(values, list):
+            continue
         seen: set[str] = set()
-        for index, value in enumerate(values if isinstance(values, list) else []):
+        for index, value in enumerate(values):
+            # By its spelling, for to Python 1 equals 1.0 and true.
             if repr(value) in seen:
                 yield ShapeError((*steps, index), f"repeats {shown_value(value)}")
             seen.add(repr(value))

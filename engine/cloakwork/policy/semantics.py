@@ -51,7 +51,7 @@ def keys_are_spelt_as_published(content: Content) -> Iterator[ShapeError]:
 
 def release_fits_total(content: Content) -> Iterator[ShapeError]:
     """One release may not be allowed more than all releases together."""
-    release, total = (_limit(content, name) for name in ("release", "total"))
+    release, total = _declared_limit(content, "release"), _declared_limit(content, "total")
     if release is None or total is None:
         return
     written = "guessing_advantage" if release.guessing_advantage is not None else "epsilon"
@@ -65,14 +65,13 @@ def release_fits_total(content: Content) -> Iterator[ShapeError]:
             yield ShapeError(("spec", "budget", "release", key), message)
 
 
-def _limit(content: Content, name: str) -> Limit | None:
+def _declared_limit(content: Content, name: str) -> Limit | None:
     given = value_at(content, ("spec", "budget", name))
     if not isinstance(given, dict):
         return None
+    own_fields = {key: value for key, value in given.items() if key in Limit.model_fields}
     try:
-        return Limit.model_validate(
-            {key: value for key, value in given.items() if key in Limit.model_fields}
-        )
+        return Limit.model_validate(own_fields)
     except ValidationError:
         return None
 
@@ -82,15 +81,15 @@ def mechanisms_exist(content: Content, known: Collection[str]) -> Iterator[Shape
     nothing.
     """
     spec = mapping_at(content, "spec", "mechanisms")
-    named: list[tuple[Steps, Any]] = [
-        (("spec", "mechanisms", key, index), name)
-        for key in ("allow", "deny", "prefer")
-        for index, name in enumerate(spec.get(key) or [] if isinstance(spec.get(key), list) else [])
-    ]
-    named += [
-        (("spec", "mechanisms", "parameters", name), name)
-        for name in mapping_at(content, "spec", "mechanisms", "parameters")
-    ]
+    named: list[tuple[Steps, Any]] = []
+    for key in ("allow", "deny", "prefer"):
+        listed = spec.get(key)
+        if isinstance(listed, list):
+            named += [
+                (("spec", "mechanisms", key, index), name) for index, name in enumerate(listed)
+            ]
+    for name in mapping_at(content, "spec", "mechanisms", "parameters"):
+        named.append((("spec", "mechanisms", "parameters", name), name))
     for steps, name in named:
         if not isinstance(name, str) or isinstance(name, RefusedValue):
             continue

@@ -35,14 +35,14 @@ def read_text(path: Path) -> str:
         with path.open("rb") as file:
             data = file.read(LARGEST_FILE + 1)
     except FileNotFoundError:
-        raise _refusal(path, "no such file") from None
+        raise _unreadable_file(path, "no such file") from None
     except IsADirectoryError:
-        raise _refusal(path, "is a folder, not a policy file") from None
+        raise _unreadable_file(path, "is a folder, not a policy file") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise _refusal(path, f"cannot be read: {reason}") from None
+        raise _unreadable_file(path, f"cannot be read: {reason}") from None
     if len(data) > LARGEST_FILE:
-        raise _refusal(path, "is larger than 1 MiB; a policy is a short document")
+        raise _unreadable_file(path, "is larger than 1 MiB; a policy is a short document")
     return decode_text(data, str(path))
 
 
@@ -60,7 +60,7 @@ def decode_text(data: bytes, path: str) -> str:
         ) from None
 
 
-def _refusal(path: Path, message: str) -> PolicyError:
+def _unreadable_file(path: Path, message: str) -> PolicyError:
     return PolicyError([FileProblem(str(path), message)])
 
 
@@ -102,21 +102,21 @@ class _DocumentReader:
 
     def read(self, node: Node, steps: Steps) -> Any:
         """The value of a node; cycles and explosions of aliases are refused at once."""
-        self._count(node)
+        self._refuse_endless_aliases(node)
         self.values.setdefault(steps, start_of(node))
         self._open.add(id(node))
         try:
             if isinstance(node, ScalarNode):
-                return self._scalar(node, steps)
+                return self._read_scalar(node, steps)
             if node.tag not in (CORE_TAG + "map", CORE_TAG + "seq"):
                 return self._refuse_foreign_tag(node, steps)
             if isinstance(node, MappingNode):
-                return self._mapping(node, steps)
+                return self._read_mapping(node, steps)
             return [self.read(item, (*steps, index)) for index, item in enumerate(node.value)]
         finally:
             self._open.discard(id(node))
 
-    def _count(self, node: Node) -> None:
+    def _refuse_endless_aliases(self, node: Node) -> None:
         if id(node) in self._open:
             raise UnreadableText("an anchor refers to itself", start_of(node))
         if id(node) in self._seen:
@@ -127,35 +127,37 @@ class _DocumentReader:
                 )
         self._seen.add(id(node))
 
-    def _mapping(self, node: MappingNode, steps: Steps) -> dict[str, Any]:
+    def _read_mapping(self, node: MappingNode, steps: Steps) -> dict[str, Any]:
         result: dict[str, Any] = {}
         for key_node, value_node in node.value:
-            key = self._key(key_node, steps)
+            key = self._read_key(key_node, steps)
             if key is None:
                 continue
             below = (*steps, key)
             if key in result:
                 first = self.keys[below].line
-                self._fault(key_node, f"{dotted_path(below)} is given twice, first on line {first}")
+                self._note_fault(
+                    key_node, f"{dotted_path(below)} is given twice, first on line {first}"
+                )
                 continue
             self.keys[below] = start_of(key_node)
             result[key] = self.read(value_node, below)
         return result
 
-    def _key(self, node: Node, steps: Steps) -> str | None:
-        self._count(node)
+    def _read_key(self, node: Node, steps: Steps) -> str | None:
+        self._refuse_endless_aliases(node)
         where = dotted_path(steps) or "the document"
         if not isinstance(node, ScalarNode):
-            self._fault(node, f"{where} has a key that is not text")
+            self._note_fault(node, f"{where} has a key that is not text")
             return None
         if node.tag == CORE_TAG + "str" and node.value == "<<" and node.style is None:
-            self._fault(
+            self._note_fault(
                 node, "merge keys (<<) are not part of the policy language; write the keys out"
             )
             return None
         if node.tag != CORE_TAG + "str":
             written = shown_value(node.value)
-            self._fault(
+            self._note_fault(
                 node,
                 (
                     f"{where} has the key {written}, "
@@ -163,15 +165,15 @@ class _DocumentReader:
                 ),
             )
             return None
-        return self._text(node, steps)
+        return self._checked_text(node, steps)
 
-    def _scalar(self, node: ScalarNode, steps: Steps) -> Any:
+    def _read_scalar(self, node: ScalarNode, steps: Steps) -> Any:
         kind = node.tag.removeprefix(CORE_TAG)
         if kind in SCALARS and not SCALARS[kind].match(node.value):
-            kind = "other"  # an explicit tag that its text does not bear out
+            kind = "other"  # an explicit tag that does not fit its text
         match kind:
             case "str":
-                return self._text(node, steps)
+                return self._checked_text(node, steps)
             case "null":
                 return None
             case "bool":
@@ -182,27 +184,29 @@ class _DocumentReader:
                     f"{dotted_path(steps)} is ambiguous: "
                     f"many readers of YAML take {node.value} for {truth}"
                 )
-                self._fault(
+                self._note_fault(
                     node, message, f"write {truth}, or '{node.value}' in quotes for the word"
                 )
                 return RefusedValue(node.value)
             case "int" | "float":
-                return self._number(node, kind, steps)
+                return self._checked_number(node, kind, steps)
             case _:
                 return self._refuse_foreign_tag(node, steps)
 
-    def _text(self, node: ScalarNode, steps: Steps) -> str:
+    def _checked_text(self, node: ScalarNode, steps: Steps) -> str:
         text = str(node.value)
         if any("\ud800" <= character <= "\udfff" for character in text):
-            self._fault(node, f"{dotted_path(steps)} holds half a character (a lone surrogate)")
+            self._note_fault(
+                node, f"{dotted_path(steps)} holds half a character (a lone surrogate)"
+            )
             return text.encode("ascii", "replace").decode()
         return text
 
-    def _number(self, node: ScalarNode, kind: str, steps: Steps) -> Any:
+    def _checked_number(self, node: ScalarNode, kind: str, steps: Steps) -> Any:
         text = str(node.value)
         number = math.nan if "n" in text.lower() else float(text)
         if len(text) > LONGEST_NUMBER:
-            self._fault(
+            self._note_fault(
                 node,
                 (
                     f"{dotted_path(steps)} has more than {LONGEST_NUMBER} characters, "
@@ -210,7 +214,7 @@ class _DocumentReader:
                 ),
             )
         elif not math.isfinite(number):
-            self._fault(node, f"{dotted_path(steps)} must be a finite number (got {text})")
+            self._note_fault(node, f"{dotted_path(steps)} must be a finite number (got {text})")
         else:
             return int(text) if kind == "int" else number
         return RefusedValue(text)
@@ -218,10 +222,10 @@ class _DocumentReader:
     def _refuse_foreign_tag(self, node: Node, steps: Steps) -> Any:
         """A value whose tag is none of YAML's own."""
         where = f"{dotted_path(steps)} has" if steps else "the document has"
-        self._fault(
+        self._note_fault(
             node, f"{where} the tag {shown_value(node.tag)}; a policy holds plain values only"
         )
         return RefusedValue("")
 
-    def _fault(self, node: Node, message: str, hint: str | None = None) -> None:
+    def _note_fault(self, node: Node, message: str, hint: str | None = None) -> None:
         self.faults.append(Fault(start_of(node), message, hint))

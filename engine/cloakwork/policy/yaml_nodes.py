@@ -55,6 +55,7 @@ class _BoundedLoader(yaml.SafeLoader):
         return node
 
 
+# YAML tries a pattern where the text begins with one of these characters ("": where it is empty).
 for _kind, _pattern in SCALARS.items():
     _BoundedLoader.add_implicit_resolver(
         CORE_TAG + _kind, _pattern, ["", *"~nNtTfFyYoO-+.0123456789"]
@@ -72,11 +73,12 @@ def compose_yaml(text: str) -> Node | None:
     except yaml.MarkedYAMLError as error:
         raise UnreadableText(_yaml_message(error), _error_position(error)) from None
     except yaml.reader.ReaderError as error:
-        before = text[: int(error.position)]
-        place = SourcePosition(before.count("\n") + 1, len(before.rsplit("\n", 1)[-1]) + 1)
-        raise UnreadableText(
-            f"holds the control character {text[int(error.position)]!a}", place
-        ) from None
+        position = int(error.position)
+        line_start = text.rfind("\n", 0, position) + 1
+        line = text.count("\n", 0, position) + 1
+        place = SourcePosition(line, position - line_start + 1)
+        message = f"holds the control character {text[position]!a}"
+        raise UnreadableText(message, place) from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         complaint = " ".join(str(error).split())
         raise UnreadableText(
@@ -86,7 +88,9 @@ def compose_yaml(text: str) -> Node | None:
 
 def _error_position(error: yaml.MarkedYAMLError) -> SourcePosition:
     mark = error.problem_mark or error.context_mark
-    return SourcePosition(mark.line + 1, mark.column + 1) if mark else SourcePosition(1, 1)
+    if mark is None:
+        return SourcePosition(1, 1)
+    return SourcePosition(mark.line + 1, mark.column + 1)
 
 
 def _yaml_message(error: yaml.MarkedYAMLError) -> str:
