@@ -48,7 +48,7 @@ def test_optimal_is_what_trying_everything_finds(scope: Scope, kind: str) -> Non
         if not problem.feasible:
             continue
         solution, _ = Optimal().solve(
-            OptimalParams(k=problem.k, scope=scope, parts=split_cases), problem
+            OptimalParams(k=problem.k, scope=scope, split_cases=split_cases), problem
         )
         assert least == edit_cost(problem, solution.assignment)
         assert least == solution.bound
@@ -74,7 +74,7 @@ def test_any_dual_prices_prove_a_true_bound(scope: Scope, kind: str) -> None:
         if not problem.feasible:
             continue
         solution, _ = Optimal().solve(
-            OptimalParams(k=problem.k, scope=scope, parts=split_cases), problem
+            OptimalParams(k=problem.k, scope=scope, split_cases=split_cases), problem
         )
         least = edit_cost(problem, solution.assignment)
         luck = np.random.default_rng(seed)

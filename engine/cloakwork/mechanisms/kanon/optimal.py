@@ -56,7 +56,7 @@ class OptimalParams(FamilyParams):
     """Beside what the whole family takes, how long to search and when to stop.
 
     ``seconds``: of the clock; ``gap``: stop once the answer is proved to exceed the least possible
-    cost by at most this share; ``parts``: identical cases may move to different variants (only
+    cost by at most this share; ``split_cases``: identical cases may move to different variants (only
     where k counts cases).
     """
 
@@ -66,9 +66,9 @@ class OptimalParams(FamilyParams):
     gap: Annotated[
         float, Field(ge=0, description="stop once proved to be within this share of the least cost")
     ] = 0.0
-    parts: Annotated[bool, Field(description="identical cases may move to different variants")] = (
-        False
-    )
+    split_cases: Annotated[
+        bool, Field(description="identical cases may move to different variants")
+    ] = False
 
 
 class Optimal(Anonymiser[OptimalParams]):
@@ -103,12 +103,17 @@ class Optimal(Anonymiser[OptimalParams]):
     def offer(
         self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
     ) -> Offer[OptimalParams] | Refusal:
-        """As the whole family does; cases part only where each counts for itself."""
+        """As the whole family does; the cases of a variant split only where k
+        counts cases."""
         answer = super().offer(goal, facts, options)
-        if isinstance(answer, Offer) and answer.params.parts and answer.params.unit is not None:
+        if (
+            isinstance(answer, Offer)
+            and answer.params.split_cases
+            and answer.params.unit is not None
+        ):
             return Refusal(
                 "misconfigured",
-                "option parts: the cases of a variant can part only where k counts cases",
+                "option split_cases: the cases of a variant can be split only where k counts cases",
             )
         return answer
 
@@ -171,7 +176,7 @@ class _OptimalSearch:
         distance = problem.distances.matrix[best.source, best.target]
         return subgradient_ascent(
             problem,
-            CoverConstraints.of(problem, split_cases=self.params.parts),
+            CoverConstraints.of(problem, split_cases=self.params.split_cases),
             distance.astype(np.float64) * problem.cases,
             self.cost,
             _SHARE_FOR_BOUND * self.params.seconds,
@@ -210,7 +215,7 @@ class _OptimalSearch:
             self.problem,
             self.solution(),
             seconds,
-            split_cases=self.params.parts,
+            split_cases=self.params.split_cases,
             certificate=certificate,
             on_improvement=self._on_cost,
         )
@@ -258,7 +263,7 @@ class _OptimalSearch:
     def _program_over(self, source: Ints, target: Ints) -> KAnonymityProgram:
         """The integer program over these columns."""
         return KAnonymityProgram(
-            self.problem, self.classes, source, target, split_cases=self.params.parts
+            self.problem, self.classes, source, target, split_cases=self.params.split_cases
         )
 
     def _add_columns_of_best(self, source: Ints, target: Ints) -> tuple[Ints, Ints]:
