@@ -56,8 +56,8 @@ class OptimalParams(FamilyParams):
     """Beside what the whole family takes, how long to search and when to stop.
 
     ``seconds``: of the clock; ``gap``: stop once the answer is proved to exceed the least possible
-    cost by at most this share; ``split_cases``: identical cases may move to different variants (only
-    where k counts cases).
+    cost by at most this share; ``split_cases``: identical cases may move to different variants
+    (only where k counts cases).
     """
 
     seconds: Annotated[float, Field(gt=0, description="stop searching after so many seconds")] = (
