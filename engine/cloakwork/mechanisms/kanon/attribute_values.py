@@ -20,6 +20,7 @@ from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.naming import values_of
 from cloakwork.log.variants import Variants, variants_of
+from cloakwork.mechanisms.kanon.closeness_params import NAME
 from cloakwork.mechanisms.kanon.value_exchange import Groups
 from cloakwork.noise import Noise
 
@@ -27,7 +28,6 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Classes = Literal["variants", "prefixes"]
 
-NAME: Final = "kanon/closeness"
 _MICROSECOND: Final = timedelta(microseconds=1)
 _LAST_YEAR: Final = 2200
 """Of released times; readers that count nanoseconds in 64 bits end in 2262."""

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pydantic import JsonValue
 
 from cloakwork.errors import MechanismError
+from cloakwork.mechanisms.kanon.closeness_params import NAME
 from cloakwork.noise import LARGEST_SCALE, Noise
 
 Ints = NDArray[np.int64]
@@ -27,7 +28,6 @@ Randomiser = Callable[[Ints, float, Noise], pl.Series]
 code.
 """
 
-NAME: Final = "kanon/closeness"
 _DRAWS: Final = 2**52
 _SAFETY_FACTOR: Final = 1 - 1e-12
 """What epsilon is scaled by, so that rounding in floating point never makes it larger than proved.
