@@ -103,17 +103,9 @@ class Closeness(WithoutCost):
         except ValidationError as error:
             first = error.errors()[0]
             return Refusal("misconfigured", f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
-        if params.column == TIMESTAMPS and params.infeasible == "suppress":
-            return Refusal(
-                "misconfigured",
-                "infeasible: suppress would leave events without a time; cycle times need one",
-            )
-        if params.aim == "emd" and params.bound >= 1:
-            return Refusal(
-                "misconfigured",
-                f"no class lies farther than 1 from the whole, so t = {params.bound:g} "
-                "asks for nothing",
-            )
+        contradiction = _find_contradiction(params)
+        if contradiction is not None:
+            return Refusal("misconfigured", contradiction)
         if params.aim == "stochastic":
             return _offer_stochastic(params, facts)
         reached = f"holds {params.bound:g} ({params.aim}) of them"
@@ -161,7 +153,9 @@ class Closeness(WithoutCost):
         if decision.table.width == 0:
             return MapCases(lambda log: log, together="case")
         column = self.summarise(params)
-        return MapCases(lambda log: column.placed(log, decision.table), together="case")
+        return MapCases(
+            lambda log: column.with_decided_values(log, decision.table), together="case"
+        )
 
 
 def _params_of_goal(
@@ -180,6 +174,17 @@ def _params_of_goal(
     else:
         given |= {"aim": goal.variety, "bound": goal.l}
     return ClosenessParams.model_validate(given)
+
+
+def _find_contradiction(params: ClosenessParams) -> str | None:
+    """Why these parameters make no sense together; None where they do."""
+    if params.column == TIMESTAMPS and params.infeasible == "suppress":
+        return "infeasible: suppress would leave events without a time; cycle times need one"
+    if params.aim == "emd" and params.bound >= 1:
+        return (
+            f"no class lies farther than 1 from the whole, so t = {params.bound:g} asks for nothing"
+        )
+    return None
 
 
 def _offer_stochastic(params: ClosenessParams, facts: Facts) -> Offer[ClosenessParams] | Refusal:
