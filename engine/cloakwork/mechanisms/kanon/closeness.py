@@ -152,10 +152,8 @@ class Closeness(WithoutCost):
         """Give every event, or case, the value that was decided for it."""
         if decision.table.width == 0:
             return MapCases(lambda log: log, together="case")
-        column = self.summarise(params)
-        return MapCases(
-            lambda log: column.with_decided_values(log, decision.table), together="case"
-        )
+        column, decided = self.summarise(params), decision.table
+        return MapCases(lambda log: column.with_decided_values(log, decided), together="case")
 
 
 def _params_of_goal(
