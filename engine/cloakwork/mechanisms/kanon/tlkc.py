@@ -47,10 +47,10 @@ from cloakwork.mechanisms.kanon.tlkc_summary import (
     TlkcParams,
     is_of_cases,
     known_sequences,
-    microseconds,
     sequence_cases,
     sequences_of_cases,
     symbols_of_events,
+    whole_microseconds,
 )
 from cloakwork.noise import Noise, Stream
 from cloakwork.progress import say
@@ -128,7 +128,7 @@ class Tlkc(WithoutCost):
             return Refusal("misconfigured", fault)
         stated = goal.model_dump(exclude={"kind"})
         params = TlkcParams(**stated, unit=facts.unit.attribute, epoch=facts.epoch)
-        return Offer(params, _reason(params))
+        return Offer(params, _explain_offer(params))
 
     def lineage(self, params: TlkcParams) -> Lineage:
         """Which events stay depends on the control flow, on units and values, and for ``relative``
@@ -182,7 +182,7 @@ class Tlkc(WithoutCost):
         return MapCases(lambda log: _suppress_events(log, table, params), together="case")
 
 
-def _reason(params: TlkcParams) -> str:
+def _explain_offer(params: TlkcParams) -> str:
     """What the mechanism does, as the plan tells it."""
     events = "one event" if params.L == 1 else f"up to {params.L} events"
     counted = "cases" if params.unit is None else f"different values of '{params.unit}'"
@@ -243,7 +243,7 @@ def _suppress_until_bounded(
         remaining = sequences.restricted_to(left)
         violations = _shortest_violations(remaining, cases, params)
         if violations is None:
-            return left, {**_figures(sequences, left, cases), "rounds": rounds}
+            return left, {**_suppression_figures(sequences, left, cases), "rounds": rounds}
         level, support, confidence = violations
         if level.candidates.shape[1] == 0:
             # Whoever knows nothing matches all cases: suppressing events does not help.
@@ -298,7 +298,9 @@ def _nothing_releasable(params: TlkcParams, rounds: int, support: int, confidenc
     )
 
 
-def _figures(sequences: KnownSequences, left: Ints, cases: SequenceCases) -> dict[str, JsonValue]:
+def _suppression_figures(
+    sequences: KnownSequences, left: Ints, cases: SequenceCases
+) -> dict[str, JsonValue]:
     """What the internal report may tell; measured on the raw log, never public."""
     of_sequence = cases.cases
     if len(cases.cases):
@@ -349,6 +351,6 @@ def _decided_rows(sequences: pl.DataFrame, table: pl.DataFrame, params: TlkcPara
 def _times_from_steps(steps: pl.Series, params: TlkcParams) -> pl.Series:
     """Steps of the precision as times from the epoch on."""
     assert params.precision is not None  # noqa: S101 - asked only where times are known
-    since_epoch = steps * microseconds(params.precision)
-    times = since_epoch + microseconds(params.epoch - UNIX_EPOCH)
+    since_epoch = steps * whole_microseconds(params.precision)
+    times = since_epoch + whole_microseconds(params.epoch - UNIX_EPOCH)
     return times.cast(TIME_TYPE).alias(TIMESTAMP)

@@ -90,7 +90,7 @@ def sequences_of_cases(log: EventLog, params: TlkcParams) -> pl.DataFrame:
             raise MechanismError(NAME, "the log has no timestamps, and the guarantee is about them")
         time = log.events[TIMESTAMP].cast(TIME_TYPE).to_physical().alias("time")
         since_start = pl.col("time") - pl.col("time").min().over("case")
-        steps = since_start // microseconds(params.precision)
+        steps = since_start // whole_microseconds(params.precision)
         events = events.with_columns(time).with_columns(steps.alias(STEPS))
     lists = events.group_by("case", maintain_order=True).agg(named(*params.keys))
     return _of_all_cases(log, lists).select(named(*params.keys).as_expr().fill_null([]))
@@ -207,10 +207,10 @@ def sequence_cases(grouped: pl.DataFrame, details: list[str]) -> SequenceCases:
     all_values = values.explode().drop_nulls()
     value = all_values.rank("dense").to_numpy().astype(np.int64)
     return SequenceCases(
-        offsets=_offsets(np.bincount(sequence, minlength=len(row_counts))),
+        offsets=_range_offsets(np.bincount(sequence, minlength=len(row_counts))),
         cases=rows[CASES].to_numpy().astype(np.int64),
         unit=unit,
-        value_offsets=_offsets(values.list.len().to_numpy()),
+        value_offsets=_range_offsets(values.list.len().to_numpy()),
         value=value,
         units=units,
     )
@@ -237,11 +237,11 @@ def _unit_numbers(unit: pl.Series) -> tuple[Ints, int]:
     return np.where(number < 0, own_number, number), units
 
 
-def _offsets(widths: Ints) -> Ints:
+def _range_offsets(widths: Ints) -> Ints:
     """Where ranges of these widths begin, end to end, and where the last one ends: int64."""
     return np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
 
 
-def microseconds(length: timedelta) -> int:
-    """Rounded down."""
+def whole_microseconds(length: timedelta) -> int:
+    """A length of time in microseconds, rounded down."""
     return length // timedelta(microseconds=1)
