@@ -173,7 +173,7 @@ def _one_event_longer(candidates: _Candidates, places: pl.DataFrame, event: str)
     by = [*candidates.by, event]
     found: list[pl.DataFrame] = []
     # A candidate and a sequence are one row, so that no slice divides what is grouped.
-    for rows in _slices(candidates.rows, places):
+    for rows in _joinable_slices(candidates.rows, places):
         behind = rows.join(places, on="sequence").filter(pl.col("place") > pl.col("end"))
         longer = behind.rename({"symbol": event}).group_by(named(*by, "sequence"))
         found.append(longer.agg(pl.col("place").min().alias("end")))
@@ -182,7 +182,7 @@ def _one_event_longer(candidates: _Candidates, places: pl.DataFrame, event: str)
     return _Candidates(pl.concat(found), by)
 
 
-def _slices(rows: pl.DataFrame, places: pl.DataFrame) -> Iterator[pl.DataFrame]:
+def _joinable_slices(rows: pl.DataFrame, places: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """``rows`` in slices that make about ``_SLICE`` rows each when joined with ``places``; at least
     one.
     """

@@ -22,7 +22,7 @@ def least_diversity(log: EventLog, guarantee: LDiversity) -> float | None:
     Only the values of events that are not inserted count where the log says which are.
     """
     found = grouped_values(log, guarantee.attribute, guarantee.classes)
-    found = found.only(found.present & found.kept)
+    found = found.restricted_to(found.has_value & found.kept)
     if len(found.member) == 0:
         return None
     value = found.values.rank("dense").to_numpy().astype(np.int64)[found.member]

@@ -47,16 +47,16 @@ def largest_distance(
     """
     found = grouped_values(log, guarantee.attribute, guarantee.classes)
     if not missing_is_value:
-        found = found.only(found.present)
-    has_kept_value = (found.present & found.kept).any()
+        found = found.restricted_to(found.has_value)
+    has_kept_value = (found.has_value & found.kept).any()
     if not has_kept_value or not found.kept[found.member].any():
         return None
-    if found.numeric and not found.values.drop_nulls().cast(pl.Float64).is_finite().all():
+    if found.is_numeric and not found.values.drop_nulls().cast(pl.Float64).is_finite().all():
         raise GuaranteeBroken(
             guarantee.sentence(), f"'{guarantee.attribute}' holds numbers that are not finite"
         )
-    positions = _positions(found, guarantee.scale)
-    distances_of_groups = _distances_of_numbers if found.numeric else _total_variation
+    positions = _positions_of_values(found, guarantee.scale)
+    distances_of_groups = _distances_of_numbers if found.is_numeric else _total_variation
     largest = 0.0
     for activity in np.unique(found.activity[found.kept]):
         # Values of inserted events are neither compared nor compared with.
@@ -88,13 +88,13 @@ def rounded_up(distance: float) -> float:
     return math.ceil((distance - TOLERANCE) * 1e4) / 1e4
 
 
-def _positions(found: GroupedValues, scale: str) -> Floats:
+def _positions_of_values(found: GroupedValues, scale: str) -> Floats:
     """The position of each value: in [0, 1] for numbers, and not a number where it is missing; else
     a number for each different value, and -1 for a missing one.
     """
-    if not found.numeric:
+    if not found.is_numeric:
         return found.values.rank("dense").cast(pl.Float64).fill_null(-1.0).to_numpy()
-    present = found.present
+    present = found.has_value
     numbers = found.values.drop_nulls()
     positions = np.full(len(present), np.nan)
     if scale == "rank":

@@ -162,14 +162,14 @@ class _AStarSearch:
         # more of these than of it.
         most_states = max(1, memory * MIB // (2 * (8 * variants + _BYTES_OF_A_STATE)))
         start = _State(None, _NO_CLASS, _NO_CLASS, True, self._initial_multipliers())
-        self._enqueue(start, 0, FIRST_STEPS)
+        self._enqueue_state(start, 0, FIRST_STEPS)
         while self.queue and self.queue[0].lower_bound < self.cost:
             self.least_bound = self.queue[0].lower_bound
             if monotonic() > self.until:
                 return "the time was used up"
             if len(self.queue) >= most_states:
                 return "the memory was used up"
-            self._expand(heapq.heappop(self.queue))
+            self._expand_state(heapq.heappop(self.queue))
             self.progress.report(
                 f"{self.cost:,} edits found, {self.least_bound:,} proved, "
                 f"{len(self.queue):,} states wait"
@@ -177,15 +177,15 @@ class _AStarSearch:
         self.least_bound = self.cost
         return "no whole variants can be moved at less cost"
 
-    def _expand(self, entry: _QueueEntry) -> None:
+    def _expand_state(self, entry: _QueueEntry) -> None:
         """Make one decision more, one way and the other."""
         self.expanded += 1
         state = entry.state
         for included in (True, False):
             child = _State(state, *entry.branching_decision, included, state.multipliers)
-            self._enqueue(child, entry.lower_bound, LATER_STEPS)
+            self._enqueue_state(child, entry.lower_bound, LATER_STEPS)
 
-    def _enqueue(self, state: _State, lower_bound: int, steps: int) -> None:
+    def _enqueue_state(self, state: _State, lower_bound: int, steps: int) -> None:
         """Bound ``state``; keep it unless it holds no answer better than the best, or a single one.
 
         ``lower_bound``: that of the state it came from.

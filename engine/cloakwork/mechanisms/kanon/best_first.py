@@ -112,7 +112,7 @@ class _Nearest:
     target: Ints
 
     @classmethod
-    def unknown(cls, variants: int) -> "_Nearest":
+    def none_known(cls, variants: int) -> "_Nearest":
         """Nothing to move to, for any variant."""
         return cls(np.full(variants, _FAR), np.full(variants, _NO_VARIANT))
 
@@ -134,8 +134,8 @@ class _GreedyState:
         self.held_mass = costs.mass.copy()
         self.holds_cases = np.ones(variants, bool)
         self.violating, self.conforming = self._split_by_violation()
-        self.to_conforming = _Nearest.unknown(variants)
-        self.to_violating = _Nearest.unknown(variants)
+        self.to_conforming = _Nearest.none_known(variants)
+        self.to_violating = _Nearest.none_known(variants)
         self._refresh_nearest(np.flatnonzero(self.violating))
 
     def best_move(self) -> tuple[int, int]:

@@ -176,7 +176,7 @@ class Anonymiser(WithoutCost, ABC, Generic[P]):
         should the algorithm have a bug: an answer that is not k-anonymous is never acted on.
         """
         problem, labels = problem_from_histogram(summary, params.k, params.scope, params.distance)
-        if not problem.feasible:
+        if not problem.is_feasible:
             counted = "cases" if params.unit is None else f"distinct values of '{params.unit}'"
             raise Infeasible(
                 self.name,

@@ -58,7 +58,7 @@ def nodes_by_loss(attributes: Sequence[QuasiIdentifier], rows: pl.DataFrame) -> 
 def _measured_levels(item: QuasiIdentifier, rows: pl.DataFrame) -> list[_AttributeLevel]:
     """Every level of one attribute, finest first."""
     cases = rows[CASES].to_numpy()
-    values = values_of(rows, item.column)
+    values = values_of(rows, item.table_column)
     codes_by_level = [_codes_at_level(item, values, level) for level in range(item.levels)]
     entropies = [_entropy(codes, cases) for codes in codes_by_level]
     finest = entropies[0]

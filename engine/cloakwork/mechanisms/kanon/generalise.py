@@ -118,7 +118,7 @@ class Generalise(WithoutCost):
 
         Raises ``MechanismError`` where the control flow alone is not k-anonymous.
         """
-        present = [item for item in params.attributes if item.column in summary.columns]
+        present = [item for item in params.attributes if item.table_column in summary.columns]
         cases_of_variant = pl.col(CASES).sum()
         variants = summary.group_by(VARIANT, maintain_order=True).agg(cases_of_variant)
         numbered = variants.select(VARIANT).with_row_index("number")
@@ -138,7 +138,7 @@ class Generalise(WithoutCost):
             raise MechanismError(
                 self.name, f"the control flow that it was given is not {params.k}-anonymous"
             )
-        columns = [pl.Series(item.column, levels[:, i]) for i, item in enumerate(present)]
+        columns = [pl.Series(item.table_column, levels[:, i]) for i, item in enumerate(present)]
         table = variants.select(VARIANT).with_columns(columns)
         return Decision(table, _level_shares(present, levels, variants[CASES].to_numpy()))
 
@@ -182,9 +182,9 @@ def _with_generalised_values(
         raise MechanismError(Generalise.name, "the log holds a variant that was not decided on")
     events, cases = log.events, log.cases
     for item in attributes:
-        if item.column not in table.columns or _stays_raw(item, table):
+        if item.table_column not in table.columns or _stays_raw(item, table):
             continue
-        level_of_variant = values_of(decided, item.column).to_numpy()
+        level_of_variant = values_of(decided, item.table_column).to_numpy()
         level = level_of_variant[variants.of_case]
         if item.is_of_cases:
             raised = item.at_levels(values_of(cases, item.attribute), level)
@@ -200,7 +200,7 @@ def _stays_raw(item: QuasiIdentifier, table: pl.DataFrame) -> bool:
 
     What a batch holds must not decide it. A case without events has no values of events.
     """
-    level = values_of(table, item.column)
+    level = values_of(table, item.table_column)
     if not item.is_of_cases:
         level = level.filter(table[VARIANT].list.len() > 0)
     return item.raw and not (level > 0).any()

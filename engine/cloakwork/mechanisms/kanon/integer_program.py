@@ -56,7 +56,7 @@ class ScopeClasses:
         start = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         return cls(start, np.array([row for chain in chains for row in chain], np.int64))
 
-    def pairs(self, targets: Ints) -> tuple[Ints, Ints]:
+    def class_pairs(self, targets: Ints) -> tuple[Ints, Ints]:
         """Every (position in ``targets``, class that it counts for): two int64 arrays."""
         lengths = np.diff(self.start)[targets]
         position = np.repeat(np.arange(len(targets)), lengths)
@@ -240,7 +240,7 @@ class KAnonymityProgram:
         fixed = self.fixed
         mass = fixed.cases if self.split_cases else self.problem.mass[fixed.source]
         held = np.zeros(len(self.problem.texts))
-        position, class_variant = classes.pairs(fixed.target)
+        position, class_variant = classes.class_pairs(fixed.target)
         np.add.at(held, class_variant, mass[position])
         return held
 
@@ -290,7 +290,7 @@ class KAnonymityProgram:
         link = movers + np.arange(moves)
         hold = movers + moves
 
-        position, class_variant = classes.pairs(self.target)
+        position, class_variant = classes.class_pairs(self.target)
         y_of_variant = np.full(len(self.problem.texts), _NOT_OPENED)
         y_of_variant[self.opened] = np.arange(opened)
         y_of_class = y_of_variant[class_variant]

@@ -178,7 +178,7 @@ def _certificate_from(
     return subgradient_ascent(problem, constraints, duals, edit_cost(problem, assignment), seconds)
 
 
-def _neighbourhood(
+def _variants_near(
     problem: KAnonymityProblem, current: Assignment, variant: int, size: int
 ) -> Ints:
     """``variant``, and the members of the classes that are nearest to where it is, about ``size``
@@ -211,7 +211,7 @@ class _NeighbourhoodSearch:
         is_waiting = np.ones(len(self.problem.texts), bool)
         while is_waiting.any() and time.monotonic() < end:
             first_waiting = int(np.argmax(is_waiting))
-            rows = _neighbourhood(self.problem, current, first_waiting, size)
+            rows = _variants_near(self.problem, current, first_waiting, size)
             is_waiting[rows] = False
             seconds = min(_SECONDS_OF_A_NEIGHBOURHOOD, end - time.monotonic())
             found = self.solve_around(current, rows, seconds)

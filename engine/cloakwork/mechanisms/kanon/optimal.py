@@ -127,7 +127,7 @@ class Optimal(Anonymiser[OptimalParams]):
         """Search until it is proved that nothing is better, or near enough, or the time is over."""
         search = _OptimalSearch(problem, params)
         search.run()
-        return search.solution(), search.figures()
+        return search.best_solution(), search.search_figures()
 
 
 class _OptimalSearch:
@@ -213,7 +213,7 @@ class _OptimalSearch:
         """Improve the best answer by neighbourhoods that are solved exactly."""
         found = improve_by_neighbourhoods(
             self.problem,
-            self.solution(),
+            self.best_solution(),
             seconds,
             split_cases=self.params.split_cases,
             certificate=certificate,
@@ -317,7 +317,7 @@ class _OptimalSearch:
         proof = "" if above is None else f", at most {100 * above:.1f} % above the least possible"
         say(f"optimal: {edits} edits{proof}")
 
-    def solution(self) -> Solution:
+    def best_solution(self) -> Solution:
         """The best answer so far, its bound, and why the search ended."""
         above = relative_gap(self.cost, self.bound) or 0.0
         within = f"within {100 * above:.1f} % of the least possible"
@@ -331,7 +331,7 @@ class _OptimalSearch:
             stop_reason = f"stopped at {self.params.seconds:.3g} s, {within}"
         return Solution(self.best, self.bound, stop_reason)
 
-    def figures(self) -> dict[str, JsonValue]:
+    def search_figures(self) -> dict[str, JsonValue]:
         """How the bound was proved, and what that took."""
         is_certified = self.integer_bound >= self.bound
         proof = "in whole numbers" if is_certified else "by HiGHS, to its tolerance of 1e-6"

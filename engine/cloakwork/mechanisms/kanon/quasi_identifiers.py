@@ -42,7 +42,7 @@ class QuasiIdentifier(Frozen):
     """The depth of the finest groups that may be released; None: any."""
 
     @property
-    def column(self) -> str:
+    def table_column(self) -> str:
         """What tables of this mechanism call it: never one of their own columns, whatever the
         attribute is called.
         """
@@ -142,7 +142,7 @@ class CombinationCounts:
         for item in self.attributes:
             values = _values_by_case(batch, item)
             if values is not None:
-                columns[item.column] = values
+                columns[item.table_column] = values
         if self.unit is not None:
             columns[UNIT] = case_texts(batch, self.unit)
         cases = pl.len().cast(pl.Int64).alias(CASES)

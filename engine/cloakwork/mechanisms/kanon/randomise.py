@@ -109,9 +109,9 @@ def _randomised_response(distinct: pl.Series, domain: pl.Series) -> Randomiser:
             return pl.Series(domain.name, [None] * len(codes), dtype=domain.dtype)
         # Missing is one more member where some values, and not all, are missing.
         size = missing + int(is_missing.any())
-        is_kept = _uniform(noise, len(codes), _DRAWS) < _keep_draws(_DRAWS, epsilon, size)
+        is_kept = _uniform_draws(noise, len(codes), _DRAWS) < _keep_draws(_DRAWS, epsilon, size)
         is_declared = true >= 0
-        drawn = _uniform(noise, len(codes), size)
+        drawn = _uniform_draws(noise, len(codes), size)
         return or_missing.gather(np.where(is_kept & is_declared, true, drawn))
 
     return randomise
@@ -207,8 +207,8 @@ def _laplace_noise(distinct: pl.Series, grid: _Grid) -> Randomiser:
             # Half of epsilon for whether a value is missing, half for the noise below.
             epsilon /= 2
             truthful = _truthful_draws(_DRAWS, epsilon)
-            is_flipped = _uniform(noise, len(codes), _DRAWS) >= truthful
-            anywhere = _uniform(noise, len(codes), grid.steps + 1)
+            is_flipped = _uniform_draws(noise, len(codes), _DRAWS) >= truthful
+            anywhere = _uniform_draws(noise, len(codes), grid.steps + 1)
             points = np.where(is_missing, anywhere, points)
             is_missing = is_missing ^ is_flipped
         if not math.isinf(epsilon) and len(codes):
@@ -223,6 +223,6 @@ def _laplace_noise(distinct: pl.Series, grid: _Grid) -> Randomiser:
     return randomise
 
 
-def _uniform(noise: Noise, count: int, below: int) -> Ints:
+def _uniform_draws(noise: Noise, count: int, below: int) -> Ints:
     """``count`` uniform draws from 0 to ``below - 1``: int64."""
     return noise.uniform(np.full(count, below, np.int64))

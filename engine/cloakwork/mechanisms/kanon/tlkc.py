@@ -147,14 +147,15 @@ class Tlkc(WithoutCost):
         return SequenceCounts(params)
 
     def decide(self, params: TlkcParams, summary: pl.DataFrame, noise: Noise) -> Decision:
-        """Say which events of each sequence stay: the columns of ``params.keys`` and ``kept``
-        (List[Boolean]).
+        """Say which events of each sequence stay: the columns of ``params.sequence_columns`` and
+        ``kept`` (List[Boolean]).
 
         Raises ``Infeasible`` when the log holds something and nothing of it can be kept,
         ``MechanismError`` when it is too large.
         """
-        details = [name for name in summary.columns if name not in params.keys]
-        grouped = summary.group_by(named(*params.keys), maintain_order=True).agg(named(*details))
+        sequence_columns = named(*params.sequence_columns)
+        details = [name for name in summary.columns if name not in params.sequence_columns]
+        grouped = summary.group_by(sequence_columns, maintain_order=True).agg(named(*details))
         events = symbols_of_events(grouped, params)
         sequences, place = known_sequences(events, params.background)
         cases = sequence_cases(grouped, details)
@@ -170,11 +171,12 @@ class Tlkc(WithoutCost):
         is_kept[left] = True
         kept = events.select("sequence").with_columns(pl.Series(KEPT, is_kept[place]))
         lists = kept.group_by("sequence", maintain_order=True).agg(KEPT)
-        rows = grouped.select(named(*params.keys)).with_row_index("sequence")
+        rows = grouped.select(sequence_columns).with_row_index("sequence")
         rows = rows.with_columns(pl.col("sequence").cast(pl.Int64))
         table = rows.join(lists, on="sequence", how="left", maintain_order="left")
         # A sequence without events has no list.
-        return Decision(table.select(named(*params.keys), pl.col(KEPT).fill_null([])), figures)
+        kept_or_none = pl.col(KEPT).fill_null([])
+        return Decision(table.select(sequence_columns, kept_or_none), figures)
 
     def rewrite(self, params: TlkcParams, decision: Decision, stream: Stream) -> Rewrite:
         """Suppress what is decided for the sequence of each case."""
@@ -249,7 +251,7 @@ def _suppress_until_bounded(
             # Whoever knows nothing matches all cases: suppressing events does not help.
             reason = _nothing_releasable(params, rounds, int(support[0]), float(confidence[0]))
             raise Infeasible(NAME, reason)
-        is_violating = _violates(support, confidence, params)
+        is_violating = _is_violating(support, confidence, params)
         left = np.delete(left, places_to_suppress(level, is_violating, remaining))
         rounds += 1
         if not len(left):
@@ -268,12 +270,12 @@ def _shortest_violations(
     """
     for level in knowledge_levels(sequences, params.L):
         support, confidence = support_and_confidence(level, cases)
-        if _violates(support, confidence, params).any():
+        if _is_violating(support, confidence, params).any():
             return level, support, confidence
     return None
 
 
-def _violates(support: Ints, confidence: Floats, params: TlkcParams) -> NDArray[np.bool_]:
+def _is_violating(support: Ints, confidence: Floats, params: TlkcParams) -> NDArray[np.bool_]:
     """Which candidates violate: bool, shape (candidates,)."""
     return np.asarray((support < params.K) | (confidence > params.C), np.bool_)
 
@@ -337,12 +339,12 @@ def _decided_rows(sequences: pl.DataFrame, table: pl.DataFrame, params: TlkcPara
     """For each case the row of ``table`` that decides on its sequence; null where none does."""
     # Polars joins no columns of lists, but it groups by them.
     no_index = pl.lit(None, pl.UInt32)
-    columns = named(*params.keys, "row", "case")
+    columns = named(*params.sequence_columns, "row", "case")
     decided = table.with_row_index("row").with_columns(no_index.alias("case")).select(columns)
     asked = sequences.with_row_index("case").with_columns(no_index.alias("row")).select(columns)
     row_of_sequence = pl.col("row").drop_nulls().first()
     cases_of_sequence = pl.col("case").drop_nulls()
-    both = pl.concat([decided, asked]).group_by(named(*params.keys))
+    both = pl.concat([decided, asked]).group_by(named(*params.sequence_columns))
     matched = both.agg(row_of_sequence, cases_of_sequence)
     by_case = matched.select("row", "case").explode("case").drop_nulls("case")
     return by_case.sort("case")["row"]

@@ -43,7 +43,7 @@ class TlkcParams(Frozen):
     epoch: AwareDatetime
 
     @property
-    def keys(self) -> list[str]:
+    def sequence_columns(self) -> list[str]:
         """The columns of a summary in which sequences differ."""
         return [VARIANT] if self.precision is None else [VARIANT, STEPS]
 
@@ -92,8 +92,8 @@ def sequences_of_cases(log: EventLog, params: TlkcParams) -> pl.DataFrame:
         since_start = pl.col("time") - pl.col("time").min().over("case")
         steps = since_start // whole_microseconds(params.precision)
         events = events.with_columns(time).with_columns(steps.alias(STEPS))
-    lists = events.group_by("case", maintain_order=True).agg(named(*params.keys))
-    return _of_all_cases(log, lists).select(named(*params.keys).as_expr().fill_null([]))
+    lists = events.group_by("case", maintain_order=True).agg(named(*params.sequence_columns))
+    return _of_all_cases(log, lists).select(named(*params.sequence_columns).as_expr().fill_null([]))
 
 
 def _of_all_cases(log: EventLog, lists: pl.DataFrame) -> pl.DataFrame:
@@ -152,7 +152,7 @@ def symbols_of_events(sequences: pl.DataFrame, params: TlkcParams) -> pl.DataFra
 
     Symbols are numbered by activity, then time, so that nothing depends on the order of sequences.
     """
-    keys = named(*params.keys)
+    keys = named(*params.sequence_columns)
     numbered = sequences.select(keys).with_row_index("sequence")
     # An empty sequence would explode to a null.
     events = numbered.filter(pl.col(VARIANT).list.len() > 0).explode(keys)
