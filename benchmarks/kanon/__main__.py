@@ -41,7 +41,7 @@ ALGORITHMS: dict[str, tuple[str, dict[str, Any]]] = {
     "best-first": ("kanon/best-first", {}),
     "a-star": ("kanon/a-star", {}),
     "optimal": ("kanon/optimal", {}),
-    "optimal, parting": ("kanon/optimal", {"parts": True}),
+    "optimal, parting": ("kanon/optimal", {"split_cases": True}),
     "auto": ("kanon/auto", {}),
 }
 TIMED = ("a-star", "optimal", "optimal, parting", "auto")

@@ -11,11 +11,8 @@ from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.log.eventlog import CASE_PREFIX
 from cloakwork.mechanisms.attributes.redact import RedactParams, Treatment
 from cloakwork.mechanisms.kanon.fill import FillParams
-from cloakwork.mechanisms.kanon.generalise import (
-    MOST_COMBINATIONS,
-    GeneraliseParams,
-    QuasiIdentifier,
-)
+from cloakwork.mechanisms.kanon.generalise import MOST_COMBINATIONS, GeneraliseParams
+from cloakwork.mechanisms.kanon.quasi_identifiers import QuasiIdentifier
 from cloakwork.plan.choose import step_of
 from cloakwork.plan.derive import goal_name
 from cloakwork.plan.draft import Draft

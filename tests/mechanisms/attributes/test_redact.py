@@ -43,7 +43,7 @@ def test_the_most_specific_rule_decides() -> None:
             for name, treatment in [("*", "keep"), ("case:*", "drop"), ("case:x", "pseudonymise")]
         )
     )
-    assert [rules.of(name).treatment for name in ("case:x", "case:y", "z")] == [
+    assert [rules.treatment_of(name).treatment for name in ("case:x", "case:y", "z")] == [
         "pseudonymise",
         "drop",
         "keep",

@@ -16,7 +16,8 @@ from cloakwork.facts import Unit
 from cloakwork.guarantees import KAnonymity
 from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.log.eventlog import EventLog
-from cloakwork.mechanisms.kanon.generalise import Generalise, GeneraliseParams, QuasiIdentifier
+from cloakwork.mechanisms.kanon.generalise import Generalise, GeneraliseParams
+from cloakwork.mechanisms.kanon.quasi_identifiers import QuasiIdentifier
 from cloakwork.noise import secret
 from conftest import runs
 from contracts.sample_logs import log_of
@@ -48,23 +49,23 @@ def ages(log: EventLog) -> Counter[object]:
 
 def test_levels_of_a_ladder() -> None:
     """Values, intervals, unions of 2 and of 4 intervals, nothing; groups from the leaves up."""
-    assert AGE.cuts() == ((0, 10, 20, 30, 40), (0, 20, 40), (0, 40))
+    assert AGE.interval_edges == ((0, 10, 20, 30, 40), (0, 20, 40), (0, 40))
     assert AGE.levels == 5
-    assert PLACE.depths() == (2, 1)
+    assert PLACE.group_depths == (2, 1)
     assert PLACE.levels == 4
     assert (
         QuasiIdentifier(attribute="place", hierarchy=PLACE.hierarchy, raw=False, finest=1).levels
         == 2
     )
     values = pl.Series("place", ["a", "c", "d", "elsewhere", None])
-    assert PLACE.at(values, 1).to_list() == ["coast", "hills", "south", None, None]
-    assert PLACE.at(values, 2).to_list() == ["north", "north", "south", None, None]
-    assert PLACE.at(values, 3).to_list() == [None] * 5
+    assert PLACE.at_level(values, 1).to_list() == ["coast", "hills", "south", None, None]
+    assert PLACE.at_level(values, 2).to_list() == ["north", "north", "south", None, None]
+    assert PLACE.at_level(values, 3).to_list() == [None] * 5
 
 
 def test_edges_stay_where_intervals_do_not_pair() -> None:
     """Three intervals: pairs from the left, the last one alone."""
-    assert QuasiIdentifier(attribute="x", bins=(0, 1, 2, 3)).cuts() == (
+    assert QuasiIdentifier(attribute="x", bins=(0, 1, 2, 3)).interval_edges == (
         (0, 1, 2, 3),
         (0, 2, 3),
         (0, 3),
@@ -144,11 +145,11 @@ def test_groups_hold_k_and_no_cheaper_node_would(courses: list[str], seed: int, 
         mine = np.array([one == course for one in courses])
         values = log.cases["case:age"].filter(pl.Series(mine))
         held = [
-            min(Counter(AGE.at(values, level).to_list()).values()) >= k
+            min(Counter(AGE.at_level(values, level).to_list()).values()) >= k
             for level in range(AGE.levels)
         ]
         levels_used = result.cases["case:age"].filter(pl.Series(mine)).cast(pl.String).to_list()
-        wanted = AGE.at(values, held.index(True)).cast(pl.String).to_list()
+        wanted = AGE.at_level(values, held.index(True)).cast(pl.String).to_list()
         assert levels_used == wanted
 
 

@@ -61,7 +61,9 @@ def test_receipt_without_its_unique_variants(
     found = []
     for k in (4, 8, 16, 32, 64):
         problem, _ = problem_from_histogram(summary, k, scope, "levenshtein")
-        solution, _ = OPTIMAL.solve(OptimalParams(k=k, scope=scope, parts=split_cases), problem)
+        solution, _ = OPTIMAL.solve(
+            OptimalParams(k=k, scope=scope, split_cases=split_cases), problem
+        )
         assert solution.stop_reason == "proved optimal"
         assert (smallest_class(problem, solution.assignment) or k) >= k
         found.append(edit_cost(problem, solution.assignment))
@@ -85,7 +87,7 @@ def test_an_open_variant_may_send_its_own_cases_elsewhere() -> None:
 def test_split_cases_are_released(split_cases: bool) -> None:
     """One of five ab helps the three ac, where cases may part; else all three move."""
     log = log_of(["ab"] * 5 + ["ac"] * 3)
-    params = OptimalParams(k=4, parts=split_cases)
+    params = OptimalParams(k=4, split_cases=split_cases)
     decision = OPTIMAL.decide(params, OPTIMAL.summarise(params).of(log), secret())
     action = OPTIMAL.rewrite(params, decision, secret().stream())
     assert isinstance(action, MapCases)
@@ -101,7 +103,7 @@ def test_cases_of_units_do_not_part() -> None:
     """Which unit would be where is not decided."""
     goal = KAnonymity(kind="k-anonymity", k=4, count="units")
     facts = Facts(unit=Unit(attribute="case:P"))
-    answer = OPTIMAL.offer(goal, facts, {"parts": True})
+    answer = OPTIMAL.offer(goal, facts, {"split_cases": True})
     assert isinstance(answer, Refusal)
     assert answer.kind == "misconfigured"
     assert "only where k counts cases" in answer.reason
@@ -109,7 +111,7 @@ def test_cases_of_units_do_not_part() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"seconds": 0}, {"gap": -0.1}, {"parts": "perhaps"}, {"second": 3}]
+    "options", [{"seconds": 0}, {"gap": -0.1}, {"split_cases": "perhaps"}, {"second": 3}]
 )
 def test_faulty_options_are_refused(options: dict[str, int | float | str]) -> None:
     """In one line."""
@@ -127,7 +129,7 @@ def test_short_of_time_it_says_how_far_it_came(scope: Scope, split_cases: bool) 
     problem = random_problem(200, 8, scope)
     begun = time.monotonic()
     solution, figures = OPTIMAL.solve(
-        OptimalParams(k=8, scope=scope, parts=split_cases, seconds=0.3), problem
+        OptimalParams(k=8, scope=scope, split_cases=split_cases, seconds=0.3), problem
     )
     assert time.monotonic() - begun < 60
     assert solution.bound is not None

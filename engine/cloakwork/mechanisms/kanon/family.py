@@ -170,13 +170,13 @@ class Anonymiser(WithoutCost, ABC, Generic[P]):
 
     def decide(self, params: P, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Say which cases of which variant become which: a table of ``source``, ``target``,
-        ``cases``, and ``index`` where the cases of some variant part.
+        ``cases``, and ``index`` where the cases of some variant are split.
 
         Raises ``Infeasible`` when the log holds something, but fewer than k, and ``AssertionError``
         should the algorithm have a bug: an answer that is not k-anonymous is never acted on.
         """
         problem, labels = problem_from_histogram(summary, params.k, params.scope, params.distance)
-        if not problem.feasible:
+        if not problem.is_feasible:
             counted = "cases" if params.unit is None else f"distinct values of '{params.unit}'"
             raise Infeasible(
                 self.name,
@@ -201,8 +201,8 @@ class Anonymiser(WithoutCost, ABC, Generic[P]):
 
     def rewrite(self, params: P, decision: Decision, stream: Stream) -> Rewrite:
         """Move the cases, each by itself."""
-        move = case_rewriter(decision.table, mechanism=self.name, metric=params.distance)
-        return MapCases(move, together="case")
+        move_cases = case_rewriter(decision.table, mechanism=self.name, metric=params.distance)
+        return MapCases(move_cases, together="case")
 
 
 _NO_CASES: Final = np.zeros(0, np.int64)
