@@ -36,6 +36,7 @@ from cloakwork.run.preview import preview as preview_on
 from cloakwork.run.preview import previewable
 from cloakwork.run.profile import measure
 from cloakwork.run.release import Release, StepRecord
+from cloakwork.run.search_cache import SearchCache
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,6 +102,7 @@ def apply(
         compare=compare,
         observe=times,
         folder=folder,
+        searches=SearchCache.of_user(),
     )
 
 
@@ -273,7 +275,7 @@ def preview(
     if not isinstance(log, EventLog):
         reporter(f"reading {log}")
         log = _read(log, plan, columns)
-    return preview_on(plan, log, reporter=reporter)
+    return preview_on(plan, log, reporter=reporter, searches=SearchCache.of_user())
 
 
 def _opened(

@@ -222,6 +222,33 @@ class Mechanism(Protocol[P]):
         ...
 
 
+F = TypeVar("F", bound=BaseModel)
+
+
+@runtime_checkable
+class Searches(Protocol[F]):
+    """A mechanism whose ``decide`` is a long search and what follows from it.
+
+    ``search`` is handed no noise, so what it finds holds none, and may serve again for the same
+    parameters and the same summary, whose columns are text, whole numbers or lists of them.
+    ``decide`` is ``decide_by`` with what ``search`` finds.
+    """
+
+    name: ClassVar[str]
+    Found: type[F]
+    """What a search finds, as data that survives JSON."""
+
+    def search(self, params: Any, summary: pl.DataFrame) -> F:
+        """The search; nothing is drawn in it that a release must not repeat."""
+        ...
+
+    def decide_by(self, params: Any, summary: pl.DataFrame, found: F, noise: Noise) -> Decision:
+        """Turn what was found into a decision, with noise of its own; raises ValueError where it is
+        no answer for ``summary``, wherever it comes from.
+        """
+        ...
+
+
 class WithoutCost:
     """What steps without a differential-privacy claim share: they measure nothing, so they cost
     nothing.

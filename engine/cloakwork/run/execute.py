@@ -33,6 +33,7 @@ from cloakwork.progress import Reporter, heard_by, silent
 from cloakwork.run.hints import time_hints
 from cloakwork.run.prepare import prepared_log, require_enough_cases
 from cloakwork.run.release import Internal, Release, StepRecord, Verdict
+from cloakwork.run.search_cache import SearchCache, decide
 
 NOT_PRIVATE: Final = "not-private"
 
@@ -76,6 +77,7 @@ def execute(
     compare: Comparison | None = None,
     observe: Observation | None = None,
     folder: Path | None = None,
+    searches: SearchCache | None = None,
 ) -> Release:
     """The release that ``plan`` makes of ``log``.
 
@@ -85,7 +87,8 @@ def execute(
     GuaranteeBroken, MechanismError or LedgerError. Once reserved, budget is never handed back. A
     ``noise`` source with a fixed seed is for tests: it charges no ledger, and the release says that
     it is not private. ``compare`` sees the source and the finished log, and changes neither;
-    ``observe`` sees the log before and after each step.
+    ``observe`` sees the log before and after each step. ``searches``: where what a search without
+    noise finds is kept, and found again.
     """
     catalogue = all_mechanisms() if catalogue is None else catalogue
     engine, noise, watch = engine or MemoryEngine(), noise or secret(), stopwatch or Stopwatch()
@@ -102,7 +105,9 @@ def execute(
             reporter(f"{step.mechanism}: {step.why}")
             before = result
             with heard_by(reporter):
-                result, record = take_step(step, result, engine, noise, catalogue, watch)
+                result, record = take_step(
+                    step, result, engine, noise, catalogue, watch, searches=searches
+                )
             records.append(record)
             if observe is not None:
                 observe(step, before, result)
@@ -192,15 +197,24 @@ def _reserve(plan: Plan, ledger: Ledger | None, folder: Path | None) -> Reservat
 
 
 def take_step(
-    step: Step, log: EventLog, engine: Engine, noise: Noise, catalogue: Catalogue, watch: Stopwatch
+    step: Step,
+    log: EventLog,
+    engine: Engine,
+    noise: Noise,
+    catalogue: Catalogue,
+    watch: Stopwatch,
+    *,
+    searches: SearchCache | None = None,
 ) -> tuple[EventLog, StepRecord]:
     """Summarise, decide, rewrite."""
     mechanism = catalogue[step.mechanism]
     params = mechanism.Params.model_validate(step.params)
+    # What measures a column draws noise for it, whatever it says of itself.
+    usable = None if step.lineage.measures else searches
     begun = perf_counter()
     with watch.stage(step.mechanism):
         summary = engine.summarise(log, mechanism.summarise(params))
-        decision = mechanism.decide(params, summary, noise)
+        decision = decide(mechanism, params, summary, noise, usable)
         after = engine.rewrite(log, mechanism.rewrite(params, decision, noise.stream()))
     _require_marks(step, log, after)
     return after, StepRecord(step.mechanism, perf_counter() - begun, dict(decision.internal))
