@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cloakwork.engines.batches import kept_together, parted, rewritten, summarised
 from cloakwork.log.eventlog import EventLog
-from cloakwork.mechanisms.base import Aggregate, GenerateCases, Rewrite
+from cloakwork.mechanisms.base import Aggregate, GenerateCases, MapCasesBySummary, Rewrite
 
 
 class Engine(Protocol):
@@ -53,6 +53,8 @@ class MemoryEngine:
         """Map the cases of each batch, or make new ones."""
         if isinstance(action, GenerateCases):
             return action.make()
+        if isinstance(action, MapCasesBySummary):
+            action = action.mapping(self.summarise(log, action.aggregate))
         batch_of_case = self.batch_of_case(log.cases.height)
         batches = parted(log, kept_together(log, action, batch_of_case), self.batches)
         return rewritten(batches, action)

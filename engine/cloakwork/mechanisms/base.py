@@ -169,7 +169,21 @@ class GenerateCases:
     make: Callable[[], EventLog]
 
 
-Rewrite = MapCases | GenerateCases
+@dataclass(frozen=True, slots=True)
+class MapCasesBySummary:
+    """Rewrite in two passes: ``aggregate`` is taken over all batches, and ``mapping`` makes of the
+    merged table what maps the cases.
+
+    For what a rewrite needs of the whole log, such as noised values that events without one draw
+    from. Noise that both passes need is drawn at the same addresses of the stream: it is the same
+    noise.
+    """
+
+    aggregate: Aggregate
+    mapping: Callable[[pl.DataFrame], MapCases]
+
+
+Rewrite = MapCases | MapCasesBySummary | GenerateCases
 
 
 class Mechanism(Protocol[P]):

@@ -26,6 +26,7 @@ from cloakwork.mechanisms.base import (
     GenerateCases,
     Gives,
     MapCases,
+    MapCasesBySummary,
     Mechanism,
     Offer,
     Prediction,
@@ -205,11 +206,27 @@ class Watched:
         if isinstance(action, GenerateCases):
             make = action.make
             return GenerateCases(lambda: self._made(make, lineage))
-        mapped: MapCases = self._package.require(action, MapCases, "rewrite")
+        self._package.require(action, (MapCases, MapCasesBySummary), "rewrite")
         if lineage.generates:
             said = "makes new cases by its lineage, yet its rewrite maps the cases of the log"
             raise self._package.error(said)
-        return MapCases(self._mapping(mapped.apply, lineage), mapped.together, mapped.unit)
+        if isinstance(action, MapCases):
+            return self._watched_mapping(action, lineage)
+        mapping = action.mapping
+        return MapCasesBySummary(
+            WatchedAggregate(action.aggregate, self._package),
+            lambda summary: self._mapped_by(mapping, summary, lineage),
+        )
+
+    def _mapped_by(
+        self, mapping: Callable[[pl.DataFrame], MapCases], summary: pl.DataFrame, lineage: Lineage
+    ) -> MapCases:
+        with self._package.blamed("rewrite failed"):
+            action = mapping(summary)
+        return self._watched_mapping(self._package.require(action, MapCases, "rewrite"), lineage)
+
+    def _watched_mapping(self, action: MapCases, lineage: Lineage) -> MapCases:
+        return MapCases(self._mapping(action.apply, lineage), action.together, action.unit)
 
     def _made(self, make: Callable[[], EventLog], lineage: Lineage) -> EventLog:
         with self._package.blamed("rewrite failed"):

@@ -113,7 +113,15 @@ class Fill(WithoutDecision):
         )
 
     def rewrite(self, params: FillParams, decision: Decision, stream: Stream) -> Rewrite:
-        """Fill in the inserted events; any case may lend its values, so all lie together."""
+        """Fill in the inserted events; all cases lie together.
+
+        Any case may lend a row: a sample of the rows of each key would do for attributes alone,
+        but beside quasi-identifiers there is a key for each place of each variant, so that the
+        sample would be the log. Raw times need all kept ones: an inserted time must fit every
+        precision in which its activity was ever recorded, and where days follow the season, the
+        kept days next to it. A sample would leave some out, and an event of a precision that no
+        kept one seems to have is taken away by the check.
+        """
         return MapCases(lambda log: _with_filled_events(log, params, stream), together="log")
 
 
