@@ -37,7 +37,7 @@ from cloakwork.run.search_cache import (
     MOST_ENTRIES,
     REUSED,
     SearchCache,
-    decide,
+    decide_with_cache,
     typed_bytes,
 )
 from cloakwork.testing.logs import log_of
@@ -86,7 +86,7 @@ def decided(
     searches: SearchCache | None, summary: pl.DataFrame = SUMMARY, params: PretsaParams = PARAMS
 ) -> Mapping[str, JsonValue]:
     """The figures of one decision of ``kanon/pretsa``."""
-    return decide(Pretsa(), params, summary, secret(), searches).internal
+    return decide_with_cache(Pretsa(), params, summary, secret(), searches).internal
 
 
 def entries(searches: SearchCache) -> Iterator[Path]:
@@ -191,8 +191,8 @@ def test_other_parameters_are_searched(
 def test_another_algorithm_searches(searches: SearchCache, searched: Searched) -> None:
     """The mechanism is part of the name: equal parameters of two algorithms are two searches."""
     decided(searches)
-    decide(Optimal(), OptimalParams(k=4), SUMMARY, secret(), searches)
-    decide(Auto(), AutoParams(k=4), SUMMARY, secret(), searches)
+    decide_with_cache(Optimal(), OptimalParams(k=4), SUMMARY, secret(), searches)
+    decide_with_cache(Auto(), AutoParams(k=4), SUMMARY, secret(), searches)
     assert searched == ["kanon/pretsa", "kanon/optimal", "kanon/auto"]
 
 
@@ -462,7 +462,7 @@ def test_which_cases_move_is_drawn_anew(
 
     monkeypatch.setattr(Auto, "solve", solve)
     decisions = [
-        decide(Auto(), AutoParams(k=4), summary_of(log), secret(), searches).table
+        decide_with_cache(Auto(), AutoParams(k=4), summary_of(log), secret(), searches).table
         for _ in range(20)
     ]
     assert searched == ["kanon/auto"]

@@ -33,7 +33,7 @@ from cloakwork.progress import Reporter, heard_by, silent
 from cloakwork.run.hints import time_hints
 from cloakwork.run.prepare import prepared_log, require_enough_cases
 from cloakwork.run.release import Internal, Release, StepRecord, Verdict
-from cloakwork.run.search_cache import SearchCache, decide
+from cloakwork.run.search_cache import SearchCache, decide_with_cache
 
 NOT_PRIVATE: Final = "not-private"
 
@@ -214,7 +214,7 @@ def take_step(
     begun = perf_counter()
     with watch.stage(step.mechanism):
         summary = engine.summarise(log, mechanism.summarise(params))
-        decision = decide(mechanism, params, summary, noise, usable)
+        decision = decide_with_cache(mechanism, params, summary, noise, usable)
         after = engine.rewrite(log, mechanism.rewrite(params, decision, noise.stream()))
     _require_marks(step, log, after)
     return after, StepRecord(step.mechanism, perf_counter() - begun, dict(decision.internal))
@@ -224,8 +224,9 @@ def _require_marks(step: Step, before: EventLog, after: EventLog) -> None:
     """Refuse a step that inserts events without marking them, or forgets which ones are inserted:
     what is checked on the kept events alone would count inserted ones for real.
     """
-    expected = step.lineage.inserts or (before.inserted is not None and not step.lineage.generates)
-    if expected and after.inserted is None:
+    had_marks = before.inserted is not None
+    needs_marks = step.lineage.inserts or (had_marks and not step.lineage.generates)
+    if needs_marks and after.inserted is None:
         raise MechanismError(
             step.mechanism,
             "it does not say which events are inserted (EventLog.inserted); "
@@ -245,11 +246,9 @@ def _without_hidden(log: EventLog, plan: Plan) -> EventLog:
     goes.
     """
     hidden = [TIMESTAMP] if TIMESTAMPS not in plan.released else []
-    hidden += [
-        name
-        for name in log.cases.columns
-        if name == plan.facts.unit.attribute != CASE_ID and not plan.releases(name)
-    ]
+    unit = plan.facts.unit.attribute
+    if unit in log.cases.columns and unit != CASE_ID and not plan.releases(unit):
+        hidden.append(unit)
     events, cases = without(log.events, *hidden), without(log.cases, *hidden)
     return replace(log, events=events, cases=cases, inserted=None)
 

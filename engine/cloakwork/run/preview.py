@@ -31,12 +31,11 @@ def preview(
     a step refuses the log. ``searches``: where what is found is kept, for a release of the same
     log.
     """
-    catalogue, engine, noise = (
-        all_mechanisms() if catalogue is None else catalogue,
-        engine or MemoryEngine(),
-        secret(),
-    )
-    watch, records = Stopwatch(), list[StepRecord]()
+    catalogue = all_mechanisms() if catalogue is None else catalogue
+    engine = engine or MemoryEngine()
+    noise = secret()
+    watch = Stopwatch()
+    records = list[StepRecord]()
     steps = previewable(plan)
     result = prepared_log(log, plan) if steps else log
     if steps:
@@ -58,12 +57,15 @@ def previewable(plan: Plan) -> tuple[Step, ...]:
     """
     if plan.unproven:
         return ()
-    protected = {
-        column for claim in plan.claims if claim.cost is not None for column in claim.guarantee.over
-    }
+    protected: set[str] = set()
+    for claim in plan.claims:
+        if claim.cost is not None:
+            protected |= set(claim.guarantee.over)
     allowed = list[Step]()
     for step in plan.steps:
-        if step.lineage.measures or step.lineage.generates or step.lineage.reads & protected:
+        lineage = step.lineage
+        if lineage.measures or lineage.generates or lineage.reads & protected:
             break
         allowed.append(step)
+    # Steps that read nothing would show nothing.
     return tuple(allowed) if any(step.lineage.reads for step in allowed) else ()

@@ -130,7 +130,7 @@ class SearchCache:
                 path.unlink(missing_ok=True)
 
 
-def decide(
+def decide_with_cache(
     mechanism: Any,
     params: BaseModel,
     summary: pl.DataFrame,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from polars.testing import assert_frame_equal
 from pydantic import TypeAdapter
 
-from cloakwork.engines.batches import parted
+from cloakwork.engines.batches import in_batches
 from cloakwork.engines.memory import Engine, MemoryEngine
 from cloakwork.errors import MechanismError
 from cloakwork.facts import Facts
@@ -213,7 +213,7 @@ class MechanismContract:
     def test_summary_is_mergeable(self) -> None:
         """Two batches merged give the summary of the whole."""
         log = LOGS["ordinary"]
-        halves = parted(log, (np.arange(log.cases.height) >= 7).astype(np.int64), 2)
+        halves = in_batches(log, (np.arange(log.cases.height) >= 7).astype(np.int64), 2)
         for params in self.offers():
             if (aggregate := self.mechanism.summarise(params)) is None:
                 continue
@@ -270,7 +270,7 @@ class MechanismContract:
         for params in self.offers():
             if (aggregate := self.mechanism.summarise(params)) is None:
                 continue
-            batches = parted(BATCH_LOG, random_batches(7)(BATCH_LOG.cases.height), 7)
+            batches = in_batches(BATCH_LOG, random_batches(7)(BATCH_LOG.cases.height), 7)
             rows = pl.concat([aggregate.of(batch) for batch in batches])
             permuted = rows.sample(fraction=1, shuffle=True, seed=5)
             one, other = (

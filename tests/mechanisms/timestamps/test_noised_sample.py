@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from numpy.typing import NDArray
 
-from cloakwork.engines.batches import parted
+from cloakwork.engines.batches import in_batches
 from cloakwork.engines.memory import MemoryEngine
 from cloakwork.facts import Facts, Window
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
@@ -192,7 +192,7 @@ def test_a_sample_of_batches_is_that_of_the_log(monkeypatch: pytest.MonkeyPatch)
     assert isinstance(action, MapCasesBySummary)
     taken = action.aggregate
     whole = taken.merge(taken.of(replace(log, case_index=np.arange(CASES))))
-    batches = parted(log, random_batches(5)(CASES), 5)
+    batches = in_batches(log, random_batches(5)(CASES), 5)
     one, two, *others = (taken.of(batch) for batch in reversed(batches))
     in_steps = taken.merge(pl.concat([taken.merge(pl.concat([one, two])), *others]))
     assert in_steps.equals(whole)
