@@ -75,7 +75,8 @@ def apply(
     ``mining_seconds``: seconds that mining a process model may take, for the utility figures of the
     internal report (extra ``mining``; 0: none is mined). ``publish`` writes the release to a
     folder; until then the ledger shows it as reserved. ``folder``: which folder that will be, for
-    the ledger to tell a run that was killed.
+    the ledger to tell a run that was killed. What ``preview`` found on the same log is used, and
+    what is found is kept, in the user's data folder unless ``CLOAKWORK_NO_CACHE`` is set.
     """
     if not isinstance(plan, Plan):
         what = type(plan).__name__
@@ -268,7 +269,7 @@ def preview(
     some.
 
     Internal: never publish them. Empty, and the log is not read, where the plan's claims leave
-    nothing to look at.
+    nothing to look at. What a search finds is kept for ``apply``.
     """
     if not previewable(plan):
         return ()

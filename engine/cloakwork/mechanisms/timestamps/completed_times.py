@@ -35,6 +35,7 @@ def times_of(
     limit = np.repeat(LONGEST_SUM // (lengths + 1), lengths)
     starts = _starts_of_cases(log, noised, sample, bounds, stream.part("starts"))
     since_start = _times_since_start(log, noised, sample, limit, stream.part("gaps"))
+    # Noise has disturbed the order: what lies the wrong way round is pooled, then drawn apart.
     pooled = isotonic_projection(since_start.astype(np.float64), log.offsets)
     spacing = np.minimum(sample.typical_gaps(log), limit)
     spread = spread_pooled(pooled, log.offsets, spacing)
@@ -76,9 +77,11 @@ def _starts_of_cases(
 ) -> Steps:
     """The start of every case; one without a raw time draws between any two of the sample."""
     starts = np.zeros(log.cases.height, np.int64)
-    timed = np.searchsorted(log.offsets, noised.start_rows, side="right") - 1
+    has_start = np.zeros(log.cases.height, np.bool_)
+    timed = log.case_of[noised.start_rows]
     starts[timed] = noised.starts
-    untimed = np.setdiff1d(np.arange(log.cases.height), timed, assume_unique=True)
+    has_start[timed] = True
+    untimed = np.flatnonzero(~has_start)
     # All starts are one group.
     group_of_sampled = np.zeros(len(sample.starts), np.int64)
     group_of_untimed = np.zeros(len(untimed), np.int64)
@@ -103,12 +106,11 @@ def _times_since_start(
     measured = np.zeros(log.events.height, np.int64)
     measured[noised.gap_rows] = noised.gaps
     measured = np.clip(measured, -limit, limit)
-    known = np.zeros(log.events.height, bool)
-    known[noised.start_rows] = True
-    known[noised.gap_rows] = True
+    known = noised.has_time(log.events.height)
     if known.all():
         return _sums_in_case(measured, log.offsets)
-    lacks_gap = np.ones(log.events.height, bool)
+    # The first event with a raw time, too, has no gap before it where others precede it.
+    lacks_gap = np.ones(log.events.height, np.bool_)
     lacks_gap[noised.gap_rows] = False
     lacks_gap[_first_rows(log.offsets)] = False
     rows = np.flatnonzero(lacks_gap)

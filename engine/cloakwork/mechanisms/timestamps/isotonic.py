@@ -27,7 +27,8 @@ def isotonic_projection(
     weight = np.ones(len(values), np.int64)
     while True:
         mean = total / weight
-        falls = (mean[1:] < mean[:-1]) & (case[1:] == case[:-1])
+        same_case = case[1:] == case[:-1]
+        falls = (mean[1:] < mean[:-1]) & same_case
         if not falls.any():
             break
         disturbed = np.zeros(len(offsets), bool)
@@ -37,7 +38,9 @@ def isotonic_projection(
         # A block that lies below the one before it is pooled with it.
         begins = np.concatenate([[True], ~falls])[is_open]
         first = np.flatnonzero(begins)
-        case, row = case[is_open][first], row[is_open][first]
+        case = case[is_open][first]
+        row = row[is_open][first]
+        # Each block that begins takes over all up to the next that does.
         total = np.add.reduceat(total[is_open], first)
         weight = np.add.reduceat(weight[is_open], first)
     _write_block_means(result, row, mean, weight, np.ones(len(row), bool))
@@ -73,6 +76,7 @@ def spread_pooled(
     open_end = np.array([np.inf])
     space_below = _NEAREST * np.concatenate([open_end, between])
     space_above = _NEAREST * np.concatenate([between, open_end])
+    # A run of one event reaches nowhere: any space is enough for it, and nothing is divided by 0.
     reach_below = np.maximum(-shift[first], 1e-200)
     reach_above = np.maximum(shift[first + size - 1], 1e-200)
     fits = np.minimum(space_below / reach_below, space_above / reach_above)

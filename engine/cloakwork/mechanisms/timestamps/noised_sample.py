@@ -60,43 +60,28 @@ class NoisedSample:
         noised = self.noised(batch)
         labels = activities_of(batch)
         # A pair's gap is measured where both events have a raw time.
-        has_time = np.zeros(batch.events.height, np.bool_)
-        has_time[noised.start_rows] = True
-        has_time[noised.gap_rows] = True
-        of_pair = has_time[noised.gap_rows - 1]
+        # The first event of a case has no gap, so the row before one is an event of its case.
+        of_pair = noised.has_time(batch.events.height)[noised.gap_rows - 1]
         pair_rows = noised.gap_rows[of_pair]
-        no_label = pl.lit("")
-        tables = (
-            self._group(batch, _START, no_label, no_label, noised.start_rows, noised.starts),
-            self._group(
-                batch, _GAP, no_label, labels.gather(noised.gap_rows), noised.gap_rows, noised.gaps
-            ),
-            self._group(
-                batch,
-                _PAIR,
-                labels.gather(pair_rows - 1),
-                labels.gather(pair_rows),
-                pair_rows,
-                noised.gaps[of_pair],
-            ),
+        starts = self._measured(batch, _START, noised.start_rows, noised.starts)
+        gaps = self._measured(batch, _GAP, noised.gap_rows, noised.gaps).with_columns(
+            labels.gather(noised.gap_rows).alias(_ACTIVITY)
         )
-        return _lowest_priorities(pl.concat(tables))
+        pairs = self._measured(batch, _PAIR, pair_rows, noised.gaps[of_pair]).with_columns(
+            labels.gather(pair_rows - 1).alias(_BEFORE), labels.gather(pair_rows).alias(_ACTIVITY)
+        )
+        return _lowest_priorities(pl.concat([starts, gaps, pairs]))
 
-    def _group(
-        self,
-        batch: EventLog,
-        kind: str,
-        before: pl.Series | pl.Expr,
-        activity: pl.Series | pl.Expr,
-        rows: NDArray[np.int64],
-        values: Steps,
+    def _measured(
+        self, batch: EventLog, kind: str, rows: NDArray[np.int64], values: Steps
     ) -> pl.DataFrame:
+        """Values measured at ``rows``, with their priorities; of no activity yet."""
         priorities, _ = self.stream.words(event_addresses(batch, rows))
         measured = pl.DataFrame({_PRIORITY: priorities, _VALUE: values})
         return measured.select(
             pl.lit(kind).alias(_KIND),
-            before.alias(_BEFORE),
-            activity.alias(_ACTIVITY),
+            pl.lit("").alias(_BEFORE),
+            pl.lit("").alias(_ACTIVITY),
             pl.col(_PRIORITY, _VALUE),
         )
 

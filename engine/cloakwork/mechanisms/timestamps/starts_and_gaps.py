@@ -99,6 +99,13 @@ class StartsAndGaps:
     gaps: Steps
     gap_rows: NDArray[np.int64]
 
+    def has_time(self, events: int) -> NDArray[np.bool_]:
+        """Which of the log's ``events`` are in it: bool, shape (events,)."""
+        has_time = np.zeros(events, np.bool_)
+        has_time[self.start_rows] = True
+        has_time[self.gap_rows] = True
+        return has_time
+
 
 def noised_within(noised: StartsAndGaps, bounds: Bounds) -> StartsAndGaps:
     """Noised starts and gaps, moved into the public ``bounds``."""
