@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import polars as pl
 
+from cloakwork.engines.memory import MemoryEngine
 from cloakwork.facts import Facts, Window
 from cloakwork.guarantees import DifferentialPrivacy, MetricPrivacy
 from cloakwork.lineage import TIMESTAMPS
@@ -36,7 +37,7 @@ def released(log, goal, seed=1):
     cases = len(log.offsets) - 1
     return [
         each.events[TIMESTAMP].dt.timestamp("us").to_numpy().reshape(cases, -1) / 6e7
-        for each in (log, action.apply(log))
+        for each in (log, MemoryEngine().rewrite(log, action))
     ]
 
 
@@ -86,7 +87,9 @@ def test_equal_noised_values_give_equal_times_whatever_the_raw_ones_are():
     """Spreading reads no raw time: with the noise that makes two logs' noised times equal, the
     releases are equal.
     """
-    from cloakwork.mechanisms.timestamps.starts_and_gaps import Bounds, StartsAndGaps, times_of
+    from cloakwork.mechanisms.timestamps.completed_times import times_of
+    from cloakwork.mechanisms.timestamps.noised_sample import NoisedSample, SampledValues
+    from cloakwork.mechanisms.timestamps.starts_and_gaps import Bounds, StartsAndGaps
 
     one, other = regular(50, 12), regular(50, 0)
     rows = np.arange(600).reshape(50, 12)
@@ -97,8 +100,10 @@ def test_equal_noised_values_give_equal_times_whatever_the_raw_ones_are():
         source.integers(-90, 90, 550),
         rows[:, 1:].ravel(),
     )
-    made = [
-        times_of(log, noised, Bounds((0, 10**7)), reproducible(1).stream()).tolist()
-        for log in (one, other)
-    ]
+    stream = reproducible(1).stream()
+    made = []
+    for log in (one, other):
+        table = NoisedSample(lambda _: noised, stream).of(log)
+        sample = SampledValues.of(table)
+        made.append(times_of(log, noised, sample, Bounds((0, 10**7)), stream).tolist())
     assert made[0] == made[1]

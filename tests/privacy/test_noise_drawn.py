@@ -14,10 +14,11 @@ import pytest
 from numpy.typing import NDArray
 from pydantic import JsonValue
 
+from cloakwork.engines.memory import MemoryEngine
 from cloakwork.facts import Facts, Window
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
-from cloakwork.mechanisms.base import MapCases, Offer
+from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import (
     Addresses,
@@ -195,8 +196,7 @@ def test_events_charge_for_the_noise_drawn(
     action = mechanism.rewrite(
         offer.params, mechanism.decide(offer.params, summary, recorder), recorder.stream()
     )
-    if isinstance(action, MapCases):
-        action.apply(log())
+    MemoryEngine().rewrite(log(), action)
     event = mechanism.event(offer.params, FACTS)
     assert set(scales(event)) == recorder.scales
     assert list(rates(event)) == sorted(recorder.rates)

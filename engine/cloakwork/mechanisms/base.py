@@ -170,7 +170,21 @@ class GenerateCases:
     make: Callable[[], EventLog]
 
 
-Rewrite = MapCases | GenerateCases
+@dataclass(frozen=True, slots=True)
+class MapCasesBySummary:
+    """Rewrite in two passes: ``aggregate`` is taken over all batches, and ``mapping`` makes of the
+    merged table what maps the cases.
+
+    For what a rewrite needs of the whole log, such as noised values that events without one draw
+    from. Noise that both passes need is drawn at the same addresses of the stream: it is the same
+    noise.
+    """
+
+    aggregate: Aggregate
+    mapping: Callable[[pl.DataFrame], MapCases]
+
+
+Rewrite = MapCases | MapCasesBySummary | GenerateCases
 
 
 class Mechanism(Protocol[P]):
@@ -220,6 +234,33 @@ class Mechanism(Protocol[P]):
 
     def rewrite(self, params: P, decision: Decision, stream: Stream) -> Rewrite:
         """Turn the decision into an action on cases, which draws from ``stream`` alone."""
+        ...
+
+
+F = TypeVar("F", bound=BaseModel)
+
+
+@runtime_checkable
+class Searches(Protocol[F]):
+    """A mechanism whose ``decide`` is a long search and what follows from it.
+
+    ``search`` is handed no noise, so what it finds holds none, and may serve again for the same
+    parameters and the same summary, whose columns are text, whole numbers or lists of them.
+    ``decide`` is ``decide_by`` with what ``search`` finds.
+    """
+
+    name: ClassVar[str]
+    Found: type[F]
+    """What a search finds, as data that survives JSON."""
+
+    def search(self, params: Any, summary: pl.DataFrame) -> F:
+        """The search; nothing is drawn in it that a release must not repeat."""
+        ...
+
+    def decide_by(self, params: Any, summary: pl.DataFrame, found: F, noise: Noise) -> Decision:
+        """Turn what was found into a decision, with noise of its own; raises ValueError where it is
+        no answer for ``summary``, wherever it comes from.
+        """
         ...
 
 

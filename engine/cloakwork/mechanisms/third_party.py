@@ -26,6 +26,7 @@ from cloakwork.mechanisms.base import (
     GenerateCases,
     Gives,
     MapCases,
+    MapCasesBySummary,
     Mechanism,
     Offer,
     Prediction,
@@ -207,11 +208,28 @@ class Watched:
         if isinstance(action, GenerateCases):
             make = action.make
             return GenerateCases(lambda: self._generate_log(make, lineage))
-        mapped: MapCases = self._package.require_type(action, MapCases, "rewrite")
+        self._package.require_type(action, (MapCases, MapCasesBySummary), "rewrite")
         if lineage.generates:
             said = "makes new cases by its lineage, yet its rewrite maps the cases of the log"
             raise self._package.package_error(said)
-        return MapCases(self._checked_mapping(mapped.apply, lineage), mapped.together, mapped.unit)
+        if isinstance(action, MapCases):
+            return self._watched_mapping(action, lineage)
+        mapping = action.mapping
+        return MapCasesBySummary(
+            WatchedAggregate(action.aggregate, self._package),
+            lambda summary: self._mapped_by(mapping, summary, lineage),
+        )
+
+    def _mapped_by(
+        self, mapping: Callable[[pl.DataFrame], MapCases], summary: pl.DataFrame, lineage: Lineage
+    ) -> MapCases:
+        with self._package.errors_attributed("rewrite failed"):
+            action = mapping(summary)
+        mapped = self._package.require_type(action, MapCases, "rewrite")
+        return self._watched_mapping(mapped, lineage)
+
+    def _watched_mapping(self, action: MapCases, lineage: Lineage) -> MapCases:
+        return MapCases(self._checked_mapping(action.apply, lineage), action.together, action.unit)
 
     def _generate_log(self, make: Callable[[], EventLog], lineage: Lineage) -> EventLog:
         with self._package.errors_attributed("rewrite failed"):

@@ -15,7 +15,7 @@ from polars.testing import assert_frame_equal
 from pydantic import TypeAdapter
 
 from cloakwork.arrays import Ints
-from cloakwork.engines.batches import parted
+from cloakwork.engines.batches import in_batches
 from cloakwork.engines.memory import Engine, MemoryEngine
 from cloakwork.errors import MechanismError
 from cloakwork.facts import Facts
@@ -214,7 +214,7 @@ class MechanismContract:
     def test_summary_is_mergeable(self) -> None:
         """Two batches merged give the summary of the whole."""
         log = LOGS["ordinary"]
-        halves = parted(log, (np.arange(log.cases.height) >= 7).astype(np.int64), 2)
+        halves = in_batches(log, (np.arange(log.cases.height) >= 7).astype(np.int64), 2)
         for params in self.offers():
             aggregate = self.mechanism.summarise(params)
             if aggregate is None:
@@ -276,7 +276,7 @@ class MechanismContract:
             aggregate = self.mechanism.summarise(params)
             if aggregate is None:
                 continue
-            batches = parted(BATCH_LOG, random_batches(7)(BATCH_LOG.cases.height), 7)
+            batches = in_batches(BATCH_LOG, random_batches(7)(BATCH_LOG.cases.height), 7)
             rows = pl.concat([aggregate.of(batch) for batch in batches])
             permuted = rows.sample(fraction=1, shuffle=True, seed=5)
             one = self.mechanism.decide(params, aggregate.merge(rows), reproducible(1))

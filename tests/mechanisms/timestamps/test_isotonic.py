@@ -55,7 +55,7 @@ def test_spreading_keeps_order_and_the_mean_of_what_was_pooled(cases: list[list[
     pooled = isotonic_projection(
         np.array([value for case in cases for value in case], np.float64), offsets
     )
-    apart = spread_pooled(pooled, offsets, np.full(len(pooled), 7.0))
+    apart = spread_pooled(pooled, offsets, np.full(len(pooled), 7))
     for begin, end in pairwise(offsets):
         before, after = pooled[begin:end], apart[begin:end]
         assert (np.diff(after) > 0).all()
@@ -68,11 +68,11 @@ def test_spreading_keeps_order_and_the_mean_of_what_was_pooled(cases: list[list[
 def test_spreading_shrinks_where_a_neighbour_is_near() -> None:
     """Three values tied two steps before the next one stay within one step of their place."""
     apart = spread_pooled(
-        np.array([5.0, 5.0, 5.0, 7.0]), np.array([0, 4]), np.array([1.0, 10.0, 10.0, 10.0])
+        np.array([5.0, 5.0, 5.0, 7.0]), np.array([0, 4]), np.array([1, 10, 10, 10])
     )
     assert apart == pytest.approx([4.1, 5.0, 5.9, 7.0])
-    assert spread_pooled(np.array([5.0, 5.0]), np.array([0, 2]), np.array([1.0, 4.0])).tolist() == [
+    assert spread_pooled(np.array([5.0, 5.0]), np.array([0, 2]), np.array([1, 4])).tolist() == [
         3.0,
         7.0,
     ]
-    assert len(spread_pooled(np.zeros(0), np.array([0]), np.zeros(0))) == 0
+    assert len(spread_pooled(np.zeros(0), np.array([0]), np.zeros(0, np.int64))) == 0

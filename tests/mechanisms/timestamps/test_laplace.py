@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from pydantic import JsonValue, ValidationError
 
 from cloakwork.accounting.events import cost
+from cloakwork.engines.memory import MemoryEngine
 from cloakwork.facts import Facts, Unit, Window
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, KAnonymity, MetricPrivacy
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
 from cloakwork.log.eventlog import TIMESTAMP, EventLog
-from cloakwork.mechanisms.base import MapCases, Offer, Refusal
+from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.timestamps.laplace import LaplaceParams, TimestampLaplace
 from cloakwork.noise import Addresses, Stream, reproducible, secret
 from cloakwork.privacy_event import Composed, DiscreteLaplace, Repeated
@@ -64,8 +65,7 @@ def released(
     params = params_for(goal, facts)
     decision = LAPLACE.decide(params, pl.DataFrame(), secret())
     action = LAPLACE.rewrite(params, decision, stream or secret().stream())
-    assert isinstance(action, MapCases)
-    return action.apply(log)
+    return MemoryEngine().rewrite(log, action)
 
 
 def at(*minutes: float | None) -> list[datetime | None]:
@@ -99,9 +99,8 @@ def test_noise_on_times_charges_one_value_that_moves() -> None:
     log = log_of(["abcd"] * 5_000, [at(0, 100_000, 200_000, 300_000)] * 5_000)
     noise = reproducible(1)
     action = LAPLACE.rewrite(params, LAPLACE.decide(params, pl.DataFrame(), noise), noise.stream())
-    assert isinstance(action, MapCases)
     error = (
-        (action.apply(log).events[TIMESTAMP] - log.events[TIMESTAMP])
+        (MemoryEngine().rewrite(log, action).events[TIMESTAMP] - log.events[TIMESTAMP])
         .dt.total_minutes()
         .to_numpy()
         .reshape(-1, 4)
