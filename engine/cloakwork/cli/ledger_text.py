@@ -213,10 +213,16 @@ def without_release(record: "Record") -> str | None:
 def budget_name(balance: "Balance") -> str:
     """What a budget is about, as people read it."""
     if balance.currency == "unit":
-        whom = "case" if balance.book.unit == "case" else f"unit of '{balance.book.unit}'"
-        return f"differential privacy of each {whom}"
+        return _name_per_unit(balance.book.unit)
     per = f", per {duration(balance.shift)}" if balance.shift else ""
     return CURRENCY_NAMES[balance.currency] + per
+
+
+def _name_per_unit(unit: str | None) -> str:
+    if unit is None:
+        return "differential privacy of a unit that is not said"
+    whom = "case" if unit == "case" else f"unit of '{unit}'"
+    return f"differential privacy of each {whom}"
 
 
 def kept_apart(balance: "Balance") -> str:
@@ -229,9 +235,12 @@ def charge_text(charge: "Charge") -> str:
     """What one release charged in one currency."""
     if charge.currency == "none":
         return CURRENCY_NAMES["none"]
-    whom = f" per {charge.unit or 'a unit that is not said'}" if charge.currency == "unit" else ""
-    per = f" per {duration(charge.shift)}" if charge.shift else ""
-    return f"{charge.currency}{whom}: {cost_text(charge.cost)}{per}"
+    name = CURRENCY_NAMES[charge.currency]
+    if charge.currency == "unit":
+        name = _name_per_unit(charge.unit)
+    elif charge.shift:
+        name += f", per {duration(charge.shift)}"
+    return f"{name}: {cost_text(charge.cost)}"
 
 
 def date_text(moment: datetime) -> str:

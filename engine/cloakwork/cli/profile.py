@@ -59,7 +59,7 @@ def profile(
         raise OutputError(f"{out}: exists, and a profile is paid for each time; name a new file")
     if not out.parent.is_dir():
         raise OutputError(f"{out}: cannot be written, there is no folder {out.parent}")
-    book, mapping = open_ledger(ledger), column_mapping(columns) or None
+    book, mapping = open_ledger(ledger), column_mapping(columns, log) or None
     with noting_remains(book, out), progress_of(quiet=quiet) as reporter:
         made = api.profile(read, log, ledger=book, reporter=reporter, columns=mapping)
     text = made.model_dump_json(indent=2)

@@ -15,7 +15,7 @@ import click
 LABEL: Final = 16
 """Columns of the labels."""
 
-NARROWEST, WIDEST, USUAL = 60, 100, 100
+NARROWEST, WIDEST, USUAL = 60, 100, 80
 """Columns of a screen: at least, at most, and where there is no terminal."""
 
 

@@ -1,7 +1,6 @@
 """``cloakwork verify``: is a release what it says?"""
 
 import json
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,12 +13,6 @@ from cloakwork.errors import VerificationFailed
 if TYPE_CHECKING:
     from cloakwork.advisories import AdvisoryMatch
     from cloakwork.publishing.verify import Verification
-
-_UNSEEN: Final = 108
-"""Columns where the output goes to no terminal."""
-
-_LABEL: Final = 14
-"""Columns of the labels; the sentences beside them are those that were signed, in full."""
 
 _SHOWN: Final = 4
 """How many exposed columns the first screen names."""
@@ -188,8 +181,7 @@ def _entry(verified: "Verification", show_all: bool) -> str:
 
 def _block(label: str, lines: Iterable[str]) -> Iterator[str]:
     """A label and its lines, wrapped; nothing where there is no line."""
-    width = columns() if sys.stdout.isatty() else _UNSEEN
-    return block(label, lines, width, indent=_LABEL)
+    return block(label, lines, columns())
 
 
 def _costs(verified: "Verification") -> list[str]:
