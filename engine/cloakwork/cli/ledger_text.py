@@ -1,6 +1,6 @@
 """What ``cloakwork ledger`` prints: budgets of a dataset, and the history of its releases."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -53,7 +53,7 @@ def history_lines(records: "tuple[Record, ...]", width: int | None = None) -> It
         yield from block("", [f"{date_text(record.created_at)}  {record.id}"], width, indent=0)
         where = without_release(record) or (record.place.folder if record.place else "")
         whom = "not said" if record.unit is None else f"each {record.unit}"
-        charged = [charge_text(charge) for charge in record.charges]
+        charged = list(_charge_lines(record.charges))
         fields: dict[str, list[str]] = {
             "dataset": [record.dataset],
             "policy": [policy] if policy else [],
@@ -229,6 +229,14 @@ def kept_apart(balance: "Balance") -> str:
     """From which units' books a book is kept apart, and what that means."""
     names = listed(balance.apart_from)
     return f"kept apart from what is charged per {names}: they do not add up to one person's risk"
+
+
+def _charge_lines(charges: "Iterable[Charge]") -> Iterator[str]:
+    """What a release charged, a line a currency; what no currency bounds comes last."""
+    priced = [charge_text(charge) for charge in charges if charge.currency != "none"]
+    yield from priced
+    if any(charge.currency == "none" for charge in charges):
+        yield f"{CURRENCY_NAMES['none']} for the rest" if priced else CURRENCY_NAMES["none"]
 
 
 def charge_text(charge: "Charge") -> str:

@@ -11,7 +11,13 @@ from cloakwork.plan.model import Plan
 from cloakwork.plan.sentences import unproven_cost, unproven_sentence
 from cloakwork.publishing.released import absent_attributes
 from cloakwork.quantities import hours
-from cloakwork.report.texts import counted, exposure_line, guarantee_line, unbounded_line
+from cloakwork.report.texts import (
+    NOTHING_EXPOSED,
+    counted,
+    exposure_line,
+    guarantee_line,
+    unbounded_line,
+)
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -76,6 +82,8 @@ def _empty(published: "Published") -> Iterator[str]:
 def _exposed(published: "Published") -> Iterator[str]:
     for item in published.statement.exposed:
         yield exposure_line(item, item.names)
+    if not published.statement.exposed:
+        yield NOTHING_EXPOSED
 
 
 def _charged(plan: Plan) -> Iterator[str]:

@@ -117,7 +117,7 @@ def _claim(claim: Claim) -> list[str]:
     lines += [f"because {line}" for line in reasons_in_words(claim)]
     lines += [f"assuming {line}" for line in assumptions_in_words(claim)]
     if claim.cost is not None and claim.naive is not None:
-        accounted, summed = cost_text(claim.cost), cost_text(claim.naive)
+        accounted, summed = cost_text(claim.cost, digits=6), cost_text(claim.naive, digits=6)
         lines.append(f"accountant: {accounted}; plain sum: {summed}")
     return lines
 

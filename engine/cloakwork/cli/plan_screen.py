@@ -16,6 +16,7 @@ from cloakwork.policy.lint import little_left
 from cloakwork.quantities import rounded
 from cloakwork.report.texts import (
     INTERNAL,
+    NOTHING_EXPOSED,
     counted,
     exposure_line,
     guarantee_line,
@@ -96,7 +97,7 @@ def _guarantees(plan: Plan) -> ScreenSection:
 
 def _not_protected(plan: Plan) -> ScreenSection:
     """Every column that is released without protection: of several, a line each."""
-    lines = tuple(map(exposure_line, plan.exposed)) or ("nothing: a guarantee covers all of it",)
+    lines = tuple(map(exposure_line, plan.exposed)) or (NOTHING_EXPOSED,)
     return ScreenSection("Not protected", lines, WHY, most_lines=3 if len(lines) == 1 else 1)
 
 

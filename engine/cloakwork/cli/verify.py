@@ -9,6 +9,7 @@ import click
 
 from cloakwork.cli.screen import block, columns, printable
 from cloakwork.errors import VerificationFailed
+from cloakwork.report.texts import NOTHING_EXPOSED
 
 if TYPE_CHECKING:
     from cloakwork.advisories import AdvisoryMatch
@@ -189,8 +190,9 @@ def _costs(verified: "Verification") -> list[str]:
     for spent in verified.statement.budget:
         epsilon = "no bound" if spent.cost.epsilon is None else f"epsilon {spent.cost.epsilon:g}"
         delta = f", delta {spent.cost.delta:g}" if spent.cost.delta else ""
-        shift = f" per {_duration(spent.shift)}" if spent.shift else ""
-        lines.append(f"{_CURRENCIES.get(spent.currency, spent.currency)}: {epsilon}{delta}{shift}")
+        shift = f", per {_duration(spent.shift)}" if spent.shift else ""
+        name = _CURRENCIES.get(spent.currency, spent.currency)
+        lines.append(f"{name}{shift}: {epsilon}{delta}")
     return lines
 
 
@@ -203,13 +205,15 @@ _CURRENCIES: Final = {
 
 
 def _duration(shift: Any) -> str:
-    from cloakwork.quantities import format_duration
+    from cloakwork.report.texts import duration
 
-    return shift if isinstance(shift, str) else format_duration(shift)
+    return shift if isinstance(shift, str) else duration(shift)
 
 
 def _exposed(verified: "Verification", show_all: bool) -> list[str]:
     lines = [f"{column}: {says}" for column, says in verified.exposed]
+    if not lines and verified.guarantees:
+        return [NOTHING_EXPOSED]
     if show_all or len(lines) <= _SHOWN:
         return lines
     return [*lines[:_SHOWN], f"and {len(lines) - _SHOWN} more columns (--all)"]

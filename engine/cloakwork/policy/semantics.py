@@ -375,10 +375,11 @@ def options_exist(content: Content) -> Iterator[ShapeError]:
 
 
 def _unknown_option(name: str, option: str, known: tuple[str, ...]) -> ShapeError:
-    message = f"unknown option {shown_value(option)}{did_you_mean(option, known)}"
+    guess = did_you_mean(option, known)
+    message = f"unknown option {shown_value(option)}{guess}"
     hint = f"its options are {', '.join(known)}" if known else "the mechanism has no options"
     steps = ("spec", "mechanisms", "parameters", name, option)
-    return ShapeError(steps, message, hint, of_key=True)
+    return ShapeError(steps, message, None if guess else hint, of_key=True)
 
 
 def _mechanism_fault(name: str, known: Collection[str], *, denied: bool) -> tuple[str, str] | None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from cloakwork.publishing.statement import ExposedColumn
 
 INTERNAL: Final = "raw log: internal, never publish"
+NOTHING_EXPOSED: Final = "nothing: a guarantee covers all of it"
 NOTHING_CHARGED: Final = (
     "nothing is charged: no DP guarantee covers this release, "
     "so no budget bounds what it discloses; the ledger lists it so"
@@ -87,12 +88,12 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def cost_text(cost: Cost | None, absent: str = "") -> str:
+def cost_text(cost: Cost | None, absent: str = "", *, digits: int = 12) -> str:
     """Epsilon, and delta where there is one."""
     if cost is None:
         return absent
-    epsilon = "no bound" if math.isinf(cost.epsilon) else f"epsilon {cost.epsilon:.12g}"
-    return epsilon + (f", delta {cost.delta:.12g}" if cost.delta else "")
+    epsilon = "no bound" if math.isinf(cost.epsilon) else f"epsilon {cost.epsilon:.{digits}g}"
+    return epsilon + (f", delta {cost.delta:.{digits}g}" if cost.delta else "")
 
 
 def unit_text(unit: Unit) -> str:
