@@ -169,10 +169,11 @@ def explain(policy_: str, as_json: bool) -> None:
 @json_option
 def lint(policy_: str, as_json: bool) -> None:
     """Give advice on a valid policy: what a careful reader would ask its author."""
+    from cloakwork.policy.document import dotted_path
     from cloakwork.policy.library import resolve_policy
     from cloakwork.policy.lint import lint as advice_on
     from cloakwork.policy.load import parse_policy
-    from cloakwork.policy.syntax import dotted_path, read_document, read_text
+    from cloakwork.policy.syntax import read_document, read_text
 
     path = resolve_policy(policy_)
     text = read_text(path)

@@ -3,7 +3,7 @@
 A name that comes from a file is data. Most of what polars accepts as a column's name it reads as a
 pattern: ``*`` is every column, and ``^time:.*$`` a regular expression, in lists as well as alone.
 So every name that is not written out in the code goes through ``named``, ``without`` or
-``values_of``; ``tests/house/test_no_name_is_an_expression.py`` sees to it.
+``values_of``; ``tests/repository/test_no_name_is_an_expression.py`` sees to it.
 """
 
 import polars as pl

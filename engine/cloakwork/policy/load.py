@@ -17,10 +17,11 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from cloakwork.errors import FileProblem, PolicyError
+from cloakwork.policy.document import Document, Fault, Steps, dotted_path
 from cloakwork.policy.installed import known_names
 from cloakwork.policy.model import Policy
 from cloakwork.policy.semantics import semantic_faults
-from cloakwork.policy.syntax import Document, Fault, Steps, dotted_path, read_document, read_text
+from cloakwork.policy.syntax import read_document, read_text
 from cloakwork.policy.validation_messages import ShapeError, translate_errors
 
 

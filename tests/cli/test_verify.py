@@ -1,0 +1,123 @@
+"""``verify`` and ``report`` as a user types them."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cloakwork.cli import main
+from cloakwork.publishing.keys import SigningKey
+from cloakwork.report.model import INTERNAL_BANNER
+from publishing.conftest import _taken_as_proved  # noqa: F401 - a fixture
+
+
+def typed(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of one command."""
+    code = main([str(word) for word in words])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def test_verify_says_what_was_verified(
+    published: Path, key: SigningKey, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = typed(capsys, "verify", published)
+
+    assert (code, err) == (0, "")
+    assert len(out.splitlines()) <= 25
+    assert out.startswith(f"{published}: verified")
+    for said in (
+        "hospital-process-discovery 1.0.0; dataset hospital-2014; protected: each case",
+        f"key {key.keyid[:16]}, your own",
+        "epsilon 1 per 1h",
+        "metadata: how many cases",
+        "the smallest group holds 3 released cases",
+        "derived again",
+        "that this plan ran on that dataset, with fresh noise",
+        "5f0c2a, made ",
+        "internal folder: never pass it on",
+    ):
+        assert said in " ".join(out.split()), said
+
+
+def test_verify_all_lists_every_check(published: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        "ok  signature: made over this statement by key"
+        in typed(capsys, "verify", published, "--all")[1]
+    )
+
+
+def test_verify_as_json_prints_one_document(
+    published: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = typed(capsys, "verify", published, "--json")
+
+    assert code == 0
+    assert json.loads(out)["verified"] is True
+
+
+def test_a_failed_verification_is_told_on_standard_error(
+    published: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (published / "plan.json").write_text("{}")
+    code, out, err = typed(capsys, "verify", published)
+
+    assert (code, out) == (5, "")
+    assert err.strip() == "verification failed: plan.json: is not the file that was signed"
+
+
+def test_a_failed_verification_as_json(published: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (published / "plan.json").unlink()
+    code, out, _ = typed(capsys, "verify", published, "--json")
+
+    assert code == 5
+    said = json.loads(out)
+    assert (said["verified"], said["mismatches"]) == (False, ["plan.json: is missing"])
+    assert said["error"]["kind"] == "VerificationFailed"
+
+
+def test_verify_with_the_signers_key(
+    published: Path, key: SigningKey, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert typed(capsys, "verify", published, "--public-key", key.public_file)[0] == 0
+
+
+@pytest.mark.parametrize("command", ["verify", "report"])
+def test_what_is_no_folder_is_a_usage_error(
+    published: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    assert typed(capsys, command, published / "nothing")[0] == 2
+    assert typed(capsys, command, published / "plan.json")[0] == 2
+
+
+def test_report_prints_the_public_page_unless_told_otherwise(
+    published: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = typed(capsys, "report", published)
+
+    assert (code, err) == (0, "")
+    assert out.startswith("<!doctype html>") and INTERNAL_BANNER not in out
+
+
+def test_report_for_insiders(published: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = typed(capsys, "report", published, "--audience", "internal", "--format", "json")
+
+    assert code == 0
+    assert json.loads(out)["warning"] == INTERNAL_BANNER
+
+
+def test_report_without_its_file_is_an_error(
+    published: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(published / "internal")
+    code, out, err = typed(capsys, "report", published, "--audience", "internal")
+
+    assert (code, out) == (1, "")
+    assert "it stays with whoever made the release" in err and len(err.splitlines()) == 1
+
+
+def test_report_as_pdf_is_refused(published: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = typed(capsys, "report", published, "--format", "pdf")
+
+    assert code == 1 and "print it to PDF" in err
