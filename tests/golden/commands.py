@@ -318,7 +318,8 @@ def words_of(page: str) -> str:
 
 
 _ONE_LINE: Final = re.compile(
-    r"\$ |ok  |changed |loosened |tightened |differs: |(    )?cloakwork |.*[0-9a-f]{64}|.*\.(yaml|zip)[:, ]"
+    r"\$ |ok  |changed |loosened |tightened |differs: |(    )?cloakwork "
+    r"|.*[0-9a-f]{64}|.*\.(yaml|zip)[:, ]"
 )
 """What stays on its line: commands, keys, and messages that begin with a place in a file."""
 

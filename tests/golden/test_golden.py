@@ -11,7 +11,7 @@ FILES = golden_files()
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_text_is_the_one_that_was_read(name: str) -> None:
-    """After reading the difference: python tests/golden/regenerate.py (with engine/ on PYTHONPATH)."""
+    """After reading the difference: python tests/golden/regenerate.py, engine/ on PYTHONPATH."""
     path = HERE / name
     read = path.read_text("utf-8") if path.exists() else ""
     assert FILES[name]() == read, "read the change, then run: python tests/golden/regenerate.py"

@@ -54,7 +54,7 @@ def _in_module(path: Path) -> Iterator[str]:
 
 
 def _docstrings(tree: ast.Module) -> set[int]:
-    """The strings that stand as statements: docstrings of modules, classes, functions, constants."""
+    """The strings that stand as statements: of modules, classes, functions and constants."""
     return {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
 
 
