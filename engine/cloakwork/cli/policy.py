@@ -63,9 +63,8 @@ def init(out: Path, name: str, force: bool) -> None:
         f"{out}: written, from {name}. Next: change what stands under metadata, then check it:"
     )
     click.echo(f"  cloakwork policy validate {out}")
-    click.echo(
-        f"For completion in your editor: cloakwork policy schema --out {out.parent / SCHEMA_FILE}"
-    )
+    click.echo("For completion in your editor:")
+    click.echo(f"  cloakwork policy schema --out {out.parent / SCHEMA_FILE}")
 
 
 def _starter(text: str, out: Path) -> str:
