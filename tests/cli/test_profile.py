@@ -35,7 +35,7 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "p.yaml").write_text(text)
     write_log(LOG, tmp_path / "log.csv", "csv")
     runs = (
-        (["profile", "p.yaml", "log.csv", "--out", "profile.json"], "charged (unit): epsilon 0.2"),
+        (["profile", "p.yaml", "log.csv", "--out", "profile.json"], "charged: epsilon 0.2"),
         (
             ["plan", "p.yaml", "log.csv", "--profile", "profile.json", "--out", "plan.json"],
             "facts that come from it",

@@ -11,8 +11,12 @@ from publishing.conftest import _taken_as_proved  # noqa: F401 - a fixture
 
 
 def test_verify_says_what_was_verified(
-    published: Path, key: SigningKey, capsys: pytest.CaptureFixture[str]
+    published: Path,
+    key: SigningKey,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     code, out, err = typed(capsys, "verify", published)
 
     assert (code, err) == (0, "")
@@ -21,7 +25,7 @@ def test_verify_says_what_was_verified(
     for said in (
         "hospital-process-discovery 1.0.0; dataset hospital-2014; protected: each case",
         f"key {key.keyid[:16]}, your own",
-        "epsilon 1 per 1h",
+        "metric privacy of a value, per 1 h: epsilon 1",
         "metadata: how many cases",
         "the smallest group holds 3 released cases",
         "derived again",

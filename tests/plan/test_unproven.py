@@ -51,6 +51,26 @@ def a_plan(**mechanisms: Any) -> Plan:
     return make_plan(policy_of(mechanisms=ACCEPTING | mechanisms))
 
 
+def test_what_it_cannot_make_is_not_listed_as_released() -> None:
+    """New cases have activities alone: an age that the policy keeps is told as dropped."""
+    policy = policy_of(
+        mechanisms=ACCEPTING,
+        attributes={
+            "concept:name": {"role": "control-flow"},
+            "case:age": {"treatment": "keep"},
+            "*": {"treatment": "drop"},
+        },
+        expose={"case:age": "For comparison inside the office only"},
+    )
+    plan = make_plan(policy)
+    age = plan.treated("case:age")
+    assert age is not None
+    assert (age.treatment, age.why, age.mechanism) == ("drop", "not-generated", NAME)
+    assert {item.column for item in plan.exposed} == {CONTROL_FLOW, METADATA}
+    assert "case:age" not in plan.released
+    assert replan(plan) == plan
+
+
 def test_it_runs_in_place_of_a_guarantee_and_never_as_one() -> None:
     plan = a_plan()
     (item,) = plan.unproven

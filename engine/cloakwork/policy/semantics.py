@@ -28,6 +28,7 @@ from cloakwork.policy.guarantee_semantics import (
     names_lead_somewhere,
 )
 from cloakwork.policy.installed import installed_names
+from cloakwork.policy.mechanism_options import OPTIONS
 from cloakwork.policy.validation_messages import ShapeError, did_you_mean, value_at
 
 _RENAMED: Final = (((), "api_version", "apiVersion"), (("metadata",), "legal_basis", "legalBasis"))
@@ -103,6 +104,31 @@ def mechanisms_exist(content: Content, known: Collection[str]) -> Iterator[Shape
             yield ShapeError(steps, f"{problem} (got {shown_value(name)}){remedy}")
 
 
+def options_exist(content: Content) -> Iterator[ShapeError]:
+    """An option is one that its mechanism has; a misspelt one would silently rule the mechanism
+    out.
+    """
+    for name, options in mapping_at(content, "spec", "mechanisms", "parameters").items():
+        if is_glob(name):
+            message = f"{shown_value(name)} is a glob, and options belong to one mechanism"
+            steps: Steps = ("spec", "mechanisms", "parameters", name)
+            yield ShapeError(steps, message, "name it in full", of_key=True)
+        known = OPTIONS.get(name)
+        if known is None or not isinstance(options, dict):
+            continue
+        for option in options:
+            if option not in known:
+                yield _unknown_option(name, option, known)
+
+
+def _unknown_option(name: str, option: str, known: tuple[str, ...]) -> ShapeError:
+    guess = did_you_mean(option, known)
+    message = f"unknown option {shown_value(option)}{guess}"
+    hint = f"its options are {', '.join(known)}" if known else "the mechanism has no options"
+    steps = ("spec", "mechanisms", "parameters", name, option)
+    return ShapeError(steps, message, None if guess else hint, of_key=True)
+
+
 def _mechanism_fault(name: str, known: Collection[str], *, denied: bool) -> tuple[str, str] | None:
     """Why a name or glob stands for no mechanism, and what to do; None if it stands for one."""
     found = [one for one in known if matches(name, one)]
@@ -130,4 +156,5 @@ RULES: Final[tuple[Callable[[Content], Iterator[ShapeError]], ...]] = (
     exposures_are_well_formed,
     covered_columns_are_not_exposed,
     release_fits_total,
+    options_exist,
 )
