@@ -34,43 +34,24 @@ the figures of the issue. Over all lines that are not empty it has 8.9, 14 %, 30
 """
 
 import argparse
-import ast
-import io
 import json
 import math
-import re
 import statistics
-import tokenize
 import tomllib
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+
+from readability_counts import LARGE_MODULE, Counts, count_files, source_files
 
 ROOT = Path(__file__).resolve().parents[1]
 ENGINE = ROOT / "engine" / "cloakwork"
 ANCHORS = Path(__file__).with_name("readability_anchors.json")
-WIDTH = 100
-LARGE_MODULE = 400
 COUNTER_EXAMPLE = "pm4py"
 BY_SIZE = ("code_lines", "long_lines", "large_modules", "class_pairs", "nested_conditionals")
 """Measures that grow with a package, so that a range of them says nothing."""
 
-LAYOUT = {
-    tokenize.COMMENT,
-    tokenize.NL,
-    tokenize.NEWLINE,
-    tokenize.INDENT,
-    tokenize.DEDENT,
-    tokenize.ENCODING,
-    tokenize.ENDMARKER,
-}
-# Python 3.12 and later take f-strings apart; earlier versions have no such tokens.
-FSTRING_START = getattr(tokenize, "FSTRING_START", None)
-FSTRING_END = getattr(tokenize, "FSTRING_END", None)
-DIRECTIVE = re.compile(r"#\s*(noqa|type:|fmt:|pragma:|mypy:|pylint:|ruff:)")
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 Figures = dict[str, float | None]
 """The measures by name; None where there is nothing to take a share of."""
 
@@ -117,148 +98,6 @@ PARTS = (
     "length_most",
 )
 """The measures that ``--by`` prints."""
-
-
-@dataclass(slots=True)
-class Counts:
-    """What was counted in some files; ``lengths`` of functions in lines."""
-
-    lines: int = 0
-    code_lines: int = 0
-    tokens: int = 0
-    long_code_lines: int = 0
-    long_lines: int = 0
-    conditionals: int = 0
-    nested_conditionals: int = 0
-    comments: int = 0
-    names: Counter[str] = field(default_factory=Counter)
-    lengths: list[int] = field(default_factory=list)
-    public: int = 0
-    typed: int = 0
-    documented: int = 0
-    classes: Counter[str] = field(default_factory=Counter)
-    large_modules: int = 0
-
-
-def source_files(root: Path) -> list[Path]:
-    """The Python files below ``root`` without tests, in alphabetical order."""
-    return [path for path in sorted(root.rglob("*.py")) if not _is_test(path.relative_to(root))]
-
-
-def _is_test(path: Path) -> bool:
-    inside = {"test", "tests"} & set(path.parts[:-1])
-    return bool(inside) or path.stem.startswith("test_") or path.stem.endswith("_test")
-
-
-def count(paths: Iterable[Path]) -> Counts:
-    """Count everything in these files."""
-    counts = Counts()
-    for path in paths:
-        source = path.read_text("utf-8")
-        tree = ast.parse(source)
-        _count_text(source, tree, counts)
-        _count_functions(tree, counts)
-        counts.conditionals += sum(isinstance(node, ast.IfExp) for node in ast.walk(tree))
-        counts.nested_conditionals += len(list(nested_conditionals(tree)))
-        counts.classes.update(class_names(tree))
-    return counts
-
-
-def _count_text(source: str, tree: ast.Module, counts: Counts) -> None:
-    lines = source.splitlines()
-    docstrings = set(_docstring_places(tree))
-    code: set[int] = set()
-    for token in _tokens(source):
-        if token.type == tokenize.COMMENT:
-            counts.comments += not DIRECTIVE.match(token.string)
-        elif token.type not in LAYOUT and token.start not in docstrings:
-            counts.tokens += 1
-            code.update(range(token.start[0], token.end[0] + 1))
-    counts.lines += len(lines)
-    counts.code_lines += len(code)
-    counts.long_lines += len(long_lines(source))
-    counts.long_code_lines += sum(number in code for number in long_lines(source))
-    counts.large_modules += len(lines) > LARGE_MODULE
-
-
-def _tokens(source: str) -> Iterator[tokenize.TokenInfo]:
-    """The tokens of a file; of an f-string only its beginning."""
-    depth = 0
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == FSTRING_END:
-            depth -= 1
-        elif depth == 0:
-            yield token
-        if token.type == FSTRING_START:
-            depth += 1
-
-
-def _docstring_places(tree: ast.Module) -> Iterator[tuple[int, int]]:
-    """Line and column of every statement that is one string."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.Expr(value=ast.Constant(value=str())):
-                yield node.lineno, node.col_offset
-
-
-def long_lines(source: str) -> list[int]:
-    """The numbers, from 1, of the lines of more than ``WIDTH`` characters."""
-    lines = source.splitlines()
-    return [number for number, line in enumerate(lines, 1) if len(line) > WIDTH]
-
-
-def nested_conditionals(tree: ast.AST) -> Iterator[ast.IfExp]:
-    """The conditional expressions that stand inside another one, each once."""
-    found: dict[int, ast.IfExp] = {}
-    for outer in ast.walk(tree):
-        if isinstance(outer, ast.IfExp):
-            inner = (node for node in ast.walk(outer) if isinstance(node, ast.IfExp))
-            found.update((id(node), node) for node in inner if node is not outer)
-    yield from found.values()
-
-
-def class_names(tree: ast.AST) -> list[str]:
-    """The name of every class that is defined, wherever it stands."""
-    return [node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-
-
-def _count_functions(tree: ast.Module, counts: Counts) -> None:
-    for node in ast.walk(tree):
-        if isinstance(node, Function):
-            counts.lengths.append((node.end_lineno or node.lineno) - node.lineno + 1)
-            if not _is_dunder(node.name):
-                counts.names[_kind_of_name(node.name)] += 1
-    for function in _public_functions(tree):
-        counts.public += 1
-        counts.typed += _is_typed(function)
-        counts.documented += ast.get_docstring(function) is not None
-
-
-def _is_dunder(name: str) -> bool:
-    return name.startswith("__") and name.endswith("__")
-
-
-def _kind_of_name(name: str) -> str:
-    """``public`` or ``private``, and ``one`` word or ``more``."""
-    visibility = "private" if name.startswith("_") else "public"
-    words = "more" if "_" in name.strip("_") else "one"
-    return f"{visibility}, {words}"
-
-
-def _public_functions(node: ast.AST) -> Iterator[Function]:
-    """Public functions of a module, and public methods of its public classes."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.ClassDef) and not child.name.startswith("_"):
-            yield from _public_functions(child)
-        elif isinstance(child, Function) and not child.name.startswith("_"):
-            yield child
-
-
-def _is_typed(function: Function) -> bool:
-    given = function.args
-    listed = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
-    arguments = [each for each in listed if each is not None and each.arg not in ("self", "cls")]
-    return function.returns is not None and all(each.annotation for each in arguments)
 
 
 def figures(counts: Counts, root: Path) -> Figures:
@@ -311,7 +150,7 @@ def import_rows(root: Path) -> int | None:
 
 def measure(root: Path) -> Figures:
     """The figures of a whole package."""
-    return figures(count(source_files(root)), root)
+    return figures(count_files(source_files(root)), root)
 
 
 def measure_parts(root: Path, by: str) -> dict[str, Figures]:
@@ -321,7 +160,7 @@ def measure_parts(root: Path, by: str) -> dict[str, Figures]:
         inside = path.relative_to(root)
         name = str(inside) if by == "file" else inside.parts[0]
         parts.setdefault(name, []).append(path)
-    found = {name: figures(count(paths), root) for name, paths in parts.items()}
+    found = {name: figures(count_files(paths), root) for name, paths in parts.items()}
     return {name: part for name, part in found.items() if part["code_lines"]}
 
 
@@ -336,7 +175,7 @@ def worst_first(parts: dict[str, Figures], by: str) -> dict[str, Figures]:
     return {name: parts[name] for name in sorted(parts, key=rank)}
 
 
-def shown(name: str, figure: float | None) -> str:
+def format_figure(name: str, figure: float | None) -> str:
     """A figure as the tables print it."""
     if figure is None:
         return ""
@@ -345,11 +184,14 @@ def shown(name: str, figure: float | None) -> str:
 
 def range_of(name: str, anchors: dict[str, Figures]) -> str:
     """The least and the largest figure of the anchors, without the counter-example."""
-    known = [each[name] for title, each in anchors.items() if not title.startswith(COUNTER_EXAMPLE)]
-    found = [figure for figure in known if figure is not None]
+    found = []
+    for title, anchor in anchors.items():
+        figure = anchor[name]
+        if figure is not None and not title.startswith(COUNTER_EXAMPLE):
+            found.append(figure)
     if not found or name in BY_SIZE:
         return ""
-    return f"{shown(name, min(found))} to {shown(name, max(found))}"
+    return f"{format_figure(name, min(found))} to {format_figure(name, max(found))}"
 
 
 def print_whole(whole: Figures) -> None:
@@ -357,7 +199,7 @@ def print_whole(whole: Figures) -> None:
     anchors = json.loads(ANCHORS.read_text("utf-8")) if ANCHORS.is_file() else {}
     print(f"{'':42}{'cloakwork':>10}  {'anchors, stated':17}anchors, measured")
     for name, row in MEASURES.items():
-        ours, theirs = shown(name, whole[name]), range_of(name, anchors)
+        ours, theirs = format_figure(name, whole[name]), range_of(name, anchors)
         print(f"{row.title:42}{ours:>10}  {row.stated:17}{theirs}".rstrip())
 
 
@@ -366,7 +208,7 @@ def print_packages(packages: dict[str, Figures]) -> None:
     widths = {title: max(len(title), 7) + 2 for title in packages}
     print(f"{'':42}" + "".join(f"{title:>{width}}" for title, width in widths.items()))
     for name, row in MEASURES.items():
-        texts = {title: shown(name, part[name]) for title, part in packages.items()}
+        texts = {title: format_figure(name, part[name]) for title, part in packages.items()}
         cells = (f"{text:>{widths[title]}}" for title, text in texts.items())
         print(f"{row.title:42}" + "".join(cells))
 
@@ -377,7 +219,7 @@ def print_parts(parts: dict[str, Figures]) -> None:
         print(f"{number}: {MEASURES[name].title}")
     print(f"{'':42}" + "".join(f"{number:>7}" for number in range(1, len(PARTS) + 1)))
     for title, part in parts.items():
-        print(f"{title:42}" + "".join(f"{shown(name, part[name]):>7}" for name in PARTS))
+        print(f"{title:42}" + "".join(f"{format_figure(name, part[name]):>7}" for name in PARTS))
 
 
 def main() -> None:
@@ -389,8 +231,10 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE")
     given = parser.parse_args()
     if given.package:
-        named = (each.partition("=") for each in given.package)
-        found = {name: measure(Path(path)) for name, _, path in named}
+        found = {}
+        for each in given.package:
+            name, _, path = each.partition("=")
+            found[name] = measure(Path(path))
         print_packages(found)
     elif given.by:
         found = worst_first(measure_parts(ENGINE, given.by), given.sort)

@@ -33,7 +33,8 @@ print("\\n" + json.dumps(dict(cpu=cpu, peak=after.ru_maxrss / 1024, events=event
 CLOAKWORK = f"sys.path.insert(0, {str(ROOT / 'engine')!r})\nfrom cloakwork.log.io import read_log"
 FULL = (
     f"sys.path.insert(0, {str(ROOT / 'engine')!r})\nfrom pathlib import Path\n"
-    "from cloakwork.log.io.xes import with_kinds_settled\nfrom cloakwork.log.io.xes_full import read_full"
+    "from cloakwork.log.io.xes import with_kinds_settled\n"
+    "from cloakwork.log.io.xes_full import read_full"
 )
 PM4PY = "from pm4py.objects.log.importer.xes import importer"
 SILENT = "{'show_progress_bar': False}"
@@ -92,18 +93,16 @@ def main() -> int:
         return 1
     figures = {reader: measure(reader, options.log, options.repeat) for reader in READERS}
     base = figures["pm4py iterparse"]
-    print(
-        f"{options.log.name}, {platform.machine()}, Python {platform.python_version()}, best of {options.repeat}\n"
-    )
+    machine = f"{platform.machine()}, Python {platform.python_version()}"
+    print(f"{options.log.name}, {machine}, best of {options.repeat}\n")
     print(f"{'reader':38}{'CPU s':>8}{'of iterparse':>14}{'peak MiB':>10}{'events':>10}")
     for reader, figure in figures.items():
         if figure is None:
             print(f"{reader:38}  does not run here")
             continue
         share = f"1/{base['cpu'] / figure['cpu']:.1f}" if base else "-"
-        print(
-            f"{reader:38}{figure['cpu']:8.2f}{share:>14}{figure['peak']:10.0f}{figure['events']:10.0f}"
-        )
+        size = f"{figure['peak']:10.0f}{figure['events']:10.0f}"
+        print(f"{reader:38}{figure['cpu']:8.2f}{share:>14}{size}")
     if options.json:
         options.json.write_text(
             json.dumps({"log": options.log.name, "figures": figures}, indent=2) + "\n"

@@ -41,7 +41,7 @@ ALGORITHMS: dict[str, tuple[str, dict[str, Any]]] = {
     "best-first": ("kanon/best-first", {}),
     "a-star": ("kanon/a-star", {}),
     "optimal": ("kanon/optimal", {}),
-    "optimal, parting": ("kanon/optimal", {"parts": True}),
+    "optimal, parting": ("kanon/optimal", {"split_cases": True}),
     "auto": ("kanon/auto", {}),
 }
 TIMED = ("a-star", "optimal", "optimal, parting", "auto")
@@ -92,7 +92,8 @@ def cells(asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 def key(cell: dict[str, Any]) -> str:
     """What a cell is filed under."""
-    return f"{cell['log']} {'filtered' if cell['filtered'] else 'whole'} {cell['scope']} {cell['k']} {cell['name']}"
+    filtered = "filtered" if cell["filtered"] else "whole"
+    return f"{cell['log']} {filtered} {cell['scope']} {cell['k']} {cell['name']}"
 
 
 def measured(cell: dict[str, Any]) -> dict[str, Any]:

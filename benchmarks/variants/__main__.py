@@ -37,9 +37,10 @@ LOGS = (
 EPSILONS, DELTAS, RUNS = (0.1, 0.5, 1.0, 2.0), (1e-6, 1e-4), 10
 LIMIT = 3600
 HEADER = """\
-Declared to every mechanism: the log's activities, its longest case (nothing is cut), its cases rounded up to two digits.
-paid eps, paid delta: what our accountant derives for the run, infinite where nothing bounds it; the published figures in
-rows marked claimed are their papers'. of: runs whose similarity and difference were taken. MiB: the most of any run.
+Declared to every mechanism: the log's activities, its longest case (nothing is cut), its cases
+rounded up to two digits. paid eps, paid delta: what our accountant derives for the run, infinite
+where nothing bounds it; the published figures in rows marked claimed are their papers'. of: runs
+whose similarity and difference were taken. MiB: the most of any run.
 """
 COLUMNS = (
     ("log", 19),

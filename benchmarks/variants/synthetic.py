@@ -1,12 +1,13 @@
 """Synthetic logs: constants of the mechanisms were chosen on them, and predictions are simulated on
 them.
 
-    python benchmarks/variants/synthetic.py families 5   variants/threshold, markov and adaptive on four families
-    python benchmarks/variants/synthetic.py choice 200   how well adaptive chooses, on random processes
-    python benchmarks/variants/synthetic.py accuracy 5   the table of mechanisms/variants/accuracy.py, anew
+    python benchmarks/variants/synthetic.py families 5   # three mechanisms on four families
+    python benchmarks/variants/synthetic.py choice 200   # how well adaptive chooses
+    python benchmarks/variants/synthetic.py accuracy 5   # the table of variants/accuracy.py, anew
 
-Prints relative log similarity at delta 1e-4; figures are means over the runs asked for. Every
-process is made up: a sequence with choices and a tangle of parallel steps and loops
+Compared are variants/threshold, markov and adaptive; ``choice`` goes over random processes. Prints
+relative log similarity at delta 1e-4; figures are means over the runs asked for. Every process is
+made up: a sequence with choices and a tangle of parallel steps and loops
 (``cloakwork.audit.scenarios``), short loops over four labels, a small set of variants, and random
 mixtures. No log was fitted; decision 0014 says which constants were settled after real logs had
 been seen.

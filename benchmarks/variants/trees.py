@@ -108,9 +108,12 @@ def main() -> int:
             print(json.dumps(found), flush=True)
         return 0
     over = 0
+    given, times = f"{'epsilon':>7} {'delta':>6}", f"{'N':>5} {'noise CPU':>9} {'CPU s':>7}"
     print(
-        "log                 mechanism             epsilon  delta     N noise CPU   CPU s clock s    MiB   cases variants"
+        f"{'log':19} {'mechanism':21} {given} {times} {'clock s':>7} {'MiB':>6} {'cases':>7}",
+        end=" ",
     )
+    print(f"{'variants':>8}")
     budgets = [
         *product(*(list(map(float, text.split(","))) for text in (asked.epsilons, asked.deltas)))
     ]

@@ -36,6 +36,7 @@ from cloakwork.run.preview import preview as preview_on
 from cloakwork.run.preview import previewable
 from cloakwork.run.profile import measure
 from cloakwork.run.release import Release, StepRecord
+from cloakwork.run.search_cache import SearchCache
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,7 +75,8 @@ def apply(
     ``mining_seconds``: seconds that mining a process model may take, for the utility figures of the
     internal report (extra ``mining``; 0: none is mined). ``publish`` writes the release to a
     folder; until then the ledger shows it as reserved. ``folder``: which folder that will be, for
-    the ledger to tell a run that was killed.
+    the ledger to tell a run that was killed. What ``preview`` found on the same log is used, and
+    what is found is kept, in the user's data folder unless ``CLOAKWORK_NO_CACHE`` is set.
     """
     if not isinstance(plan, Plan):
         what = type(plan).__name__
@@ -101,6 +103,7 @@ def apply(
         compare=compare,
         observe=times,
         folder=folder,
+        searches=SearchCache.of_user(),
     )
 
 
@@ -266,14 +269,14 @@ def preview(
     some.
 
     Internal: never publish them. Empty, and the log is not read, where the plan's claims leave
-    nothing to look at.
+    nothing to look at. What a search finds is kept for ``apply``.
     """
     if not previewable(plan):
         return ()
     if not isinstance(log, EventLog):
         reporter(f"reading {log}")
         log = _read(log, plan, columns)
-    return preview_on(plan, log, reporter=reporter)
+    return preview_on(plan, log, reporter=reporter, searches=SearchCache.of_user())
 
 
 def _opened(

@@ -19,7 +19,8 @@ class Cost(Frozen):
 
     def __add__(self, other: "Cost") -> "Cost":
         """Basic composition: epsilons add, deltas add (Dwork and Roth 2014, theorem 3.16)."""
-        return Cost(epsilon=self.epsilon + other.epsilon, delta=min(1.0, self.delta + other.delta))
+        delta = min(1.0, self.delta + other.delta)
+        return Cost(epsilon=self.epsilon + other.epsilon, delta=delta)
 
 
 NOTHING = Cost(epsilon=0.0)
@@ -31,6 +32,11 @@ RARE: Final = 10
 """
 
 _ALLOWANCE: Final = math.log(RARE / (RARE - 1))
+"""How far, with delta above 0, the privacy loss may exceed epsilon but for such outcomes."""
+
+
+def _allowance(delta: float) -> float:
+    return _ALLOWANCE if delta > 0 else 0.0
 
 
 def guessing_advantage(epsilon: float, delta: float = 0.0) -> float:
@@ -45,7 +51,8 @@ def guessing_advantage(epsilon: float, delta: float = 0.0) -> float:
     >>> round(guessing_advantage(1.69), 2), round(guessing_advantage(1.0, 1e-6), 3)
     (0.4, 0.269)
     """
-    return math.tanh((epsilon + (_ALLOWANCE if delta > 0 else 0.0)) / 4)
+    most_loss = epsilon + _allowance(delta)
+    return math.tanh(most_loss / 4)
 
 
 def epsilon_of_advantage(advantage: float, delta: float = 0.0) -> float:
@@ -56,7 +63,8 @@ def epsilon_of_advantage(advantage: float, delta: float = 0.0) -> float:
     >>> round(epsilon_of_advantage(0.01), 2)
     0.04
     """
-    epsilon = 2 * math.log((1 + advantage) / (1 - advantage)) - (_ALLOWANCE if delta > 0 else 0.0)
+    most_loss = 2 * math.log((1 + advantage) / (1 - advantage))
+    epsilon = most_loss - _allowance(delta)
     if epsilon <= 0:
         raise ValueError(
             f"a guessing advantage of {advantage:g} cannot be had with a delta above 0; "

@@ -14,20 +14,26 @@ def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
     exp(-x) = exp(-x/n)**n with n = ceil(x); the partial sums of the alternating series enclose
     exp(-y) for y <= 1.
     """
-    exponent = max(1, math.ceil(x))
-    guard = 1 << (bits + 8 + exponent.bit_length())
-    low, high = _series(x / exponent, Fraction(1, guard))
-    below, above = math.floor(low * guard), math.ceil(high * guard)
-    scale = guard ** (exponent - 1) * (guard >> bits)
+    n = max(1, math.ceil(x))
+    # The bounds of exp(-x/n) are integers over ``guard``: raised to n, over guard**n. The bits
+    # beyond ``bits`` keep the errors of n factors, and of rounding, below one unit.
+    guard = 1 << (bits + 8 + n.bit_length())
+    low, high = _enclose_exp(x / n, Fraction(1, guard))
+    below = math.floor(low * guard)
+    above = math.ceil(high * guard)
+    # guard**n / 2**bits: what the powers are divided by to become units of 2**-bits.
+    scale = guard ** (n - 1) * (guard >> bits)
     # Twice negated, a division that rounds down rounds up.
-    return below**exponent // scale, -(-(above**exponent) // scale)
+    return below**n // scale, -(-(above**n) // scale)
 
 
-def _series(y: Fraction, error: Fraction) -> tuple[Fraction, Fraction]:
+def _enclose_exp(y: Fraction, error: Fraction) -> tuple[Fraction, Fraction]:
+    """Bounds of exp(-y), for y in [0, 1], that lie at most ``error`` apart."""
     term = total = Fraction(1)
     for k in count(1):
         term *= -y / k
-        before, total = total, total + term
+        before = total
+        total += term
         # Two partial sums in a row enclose the limit of an alternating series.
         if abs(term) <= error:
             return min(before, total), max(before, total)

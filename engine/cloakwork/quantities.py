@@ -1,5 +1,6 @@
 """Quantities as people write them in a policy: numbers like ``1e-6``, durations like ``1h``."""
 
+import math
 import re
 from collections.abc import Iterable
 from datetime import timedelta
@@ -91,17 +92,33 @@ def format_duration(value: timedelta) -> str:
     return f"{milliseconds}ms"
 
 
+def rounded(value: float) -> str:
+    """A measured figure with three significant digits and without an exponent; a whole number, such
+    as a count, with all of its digits.
+
+    >>> rounded(0.783654), rounded(12345.6), rounded(12345.0), rounded(0.00001234)
+    ('0.784', '12,300', '12,345', '0.0000123')
+    """
+    if not math.isfinite(value):
+        return f"{value:g}"
+    if value == round(value):
+        return f"{value:,.0f}"
+    digits = 2 - math.floor(math.log10(abs(value)))
+    text = f"{round(value, digits):,.{max(digits, 0)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
 def hours(value: float) -> str:
     """So many hours in the unit that people would choose.
 
     >>> hours(0.01), hours(1.5), hours(5922.0)
-    ('36 s', '1.5 h', '246.8 days')
+    ('36 s', '1.5 h', '247 days')
     """
     for name, length in (("days", 24.0), ("h", 1.0), ("min", 1 / 60)):
         # Two days are said as 48 h: a day is a day only where there are several of them.
         if abs(value) >= length * (2 if name == "days" else 1):
-            return f"{round(value / length, 1):,g} {name}"
-    return f"{round(value * 3600, 1):g} s"
+            return f"{rounded(value / length)} {name}"
+    return f"{rounded(value * 3600)} s"
 
 
 Duration = Annotated[

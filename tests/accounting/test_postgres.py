@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import create_engine, text
 
-from accounting.test_spending import ENDLESS, RACERS, reserve, started, total, unit
+from accounting.test_ledger import ENDLESS, RACERS, reserve, started, total, unit
 from cloakwork.accounting.ledger import Ledger
 from cloakwork.budget import Cost
 from cloakwork.errors import BudgetExceeded, LedgerError

@@ -345,7 +345,7 @@ BROKEN_LOGS = sorted(path for path in LOGS.glob("*") if path.suffix not in (".ya
 READS_EVERYTHING = """
 apiVersion: cloakwork/v1
 kind: PrivacyPolicy
-metadata: {name: everything, version: 1.0.0, owner: o, purpose: a fault in any attribute must show, dataset: d}
+metadata: {name: everything, version: 1.0.0, owner: o, purpose: any fault must show, dataset: d}
 spec:
   attributes:
     "case:concept:name": {role: identifier}

@@ -88,7 +88,8 @@ def test_the_screen_of_apply(cloakwork: Callable[..., Said], tmp_path: Path, led
     assert done.code == 0, done.err
     assert done.err.count("\n") == 1 and "a new ledger was made" in done.err
     labels = [line[:16].strip() for line in done.out.splitlines() if line[:1].strip()]
-    assert labels[:5] == ["Released", "Holds", "Not protected", "Outcome", "Public"]
+    assert labels[:4] == ["Released", "Holds", "Not protected", "Charged"]
+    assert labels[4:6] == ["Outcome", "Public"]
     assert "internal, of the raw log" in done.out
     again = ("apply", policy, log, "--out", tmp_path / "2", "--ledger", ledger, "--quiet", "--json")
     document = json.loads(cloakwork(*again).out)

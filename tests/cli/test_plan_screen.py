@@ -11,13 +11,14 @@ from cloakwork.api import load_policy, make_plan
 from cloakwork.cli.plan_screen import MOST_LINES, change_line, first_screen, little_is_left
 from cloakwork.cli.screen import ScreenSection, fitted
 from cloakwork.policy.model import Policy
-from cloakwork.quantities import hours
 from cloakwork.report.texts import duration, guarantee_line, warning_lines
 from conftest import EXAMPLES, ROOT, SHARED, Said
 
 POLICIES = sorted((ROOT / "policies").glob("*.yaml"))
+
 CONTRACT = sorted((SHARED / "contract" / "policies").glob("[dk]*.yaml"))
 """Those that this version can meet; without the folder the shipped ones are tested alone."""
+
 HOSPITAL = EXAMPLES / "hospital.xes.gz"
 
 NO_EARLIER = BudgetForecast(before=(), cost=(), after=(), earlier=0, without_dp=0)
@@ -174,17 +175,6 @@ def test_durations_are_written_as_people_do(value: int, text: str) -> None:
     assert duration(timedelta(seconds=value)) == text
 
 
-def test_hours_take_the_unit_that_fits() -> None:
-    """Days only where there are two of them."""
-    assert [hours(value) for value in (0.01, 0.5, 1.5, 30, 48)] == [
-        "36 s",
-        "30 min",
-        "1.5 h",
-        "30 h",
-        "2 days",
-    ]
-
-
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda path: path.stem)
 def test_a_plain_line_keeps_the_strength_of_the_guarantee(policy: Path) -> None:
     """Every number that makes the guarantee strong or weak is in the line."""
@@ -225,3 +215,33 @@ def test_the_scale_of_noise_is_a_duration() -> None:
     """Epsilon 1 for a shift of 1 h takes noise of scale 1 h."""
     plan = make_plan(load_policy(ROOT / "policies" / "kanon-dp-timestamps.yaml"))
     assert "adds noise of scale 1 h to each time" in [step.why for step in plan.steps]
+
+
+def test_columns_that_nothing_checks_are_told(
+    cloakwork: Callable[..., Said], tmp_path: Path
+) -> None:
+    """Under differential privacy the log is not read, so a wrong ``--column`` shows with apply."""
+    log = EXAMPLES / "hospital.csv.gz"
+    policy = ROOT / "policies" / "dp-control-flow.yaml"
+    ledger = tmp_path / "ledger.db"
+    said = cloakwork("plan", policy, log, "--column", "concept:name=step", "--ledger", ledger)
+    assert said.code == 0
+    assert "is not read while planning here, so --column is not checked" in said.err
+    said = cloakwork("plan", policy, HOSPITAL, "--column", "concept:name=step")
+    assert said.code == 2
+    assert "XES names its attributes itself" in said.err
+
+
+def test_generalisation_is_told_in_rounded_shares() -> None:
+    """By attribute, the shares of its levels; not raw figures."""
+    figures = {
+        "case:age as it is": 0.0,
+        "case:age coarser": 1.0,
+        "case:age left out": 0.0,
+        "ward as it is": 0.783654,
+        "ward coarser": 0.2,
+        "ward left out": 0.016346,
+    }
+    assert change_line(figures) == (
+        "case:age: 100% coarser; ward: 78.4% as it is, 20% coarser, 1.63% left out"
+    )

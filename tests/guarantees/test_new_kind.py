@@ -15,7 +15,7 @@ from typing import Final, Literal
 import pytest
 
 from cloakwork.guarantees import KINDS, CountedGuarantee
-from house.checkout import ROOT
+from repository.checkout import ROOT
 
 TOY: Final = '''
 from collections.abc import Iterator, Mapping

@@ -13,7 +13,8 @@ T = '<date key="time:timestamp" value="2024-03-01T10:0{}:00.000+00:00"/>'
 
 
 def event(name: str, minute: int = 0, more: str = "") -> str:
-    return f'<event>\n<string key="concept:name" value="{name}"/>\n{T.format(minute)}\n{more}</event>\n'
+    named = f'<string key="concept:name" value="{name}"/>'
+    return f"<event>\n{named}\n{T.format(minute)}\n{more}</event>\n"
 
 
 def trace(name: str, *events: str, more: str = "") -> str:
@@ -103,7 +104,8 @@ EDGE: dict[str, str | bytes] = {
             event(
                 "a",
                 0,
-                '<string key="x" value="1"><int key="y" value="2"/><list key="z"><values/></list></string>\n',
+                '<string key="x" value="1"><int key="y" value="2"/>'
+                '<list key="z"><values/></list></string>\n',
             ),
         )
     ),
@@ -113,7 +115,8 @@ EDGE: dict[str, str | bytes] = {
             event(
                 "a",
                 0,
-                '<list key="l"><values><int key="y" value="2"/></values></list>\n<container key="c"><string key="y" value="2"/></container>\n',
+                '<list key="l"><values><int key="y" value="2"/></values></list>\n'
+                '<container key="c"><string key="y" value="2"/></container>\n',
             ),
         )
     ),
@@ -122,7 +125,8 @@ EDGE: dict[str, str | bytes] = {
         trace(
             "1",
             *(
-                f'<event>\n<string key="concept:name" value="{i}"/>\n<date key="time:timestamp" value="{t}"/>\n</event>\n'
+                f'<event>\n<string key="concept:name" value="{i}"/>\n'
+                f'<date key="time:timestamp" value="{t}"/>\n</event>\n'
                 for i, t in enumerate(
                     [
                         "2024-03-01T10:00:00+02:00",
@@ -166,7 +170,13 @@ EDGE: dict[str, str | bytes] = {
             event(
                 "a",
                 0,
-                '<int key="i" value="-7"/>\n<float key="f" value="1.5e3"/>\n<boolean key="b" value="True"/>\n<boolean key="c" value="0"/>\n<date key="d" value="2024-01-01T00:00:00Z"/>\n<id key="u" value="9d3c"/>\n<float key="g" value=" INF "/>\n',
+                '<int key="i" value="-7"/>\n'
+                '<float key="f" value="1.5e3"/>\n'
+                '<boolean key="b" value="True"/>\n'
+                '<boolean key="c" value="0"/>\n'
+                '<date key="d" value="2024-01-01T00:00:00Z"/>\n'
+                '<id key="u" value="9d3c"/>\n'
+                '<float key="g" value=" INF "/>\n',
             ),
             more='<int key="age" value="5"/>\n',
         )
@@ -176,7 +186,8 @@ EDGE: dict[str, str | bytes] = {
     "globals.xes": log(
         trace("1", f"<event>\n{T.format(1)}\n</event>\n"),
         head=HEAD
-        + '<global scope="event"><string key="concept:name" value="DEFAULT"/></global>\n<classifier name="A" keys="concept:name"/>\n',
+        + '<global scope="event"><string key="concept:name" value="DEFAULT"/></global>\n'
+        + '<classifier name="A" keys="concept:name"/>\n',
     ),
     "case-attribute-on-event.xes": log(
         trace("1", event("a", 0, '<string key="case:concept:name" value="z"/>\n'))
@@ -192,7 +203,8 @@ EDGE: dict[str, str | bytes] = {
     "log-attributes.xes": log(
         TWO,
         head=HEAD
-        + '<string key="meta" value="x"><int key="a" value="no number"/></string>\n<string key="concept:name" value="secret"/>\n',
+        + '<string key="meta" value="x"><int key="a" value="no number"/></string>\n'
+        + '<string key="concept:name" value="secret"/>\n',
     ),
     "multi-byte-at-4096.xes": log(
         TWO,
@@ -205,19 +217,32 @@ EDGE: dict[str, str | bytes] = {
     "packed-without-suffix.xes": gzip.compress(log(TWO).encode(), mtime=0),
     "two-members.xes.gz": gzip.compress(log(TWO)[:200].encode(), mtime=0)
     + gzip.compress(log(TWO)[200:].encode(), mtime=0),
-    "comma.csv": 'case:concept:name,concept:name,time:timestamp,case:age,cost,ok,code\n1,a,2024-03-01T10:00:00+00:00,44,1.5,true,007\n1,"b ""x"", y",2024-03-01 10:01:00,,2,False,8\n2,a,2024-03-01T10:00:00Z,50,,TRUE,9\n',
+    "comma.csv": (
+        "case:concept:name,concept:name,time:timestamp,case:age,cost,ok,code\n"
+        "1,a,2024-03-01T10:00:00+00:00,44,1.5,true,007\n"
+        '1,"b ""x"", y",2024-03-01 10:01:00,,2,False,8\n'
+        "2,a,2024-03-01T10:00:00Z,50,,TRUE,9\n"
+    ),
     "semicolon.csv": "Case ID;Activity;Complete Timestamp;x\r\n1;a, b;2024/03/01 10:00:00.5;y\r\n",
     "tab.csv": "case\tevent\ttimestamp\nNA\tNA\t2024-03-01\n",
-    "byte-order-mark.csv": b"\xef\xbb\xbfcase_id,activity,timestamp\n1,\xc3\xa9,2024-03-01T10:00:00\n",
+    "byte-order-mark.csv": (
+        b"\xef\xbb\xbfcase_id,activity,timestamp\n1,\xc3\xa9,2024-03-01T10:00:00\n"
+    ),
     "line-break-in-field.csv": 'case_id,activity,timestamp\n1,"a\nb",2024-03-01T10:00:00\n',
     "no-case-rows.csv": "case_id,activity,timestamp\n1,a,2024-03-01\n,b,2024-03-01\n\n2,,\n",
     "header-only.csv": "case_id,activity,timestamp\n",
     "unnamed-column.csv": ",case_id,activity,timestamp\n0,1,a,2024-03-01\n",
-    "case-columns.csv": "case_id,activity,timestamp,CASE_age\n1,a,2024-03-01T10:00:00Z,\n1,b,2024-03-02T10:00:00Z,7\n",
-    "quoted-empty.csv": '"case_id","activity","timestamp","n"\n"1","a","2024-03-01","1"\n"1","b","","" \n'.replace(
-        '"" \n', '""\n'
+    "case-columns.csv": (
+        "case_id,activity,timestamp,CASE_age\n"
+        "1,a,2024-03-01T10:00:00Z,\n"
+        "1,b,2024-03-02T10:00:00Z,7\n"
     ),
-    "long-numbers.csv": "case_id,activity,timestamp,id,nan\n1,a,2024-03-01,12345678901234567890,NaN\n",
+    "quoted-empty.csv": (
+        '"case_id","activity","timestamp","n"\n"1","a","2024-03-01","1"\n"1","b","",""\n'
+    ),
+    "long-numbers.csv": (
+        "case_id,activity,timestamp,id,nan\n1,a,2024-03-01,12345678901234567890,NaN\n"
+    ),
     "no-last-line-break.csv": "case_id,activity,timestamp\n1,a,2024-03-01",
 }
 
@@ -280,7 +305,9 @@ BROKEN: dict[str, str | bytes] = {
     "two-case-columns.csv": "case_id,activity,timestamp,case:age,CASE_age\n1,a,2024-03-01,1,2\n",
     "too-many-fields.csv": "case_id,activity,timestamp\n1,a,2024-03-01\n1,b,2024-03-01,oops\n",
     "too-few-fields.csv": "case_id,activity,timestamp\n1,a,2024-03-01\n1,b\n",
-    "open-quote.csv": 'case_id,activity,timestamp\n1,a,2024-03-01\n1,"b,2024-03-01\n2,c,2024-03-01\n',
+    "open-quote.csv": (
+        'case_id,activity,timestamp\n1,a,2024-03-01\n1,"b,2024-03-01\n2,c,2024-03-01\n'
+    ),
     "text-after-quote.csv": 'case_id,activity,timestamp\n1,"a"b,2024-03-01\n',
     "not-utf-8.csv": "case_id,activity,timestamp\n1,a,2024-03-01\n1,é,2024-03-01\n".encode(
         "latin-1"

@@ -102,7 +102,7 @@ def audit(graph: DirectlyFollows) -> AuditResult:
     def outcomes(cases: list[list[str]]) -> Callable[[int], NDArray[np.int64]]:
         log = log_of(cases)
         # The mechanism counts once, and its noise is drawn for many runs at once.
-        raw = graph._counts(log, noise)[1 * 2 + 0]
+        raw = graph._bounded_counts(log, noise)[1 * 2 + 0]
         return lambda runs: raw + noise.laplace_values(graph.scale, runs)
 
     here, there = outcomes([LONG]), outcomes([])

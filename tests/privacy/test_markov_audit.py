@@ -117,7 +117,7 @@ def statistic(
         """What these cases put on each row of the three tables, as the mechanism counts it."""
         code = {label: place for place, label in enumerate(ALPHABET, start=1)}
         coded = [tuple(code[label] for label in case) for case in cases]
-        variants = transitions.PaddedVariants.of(
+        variants = transitions.PaddedVariants.from_codes(
             coded, np.ones(len(cases), np.int64), len(ALPHABET)
         )
         labels = range(len(ALPHABET) + 1)

@@ -67,7 +67,7 @@ def raw(table: int, cases: int) -> float:
     """
     if table < 2:
         return float(cases * UNIT_NORM)
-    variants = PaddedVariants.of([LONG], np.array([cases]), 2)
+    variants = PaddedVariants.from_codes([LONG], np.array([cases]), 2)
     if table == 2:
         return float(markov._first_order_table(variants)[1, 0])
     return float(markov._transition_counts(variants, table - 1, [(1,) * (table - 1)])[0, 0])

@@ -14,10 +14,11 @@ import pytest
 from numpy.typing import NDArray
 from pydantic import JsonValue
 
+from cloakwork.engines.memory import MemoryEngine
 from cloakwork.facts import Facts, Window
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
-from cloakwork.mechanisms.base import MapCases, Offer
+from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import (
     Addresses,
@@ -195,8 +196,7 @@ def test_events_charge_for_the_noise_drawn(
     action = mechanism.rewrite(
         offer.params, mechanism.decide(offer.params, summary, recorder), recorder.stream()
     )
-    if isinstance(action, MapCases):
-        action.apply(log())
+    MemoryEngine().rewrite(log(), action)
     event = mechanism.event(offer.params, FACTS)
     assert set(scales(event)) == recorder.scales
     assert list(rates(event)) == sorted(recorder.rates)
@@ -209,8 +209,8 @@ def test_events_charge_for_the_noise_drawn(
 def test_adaptive_draws_what_it_charges_for_looking_and_what_the_mechanism_it_takes_charges(
     cases: int, taken: str, facts: Facts
 ) -> None:
-    """Its event holds the layers and the dearer mechanism's cost; the noise drawn is that of the
-    layers and of one of the two.
+    """Its event holds the layers and the more expensive mechanism's cost; the noise drawn is that
+    of the layers and of one of the two.
     """
     mechanism = catalogue()["variants/adaptive"]
     offer = mechanism.offer(FLOW.model_copy(update={"epsilon": 2.0}), facts, {})

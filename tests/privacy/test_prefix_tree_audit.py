@@ -21,13 +21,8 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.variants.prefix_tree import PrefixTree, TreeParams
-from cloakwork.mechanisms.variants.tree import (
-    CodedVariants,
-    TreeGrowth,
-    grow_tree,
-    level_stages,
-    with_scale,
-)
+from cloakwork.mechanisms.variants.tree import CodedVariants, TreeGrowth, grow_tree
+from cloakwork.mechanisms.variants.tree_noise import level_stages, with_scale
 from cloakwork.noise import Noise, reproducible
 
 EPSILON, DELTA = 1.0, 1e-3
@@ -69,7 +64,7 @@ def many(variant: tuple[str, ...], cases: int, runs: int) -> tuple[CodedVariants
     """
     labels = (*(str(number) for number in range(runs)), "a")
     rows = {(str(number), *variant[1:]): cases for number in range(runs)} if cases else {}
-    return CodedVariants.of(histogram(rows), labels), len(labels)
+    return CodedVariants.from_histogram(histogram(rows), labels), len(labels)
 
 
 def sums(cases: int, given: TreeParams, noise: Noise) -> Callable[[int], NDArray[np.float64]]:
@@ -81,7 +76,7 @@ def sums(cases: int, given: TreeParams, noise: Noise) -> Callable[[int], NDArray
         variants, letters = many(LONGEST, cases, runs)
         growth = TreeGrowth(given.shape, given.noise, letters, prefixes=runs, count_absent=False)
         levels = grow_tree(variants, growth, lambda found: np.full(len(found.noisy), True), noise)
-        scales = list(growth.scales())
+        scales = list(growth.scale_by_level())
         along = [level.noisy / scale for level, scale in zip(levels[:-1], scales, strict=False)]
         return np.asarray(sum(along) + levels[-1].leaf_noisy / scales[-1])
 

@@ -17,7 +17,7 @@ from cloakwork.mechanisms.profile import ProfileParams, measure_profile, profile
 from cloakwork.noise import drawn_scale, reproducible
 from cloakwork.policy.model import Policy
 from contracts.sample_logs import log_of
-from plans.conftest import DP, policy_of
+from plan.conftest import DP, policy_of
 
 RUNS = 350
 EPSILON, DELTA = 1.0, 1e-2

@@ -19,8 +19,10 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.variants.rules import count_steps
-from cloakwork.mechanisms.variants.sacofa import Sacofa, SacofaParams, noisy_steps
-from cloakwork.mechanisms.variants.tree import CodedVariants, Stage, TreeGrowth, grow_tree
+from cloakwork.mechanisms.variants.sacofa import Sacofa, noisy_steps
+from cloakwork.mechanisms.variants.sacofa_params import SacofaParams
+from cloakwork.mechanisms.variants.tree import CodedVariants, TreeGrowth, grow_tree
+from cloakwork.mechanisms.variants.tree_noise import Stage
 from cloakwork.noise import Noise, reproducible
 
 EPSILON, DELTA = 1.0, 1e-3
@@ -58,7 +60,7 @@ def seen(cases: int, given: SacofaParams, noise: Noise) -> Callable[[int], NDArr
 
     def tree(runs: int) -> NDArray[np.float64]:
         labels = (*(str(number) for number in range(runs)), *LETTERS)
-        variants = CodedVariants.of(
+        variants = CodedVariants.from_histogram(
             histogram({(str(number), *LETTERS[1:]): cases for number in range(runs)}), labels
         )
         growth = TreeGrowth(
@@ -67,14 +69,14 @@ def seen(cases: int, given: SacofaParams, noise: Noise) -> Callable[[int], NDArr
         levels = grow_tree(variants, growth, lambda found: np.full(len(found.noisy), True), noise)
         counts = [level.noisy for level in levels[:-1]] + [levels[-1].leaf_noisy]
         return np.asarray(
-            sum(count / at**2 for count, at in zip(counts, growth.scales(), strict=True))
+            sum(count / at**2 for count, at in zip(counts, growth.scale_by_level(), strict=True))
         )
 
     def steps(runs: int) -> NDArray[np.float64]:
         if measured is None:
             return np.zeros(runs)
         counts = count_steps(
-            CodedVariants.of(histogram({LETTERS: cases}), LETTERS), given.length, 9
+            CodedVariants.from_histogram(histogram({LETTERS: cases}), LETTERS), given.length, 9
         )
         path = (
             np.array([len(LETTERS), *range(len(LETTERS))]),
@@ -161,7 +163,9 @@ def rare(given: SacofaParams) -> AuditResult:
     others, noise = {("a", "b"): 50}, reproducible(1)
 
     def allowed(rows: dict[tuple[str, ...], int]) -> Callable[[int], NDArray[np.int64]]:
-        counts = count_steps(CodedVariants.of(histogram(rows), LETTERS), given.length, 9)
+        counts = count_steps(
+            CodedVariants.from_histogram(histogram(rows), LETTERS), given.length, 9
+        )
         assert given.steps is not None
         scale = given.steps.scale
 

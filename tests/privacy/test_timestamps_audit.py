@@ -15,11 +15,12 @@ import pytest
 from numpy.typing import NDArray
 
 from cloakwork.audit.dp_audit import AuditResult, HalfLine, empirical_epsilon
+from cloakwork.engines.memory import MemoryEngine
 from cloakwork.facts import Facts, Unit, Window
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, EventLog
-from cloakwork.mechanisms.base import MapCases, Offer
+from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.timestamps.laplace import LaplaceParams, TimestampLaplace
 from cloakwork.noise import Noise, reproducible
 
@@ -69,8 +70,8 @@ def released(
 ) -> NDArray[np.float64]:
     """The released times, minutes after BEGIN, in the shape of ``times``."""
     action = LAPLACE.rewrite(params, LAPLACE.decide(params, pl.DataFrame(), noise), noise.stream())
-    assert isinstance(action, MapCases)
-    stamps = action.apply(cases_at(times)).events[TIMESTAMP].dt.timestamp("us").to_numpy()
+    rewritten = MemoryEngine().rewrite(cases_at(times), action)
+    stamps = rewritten.events[TIMESTAMP].dt.timestamp("us").to_numpy()
     return ((stamps - int(BEGIN.timestamp() * 1e6)) / MINUTE).reshape(times.shape)
 
 

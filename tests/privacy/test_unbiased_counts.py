@@ -27,13 +27,8 @@ from cloakwork.mechanisms.variants import markov
 from cloakwork.mechanisms.variants.directly_follows import DirectlyFollows
 from cloakwork.mechanisms.variants.sacofa import noisy_steps
 from cloakwork.mechanisms.variants.threshold import Kind, calibrate_threshold
-from cloakwork.mechanisms.variants.tree import (
-    CodedVariants,
-    NoiseKind,
-    Stage,
-    TreeGrowth,
-    grow_tree,
-)
+from cloakwork.mechanisms.variants.tree import CodedVariants, TreeGrowth, grow_tree
+from cloakwork.mechanisms.variants.tree_noise import NoiseKind, Stage
 from cloakwork.noise import Noise, reproducible
 from contracts.sample_logs import log_of
 from privacy.test_profile_audit import params_for
@@ -73,7 +68,7 @@ def released(name: str, cases: int = COUNT, **options: object) -> Errors:
 
 def levels(kind: NoiseKind) -> Errors:
     """Both levels of a tree, prefixes and ENDs."""
-    variants = CodedVariants.of(histogram(COUNT), LABELS)
+    variants = CodedVariants.from_histogram(histogram(COUNT), LABELS)
     growth = TreeGrowth(
         (Stage(levels=2, scale=3.0),), kind, WIDTH, prefixes=WIDTH, count_absent=False
     )

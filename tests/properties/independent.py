@@ -123,8 +123,13 @@ def _tag(element: Any) -> str:
 
 def _attributes(element: Any) -> Iterator[tuple[str, Value]]:
     kinds: dict[str, Callable[[str], Any]] = {
-        "string": str, "id": str, "int": int, "float": float, "boolean": str.lower, "date": datetime.fromisoformat
-    }  # fmt: skip
+        "string": str,
+        "id": str,
+        "int": int,
+        "float": float,
+        "boolean": str.lower,
+        "date": datetime.fromisoformat,
+    }
     for child in element:
         if _tag(child) in kinds:
             text = child.get("value")

@@ -24,7 +24,11 @@ from conftest import runs
 from contracts.sample_logs import log_of
 
 OWNER = "case:owner"
-EVERY = (*((name, {}) for name in FAMILY), ("kanon/optimal", {"parts": True}), ("kanon/auto", {}))
+EVERY = (
+    *((name, {}) for name in FAMILY),
+    ("kanon/optimal", {"split_cases": True}),
+    ("kanon/auto", {}),
+)
 RUNS = runs(30)
 """Random logs an algorithm."""
 
@@ -88,7 +92,7 @@ def test_no_violation_is_found(name: str, options: dict[str, Any]) -> None:
         draw = np.random.default_rng([seed, 1])
         log, count = (
             random_log(seed),
-            "cases" if options.get("parts") else str(draw.choice(["cases", "units"])),
+            "cases" if options.get("split_cases") else str(draw.choice(["cases", "units"])),
         )
         goal = KAnonymity(
             kind="k-anonymity",

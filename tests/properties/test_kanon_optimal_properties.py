@@ -44,11 +44,11 @@ def test_optimal_is_what_trying_everything_finds(scope: Scope, kind: str) -> Non
         least = least_cost(
             problem.texts, problem.cases, problem.mass, problem.k, scope, split_cases=split_cases
         )  # type: ignore[arg-type]
-        assert (least is not None) == problem.feasible or scope == "prefixes"
-        if not problem.feasible:
+        assert (least is not None) == problem.is_feasible or scope == "prefixes"
+        if not problem.is_feasible:
             continue
         solution, _ = Optimal().solve(
-            OptimalParams(k=problem.k, scope=scope, parts=split_cases), problem
+            OptimalParams(k=problem.k, scope=scope, split_cases=split_cases), problem
         )
         assert least == edit_cost(problem, solution.assignment)
         assert least == solution.bound
@@ -71,10 +71,10 @@ def test_any_dual_prices_prove_a_true_bound(scope: Scope, kind: str) -> None:
     for seed in range(INSTANCES):
         split_cases = kind == "split"
         problem = small_problem(seed, scope, 3 if split_cases else 5, units=kind == "units")
-        if not problem.feasible:
+        if not problem.is_feasible:
             continue
         solution, _ = Optimal().solve(
-            OptimalParams(k=problem.k, scope=scope, parts=split_cases), problem
+            OptimalParams(k=problem.k, scope=scope, split_cases=split_cases), problem
         )
         least = edit_cost(problem, solution.assignment)
         luck = np.random.default_rng(seed)
@@ -100,7 +100,7 @@ def test_merging_gives_an_answer() -> None:
     """From any start."""
     for seed in range(INSTANCES):
         problem = small_problem(seed, "variants", 5, units=bool(seed % 2))
-        if not problem.feasible:
+        if not problem.is_feasible:
             continue
         start = np.random.default_rng(seed).integers(0, len(problem.texts), len(problem.texts))
         for found in (merge_classes(problem), merge_classes(problem, start)):

@@ -29,10 +29,14 @@ from properties import independent
 
 BEGIN = datetime(2024, 3, 1, 8, tzinfo=UTC)
 FORMATS = ("xes", "xes.gz", "csv", "csv.gz", "parquet")
-NAMES = ("plain", 'in"ch', "semi;colon", "comma, name", "ünï:cödé", "^time$", "x[1]", "a b", "tab\tname", "#no", "it's", "=1+1",
-         "null", "42", "<tag>&amp;", "new\nline")  # fmt: skip
-TEXTS = ("a", "b", "", " ", 'say "hi"', "semi;colon", "comma,", "two\nlines", "ünï", "-0.0", "0.0", "007", "7", "NaN", "null",
-         "true", "<&>", "2024-01-01", "1e5")  # fmt: skip
+NAMES = (
+    *("plain", 'in"ch', "semi;colon", "comma, name", "ünï:cödé", "^time$", "x[1]", "a b"),
+    *("tab\tname", "#no", "it's", "=1+1", "null", "42", "<tag>&amp;", "new\nline"),
+)
+TEXTS = (
+    *("a", "b", "", " ", 'say "hi"', "semi;colon", "comma,", "two\nlines", "ünï", "<&>"),
+    *("-0.0", "0.0", "007", "7", "NaN", "null", "true", "2024-01-01", "1e5"),
+)
 LABELS = ("a", "b", "c", 'd "q"', "e;f", "g, h", "ï")
 
 
@@ -221,7 +225,11 @@ def random_policy(chance: random.Random, made: Made) -> dict[str, Any]:
         "apiVersion": "cloakwork/v1",
         "kind": "PrivacyPolicy",
         "metadata": {
-            "name": "random", "version": "1.0.0", "owner": "x@example.org", "purpose": "a test", "dataset": "random"
+            "name": "random",
+            "version": "1.0.0",
+            "owner": "x@example.org",
+            "purpose": "a test",
+            "dataset": "random",
         },
         "spec": {
             "unit": unit,
@@ -438,11 +446,14 @@ def test_the_independent_reader_and_measures_see_a_violation(tmp_path: Path, kin
     rows = [("x", "ab", 1), ("y", "ab", 2), ("z", "a", 2)]
     made = Made(
         [
-            ({"case:concept:name": name, "case:v": value}, [{"concept:name": label, "time:timestamp": BEGIN} for label in path])
+            (
+                {"case:concept:name": name, "case:v": value},
+                [{"concept:name": label, "time:timestamp": BEGIN} for label in path],
+            )
             for name, path, value in rows
         ],
         {"case:v": "int"},
-    )  # fmt: skip
+    )
     cases = independent.read(written(made, tmp_path, kind))
     assert independent.smallest_class(cases, [], "variants") == 1
     assert independent.smallest_class(cases, ["case:v"], "prefixes") == 1

@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cloakwork.engines.memory import MemoryEngine
 from cloakwork.facts import Facts, Window
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP
-from cloakwork.mechanisms.base import MapCases, Offer
+from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
 from cloakwork.noise import secret
 from cloakwork.testing.contract import assert_is_a_log
@@ -54,8 +55,7 @@ def test_times_are_complete_ordered_and_on_the_grid(
     action = mechanism.rewrite(
         offer.params, mechanism.decide(offer.params, pl.DataFrame(), secret()), secret().stream()
     )
-    assert isinstance(action, MapCases)
-    released = action.apply(log)
+    released = MemoryEngine().rewrite(log, action)
 
     assert_is_a_log(released)
     assert released.events[TIMESTAMP].null_count() == 0

@@ -72,7 +72,8 @@ def attributes(draw: st.DrawFn) -> str:
         else draw(st.sampled_from(["", '<string key="n" value="1"/>', "<!-- <event> -->"]))
     )
     end = f">{nested}</{kind}>" if nested or draw(st.integers(0, 29)) == 0 else f"{blank}/>"
-    return f"<{kind} {' '.join(parts)}{end}{draw(st.sampled_from(['', chr(10), chr(13) + chr(10) + chr(9)]))}"
+    after = draw(st.sampled_from(["", "\n", "\r\n\t"]))
+    return f"<{kind} {' '.join(parts)}{end}{after}"
 
 
 def _element(name: str, inner: list[str], apart: str) -> str:

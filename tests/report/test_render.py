@@ -22,7 +22,7 @@ from cloakwork.publishing.publish import Published, plan_bytes
 from cloakwork.report.html import bars, figure, pipeline
 from cloakwork.report.model import INTERNAL_BANNER, Audience, PublicStep
 from cloakwork.report.render import render
-from report.conftest import RAW_FIGURES, RAW_NAME, a_plan, a_policy
+from publishing.conftest import RAW_FIGURES, RAW_NAME, a_plan, a_policy
 
 BOTH: tuple[Audience, ...] = ("public", "internal")
 

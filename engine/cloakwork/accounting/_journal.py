@@ -116,15 +116,17 @@ class Journal:
         """
         if self.file is not None and not self._file_exists(self.file):
             return False
-        with self._as_ledger_errors(), self._engine().connect() as connection:
+        with self._as_ledger_errors(), self._sql_engine().connect() as connection:
             return self._has_ledger(connection)
 
     def read(self) -> tuple[Entry, ...]:
         """Every entry, oldest first; a ledger that does not exist holds none and is not made."""
         if self.file is not None and not self._file_exists(self.file):
             return ()
-        with self._as_ledger_errors(), self._engine().connect() as connection:
-            return self._read_entries(connection) if self._has_ledger(connection) else ()
+        with self._as_ledger_errors(), self._sql_engine().connect() as connection:
+            if not self._has_ledger(connection):
+                return ()
+            return self._read_entries(connection)
 
     @contextmanager
     def writing(self) -> Iterator[WriteTransaction]:
@@ -137,8 +139,8 @@ class Journal:
         with self._as_ledger_errors():
             if self.file is not None and not self._file_exists(self.file):
                 self._make_file(self.file)
-            with self._engine().connect() as connection, connection.begin():
-                self._lock(connection)
+            with self._sql_engine().connect() as connection, connection.begin():
+                self._lock_journal(connection)
                 if not self._has_ledger(connection):
                     entries_table().create(connection)
                     self.notice(f"a new ledger was made: {self.name}")
@@ -158,18 +160,21 @@ class Journal:
         from sqlalchemy import inspect
 
         table = fingerprints_table()
-        with self._as_ledger_errors(), self._engine().connect() as connection:
+        with self._as_ledger_errors(), self._sql_engine().connect() as connection:
             if FINGERPRINTS not in inspect(connection).get_table_names():
                 return []
-            return [
-                (row.release, row.dataset, row.sample) for row in connection.execute(table.select())
-            ]
+            rows = connection.execute(table.select())
+            return [(row.release, row.dataset, row.sample) for row in rows]
 
     def keep_fingerprint(self, release: str, dataset: str, sample: str) -> None:
         """Add one fingerprint."""
         table = fingerprints_table()
-        with self._as_ledger_errors(), self._engine().connect() as connection, connection.begin():
-            self._lock(connection)
+        with (
+            self._as_ledger_errors(),
+            self._sql_engine().connect() as connection,
+            connection.begin(),
+        ):
+            self._lock_journal(connection)
             table.create(connection, checkfirst=True)
             connection.execute(
                 table.insert().values(release=release, dataset=dataset, sample=sample)
@@ -183,7 +188,7 @@ class Journal:
         from sqlalchemy import text
 
         with self._as_ledger_errors():
-            connection = self._engine().connect()
+            connection = self._sql_engine().connect()
             # A session's lock: it outlives the transaction, and ends with the connection.
             connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": _key_of(release)})
             connection.commit()
@@ -203,7 +208,7 @@ class Journal:
         from sqlalchemy import text
 
         with self._as_ledger_errors():
-            connection = self._engine().connect()
+            connection = self._sql_engine().connect()
             free = connection.execute(
                 text("SELECT pg_try_advisory_lock(:key)"), {"key": _key_of(release)}
             ).scalar()
@@ -264,17 +269,18 @@ class Journal:
                 os.link(draft, file)
                 self.notice(f"a new ledger was made: {self.name}")
 
-    def _engine(self) -> "Engine":
+    def _sql_engine(self) -> "Engine":
         from sqlalchemy import create_engine
         from sqlalchemy.pool import NullPool
 
-        if self.file is None:
-            bare = self.url.drivername == "postgresql"
-            url = self.url.set(drivername=f"postgresql+{_DRIVER}") if bare else self.url
-            return create_engine(url, poolclass=NullPool)
-        return sqlite_engine(self.file)
+        if self.file is not None:
+            return sqlite_engine(self.file)
+        url = self.url
+        if url.drivername == "postgresql":
+            url = url.set(drivername=f"postgresql+{_DRIVER}")
+        return create_engine(url, poolclass=NullPool)
 
-    def _lock(self, connection: "Connection") -> None:
+    def _lock_journal(self, connection: "Connection") -> None:
         from sqlalchemy import text
 
         if self.file is not None:
@@ -295,9 +301,8 @@ class Journal:
 
     def _read_entries(self, connection: "Connection") -> tuple[Entry, ...]:
         table = entries_table()
-        return tuple(
-            Entry(*row) for row in connection.execute(table.select().order_by(table.c.seq))
-        )
+        rows = connection.execute(table.select().order_by(table.c.seq))
+        return tuple(Entry(*row) for row in rows)
 
     @contextmanager
     def _as_ledger_errors(self) -> Iterator[None]:

@@ -28,12 +28,10 @@ def entries_table() -> "Table":
     """One row an entry, by number."""
     from sqlalchemy import Column, Integer, MetaData, Table, Text
 
-    texts = [
-        Column(name, Text, nullable=False) for name in Entry.__dataclass_fields__ if name != "seq"
-    ]
-    return Table(
-        TABLE, MetaData(), Column("seq", Integer, primary_key=True, autoincrement=False), *texts
-    )
+    number = Column("seq", Integer, primary_key=True, autoincrement=False)
+    names = [name for name in Entry.__dataclass_fields__ if name != "seq"]
+    texts = [Column(name, Text, nullable=False) for name in names]
+    return Table(TABLE, MetaData(), number, *texts)
 
 
 @lru_cache(maxsize=1)
@@ -42,7 +40,8 @@ def fingerprints_table() -> "Table":
     from sqlalchemy import Column, MetaData, Table, Text
 
     names = ("release", "dataset", "sample")
-    return Table(FINGERPRINTS, MetaData(), *(Column(name, Text, nullable=False) for name in names))
+    columns = [Column(name, Text, nullable=False) for name in names]
+    return Table(FINGERPRINTS, MetaData(), *columns)
 
 
 def sqlite_engine(file: Path) -> "Engine":

@@ -42,7 +42,9 @@ class BudgetTerms:
         """The units whose books are kept apart from that of ``unit``; none unless ``books`` lists
         it and others.
         """
-        return tuple(sorted(self.books.keys() - {unit})) if unit in self.books else ()
+        if unit not in self.books:
+            return ()
+        return tuple(sorted(self.books.keys() - {unit}))
 
     def declared(
         self, charges: Sequence[Charge], records: Sequence[Record] = ()
@@ -133,35 +135,33 @@ class Account:
         self, charges: Iterable[Charge], totals: Iterable[DeclaredTotal], cases: Mapping[str, int]
     ) -> "Account":
         """The account after one more release."""
-        most = {
-            unit: max(self.cases.get(unit, 1), cases.get(unit, 1))
-            for unit in {**self.cases, **cases}
-        }
+        most = dict(self.cases)
+        for unit, count in cases.items():
+            most[unit] = max(most.get(unit, 1), count)
         return Account((*self.charges, *charges), (*self.totals, *totals), most)
 
     def books(self) -> tuple[Book, ...]:
         """Every book that was charged or given a total, by currency, in order of first use."""
         used = [total.book for total in self.totals]
-        used += [
-            Book(charge.currency, charge.unit)
-            for charge in self.charges
-            if charge.currency != "none"
-        ]
-        used += [METRIC for charge in self.charges if charge.times is not None]
+        for charge in self.charges:
+            if charge.currency != "none":
+                used.append(Book(charge.currency, charge.unit))
+        if any(charge.times is not None for charge in self.charges):
+            used.append(METRIC)
         # Where an older entry does not say whom it protected, its figures are kept per case.
-        found = dict.fromkeys(Book("unit", CASE) if book == Book("unit") else book for book in used)
-        return tuple(sorted(found, key=lambda book: CURRENCIES.index(book.currency)))
+        named = [Book("unit", CASE) if book == Book("unit") else book for book in used]
+        in_order_of_use = dict.fromkeys(named)
+        return tuple(sorted(in_order_of_use, key=lambda book: CURRENCIES.index(book.currency)))
 
     def bounds(self, book: Book) -> tuple[DeclaredTotal, ...]:
         """The totals that bind ``book``: its own, and those of older entries that do not say for
         whom.
         """
         shift = _largest_shift(self.charges) if book == METRIC else None
-        own = [
-            total
-            for total in self.totals
-            if total.book in (book, Book("unit") if book.currency == "unit" else book)
-        ]
+        own_books = {book}
+        if book.currency == "unit":
+            own_books.add(Book("unit"))
+        own = [total for total in self.totals if total.book in own_books]
         return tuple(replace(total, book=book, shift=total.shift or shift) for total in own)
 
     def balance(self, book: Book, shift: timedelta | None = None) -> Balance:
@@ -270,14 +270,16 @@ def _unconvertible_causes(
 ) -> Iterator[Cause]:
     """Why what was charged and what is asked cannot be added up."""
     asked = [charge for charge in charges if charge.currency in ("unit", "local")]
-    pairs = [
-        (charge, Book(charge.currency, own.unit))
-        for own in asked
-        for charge in account.charges
-        if charge.currency != "none" and charge.currency == own.currency
-    ]
-    kept = [book for book in account.books() if book != METRIC]
-    pairs += [(own, book) for own in asked for book in kept if book.currency == own.currency]
+    pairs: list[tuple[Charge, Book]] = []
+    # What was charged must count in the books of what is asked, ...
+    for own in asked:
+        for charge in account.charges:
+            if charge.currency == own.currency and charge.currency != "none":
+                pairs.append((charge, Book(charge.currency, own.unit)))
+    # ... and what is asked in the books that were kept so far.
+    for own in asked:
+        same_books = [book for book in account.books() if book.currency == own.currency]
+        pairs += [(own, book) for book in same_books]
     for charge, book in dict.fromkeys(pairs):
         if cost_in_book(charge, book, after.cases) is not None:
             continue
@@ -291,9 +293,9 @@ def _explain_unconvertible(charge: Charge, book: Book, apart: bool) -> str:
     """Say what is missing, and what to declare. ``apart``: kept apart by this policy, and not by an
     earlier one.
     """
-    charged = (
-        "for a unit that its entry does not name" if charge.unit is None else f"per '{charge.unit}'"
-    )
+    charged = f"per '{charge.unit}'"
+    if charge.unit is None:
+        charged = "for a unit that its entry does not name"
     opening = f"what was charged {charged} cannot be added up per '{book.unit}'"
     if book.currency == "local":
         return f"{opening}: how many values a case has is not declared"
@@ -312,7 +314,9 @@ def _explain_unconvertible(charge: Charge, book: Book, apart: bool) -> str:
         )
     if charge.unit is None:
         ways.append("let 'cloakwork ledger reconcile DIR' read it from the release in DIR")
-    return f"{opening}; {', or '.join(ways) or 'no later policy may loosen that total'}"
+    if not ways:
+        return f"{opening}; no later policy may loosen that total"
+    return f"{opening}; {', or '.join(ways)}"
 
 
 def forecast_budget(
@@ -365,7 +369,8 @@ def _sum_against(
     """All that counts against ``total``, and the units whose charges cannot be converted into its
     book.
     """
-    amount, missing = NOTHING, dict[str, None]()
+    amount = NOTHING
+    missing: dict[str, None] = {}
     for charge in charges:
         part = cost_against_total(charge, total, cases)
         if part is None:
@@ -377,10 +382,11 @@ def _sum_against(
 
 def _least_cost(costs: Iterable[Cost]) -> Cost:
     found = list(costs)
-    return Cost(
-        epsilon=min(cost.epsilon for cost in found), delta=min(cost.delta for cost in found)
-    )
+    epsilon = min(cost.epsilon for cost in found)
+    delta = min(cost.delta for cost in found)
+    return Cost(epsilon=epsilon, delta=delta)
 
 
 def _largest_shift(charges: Iterable[Charge]) -> timedelta | None:
-    return max((charge.shift for charge in charges if charge.shift is not None), default=None)
+    shifts = [charge.shift for charge in charges if charge.shift is not None]
+    return max(shifts, default=None)

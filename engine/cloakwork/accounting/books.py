@@ -49,7 +49,9 @@ class Book:
         """Its name in JSON and policies: a unit's, ``metric``, ``local`` or ``local:case``."""
         if self.currency == "unit":
             return self.unit or "unit"
-        return self.currency if self.unit in (None, "value") else f"{self.currency}:{self.unit}"
+        if self.unit in (None, "value"):
+            return self.currency
+        return f"{self.currency}:{self.unit}"
 
 
 METRIC: Final = Book("metric")
@@ -79,7 +81,8 @@ class Amount:
     @classmethod
     def of(cls, cost: Cost) -> "Amount":
         """A cost as people write it."""
-        return cls(None if math.isinf(cost.epsilon) else exactly(cost.epsilon), exactly(cost.delta))
+        epsilon = None if math.isinf(cost.epsilon) else exactly(cost.epsilon)
+        return cls(epsilon, exactly(cost.delta))
 
     def __add__(self, other: "Amount") -> "Amount":
         """Basic composition."""
@@ -90,15 +93,16 @@ class Amount:
 
     def times(self, count: int) -> "Amount":
         """``count`` such costs together."""
-        return Amount(None if self.epsilon is None else count * self.epsilon, count * self.delta)
+        epsilon = None if self.epsilon is None else count * self.epsilon
+        return Amount(epsilon, count * self.delta)
 
     def within(self, total: Cost) -> bool:
         """Whether it is at most ``total``."""
         if self.delta > exactly(total.delta):
             return False
-        return math.isinf(total.epsilon) or (
-            self.epsilon is not None and self.epsilon <= exactly(total.epsilon)
-        )
+        if math.isinf(total.epsilon):
+            return True
+        return self.epsilon is not None and self.epsilon <= exactly(total.epsilon)
 
     def left_of(self, total: Cost, divisor: int = 1) -> Cost:
         """``total`` less this amount, a ``divisor``-th of its epsilon, rounded down and never below
@@ -136,7 +140,8 @@ def for_group(amount: Amount, size: int) -> Amount:
     epsilon = size * amount.epsilon
     if amount.delta == 0:
         return Amount(epsilon)
-    top, single = _exp_upper(epsilon), exp_minus(amount.epsilon)[1]
+    top = _exp_upper(epsilon)
+    single = exp_minus(amount.epsilon)[1]
     if top is None:
         return Amount(epsilon, Fraction(1))
     # At most ``size`` terms, none above the last; where epsilon is tiny the closed form divides by
@@ -157,8 +162,9 @@ def for_replacement(amount: Amount) -> Amount:
     if amount.delta == 0:
         return Amount(2 * amount.epsilon)
     factor = _exp_upper(amount.epsilon)
-    delta = Fraction(1) if factor is None else _rounded_up_delta(amount.delta * (1 + factor))
-    return Amount(2 * amount.epsilon, delta)
+    if factor is None:
+        return Amount(2 * amount.epsilon, Fraction(1))
+    return Amount(2 * amount.epsilon, _rounded_up_delta(amount.delta * (1 + factor)))
 
 
 def _exp_upper(x: Fraction) -> Fraction | None:

@@ -69,7 +69,8 @@ def _interpolated_scales(
     """Two scales a little below and above where a power law through both ends meets the target;
     none without such a law.
     """
-    above, below = (cost(event_of_scale(scale), target.delta).epsilon for scale in (low, high))
+    above = cost(event_of_scale(low), target.delta).epsilon
+    below = cost(event_of_scale(high), target.delta).epsilon
     if not 0 < below <= target.epsilon < above < math.inf or high / low < 1 + 1e-12:
         return ()
     share = math.log(above / target.epsilon) / math.log(above / below)
@@ -110,7 +111,8 @@ def _meets_target(event: PrivacyEvent, target: Cost) -> bool:
 
 
 def _relative_tolerance(event: PrivacyEvent, target: Cost) -> float:
-    return 0.0 if cost(event, target.delta) == naive(event) else 1e-6
+    costs_add_up = cost(event, target.delta) == naive(event)
+    return 0.0 if costs_add_up else 1e-6
 
 
 def laplace_scale(epsilon: float, sensitivity: int = 1) -> float:
@@ -179,6 +181,7 @@ def gaussian_threshold(sigma: float, delta: float, max_cases: int = 1) -> int:
     """
     if not 1e-290 < delta < 1:
         raise MechanismError("threshold", f"delta must lie between 0 and 1; it is {delta:g}")
+    # Doubled until it meets delta, then bisected.
     low, high = max_cases, max_cases + 1
     while gaussian_threshold_delta(sigma, high, max_cases) > delta:
         low, high = high, 2 * high
@@ -200,7 +203,8 @@ def gaussian_threshold_delta(sigma: float, tau: int, max_cases: int = 1) -> floa
     mean over [x - 1/2, x + 1/2] (Jensen), and where it falls, at most its mean over [x - 1, x]. So
     Pr[N >= j] <= Phi(-(j - 1/2)/sigma) for j >= sigma + 1/2, and Phi(-(j - 1)/sigma) for j >= 1.
     """
-    sigma, above = drawn_sigma(sigma), tau - max_cases
+    sigma = drawn_sigma(sigma)
+    above = tau - max_cases
     if max_cases < 1:
         raise MechanismError(
             "threshold", f"at most {max_cases} cases a unit: the bound must be at least 1"
@@ -226,7 +230,8 @@ def truncation_bound(scale: float, delta: float, max_cases: int = 1) -> int:
     scale = _checked_scale(scale, max_cases)
     if not 0 < delta < 1:
         raise MechanismError("threshold", f"delta must lie between 0 and 1; it is {delta:g}")
-    allowed, r = min(exactly(delta), Fraction(delta)), math.exp(-1 / scale)
+    allowed = min(exactly(delta), Fraction(delta))
+    r = math.exp(-1 / scale)
     share = -math.expm1(-max_cases / scale)
     # r**(1-m) (1 - r**m) may overflow, so its logarithm is the sum of two.
     log_ratio = math.log(share + 2 * delta * r**max_cases) - math.log(delta * (1 + r))
@@ -265,6 +270,7 @@ def _laplace_tail_bounds(scale: float, at_least: int) -> tuple[Fraction, Fractio
     1.
     """
     if at_least < 1:
+        # By symmetry, Pr[X >= j] = 1 - Pr[X >= 1 - j].
         low, high = _laplace_tail_bounds(scale, 1 - at_least)
         return 1 - high, 1 - low
     step_low, step_high = exp_minus(1 / Fraction(scale))

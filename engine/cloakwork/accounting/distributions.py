@@ -66,7 +66,7 @@ def distribution_of(leaves: LeafCounts, interval: float | None = None) -> Distri
     """The composed PLD; all leaves share one discretisation, fine enough for the smallest and not
     too fine for all.
     """
-    step = interval or _discretisation(leaves)
+    step = interval or _common_step(leaves)
     found = [(_distribution_of_leaf(event, step), times) for event, times in leaves]
     remove = compose([(each.remove, times) for each, times in found])
     if all(each.is_symmetric for each, _ in found):
@@ -76,13 +76,17 @@ def distribution_of(leaves: LeafCounts, interval: float | None = None) -> Distri
 
 
 def _distribution_of_leaf(event: PrivacyEvent, step: float) -> Distribution:
-    rate, leaf = (event.rate, event.event) if isinstance(event, PoissonSampled) else (1.0, event)
-    sampling: Mapping[str, Any] = {
-        "sampling_prob": rate, "value_discretization_interval": step, "use_connect_dots": True
-    }  # fmt: skip
     from dp_accounting.pld import common
     from dp_accounting.pld import privacy_loss_distribution as pld
 
+    rate, leaf = 1.0, event
+    if isinstance(event, PoissonSampled):
+        rate, leaf = event.rate, event.event
+    sampling: Mapping[str, Any] = {
+        "sampling_prob": rate,
+        "value_discretization_interval": step,
+        "use_connect_dots": True,
+    }
     match leaf:
         case DiscreteLaplace(scale=scale, sensitivity=sensitivity) if sensitivity <= LARGEST_SHIFT:
             laplace = pld.from_discrete_laplace_mechanism(1 / scale, sensitivity, **sampling)
@@ -90,7 +94,8 @@ def _distribution_of_leaf(event: PrivacyEvent, step: float) -> Distribution:
             # Its losses are bounded: a mass at infinity is rounding alone, and what rounding took
             # is made up for.
             remove = replace(found.remove, infinite=0.0)
-            return replace(found, remove=remove, add=replace(found.add, infinite=0.0))
+            add = replace(found.add, infinite=0.0)
+            return replace(found, remove=remove, add=add)
         case DiscreteGaussian(sigma=sigma, sensitivity=sensitivity):
             # Wide enough that what is cut off, and charged as a catastrophe, has a mass below 1e-30
             # after the move too.
@@ -145,15 +150,17 @@ def _with_rounding_margin(pmf: Any, step: float, summands: int, certain: float) 
     return LossDistribution(step, found.lowest, masses, infinite).with_margin(share, cells)
 
 
-def _discretisation(leaves: LeafCounts) -> float:
+def _common_step(leaves: LeafCounts) -> float:
     """The discretisation: connecting dots errs in its square, rounding up by itself, so the latter
     gets a finer one.
     """
     spreads = [(_typical_loss(event), times) for event, times in leaves]
-    finest = min((spread for spread, _ in spreads if spread > 0), default=1.0) / _STEPS_PER_EVENT
+    positive = [spread for spread, _ in spreads if spread > 0]
+    finest = min(positive, default=1.0) / _STEPS_PER_EVENT
     interpolated = all(_connects_dots(event) for event, _ in leaves)
     widest = _STEP_BETWEEN_DOTS if interpolated else _STEP_OF_BUCKETS
     # Losses add up to their mean (``drift``) plus deviations, and to no more than their sum.
+    # 1e150: the square of more would overflow.
     deviation = math.sqrt(sum(times * min(spread, 1e150) ** 2 for spread, times in spreads))
     drift = sum(times * spread * math.tanh(spread / 2) for spread, times in spreads)
     largest = sum(times * spread for spread, times in spreads)
@@ -178,9 +185,9 @@ def _typical_loss(event: PrivacyEvent) -> float:
             return sensitivity / sigma
         case PoissonSampled(event=inner):
             figure = closed_form_cost(event)
-            if figure is None:
-                return sum(times * _typical_loss(leaf) for leaf, times in leaves_of(inner))
-            return float(figure[0])
+            if figure is not None:
+                return float(figure[0])
+            return sum(times * _typical_loss(leaf) for leaf, times in leaves_of(inner))
     figure = closed_form_cost(event)
     return float(figure[0]) if figure else 1.0
 
@@ -230,6 +237,7 @@ def _losses_on_grid(
     """
     import numpy as np
 
+    # 1e-9 cells further up: the quotient may have been rounded down past a grid point.
     cells = np.ceil(losses / step + 1e-9).astype(np.int64)
     lowest = int(cells.min())
     held = np.asarray(np.bincount(cells - lowest, weights=masses), np.float64)

@@ -46,7 +46,7 @@ def cost(event: PrivacyEvent, delta: float) -> Cost:
     >>> cost(DiscreteLaplace(scale=1.0), 0.0)
     Cost(epsilon=1.0, delta=0.0)
     """
-    return _cost(leaves_of(event), delta)
+    return _least_cost(leaves_of(event), delta)
 
 
 def naive(event: PrivacyEvent, delta: float = 0.0) -> Cost:
@@ -54,7 +54,7 @@ def naive(event: PrivacyEvent, delta: float = 0.0) -> Cost:
 
     Events that have no epsilon of their own (Gaussian noise) share what ``delta`` leaves equally.
     """
-    return _naive(leaves_of(event), delta)
+    return _summed_cost(leaves_of(event), delta)
 
 
 def upper_bound_epsilon(event: PrivacyEvent, delta: float) -> float:
@@ -71,17 +71,19 @@ def _epsilon_apart(leaves: LeafCounts, delta: float) -> float:
     """Plain sums where leaves have an epsilon of their own; the others share what delta is left."""
     plain = tuple(leaf for leaf in leaves if closed_form_cost(leaf[0]) is not None)
     curved = tuple(leaf for leaf in leaves if leaf not in plain)
-    own = _naive(plain, 0.0)
+    own = _summed_cost(plain, 0.0)
     left = float(exactly(delta) - exactly(own.delta))
     if left < 0:
         return math.inf
-    return own.epsilon + (epsilon_of_gaussians(curved, left) if curved else 0.0)
+    if not curved:
+        return own.epsilon
+    return own.epsilon + epsilon_of_gaussians(curved, left)
 
 
 def delta_at(event: PrivacyEvent, epsilon: float) -> float:
     """The smallest delta that can be derived for ``event`` at ``epsilon``; 1 when there is none."""
     leaves = leaves_of(event)
-    plain = _naive(leaves, 0.0)
+    plain = _summed_cost(leaves, 0.0)
     best = plain.delta if plain.epsilon <= epsilon else 1.0
     if is_unbounded(leaves) or not leaves:
         return best
@@ -92,8 +94,8 @@ def delta_at(event: PrivacyEvent, epsilon: float) -> float:
 
 
 @lru_cache(maxsize=4096)
-def _cost(leaves: LeafCounts, delta: float) -> Cost:
-    plain = _naive(leaves, delta)
+def _least_cost(leaves: LeafCounts, delta: float) -> Cost:
+    plain = _summed_cost(leaves, delta)
     if not leaves or is_unbounded(leaves):
         return plain
     is_single = sum(times for _, times in leaves) <= 1
@@ -111,7 +113,7 @@ def _have_closed_form(leaves: LeafCounts) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _naive(leaves: LeafCounts, delta: float) -> Cost:
+def _summed_cost(leaves: LeafCounts, delta: float) -> Cost:
     if is_unbounded(leaves):
         return Cost(epsilon=math.inf, delta=delta)
     epsilon, own_delta, curves = Fraction(0), Fraction(0), 0
@@ -127,12 +129,9 @@ def _naive(leaves: LeafCounts, delta: float) -> Cost:
     share = float((exactly(delta) - own_delta) / curves)
     if share <= 0:
         return Cost(epsilon=math.inf, delta=delta)
-    curved = (
-        times * _accounted_epsilon(((event, 1),), share)
-        for event, times in leaves
-        if closed_form_cost(event) is None
-    )
-    return Cost(epsilon=rounded_up(epsilon) + sum(curved), delta=delta)
+    curved = [(event, times) for event, times in leaves if closed_form_cost(event) is None]
+    of_curved = sum(times * _accounted_epsilon(((event, 1),), share) for event, times in curved)
+    return Cost(epsilon=rounded_up(epsilon) + of_curved, delta=delta)
 
 
 def _accounted_epsilon(leaves: LeafCounts, delta: float) -> float:
@@ -149,7 +148,7 @@ def _accounted_epsilon(leaves: LeafCounts, delta: float) -> float:
         return epsilon_of_gaussians(coarse, delta)
     found = epsilon_of_gaussians(coarse, delta / 2) + _epsilon_of_pld(fine, delta / 2)
     if _have_closed_form(fine):
-        own = _naive(fine, 0.0)
+        own = _summed_cost(fine, 0.0)
         left = rounded_down(exactly(delta) - exactly(own.delta))
         if left > 0:
             found = min(found, epsilon_of_gaussians(coarse, left) + own.epsilon)

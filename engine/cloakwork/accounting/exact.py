@@ -22,6 +22,7 @@ def exactly(number: float) -> Fraction:
 
 def rounded_up(number: Fraction) -> float:
     """The least float that reads, as a decimal, at least ``number``."""
+    # ``float`` rounds to the nearest float, one of three whose decimal is the least above.
     near = float(number)
     below = math.nextafter(near, -math.inf)
     if exactly(below) >= number:
@@ -39,7 +40,8 @@ def exp_minus(x: Fraction) -> tuple[Fraction, Fraction]:
     if x > _BITS:
         return Fraction(0), Fraction(1, 1 << _BITS)
     low, high = exp_bounds(x, 2 * _BITS)
-    return Fraction(low, 1 << (2 * _BITS)), Fraction(high, 1 << (2 * _BITS))
+    unit = 1 << (2 * _BITS)
+    return Fraction(low, unit), Fraction(high, unit)
 
 
 def truncation_delta(scale: float, bound: int, sensitivity: int = 1) -> Fraction:

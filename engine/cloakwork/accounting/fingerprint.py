@@ -56,9 +56,11 @@ def shared_share(one: str, other: str) -> float:
     """
     first, second = _split_hashes(one), _split_hashes(other)
     covered = min(_covered_range(first), _covered_range(second))
+    # Below the lesser end both samples hold every hash of their sets.
     left = {each for each in first if each <= covered}
     right = {each for each in second if each <= covered}
-    common, least = len(left & right), min(len(left), len(right))
+    common = len(left & right)
+    least = min(len(left), len(right))
     if not least or common < min(_ENOUGH, least):
         return 0.0
     return common / least

@@ -40,15 +40,16 @@ def epsilon_of_gaussians(leaves: LeafCounts, delta: float) -> float:
     is less.
     """
     rho = sum(times * _rho(event) for event, times in leaves)
-    return min(_epsilon_of_rho(rho, delta), _epsilon_of_rounding(_unsampled(leaves), delta))
+    return min(_epsilon_of_rho(rho, delta), _epsilon_of_rounding(_without_sampling(leaves), delta))
 
 
-def _unsampled(leaves: LeafCounts) -> LeafCounts:
+def _without_sampling(leaves: LeafCounts) -> LeafCounts:
     """The leaves as if every sample held everybody, which costs no less."""
     found: list[tuple[PrivacyEvent, int]] = []
     for event, times in leaves:
         if isinstance(event, PoissonSampled):
-            found += [(leaf, times * inner) for leaf, inner in _unsampled(leaves_of(event.event))]
+            measured = _without_sampling(leaves_of(event.event))
+            found += [(leaf, times * count) for leaf, count in measured]
         else:
             found.append((event, times))
     return tuple(found)
@@ -66,11 +67,13 @@ def _epsilon_of_rounding(leaves: LeafCounts, delta: float) -> float:
     of one normal with mu^2 = sum (s / sigma)^2: Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 -
     epsilon/mu) (Balle and Wang 2018, theorem 8).
     """
+    # mu^2, the sum of h, and the sum of c.
     square, surcharge, factor = 0.0, 0.0, 0.0
     for event, times in leaves:
         if not isinstance(event, DiscreteGaussian):
             return math.inf
-        ratio, fineness = event.sensitivity / event.sigma, 1 / event.sigma
+        ratio = event.sensitivity / event.sigma
+        fineness = 1 / event.sigma
         square += times * ratio * ratio
         surcharge += times * ratio * fineness / 2
         factor += times * fineness * fineness / 24
@@ -114,7 +117,9 @@ def _rho(event: PrivacyEvent) -> float:
         case DiscreteLaplace() | EpsilonDelta(delta=0.0):
             # Bun and Steinke 2016, proposition 3.3.
             figure = closed_form_cost(event)
-            return math.inf if figure is None else float(figure[0]) ** 2 / 2 * (1 + 1e-14)
+            if figure is None:
+                return math.inf
+            return float(figure[0]) ** 2 / 2 * (1 + 1e-14)
         case PoissonSampled(event=inner):
             return sum(times * _rho(part) for part, times in leaves_of(inner))
     return math.inf
@@ -131,11 +136,14 @@ def _epsilon_of_rho(rho: float, delta: float) -> float:
     if delta <= 0 or not math.isfinite(rho):
         return math.inf
     # Orders alpha around the best one of the leading terms; ``above`` is alpha - 1.
-    above = np.geomspace(1e-3, 1e3, 4001) * math.sqrt(math.log(1 / delta) / rho)
+    log_inverse_delta = math.log(1 / delta)
+    above = np.geomspace(1e-3, 1e3, 4001) * math.sqrt(log_inverse_delta / rho)
+    log_above, log_alpha = np.log(above), np.log1p(above)
     first = rho * (1 + above)
-    second = (np.log1p(above) - math.log(1 / delta)) / above
-    third = np.log(above) - np.log1p(above)
+    second = (log_alpha - log_inverse_delta) / above
+    third = log_above - log_alpha
     # The sum of all terms without their signs: a share of it is more than they can err by.
-    size_of_second = (np.log1p(above) + math.log(1 / delta)) / above
-    rounding = first + size_of_second + np.abs(np.log(above)) + np.log1p(above)
-    return max(0.0, float((first - second + third + 1e-14 * rounding).min()))
+    size_of_second = (log_alpha + log_inverse_delta) / above
+    rounding = first + size_of_second + np.abs(log_above) + log_alpha
+    bounds = first - second + third + 1e-14 * rounding
+    return max(0.0, float(bounds.min()))

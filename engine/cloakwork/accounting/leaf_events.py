@@ -31,18 +31,18 @@ def leaves_of(event: PrivacyEvent) -> LeafCounts:
     together.
     """
     found: Counter[PrivacyEvent] = Counter()
-    for part, times in _flattened(event):
+    for part, times in _flat_parts(event):
         found[part] += times
     return tuple(found.items())
 
 
-def _flattened(event: PrivacyEvent) -> Iterator[tuple[PrivacyEvent, int]]:
+def _flat_parts(event: PrivacyEvent) -> Iterator[tuple[PrivacyEvent, int]]:
     match event:
         case Composed(events=events):
             for each in events:
-                yield from _flattened(each)
+                yield from _flat_parts(each)
         case Repeated(times=times, event=inner):
-            for part, count in _flattened(inner):
+            for part, count in _flat_parts(inner):
                 yield part, count * times
         case PoissonSampled(rate=rate, event=inner):
             yield from _flattened_sample(rate, inner)
@@ -63,11 +63,11 @@ def _flattened_sample(rate: float, inner: PrivacyEvent) -> Iterator[tuple[Privac
         case ((single, 1),):
             yield PoissonSampled(rate=rate, event=single), 1
         case _:
-            measured = tuple(_repeated(leaf, times) for leaf, times in leaves)
+            measured = tuple(_run_times(leaf, times) for leaf, times in leaves)
             yield PoissonSampled(rate=rate, event=Composed(events=measured)), 1
 
 
-def _repeated(event: PrivacyEvent, times: int) -> PrivacyEvent:
+def _run_times(event: PrivacyEvent, times: int) -> PrivacyEvent:
     return event if times == 1 else Repeated(times=times, event=event)
 
 
@@ -90,11 +90,11 @@ def closed_form_cost(event: PrivacyEvent) -> tuple[Fraction, Fraction] | None:
         case EpsilonDelta(epsilon=epsilon, delta=delta):
             return exactly(epsilon), exactly(delta)
         case PoissonSampled(rate=rate, event=inner):
-            return _amplified(rate, leaves_of(inner))
+            return _amplified_cost(rate, leaves_of(inner))
     return None
 
 
-def _amplified(rate: float, leaves: LeafCounts) -> tuple[Fraction, Fraction] | None:
+def _amplified_cost(rate: float, leaves: LeafCounts) -> tuple[Fraction, Fraction] | None:
     """Amplification by sampling: epsilon becomes ln(1 + rate (e**epsilon - 1)), delta rate * delta
     (Li et al. 2012).
     """

@@ -14,31 +14,27 @@ Numbers are compared exactly, as the decimals that people write: ten releases of
 1.0, an eleventh of 1e-300 does not.
 """
 
-import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import timedelta
 from importlib.metadata import version as version_of
 from pathlib import Path
 from string import ascii_lowercase
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
-from cloakwork.accounting._journal import Journal, ReleaseLock, WriteTransaction, print_notice
+from cloakwork.accounting._journal import ReleaseLock, WriteTransaction, print_notice
 from cloakwork.accounting.account import (
     CURRENCIES,
     Account,
     Balance,
     BudgetForecast,
     BudgetTerms,
-    forecast_budget,
     require_fit,
     with_known_units,
 )
-from cloakwork.accounting.books import METRIC
 from cloakwork.accounting.charge import Charge
-from cloakwork.accounting.entries import Break, first_break
 from cloakwork.accounting.fingerprint import Resemblance, fingerprint, resemblances
+from cloakwork.accounting.ledger_reading import ReadableLedger, Summary
 from cloakwork.accounting.records import (
     CLOSED,
     FolderLocation,
@@ -50,27 +46,7 @@ from cloakwork.accounting.records import (
 from cloakwork.budget import Cost, Currency
 from cloakwork.errors import LedgerError
 from cloakwork.facts import CASE
-from cloakwork.home import data_home, home, secret_made_once
-
-URL_VARIABLE: Final = "CLOAKWORK_LEDGER"
-"""The environment variable that names the ledger where no URL is given."""
-
-FORMER_DEFAULT: Final = "cloakwork.db"
-"""What version 0.1.0 made in the working folder, where ``cd`` gave a fresh budget."""
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """What is spent and left of one dataset, by book, and its releases, oldest first."""
-
-    dataset: str
-    balances: tuple[Balance, ...]
-    records: tuple[Record, ...]
-
-    @property
-    def without_dp(self) -> tuple[Record, ...]:
-        """Releases that no DP budget bounds."""
-        return tuple(record for record in self.records if record.without_dp)
+from cloakwork.home import home, secret_made_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +74,7 @@ class Reservation:
         self.ledger.fail(self, reason)
 
 
-class Ledger:
+class Ledger(ReadableLedger):
     """The ledger at ``url``: an SQLAlchemy URL (SQLite or Postgres) or the path of an SQLite file.
 
     Without a URL: the environment's ``CLOAKWORK_LEDGER``, else ``ledger.db`` in the user's data
@@ -111,41 +87,14 @@ class Ledger:
     def __init__(
         self, url: str | None = None, *, notice: Callable[[str], None] = print_notice
     ) -> None:
-        named = url or os.environ.get(URL_VARIABLE)
-        self._journal = Journal(
-            named or str(data_home() / "ledger.db"), notice, make_folder=not named
-        )
-        self._is_default = not named
+        super().__init__(url, notice=notice)
         self._locks: dict[str, ReleaseLock] = {}
         self._reserved: list[Reservation] = []
-
-    @property
-    def url(self) -> str:
-        """Where the ledger lives, without a password."""
-        return self._journal.name
-
-    def exists(self) -> bool:
-        """Whether the ledger was made already."""
-        return self._journal.exists()
 
     @property
     def reserved_here(self) -> tuple["Reservation", ...]:
         """What was reserved through this object, whatever became of it."""
         return tuple(self._reserved)
-
-    def unused(self) -> Path | None:
-        """A ledger of version 0.1.0 in the working folder that is passed over for the default one;
-        None without one.
-        """
-        former = Path(FORMER_DEFAULT)
-        try:
-            return (
-                former
-                if self._is_default and former.is_file() and Journal(FORMER_DEFAULT).exists()
-                else None
-            )
-        except LedgerError:
-            return None  # something else of that name
 
     def reserve(
         self,
@@ -194,21 +143,15 @@ class Ledger:
             "details": dict(details or {}),
         }
         if folder is not None:
-            body["place"] = asdict(FolderLocation.here(folder))
-        release = _new_id()
+            body["place"] = _location_fields(folder)
+        release = _new_release_id()
         try:
             with self._journal.writing() as writing:
                 records = records_of(self.url, writing.entries, dataset)
                 records = with_known_units(records, policy_digest, terms.unit, charges)
                 declared = terms.declared(charges, records)
-                require_fit(
-                    dataset,
-                    Account.of(records),
-                    charges,
-                    declared,
-                    terms,
-                    f"{policy} {version}".strip(),
-                )
+                named = f"{policy} {version}".strip()
+                require_fit(dataset, Account.of(records), charges, declared, terms, named)
                 if folder is not None:
                     self._lock_release(release)
                 body["totals"] = [total_fields(total) for total in declared]
@@ -220,27 +163,6 @@ class Ledger:
         self._reserved.append(reservation)
         return reservation
 
-    def check(
-        self,
-        dataset: str,
-        *,
-        charges: Sequence[Charge],
-        totals: Mapping[Currency, Cost | None] | None = None,
-        terms: BudgetTerms | None = None,
-        policy: str = "policy",
-        policy_digest: str = "",
-    ) -> BudgetForecast:
-        """What the release would mean for the budget. Raises where ``reserve`` would now, and
-        LedgerError where an entry was altered; writes nothing.
-        """
-        if found := self.verify():
-            raise LedgerError(self.url, f"{found}: it cannot be trusted; restore it from a copy")
-        terms = terms or BudgetTerms(totals=totals or {})
-        records = with_known_units(self.history(dataset), policy_digest, terms.unit, charges)
-        declared = terms.declared(charges, records)
-        require_fit(dataset, Account.of(records), charges, declared, terms, policy)
-        return forecast_budget(records, charges, declared, terms)
-
     def intend(self, reservation: Reservation, folder: Path, statement_digest: str) -> None:
         """The release is written whole, and is about to be renamed to ``folder``; its statement has
         this digest.
@@ -248,7 +170,7 @@ class Ledger:
         Raises LedgerError where it stands in a folder already: one release has one statement.
         """
         self._lock_release(reservation.id)
-        body = {"place": asdict(FolderLocation.here(folder)), "statement_digest": statement_digest}
+        body = {"place": _location_fields(folder), "statement_digest": statement_digest}
         with self._journal.writing() as writing:
             record = self._require_record(writing, reservation.id)
             if record.state == "committed":
@@ -268,12 +190,14 @@ class Ledger:
         body = {} if statement_digest is None else {"statement_digest": statement_digest}
         with self._journal.writing() as writing:
             record = self._require_record(writing, reservation.id)
-            if record.state == "committed" and statement_digest not in (
-                None,
-                record.statement_digest,
-            ):
-                raise LedgerError(self.url, f"release {reservation.id} is {record.state} already")
-            if record.state == "failed" and record.statement_digest != (statement_digest or ""):
+            is_intended = statement_digest == record.statement_digest
+            committed_otherwise = (
+                record.state == "committed" and statement_digest is not None and not is_intended
+            )
+            failed_unwritten = record.state == "failed" and (
+                statement_digest is None or not is_intended
+            )
+            if committed_otherwise or failed_unwritten:
                 raise LedgerError(self.url, f"release {reservation.id} is {record.state} already")
             if record.state != "committed":
                 writing.append("commit", record.id, record.dataset, body)
@@ -312,23 +236,20 @@ class Ledger:
 
         A folder that is found later still completes it.
         """
-        lock_release = self._journal.try_lock_release(release)
-        if lock_release is None:
+        lock = self._journal.try_lock_release(release)
+        if lock is None:
             return False
         try:
             with self._journal.writing() as writing:
                 record = self._require_record(writing, release)
                 if record.state not in ("reserved", "publishing"):
                     return False
-                if (
-                    record.place is not None
-                    and Path(record.place.folder, "statement.json").exists()
-                ):
+                if record.place and Path(record.place.folder, "statement.json").exists():
                     return False  # it was renamed in the meantime
                 writing.append("fail", release, record.dataset, {"reason": CLOSED})
             return True
         finally:
-            lock_release.release()
+            lock.release()
 
     def remove_stale_locks(self) -> None:
         """Remove what processes that were killed left beside the ledger."""
@@ -363,65 +284,10 @@ class Ledger:
         Internal: never publish the answer. Raises LedgerError or OutputError where ledger or key
         cannot be used.
         """
-        sample = fingerprint(ids, self._key())
+        sample = fingerprint(ids, self._fingerprint_key())
         found = resemblances(sample, reservation.dataset, self._journal.fingerprints())
         self._journal.keep_fingerprint(reservation.id, reservation.dataset, sample)
         return found
-
-    def remaining(
-        self,
-        dataset: str,
-        totals: Mapping[Currency, Cost | None] | None = None,
-        *,
-        shift: timedelta | None = None,
-    ) -> Mapping[str, Balance]:
-        """What is spent and left by name of book (``case``, an attribute, ``metric``, ``local``),
-        were a policy to declare ``totals`` per case; metric figures are per ``shift``, by default
-        the largest charged or declared.
-
-        Books neither charged nor declared are absent.
-        """
-        account = Account.of(self.history(dataset))
-        metric = Charge(currency="metric", cost=Cost(epsilon=0.0), shift=shift) if shift else None
-        account = account.with_release(
-            (), BudgetTerms(totals=totals or {}).declared([metric] if metric else []), {}
-        )
-        return {
-            book.name: account.balance(book, shift if book == METRIC else None)
-            for book in account.books()
-        }
-
-    def summary(self, dataset: str | None = None) -> tuple[Summary, ...]:
-        """Spent and left per dataset, in order of first release; only of ``dataset`` if given."""
-        records = self.history(dataset)
-        names = dict.fromkeys(record.dataset for record in records)
-        grouped = {
-            name: tuple(record for record in records if record.dataset == name) for name in names
-        }
-        return tuple(Summary(name, _balances(own), own) for name, own in grouped.items())
-
-    def history(self, dataset: str | None = None) -> tuple[Record, ...]:
-        """Every release, oldest first; only of ``dataset`` when it is given. A ledger that does not
-        exist holds none.
-        """
-        return records_of(self.url, self._journal.read(), dataset)
-
-    def verify(self, witnesses: Iterable[str] = ()) -> Break | None:
-        """The first entry that is not what was once written; None when the ledger is whole.
-
-        ``witnesses`` are entry digests that signed statements carry (``Reservation.digest``): one
-        that the ledger lacks shows that entries were cut off or the whole chain was forged.
-        """
-        entries = self._journal.read()
-        held = {entry.digest for entry in entries}
-        lost = sum(1 for witness in witnesses if witness not in held)
-        return first_break(entries) or (
-            Break(
-                len(entries) + 1, f"is missing: {lost} signed statements name entries that are gone"
-            )
-            if lost
-            else None
-        )
 
     def _require_record(self, writing: WriteTransaction, release: str) -> Record:
         for record in records_of(self.url, writing.entries, None):
@@ -434,30 +300,30 @@ class Ledger:
             self._locks[release] = self._journal.lock_release(release)
 
     def _unlock_release(self, release: str) -> None:
-        if lock_release := self._locks.pop(release, None):
-            lock_release.release()
+        lock = self._locks.pop(release, None)
+        if lock is not None:
+            lock.release()
 
-    def _key(self) -> bytes:
+    def _fingerprint_key(self) -> bytes:
         """The key of the fingerprints: beside an SQLite ledger, else in the user's data folder."""
         file = self._journal.file
-        path = (
-            home() / "ledger-fingerprints.key"
-            if file is None
-            else file.with_name(f"{file.name}.key")
-        )
+        if file is None:
+            path = home() / "ledger-fingerprints.key"
+        else:
+            path = file.with_name(f"{file.name}.key")
         return secret_made_once(path, lambda: secrets.token_bytes(32))
 
 
-def _balances(records: Sequence[Record]) -> tuple[Balance, ...]:
-    account = Account.of(records)
-    return tuple(account.balance(book) for book in account.books())
+def _location_fields(folder: Path) -> dict[str, str]:
+    """A folder on this host as an entry's body holds it."""
+    return asdict(FolderLocation.here(folder))
 
 
 def _location_text(record: Record) -> str:
     return f" to {record.place.folder}" if record.place is not None else ""
 
 
-def _new_id() -> str:
+def _new_release_id() -> str:
     return "".join(secrets.choice(ascii_lowercase) for _ in range(20))
 
 

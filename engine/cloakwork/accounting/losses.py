@@ -68,15 +68,18 @@ class LossDistribution:
 
         masses = np.concatenate([self.masses, np.zeros(cells)])
         masses[cells:] += share * self.masses
+        # Each cell was rounded a few times; a larger mass only errs upwards.
         return LossDistribution(self.step, self.lowest, masses * (1 + 8 * _U), self.infinite)
 
     def delta_at(self, epsilon: float) -> float:
         """An upper bound of the hockey-stick divergence at ``epsilon >= 0``."""
         import numpy as np
 
+        # A mass with loss l above epsilon counts with the weight 1 - exp(epsilon - l).
         above = self.losses > epsilon
-        share = -np.expm1(np.minimum(epsilon - self.losses[above], 0.0)) * self.masses[above]
-        return min(1.0, (self.infinite + float(share.sum())) * (1 + 1e-12))
+        weights = -np.expm1(np.minimum(epsilon - self.losses[above], 0.0))
+        weighted = weights * self.masses[above]
+        return min(1.0, (self.infinite + float(weighted.sum())) * (1 + 1e-12))
 
     def epsilon_at(self, delta: float) -> float:
         """The least epsilon >= 0 at which delta is proved to be at most ``delta``; infinite when
@@ -86,6 +89,7 @@ class LossDistribution:
 
         if self.infinite > delta:
             return math.inf
+        # Cells of losses up to 0 never count: epsilon is not below 0.
         first = max(0, 1 - self.lowest)
         losses, masses = self.losses[first:], self.masses[first:]
         # Sums from above, each rounded to the safe side.
@@ -96,11 +100,13 @@ class LossDistribution:
         lower = weighted_above * (1 - slack)
         if not len(masses) or upper[0] - lower[0] <= delta:
             return 0.0
-        # Delta just below a cell's loss counts that cell and all above it.
+        # Delta just below a cell's loss counts that cell and all above it. 700: beyond, exp
+        # overflows.
         over = upper - np.exp(np.minimum(losses, 700.0)) * lower > delta
         last = int(np.flatnonzero(over)[-1]) if over.any() else -1
         if last + 1 >= len(masses):
             return float(losses[-1])
+        # Between two cells delta is upper - exp(epsilon) lower: solved for epsilon.
         edge = float(losses[last + 1])
         if lower[last + 1] <= 0 or upper[last + 1] <= delta:
             return edge
@@ -108,7 +114,11 @@ class LossDistribution:
         return max(0.0, min(edge, found * (1 + 8 * _U) + 8 * _U))
 
 
-def compose(leaves: Sequence[tuple[LossDistribution, int]]) -> LossDistribution:
+WeightedLeaves = Sequence[tuple[LossDistribution, int]]
+"""What is composed: distributions on one step, each with how often it is run."""
+
+
+def compose(leaves: WeightedLeaves) -> LossDistribution:
     """The losses of all ``leaves``, each run so many times, on their common step."""
     if len(leaves) == 1 and leaves[0][1] == 1:
         return leaves[0][0]
@@ -128,23 +138,24 @@ def compose(leaves: Sequence[tuple[LossDistribution, int]]) -> LossDistribution:
 
 
 def _least_bounds(bounds: Sequence["Floats"]) -> "Floats":
-    """Of several upper bounds of each cell the least."""
+    """Of several upper bounds of each cell the least: float64, shape (cells,)."""
     import numpy as np
 
     return np.asarray(np.minimum.reduce(bounds), np.float64)
 
 
-def _log_moments(
-    leaves: Sequence[tuple[LossDistribution, int]],
-) -> tuple["Floats", "Floats", "Floats"]:
+def _log_moments(leaves: WeightedLeaves) -> tuple["Floats", "Floats", "Floats"]:
     """Orders s > 0, and the logarithms of the moments E[exp(s loss)] and E[exp(-s loss)] of the
     composition.
     """
     import numpy as np
 
-    variance = sum(times * _variance(part) for part, times in leaves)
-    orders = np.geomspace(0.03, 50, 30) / max(math.sqrt(variance), leaves[0][0].step)
-    above, below = np.zeros(len(orders)), np.zeros(len(orders))
+    variance = sum(times * _loss_variance(part) for part, times in leaves)
+    # Useful orders are of the size of one over the deviation of the composed loss.
+    deviation = max(math.sqrt(variance), leaves[0][0].step)
+    orders = np.geomspace(0.03, 50, 30) / deviation
+    above = np.zeros(len(orders))
+    below = np.zeros(len(orders))
     for part, times in leaves:
         present = part.masses > 0
         losses, masses = part.losses[present], part.masses[present]
@@ -153,12 +164,13 @@ def _log_moments(
     return orders, above, below
 
 
-def _variance(part: LossDistribution) -> float:
+def _loss_variance(part: LossDistribution) -> float:
     total = float(part.masses.sum())
     if total <= 0:
         return 0.0
     mean = float((part.losses * part.masses).sum()) / total
-    return float(((part.losses - mean) ** 2 * part.masses).sum()) / total
+    squares = (part.losses - mean) ** 2
+    return float((squares * part.masses).sum()) / total
 
 
 def _log_moment(losses: "Floats", masses: "Floats", order: float) -> float:
@@ -168,6 +180,7 @@ def _log_moment(losses: "Floats", masses: "Floats", order: float) -> float:
     if not len(losses):
         return -math.inf
     exponents = order * losses
+    # Relative to the largest term, so that nothing overflows.
     largest = float(exponents.max())
     total = float((np.exp(exponents - largest) * masses).sum())
     if total <= 0:
@@ -197,7 +210,7 @@ class _Window:
     @classmethod
     def of(
         cls,
-        leaves: Sequence[tuple[LossDistribution, int]],
+        leaves: WeightedLeaves,
         orders: "Floats",
         above: "Floats",
         below: "Floats",
@@ -213,6 +226,7 @@ class _Window:
         high = min(most, math.ceil(largest / step) + 1)
         low = max(least, math.floor(smallest / step) - 1)
         low = min(low, high)
+        # A power of two, as the radix-2 transform and its error bound need.
         size = 1 << max(1, (high - low).bit_length())
         # Chernoff's bound of the mass on each side, at the best of the orders.
         log_over = np.minimum(above - orders * ((low + size) * step), 0.0)
@@ -224,9 +238,7 @@ class _Window:
         return cls(low, size, cut_above, cut_below)
 
 
-def _tilted_convolution(
-    leaves: Sequence[tuple[LossDistribution, int]], window: _Window, tilt: float
-) -> "Floats":
+def _tilted_convolution(leaves: WeightedLeaves, window: _Window, tilt: float) -> "Floats":
     """An upper bound of every cell of the composition, from one circular convolution of tilted
     masses.
 
@@ -234,19 +246,25 @@ def _tilted_convolution(
     """
     import numpy as np
 
+    # By frequency: the product of the spectra, the logarithm of a bound of its size, and its error
+    # relative to that bound.
     power = np.ones(window.size // 2 + 1, np.complex128)
-    bound, relative = np.zeros(len(power)), np.zeros(len(power))
+    bound = np.zeros(len(power))
+    relative = np.zeros(len(power))
+    # The logarithm of what tilting divided the masses by; the cell where the product begins; the
+    # sum of the sizes of those logarithms, which bounds their rounding.
     shift, offset, certain = 0.0, 0, 0.0
     forward = _PER_LEVEL * (window.size.bit_length() + 1)
     for part, times in leaves:
         weights, height = _tilted_weights(part, tilt)
         # A leaf wider than the window is laid round it.
-        wrapped = np.bincount(np.arange(len(weights)) % window.size, weights, window.size)
+        cell = np.arange(len(weights)) % window.size
+        wrapped = np.bincount(cell, weights, window.size)
         spectrum = np.fft.rfft(wrapped)
         reach = np.minimum(np.abs(spectrum) * (1 + 4 * _U) + forward, 1.0)
         bound += times * np.log(reach)
         relative += times * (forward + 8 * _U) / reach
-        power *= _power(spectrum, times)
+        power *= _spectrum_power(spectrum, times)
         shift += times * height
         offset += times * part.lowest
         certain += times * abs(height)
@@ -255,6 +273,7 @@ def _tilted_convolution(
     error = 2 * float((errors + forward * np.abs(power)).sum()) / window.size * 1.01
     circle = np.roll(np.fft.irfft(power, window.size), offset - window.lowest)
     cells = np.maximum(circle, 0.0) + error
+    # The tilt taken back, in logarithms.
     back = shift - tilt * (window.lowest + np.arange(window.size)) * leaves[0][0].step
     slack = 8 * _U * (certain + np.abs(back) + 2 * abs(shift) + 4)
     return np.asarray(cells * np.exp(np.minimum(back + slack, 700.0)), np.float64)
@@ -275,7 +294,7 @@ def _tilted_weights(part: LossDistribution, tilt: float) -> tuple["Floats", floa
     return part.masses * np.exp(exponents - height) * (1 + slack), height
 
 
-def _power(spectrum: "NDArray[np.complex128]", times: int) -> "NDArray[np.complex128]":
+def _spectrum_power(spectrum: "NDArray[np.complex128]", times: int) -> "NDArray[np.complex128]":
     """Powers by squaring: each of ``times - 1`` products errs by at most 4 units relatively,
     however they are nested.
     """

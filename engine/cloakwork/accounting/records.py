@@ -106,9 +106,8 @@ def records_of(url: str, entries: Iterable[Entry], dataset: str | None) -> tuple
             records[entry.release] = _updated_by(records.get(entry.release), entry)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise LedgerError(url, f"entry {entry.seq} cannot be read") from None
-    return tuple(
-        with_voided_charges(record) for record in with_units_from_policies(tuple(records.values()))
-    )
+    named = with_units_from_policies(tuple(records.values()))
+    return tuple(with_voided_charges(record) for record in named)
 
 
 def with_units_from_policies(
@@ -132,14 +131,11 @@ def _with_unit_from(
     if record.unit is not None or record.policy_digest not in policies:
         return record
     unit, charges = policies[record.policy_digest]
-    said = {(charge.currency, charge.cost, charge.shift): charge for charge in charges}
-    return record.with_unit(
-        unit,
-        tuple(
-            said.get((charge.currency, charge.cost, charge.shift), charge)
-            for charge in record.charges
-        ),
-    )
+    known = {(charge.currency, charge.cost, charge.shift): charge for charge in charges}
+    named = [
+        known.get((charge.currency, charge.cost, charge.shift), charge) for charge in record.charges
+    ]
+    return record.with_unit(unit, tuple(named))
 
 
 def _updated_by(record: Record | None, entry: Entry) -> Record:
@@ -155,7 +151,7 @@ def _updated_by(record: Record | None, entry: Entry) -> Record:
         case "commit":
             digest = fields.get("statement_digest", record.statement_digest)
             return replace(
-                record, state="committed", committed_at=_time(entry), statement_digest=digest
+                record, state="committed", committed_at=_entry_time(entry), statement_digest=digest
             )
         case "fail":
             return replace(record, state="failed", failure=fields["reason"])
@@ -163,7 +159,7 @@ def _updated_by(record: Record | None, entry: Entry) -> Record:
             return replace(record, statement_digest=fields["statement_digest"])
         case "identify":
             return record.with_unit(
-                fields["unit"], tuple(_charge(item) for item in fields["charges"])
+                fields["unit"], tuple(_charge_from_fields(item) for item in fields["charges"])
             )
     raise ValueError(entry.kind)
 
@@ -179,11 +175,11 @@ def _record_from_entry(entry: Entry, fields: Mapping[str, Any]) -> Record:
         policy=fields["policy"],
         version=fields["version"],
         policy_digest=fields["policy_digest"],
-        charges=tuple(_charge(item) for item in fields["charges"]),
-        totals=_totals(fields["totals"]),
+        charges=tuple(_charge_from_fields(item) for item in fields["charges"]),
+        totals=_totals_from_fields(fields["totals"]),
         note=note,
         state="reserved",
-        created_at=_time(entry),
+        created_at=_entry_time(entry),
         digest=entry.digest,
         engine=fields.get("engine", FIRST_VERSION),
         unit=fields.get("unit"),
@@ -194,7 +190,7 @@ def _record_from_entry(entry: Entry, fields: Mapping[str, Any]) -> Record:
     )
 
 
-def _time(entry: Entry) -> datetime:
+def _entry_time(entry: Entry) -> datetime:
     return datetime.fromisoformat(entry.at)
 
 
@@ -205,66 +201,72 @@ def _cost_fields(cost: Cost) -> dict[str, str]:
 
 def charge_fields(charge: Charge) -> dict[str, Any]:
     """A charge as an entry's body holds it."""
-    more = {"unit": charge.unit, "max_cases": charge.max_cases, "times": charge.times}
-    said = {name: value for name, value in more.items() if value is not None}
-    whom = {"unit": charge.unit, **said} if charge.currency in ("unit", "local") else {}
-    return {
+    fields: dict[str, Any] = {
         "currency": charge.currency,
         **_cost_fields(charge.cost),
         **_shift_fields(charge.shift),
-        **whom,
     }
+    if charge.currency in ("unit", "local"):
+        fields["unit"] = charge.unit
+        if charge.max_cases is not None:
+            fields["max_cases"] = charge.max_cases
+        if charge.times is not None:
+            fields["times"] = charge.times
+    return fields
 
 
 def total_fields(total: DeclaredTotal) -> dict[str, Any]:
     """A declared total as an entry's body holds it."""
-    book = {
+    return {
         "currency": total.book.currency,
         "unit": total.book.unit,
         "apart": bool(total.apart_from),
+        **_cost_fields(total.cost),
+        **_shift_fields(total.shift),
     }
-    return {**book, **_cost_fields(total.cost), **_shift_fields(total.shift)}
 
 
 def _shift_fields(shift: timedelta | None) -> dict[str, int]:
-    return {} if shift is None else {"shift_microseconds": shift // timedelta(microseconds=1)}
+    if shift is None:
+        return {}
+    return {"shift_microseconds": shift // timedelta(microseconds=1)}
 
 
-def _cost(fields: Mapping[str, Any]) -> Cost:
+def _cost_from_fields(fields: Mapping[str, Any]) -> Cost:
     return Cost(epsilon=float(fields["epsilon"]), delta=float(fields["delta"]))
 
 
-def _shift(fields: Mapping[str, Any]) -> timedelta | None:
-    return (
-        timedelta(microseconds=fields["shift_microseconds"])
-        if "shift_microseconds" in fields
-        else None
-    )
+def _shift_from_fields(fields: Mapping[str, Any]) -> timedelta | None:
+    if "shift_microseconds" not in fields:
+        return None
+    return timedelta(microseconds=fields["shift_microseconds"])
 
 
-def _charge(fields: Mapping[str, Any]) -> Charge:
-    currency, cost, shift = fields["currency"], _cost(fields), _shift(fields)
+def _charge_from_fields(fields: Mapping[str, Any]) -> Charge:
+    currency = fields["currency"]
+    cost = _cost_from_fields(fields)
+    shift = _shift_from_fields(fields)
     if currency == "unit" and "unit" not in fields:  # of version 0.1.0
         return Charge(currency="unit", cost=cost, unit=None, times="unknown")
     whom = {name: fields[name] for name in ("unit", "max_cases", "times") if name in fields}
     return Charge(currency=currency, cost=cost, shift=shift, **whom)
 
 
-def _totals(fields: Any) -> tuple[DeclaredTotal, ...]:
+def _totals_from_fields(fields: Any) -> tuple[DeclaredTotal, ...]:
     if isinstance(fields, dict):  # of version 0.1.0: one total a currency
-        whom = {"local": "value"}
-        return tuple(
-            DeclaredTotal(Book(currency, whom.get(currency)), _cost(item), _shift(item))
-            for currency, item in fields.items()
-        )
+        return tuple(_early_total(currency, item) for currency, item in fields.items())
     # One entry holds all books of its policy, so that each is apart from the others.
     apart = {item["unit"] for item in fields if item["apart"]}
-    return tuple(
-        DeclaredTotal(
-            Book(item["currency"], item["unit"]),
-            _cost(item),
-            _shift(item),
-            tuple(sorted(apart - {item["unit"]})) if item["apart"] else (),
-        )
-        for item in fields
-    )
+    totals = []
+    for item in fields:
+        book = Book(item["currency"], item["unit"])
+        others = tuple(sorted(apart - {item["unit"]})) if item["apart"] else ()
+        total = DeclaredTotal(book, _cost_from_fields(item), _shift_from_fields(item), others)
+        totals.append(total)
+    return tuple(totals)
+
+
+def _early_total(currency: Any, fields: Mapping[str, Any]) -> DeclaredTotal:
+    """A total as version 0.1.0 wrote it: local ones per value, the others for a unit not named."""
+    book = Book(currency, "value" if currency == "local" else None)
+    return DeclaredTotal(book, _cost_from_fields(fields), _shift_from_fields(fields))

@@ -171,14 +171,16 @@ def advisories_for(
     measures on its file.
     """
     known = shipped_advisories() if advisories is None else advisories
-    found = [match for advisory in known for match in _matches(advisory, properties, measure)]
+    found: list[AdvisoryMatch] = []
+    for advisory in known:
+        found += _matches_of_advisory(advisory, properties, measure)
     return tuple(sorted(found, key=lambda match: _ORDER.index(match.status)))
 
 
 _ORDER: Final = ("void", "open", "weakened", "corrected", "cleared")
 
 
-def _matches(
+def _matches_of_advisory(
     advisory: Advisory, properties: ReleaseProperties, measure: MeasureOnFile | None
 ) -> Iterable[AdvisoryMatch]:
     condition = advisory.applies
@@ -191,10 +193,10 @@ def _matches(
         return
     concerned: list[tuple[int | None, Parameters | None]] = [(None, None)]
     if condition.guarantees:
-        numbered = enumerate(properties.guarantees)
-        concerned = [
-            (number, each) for number, each in numbered if _concerns_guarantee(condition, each)
-        ]
+        concerned = []
+        for place, each in enumerate(properties.guarantees):
+            if _concerns_guarantee(condition, each):
+                concerned.append((place, each))
     for number, guarantee in concerned:
         status = _status_unmeasured(advisory, certain is True)
         measured = None
@@ -204,9 +206,8 @@ def _matches(
             yield AdvisoryMatch(advisory, guarantee, number, status)
         else:
             is_so, seen = measured
-            yield AdvisoryMatch(
-                advisory, guarantee, number, _measured_status(advisory, is_so), seen
-            )
+            status = _measured_status(advisory, is_so)
+            yield AdvisoryMatch(advisory, guarantee, number, status, seen)
 
 
 def _status_unmeasured(advisory: Advisory, certain: bool) -> Status:
@@ -248,8 +249,9 @@ def _concerns_guarantee(condition: Condition, guarantee: Parameters) -> bool:
         if condition.beyond and not set(over) - set(condition.beyond):
             return False
     delta = guarantee.get("delta")
-    tiny = condition.delta_below
-    return tiny is None or not isinstance(delta, int | float) or 0 < delta < tiny
+    if condition.delta_below is None or not isinstance(delta, int | float):
+        return True
+    return 0 < delta < condition.delta_below
 
 
 def _concerns_release(condition: Condition, properties: ReleaseProperties) -> bool | None:
@@ -266,6 +268,7 @@ def _concerns_release(condition: Condition, properties: ReleaseProperties) -> bo
         answers.append(None if properties.shallow is None else bool(properties.shallow))
     if condition.words is not None:
         answers.append(None if properties.words is None else condition.words in properties.words)
+    # One condition that fails decides, whatever is not known of the others.
     if False in answers:
         return False
     return None if None in answers else True
@@ -283,15 +286,14 @@ def _released_attributes(properties: ReleaseProperties, which: str) -> tuple[str
     attribute.
     """
     rules = properties.rules or {}
-    names = [
-        name for name, treatment in rules.items() if treatment in RELEASED and name not in _STANDARD
-    ]
+    released = [name for name, treatment in rules.items() if treatment in RELEASED]
+    names = [name for name in released if name not in _STANDARD]
     if which == "by pattern":
         return tuple(name for name in names if set(name) & set("*?[") or is_pattern(name))
     if which == "attributes":
         return tuple(names)
-    raw = (TIME,) if has_raw_times(properties) else ()
-    return (*raw, *(name for name in names if not name.startswith(CASE_PREFIX)))
+    of_events = [name for name in names if not name.startswith(CASE_PREFIX)]
+    return (TIME, *of_events) if has_raw_times(properties) else tuple(of_events)
 
 
 def has_raw_times(properties: ReleaseProperties) -> bool:
@@ -305,10 +307,10 @@ def has_raw_times(properties: ReleaseProperties) -> bool:
 
 
 def _covers_times(guarantee: Parameters) -> bool:
+    if guarantee.get("attribute") == "timestamps":
+        return True
     over = guarantee.get("over")
-    return guarantee.get("attribute") == "timestamps" or (
-        isinstance(over, list | tuple) and "timestamps" in over
-    )
+    return isinstance(over, list | tuple) and "timestamps" in over
 
 
 def is_pattern(name: str) -> bool:

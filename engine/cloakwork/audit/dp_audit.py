@@ -19,6 +19,8 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cloakwork.arrays import Bools, Ints
+
 Run = Callable[[int], NDArray[Any] | Sequence[Hashable]]
 """n runs of a mechanism on one input: n outcomes, as numbers or as anything hashable."""
 
@@ -36,7 +38,7 @@ class OutcomeSet(Protocol):
         """What the event says of an outcome, such as ``outcome >= 10``."""
         ...
 
-    def holds(self, outcomes: NDArray[Any]) -> NDArray[np.bool_]:
+    def holds(self, outcomes: NDArray[Any]) -> Bools:
         """For each outcome whether it lies in the set."""
         ...
 
@@ -51,11 +53,14 @@ class HalfLine:
     @property
     def name(self) -> str:
         """The event in words."""
-        return f"outcome {'>=' if self.upper else '<='} {self.bound:g}"
+        relation = ">=" if self.upper else "<="
+        return f"outcome {relation} {self.bound:g}"
 
-    def holds(self, outcomes: NDArray[Any]) -> NDArray[np.bool_]:
+    def holds(self, outcomes: NDArray[Any]) -> Bools:
         """See ``OutcomeSet``."""
-        return np.asarray(outcomes >= self.bound if self.upper else outcomes <= self.bound)
+        if self.upper:
+            return np.asarray(outcomes >= self.bound)
+        return np.asarray(outcomes <= self.bound)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +77,14 @@ class OneOf:
             shown.append("...")
         return f"outcome in {{{', '.join(shown)}}} ({len(self.members)} values)"
 
-    def holds(self, outcomes: NDArray[Any]) -> NDArray[np.bool_]:
+    def holds(self, outcomes: NDArray[Any]) -> Bools:
         """See ``OutcomeSet``."""
         if outcomes.dtype != object:
             return np.isin(outcomes, np.array(sorted(self.members)))
-        return np.fromiter(
-            (outcome in self.members for outcome in outcomes), dtype=bool, count=len(outcomes)
-        )
+        found = np.empty(len(outcomes), bool)
+        for row, outcome in enumerate(outcomes):
+            found[row] = outcome in self.members
+        return found
 
 
 OutcomeSetChoice = Callable[[NDArray[Any], NDArray[Any]], Sequence[OutcomeSet]]
@@ -140,12 +146,15 @@ def empirical_epsilon(
     if runs < 10:
         raise ValueError("an audit needs at least 10 runs a side")
     choose = likely_sets if events is None else events
+    # Events that were chosen on the runs that they are counted on would look too good.
     spent = runs // 5 if callable(choose) else 0
-    a, b = _as_outcomes(run_a(runs)), _as_outcomes(run_b(runs))
+    counted = runs - spent
+    a = _as_outcomes(run_a(runs))
+    b = _as_outcomes(run_b(runs))
     trials = _count_outcomes(choose, (a[:spent], b[:spent]), (a[spent:], b[spent:]))
     # Bonferroni: every event in every direction gets the same part of the error.
     error = (1 - confidence) / max(1, len(trials))
-    bounds = [_epsilon_bound(trial.hits, runs - spent, delta, error) for trial in trials]
+    bounds = [_epsilon_bound(trial.hits, counted, delta, error) for trial in trials]
     bound, trial = -math.inf, Trial("neither way", "no event", (0, 0))
     if trials:
         best = bounds.index(max(bounds))
@@ -158,7 +167,7 @@ def empirical_epsilon(
         event=trial.event,
         direction=trial.direction,
         hits=trial.hits,
-        counted=runs - spent,
+        counted=counted,
         confidence=confidence,
     )
 
@@ -218,11 +227,14 @@ def half_lines(a: NDArray[Any], b: NDArray[Any]) -> list[OutcomeSet]:
     bounds = np.unique(both)
     if len(bounds) > 200:
         bounds = np.unique(np.quantile(both, np.linspace(0, 1, 200), method="nearest"))
-    candidates = [HalfLine(float(bound), upper) for bound in bounds for upper in (True, False)]
+    candidates: list[OutcomeSet] = []
+    for bound in bounds:
+        candidates.append(HalfLine(float(bound), upper=True))
+        candidates.append(HalfLine(float(bound), upper=False))
     return _most_promising(candidates, a, b)
 
 
-def points(a: NDArray[Any], b: NDArray[Any]) -> list[OutcomeSet]:
+def single_outcomes(a: NDArray[Any], b: NDArray[Any]) -> list[OutcomeSet]:
     """The single outcomes whose share in ``a`` most outweighs that in ``b``."""
     candidates = [OneOf(frozenset([value])) for value, _ in _most_frequent(a)]
     return _most_promising(candidates, a, b)
@@ -240,7 +252,8 @@ def ratio_sets(a: NDArray[Any], b: NDArray[Any]) -> list[OutcomeSet]:
 
     ranked = sorted(_most_frequent(a), key=likelihood_ratio, reverse=True)
     values = [value for value, _ in ranked]
-    sizes: NDArray[np.int64] = np.unique(np.geomspace(1, max(1, len(values)), 24).astype(np.int64))
+    # Sets of growing size: each holds all values above some ratio.
+    sizes: Ints = np.unique(np.geomspace(1, max(1, len(values)), 24).astype(np.int64))
     candidates = [OneOf(frozenset(values[:size])) for size in sizes]
     return _most_promising(candidates, a, b)
 
@@ -249,8 +262,10 @@ def likely_sets(a: NDArray[Any], b: NDArray[Any]) -> list[OutcomeSet]:
     """The default choice: half-lines where outcomes are numbers, points and likelihood-ratio sets
     where values repeat.
     """
-    candidates: list[OutcomeSet] = half_lines(a, b) if np.issubdtype(a.dtype, np.number) else []
-    return _most_promising([*candidates, *points(a, b), *ratio_sets(a, b)], a, b)
+    candidates = [*single_outcomes(a, b), *ratio_sets(a, b)]
+    if np.issubdtype(a.dtype, np.number):
+        candidates = [*half_lines(a, b), *candidates]
+    return _most_promising(candidates, a, b)
 
 
 def _most_frequent(outcomes: NDArray[Any], most: int | None = 500) -> list[tuple[Any, int]]:
@@ -267,7 +282,8 @@ def _most_promising(
     """
 
     def expected_bound(event: OutcomeSet) -> float:
-        p, q = (4 * int(event.holds(side).sum()) for side in (a, b))
+        p = 4 * int(event.holds(a).sum())
+        q = 4 * int(event.holds(b).sum())
         # Three standard deviations each way stand in for the exact bounds.
         return (p - 3 * math.sqrt(p)) / (q + 3 * math.sqrt(q) + 10)
 

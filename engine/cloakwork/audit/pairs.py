@@ -18,8 +18,8 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from cloakwork.arrays import Floats
 from cloakwork.audit.dp_audit import (
     CONFIDENCE,
     AuditResult,
@@ -32,7 +32,6 @@ from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIME_TYPE, TIMESTAMP, Even
 from cloakwork.progress import say
 
 ActivitySequence = tuple[str, ...]
-Numbers = NDArray[np.float64]
 
 ALPHABET: Final = ("a", "b", "c", "d", "e", "f")
 LONGEST: Final = 6
@@ -89,7 +88,7 @@ class Pair:
     a: EventLog
     b: EventLog
     statistics: tuple[Statistic, ...]
-    observe: Callable[[EventLog], Numbers]
+    observe: Callable[[EventLog], Floats]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +107,7 @@ def control_flow_pairs(least: int | None = None) -> tuple[Pair, ...]:
     where it is known.
     """
     base = [("a", "b", "c")] * 30 + [("a", "c", "b")] * 20
+    # Backwards through the alphabet, so that it shares no prefix with the other cases.
     longest = tuple(ALPHABET[-1 - place % len(ALPHABET)] for place in range(LONGEST))
     many = max(FREQUENT_CASES, 2 * (least or 0))
     pairs = [
@@ -154,7 +154,10 @@ def least_released(runner: Callable[[EventLog], Callable[[], EventLog]]) -> int 
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if is_released(middle) else (middle, high)
+        if is_released(middle):
+            high = middle
+        else:
+            low = middle
     return high
 
 
@@ -164,9 +167,12 @@ def metric_pairs() -> tuple[Pair, ...]:
     """
     shift, far = SHIFT.total_seconds(), _FAR.total_seconds()
 
-    def observe(released: EventLog) -> Numbers:
+    def observe(released: EventLog) -> Floats:
         before, behind = np.diff(_seconds_of(released)).T
-        return np.asarray(np.minimum(before - far - shift, far - shift - behind)[:, None])
+        # Moved, the first gap is far + shift, and the second far - shift.
+        grown = before - (far + shift)
+        shrunk = (far - shift) - behind
+        return np.asarray(np.minimum(grown, shrunk)[:, None])
 
     moved = _log_with_times([timedelta(0), _FAR + SHIFT, 2 * _FAR])
     still = _log_with_times([timedelta(0), _FAR, 2 * _FAR])
@@ -179,9 +185,11 @@ def bounded_pairs() -> tuple[Pair, ...]:
     """All times of one case moved from the least that the declared bounds allow to the most."""
     latest, widest = _WINDOW.total_seconds(), _GAP.total_seconds()
 
-    def observe(released: EventLog) -> Numbers:
+    def observe(released: EventLog) -> Floats:
         times = _seconds_of(released)
-        at_the_edge = (times[:, 0] >= latest) + (np.diff(times) >= widest).sum(axis=1)
+        begins_latest = (times[:, 0] >= latest).astype(np.int64)
+        widest_gaps = (np.diff(times) >= widest).sum(axis=1)
+        at_the_edge = begins_latest + widest_gaps
         return np.asarray(at_the_edge[:, None], np.float64)
 
     most = _log_with_times([_WINDOW + place * _GAP for place in range(3)])
@@ -221,14 +229,14 @@ def audit_pair(
             confidence=each,
         )
 
-    audits = [
-        PairAudit(pair.name, statistic.name, audit_statistic(column, statistic))
-        for column, statistic in enumerate(pair.statistics)
-    ]
+    audits = []
+    for column, statistic in enumerate(pair.statistics):
+        result = audit_statistic(column, statistic)
+        audits.append(PairAudit(pair.name, statistic.name, result))
     return max(audits, key=lambda audit: audit.result.epsilon_lower_bound)
 
 
-def _collect_outcomes(pair: Pair, run: Callable[[], EventLog], runs: int, side: str) -> Numbers:
+def _collect_outcomes(pair: Pair, run: Callable[[], EventLog], runs: int, side: str) -> Floats:
     """The statistics of ``runs`` runs, one row an outcome."""
     rows = []
     reported = monotonic()
@@ -245,9 +253,11 @@ def _pair_with_one_more_case(
 ) -> Pair:
     steps = set(pairwise(added))
 
-    def observe(released: EventLog) -> Numbers:
+    def observe(released: EventLog) -> Floats:
         sequences = _sequences_of(released)
-        taken = sum(step in steps for sequence in sequences for step in pairwise(sequence))
+        taken = 0
+        for sequence in sequences:
+            taken += sum(step in steps for step in pairwise(sequence))
         return np.array([[sequences.count(added), taken, len(sequences)]], np.float64)
 
     statistics = (
@@ -282,7 +292,7 @@ def _log_with_times(times: Sequence[timedelta]) -> EventLog:
     return EventLog(events, cases, len(times) * np.arange(COPIES + 1, dtype=np.int64))
 
 
-def _seconds_of(log: EventLog) -> Numbers:
+def _seconds_of(log: EventLog) -> Floats:
     """The times of the log's cases, one row a case, in seconds after the window's beginning."""
     stamps = log.events[TIMESTAMP].dt.timestamp("us").to_numpy().astype(np.float64)
     return np.asarray(stamps / 1e6 - _BEGIN.timestamp()).reshape(log.cases.height, -1)

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from pydantic import Field
 
+from cloakwork.arrays import Bools, Floats, Ints
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.quantities import Frozen
 
@@ -20,8 +20,6 @@ MOST_PAIRS: Final = 10
 """Directly-follows pairs that are shown, the most frequent first."""
 
 _HOUR: Final = 3.6e9  # microseconds
-
-Floats = NDArray[np.float64]
 
 
 def _figure(title: str, description: str) -> Any:
@@ -144,7 +142,7 @@ def _have_the_same_events(before: EventLog, after: EventLog) -> bool:
     return np.array_equal(before.offsets, after.offsets)
 
 
-def _hours_of(log: EventLog, known: NDArray[np.bool_]) -> Floats:
+def _hours_of(log: EventLog, known: Bools) -> Floats:
     stamps = log.events[TIMESTAMP].dt.timestamp("us").to_numpy()
     return np.asarray(stamps[known] / _HOUR, np.float64)
 
@@ -158,7 +156,7 @@ def _share_of_zeros(gaps: Floats) -> float | None:
 
 
 def _most_frequent_pairs(
-    labels: pl.Series, follows: NDArray[np.int64], raw_gaps: Floats, released_gaps: Floats
+    labels: pl.Series, follows: Ints, raw_gaps: Floats, released_gaps: Floats
 ) -> tuple[PairTimes, ...]:
     """The most frequent directly-follows pairs, and their gaps before and after."""
     rows = pl.DataFrame(

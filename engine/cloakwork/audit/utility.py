@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from cloakwork.arrays import Floats, Ints
 from cloakwork.audit.discovery import Discovery, evaluate_in_subprocess
 from cloakwork.audit.times import TimeUtility
 from cloakwork.errors import MechanismError
@@ -139,21 +140,24 @@ def measured(
             return None
 
     true = true_variants(before, after)
+    cases_before, cases_after = sum(before.values()), sum(after.values())
+    true_before = sum(before[variant] for variant in true)
+    true_after = sum(after[variant] for variant in true)
     discovery = None
     if seconds:
         discovery = with_note(
             "process discovery", lambda: evaluate_in_subprocess(before, after, seconds)
         )
     return Utility(
-        source_cases=sum(before.values()),
-        released_cases=sum(after.values()),
+        source_cases=cases_before,
+        released_cases=cases_after,
         source_variants=len(before),
         true_variants=len(true),
         fake_variants=len(after) - len(true),
         variant_precision=_share_of(len(true), len(after)),
         variant_recall=_share_of(len(true), len(before)),
-        case_precision=_share_of(sum(after[variant] for variant in true), sum(after.values())),
-        case_recall=_share_of(sum(before[variant] for variant in true), sum(before.values())),
+        case_precision=_share_of(true_after, cases_after),
+        case_recall=_share_of(true_before, cases_before),
         relative_log_similarity=within_bounds(relative_log_similarity),
         absolute_log_difference=within_bounds(absolute_log_difference),
         dfg_edge_distance=dfg_edge_distance(before, after),
@@ -181,9 +185,10 @@ def relative_log_similarity(source: Histogram, release: Histogram) -> float:
     if not source or not release:
         return float(not source and not release)
     lengths = np.maximum.outer(_lengths_of(source), _lengths_of(release))
-    costs = _levenshtein(source, release) / np.maximum(lengths, 1)
-    supply = _cases_of(source) / _cases_of(source).sum()
-    demand = _cases_of(release) / _cases_of(release).sum()
+    costs = _edit_distances(source, release) / np.maximum(lengths, 1)
+    cases_before, cases_after = _cases_of(source), _cases_of(release)
+    supply = cases_before / cases_before.sum()
+    demand = cases_after / cases_after.sum()
     similarity = 1.0 - _transport_cost(supply, demand, costs)
     return min(max(similarity, 0.0), 1.0)
 
@@ -206,7 +211,7 @@ def absolute_log_difference(source: Histogram, release: Histogram) -> int:
         left[()] = -surplus
     if not left:
         return 0
-    costs = _levenshtein(left, right).astype(np.float64)
+    costs = _edit_distances(left, right).astype(np.float64)
     return round(_transport_cost(_cases_of(left), _cases_of(right), costs))
 
 
@@ -215,7 +220,7 @@ def dfg_edge_distance(source: Histogram, release: Histogram) -> float | None:
     None without any.
     """
     left, right = _counts_of_relations(source, release)
-    return float(np.abs(left - right).mean()) if len(left) else None
+    return _mean_difference(left, right)
 
 
 def dfg_frequency_distance(source: Histogram, release: Histogram) -> float | None:
@@ -224,7 +229,13 @@ def dfg_frequency_distance(source: Histogram, release: Histogram) -> float | Non
     with the literature (Elkoumy et al. 2022).
     """
     left, right = _counts_of_relations(source, release)
-    return float(np.abs(np.sort(left) - np.sort(right)).mean()) if len(left) else None
+    return _mean_difference(np.sort(left), np.sort(right))
+
+
+def _mean_difference(left: Ints, right: Ints) -> float | None:
+    if not len(left):
+        return None
+    return float(np.abs(left - right).mean())
 
 
 def directly_follows(log: Histogram) -> dict[tuple[str, str], int]:
@@ -236,9 +247,7 @@ def directly_follows(log: Histogram) -> dict[tuple[str, str], int]:
     return dict(counts)
 
 
-def _counts_of_relations(
-    source: Histogram, release: Histogram
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _counts_of_relations(source: Histogram, release: Histogram) -> tuple[Ints, Ints]:
     """The counts of every relation that occurs in either log, in one order: twice int64, shape
     (relations,).
     """
@@ -254,15 +263,15 @@ def _share_of(count: int, total: int) -> float | None:
     return count / total if total else None
 
 
-def _cases_of(side: Histogram) -> NDArray[np.float64]:
+def _cases_of(side: Histogram) -> Floats:
     return np.array(list(side.values()), np.float64)
 
 
-def _lengths_of(side: Iterable[Variant]) -> NDArray[np.int64]:
+def _lengths_of(side: Iterable[Variant]) -> Ints:
     return np.array([len(variant) for variant in side], np.int64)
 
 
-def _levenshtein(rows: Iterable[Variant], columns: Iterable[Variant]) -> NDArray[np.int32]:
+def _edit_distances(rows: Iterable[Variant], columns: Iterable[Variant]) -> NDArray[np.int32]:
     """Edit distances between variants, in activities: int32, shape (rows, columns)."""
     from rapidfuzz import process
     from rapidfuzz.distance import Levenshtein
@@ -279,9 +288,7 @@ def _levenshtein(rows: Iterable[Variant], columns: Iterable[Variant]) -> NDArray
     return np.asarray(process.cdist(*texts, scorer=Levenshtein.distance, dtype=np.int32))
 
 
-def _transport_cost(
-    supply: NDArray[np.float64], demand: NDArray[np.float64], costs: NDArray[np.float64]
-) -> float:
+def _transport_cost(supply: Floats, demand: Floats, costs: Floats) -> float:
     """The least cost of moving ``supply`` to ``demand``, both of one sum: the exact optimum, by the
     network simplex.
     """

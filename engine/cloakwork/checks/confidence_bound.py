@@ -86,11 +86,12 @@ def worst_knowledge(
     smallest, confidence = log.cases.height, 0.0
     try:
         for candidates in _known_subsequences(places, cases, guarantee.L):
-            fewest, share = _worst_by_case(candidates, cases, holders)
-            smallest, confidence = min(smallest, fewest), max(confidence, share)
+            found = [_worst_by_case(candidates, cases, holders)]
             if unit.attribute:
-                fewest, share = _worst_by_unit(candidates, cases, holders)
-                smallest, confidence = min(smallest, fewest), max(confidence, share)
+                found.append(_worst_by_unit(candidates, cases, holders))
+            for fewest, share in found:
+                smallest = min(smallest, fewest)
+                confidence = max(confidence, share)
     except _TooManyMatches:
         raise GuaranteeBroken(
             guarantee.sentence(),
@@ -117,10 +118,27 @@ def _known_sequences(log: EventLog, guarantee: ConfidenceBound) -> tuple[pl.Data
     """The places of each distinct sequence (``sequence``, ``place``, ``symbol``), and the sequence
     of each case.
     """
+    lists = _symbols_of_cases(log, guarantee)
+    # Cases without events have a sequence as well: a null.
+    every_case = pl.DataFrame({"case": np.arange(log.cases.height)})
+    every_case = every_case.join(lists, on="case", how="left")
+    sequences = every_case.group_by("symbol", maintain_order=True).agg("case")
+    sequences = sequences.with_row_index("sequence")
+    of_case = sequences.select("sequence", "case").explode("case").sort("case")["sequence"]
+    with_events = sequences.filter(pl.col("symbol").is_not_null()).select("sequence", "symbol")
+    place = pl.int_ranges(pl.col("symbol").list.len())
+    return with_events.with_columns(place=place).explode("symbol", "place"), of_case
+
+
+def _symbols_of_cases(log: EventLog, guarantee: ConfidenceBound) -> pl.DataFrame:
+    """What can be known of each case that has events: ``case``, and ``symbol``, a list of numbers,
+    equal for events that are known equally.
+    """
     seen = [ACTIVITY, TIMESTAMP] if guarantee.background == "relative" else [ACTIVITY]
     _require_columns(log.events, seen, guarantee)
-    symbols = log.events.select(named(*seen)).unique(maintain_order=True).with_row_index("symbol")
-    events = log.events.select(named(*seen)).with_columns(pl.Series("case", log.case_of))
+    seen_events = log.events.select(named(*seen))
+    symbols = seen_events.unique(maintain_order=True).with_row_index("symbol")
+    events = seen_events.with_columns(pl.Series("case", log.case_of))
     events = events.join(
         symbols, on=named(*seen), how="left", nulls_equal=True, maintain_order="left"
     )
@@ -129,15 +147,7 @@ def _known_sequences(log: EventLog, guarantee: ConfidenceBound) -> tuple[pl.Data
         known = known.unique().sort()
     elif guarantee.background == "multiset":
         known = known.sort()
-    lists = events.group_by("case").agg(known)
-    # Cases without events have a sequence as well: a null.
-    every = pl.DataFrame({"case": np.arange(log.cases.height)}).join(lists, on="case", how="left")
-    sequences = every.group_by("symbol", maintain_order=True).agg("case")
-    sequences = sequences.with_row_index("sequence")
-    of_case = sequences.select("sequence", "case").explode("case").sort("case")["sequence"]
-    with_events = sequences.filter(pl.col("symbol").is_not_null()).select("sequence", "symbol")
-    place = pl.int_ranges(pl.col("symbol").list.len())
-    return with_events.with_columns(place=place).explode("symbol", "place"), of_case
+    return events.group_by("case").agg(known)
 
 
 def _known_subsequences(
@@ -163,7 +173,7 @@ def _one_event_longer(candidates: _Candidates, places: pl.DataFrame, event: str)
     by = [*candidates.by, event]
     found: list[pl.DataFrame] = []
     # A candidate and a sequence are one row, so that no slice divides what is grouped.
-    for rows in _slices(candidates.rows, places):
+    for rows in _joinable_slices(candidates.rows, places):
         behind = rows.join(places, on="sequence").filter(pl.col("place") > pl.col("end"))
         longer = behind.rename({"symbol": event}).group_by(named(*by, "sequence"))
         found.append(longer.agg(pl.col("place").min().alias("end")))
@@ -172,14 +182,15 @@ def _one_event_longer(candidates: _Candidates, places: pl.DataFrame, event: str)
     return _Candidates(pl.concat(found), by)
 
 
-def _slices(rows: pl.DataFrame, places: pl.DataFrame) -> Iterator[pl.DataFrame]:
+def _joinable_slices(rows: pl.DataFrame, places: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """``rows`` in slices that make about ``_SLICE`` rows each when joined with ``places``; at least
     one.
     """
     length = places.group_by("sequence").agg(pl.len().alias("length"))
     joined = rows.select("sequence").join(length, on="sequence", how="left", maintain_order="left")
-    joined_rows = joined["length"].fill_null(0).cast(pl.Int64).cum_sum()
-    slice_number = (joined_rows // _SLICE).to_numpy()
+    rows_made_so_far = joined["length"].fill_null(0).cast(pl.Int64).cum_sum()
+    slice_number = (rows_made_so_far // _SLICE).to_numpy()
+    # A slice ends where the number changes from one row to the next.
     ends = [*np.flatnonzero(np.diff(slice_number)) + 1, rows.height]
     begin = 0
     for end in ends:
@@ -227,9 +238,10 @@ def _value_holders(
 
     ``missing_is_value``: a case without any has one row, whose value is null.
     """
-    of_cases = attribute is not None and attribute.startswith(CASE_PREFIX)
-    table = log.cases if of_cases else log.events
-    case = np.arange(log.cases.height) if of_cases else log.case_of
+    every_case = np.arange(log.cases.height)
+    table, case = log.events, log.case_of
+    if attribute is not None and attribute.startswith(CASE_PREFIX):
+        table, case = log.cases, every_case
     if attribute is None or attribute not in table.columns:
         return pl.DataFrame(schema={**cases.schema, "value": pl.String})
     values = values_of(table, attribute)
@@ -239,7 +251,7 @@ def _value_holders(
         values = zero.zip_with((values == 0).fill_null(False), values)
     rows = pl.DataFrame({"case": case, "value": values.cast(pl.String)}).drop_nulls().unique()
     if missing_is_value:
-        without_any = np.setdiff1d(np.arange(log.cases.height), rows["case"].to_numpy())
+        without_any = np.setdiff1d(every_case, rows["case"].to_numpy())
         missing = pl.DataFrame({"case": without_any}).with_columns(value=pl.lit(None, pl.String))
         rows = pl.concat([rows, missing])
     return pl.concat([cases[rows["case"]], rows.select("value")], how="horizontal")
@@ -279,10 +291,10 @@ def _worst_by_unit(
     most = holding.group_by(named(*by, "value")).agg(counts)
     confidence = 0.0
     # Without the cases that have no unit, and with each of them as a unit of its own.
-    for counted in ("units", "owners"):
+    for counted in (pl.col("units"), pl.col("owners")):
         share = _largest_share(
-            most.select(named(*by, "value"), named(counted).as_expr().alias("holders")),
-            total.select(named(*by), named(counted).as_expr().alias("total")),
+            most.select(named(*by, "value"), counted.alias("holders")),
+            total.select(named(*by), counted.alias("total")),
             by,
         )
         confidence = max(confidence, share)

@@ -43,11 +43,12 @@ def smallest_group(log: EventLog, guarantee: KAnonymity, unit: Unit = _CASE) -> 
     if log.cases.height == 0:
         return None
     owner = _owner_numbers(log, guarantee, unit)
-    complete = guarantee.scope == "variants"
+    counts_complete_variants = guarantee.scope == "variants"
     smallest = []
-    for cases, class_, ended in _classes_by_length(log, guarantee):
-        if len(cases) and ended == complete:
-            smallest.append(int(_class_sizes(class_, owner[cases]).min()))
+    for cases, class_, have_ended in _classes_by_length(log, guarantee):
+        if len(cases) and have_ended == counts_complete_variants:
+            sizes = _class_sizes(class_, owner[cases])
+            smallest.append(int(sizes.min()))
     return min(smallest)
 
 
@@ -66,31 +67,32 @@ def _classes_by_length(log: EventLog, guarantee: KAnonymity) -> Iterator[tuple[I
     """For each number of events, cases by what they agree in up to there: (cases, the class of
     each, whether these are only the cases that end there).
     """
-    lengths = np.diff(log.offsets)
-    of_events = [_event_column(name) for name in guarantee.over if not _is_of_cases(name)]
-    of_cases = [name for name in guarantee.over if _is_of_cases(name)]
-    symbol = _row_numbers(log.events, _without_absent(log.events, of_events), guarantee)
+    event_columns = [_event_column(name) for name in guarantee.over if not _is_of_cases(name)]
+    case_columns = [name for name in guarantee.over if _is_of_cases(name)]
+    symbol = _row_numbers(log.events, _without_absent(log.events, event_columns), guarantee)
     symbols = symbol.max(initial=0) + 1
-    class_ = _row_numbers(log.cases, _without_absent(log.cases, of_cases), guarantee)
+    # Before the first event, cases agree in what is of cases alone.
+    class_ = _row_numbers(log.cases, _without_absent(log.cases, case_columns), guarantee)
     cases = np.arange(log.cases.height)
+    lengths = np.diff(log.offsets)
     for length in range(int(lengths.max()) + 1):
-        ends = lengths[cases] == length
         yield cases, class_, False
+        ends = lengths[cases] == length
         yield cases[ends], class_[ends], True
         cases, class_ = cases[~ends], class_[~ends]
-        # Cases of one class go on in one class where their next events agree.
-        extended = class_ * symbols + symbol[log.offsets[cases] + length]
-        class_ = np.unique(extended, return_inverse=True)[1].astype(np.int64)
+        # Cases of one class stay in one class where their next events agree.
+        next_symbol = symbol[log.offsets[cases] + length]
+        _, class_ = np.unique(class_ * symbols + next_symbol, return_inverse=True)
 
 
 def _class_sizes(class_: Ints, owner: Ints) -> Ints:
     """For each class that occurs, how many distinct owners it has; 0 where no case has one."""
     occurring, number = np.unique(class_, return_inverse=True)
-    # Distinct pairs of a class and an owner, counted by class.
     is_owned = owner != _NO_OWNER
     owners = owner.max(initial=0) + 1
-    distinct = np.unique(number[is_owned] * owners + owner[is_owned])
-    return np.bincount(distinct // owners, minlength=len(occurring))
+    # Distinct pairs of a class and an owner, counted by class.
+    pairs = np.unique(number[is_owned] * owners + owner[is_owned])
+    return np.bincount(pairs // owners, minlength=len(occurring))
 
 
 def _owner_numbers(log: EventLog, guarantee: KAnonymity, unit: Unit) -> Ints:

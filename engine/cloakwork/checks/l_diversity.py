@@ -22,24 +22,27 @@ def least_diversity(log: EventLog, guarantee: LDiversity) -> float | None:
     Only the values of events that are not inserted count where the log says which are.
     """
     found = grouped_values(log, guarantee.attribute, guarantee.classes)
-    found = found.only(found.present & found.kept)
+    found = found.restricted_to(found.has_value & found.kept)
     if len(found.member) == 0:
         return None
     value = found.values.rank("dense").to_numpy().astype(np.int64)[found.member]
-    values = np.int64(value.max() + 1)
     activity = found.activity[found.member]
-    pair = found.group * (found.activity.max() + 1) + activity
-    group = np.unique(pair, return_inverse=True)[1].astype(np.int64)
-    distinct, count = np.unique(group * values + value, return_counts=True)
-    of_group = distinct // values
+    # Values of a class are counted activity by activity: pairs of both are the groups.
+    class_and_activity = found.group * (found.activity.max() + 1) + activity
+    _, group = np.unique(class_and_activity, return_inverse=True)
+    values = np.int64(value.max() + 1)
+    group_and_value, count = np.unique(group * values + value, return_counts=True)
+    group_of_pair = group_and_value // values
     if guarantee.variety == "distinct":
-        return float(np.bincount(of_group).min())
+        distinct_values = np.bincount(group_of_pair)
+        return float(distinct_values.min())
     # exp(H), where each value adds -p log p to the entropy H of its group.
-    share = count / np.bincount(group)[of_group]
-    return float(np.exp(np.bincount(of_group, -share * np.log(share))).min())
+    share = count / np.bincount(group)[group_of_pair]
+    entropy = np.bincount(group_of_pair, -share * np.log(share))
+    return float(np.exp(entropy).min())
 
 
-def holds(diversity: float | None, guarantee: LDiversity) -> bool:
+def is_diverse_enough(diversity: float | None, guarantee: LDiversity) -> bool:
     """Whether the least diversity that was measured is enough; where there is no value, nothing can
     be too alike.
     """
@@ -51,7 +54,7 @@ def check(log: EventLog, guarantee: LDiversity) -> None:
     without values holds.
     """
     diversity = least_diversity(log, guarantee)
-    if not holds(diversity, guarantee):
+    if not is_diverse_enough(diversity, guarantee):
         raise GuaranteeBroken(
             guarantee.sentence(), f"some group holds {diversity:.4g} ({guarantee.variety}) values"
         )

@@ -75,7 +75,7 @@ def _l_diversity(log: EventLog, guarantee: Any, unit: Unit) -> Observation:
         return Observation(True, f"the log holds no value of '{guarantee.attribute}'")
     counted = "different values" if guarantee.variety == "distinct" else "values, by their entropy"
     seen = f"the least varied group holds {least:.4g} {counted}"
-    return Observation(l_diversity.holds(least, guarantee), seen)
+    return Observation(l_diversity.is_diverse_enough(least, guarantee), seen)
 
 
 def checker_of(guarantee: Guarantee) -> Checker | None:

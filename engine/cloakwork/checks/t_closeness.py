@@ -47,15 +47,16 @@ def largest_distance(
     """
     found = grouped_values(log, guarantee.attribute, guarantee.classes)
     if not missing_is_value:
-        found = found.only(found.present)
-    if not (found.present & found.kept).any() or not found.kept[found.member].any():
+        found = found.restricted_to(found.has_value)
+    has_kept_value = (found.has_value & found.kept).any()
+    if not has_kept_value or not found.kept[found.member].any():
         return None
-    if found.numeric and not found.values.drop_nulls().cast(pl.Float64).is_finite().all():
+    if found.is_numeric and not found.values.drop_nulls().cast(pl.Float64).is_finite().all():
         raise GuaranteeBroken(
             guarantee.sentence(), f"'{guarantee.attribute}' holds numbers that are not finite"
         )
-    positions = _positions(found, guarantee.scale)
-    distance = _distances if found.numeric else _total_variation
+    positions = _positions_of_values(found, guarantee.scale)
+    distances_of_groups = _distances_of_numbers if found.is_numeric else _total_variation
     largest = 0.0
     for activity in np.unique(found.activity[found.kept]):
         # Values of inserted events are neither compared nor compared with.
@@ -63,9 +64,9 @@ def largest_distance(
         is_member = compared[found.member]
         if not is_member.any():
             continue
-        group = np.unique(found.group[is_member], return_inverse=True)[1].astype(np.int64)
+        _, group = np.unique(found.group[is_member], return_inverse=True)
         values = positions[found.member[is_member]]
-        distances = distance(positions[compared], values, group)
+        distances = distances_of_groups(positions[compared], values, group.astype(np.int64))
         largest = max(largest, float(distances.max()))
     return largest
 
@@ -87,45 +88,57 @@ def rounded_up(distance: float) -> float:
     return math.ceil((distance - TOLERANCE) * 1e4) / 1e4
 
 
-def _positions(found: GroupedValues, scale: str) -> Floats:
+def _positions_of_values(found: GroupedValues, scale: str) -> Floats:
     """The position of each value: in [0, 1] for numbers, and not a number where it is missing; else
     a number for each different value, and -1 for a missing one.
     """
-    if not found.numeric:
+    if not found.is_numeric:
         return found.values.rank("dense").cast(pl.Float64).fill_null(-1.0).to_numpy()
-    present = found.present
+    present = found.has_value
+    numbers = found.values.drop_nulls()
     positions = np.full(len(present), np.nan)
     if scale == "rank":
-        activity = found.activity[present]
-        rows = pl.DataFrame({"activity": activity, "value": found.values.drop_nulls()})
-        # The average rank r of n values: F(x) = (r - 1/2) / n.
-        rank = pl.col("value").rank("average").over("activity")
-        share = (rank - 0.5) / pl.len().over("activity")
-        positions[present] = rows.select(share=share).to_series().to_numpy()
-        return positions
-    numbers = found.values.drop_nulls().cast(pl.Float64).to_numpy()
-    low, high = numbers.min(), numbers.max()
-    # Halves, as the range itself may exceed the largest float.
-    half_range = high / 2 - low / 2
-    positions[present] = (numbers / 2 - low / 2) / (half_range or 1.0)
+        positions[present] = _shares_below(numbers, found.activity[present])
+    else:
+        positions[present] = _places_in_range(numbers.cast(pl.Float64).to_numpy())
     return positions
 
 
-def _distances(reference: Floats, values: Floats, group: Ints) -> Floats:
+def _shares_below(numbers: pl.Series, activity: Ints) -> Floats:
+    """F(x) of each number: the share of its activity's values that are smaller, and half of the
+    share that equals it.
+    """
+    rows = pl.DataFrame({"activity": activity, "number": numbers})
+    # The average rank r of n values: F(x) = (r - 1/2) / n.
+    rank = pl.col("number").rank("average").over("activity")
+    share = (rank - 0.5) / pl.len().over("activity")
+    return rows.select(share=share).to_series().to_numpy()
+
+
+def _places_in_range(numbers: Floats) -> Floats:
+    """Where each number lies between the least (0) and the largest (1) of them."""
+    # Halves, as the range itself may exceed the largest float.
+    low, high = numbers.min() / 2, numbers.max() / 2
+    half_range = (high - low) or 1.0
+    return np.asarray((numbers / 2 - low) / half_range, np.float64)
+
+
+def _distances_of_numbers(reference: Floats, values: Floats, group: Ints) -> Floats:
     """For each group of numbers the distance from ``reference``, what is missing included."""
     is_missing = np.isnan(values)
-    missing = np.bincount(group, is_missing) / np.bincount(group)
-    missing_in_reference = float(np.isnan(reference).mean())
-    between_present = np.zeros(len(missing))
+    share_missing = np.bincount(group, is_missing) / np.bincount(group)
+    share_in_reference = float(np.isnan(reference).mean())
+    between_present = np.zeros(len(share_missing))
     if not is_missing.all():
-        with_values, dense = np.unique(group[~is_missing], return_inverse=True)
+        # Groups without any value drop out: the others are numbered anew.
+        with_values, renumbered = np.unique(group[~is_missing], return_inverse=True)
         between_present[with_values] = _earth_mover_distance(
-            reference[~np.isnan(reference)], values[~is_missing], dense.astype(np.int64)
+            reference[~np.isnan(reference)], values[~is_missing], renumbered.astype(np.int64)
         )
     # |p - q| + min(1 - p, 1 - q) D, as the module says.
-    shared = np.minimum(1 - missing, 1 - missing_in_reference)
-    difference = np.abs(missing - missing_in_reference)
-    return np.asarray(difference + shared * between_present, np.float64)
+    present_in_both = np.minimum(1 - share_missing, 1 - share_in_reference)
+    difference = np.abs(share_missing - share_in_reference)
+    return np.asarray(difference + present_in_both * between_present, np.float64)
 
 
 def _earth_mover_distance(reference: Floats, values: Floats, group: Ints) -> Floats:
@@ -139,8 +152,10 @@ def _earth_mover_distance(reference: Floats, values: Floats, group: Ints) -> Flo
     order = np.lexsort((values, group))
     value, group = values[order], group[order]
     size = np.bincount(group)
-    rank = np.arange(len(group)) - (np.cumsum(size) - size)[group]
-    begin, end = rank / size[group], (rank + 1) / size[group]
+    first_of_group = np.cumsum(size) - size
+    rank = np.arange(len(group)) - first_of_group[group]
+    begin = rank / size[group]
+    end = (rank + 1) / size[group]
     ascending = np.sort(reference)
     share_at_most = np.searchsorted(ascending, value, "right") / len(reference)
     turn = np.clip(share_at_most, begin, end)
@@ -165,8 +180,10 @@ def _total_variation(reference: Floats, values: Floats, group: Ints) -> Floats:
     """For each group by how much its values' shares exceed those of ``reference``, in all."""
     distinct, count_in_reference = np.unique(reference, return_counts=True)
     value = np.searchsorted(distinct, values)
-    pairs, count = np.unique(group * len(distinct) + value, return_counts=True)
-    of_group, of_value = pairs // len(distinct), pairs % len(distinct)
-    share = count / np.bincount(group)[of_group]
-    excess = share - count_in_reference[of_value] / len(reference)
-    return np.asarray(np.bincount(of_group, np.maximum(excess, 0.0)), np.float64)
+    # One number for each pair of a group and a value that it holds.
+    pair, count = np.unique(group * len(distinct) + value, return_counts=True)
+    group_of_pair, value_of_pair = np.divmod(pair, len(distinct))
+    share = count / np.bincount(group)[group_of_pair]
+    share_in_reference = count_in_reference[value_of_pair] / len(reference)
+    excess = np.maximum(share - share_in_reference, 0.0)
+    return np.asarray(np.bincount(group_of_pair, excess), np.float64)

@@ -30,7 +30,7 @@ class GroupedValues:
     """All values of an attribute, and the groups of them.
 
     - ``values``: n values, null where there is none: numbers as the log has them (times as their
-      number), or anything else as String. ``numeric`` says which.
+      number), or anything else as String. ``is_numeric`` says which.
     - ``activity``: int64, shape (n,); the activity that each belongs to; 0 for an attribute of
       cases.
     - ``kept``: bool, shape (n,); not of an inserted event.
@@ -46,16 +46,16 @@ class GroupedValues:
     group: Ints
 
     @property
-    def numeric(self) -> bool:
+    def is_numeric(self) -> bool:
         """Whether values are numbers, between which there are distances."""
         return self.values.dtype.is_numeric()
 
     @property
-    def present(self) -> NDArray[np.bool_]:
+    def has_value(self) -> NDArray[np.bool_]:
         """Which values are not missing: bool, shape (n,)."""
         return self.values.is_not_null().to_numpy()
 
-    def only(self, chosen: NDArray[np.bool_]) -> "GroupedValues":
+    def restricted_to(self, chosen: NDArray[np.bool_]) -> "GroupedValues":
         """The values that are ``chosen`` (bool, shape (n,)), in their groups."""
         new_index = np.cumsum(chosen) - 1
         stays = chosen[self.member]
@@ -73,7 +73,7 @@ def grouped_values(
 ) -> GroupedValues:
     """The values of ``attribute`` in ``log`` by class and activity."""
     prefix = prefixes(log)
-    column = _comparable_values(_column(log, attribute))
+    column = _comparable_values(_column_values(log, attribute))
     if attribute.startswith(CASE_PREFIX):
         return _of_cases(log, column, prefix, classes)
     activity = _dense_codes(log.events[ACTIVITY])
@@ -84,7 +84,7 @@ def grouped_values(
         group = variant * (activity.max(initial=0) + 1) + activity
     found = GroupedValues(column, activity, log.kept, np.arange(log.events.height), group)
     if attribute == TIMESTAMPS:
-        return found.only(_has_predecessor(log))
+        return found.restricted_to(_has_predecessor(log))
     return found
 
 
@@ -138,7 +138,7 @@ def last_of_case(log: EventLog, of_event: Ints) -> Ints:
     return np.where(np.diff(log.offsets) > 0, padded[log.offsets[1:] - 1], no_event)
 
 
-def _column(log: EventLog, attribute: str) -> pl.Series:
+def _column_values(log: EventLog, attribute: str) -> pl.Series:
     """One value an event, or a case."""
     if attribute == TIMESTAMPS:
         return _cycle_times(log)

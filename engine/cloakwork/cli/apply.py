@@ -77,13 +77,11 @@ def apply(
     """
     from cloakwork import api
 
-    mapping = column_mapping(columns)
+    mapping = column_mapping(columns, log)
     plan = plan_from(policy_or_plan)
     if engine == "spark":
         raise click.UsageError("the spark engine is not part of this version; use --engine polars")
     require_log(log)
-    if mapping and log.name.endswith((".xes", ".xes.gz")):
-        raise click.UsageError("--column is for CSV and Parquet; XES names its attributes itself")
     book = open_ledger(ledger)
     with noting_remains(book, out), progress_of(plan, quiet=quiet) as reporter:
         published = api.release(

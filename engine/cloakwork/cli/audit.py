@@ -1,6 +1,7 @@
 """``cloakwork audit``: does a mechanism keep its claim, as far as runs can tell?"""
 
 import json
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +9,7 @@ import click
 
 from cloakwork.cli.options import json_option
 from cloakwork.cli.progress import progress_of
+from cloakwork.cli.screen import columns
 from cloakwork.errors import OutputError
 from cloakwork.quantities import LEAST_DELTA, LEAST_EPSILON, MOST_EPSILON
 
@@ -144,7 +146,10 @@ def _print_result(mechanism: str, proof: str, found: "tuple[PairAudit, ...]") ->
             else "nothing seen"
         )
         verdict = "within the claim" if result.passed else "EXCEEDS the claim"
-        click.echo(f"  {item.pair}: {seen}, {verdict} of {result.claim:g} (delta {result.delta:g})")
+        claim = f"{verdict} of {result.claim:g} (delta {result.delta:g})"
+        line = f"{item.pair}: {seen}, {claim}"
+        wrapped = textwrap.wrap(line, columns(), initial_indent="  ", subsequent_indent="    ")
+        click.echo("\n".join(wrapped))
         if result.epsilon_lower_bound > 0:
             hits = f"{result.hits[0]} against {result.hits[1]} of {result.counted} runs"
             click.echo(f"    {item.statistic}, {result.event}: {hits}")

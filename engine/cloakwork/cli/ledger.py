@@ -114,10 +114,10 @@ def verify(url: str | None, as_json: bool, releases: tuple[Path, ...]) -> None:
         if not count:
             click.echo(_nothing(book, None))
             return
-        against = f", all {len(releases)} statements found" if releases else ""
-        click.echo(
-            f"The chain of entries is whole: {count} release{'' if count == 1 else 's'}{against}."
-        )
+        against = ""
+        if releases:
+            against = f", with {counted(len(releases), 'statement')} found in it"
+        click.echo(f"The chain of entries is whole: {counted(count, 'release')}{against}.")
 
 
 @ledger.command(short_help="Bring ledger and release folders to agreement.")

@@ -1,6 +1,6 @@
 """What ``cloakwork ledger`` prints: budgets of a dataset, and the history of its releases."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -53,7 +53,7 @@ def history_lines(records: "tuple[Record, ...]", width: int | None = None) -> It
         yield from block("", [f"{date_text(record.created_at)}  {record.id}"], width, indent=0)
         where = without_release(record) or (record.place.folder if record.place else "")
         whom = "not said" if record.unit is None else f"each {record.unit}"
-        charged = [charge_text(charge) for charge in record.charges]
+        charged = list(_charge_lines(record.charges))
         fields: dict[str, list[str]] = {
             "dataset": [record.dataset],
             "policy": [policy] if policy else [],
@@ -213,10 +213,16 @@ def without_release(record: "Record") -> str | None:
 def budget_name(balance: "Balance") -> str:
     """What a budget is about, as people read it."""
     if balance.currency == "unit":
-        whom = "case" if balance.book.unit == "case" else f"unit of '{balance.book.unit}'"
-        return f"differential privacy of each {whom}"
+        return _name_per_unit(balance.book.unit)
     per = f", per {duration(balance.shift)}" if balance.shift else ""
     return CURRENCY_NAMES[balance.currency] + per
+
+
+def _name_per_unit(unit: str | None) -> str:
+    if unit is None:
+        return "differential privacy of a unit that is not said"
+    whom = "case" if unit == "case" else f"unit of '{unit}'"
+    return f"differential privacy of each {whom}"
 
 
 def kept_apart(balance: "Balance") -> str:
@@ -225,13 +231,24 @@ def kept_apart(balance: "Balance") -> str:
     return f"kept apart from what is charged per {names}: they do not add up to one person's risk"
 
 
+def _charge_lines(charges: "Iterable[Charge]") -> Iterator[str]:
+    """What a release charged, a line a currency; what no currency bounds comes last."""
+    priced = [charge_text(charge) for charge in charges if charge.currency != "none"]
+    yield from priced
+    if any(charge.currency == "none" for charge in charges):
+        yield f"{CURRENCY_NAMES['none']} for the rest" if priced else CURRENCY_NAMES["none"]
+
+
 def charge_text(charge: "Charge") -> str:
     """What one release charged in one currency."""
     if charge.currency == "none":
         return CURRENCY_NAMES["none"]
-    whom = f" per {charge.unit or 'a unit that is not said'}" if charge.currency == "unit" else ""
-    per = f" per {duration(charge.shift)}" if charge.shift else ""
-    return f"{charge.currency}{whom}: {cost_text(charge.cost)}{per}"
+    name = CURRENCY_NAMES[charge.currency]
+    if charge.currency == "unit":
+        name = _name_per_unit(charge.unit)
+    elif charge.shift:
+        name += f", per {duration(charge.shift)}"
+    return f"{name}: {cost_text(charge.cost)}"
 
 
 def date_text(moment: datetime) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from cloakwork.cli.options import json_option
-from cloakwork.cli.screen import columns
+from cloakwork.cli.screen import columns, paragraphs
+from cloakwork.policy.mechanism_options import OPTIONS
 
 
 @click.command()
@@ -77,12 +78,25 @@ def _print_mechanism(item: dict[str, Any], *, verbose: bool) -> None:
     _print_wrapped(f"{item['name']}  [{item['proof']}]  {item['summary']}{origin}")
     if not verbose:
         return
-    click.echo(f"\n{item['about']}\n")
+    _print_prose(f"\n{item['about']}\n")
     _print_wrapped(f"Gives: {item['theorem']}")
     _print_wrapped(f"Source: {item['source']}")
-    click.echo(f"\nParameters: {item['parameters_say']}")
+    _print_wrapped(f"Options that a policy may set under mechanisms.parameters: {_options(item)}")
+    _print_prose(f"\nParameters that a plan holds: {item['parameters_say']}")
     for key, value in item["parameters"].items():
         click.echo(f"  {key} ({value['type']}{', required' if value['required'] else ''})")
+
+
+def _options(item: dict[str, Any]) -> str:
+    """The options by name; what a mechanism of another package accepts is not known here."""
+    known = OPTIONS.get(item["name"])
+    if known is None:
+        return f"see the package {item['package']}"
+    return ", ".join(known) or "none"
+
+
+def _print_prose(text: str) -> None:
+    click.echo("\n".join(paragraphs(text, columns())).rstrip("\n") + "\n" * text.endswith("\n"))
 
 
 def _print_wrapped(text: str) -> None:

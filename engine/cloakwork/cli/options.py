@@ -40,8 +40,12 @@ column_option = click.option(
 STANDARD = ("case:concept:name", "concept:name", "time:timestamp")
 
 
-def column_mapping(pairs: tuple[str, ...]) -> dict[str, str]:
-    """``NAME=COLUMN`` pairs as a mapping from standard name to the file's own."""
+def column_mapping(pairs: tuple[str, ...], log: Path) -> dict[str, str]:
+    """``NAME=COLUMN`` pairs as a mapping from standard name to the file's own; only the name of
+    ``log`` is looked at.
+    """
+    if pairs and log.name.lower().endswith((".xes", ".xes.gz")):
+        raise click.UsageError("--column is for CSV and Parquet; XES names its attributes itself")
     split = [pair.partition("=") for pair in pairs]
     for name, sign, column in split:
         if sign and name not in STANDARD:

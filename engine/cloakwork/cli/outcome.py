@@ -4,18 +4,24 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from cloakwork.audit.utility import Utility
+from cloakwork.cli.ledger_text import charge_text
 from cloakwork.cli.plan_screen import change_line
 from cloakwork.cli.screen import ScreenSection
 from cloakwork.plan.model import Plan
 from cloakwork.plan.sentences import unproven_cost, unproven_sentence
 from cloakwork.publishing.released import absent_attributes
 from cloakwork.quantities import hours
-from cloakwork.report.texts import cost_text, counted, exposure_line, guarantee_line
+from cloakwork.report.texts import (
+    NOTHING_EXPOSED,
+    counted,
+    exposure_line,
+    guarantee_line,
+    unbounded_line,
+)
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from cloakwork.accounting.charge import Charge
     from cloakwork.publishing.publish import Published
     from cloakwork.run.release import Internal
 
@@ -51,7 +57,7 @@ def _unproven(plan: Plan) -> Iterator[ScreenSection]:
             f"{unproven_sentence(goal)} {unproven_cost(goal)}: {'; '.join(goal.why)}"
             for goal in plan.unproven
         ]
-        yield ScreenSection("UNPROVEN", (*entries, "the ledger records a release without bound"))
+        yield ScreenSection("UNPROVEN", tuple(entries))
 
 
 def _empty(published: "Published") -> Iterator[str]:
@@ -76,15 +82,16 @@ def _empty(published: "Published") -> Iterator[str]:
 def _exposed(published: "Published") -> Iterator[str]:
     for item in published.statement.exposed:
         yield exposure_line(item, item.names)
+    if not published.statement.exposed:
+        yield NOTHING_EXPOSED
 
 
 def _charged(plan: Plan) -> Iterator[str]:
     for charge in plan.charges:
-        yield f"{_charge_name(charge)}: {cost_text(charge.cost)}"
-
-
-def _charge_name(charge: "Charge") -> str:
-    return f"{charge.currency}, per {charge.unit}" if charge.currency == "unit" else charge.currency
+        yield charge_text(charge)
+    unbounded = unbounded_line(plan)
+    if unbounded is not None:
+        yield unbounded
 
 
 def _absent(published: "Published") -> Iterator[str]:

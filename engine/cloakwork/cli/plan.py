@@ -4,7 +4,7 @@ import json
 import os
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,10 +18,13 @@ from cloakwork.cli.options import (
     read_profile,
     require_log,
 )
-from cloakwork.cli.progress import progress_of
+from cloakwork.cli.progress import progress, progress_of
 from cloakwork.cli.screen import columns as screen_columns
 from cloakwork.cli.screen import print_sections
 from cloakwork.errors import OutputError
+
+if TYPE_CHECKING:
+    from cloakwork.run.release import StepRecord
 
 
 @click.command()
@@ -76,14 +79,22 @@ def plan(
     from cloakwork.plan.planner import make_plan
     from cloakwork.policy.library import resolve_policy
     from cloakwork.policy.load import load_policy
+    from cloakwork.run.preview import previewable
 
+    mapping = column_mapping(columns, log)
     path = resolve_policy(policy)
     made = make_plan(load_policy(path), profile=None if profile is None else read_profile(profile))
     require_log(log)
     outlook = api.budget(made, ledger=open_ledger(ledger, tell_missing=not quiet))
-    with progress_of(made, quiet=quiet) as reporter:
-        mapping = column_mapping(columns) or None
-        previewed = () if no_preview else api.preview(made, log, reporter=reporter, columns=mapping)
+    previewed: tuple[StepRecord, ...] = ()
+    if not no_preview:
+        with progress_of(made, quiet=quiet) as reporter:
+            previewed = api.preview(made, log, reporter=reporter, columns=mapping or None)
+    if mapping and not quiet and (no_preview or not previewable(made)):
+        progress(
+            f"note: {log} is not read while planning here, so --column is not checked; "
+            "'cloakwork apply' checks it"
+        )
     document = made.model_dump(mode="json", by_alias=True)
     if out is not None:
         _write(out, document | {"made_from": os.path.relpath(path, out.parent)})
@@ -102,7 +113,7 @@ def plan(
     print_sections(first_screen(made, log.name, previewed, outlook, width, following), width)
     if why or show_all:
         click.echo()
-        print_details(made, previewed, show_all=show_all)
+        print_details(made, previewed, show_all=show_all, earlier_without_bound=outlook.without_dp)
     if out is not None:
         click.echo(f"\nPlan written to {out}")
 

@@ -1,24 +1,23 @@
 """What ``plan --why`` and ``plan --all`` add to the first screen: a tree of reasons."""
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import click
 from rich.markup import escape
 
-from cloakwork.accounting.charge import Charge
+from cloakwork.cli.ledger_text import charge_text
 from cloakwork.cli.screen import columns
 from cloakwork.plan.model import Claim, Plan, Step, UnprovenClaim
 from cloakwork.plan.sentences import (
     assumptions_in_words,
-    caveat_in_words,
     reasons_in_words,
     treatment_in_words,
     unproven_cost,
     unproven_sentence,
 )
-from cloakwork.report.texts import INTERNAL, NO_BOUND, cost_text, duration
+from cloakwork.report.texts import INTERNAL, cost_text, unbounded_line, warning_lines
 
 if TYPE_CHECKING:
     from cloakwork.run.release import StepRecord
@@ -26,30 +25,43 @@ if TYPE_CHECKING:
 Branch = tuple[str, list[list[str]]]
 """A heading and its lines; the first entry of a line is the line, the others stand below it."""
 
-UNCUT: Final = 1000
-"""Columns where nobody looks at a terminal: a sentence stays on its line."""
-
 LONGEST_SETTING: Final = 80
 
 
-def print_details(plan: Plan, previewed: "Sequence[StepRecord]", *, show_all: bool) -> None:
-    """Print why the plan is as it is; with ``show_all`` parameters and alternatives, too."""
+def print_details(
+    plan: Plan,
+    previewed: "Sequence[StepRecord]",
+    *,
+    show_all: bool,
+    earlier_without_bound: int | None = None,
+) -> None:
+    """Print why the plan is as it is; with ``show_all`` parameters and alternatives, too.
+
+    ``earlier_without_bound``: as for ``warning_lines``.
+    """
     from rich.tree import Tree
 
     from cloakwork.cli.console import console
 
     tree = Tree("Details", guide_style="dim")
-    for heading, lines in _branches(plan, previewed, show_all=show_all):
+    warnings = warning_lines(plan, earlier_without_bound)
+    for heading, lines in _branches(plan, previewed, warnings, show_all=show_all):
         branch = tree.add(f"[bold]{heading}[/]")
         for line, *below in lines:
             twig = branch.add(escape(line))
             for detail in below:
                 twig.add(escape(detail))
-    width = columns() if sys.stdout.isatty() else UNCUT
-    console(width=width).print(tree)
+    screen = console(width=columns())
+    with screen.capture() as printed:
+        screen.print(tree)
+    # rich leaves a blank where it wraps a line.
+    for line in printed.get().splitlines():
+        click.echo(line.rstrip())
 
 
-def _branches(plan: Plan, previewed: "Sequence[StepRecord]", *, show_all: bool) -> Iterator[Branch]:
+def _branches(
+    plan: Plan, previewed: "Sequence[StepRecord]", warnings: Sequence[str], *, show_all: bool
+) -> Iterator[Branch]:
     if plan.unproven:
         yield "Unproven", [_unproven(item) for item in plan.unproven]
     yield "Guarantees", [_claim(claim) for claim in plan.claims] or [["none"]]
@@ -57,12 +69,14 @@ def _branches(plan: Plan, previewed: "Sequence[StepRecord]", *, show_all: bool) 
     yield "Released without protection", exposed or [["nothing"]]
     yield "Steps", [_step(step, show_all=show_all) for step in plan.steps]
     yield "Attributes", [[_attribute_line(item)] for item in plan.attributes]
-    yield "Charged", [[_charge(charge)] for charge in plan.charges] or [[NO_BOUND]]
+    unbounded = unbounded_line(plan)
+    charged = [charge_text(charge) for charge in plan.charges]
+    yield "Charged", [[line] for line in (*charged, unbounded) if line is not None]
     if plan.profile is not None:
         params = plan.profile.params
         yield "DP profile", [[f"epsilon {params.epsilon:g}, delta {params.delta:g}"]]
-    if plan.warnings:
-        yield "Warnings", [[caveat_in_words(caveat)] for caveat in plan.warnings]
+    if warnings:
+        yield "Warnings", [[warning] for warning in warnings]
     if show_all:
         yield from _everything(plan, previewed)
 
@@ -103,7 +117,7 @@ def _claim(claim: Claim) -> list[str]:
     lines += [f"because {line}" for line in reasons_in_words(claim)]
     lines += [f"assuming {line}" for line in assumptions_in_words(claim)]
     if claim.cost is not None and claim.naive is not None:
-        accounted, summed = cost_text(claim.cost), cost_text(claim.naive)
+        accounted, summed = cost_text(claim.cost, digits=6), cost_text(claim.naive, digits=6)
         lines.append(f"accountant: {accounted}; plain sum: {summed}")
     return lines
 
@@ -125,12 +139,6 @@ def _step(step: Step, *, show_all: bool) -> list[str]:
     if show_all and settings:
         lines.append("with " + ", ".join(settings))
     return lines
-
-
-def _charge(charge: Charge) -> str:
-    per = f" per shift of {duration(charge.shift)}" if charge.shift else ""
-    unit = f", per {charge.unit}" if charge.currency == "unit" and charge.unit else ""
-    return f"{charge.currency}{unit}: {cost_text(charge.cost)}{per}"
 
 
 def _setting(value: Any) -> str:

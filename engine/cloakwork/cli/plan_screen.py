@@ -13,15 +13,17 @@ from cloakwork.mechanisms.registry import catalogue
 from cloakwork.plan.model import Plan, Step
 from cloakwork.plan.sentences import unproven_cost, unproven_sentence
 from cloakwork.policy.lint import little_left
+from cloakwork.quantities import rounded
 from cloakwork.report.texts import (
     INTERNAL,
-    NO_BOUND,
+    NOTHING_EXPOSED,
     counted,
     exposure_line,
     guarantee_line,
     listed,
     released_line,
     step_line,
+    unbounded_line,
     unit_text,
     warning_lines,
 )
@@ -95,7 +97,7 @@ def _guarantees(plan: Plan) -> ScreenSection:
 
 def _not_protected(plan: Plan) -> ScreenSection:
     """Every column that is released without protection: of several, a line each."""
-    lines = tuple(map(exposure_line, plan.exposed)) or ("nothing: a guarantee covers all of it",)
+    lines = tuple(map(exposure_line, plan.exposed)) or (NOTHING_EXPOSED,)
     return ScreenSection("Not protected", lines, WHY, most_lines=3 if len(lines) == 1 else 1)
 
 
@@ -136,13 +138,31 @@ def change_line(figures: Mapping[str, JsonValue]) -> str:
                 f"{kept:,} of {counted(events, 'event')} and {cases_kept:,} of "
                 f"{counted(cases, 'case')} stay"
             )
+        case _ if levels := _shares_of_levels(figures):
+            return levels
         case _:
             numbers = {
-                name.replace("_", " "): f"{value:,}" if isinstance(value, int) else f"{value:,.3g}"
+                name.replace("_", " "): f"{value:,}" if isinstance(value, int) else rounded(value)
                 for name, value in figures.items()
                 if isinstance(value, int | float) and not isinstance(value, bool)
             }
             return ", ".join([f"{name} {text}" for name, text in numbers.items()][:6])
+
+
+_LEVELS: Final = ("as it is", "coarser", "left out")
+"""What kanon/generalise does to the values of an attribute, as its figures name it."""
+
+
+def _shares_of_levels(figures: Mapping[str, JsonValue]) -> str:
+    """In which share of the cases each attribute is how coarse; empty for other figures."""
+    shares: dict[str, list[str]] = {}
+    for name, value in figures.items():
+        for level in _LEVELS:
+            if name.endswith(f" {level}") and isinstance(value, float):
+                shown = shares.setdefault(name.removesuffix(f" {level}"), [])
+                if value > 0:
+                    shown.append(f"{rounded(100 * value)}% {level}")
+    return "; ".join(f"{name}: {', '.join(found)}" for name, found in shares.items() if found)
 
 
 def _least_possible(gap: JsonValue) -> str:
@@ -155,13 +175,15 @@ def _least_possible(gap: JsonValue) -> str:
 
 def _budget(plan: Plan, outlook: "BudgetForecast | None") -> Iterator[str]:
     """Before, this release and after, a line a budget that pays; and what no budget bounds."""
-    if not plan.charges or not plan.bounded:
-        yield NO_BOUND
-    if outlook is None:
-        return
-    for before, cost, after in zip(outlook.before, outlook.cost, outlook.after, strict=True):
+    budgets = (
+        () if outlook is None else zip(outlook.before, outlook.cost, outlook.after, strict=True)
+    )
+    for before, cost, after in budgets:
         if cost.epsilon > 0 or cost.delta > 0:
             yield balance_line(before, cost, after)
+    unbounded = unbounded_line(plan)
+    if unbounded is not None:
+        yield unbounded
 
 
 def balance_line(before: "Balance", cost: Cost, after: "Balance") -> str:

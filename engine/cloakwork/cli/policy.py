@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from cloakwork.cli.screen import block, columns
 from cloakwork.errors import MOST_LINES, OutputError, PolicyError
 
 if TYPE_CHECKING:
@@ -62,9 +63,8 @@ def init(out: Path, name: str, force: bool) -> None:
         f"{out}: written, from {name}. Next: change what stands under metadata, then check it:"
     )
     click.echo(f"  cloakwork policy validate {out}")
-    click.echo(
-        f"For completion in your editor: cloakwork policy schema --out {out.parent / SCHEMA_FILE}"
-    )
+    click.echo("For completion in your editor:")
+    click.echo(f"  cloakwork policy schema --out {out.parent / SCHEMA_FILE}")
 
 
 def _starter(text: str, out: Path) -> str:
@@ -160,7 +160,7 @@ def explain(policy_: str, as_json: bool) -> None:
     for place, section in enumerate(sections):
         click.secho(("\n" if place else "") + section.title, bold=True)
         for line in section.lines:
-            click.echo(f"  - {line}")
+            click.echo("\n".join(block("  - ", [line], columns(), indent=4)))
 
 
 @policy.command(short_help="Give advice on a valid policy.")
@@ -168,10 +168,11 @@ def explain(policy_: str, as_json: bool) -> None:
 @json_option
 def lint(policy_: str, as_json: bool) -> None:
     """Give advice on a valid policy: what a careful reader would ask its author."""
+    from cloakwork.policy.document import dotted_path
     from cloakwork.policy.library import resolve_policy
     from cloakwork.policy.lint import lint as advice_on
     from cloakwork.policy.load import parse_policy
-    from cloakwork.policy.syntax import dotted_path, read_document, read_text
+    from cloakwork.policy.syntax import read_document, read_text
 
     path = resolve_policy(policy_)
     text = read_text(path)
@@ -264,7 +265,7 @@ def _print_columns(rows: Iterable[tuple[str, str]]) -> None:
     rows = list(rows)
     width = max((len(first) for first, _ in rows), default=0)
     for first, second in rows:
-        click.echo(f"{first:<{width}}  {second}")
+        click.echo("\n".join(block(first, [second], columns(), indent=width + 2)))
 
 
 def _print_json(document: dict[str, Any]) -> None:

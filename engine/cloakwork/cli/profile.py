@@ -59,7 +59,7 @@ def profile(
         raise OutputError(f"{out}: exists, and a profile is paid for each time; name a new file")
     if not out.parent.is_dir():
         raise OutputError(f"{out}: cannot be written, there is no folder {out.parent}")
-    book, mapping = open_ledger(ledger), column_mapping(columns) or None
+    book, mapping = open_ledger(ledger), column_mapping(columns, log) or None
     with noting_remains(book, out), progress_of(quiet=quiet) as reporter:
         made = api.profile(read, log, ledger=book, reporter=reporter, columns=mapping)
     text = made.model_dump_json(indent=2)
@@ -85,12 +85,15 @@ def _show(made: "Profile", out: Path) -> None:
         click.echo(f"  {float(share):.0%} of them have at most {most}")
     for most, held in found.top.items():
         scale = f"{noise.top_scale:.4g}"
-        click.echo(
-            f"  the {most} most frequent variants hold about {held:,} (noise of scale {scale})"
-        )
+        which = f"the {most} most frequent variants hold"
+        if most == "1":
+            which = "the most frequent variant holds"
+        click.echo(f"  {which} about {held:,} (noise of scale {scale})")
     if found.alphabet is not None:
-        click.echo(f"  {len(found.alphabet)} activities, each in at least about {noise.tau} cases")
+        shown = f"{len(found.alphabet):,} activities"
+        click.echo(f"  {shown}, each in at least about {noise.tau:,} cases")
     click.echo(
-        f"charged (unit): epsilon {noise.epsilon:g}, delta {noise.delta:g} (release {made.release})"
+        f"charged: epsilon {noise.epsilon:g}, delta {noise.delta:g}, "
+        f"as release {made.release} of the ledger"
     )
     click.echo(f"written to {out}")

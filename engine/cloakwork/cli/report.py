@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cloakwork.cli.options import ledger_option
+
 if TYPE_CHECKING:
     from cloakwork.report.model import Audience, Format
 
@@ -31,12 +33,21 @@ if TYPE_CHECKING:
     show_default=True,
     help="pdf: not in this version; print the page to PDF from a browser.",
 )
-def report(folder: Path, audience: "Audience", format_: "Format", public_key: Path | None) -> None:
+@ledger_option
+def report(
+    folder: Path,
+    audience: "Audience",
+    format_: "Format",
+    public_key: Path | None,
+    ledger: str | None,
+) -> None:
     """Print the audit report of the release in DIR to standard output.
 
     Exit code 5: the statement is not signed by a trusted key, or a file is not the one that was
-    signed. Whether the release keeps what it says is checked by 'cloakwork verify'.
+    signed. Whether the release keeps what it says is checked by 'cloakwork verify'. Where the
+    ledger knows the release, the report warns of other releases only if there are any.
     """
+    from cloakwork.accounting.ledger import Ledger
     from cloakwork.report.render import render
 
     if not folder.is_dir():
@@ -45,4 +56,5 @@ def report(folder: Path, audience: "Audience", format_: "Format", public_key: Pa
             "unpack the file first, then name the folder",
             param_hint="DIR",
         )
-    click.echo(render(folder, audience, format_, public_key=public_key))
+    book = Ledger(ledger)
+    click.echo(render(folder, audience, format_, public_key=public_key, ledger=book))

@@ -15,7 +15,7 @@ import click
 LABEL: Final = 16
 """Columns of the labels."""
 
-NARROWEST, WIDEST, USUAL = 60, 100, 100
+NARROWEST, WIDEST, USUAL = 60, 100, 80
 """Columns of a screen: at least, at most, and where there is no terminal."""
 
 
@@ -89,6 +89,37 @@ def block(
             max_lines=most_lines,
             placeholder=" ...",
         )
+
+
+def paragraphs(text: str, width: int) -> Iterator[str]:
+    """Prose of several paragraphs and lists, wrapped anew; blank lines stay.
+
+    A line that begins with a hyphen, or stands deeper than the one before, begins an item.
+    """
+    item: list[str] = []
+    for line in [*text.splitlines(), ""]:
+        begins = not line.strip() or line.lstrip().startswith("- ")
+        if item and begins:
+            yield from _filled(item, width)
+            item = []
+        if line.strip():
+            item.append(line)
+        elif begins:
+            yield ""
+
+
+def _filled(item: list[str], width: int) -> Iterator[str]:
+    """One paragraph or item of a list, wrapped; the lines below an item's mark are indented."""
+    first = item[0]
+    indent = len(first) - len(first.lstrip())
+    hanging = indent + (2 if first.lstrip().startswith("- ") else 0)
+    yield from textwrap.wrap(
+        " ".join(line.strip() for line in item),
+        width,
+        initial_indent=" " * indent,
+        subsequent_indent=" " * hanging,
+        break_on_hyphens=False,
+    )
 
 
 def fitted(sections: Sequence[ScreenSection], most: int, width: int) -> tuple[ScreenSection, ...]:

@@ -1,25 +1,24 @@
 """``cloakwork verify``: is a release what it says?"""
 
 import json
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from cloakwork.cli.screen import block, columns, printable
+from cloakwork.cli.screen import ScreenSection, block, columns, fitted, printable
 from cloakwork.errors import VerificationFailed
+from cloakwork.report.texts import NOTHING_EXPOSED
 
 if TYPE_CHECKING:
     from cloakwork.advisories import AdvisoryMatch
     from cloakwork.publishing.verify import Verification
 
-_UNSEEN: Final = 108
-"""Columns where the output goes to no terminal."""
+MOST_LINES: Final = 25
+"""Lines of the screen without ``--all``."""
 
-_LABEL: Final = 14
-"""Columns of the labels; the sentences beside them are those that were signed, in full."""
+ALL: Final = "--all"
 
 _SHOWN: Final = 4
 """How many exposed columns the first screen names."""
@@ -140,45 +139,51 @@ def _refusal(found: "Verification") -> str:
 
 def _screen(verified: "Verification", show_all: bool, verdict: str) -> Iterator[str]:
     """What was verified, in plain words: what it is, what it gives, what it does not, and how each
-    is known.
+    is known; at most ``MOST_LINES`` lines where the sentences that were signed leave room.
     """
-    said = verified.statement
-    for line in verified.unproven:
-        yield from _block("UNPROVEN", [line])
+    width = columns()
+    unproven = list(block("UNPROVEN", verified.unproven, width))
+    sections = tuple(_sections(verified, show_all))
+    if not show_all:
+        sections = fitted(sections, MOST_LINES - len(unproven) - 1, width)
+    yield from unproven
     yield f"{printable(str(verified.path))}: {verdict}"
-    yield from _block(
-        "Release",
-        [f"{said.release}, made {said.issued:%Y-%m-%d %H:%M} UTC by Cloakwork {said.engine}"],
-    )
-    policy = said.policy
-    yield from _block(
-        "Policy",
-        [f"{policy.name} {policy.version}; dataset {policy.dataset}; protected: each {said.unit}"],
-    )
-    yield from _block(
-        "Signed by",
-        [f"key {verified.keyid if show_all else verified.keyid[:16]}, {verified.trusted}"],
-    )
-    void = {finding.number for finding in verified.void}
-    marked = [
-        ("VOID: " if number in void else "") + sentence
-        for number, (_, sentence) in enumerate(verified.guarantees)
-    ]
-    yield from _block("Guarantees", marked or ["none"])
-    yield from _block("Cost", _costs(verified))
-    yield from _block("Not protected", _exposed(verified, show_all))
-    yield from _block("Measured", [_short(check.says) for check in verified.measured])
-    checked = "Compared" if verified.is_earlier else "Derived again"
-    yield from _block(checked, [_short(check.says) for check in verified.derived])
-    yield from _block("Signer's word", [*verified.unverifiable_claims, _entry(verified, show_all)])
-    yield from _block("Advisories", _advisories(verified.advisories, show_all))
-    if verified.internal:
-        yield from _block(
-            "Note",
-            ["it came with the internal folder: never pass it on (cloakwork pack leaves it out)"],
-        )
+    for section in sections:
+        yield from section.lines(width)
     if show_all:
         yield from (f"ok  {printable(line)}" for line in verified.checks)
+
+
+def _sections(verified: "Verification", show_all: bool) -> Iterator[ScreenSection]:
+    """The sections; checks may be hidden, and never what is claimed, or found wrong."""
+    said = verified.statement
+    policy = said.policy
+    made = f"{said.release}, made {said.issued:%Y-%m-%d %H:%M} UTC by Cloakwork {said.engine}"
+    asked = f"{policy.name} {policy.version}; dataset {policy.dataset}; protected: each {said.unit}"
+    signer = f"key {verified.keyid[:16]}, {verified.trusted}"
+    void = {finding.number for finding in verified.void}
+    marked = tuple(
+        ("VOID: " if number in void else "") + sentence
+        for number, (_, sentence) in enumerate(verified.guarantees)
+    )
+    # What was measured or derived of the guarantees comes last; it is what must stay.
+    measured = tuple(_short(check.says) for check in reversed(verified.measured))
+    derived = tuple(_short(check.says) for check in reversed(verified.derived))
+    checked = "Compared" if verified.is_earlier else "Derived again"
+    words = (*verified.unverifiable_claims, _entry(verified, show_all))
+    yield ScreenSection("Release", (made,))
+    yield ScreenSection("Policy", (asked,))
+    yield ScreenSection("Signed by", (signer, verified.keyid) if show_all else (signer,))
+    yield ScreenSection("Guarantees", marked or ("none",))
+    yield ScreenSection("Cost", tuple(_costs(verified)))
+    yield ScreenSection("Not protected", tuple(_exposed(verified, show_all)))
+    yield ScreenSection("Measured", measured, ALL)
+    yield ScreenSection(checked, derived, ALL)
+    yield ScreenSection("Signer's word", words)
+    yield ScreenSection("Advisories", tuple(_advisories(verified.advisories, show_all)))
+    if verified.internal:
+        note = "it came with the internal folder: never pass it on (cloakwork pack leaves it out)"
+        yield ScreenSection("Note", (note,))
 
 
 def _entry(verified: "Verification", show_all: bool) -> str:
@@ -186,19 +191,14 @@ def _entry(verified: "Verification", show_all: bool) -> str:
     return f"that this release is in the ledger, as entry {entry if show_all else entry[:16]}"
 
 
-def _block(label: str, lines: Iterable[str]) -> Iterator[str]:
-    """A label and its lines, wrapped; nothing where there is no line."""
-    width = columns() if sys.stdout.isatty() else _UNSEEN
-    return block(label, lines, width, indent=_LABEL)
-
-
 def _costs(verified: "Verification") -> list[str]:
     lines = []
     for spent in verified.statement.budget:
         epsilon = "no bound" if spent.cost.epsilon is None else f"epsilon {spent.cost.epsilon:g}"
         delta = f", delta {spent.cost.delta:g}" if spent.cost.delta else ""
-        shift = f" per {_duration(spent.shift)}" if spent.shift else ""
-        lines.append(f"{_CURRENCIES.get(spent.currency, spent.currency)}: {epsilon}{delta}{shift}")
+        shift = f", per {_duration(spent.shift)}" if spent.shift else ""
+        name = _CURRENCIES.get(spent.currency, spent.currency)
+        lines.append(f"{name}{shift}: {epsilon}{delta}")
     return lines
 
 
@@ -211,13 +211,15 @@ _CURRENCIES: Final = {
 
 
 def _duration(shift: Any) -> str:
-    from cloakwork.quantities import format_duration
+    from cloakwork.report.texts import duration
 
-    return shift if isinstance(shift, str) else format_duration(shift)
+    return shift if isinstance(shift, str) else duration(shift)
 
 
 def _exposed(verified: "Verification", show_all: bool) -> list[str]:
     lines = [f"{column}: {says}" for column, says in verified.exposed]
+    if not lines and verified.guarantees:
+        return [NOTHING_EXPOSED]
     if show_all or len(lines) <= _SHOWN:
         return lines
     return [*lines[:_SHOWN], f"and {len(lines) - _SHOWN} more columns (--all)"]

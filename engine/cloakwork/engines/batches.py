@@ -15,7 +15,7 @@ from cloakwork.mechanisms.base import Aggregate, MapCases
 Ints = NDArray[np.int64]
 
 
-def parted(log: EventLog, batch_of_case: Ints, batches: int) -> list[EventLog]:
+def in_batches(log: EventLog, batch_of_case: Ints, batches: int) -> list[EventLog]:
     """``log`` in ``batches`` batches, which may be empty; each knows where its cases stand in
     ``log``.
 
@@ -46,32 +46,33 @@ def _first_of_unit(log: EventLog, unit: str | None) -> Ints:
     if unit is None or unit not in log.cases.columns:
         return rows
     owners = pl.DataFrame({"unit": values_of(log.cases, unit), "row": rows})
-    first = owners.select(pl.col("row").first().over("unit")).to_series().to_numpy()
-    alone = owners["unit"].is_null().to_numpy()
-    return np.where(alone, rows, first)
+    first_of_unit = owners.select(pl.col("row").first().over("unit")).to_series().to_numpy()
+    # polars takes all nulls for one unit.
+    has_unit = owners["unit"].is_not_null().to_numpy()
+    return np.where(has_unit, first_of_unit, rows)
 
 
-def summarised(batches: Sequence[EventLog], aggregate: Aggregate | None) -> pl.DataFrame:
+def merged_summary(batches: Sequence[EventLog], aggregate: Aggregate | None) -> pl.DataFrame:
     """The aggregate over all batches; an empty table where a mechanism needs none."""
     if aggregate is None:
         return pl.DataFrame()
     return aggregate.merge(pl.concat([aggregate.of(batch) for batch in batches]))
 
 
-def rewritten(batches: Sequence[EventLog], action: MapCases) -> EventLog:
+def mapped_cases(batches: Sequence[EventLog], action: MapCases) -> EventLog:
     """The cases of all batches as ``action`` leaves them, in the order of the whole log.
 
     Raises ``MechanismError`` where it no longer says which case is which.
     """
-    after = [_indexed(batch, action.apply(batch)) for batch in batches]
-    result = after[0] if len(after) == 1 else _joined(after)
+    after = [_with_case_index(batch, action.apply(batch)) for batch in batches]
+    result = after[0] if len(after) == 1 else _joined_batches(after)
     index = result.index_of_case
     if (np.diff(index) < 0).any():
         result = result.keep_cases(np.argsort(index))
     return replace(result, case_index=None)
 
 
-def _indexed(before: EventLog, after: EventLog) -> EventLog:
+def _with_case_index(before: EventLog, after: EventLog) -> EventLog:
     """``after`` with the indexes of its cases; where it has none, all cases of ``before`` stay.
 
     Each case of the batch comes out once at most: k counts different cases of the source.
@@ -89,22 +90,30 @@ def _indexed(before: EventLog, after: EventLog) -> EventLog:
 
 
 def _require_own_cases(before: EventLog, index: Ints) -> None:
-    if len(np.unique(index)) == len(index) and np.isin(index, before.index_of_case).all():
+    is_distinct = len(np.unique(index)) == len(index)
+    if is_distinct and np.isin(index, before.index_of_case).all():
         return
     said = "a rewrite made several cases of one, or cases that are not of its batch"
     raise MechanismError("batches", f"{said} (EventLog.case_index)")
 
 
-def _joined(batches: Sequence[EventLog]) -> EventLog:
+def _joined_batches(batches: Sequence[EventLog]) -> EventLog:
     """The batches end to end. What their source said is gone: the steps of a run do not ask."""
-    ends = np.cumsum([0, *(batch.events.height for batch in batches)])
-    offsets = [batch.offsets[:-1] + end for batch, end in zip(batches, ends, strict=False)]
-    marked = any(batch.inserted is not None for batch in batches)
+    heights = [batch.events.height for batch in batches]
+    first_rows = np.cumsum([0, *heights])
+    # The last offset of a batch is the first of the next one; that of the last batch stays.
+    offsets = [
+        batch.offsets[:-1] + first_row
+        for batch, first_row in zip(batches, first_rows[:-1], strict=True)
+    ]
+    inserted = None
+    if any(batch.inserted is not None for batch in batches):
+        inserted = np.concatenate([~batch.kept for batch in batches])
     return EventLog(
         events=pl.concat([batch.events for batch in batches]),
         cases=pl.concat([batch.cases for batch in batches]),
-        offsets=np.concatenate([*offsets, ends[-1:]]).astype(np.int64),
+        offsets=np.concatenate([*offsets, first_rows[-1:]]).astype(np.int64),
         notes=batches[0].notes,
-        inserted=np.concatenate([~batch.kept for batch in batches]) if marked else None,
+        inserted=inserted,
         case_index=np.concatenate([batch.index_of_case for batch in batches]),
     )

@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from cloakwork.engines.batches import kept_together, parted, rewritten, summarised
+from cloakwork.engines.batches import in_batches, kept_together, mapped_cases, merged_summary
 from cloakwork.log.eventlog import EventLog
-from cloakwork.mechanisms.base import Aggregate, GenerateCases, Rewrite
+from cloakwork.mechanisms.base import Aggregate, GenerateCases, MapCasesBySummary, Rewrite
 
 
 class Engine(Protocol):
@@ -46,13 +46,15 @@ class MemoryEngine:
 
     def summarise(self, log: EventLog, aggregate: Aggregate | None) -> pl.DataFrame:
         """The merged aggregates of the batches."""
-        batches = parted(log, self.batch_of_case(log.cases.height), self.batches)
-        return summarised(batches, aggregate)
+        batches = in_batches(log, self.batch_of_case(log.cases.height), self.batches)
+        return merged_summary(batches, aggregate)
 
     def rewrite(self, log: EventLog, action: Rewrite) -> EventLog:
         """Map the cases of each batch, or make new ones."""
         if isinstance(action, GenerateCases):
             return action.make()
+        if isinstance(action, MapCasesBySummary):
+            action = action.mapping(self.summarise(log, action.aggregate))
         batch_of_case = self.batch_of_case(log.cases.height)
-        batches = parted(log, kept_together(log, action, batch_of_case), self.batches)
-        return rewritten(batches, action)
+        batches = in_batches(log, kept_together(log, action, batch_of_case), self.batches)
+        return mapped_cases(batches, action)

@@ -26,6 +26,8 @@ class KAnonymity(CountedGuarantee):
 
     bounds_values: ClassVar[bool] = False
     stricter_if: ClassVar[Mapping[str, Direction]] = {"k": "more"}
+    # Whoever shares a complete sequence shares each of its beginnings; not the other way round:
+    # a complete sequence may be the beginning of many longer ones and be followed by one case.
     strictest_word: ClassVar[Mapping[str, str]] = {"scope": "variants", "count": "units"}
 
     kind: Literal["k-anonymity"]
@@ -41,7 +43,10 @@ class KAnonymity(CountedGuarantee):
     over: Columns = (CONTROL_FLOW,)
     scope: Annotated[
         Literal["variants", "prefixes"],
-        Field(description="Complete activity sequences, or also every beginning of one"),
+        Field(
+            description="What is shared: complete activity sequences, or, which is weaker, "
+            "beginnings of them"
+        ),
     ] = "variants"
     count: Annotated[
         Literal["cases", "units"], Field(description="What k counts: cases, or units of privacy")

@@ -2,10 +2,9 @@
 together.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,65 +13,22 @@ import polars as pl
 from numpy.typing import NDArray
 
 from cloakwork.errors import LogError, MissingExtra
-from cloakwork.log.naming import named, values_of
+from cloakwork.log.arrays import Ints
+from cloakwork.log.naming import (
+    ACTIVITY,
+    CASE_ID,
+    CASE_PREFIX,
+    TIME_TYPE,
+    TIMESTAMP,
+    values_of,
+)
+from cloakwork.log.spelling import NO_SPELLING, SourceSpelling, keeps_spelling
+from cloakwork.log.table import FlatTable, first_of_each_case
 
 if TYPE_CHECKING:
     import pandas as pd
 
-CASE_ID: Final = "case:concept:name"
-ACTIVITY: Final = "concept:name"
-TIMESTAMP: Final = "time:timestamp"
-CASE_PREFIX: Final = "case:"
-TIME_TYPE: Final = pl.Datetime("us", "UTC")
-
-
-Rows = NDArray[np.int64]
 _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True)
-class SourceSpelling:
-    """What a log's source said that the columns of the log no longer say, by full attribute name.
-
-    - ``exact``: attributes whose values, cast to text, are the characters of the source.
-    - ``texts``: the characters of others: String, one a row of the attribute's table.
-    - ``rows``: case attributes that differ between the rows of one case (to be missing differs):
-      the characters, one a row of the events.
-    - ``conflicts``: case attributes of which one case names two values, and where one first does.
-    - ``repeated``: where a second trace first states the case id of an earlier one; empty where
-      none does.
-    """
-
-    exact: frozenset[str] = frozenset()
-    texts: Mapping[str, pl.Series] = field(default_factory=dict)
-    rows: Mapping[str, pl.Series] = field(default_factory=dict)
-    conflicts: Mapping[str, str] = field(default_factory=dict)
-    repeated: str = ""
-
-    def combined_with(self, other: "SourceSpelling") -> "SourceSpelling":
-        """What two sources say of different attributes."""
-        return SourceSpelling(
-            self.exact | other.exact,
-            {**self.texts, **other.texts},
-            {**self.rows, **other.rows},
-            {**self.conflicts, **other.conflicts},
-            self.repeated or other.repeated,
-        )
-
-    def for_rows(
-        self, *, events: Rows | None = None, cases: Rows | None = None
-    ) -> "SourceSpelling":
-        """The same for these rows of the two tables (int64; None: all, as they are)."""
-
-        def moved(name: str, values: pl.Series) -> pl.Series:
-            chosen = cases if name.startswith(CASE_PREFIX) else events
-            return values if chosen is None else values.gather(chosen)
-
-        texts = {name: moved(name, values) for name, values in self.texts.items()}
-        if events is None:
-            return replace(self, texts=texts)
-        rows = {name: values.gather(events) for name, values in self.rows.items()}
-        return replace(self, texts=texts, rows=rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +36,7 @@ class EventLog:
     """A finite multiset of cases, each a sequence of events.
 
     - ``events``: one row an event; columns as the log names them (``concept:name``,
-      ``time:timestamp``, ...). Rows are grouped by case and, inside a case, ordered by time; ties
+      ``time:timestamp``, ...). Ints are grouped by case and, inside a case, ordered by time; ties
       keep file order, which is part of the control flow.
     - ``cases``: one row a case; columns carry the prefix ``case:``, the first is
       ``case:concept:name`` (String).
@@ -100,7 +56,7 @@ class EventLog:
     offsets: NDArray[np.int64]
     notes: tuple[str, ...] = ()
     inserted: NDArray[np.bool_] | None = None
-    source: SourceSpelling = SourceSpelling()
+    source: SourceSpelling = NO_SPELLING
     case_index: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
@@ -117,7 +73,8 @@ class EventLog:
     @property
     def position_of_event(self) -> NDArray[np.int64]:
         """For each event, its position in its case, from 0: int64, shape (events,)."""
-        return np.arange(self.events.height) - np.repeat(self.offsets[:-1], np.diff(self.offsets))
+        first_rows = np.repeat(self.offsets[:-1], np.diff(self.offsets))
+        return np.arange(self.events.height) - first_rows
 
     @property
     def kept(self) -> NDArray[np.bool_]:
@@ -132,14 +89,14 @@ class EventLog:
         case_of: NDArray[np.int64],
         *,
         notes: tuple[str, ...] = (),
-        source: SourceSpelling = SourceSpelling(),
+        source: SourceSpelling = NO_SPELLING,
     ) -> "EventLog":
         """Group ``events`` by case and order them by time, stably.
 
         ``case_of``: int64, shape (events,); the row of ``cases`` that each event belongs to. An
         event without a time keeps its place behind the event before it in the file.
         """
-        order = _order(case_of, events)
+        order = _time_order(case_of, events)
         if order is not None:
             events, case_of, source = events[order], case_of[order], source.for_rows(events=order)
         counts = np.bincount(case_of, minlength=cases.height)
@@ -166,9 +123,12 @@ class EventLog:
         """The cases at rows ``chosen`` (int64, any order, no row twice needed), in that order, with
         their events.
         """
+        # Event j of the new log stands in its case where it stood before: the case's first row,
+        # and as many rows further as j is away from the case's new first row.
         lengths = np.diff(self.offsets)[chosen]
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], lengths)
+        moved_by = np.repeat(self.offsets[chosen] - offsets[:-1], lengths)
+        rows = np.arange(offsets[-1]) + moved_by
         return replace(
             self,
             events=self.events[rows],
@@ -181,6 +141,7 @@ class EventLog:
 
     def keep_events(self, kept: NDArray[np.bool_]) -> "EventLog":
         """The events where ``kept`` (bool, shape (events,)); cases stay, even without events."""
+        # How many kept events stand before each row, and before the end.
         before = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
         return replace(
             self,
@@ -198,12 +159,11 @@ class EventLog:
         """
         if attribute in self.source.texts:
             return self.source.texts[attribute]
-        values = values_of(
-            self.cases if attribute.startswith(CASE_PREFIX) else self.events, attribute
-        )
-        return (
-            values.cast(pl.String) if _is_text(values) or attribute in self.source.exact else None
-        )
+        table = self.cases if attribute.startswith(CASE_PREFIX) else self.events
+        values = values_of(table, attribute)
+        if keeps_spelling(values) or attribute in self.source.exact:
+            return values.cast(pl.String)
+        return None
 
     @classmethod
     def from_polars(
@@ -218,16 +178,15 @@ class EventLog:
         attributes.
 
         A case attribute takes its value from the first event of the case that has one; where rows
-        of a case differ, the log remembers it (``source``). Rows without a case id are left out and
+        of a case differ, the log remembers it (``source``). Ints without a case id are left out and
         noted. Raises ``LogError`` for case ids that are neither text nor whole numbers: one more
         value can change how a type spells the others.
         """
         _require_columns(frame, case_id=case_id, activity=activity)
-        frame = frame.rename(
-            {case_id: CASE_ID, activity: ACTIVITY}
-            | ({timestamp: TIMESTAMP} if timestamp in frame.columns else {})
-        )
-        return of_table(frame)
+        standard_names = {case_id: CASE_ID, activity: ACTIVITY}
+        if timestamp in frame.columns:
+            standard_names[timestamp] = TIMESTAMP
+        return log_of_table(frame.rename(standard_names))
 
     def split_by(self, attribute: str) -> "EventLog":
         """Every case as one case for each value of a case attribute that its rows name; rows
@@ -238,26 +197,23 @@ class EventLog:
         """
         if attribute not in self.source.rows:
             return self
-        keys = pl.DataFrame({"case": self.case_of, "value": self.source.rows[attribute]})
+        differing = self.source.rows
+        keys = pl.DataFrame({"case": self.case_of, "value": differing[attribute]})
         new_cases = keys.unique(maintain_order=True).with_row_index("new_case")
         joined = keys.join(
             new_cases, on=["case", "value"], how="left", nulls_equal=True, maintain_order="left"
         )
         new_case_of = joined["new_case"].to_numpy().astype(np.int64)
         origin = new_cases["case"].to_numpy()
-        own = [_first(each, new_case_of).alias(name) for name, each in self.source.rows.items()]
+        own_values = [
+            first_of_each_case(values, new_case_of).alias(name)
+            for name, values in differing.items()
+        ]
+        cases = self.cases[origin].with_columns(own_values)
         texts = self.source.for_rows(cases=origin).texts
-        source = SourceSpelling(
-            self.source.exact,
-            {name: text for name, text in texts.items() if name not in self.source.rows},
-        )
-        return EventLog.build(
-            self.events,
-            self.cases[origin].with_columns(own),
-            new_case_of,
-            notes=self.notes,
-            source=source,
-        )
+        texts_alike = {name: text for name, text in texts.items() if name not in differing}
+        source = SourceSpelling(self.source.exact, texts_alike)
+        return EventLog.build(self.events, cases, new_case_of, notes=self.notes, source=source)
 
     def to_polars(self) -> pl.DataFrame:
         """One flat table, one row an event, case attributes repeated: the inverse of
@@ -320,132 +276,61 @@ def _pandas_at_hand(verb: str) -> Iterator[None]:
         ) from error
 
 
-def _is_text(values: pl.Series) -> bool:
-    """Whether each value has its own spelling, whatever the others are."""
-    kinds = (pl.String, pl.Null, pl.Categorical, pl.Enum)
-    return values.dtype in kinds or values.dtype.is_integer()
-
-
-def of_table(
+def log_of_table(
     frame: pl.DataFrame, texts: Mapping[str, pl.Series] = _NONE, exact: frozenset[str] = frozenset()
 ) -> EventLog:
     """The log of a flat table under standard names; ``texts`` and ``exact`` as in
     ``SourceSpelling``, one text a row.
     """
-    if not _is_text(frame[CASE_ID]):
-        raise not_text("table", CASE_ID, frame.schema[CASE_ID])
-    frame = frame.with_columns(pl.col(CASE_ID).cast(pl.String))
-    notes: tuple[str, ...] = ()
-    row = np.arange(frame.height)
-    if missing := frame[CASE_ID].null_count():
-        row = np.flatnonzero(frame[CASE_ID].is_not_null())
-        frame, texts = frame[row], {name: text.gather(row) for name, text in texts.items()}
-        notes = (f"{missing} events without a case were left out",)
-    if TIMESTAMP in frame.columns:
-        frame = frame.with_columns(_as_utc(frame[TIMESTAMP]))
-    of_cases = [name for name in frame.columns if name.startswith(CASE_PREFIX) and name != CASE_ID]
-    table = frame.select(named(CASE_ID, *of_cases))
-    cases = table.group_by(CASE_ID, maintain_order=True).agg(
-        named(*of_cases).as_expr().drop_nulls().first()
-    )
-    place = cases.select(CASE_ID).with_row_index("row")
-    joined = frame.select(CASE_ID).join(place, on=CASE_ID, how="left", maintain_order="left")["row"]
-    case_of = joined.to_numpy().astype(np.int64)
-    source = _source(frame, of_cases, case_of, row, texts, exact)
-    notes += tuple(
+    table = FlatTable.read(frame, texts)
+    cases = table.cases()
+    case_of = table.row_of_case(cases)
+    source = table.spelling(case_of, exact)
+    notes = [
         f"cases name several values of '{name}', of which the first counts (first in {place})"
         for name, place in source.conflicts.items()
-    )
-    events = frame.drop(named(CASE_ID, *of_cases))
-    return EventLog.build(events, cases, case_of, notes=notes, source=source)
+    ]
+    if table.rows_left_out:
+        notes.insert(0, f"{table.rows_left_out} events without a case were left out")
+    return EventLog.build(table.event_columns(), cases, case_of, notes=tuple(notes), source=source)
 
 
-def not_text(path: str | Path, attribute: str, kind: pl.DataType) -> LogError:
-    """The refusal of an attribute that distinguishes cases, units or activities, by values that are
-    not text.
-    """
-    return LogError(
-        path,
-        f"'{attribute}' holds {kind}, whose spelling one more value can change",
-        hint="give it as text (in Python: cast to strings; for files: read_log(path, text=[...]))",
-    )
-
-
-def _source(
-    frame: pl.DataFrame,
-    of_cases: Sequence[str],
-    case_of: Rows,
-    row: Rows,
-    texts: Mapping[str, pl.Series],
-    exact: frozenset[str],
-) -> SourceSpelling:
-    """What the cases' columns no longer say. ``row``: each row's number in the table, from 0."""
-    kept = {name: text for name, text in texts.items() if name not in of_cases}
-    rows, conflicts = dict[str, pl.Series](), dict[str, str]()
-    for name in of_cases:
-        each = texts[name] if name in texts else values_of(frame, name)
-        if each.dtype.is_nested():
-            continue
-        first = _first(each, case_of)
-        if name in texts:
-            kept[name] = first
-        differs = each.ne_missing(first.gather(case_of))
-        if differs.any():
-            rows[name] = each.cast(pl.String)
-            if len(named_twice := np.flatnonzero(differs & each.is_not_null())):
-                conflicts[name] = f"row {row[named_twice[0]] + 1}"
-    return SourceSpelling(exact, kept, rows, conflicts)
-
-
-def _first(each: pl.Series, case_of: Rows) -> pl.Series:
-    """The first value of each case that is not missing; cases are numbered from 0 and have a row
-    each, in any order.
-    """
-    table = pl.DataFrame({"case": case_of, "value": each})
-    return (
-        table.group_by("case")
-        .agg(pl.col("value").drop_nulls().first())
-        .sort("case")["value"]
-        .alias("")
-    )
-
-
-def _as_utc(times: pl.Series) -> pl.Series:
-    if times.dtype == pl.String:
-        try:
-            times = times.str.to_datetime(time_zone="UTC", time_unit="us")
-        except pl.exceptions.PolarsError:
-            raise LogError(
-                "table",
-                f"'{TIMESTAMP}' holds texts that are no times",
-                hint="write 2024-05-31T13:45:00+02:00",
-            ) from None
-    elif isinstance(times.dtype, pl.Datetime) and times.dtype.time_zone is None:
-        times = times.dt.replace_time_zone("UTC")
-    return times.cast(TIME_TYPE)
-
-
-def _order(case_of: NDArray[np.int64], events: pl.DataFrame) -> NDArray[np.int64] | None:
+def _time_order(case_of: Ints, events: pl.DataFrame) -> Ints | None:
     """The stable permutation that sorts by case, then time; None when the rows already are in
     order.
     """
     if len(case_of) == 0:
         return None
-    first: NDArray[Any] = (
-        np.lexsort((case_of,)) if (np.diff(case_of) < 0).any() else np.arange(len(case_of))
-    )
-    grouped = case_of[first]
+    is_grouped = not (np.diff(case_of) < 0).any()
+    by_case = np.arange(len(case_of)) if is_grouped else np.argsort(case_of, kind="stable")
     if TIMESTAMP not in events.columns:
-        return None if grouped is case_of else first
-    times = events[TIMESTAMP].cast(TIME_TYPE).to_physical()[first]
+        return None if is_grouped else by_case
+    cases = case_of[by_case]
+    times = _filled_times(events[TIMESTAMP].cast(TIME_TYPE).to_physical()[by_case], cases)
+    same_case = np.diff(cases) == 0
+    goes_back = times[1:] < times[:-1]
+    if not (same_case & goes_back).any():
+        return None if is_grouped else by_case
+    # lexsort is stable, and sorts by its last key first.
+    return np.asarray(by_case[np.lexsort((times, cases))], np.int64)
+
+
+def _filled_times(times: pl.Series, cases: Ints) -> NDArray[np.int64]:
+    """Times in microseconds: where one is missing, that of the event before it in its case, else
+    the least number.
+    """
     if times.null_count():
-        times = (
-            pl.DataFrame({"case": grouped, "time": times})
-            .select(pl.col("time").forward_fill().over("case"))
-            .to_series()
-        )
-    stamps = times.fill_null(np.iinfo(np.int64).min).to_numpy()
-    same_case = np.diff(grouped) == 0
-    if not (same_case & (stamps[1:] < stamps[:-1])).any():
-        return None if (np.diff(case_of) >= 0).all() else first
-    return np.asarray(first[np.lexsort((stamps, grouped))], np.int64)
+        grouped = pl.DataFrame({"case": cases, "time": times})
+        times = grouped.select(pl.col("time").forward_fill().over("case")).to_series()
+    return times.fill_null(np.iinfo(np.int64).min).to_numpy()
+
+
+__all__ = [
+    "ACTIVITY",
+    "CASE_ID",
+    "CASE_PREFIX",
+    "TIMESTAMP",
+    "TIME_TYPE",
+    "EventLog",
+    "log_of_table",
+]

@@ -76,26 +76,29 @@ def parse_limits(text: str) -> Limits:
     """
     names = {field.name.replace("_", "-"): field.name for field in fields(Limits)}
     changed: dict[str, int] = {}
-    for pair in filter(str.strip, text.split(",")):
+    pairs = [pair.strip() for pair in text.split(",")]
+    for pair in filter(None, pairs):
         name, _, size = pair.partition("=")
-        if name.strip() not in names:
+        name = name.strip()
+        if name not in names:
             known = ", ".join(names)
-            raise ValueError(f"'{_short(name.strip())}' is no limit; there are {known}")
+            raise ValueError(f"'{_fit_for_a_line(name)}' is no limit; there are {known}")
         found = _SIZE.fullmatch(size)
         if not found or not int(found[1]):
             raise ValueError(
-                f"'{_short(pair.strip())}' is not NAME=NUMBER, with a number of at least 1"
+                f"'{_fit_for_a_line(pair)}' is not NAME=NUMBER, with a number of at least 1"
             )
-        changed[names[name.strip()]] = int(found[1]) * _SIZES[found[2] or ""]
+        number, unit = found.groups()
+        changed[names[name]] = int(number) * _SIZES[unit or ""]
     return replace(Limits(), **changed)
 
 
 def raising(limit: str, least: int) -> str:
     """The remedy that refusals name: ``limit`` as users write it, and a value that may do."""
-    return f"if you trust the file, set {ENVIRONMENT}={limit}={_spelt(least)}"
+    return f"if you trust the file, set {ENVIRONMENT}={limit}={_parsable_size(least)}"
 
 
-def _spelt(size: int) -> str:
+def _parsable_size(size: int) -> str:
     """A number as ``parse_limits`` reads it."""
     text = size_text(size)
     return str(size) if text.endswith("bytes") else text.replace(" ", "")
@@ -113,6 +116,6 @@ def size_text(size: int) -> str:
     return f"{size:,} bytes"
 
 
-def _short(text: str) -> str:
+def _fit_for_a_line(text: str) -> str:
     plain = "".join(char for char in text if char.isprintable())
     return plain if len(plain) <= 40 else plain[:37] + "..."

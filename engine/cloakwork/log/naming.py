@@ -1,13 +1,21 @@
-"""Columns by their exact names.
+"""The standard columns of a log, and columns by their exact names.
 
 A name that comes from a file is data. Most of what polars accepts as a column's name it reads as a
 pattern: ``*`` is every column, and ``^time:.*$`` a regular expression, in lists as well as alone.
 So every name that is not written out in the code goes through ``named``, ``without`` or
-``values_of``; ``tests/house/test_no_name_is_an_expression.py`` sees to it.
+``values_of``; ``tests/repository/test_no_name_is_an_expression.py`` sees to it.
 """
+
+from typing import Final
 
 import polars as pl
 import polars.selectors as cs
+
+CASE_ID: Final = "case:concept:name"
+ACTIVITY: Final = "concept:name"
+TIMESTAMP: Final = "time:timestamp"
+CASE_PREFIX: Final = "case:"
+TIME_TYPE: Final = pl.Datetime("us", "UTC")
 
 
 def named(*names: str) -> cs.Selector:

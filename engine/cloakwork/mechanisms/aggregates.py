@@ -39,10 +39,10 @@ class VariantCounts:
     def of(self, batch: EventLog) -> pl.DataFrame:
         """Count the variants of one batch of whole cases."""
         variants = variants_of(batch)
+        labels = _label_lists(variants)
         if self.unit is None and not self.indexed:
-            return pl.DataFrame(
-                {VARIANT: _labels(variants), CASES: variants.counts}, schema=VARIANT_COUNTS_SCHEMA
-            )
+            histogram = {VARIANT: labels, CASES: variants.counts}
+            return pl.DataFrame(histogram, schema=VARIANT_COUNTS_SCHEMA)
         rows = pl.DataFrame(
             {_ROW: variants.of_case, INDEX: batch.index_of_case},
             schema={_ROW: pl.Int64, INDEX: pl.Int64},
@@ -55,8 +55,8 @@ class VariantCounts:
         if self.indexed:
             figures.append(pl.col(INDEX).sort())
         counted = rows.group_by(by, maintain_order=True).agg(figures)
-        labels = _labels(variants).gather(counted[_ROW]).alias(VARIANT)
-        return counted.select(labels, pl.all().exclude(_ROW))
+        labels_of_row = labels.gather(counted[_ROW]).alias(VARIANT)
+        return counted.select(labels_of_row, pl.all().exclude(_ROW))
 
     def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
         """Add up the rows that several batches have for the same variant."""
@@ -79,28 +79,27 @@ def case_texts(log: EventLog, attribute: str) -> pl.Series:
 def places_of(index: NDArray[np.int64], asked: NDArray[np.int64]) -> NDArray[np.int64] | None:
     """Where in ``index`` (int64, ascending) each of ``asked`` stands; None if one does not."""
     place = np.searchsorted(index, asked)
-    if (place == len(index)).any() or not np.array_equal(index[place], asked):
+    # A search finds where an index would stand, whether or not it does.
+    lies_behind = place == len(index)
+    if lies_behind.any() or not np.array_equal(index[place], asked):
         return None
     return place
 
 
-def _labels(variants: Variants) -> pl.Series:
+def _label_lists(variants: Variants) -> pl.Series:
     """The variants as lists of labels, in their own order: List[String], shape (variants,)."""
-    labels = pl.Series(variants.alphabet, dtype=pl.String).gather(
-        pl.Series(variants.codes, dtype=pl.UInt32)
-    )
-    return as_lists(labels, variants.offsets)
+    alphabet = pl.Series(variants.alphabet, dtype=pl.String)
+    codes = pl.Series(variants.codes, dtype=pl.UInt32)
+    return as_lists(alphabet.gather(codes), variants.offsets)
 
 
 def as_lists(values: pl.Series, offsets: NDArray[np.int64]) -> pl.Series:
     """``values`` in lists: list i holds ``values[offsets[i]:offsets[i + 1]]``, and may be empty."""
     lengths = np.diff(offsets)
-    row = np.repeat(np.arange(len(lengths)), lengths)
-    lists = (
-        pl.DataFrame({_ROW: row, "values": values})
-        .group_by(_ROW, maintain_order=True)
-        .agg("values")
-    )
-    every = pl.DataFrame({_ROW: np.arange(len(lengths))})
+    all_rows = np.arange(len(lengths))
+    members = pl.DataFrame({_ROW: np.repeat(all_rows, lengths), "values": values})
+    lists = members.group_by(_ROW, maintain_order=True).agg("values")
+    # Empty lists have no members, so the join brings them back, as nulls at first.
+    every = pl.DataFrame({_ROW: all_rows})
     joined = every.join(lists, on=_ROW, how="left", maintain_order="left")["values"]
     return joined.fill_null(pl.Series([[]], dtype=joined.dtype))

@@ -68,24 +68,25 @@ class Prediction:
     """How much a release will resemble its log, by simulation: nothing of it comes from the log.
 
     ``usual``, ``varied``: relative log similarity where few variants hold most cases, and where
-    nearly every case is a variant of its own. ``cases``: for a log of so many. ``usualness``: how
-    near to the first a DP profile says that the log is, from 0 to 1; None without one.
+    nearly every case is a variant of its own. ``cases``: for a log of so many.
+    ``variant_concentration``: how near to the first a DP profile says that the log is, from 0 to 1;
+    None without one.
     """
 
     usual: float
     varied: float
     cases: int
-    usualness: float | None = None
+    variant_concentration: float | None = None
 
     @property
     def expected(self) -> float:
         """One figure to rank by; without a profile, the mean of the two."""
-        share = 0.5 if self.usualness is None else self.usualness
+        share = 0.5 if self.variant_concentration is None else self.variant_concentration
         return share * self.usual + (1 - share) * self.varied
 
     def __str__(self) -> str:
         simulated = f"(simulated, {self.cases:,} cases)"
-        if self.usualness is not None:
+        if self.variant_concentration is not None:
             return f"about {self.expected:.2f} similar to the log, by its DP profile {simulated}"
         return (
             f"about {self.usual:.2f} similar to the log if few variants hold most cases, "
@@ -169,7 +170,21 @@ class GenerateCases:
     make: Callable[[], EventLog]
 
 
-Rewrite = MapCases | GenerateCases
+@dataclass(frozen=True, slots=True)
+class MapCasesBySummary:
+    """Rewrite in two passes: ``aggregate`` is taken over all batches, and ``mapping`` makes of the
+    merged table what maps the cases.
+
+    For what a rewrite needs of the whole log, such as noised values that events without one draw
+    from. Noise that both passes need is drawn at the same addresses of the stream: it is the same
+    noise.
+    """
+
+    aggregate: Aggregate
+    mapping: Callable[[pl.DataFrame], MapCases]
+
+
+Rewrite = MapCases | MapCasesBySummary | GenerateCases
 
 
 class Mechanism(Protocol[P]):
@@ -219,6 +234,33 @@ class Mechanism(Protocol[P]):
 
     def rewrite(self, params: P, decision: Decision, stream: Stream) -> Rewrite:
         """Turn the decision into an action on cases, which draws from ``stream`` alone."""
+        ...
+
+
+F = TypeVar("F", bound=BaseModel)
+
+
+@runtime_checkable
+class Searches(Protocol[F]):
+    """A mechanism whose ``decide`` is a long search and what follows from it.
+
+    ``search`` is handed no noise, so what it finds holds none, and may serve again for the same
+    parameters and the same summary, whose columns are text, whole numbers or lists of them.
+    ``decide`` is ``decide_by`` with what ``search`` finds.
+    """
+
+    name: ClassVar[str]
+    Found: type[F]
+    """What a search finds, as data that survives JSON."""
+
+    def search(self, params: Any, summary: pl.DataFrame) -> F:
+        """The search; nothing is drawn in it that a release must not repeat."""
+        ...
+
+    def decide_by(self, params: Any, summary: pl.DataFrame, found: F, noise: Noise) -> Decision:
+        """Turn what was found into a decision, with noise of its own; raises ValueError where it is
+        no answer for ``summary``, wherever it comes from.
+        """
         ...
 
 

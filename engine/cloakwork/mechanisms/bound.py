@@ -1,4 +1,4 @@
-"""BoundContributions what one unit contributes, before anything else reads the log."""
+"""Bounds what one unit contributes, before anything else reads the log."""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Final
@@ -78,32 +78,35 @@ class BoundContributions(WithoutDecision):
         """Cut events, then empty cases, then units, whose cases must lie together."""
 
         def cut_events(log: EventLog) -> EventLog:
-            shorter = _first_events(_declared_labels(log, params.alphabet), params.longest_case)
-            return shorter.keep_cases(np.flatnonzero(np.diff(shorter.offsets) > 0))
+            declared = _with_declared_labels(log, params.alphabet)
+            shorter = _with_first_events(declared, params.longest_case)
+            has_events = np.diff(shorter.offsets) > 0
+            return shorter.keep_cases(np.flatnonzero(has_events))
 
         unit = params.attribute
         if unit is None:
             return MapCases(cut_events, together="case")
 
-        def cut(log: EventLog) -> EventLog:
+        def cut_events_and_cases(log: EventLog) -> EventLog:
             return _sample_cases(cut_events(log), unit, params.max_cases, stream)
 
-        return MapCases(cut, together="unit", unit=unit)
+        return MapCases(cut_events_and_cases, together="unit", unit=unit)
 
 
-def _declared_labels(log: EventLog, alphabet: tuple[str, ...] | None) -> EventLog:
+def _with_declared_labels(log: EventLog, alphabet: tuple[str, ...] | None) -> EventLog:
+    """``log`` with the events whose label is one of ``alphabet``; None: any label."""
     labels = log.events[ACTIVITY]
-    kept = (
-        labels.is_not_null() if alphabet is None else labels.is_in(list(alphabet)).fill_null(False)
-    )
-    return log if kept.all() else log.keep_events(kept.to_numpy())
+    is_declared = labels.is_not_null()
+    if alphabet is not None:
+        is_declared = labels.is_in(list(alphabet)).fill_null(False)
+    return log if is_declared.all() else log.keep_events(is_declared.to_numpy())
 
 
-def _first_events(log: EventLog, longest: int | None) -> EventLog:
+def _with_first_events(log: EventLog, longest: int | None) -> EventLog:
+    """``log`` with the first ``longest`` events of each case; None: all of them."""
     if longest is None or (np.diff(log.offsets) <= longest).all():
         return log
-    place = np.arange(log.events.height) - log.offsets[log.case_of]
-    return log.keep_events(place < longest)
+    return log.keep_events(log.position_of_event < longest)
 
 
 _OWN_UNIT: Final = -1
@@ -117,15 +120,12 @@ def _sample_cases(log: EventLog, attribute: str, max_cases: int, stream: Stream)
         return log
     unit = _unit_codes(values_of(log.cases, attribute))
     shuffled = stream.order(case_addresses(log))
+    # Stable, so that the cases of each unit lie side by side in random order.
     by_unit = shuffled[np.argsort(unit[shuffled], kind="stable")]
-    units = unit[by_unit]
-    starts = (
-        np.flatnonzero(np.concatenate([[True], units[1:] != units[:-1]]))
-        if len(units)
-        else np.zeros(0, np.int64)
-    )
-    rank = np.arange(len(units)) - np.repeat(starts, np.diff(np.append(starts, len(units))))
-    return log.keep_cases(np.sort(by_unit[(rank < max_cases) | (units == _OWN_UNIT)]))
+    unit_in_order = unit[by_unit]
+    place_in_unit = np.arange(len(by_unit)) - np.searchsorted(unit_in_order, unit_in_order)
+    stays = (place_in_unit < max_cases) | (unit_in_order == _OWN_UNIT)
+    return log.keep_cases(np.sort(by_unit[stays]))
 
 
 def _unit_codes(values: pl.Series) -> NDArray[np.int64]:

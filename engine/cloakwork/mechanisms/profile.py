@@ -141,29 +141,31 @@ class Profile(Frozen):
     def facts(self, declared: Facts) -> Facts:
         """The declared facts, and what the profile adds where nothing is declared."""
         margin = math.ceil(self.params.count_scale * math.log(1 / SURE))
-        found = {
+        measured = {
             "alphabet": self.figures.alphabet or None,
             "longest_case": self.figures.lengths.get(str(LONGEST_AT)),
             "units_at_most": max(1, self.figures.cases + margin),
         }
         added = {
             name: value
-            for name, value in found.items()
+            for name, value in measured.items()
             if value is not None and getattr(declared, name) is None
         }
-        held = min(1.0, self.figures.top[str(HEAD)] / max(1, self.figures.cases))
+        # Both figures are noisy: their quotient may exceed 1.
+        head_share = min(1.0, self.figures.top[str(HEAD)] / max(1, self.figures.cases))
         return declared.model_copy(
-            update={**added, "measured": tuple(sorted(added)), "head_share": held}
+            update={**added, "measured": tuple(sorted(added)), "head_share": head_share}
         )
 
 
 def require_profile_params(policy: Policy) -> ProfileParams:
-    """``profile_params`` of a policy that may buy a profile; raises PlanImpossible also where its
-    delta is too large.
+    """``profile_params`` of a policy that may pay for a profile; raises PlanImpossible also where
+    its delta is too large.
     """
     params = profile_params(policy)
-    if params.delta > (limit := largest_delta(policy.facts().units_at_most)):
-        raise _refuse(
+    limit = largest_delta(policy.facts().units_at_most)
+    if params.delta > limit:
+        raise _no_profile(
             policy, f"delta {params.delta:g} is more than {limit:g}, which the units declared allow"
         )
     return params
@@ -175,45 +177,52 @@ def profile_params(policy: Policy) -> ProfileParams:
     """
     share, unit = policy.spec.profile, policy.spec.unit
     if share is None:
-        raise _refuse(policy, "the policy sets no spec.profile, so there is no budget for one")
+        raise _no_profile(policy, "the policy sets no spec.profile, so there is no budget for one")
     if not any(_can_pay_for(goal, share) for goal in policy.goals()):
         reason = (
             "no guarantee of differential privacy with unbounded neighbours has more to spend "
             "than spec.profile"
         )
-        raise _refuse(policy, reason)
+        raise _no_profile(policy, reason)
     m, per_case = unit.max_cases, share.activities_per_case
-    selects = policy.spec.assume.alphabet is None and share.delta > 0
-    groups = [(m, 1), (m, 1), (m * len(TOP), 1), *([(m * per_case, SELECTION)] if selects else [])]
+    selects_alphabet = policy.spec.assume.alphabet is None and share.delta > 0
+    # Sensitivity and weight of the number of cases, the lengths, and the largest variants.
+    groups = [(m, 1), (m, 1), (m * len(TOP), 1)]
+    if selects_alphabet:
+        groups.append((m * per_case, SELECTION))
 
-    def events(scale: float) -> PrivacyEvent:
-        drawn = (
-            DiscreteLaplace(scale=drawn_scale(width * scale / weight), sensitivity=width)
-            for width, weight in groups
-        )
-        return Composed(events=tuple(drawn))
+    def scales_of_groups(scale: float) -> list[float]:
+        return [drawn_scale(sensitivity * scale / weight) for sensitivity, weight in groups]
 
-    scale = smallest_scale(events, Cost(epsilon=share.epsilon))
-    scales = [drawn_scale(width * scale / weight) for width, weight in groups]
-    tau = (
-        partition_threshold(scales[3], rounded_down(exactly(share.delta) / per_case), m)
-        if selects
-        else None
-    )
+    def drawn_noise(scale: float) -> PrivacyEvent:
+        events = [
+            DiscreteLaplace(scale=scale_of_group, sensitivity=sensitivity)
+            for scale_of_group, (sensitivity, _) in zip(
+                scales_of_groups(scale), groups, strict=True
+            )
+        ]
+        return Composed(events=tuple(events))
+
+    scales = scales_of_groups(smallest_scale(drawn_noise, Cost(epsilon=share.epsilon)))
+    delta, selection_scale, tau = 0.0, None, None
+    if selects_alphabet:
+        delta, selection_scale = share.delta, scales[3]
+        delta_of_activity = rounded_down(exactly(delta) / per_case)
+        tau = partition_threshold(selection_scale, delta_of_activity, m)
     return ProfileParams(
         unit=unit,
         epsilon=share.epsilon,
-        delta=share.delta if selects else 0.0,
+        delta=delta,
         activities_per_case=per_case,
         count_scale=scales[0],
         length_scale=scales[1],
         top_scale=scales[2],
-        selection_scale=scales[3] if selects else None,
+        selection_scale=selection_scale,
         tau=tau,
     )
 
 
-def _refuse(policy: Policy, reason: str) -> PlanImpossible:
+def _no_profile(policy: Policy, reason: str) -> PlanImpossible:
     return PlanImpossible([Cause("profile", reason)], policy=policy.metadata.name)
 
 
@@ -228,51 +237,50 @@ def measure_profile(params: ProfileParams, log: EventLog, noise: Noise) -> Profi
     """The noisy figures of ``log``, which has been bounded: units hold at most ``max_cases`` cases,
     none is empty.
     """
-    lengths = np.diff(log.offsets)
-    cases = noise.laplace_counts(np.array([log.cases.height], np.int64), params.count_scale)
-    binned = np.bincount(np.searchsorted(EDGES, lengths), minlength=len(EDGES) + 1).astype(np.int64)
-    largest = np.sort(variants_of(log).counts)[::-1]
-    top = np.array([largest[:most].sum() for most in TOP], np.int64)
+    cases = np.array([log.cases.height], np.int64)
+    noisy_cases = noise.laplace_counts(cases, params.count_scale)
+    # The first edge that is not below a length is the end of its bin.
+    bin_of_case = np.searchsorted(EDGES, np.diff(log.offsets))
+    binned = np.bincount(bin_of_case, minlength=len(EDGES) + 1).astype(np.int64)
+    noisy_binned = noise.laplace_counts(binned, params.length_scale)
+    largest_first = np.sort(variants_of(log).counts)[::-1]
+    top = np.array([largest_first[:most].sum() for most in TOP], np.int64)
+    noisy_top = noise.laplace_counts(top, params.top_scale)
     return ProfileFigures(
-        cases=max(0, int(cases[0])),
-        lengths=_quantiles(noise.laplace_counts(binned, params.length_scale)),
-        top={
-            str(most): max(0, int(held))
-            for most, held in zip(TOP, noise.laplace_counts(top, params.top_scale), strict=True)
-        },
-        alphabet=_alphabet(params, log, noise),
+        cases=max(0, int(noisy_cases[0])),
+        lengths=_length_quantiles(noisy_binned),
+        top={str(most): max(0, int(held)) for most, held in zip(TOP, noisy_top, strict=True)},
+        alphabet=_select_alphabet(params, log, noise),
     )
 
 
-def _quantiles(binned: NDArray[np.int64]) -> dict[str, int | None]:
+def _length_quantiles(binned: NDArray[np.int64]) -> dict[str, int | None]:
     """The least bin's end up to which a share of the noisy cases lies; negative counts stay, as
     they balance the others.
     """
-    reached = np.cumsum(binned)
+    cases_up_to = np.cumsum(binned)
+    total = cases_up_to[-1]
     ends: list[int | None] = [*EDGES, None]
-    if reached[-1] <= 0:
-        return dict.fromkeys(map(str, QUANTILES))
-    return {str(share): ends[int(np.argmax(reached >= share * reached[-1]))] for share in QUANTILES}
+    quantiles: dict[str, int | None] = dict.fromkeys(map(str, QUANTILES))
+    if total <= 0:
+        return quantiles
+    for share in QUANTILES:
+        # The first bin that reaches the share: ``argmax`` of truth values finds the first true one.
+        quantiles[str(share)] = ends[int(np.argmax(cases_up_to >= share * total))]
+    return quantiles
 
 
-def _alphabet(params: ProfileParams, log: EventLog, noise: Noise) -> tuple[str, ...] | None:
+def _select_alphabet(params: ProfileParams, log: EventLog, noise: Noise) -> tuple[str, ...] | None:
     """The activities whose noisy number of cases reaches the threshold, by name."""
     if params.selection_scale is None or params.tau is None:
         return None
-    held = pl.DataFrame({"case": log.case_of, "activity": log.events[ACTIVITY]}).unique(
-        maintain_order=True
-    )
-    drawn = (
-        held[noise.permutation(held.height)]
-        .group_by("case", maintain_order=True)
-        .head(params.activities_per_case)
-    )
+    pairs = pl.DataFrame({"case": log.case_of, "activity": log.events[ACTIVITY]})
+    distinct = pairs.unique(maintain_order=True)
+    # Of each case a random few of its activities count.
+    shuffled = distinct[noise.permutation(distinct.height)]
+    drawn = shuffled.group_by("case", maintain_order=True).head(params.activities_per_case)
     counted = drawn.group_by("activity", maintain_order=True).agg(pl.len().alias("cases"))
-    noisy = noise.laplace_counts(
-        counted["cases"].to_numpy().astype(np.int64), params.selection_scale
-    )
-    return tuple(
-        sorted(
-            counted["activity"].filter(pl.Series(noisy >= params.tau, dtype=pl.Boolean)).to_list()
-        )
-    )
+    cases = counted["cases"].to_numpy().astype(np.int64)
+    noisy = noise.laplace_counts(cases, params.selection_scale)
+    is_selected = pl.Series(noisy >= params.tau, dtype=pl.Boolean)
+    return tuple(sorted(counted["activity"].filter(is_selected).to_list()))

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from cloakwork.errors import MechanismError
 from cloakwork.mechanisms.base import Mechanism
-from cloakwork.mechanisms.third_party import load, package_of
+from cloakwork.mechanisms.third_party import load_mechanism, package_of
 from cloakwork.policy.installed import installed_entries
 from cloakwork.policy.model import KNOWN_MECHANISMS
 
@@ -48,7 +48,7 @@ mechanism is used.
 class Catalogue(Mapping[str, Mechanism[Any]]):
     """Mechanisms by name; a mapping that loads each one when it is asked for.
 
-    ``homes``: ours, as ``module:class``. ``others``: ready made. ``entries``: what installed
+    ``modules``: ours, as ``module:class``. ``others``: ready made. ``entries``: what installed
     packages register. Asking for one of those that is unfit raises MechanismError.
     """
 
@@ -58,23 +58,21 @@ class Catalogue(Mapping[str, Mechanism[Any]]):
         others: Mapping[str, Mechanism[Any]] | None = None,
         entries: Mapping[str, EntryPoint] | None = None,
     ) -> None:
-        self._modules, self._others, self._entries = (
-            dict(modules),
-            dict(others or {}),
-            entries or {},
-        )
+        self._modules = dict(modules)
+        self._others = dict(others or {})
+        self._entries = entries or {}
         self._loaded: dict[str, Mechanism[Any]] = {}
 
     def __getitem__(self, name: str) -> Mechanism[Any]:
         if name in self._others:
             return self._others[name]
         if name not in self._loaded:
-            self._loaded[name] = self._load(name)
+            self._loaded[name] = self._load_mechanism(name)
         return self._loaded[name]
 
-    def _load(self, name: str) -> Mechanism[Any]:
+    def _load_mechanism(self, name: str) -> Mechanism[Any]:
         if name in self._entries:
-            return load(self._entries[name])
+            return load_mechanism(self._entries[name])
         module, _, attribute = self._modules[name].partition(":")
         mechanism: Mechanism[Any] = getattr(import_module(module), attribute)()
         return mechanism
@@ -105,9 +103,9 @@ def catalogue() -> Catalogue:
     entries: dict[str, EntryPoint] = {}
     for entry in installed_entries():
         if entry.name in {*OURS, *KNOWN_MECHANISMS}:
-            raise package_of(entry).error("takes the name of a mechanism of Cloakwork")
+            raise package_of(entry).package_error("takes the name of a mechanism of Cloakwork")
         if entry.name in entries:
             other = package_of(entries[entry.name]).package
-            raise package_of(entry).error(f"takes a name that {other} has taken")
+            raise package_of(entry).package_error(f"takes a name that {other} has taken")
         entries[entry.name] = entry
     return Catalogue(OURS, entries=entries)

@@ -26,6 +26,7 @@ from cloakwork.mechanisms.base import (
     GenerateCases,
     Gives,
     MapCases,
+    MapCasesBySummary,
     Mechanism,
     Offer,
     Prediction,
@@ -58,12 +59,12 @@ class Package:
     name: str
     package: str
 
-    def error(self, message: str) -> MechanismError:
+    def package_error(self, message: str) -> MechanismError:
         """One line that names the package."""
         return MechanismError(self.name, f"(package {self.package}) {message}")
 
     @contextmanager
-    def blamed(self, what: str) -> Iterator[None]:
+    def errors_attributed(self, what: str) -> Iterator[None]:
         """Tell what is raised inside as this package's; errors of our tree say it themselves."""
         try:
             yield
@@ -71,15 +72,15 @@ class Package:
             raise
         except Exception as error:
             said = f"{what}: {type(error).__name__}: {first_line(error)}"
-            raise self.error(said.rstrip(": ")) from error
+            raise self.package_error(said.rstrip(": ")) from error
 
-    def require(self, value: Any, kinds: type[T] | tuple[type[T], ...], what: str) -> T:
+    def require_type(self, value: Any, kinds: type[T] | tuple[type[T], ...], what: str) -> T:
         """``value``, if it has the type that the protocol names."""
         if isinstance(value, kinds):
             return value
         expected = kinds if isinstance(kinds, tuple) else (kinds,)
         names = " or ".join(kind.__name__ for kind in expected)
-        raise self.error(f"{what} returned {type(value).__name__}, not {names}")
+        raise self.package_error(f"{what} returned {type(value).__name__}, not {names}")
 
 
 def package_of(entry: EntryPoint) -> Package:
@@ -89,10 +90,10 @@ def package_of(entry: EntryPoint) -> Package:
     return Package(entry.name, named)
 
 
-def load(entry: EntryPoint) -> Mechanism[Any]:
+def load_mechanism(entry: EntryPoint) -> Mechanism[Any]:
     """The mechanism that ``entry`` registers, watched; raises MechanismError where it is unfit."""
     package = package_of(entry)
-    with package.blamed(f"cannot be loaded from {entry.value}"):
+    with package.errors_attributed(f"cannot be loaded from {entry.value}"):
         mechanism = entry.load()()
     _require_introduction(mechanism, package)
     kind = WatchedPrediction if isinstance(mechanism, Predicts) else Watched
@@ -104,17 +105,17 @@ def _require_introduction(mechanism: Any, package: Package) -> None:
     """Refuse a class that does not declare what the planner and the reports go by."""
     name = getattr(mechanism, "name", None)
     if name != package.name:
-        raise package.error(f"calls itself {name!r}; its entry point says '{package.name}'")
+        raise package.package_error(f"calls itself {name!r}; its entry point says '{package.name}'")
     for attribute, kind in (("summary", str), ("theorem", Theorem), ("gives", tuple)):
         if not isinstance(getattr(mechanism, attribute, None), kind):
-            raise package.error(f"declares no {attribute} ({kind.__name__})")
+            raise package.package_error(f"declares no {attribute} ({kind.__name__})")
     if not all(isinstance(each, Gives) for each in mechanism.gives):
-        raise package.error("declares no gives (tuple of Gives)")
+        raise package.package_error("declares no gives (tuple of Gives)")
     if getattr(mechanism, "proof", None) not in ("proved", "published"):
-        raise package.error("declares no proof: 'proved' or 'published'")
+        raise package.package_error("declares no proof: 'proved' or 'published'")
     params = getattr(mechanism, "Params", None)
     if not (isinstance(params, type) and issubclass(params, BaseModel)):
-        raise package.error("declares no Params (a pydantic model)")
+        raise package.package_error("declares no Params (a pydantic model)")
 
 
 class Watched:
@@ -135,109 +136,129 @@ class Watched:
         self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
     ) -> Offer[Any] | Refusal:
         """Its offer, for kinds that it declares only; ``why`` then names the package."""
-        with self._package.blamed("offer failed"):
+        with self._package.errors_attributed("offer failed"):
             answer = self._mechanism.offer(goal, facts, options)
         if isinstance(answer, Refusal):
             return answer
-        offer: Offer[Any] = self._package.require(answer, Offer, "offer")
-        self._package.require(offer.params, self.Params, "offer")
+        offer: Offer[Any] = self._package.require_type(answer, Offer, "offer")
+        self._package.require_type(offer.params, self.Params, "offer")
         if goal.kind not in {each.kind for each in self.gives}:
-            raise self._package.error(f"offers {goal.kind}, which it does not declare to give")
+            raise self._package.package_error(
+                f"offers {goal.kind}, which it does not declare to give"
+            )
         return Offer(offer.params, f"{offer.why} (package {self.package})")
 
     def event(self, params: Any, facts: Facts) -> PrivacyEvent:
         """Its cost; whatever measures a column costs something."""
-        with self._package.blamed("event failed"):
+        with self._package.errors_attributed("event failed"):
             event = _EVENT.validate_python(self._mechanism.event(params, facts))
         lineage = self.lineage(params)
         self._require_named_columns(params, lineage)
         measures = lineage.measures
-        if measures and not _costs(event):
+        if measures and not _charges_anything(event):
             columns = ", ".join(sorted(measures))
-            raise self._package.error(f"measures {columns} and charges nothing for it")
+            raise self._package.package_error(f"measures {columns} and charges nothing for it")
         return event
 
     def _require_named_columns(self, params: Any, lineage: Lineage) -> None:
         """A summary shows the log: its lineage must name what it looks at."""
         if self.summarise(params) is not None and not (lineage.reads or lineage.measures):
             said = "takes a summary of the log, and its lineage names no column that it looks at"
-            raise self._package.error(said)
+            raise self._package.package_error(said)
 
     def currency(self, params: Any) -> Currency:
         """Its currency."""
-        with self._package.blamed("currency failed"):
+        with self._package.errors_attributed("currency failed"):
             currency = self._mechanism.currency(params)
         if currency not in ("unit", "metric", "local"):
-            raise self._package.error(f"currency returned {currency!r}")
+            raise self._package.package_error(f"currency returned {currency!r}")
         return currency
 
     def lineage(self, params: Any) -> Lineage:
         """Its lineage."""
-        with self._package.blamed("lineage failed"):
+        with self._package.errors_attributed("lineage failed"):
             lineage = self._mechanism.lineage(params)
-        return self._package.require(lineage, Lineage, "lineage")
+        return self._package.require_type(lineage, Lineage, "lineage")
 
     def facts_after(self, params: Any, facts: Facts) -> Facts:
         """Its facts."""
-        with self._package.blamed("facts_after failed"):
+        with self._package.errors_attributed("facts_after failed"):
             after = self._mechanism.facts_after(params, facts)
-        return self._package.require(after, Facts, "facts_after")
+        return self._package.require_type(after, Facts, "facts_after")
 
     def summarise(self, params: Any) -> Aggregate | None:
         """Its aggregate, watched."""
-        with self._package.blamed("summarise failed"):
+        with self._package.errors_attributed("summarise failed"):
             aggregate = self._mechanism.summarise(params)
         return None if aggregate is None else WatchedAggregate(aggregate, self._package)
 
     def decide(self, params: Any, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Its decision."""
-        with self._package.blamed("decide failed"):
+        with self._package.errors_attributed("decide failed"):
             decision = self._mechanism.decide(params, summary, noise)
-        self._package.require(decision, Decision, "decide")
-        self._package.require(decision.table, pl.DataFrame, "decide")
+        self._package.require_type(decision, Decision, "decide")
+        self._package.require_type(decision.table, pl.DataFrame, "decide")
         return decision
 
     def rewrite(self, params: Any, decision: Decision, stream: Stream) -> Rewrite:
         """Its action on cases, watched."""
-        with self._package.blamed("rewrite failed"):
+        with self._package.errors_attributed("rewrite failed"):
             action = self._mechanism.rewrite(params, decision, stream)
         lineage = self.lineage(params)
         if isinstance(action, GenerateCases):
             make = action.make
-            return GenerateCases(lambda: self._made(make, lineage))
-        mapped: MapCases = self._package.require(action, MapCases, "rewrite")
+            return GenerateCases(lambda: self._generate_log(make, lineage))
+        self._package.require_type(action, (MapCases, MapCasesBySummary), "rewrite")
         if lineage.generates:
             said = "makes new cases by its lineage, yet its rewrite maps the cases of the log"
-            raise self._package.error(said)
-        return MapCases(self._mapping(mapped.apply, lineage), mapped.together, mapped.unit)
+            raise self._package.package_error(said)
+        if isinstance(action, MapCases):
+            return self._watched_mapping(action, lineage)
+        mapping = action.mapping
+        return MapCasesBySummary(
+            WatchedAggregate(action.aggregate, self._package),
+            lambda summary: self._mapped_by(mapping, summary, lineage),
+        )
 
-    def _made(self, make: Callable[[], EventLog], lineage: Lineage) -> EventLog:
-        with self._package.blamed("rewrite failed"):
+    def _mapped_by(
+        self, mapping: Callable[[pl.DataFrame], MapCases], summary: pl.DataFrame, lineage: Lineage
+    ) -> MapCases:
+        with self._package.errors_attributed("rewrite failed"):
+            action = mapping(summary)
+        mapped = self._package.require_type(action, MapCases, "rewrite")
+        return self._watched_mapping(mapped, lineage)
+
+    def _watched_mapping(self, action: MapCases, lineage: Lineage) -> MapCases:
+        return MapCases(self._checked_mapping(action.apply, lineage), action.together, action.unit)
+
+    def _generate_log(self, make: Callable[[], EventLog], lineage: Lineage) -> EventLog:
+        with self._package.errors_attributed("rewrite failed"):
             made = make()
-        released: EventLog = self._package.require(made, EventLog, "rewrite")
+        released: EventLog = self._package.require_type(made, EventLog, "rewrite")
         self._require_written({*released.events.columns, *released.cases.columns}, lineage)
         return released
 
-    def _mapping(
+    def _checked_mapping(
         self, apply: Callable[[EventLog], EventLog], lineage: Lineage
     ) -> Callable[[EventLog], EventLog]:
-        def mapped(batch: EventLog) -> EventLog:
-            with self._package.blamed("rewrite failed"):
+        def apply_and_check(batch: EventLog) -> EventLog:
+            with self._package.errors_attributed("rewrite failed"):
                 after = apply(batch)
-            released: EventLog = self._package.require(after, EventLog, "rewrite")
+            released: EventLog = self._package.require_type(after, EventLog, "rewrite")
             columns = {*released.events.columns, *released.cases.columns}
             before = {*batch.events.columns, *batch.cases.columns}
             self._require_written(columns - before, lineage)
             return released
 
-        return mapped
+        return apply_and_check
 
     def _require_written(self, columns: set[str], lineage: Lineage) -> None:
         """A column that no step is known to write would be released unjudged."""
         released = {_COLUMN_OF.get(column, column) for column in columns - {CASE_ID}}
-        if unknown := sorted(released - lineage.writes):
+        unknown = sorted(released - lineage.writes)
+        if unknown:
             said = f"releases {', '.join(unknown)}, which its lineage does not write"
-            raise self._package.error(said)
+            raise self._package.package_error(said)
 
 
 class WatchedPrediction(Watched):
@@ -246,11 +267,11 @@ class WatchedPrediction(Watched):
     def predict(self, params: Any, facts: Facts) -> Prediction | None:
         """Its prediction."""
         assert isinstance(self._mechanism, Predicts)  # noqa: S101 - the loader has looked
-        with self._package.blamed("predict failed"):
+        with self._package.errors_attributed("predict failed"):
             predicted = self._mechanism.predict(params, facts)
         if predicted is None:
             return None
-        return self._package.require(predicted, Prediction, "predict")
+        return self._package.require_type(predicted, Prediction, "predict")
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,24 +283,24 @@ class WatchedAggregate:
 
     def of(self, batch: EventLog) -> pl.DataFrame:
         """Its summary of one batch."""
-        with self.package.blamed("summarise failed"):
+        with self.package.errors_attributed("summarise failed"):
             table = self.aggregate.of(batch)
-        return self.package.require(table, pl.DataFrame, "summarise")
+        return self.package.require_type(table, pl.DataFrame, "summarise")
 
     def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
         """Its summaries, merged."""
-        with self.package.blamed("summarise failed"):
+        with self.package.errors_attributed("summarise failed"):
             table = self.aggregate.merge(summaries)
-        return self.package.require(table, pl.DataFrame, "summarise")
+        return self.package.require_type(table, pl.DataFrame, "summarise")
 
 
-def _costs(event: PrivacyEvent) -> bool:
+def _charges_anything(event: PrivacyEvent) -> bool:
     """Whether an event charges anything at all."""
     match event:
         case Composed(events=events):
-            return any(_costs(each) for each in events)
+            return any(_charges_anything(each) for each in events)
         case Repeated(event=inner) | PoissonSampled(event=inner):
-            return _costs(inner)
+            return _charges_anything(inner)
         case EpsilonDelta(epsilon=epsilon, delta=delta):
             return epsilon > 0 or delta > 0
     return True

@@ -27,13 +27,10 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cloakwork.arrays import Bools, Ints, Words
 from cloakwork.errors import MechanismError
-from cloakwork.noise import sampler
-
-Ints = NDArray[np.int64]
-Words = NDArray[np.uint64]
+from cloakwork.noise import coins, sampler
 
 LARGEST_SCALE: Final = float(sampler.LARGEST)
 """The largest scale or sigma, in grid steps, at which noise can be drawn: 2**53."""
@@ -49,9 +46,6 @@ _SLOTS: Final = 4
 
 _CANDIDATES: Final = 1 << 16
 """Blocks set apart for one discrete Laplace value; that it needs more has probability e**-7000."""
-
-_MOST_GEOMETRIC: Final = 1000
-"""Where tails saturate, an event of probability e**-1000: as in ``sampler``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +99,13 @@ class Stream:
         """Two independent uniform 64-bit words (uint64, shape (n,) each) for each address."""
         blocks = np.empty((len(at), 2), "<u8")
         blocks[:, 0] = at.cases
+        # 32 bits of position and 32 of draw: neither reaches into the other's.
         blocks[:, 1] = (at.positions << _POSITIONS) | draw
-        drawn = np.frombuffer(self._encrypted(blocks.tobytes()), "<u8").reshape(-1, 2)
+        encrypted = self._encrypt_blocks(blocks.tobytes())
+        drawn = np.frombuffer(encrypted, "<u8").reshape(-1, 2)
         return drawn[:, 0].astype(np.uint64), drawn[:, 1].astype(np.uint64)
 
-    def _encrypted(self, blocks: bytes) -> bytes:
+    def _encrypt_blocks(self, blocks: bytes) -> bytes:
         # Loaded here: what draws nothing, such as the command line's help, starts without it.
         from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
@@ -124,7 +120,7 @@ class Stream:
         ``scale``, in grid steps, as in ``Noise.laplace_values``: drawn at ``drawn_scale(scale)``.
         """
         exact = sampler.exact_scale(drawable("laplace noise", "a scale", scale))
-        return _by_chunks(at, lambda part: _laplace(self, exact, part, 0))
+        return _by_chunks(at, lambda part: _draw_laplace(self, exact, part, begin=0))
 
     def gaussian_values(self, sigma: float, at: Addresses) -> Ints:
         """For each address discrete Gaussian noise (int64), exact: P[x] proportional to
@@ -133,7 +129,7 @@ class Stream:
         ``sigma``, in grid steps, as in ``Noise.gaussian_values``: drawn at ``drawn_sigma(sigma)``.
         """
         exact = sampler.exact_scale(drawable("gaussian noise", "a sigma", sigma))
-        return _by_chunks(at, lambda part: _gaussian(self, exact, part))
+        return _by_chunks(at, lambda part: _draw_gaussian(self, exact, part))
 
     def uniform(self, below: Ints, at: Addresses) -> Ints:
         """For each address a uniform integer (int64) in [0, ``below``); ``below``: int64, above 0,
@@ -143,13 +139,11 @@ class Stream:
             raise ValueError("every bound must be at least 1")
         bounds = below.astype(np.uint64)
 
-        def candidates(rows: Ints, turn: int) -> tuple[Ints, NDArray[np.bool_]]:
+        def candidates(rows: Ints, turn: int) -> tuple[Ints, Bools]:
             words, _ = self.words(at.at(rows), turn)
             bound = bounds[rows]
-            top = np.uint64((1 << 64) - 1)
-            # The words of the last, partial round of ``bound`` values would favour small ones.
-            last_whole = top - (top % bound + np.uint64(1)) % bound
-            return (words % bound).astype(np.int64), words <= last_whole
+            accepted = words <= sampler.last_fair_words(bound)
+            return (words % bound).astype(np.int64), accepted
 
         return _first_accepted(len(at), candidates)
 
@@ -180,118 +174,110 @@ def _by_chunks(at: Addresses, draw: Callable[[Addresses], Ints]) -> Ints:
     return np.concatenate([np.zeros(0, np.int64), *drawn])
 
 
-def _first_accepted(
-    size: int, candidates: Callable[[Ints, int], tuple[Ints, NDArray[np.bool_]]]
-) -> Ints:
-    """For each of ``size`` addresses the first candidate that is accepted.
+Candidates = Callable[[Ints, int], tuple[Ints, Bools]]
+"""Of the addresses at some rows (int64), the candidates of one turn: values, and whether each is
+accepted.
+"""
 
-    ``candidates``: of the addresses at some rows, those of one turn: values, and whether accepted.
-    """
+
+def _first_accepted(size: int, candidates: Candidates) -> Ints:
+    """For each of ``size`` addresses the first candidate that is accepted."""
     values = np.empty(size, np.int64)
-    rows, turn = np.arange(size), 0
+    rows = np.arange(size)
+    turn = 0
     while rows.size:
         found, accepted = candidates(rows, turn)
         values[rows[accepted]] = found[accepted]
-        rows, turn = rows[~accepted], turn + 1
+        rows = rows[~accepted]
+        turn += 1
     return values
 
 
-def _laplace(stream: Stream, scale: Fraction, at: Addresses, begin: int) -> Ints:
+def _draw_laplace(stream: Stream, scale: Fraction, at: Addresses, begin: int) -> Ints:
     """Discrete Laplace noise by algorithm 2 of ``sampler``; the draws of an address lie from
     ``begin`` on.
     """
-    p, shift = scale.numerator, scale.denominator.bit_length() - 1
-    # Words behind this one belong to the last, partial round of U below p.
-    last_fair = np.uint64((1 << 64) - 1 - (1 << 64) % p)
+    p, shift = sampler.scale_and_shift(scale)
+    last_fair = sampler.last_fair_word(p)
 
-    def candidates(rows: Ints, turn: int) -> tuple[Ints, NDArray[np.bool_]]:
+    def candidates(rows: Ints, turn: int) -> tuple[Ints, Bools]:
+        asked = at.at(rows)
         draw = begin + turn * _SLOTS
-        uniform, coin = stream.words(at.at(rows), draw)
+        # The block's first word is U's, its second the coin's and, in its lowest bit, the sign's.
+        uniform, coin = stream.words(asked, draw)
+        # The remainder by one division: numpy's ``%`` of unsigned words is slower.
         u = uniform - (uniform // np.uint64(p)) * np.uint64(p)
-        heads = _coins(
-            stream,
-            at.at(rows),
-            draw,
-            coin,
-            sampler.coin_thresholds(u, p),
-            lambda row: Fraction(int(u[row]), p),
-        )
-        negative = (coin & np.uint64(1)).astype(bool)
+        thresholds = coins.laplace_thresholds(u, p)
+        exponents = coins.laplace_exponents(u, p)
+        heads = _settle_coins(stream, asked, draw, coin, thresholds, exponents)
         accepted = heads & (uniform <= last_fair)
         kept = np.flatnonzero(accepted)
-        v = _geometric(stream, at.at(rows[kept]), draw + 1)
+        negative = (coin[kept] & np.uint64(1)).astype(bool)
+        v = _draw_geometric(stream, asked.at(kept), draw + 1)
         magnitude = (u[kept].astype(np.int64) + p * v) >> shift
         values = np.zeros(len(rows), np.int64)
-        values[kept] = np.where(negative[kept], -magnitude, magnitude)
-        # "Minus zero" would make zero twice as likely.
-        accepted[kept[negative[kept] & (magnitude == 0)]] = False
+        values[kept] = np.where(negative, -magnitude, magnitude)
+        # "Minus zero" is drawn again, else 0 would come twice as often.
+        minus_zero = negative & (magnitude == 0)
+        accepted[kept[minus_zero]] = False
         return values, accepted
 
     return _first_accepted(len(at), candidates)
 
 
-def _gaussian(stream: Stream, sigma: Fraction, at: Addresses) -> Ints:
+def _draw_gaussian(stream: Stream, sigma: Fraction, at: Addresses) -> Ints:
     """Discrete Gaussian noise by algorithm 3 of ``sampler``."""
     t = min(int(sigma) + 1, sampler.LARGEST)
-    coins = stream.part("gaussian coins")
+    coin_stream = stream.part("gaussian coins")
 
-    def candidates(rows: Ints, turn: int) -> tuple[Ints, NDArray[np.bool_]]:
+    def candidates(rows: Ints, turn: int) -> tuple[Ints, Bools]:
         asked = at.at(rows)
-        y = _laplace(stream, Fraction(t), asked, turn * _CANDIDATES)
+        y = _draw_laplace(stream, Fraction(t), asked, begin=turn * _CANDIDATES)
         size = np.abs(y)
-        coin, _ = coins.words(asked, turn)
-        thresholds = sampler.gaussian_thresholds(size, sigma, t)
-
-        def exponent(row: int) -> Fraction:
-            return (int(size[row]) - sigma**2 / t) ** 2 / (2 * sigma**2)
-
-        return y, _coins(coins, asked, turn, coin, thresholds, exponent)
+        coin, _ = coin_stream.words(asked, turn)
+        thresholds = coins.gaussian_thresholds(size, sigma, t)
+        exponents = coins.gaussian_exponents(size, sigma, t)
+        return y, _settle_coins(coin_stream, asked, turn, coin, thresholds, exponents)
 
     return _first_accepted(len(at), candidates)
 
 
-def _coins(
+def _settle_coins(
     stream: Stream,
     at: Addresses,
     draw: int,
     drawn: Words,
     thresholds: Words,
-    exponent: Callable[[int], Fraction],
-) -> NDArray[np.bool_]:
-    """Whether each uniform, its top bits ``drawn``, lies below exp(-exponent(row)).
+    exponents: coins.Exponents,
+) -> Bools:
+    """The coins of ``coins.settle_coins``; further bits come from each address's own words."""
 
-    Where they do not decide, more bits of the same uniform come from the address's own further
-    words.
-    """
-    prefix = drawn >> np.uint64(64 - sampler.COIN_BITS)
-    heads = prefix < thresholds
-    distance = np.where(heads, thresholds - prefix, prefix - thresholds)
-    for row in np.flatnonzero(distance <= sampler.MARGIN):
-        more = _further_words(stream, f"coin {draw}", at, int(row))
-        heads[row] = sampler.falls_below_exp(
-            int(prefix[row]), sampler.COIN_BITS, exponent(int(row)), more
-        )
-    return heads
+    def further(row: int) -> coins.WordSource:
+        return _further_words(stream, f"coin {draw}", at, row)
+
+    return coins.settle_coins(drawn, thresholds, exponents, further)
 
 
-def _geometric(stream: Stream, at: Addresses, draw: int) -> Ints:
-    """V with Pr[V >= k] = exp(-k) for each address, held at ``_MOST_GEOMETRIC``."""
+def _draw_geometric(stream: Stream, at: Addresses, draw: int) -> Ints:
+    """V with Pr[V >= k] = exp(-k) for each address, held at ``sampler.MOST_GEOMETRIC``."""
     words, _ = stream.words(at, draw)
     values = sampler.geometric_by_table(words)
     for row in np.flatnonzero(values < 0):
-        more = _further_words(stream, f"geometric {draw}", at, int(row))
-        values[row] = sampler.exact_geometric(int(words[row]), more)
-    return np.minimum(values, _MOST_GEOMETRIC)
+        further = _further_words(stream, f"geometric {draw}", at, int(row))
+        values[row] = sampler.exact_geometric(int(words[row]), further)
+    return np.minimum(values, sampler.MOST_GEOMETRIC)
 
 
-def _further_words(stream: Stream, purpose: str, at: Addresses, row: int) -> sampler.Words:
+def _further_words(stream: Stream, purpose: str, at: Addresses, row: int) -> coins.WordSource:
     """A source of words for one draw of one address, in the form that ``sampler`` asks for."""
     further = stream.part(f"more of {purpose}")
-    one = at.at(slice(row, row + 1))
-    turns = iter(range(1 << _POSITIONS))
+    address = at.at(slice(row, row + 1))
+    draws = iter(range(1 << _POSITIONS))
 
-    def words(size: int) -> Words:
-        drawn = [further.words(one, next(turns))[0] for _ in range(size)]
-        return np.concatenate([np.zeros(0, np.uint64), *drawn])
+    def next_words(size: int) -> Words:
+        found = np.empty(size, np.uint64)
+        for place in range(size):
+            found[place : place + 1], _ = further.words(address, next(draws))
+        return found
 
-    return words
+    return next_words

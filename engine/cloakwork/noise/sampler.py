@@ -1,5 +1,5 @@
-"""An exact, vectorised sampler of discrete Laplace and Gaussian noise, and of coins; ``source.py``
-is its interface.
+"""An exact, vectorised sampler of discrete Laplace and Gaussian noise; ``source.py`` is its
+interface.
 
 The scheme is Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (2020).
 Laplace, algorithm 2: for a scale p/q, draw U uniform below p until a coin of probability exp(-U/p)
@@ -7,10 +7,7 @@ shows heads, V geometric with ratio 1/e, and let the magnitude be floor((U + p V
 sign and "minus zero" drawn again. Gaussian, algorithm 3: draw Y discrete Laplace of scale t =
 floor(sigma) + 1 until a coin of probability exp(-(|Y| - sigma^2/t)^2 / (2 sigma^2)) shows heads.
 
-Exactness. Each coin compares a uniform real number, known by its leading bits, with a real
-threshold enclosed between two integers; the enclosures are proved (``exp_bounds``, ``MARGIN``), not
-assumed of the platform's ``exp``. Where the known bits do not decide (about once in 2**45 coins),
-more bits of the *same* uniform are drawn: drawing afresh would bias the coin.
+Exact coins decide what is accepted (``coins``).
 """
 
 import math
@@ -21,12 +18,10 @@ from itertools import count
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cloakwork.arrays import Ints, Words
 from cloakwork.exponential import exp_bounds
-
-Words = Callable[[int], NDArray[np.uint64]]
-"""A source of randomness: ``words(n)`` gives n independent uniform 64-bit words."""
+from cloakwork.noise.coins import WordSource, gaussian_coins, laplace_coins, with_next_word
 
 BLOCK: Final = 1 << 15
 """Candidates drawn at a time: their arrays stay in the processor's cache."""
@@ -37,38 +32,8 @@ FINEST: Final = 60
 LARGEST: Final = 1 << 53
 """Scales lie at or below this many grid steps, so that U fits a float and U + p V an int64."""
 
-COIN_BITS: Final = 63
-"""Leading bits of a coin's uniform that its word holds; the word's lowest bit is the sign."""
-
-MARGIN: Final = np.uint64(1 << 17)
-"""Half-width of the threshold's enclosure, in units of 2**-COIN_BITS: 2**-46, 16 times the error
-proved in ``exp_minus`` and 8 times that in ``gaussian_thresholds``.
-"""
-
-_CELLS: Final = 256
-
-_INTEGERS: Final = 64
-"""exp(-x) from here on is less than one unit of 2**-COIN_BITS."""
-
-
-def falls_below_exp(prefix: int, bits: int, x: Fraction, words: Words) -> bool:
-    """Whether the uniform real whose first ``bits`` bits are ``prefix`` lies below exp(-x); draws
-    the bits it lacks.
-    """
-    if x == 0:
-        return True
-    while True:
-        if bits <= x and prefix:
-            # The uniform is at least 2**-bits > exp(-bits) >= exp(-x), so it does not lie below.
-            # To compute bounds of a tiny exp(-x) would cost too much.
-            return False
-        if bits > x:
-            low, high = exp_bounds(x, bits)
-            if prefix + 1 <= low:
-                return True
-            if prefix >= high:
-                return False
-        prefix, bits = (prefix << 64) | int(words(1)[0]), bits + 64
+MOST_GEOMETRIC: Final = 1000
+"""Where the tail of Laplace noise saturates: an event of probability e**-1000."""
 
 
 def exact_scale(scale: float) -> Fraction:
@@ -78,133 +43,37 @@ def exact_scale(scale: float) -> Fraction:
 
 
 @lru_cache(maxsize=1)
-def _cell_values() -> NDArray[np.float64]:
-    """exp(-k/256) for k = 0..255, each within a relative 2**-52."""
-    enclosed = (exp_bounds(Fraction(k, _CELLS), 80) for k in range(_CELLS))
-    return np.array([float(Fraction(low, 1 << 80)) for low, _ in enclosed])
-
-
-@lru_cache(maxsize=1)
-def _integer_values() -> NDArray[np.float64]:
-    """exp(-n) for n = 0..64, each within a relative 2**-52."""
-    enclosed = (exp_bounds(Fraction(n), 200) for n in range(_INTEGERS + 1))
-    return np.array([float(Fraction(low, 1 << 200)) for low, _ in enclosed])
-
-
-def exp_minus(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """exp(-x) for x in [0, 1), within a relative 2**-50 by IEEE arithmetic alone.
-
-    x = k/256 + r exactly; the series cut after r**5 errs by less than 2**-57; the table entry, the
-    product and the last two operations of Horner's rule err by 2**-53 each (the table twice that),
-    earlier ones by less than 2**-60 since r < 2**-8, and the caller's rounding of x adds 2**-53:
-    together below 2**-50.
-    """
-    cell = (x * _CELLS).astype(np.intp)
-    # Exact: both terms are multiples of the last bit of x, and the difference is small.
-    r = x - cell * (1.0 / _CELLS)
-    # Horner's rule: 1 - r (1 - r/2 (1 - r/3 (1 - r/4 (1 - r/5)))).
-    series = 1.0 - r * (1.0 / 5)
-    for k in (4, 3, 2, 1):
-        series *= r
-        series *= 1.0 / k
-        np.subtract(1.0, series, out=series)
-    series *= _cell_values()[cell]
-    return series
-
-
-def coin_thresholds(u: NDArray[np.uint64], p: int) -> NDArray[np.uint64]:
-    """2**COIN_BITS * exp(-u/p) for u < p, within MARGIN / 2."""
-    return (exp_minus(u / np.float64(p)) * float(1 << COIN_BITS)).astype(np.uint64)
-
-
-def coins(
-    u: NDArray[np.uint64], p: int, words: Words, drawn: NDArray[np.uint64]
-) -> NDArray[np.bool_]:
-    """For each u (uint64, below p) a coin that shows heads with probability exp(-u/p), from the top
-    bits of ``drawn``.
-    """
-    return _compare_exactly(drawn, coin_thresholds(u, p), lambda i: Fraction(int(u[i]), p), words)
-
-
-def gaussian_thresholds(y: NDArray[np.int64], sigma: Fraction, t: int) -> NDArray[np.uint64]:
-    """2**COIN_BITS * exp(-(y - sigma^2/t)^2 / (2 sigma^2)) for y >= 0, within MARGIN / 8; sigma a
-    float's value, at most t.
-
-    With e = 2**-53, m = sigma^2/t <= sigma and z = (y - m) / sigma: the rounded y and m and their
-    difference err by e (y + m + |y - m|) <= 2e (m + |y - m|), so the computed z by e (2 + 3|z|) and
-    x = z^2/2 by e (2|z| + 3.5 z^2). Times exp(-z^2/2) this is at most 4e = 2**-51 for every z. The
-    integer part of x and the rest are exact; exp(-integer part), its table's entry and the product
-    add 3e to the 2**-50 of
-    ``exp_minus``: together below 2**-49. Beyond x = 64 both are below one unit.
-    """
-    z = (y - float(sigma**2 / t)) / float(sigma)
-    x = np.minimum(z * z * 0.5, float(_INTEGERS))
-    integer_part = x.astype(np.intp)
-    return (
-        exp_minus(x - integer_part) * _integer_values()[integer_part] * float(1 << COIN_BITS)
-    ).astype(np.uint64)
-
-
-def gaussian_coins(
-    y: NDArray[np.int64], sigma: Fraction, t: int, words: Words, drawn: NDArray[np.uint64]
-) -> NDArray[np.bool_]:
-    """For each y >= 0 a coin with probability exp(-(y - sigma^2/t)^2 / (2 sigma^2)), from the top
-    bits of ``drawn``.
-    """
-
-    def exponent(i: int) -> Fraction:
-        return (int(y[i]) - sigma**2 / t) ** 2 / (2 * sigma**2)
-
-    return _compare_exactly(drawn, gaussian_thresholds(y, sigma, t), exponent, words)
-
-
-def _compare_exactly(
-    drawn: NDArray[np.uint64],
-    threshold: NDArray[np.uint64],
-    exponent: Callable[[int], Fraction],
-    words: Words,
-) -> NDArray[np.bool_]:
-    """Whether each uniform lies below exp(-exponent(i)), where ``threshold`` is within MARGIN / 2
-    of that.
-    """
-    prefix = drawn >> np.uint64(64 - COIN_BITS)
-    heads = prefix < threshold
-    distance = np.where(heads, threshold - prefix, prefix - threshold)
-    for i in np.flatnonzero(distance <= MARGIN):
-        heads[i] = falls_below_exp(int(prefix[i]), COIN_BITS, exponent(int(i)), words)
-    return heads
-
-
-@lru_cache(maxsize=1)
-def _geometric_thresholds() -> NDArray[np.uint64]:
+def _geometric_thresholds() -> Words:
     """floor(2**64 exp(-k)) for k = 1, 2, ... down to 0, ascending; each certified by bounds that
     agree.
     """
     found: list[int] = []
     for k in count(1):
         low, high = exp_bounds(Fraction(k), 128)
-        floor = low >> 64
-        if floor != high >> 64:
+        threshold = low >> 64
+        if threshold != high >> 64:
             raise AssertionError(f"exp(-{k}) is not enclosed tightly enough")
-        found.append(floor)
-        if floor == 0:
+        found.append(threshold)
+        if threshold == 0:
             return np.array(found[::-1], dtype=np.uint64)
     raise AssertionError("unreachable: exp(-k) tends to zero")
 
 
 @lru_cache(maxsize=1)
-def _geometric_table() -> NDArray[np.int64]:
+def _geometric_table() -> Ints:
     """The value that a word's top 16 bits decide, or -1 where they do not."""
     thresholds = _geometric_thresholds()
     first = np.arange(1 << 16, dtype=np.uint64) << np.uint64(48)
     last = first | np.uint64((1 << 48) - 1)
     # Where no threshold lies between the least and the largest word of these top bits, they decide.
-    low = np.searchsorted(thresholds, first, side="left")
-    high = np.searchsorted(thresholds, last, side="right")
-    return np.where(low == high, len(thresholds) - low, -1).astype(np.int64)
+    below_first = np.searchsorted(thresholds, first, side="left")
+    up_to_last = np.searchsorted(thresholds, last, side="right")
+    # V counts the thresholds above the uniform: all but those below it.
+    above = len(thresholds) - below_first
+    return np.where(below_first == up_to_last, above, -1).astype(np.int64)
 
 
-def geometric(words: Words, size: int) -> NDArray[np.int64]:
+def draw_geometric(words: WordSource, size: int) -> Ints:
     """``size`` draws (int64) of V with Pr[V >= k] = exp(-k): how many exp(-k), k >= 1, lie above a
     uniform real.
     """
@@ -216,22 +85,24 @@ def geometric(words: Words, size: int) -> NDArray[np.int64]:
     return values
 
 
-def geometric_by_table(drawn: NDArray[np.uint64]) -> NDArray[np.int64]:
+def geometric_by_table(drawn: Words) -> Ints:
     """The value (int64) that the top 16 bits of each word decide, or -1 where they do not."""
-    values: NDArray[np.int64] = _geometric_table()[drawn >> np.uint64(48)]
+    values: Ints = _geometric_table()[drawn >> np.uint64(48)]
     return values
 
 
-def exact_geometric(word: int, words: Words) -> int:
+def exact_geometric(word: int, words: WordSource) -> int:
     """The value of the uniform real whose first 64 bits are ``word``; draws the bits it lacks."""
     thresholds = _geometric_thresholds()
-    value = len(thresholds) - int(np.searchsorted(thresholds, np.uint64(word), side="right"))
+    not_above = int(np.searchsorted(thresholds, np.uint64(word), side="right"))
+    value = len(thresholds) - not_above
+    # A threshold is rounded down: its real number lies among the uniforms that begin with it.
     if word not in thresholds.tolist():
         return value
     return _continued_geometric(word, 64, value, words)
 
 
-def _continued_geometric(prefix: int, bits: int, value: int, words: Words) -> int:
+def _continued_geometric(prefix: int, bits: int, value: int, words: WordSource) -> int:
     """Count on from ``value`` with one and the same uniform, adding bits to it whenever a threshold
     falls inside.
     """
@@ -242,10 +113,10 @@ def _continued_geometric(prefix: int, bits: int, value: int, words: Words) -> in
         if prefix + 1 <= low:
             value += 1
         else:
-            prefix, bits = (prefix << 64) | int(words(1)[0]), bits + 64
+            prefix, bits = with_next_word(prefix, bits, words)
 
 
-def discrete_laplace(scale: Fraction, size: int, words: Words) -> NDArray[np.int64]:
+def discrete_laplace(scale: Fraction, size: int, words: WordSource) -> Ints:
     """``size`` draws (int64) with P[x] proportional to exp(-|x|/scale); ``scale`` as
     ``exact_scale`` gives it.
 
@@ -254,14 +125,14 @@ def discrete_laplace(scale: Fraction, size: int, words: Words) -> NDArray[np.int
     return _rejection_sample(size, lambda candidates: _laplace_block(scale, candidates, words))
 
 
-def discrete_gaussian(sigma: Fraction, size: int, words: Words) -> NDArray[np.int64]:
+def discrete_gaussian(sigma: Fraction, size: int, words: WordSource) -> Ints:
     """``size`` draws (int64) with P[x] proportional to exp(-x^2 / (2 sigma^2)); ``sigma`` as
     ``exact_scale`` gives it.
     """
     return _rejection_sample(size, lambda candidates: _gaussian_block(sigma, candidates, words))
 
 
-def _rejection_sample(size: int, block: Callable[[int], NDArray[np.int64]]) -> NDArray[np.int64]:
+def _rejection_sample(size: int, block: Callable[[int], Ints]) -> Ints:
     """The first ``size`` of the values that ``block(candidates)`` accepts, asked again until there
     are enough.
     """
@@ -276,64 +147,63 @@ def _rejection_sample(size: int, block: Callable[[int], NDArray[np.int64]]) -> N
     return values
 
 
-def _laplace_block(scale: Fraction, candidates: int, words: Words) -> NDArray[np.int64]:
-    p, shift = scale.numerator, scale.denominator.bit_length() - 1
+def _laplace_block(scale: Fraction, candidates: int, words: WordSource) -> Ints:
+    """The accepted ones of so many candidates of algorithm 2."""
+    p, shift = scale_and_shift(scale)
     u = _uniform_below(p, words(candidates))
     drawn = words(u.size)
-    kept = np.flatnonzero(coins(u, p, words, drawn))
+    kept = np.flatnonzero(laplace_coins(u, p, words, drawn))
     # A coin looks at the top 63 bits of its word, so the lowest one is an independent fair sign.
     negative = (drawn[kept] & np.uint64(1)).astype(bool)
-    v = np.minimum(geometric(words, kept.size), 1000)
-    # The scale is p / 2**shift: dividing by its denominator is a shift.
+    v = np.minimum(draw_geometric(words, kept.size), MOST_GEOMETRIC)
     magnitude = (u[kept].astype(np.int64) + p * v) >> shift
+    values: Ints = np.where(negative, -magnitude, magnitude)
     # "Minus zero" is drawn again, else 0 would come twice as often.
-    valid = ~(negative & (magnitude == 0))
-    signed: NDArray[np.int64] = np.where(negative, -magnitude, magnitude)[valid]
-    return signed
+    minus_zero = negative & (magnitude == 0)
+    return np.asarray(values[~minus_zero])
 
 
-def _gaussian_block(sigma: Fraction, candidates: int, words: Words) -> NDArray[np.int64]:
+def scale_and_shift(scale: Fraction) -> tuple[int, int]:
+    """The scale p / 2**shift as (p, shift): to divide by its denominator is to shift."""
+    return scale.numerator, scale.denominator.bit_length() - 1
+
+
+def _gaussian_block(sigma: Fraction, candidates: int, words: WordSource) -> Ints:
+    """The accepted ones of so many candidates of algorithm 3."""
     # Any t gives the same distribution; the cap keeps |Y| an int64.
     t = min(math.floor(sigma) + 1, LARGEST)
     y = _laplace_block(Fraction(t), candidates, words)
-    return y[gaussian_coins(np.abs(y), sigma, t, words, words(y.size))]
+    drawn = words(y.size)
+    return y[gaussian_coins(np.abs(y), sigma, t, words, drawn)]
 
 
-def bernoulli(rate: Fraction, size: int, words: Words) -> NDArray[np.bool_]:
-    """``size`` independent coins (bool), each True with probability exactly ``rate``, in [0, 1].
-
-    A coin is True where a uniform real lies below the rate. Its first 64 bits decide unless they
-    equal the rate's; then the next 64 bits of both are compared, and so on.
-    """
-    if rate == 1:
-        return np.ones(size, dtype=bool)
-    heads = np.zeros(size, dtype=bool)
-    undecided = np.arange(size)
-    while undecided.size and rate:
-        # The rate's next 64 bits, and the rate of what comes behind them.
-        threshold, rest = divmod(rate.numerator << 64, rate.denominator)
-        drawn = words(undecided.size)
-        heads[undecided] = drawn < np.uint64(threshold)
-        undecided = undecided[drawn == np.uint64(threshold)]
-        rate = Fraction(rest, rate.denominator)
-    return heads
-
-
-def _uniform_below(bound: int, drawn: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _uniform_below(bound: int, drawn: Words) -> Words:
     """Uniform integers (uint64) below ``bound`` from uniform words; those of the last, partial
     round are dropped.
     """
-    last_accepted = np.uint64((1 << 64) - 1 - (1 << 64) % bound)
+    last_accepted = last_fair_word(bound)
     accepted = drawn[drawn <= last_accepted]
     # The remainder by one division: numpy's ``%`` of unsigned words is slower.
     return accepted - (accepted // np.uint64(bound)) * np.uint64(bound)
 
 
-def uniform_below_each(bounds: NDArray[np.uint64], words: Words) -> NDArray[np.uint64]:
-    """For each bound (uint64 >= 1) an independent uniform integer below it, by rejection."""
+def last_fair_word(bound: int) -> np.uint64:
+    """The largest word before the last, partial round of ``bound`` values: words behind it would
+    favour small remainders.
+    """
+    return np.uint64((1 << 64) - 1 - (1 << 64) % bound)
+
+
+def last_fair_words(bounds: Words) -> Words:
+    """``last_fair_word`` of each bound."""
     top = np.uint64((1 << 64) - 1)
     # 2**64 does not fit a word: its remainder is (top % bound + 1) % bound.
-    last_accepted = top - (top % bounds + np.uint64(1)) % bounds
+    return np.asarray(top - (top % bounds + np.uint64(1)) % bounds)
+
+
+def uniform_below_each(bounds: Words, words: WordSource) -> Words:
+    """For each bound (uint64 >= 1) an independent uniform integer below it, by rejection."""
+    last_accepted = last_fair_words(bounds)
     drawn = words(bounds.size).copy()
     again = np.flatnonzero(drawn > last_accepted)
     while again.size:

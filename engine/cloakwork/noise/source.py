@@ -18,8 +18,9 @@ from typing import Final, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cloakwork.arrays import Bools, Ints, Words
 from cloakwork.errors import MechanismError
-from cloakwork.noise import sampler
+from cloakwork.noise import coins, sampler
 from cloakwork.noise.keyed import Stream, drawable
 
 KEY_LENGTH: Final = 32
@@ -37,13 +38,13 @@ class Noise(Protocol):
         """Whether it draws the operating system's entropy; False stamps a release NOT PRIVATE."""
         ...
 
-    def laplace_counts(self, counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+    def laplace_counts(self, counts: Ints, scale: float) -> Ints:
         """``counts`` (int64, any length) plus discrete Laplace noise of ``scale``, by OpenDP's
         sampler; sums saturate.
         """
         ...
 
-    def laplace_values(self, scale: float, size: int) -> NDArray[np.int64]:
+    def laplace_values(self, scale: float, size: int) -> Ints:
         """``size`` draws (int64) of discrete Laplace noise, exact, vectorised: P[x] proportional to
         exp(-|x|/scale).
 
@@ -52,13 +53,13 @@ class Noise(Protocol):
         """
         ...
 
-    def gaussian_counts(self, counts: NDArray[np.int64], sigma: float) -> NDArray[np.int64]:
+    def gaussian_counts(self, counts: Ints, sigma: float) -> Ints:
         """``counts`` (int64, any length) plus discrete Gaussian noise of ``sigma``, by OpenDP's
         sampler; sums saturate.
         """
         ...
 
-    def gaussian_values(self, sigma: float, size: int) -> NDArray[np.int64]:
+    def gaussian_values(self, sigma: float, size: int) -> Ints:
         """``size`` draws (int64) of discrete Gaussian noise, exact, vectorised: P[x] proportional
         to exp(-x^2/(2 sigma^2)).
 
@@ -67,7 +68,7 @@ class Noise(Protocol):
         """
         ...
 
-    def coins(self, rate: Fraction | float, size: int) -> NDArray[np.bool_]:
+    def coins(self, rate: Fraction | float, size: int) -> Bools:
         """``size`` independent coins (bool), True with probability exactly ``rate`` in [0, 1]; a
         float is its binary value.
 
@@ -75,11 +76,11 @@ class Noise(Protocol):
         """
         ...
 
-    def uniform(self, below: NDArray[np.int64]) -> NDArray[np.int64]:
+    def uniform(self, below: Ints) -> Ints:
         """For each bound (int64 > 0) an independent uniform integer in [0, bound)."""
         ...
 
-    def permutation(self, size: int) -> NDArray[np.int64]:
+    def permutation(self, size: int) -> Ints:
         """A uniformly random order of ``range(size)``: int64."""
         ...
 
@@ -130,8 +131,10 @@ def drawn_rate(rate: Fraction | float) -> float:
     (0.05, True)
     """
     exact = _exact_rate(rate)
-    near = float(exact)
-    return near if Fraction(near) >= exact else math.nextafter(near, math.inf)
+    nearest = float(exact)
+    if Fraction(nearest) < exact:
+        return math.nextafter(nearest, math.inf)
+    return nearest
 
 
 def _exact_rate(rate: Fraction | float) -> Fraction:
@@ -142,7 +145,7 @@ def _exact_rate(rate: Fraction | float) -> Fraction:
 
 def secret() -> Noise:
     """The source that releases draw from: the operating system's entropy."""
-    return _Source(words=_entropy, private=True)
+    return _Source(words=_system_words, private=True)
 
 
 def reproducible(seed: int) -> Noise:
@@ -152,11 +155,11 @@ def reproducible(seed: int) -> Noise:
     return _Source(words=_Keystream(seed), private=False, keys=_Keys(seed))
 
 
-def _entropy(size: int) -> NDArray[np.uint64]:
+def _system_words(size: int) -> Words:
     return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
 
 
-def _fresh_key() -> bytes:
+def _new_key() -> bytes:
     return os.urandom(KEY_LENGTH)
 
 
@@ -169,7 +172,7 @@ class _Keystream:
     seed: int
     _requests: "count[int]" = field(default_factory=count)
 
-    def __call__(self, size: int) -> NDArray[np.uint64]:
+    def __call__(self, size: int) -> Words:
         name = f"cloakwork test noise {self.seed} {next(self._requests)}"
         stream = hashlib.shake_256(name.encode())
         return np.frombuffer(stream.digest(8 * size), dtype="<u8").astype(np.uint64)
@@ -193,40 +196,40 @@ class _Source:
     gives.
     """
 
-    words: sampler.Words
+    words: coins.WordSource
     private: bool
-    keys: Callable[[], bytes] = _fresh_key
+    keys: Callable[[], bytes] = _new_key
 
-    def laplace_counts(self, counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+    def laplace_counts(self, counts: Ints, scale: float) -> Ints:
         counts = np.asarray(counts, dtype=np.int64)
         if self.private:
             return _by_opendp("laplace", counts, drawn_scale(scale))
         return _saturating_sum(counts, self.laplace_values(scale, counts.size))
 
-    def laplace_values(self, scale: float, size: int) -> NDArray[np.int64]:
+    def laplace_values(self, scale: float, size: int) -> Ints:
         drawn_scale(scale)
         return sampler.discrete_laplace(sampler.exact_scale(scale), size, self.words)
 
-    def gaussian_counts(self, counts: NDArray[np.int64], sigma: float) -> NDArray[np.int64]:
+    def gaussian_counts(self, counts: Ints, sigma: float) -> Ints:
         counts = np.asarray(counts, dtype=np.int64)
         if self.private:
             return _by_opendp("gaussian", counts, drawn_sigma(sigma))
         return _saturating_sum(counts, self.gaussian_values(sigma, counts.size))
 
-    def gaussian_values(self, sigma: float, size: int) -> NDArray[np.int64]:
+    def gaussian_values(self, sigma: float, size: int) -> Ints:
         drawn_sigma(sigma)
         return sampler.discrete_gaussian(sampler.exact_scale(sigma), size, self.words)
 
-    def coins(self, rate: Fraction | float, size: int) -> NDArray[np.bool_]:
-        return sampler.bernoulli(_exact_rate(rate), size, self.words)
+    def coins(self, rate: Fraction | float, size: int) -> Bools:
+        return coins.bernoulli(_exact_rate(rate), size, self.words)
 
-    def uniform(self, below: NDArray[np.int64]) -> NDArray[np.int64]:
+    def uniform(self, below: Ints) -> Ints:
         bounds = np.asarray(below, dtype=np.int64)
         if bounds.size and bounds.min() < 1:
             raise ValueError("every bound must be at least 1")
         return sampler.uniform_below_each(bounds.astype(np.uint64), self.words).astype(np.int64)
 
-    def permutation(self, size: int) -> NDArray[np.int64]:
+    def permutation(self, size: int) -> Ints:
         while True:
             keys = self.words(size)
             order = np.argsort(keys)
@@ -237,16 +240,18 @@ class _Source:
 
     def names(self, size: int) -> Sequence[str]:
         while True:
-            names = _letters(size * NAME_LENGTH, self.words).tobytes().decode("ascii")
-            found = [names[i : i + NAME_LENGTH] for i in range(0, len(names), NAME_LENGTH)]
-            if len(set(found)) == size:
-                return found
+            letters = _draw_letters(size * NAME_LENGTH, self.words)
+            joined = letters.tobytes().decode("ascii")
+            starts = range(0, len(joined), NAME_LENGTH)
+            names = [joined[start : start + NAME_LENGTH] for start in starts]
+            if len(set(names)) == size:
+                return names
 
     def stream(self) -> Stream:
         return Stream(self.keys(), self.private)
 
 
-def _letters(size: int, words: sampler.Words) -> NDArray[np.uint8]:
+def _draw_letters(size: int, words: coins.WordSource) -> NDArray[np.uint8]:
     """``size`` independent uniform lower-case letters (ASCII codes); bytes of the last, partial
     alphabet are dropped.
     """
@@ -254,13 +259,13 @@ def _letters(size: int, words: sampler.Words) -> NDArray[np.uint8]:
     while accepted.size < size:
         # Eight bytes a word, of which nine in ten are accepted: a few words more than are needed.
         drawn = words((size - accepted.size) // 7 + 8).view(np.uint8)
-        accepted = np.concatenate([accepted, drawn[drawn < 26 * 9]])
+        # Of the 256 values of a byte 9 whole alphabets are used: each letter is as likely.
+        fair = drawn[drawn < 26 * 9]
+        accepted = np.concatenate([accepted, fair])
     return accepted[:size] % np.uint8(26) + np.uint8(ord("a"))
 
 
-def _by_opendp(
-    kind: Literal["laplace", "gaussian"], counts: NDArray[np.int64], scale: float
-) -> NDArray[np.int64]:
+def _by_opendp(kind: Literal["laplace", "gaussian"], counts: Ints, scale: float) -> Ints:
     """``counts`` plus OpenDP's noise on integers; it takes ``scale`` as the float's exact value,
     and its sums saturate.
     """
@@ -275,10 +280,12 @@ def _by_opendp(
         measurement = make_laplace(integers, l1_distance(T="i64"), scale)
     else:
         measurement = make_gaussian(integers, l2_distance(T="i64"), scale)
-    return np.array(measurement(counts), dtype=np.int64)
+    # OpenDP refuses arrays that are read-only, as a data frame's column may be; a copy never is.
+    writable = np.array(counts, dtype=np.int64)
+    return np.array(measurement(writable), dtype=np.int64)
 
 
-def _saturating_sum(counts: NDArray[np.int64], noise: NDArray[np.int64]) -> NDArray[np.int64]:
+def _saturating_sum(counts: Ints, noise: Ints) -> Ints:
     """``counts + noise``, held at the ends of int64 instead of wrapping."""
     limits = np.iinfo(np.int64)
     # How far each count may go up or down; neither difference can itself wrap.

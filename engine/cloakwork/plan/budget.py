@@ -180,13 +180,18 @@ def totals(budget: Budget) -> Mapping[Currency, Cost | None]:
 
 def _over_budget(asked: Cost, currency: Currency, budget: Budget, unit: str) -> Iterator[Cause]:
     """Each limit that the charges of one currency exceed."""
-    total, total_name = totals(budget)[currency], "budget.total"
+    limits: list[tuple[str, Cost]] = []
+    total = totals(budget)[currency]
+    # A unit's own book takes the place of the total.
     book = budget.books.get(unit) if currency == "unit" else None
     if book is not None:
-        total, total_name = book.cost(), "budget.books"
-    release = budget.release.cost() if budget.release else None
-    for name, limit in ((total_name, total), ("budget.release", release)):
-        if limit is not None and (asked.epsilon > limit.epsilon or asked.delta > limit.delta):
+        limits.append(("budget.books", book.cost()))
+    elif total is not None:
+        limits.append(("budget.total", total))
+    if budget.release:
+        limits.append(("budget.release", budget.release.cost()))
+    for name, limit in limits:
+        if asked.epsilon > limit.epsilon or asked.delta > limit.delta:
             yield Cause(
                 f"cost of the release ({currency})",
                 f"the guarantees ask for epsilon {asked.epsilon:g}, delta {asked.delta:g}; "

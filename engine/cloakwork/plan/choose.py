@@ -61,17 +61,23 @@ def choose_mechanism(
     Of those that one glob names, and of those that none does, the one that is predicted to be most
     accurate comes first; the catalogue's order decides between equals (``EQUAL_WITHIN``) and among
     those that cannot tell. One that is only published is taken where the policy accepts unproven
-    mechanisms and ``prefer`` has its very name: a glob might mean others.
+    mechanisms and ``prefer`` has its very name: a glob might mean others. None is taken where the
+    options that the policy sets rule one out.
     """
     name = goal_name(goal)
     considered: list[ConsideredMechanism] = []
     candidates: list[_Candidate] = []
+    misset: list[Cause] = []
     for mechanism in _in_preference_order(allowed, catalogue):
         found = _offer_or_refusal(mechanism, goal, facts, allowed)
         if isinstance(found, _Candidate):
             candidates.append(found)
         else:
             kind, reason = found
+            if kind == "misconfigured" and _is_ruled_out_by_options(
+                mechanism, goal, facts, allowed
+            ):
+                misset.append(Cause(name, reason, mechanism.name))
             considered.append(
                 ConsideredMechanism(goal=name, mechanism=mechanism.name, kind=kind, reason=reason)
             )
@@ -87,6 +93,8 @@ def choose_mechanism(
     ]
     if not ranked:
         return MechanismChoice(None, tuple(considered), _causes_of_none(goal, considered, allowed))
+    if misset:
+        return MechanismChoice(None, tuple(considered), tuple(misset))
     first = ranked[0]
     step = step_of(first.mechanism, first.offer.params, facts, why=first.offer.why, goals=(index,))
     if first.predicted is not None:
@@ -110,6 +118,22 @@ def _offer_or_refusal(
     if isinstance(mechanism, Predicts):
         predicted = mechanism.predict(answer.params, facts)
     return _Candidate(mechanism, answer, predicted, _preference_rank(mechanism.name, allowed))
+
+
+def _is_ruled_out_by_options(
+    mechanism: Mechanism[Any], goal: Guarantee, facts: Facts, allowed: Mechanisms
+) -> bool:
+    """Whether nothing but the options that the policy sets keeps a mechanism from being taken.
+
+    Whoever sets options means the mechanism to run: taking another one instead would hide that it
+    cannot.
+    """
+    if mechanism.name not in allowed.parameters or not allowed.allows(mechanism.name):
+        return False
+    if mechanism.proof != "proved" and not allowed.accept_unproven:
+        return False
+    without = allowed.model_copy(update={"parameters": {}})
+    return isinstance(mechanism.offer(goal, facts, _options_for(mechanism, without)), Offer)
 
 
 def _preference_rank(name: str, allowed: Mechanisms) -> int:

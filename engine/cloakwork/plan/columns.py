@@ -211,7 +211,12 @@ _ROLE: Final[Mapping[str, Role]] = {CONTROL_FLOW: "control-flow", TIMESTAMPS: "t
 
 
 def expose_unproven(draft: Draft) -> Draft:
-    """A column that only a published claim covers is shown as released without protection."""
+    """A column that only a published claim covers is shown as released without protection.
+
+    Where an unproven mechanism makes new cases, what the policy releases of the source's other
+    attributes is not there to be released: it is shown as dropped.
+    """
+    draft = _without_ungenerated(draft)
     unproven = {
         index: step.mechanism
         for step in draft.steps
@@ -233,6 +238,30 @@ def expose_unproven(draft: Draft) -> Draft:
     )
     attributes = tuple(_as_unproven(item, mechanism_of) for item in draft.attributes)
     return replace(draft, attributes=attributes, exposed=(*exposed, *draft.exposed))
+
+
+def _without_ungenerated(draft: Draft) -> Draft:
+    """The draft without the attributes that an unproven generator of cases does not make."""
+    generators = [step for step in draft.steps if step.lineage.generates and step.proof != "proved"]
+    if not generators:
+        return draft
+    mechanism = generators[0].mechanism
+    made = {column for step in generators for column in step.lineage.writes}
+    attributes = tuple(
+        item.model_copy(
+            update={"treatment": "drop", "why": "not-generated", "mechanism": mechanism}
+        )
+        if item.treatment in SOURCE_VALUES and item.column not in made
+        else item
+        for item in draft.attributes
+    )
+    draft = replace(draft, attributes=attributes)
+    exposed = tuple(item for item in draft.exposed if item.column in draft.released | made)
+    return replace(draft, exposed=exposed)
+
+
+SOURCE_VALUES: Final = ("keep", "pseudonymise", "generalise")
+"""Treatments that release values of the source in some form."""
 
 
 def _as_unproven(item: TreatedAttribute, mechanism_of: Mapping[str, str]) -> TreatedAttribute:

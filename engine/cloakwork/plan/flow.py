@@ -56,7 +56,8 @@ def _flow_after(flow: Flow, index: int, step: Step, steps: Sequence[Step]) -> Fl
     written = _written_state(before, index, step)
     # A step that generates makes new cases: only what it writes exists after it.
     kept = {} if step.lineage.generates else dict(before)
-    unproven = {**flow.unproven_measurements, **_ripples(before, index, step, steps)}
+    unbounded = _unbounded_measurement(before, index, step, steps)
+    unproven = {**flow.unproven_measurements, **unbounded}
     return Flow({**kept, **dict.fromkeys(step.lineage.writes, written)}, unproven)
 
 
@@ -78,7 +79,7 @@ def _written_state(before: Mapping[str, ColumnState], index: int, step: Step) ->
     )
 
 
-def _ripples(
+def _unbounded_measurement(
     before: Mapping[str, ColumnState], index: int, step: Step, steps: Sequence[Step]
 ) -> dict[int, str]:
     """Why a step's noise bounds nothing: it measures what one case can change without bound."""
@@ -99,14 +100,11 @@ def _moves_inside_columns(step: Step) -> bool:
     any other.
     """
     lineage = step.lineage
-    alone = lineage.reads <= lineage.writes | {CONTROL_FLOW} and CONTROL_FLOW not in lineage.writes
-    return (
-        lineage.fills
-        and alone
-        and not lineage.measures
-        and not lineage.generates
-        and step.proof == "proved"
-    )
+    reads_only_what_it_fills = lineage.reads <= lineage.writes | {CONTROL_FLOW}
+    keeps_order = CONTROL_FLOW not in lineage.writes
+    does_more = lineage.measures or lineage.generates
+    proved = step.proof == "proved"
+    return lineage.fills and reads_only_what_it_fills and keeps_order and proved and not does_more
 
 
 def _filled_columns(

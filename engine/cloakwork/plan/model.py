@@ -111,8 +111,10 @@ class ConsideredMechanism(Frozen):
 
 
 class TreatedAttribute(Frozen):
-    """What happens to the attributes that match one rule of the policy; ``mechanism``: whose
-    published claim alone covers them, where ``why`` is *unproven*.
+    """What happens to the attributes that match one rule of the policy.
+
+    ``mechanism``: whose published claim alone covers them, where ``why`` is *unproven*; which makes
+    new cases without them, where it is *not-generated*.
     """
 
     attribute: str

@@ -32,11 +32,23 @@ def bound_contributions(draft: Draft) -> Draft:
         alphabet=facts.alphabet,
         longest_case=facts.longest_case,
     )
-    why = (
-        "cuts what the declared facts rule out, "
-        "so that one protected unit counts for a bounded part of the log"
-    )
-    return replace(draft, steps=(*draft.steps, step_of(mechanism, params, facts, why=why)))
+    step = step_of(mechanism, params, facts, why=_what_bound_leaves_out(params))
+    return replace(draft, steps=(*draft.steps, step))
+
+
+def _what_bound_leaves_out(params: BoundParams) -> str:
+    """What the step does, in plain words; of cases and events it may leave out, it says which."""
+    left_out = ["events without an activity"]
+    if params.alphabet is not None:
+        left_out = ["events whose activity the policy does not declare"]
+    if params.longest_case is not None:
+        left_out.append(f"events of a case after the first {params.longest_case:,}")
+    left_out.append("cases without events")
+    if params.attribute is not None:
+        kept = f"{params.max_cases:,} cases" if params.max_cases > 1 else "one case"
+        left_out.append(f"all but {kept} of each '{params.attribute}', chosen at random")
+    listed = ", ".join(left_out[:-1]) + f" and {left_out[-1]}"
+    return f"leaves out {listed}, so that one unit counts for no more than the policy allows"
 
 
 def choose_mechanisms(draft: Draft) -> Draft:

@@ -11,11 +11,8 @@ from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS
 from cloakwork.log.eventlog import CASE_PREFIX
 from cloakwork.mechanisms.attributes.redact import RedactParams, Treatment
 from cloakwork.mechanisms.kanon.fill import FillParams
-from cloakwork.mechanisms.kanon.generalise import (
-    MOST_COMBINATIONS,
-    GeneraliseParams,
-    QuasiIdentifier,
-)
+from cloakwork.mechanisms.kanon.generalise import MOST_COMBINATIONS, GeneraliseParams
+from cloakwork.mechanisms.kanon.quasi_identifiers import QuasiIdentifier
 from cloakwork.plan.choose import step_of
 from cloakwork.plan.derive import goal_name
 from cloakwork.plan.draft import Draft
@@ -90,7 +87,7 @@ def treat_attributes(draft: Draft) -> Draft:
     """
     rules = draft.policy.spec.attributes
     treatments = tuple(
-        _redaction(item, rules[item.attribute], draft.policy.metadata.dataset)
+        _treatment_of(item, rules[item.attribute], draft.policy.metadata.dataset)
         for item in draft.attributes
         if item.column not in (CONTROL_FLOW, TIMESTAMPS, METADATA)
     )
@@ -144,7 +141,7 @@ def _kept_until_counted(treatments: tuple[Treatment, ...], draft: Draft) -> tupl
     return (*others, Treatment(attribute=unit, treatment="protect"))
 
 
-def _redaction(item: TreatedAttribute, rule: AttributeRule, dataset: str) -> Treatment:
+def _treatment_of(item: TreatedAttribute, rule: AttributeRule, dataset: str) -> Treatment:
     """What ``attributes/redact`` does with an attribute."""
     match item.treatment:
         case "keep" | "protect" | "drop":

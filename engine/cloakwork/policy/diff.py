@@ -51,7 +51,7 @@ def verdict(changes: tuple[Change, ...]) -> str:
 
 def in_metadata(old: Policy, new: Policy) -> Iterator[Change]:
     """Who answers, what for, which dataset."""
-    yield from _fields("metadata", old.metadata, new.metadata)
+    yield from _changed_fields("metadata", old.metadata, new.metadata)
 
 
 def in_unit(old: Policy, new: Policy) -> Iterator[Change]:
@@ -69,40 +69,40 @@ def in_guarantees(old: Policy, new: Policy) -> Iterator[Change]:
     """Guarantees, matched by kind and columns, or by kind where there is only one of it."""
     left = list(new.spec.guarantees)
     for goal in old.spec.guarantees:
-        match = _counterpart(goal, left, old.spec.guarantees)
+        match = _matching_goal(goal, left, old.spec.guarantees)
         if match is None:
-            yield Change(f"spec.guarantees[{_label(goal)}]", "loosened", goal.sentence(), None)
+            yield Change(f"spec.guarantees[{_goal_label(goal)}]", "loosened", goal.sentence(), None)
         else:
             left.remove(match)
-            yield from _fields(f"spec.guarantees[{_label(goal)}]", goal, match)
+            yield from _changed_fields(f"spec.guarantees[{_goal_label(goal)}]", goal, match)
     for goal in left:
-        yield Change(f"spec.guarantees[{_label(goal)}]", "tightened", None, goal.sentence())
+        yield Change(f"spec.guarantees[{_goal_label(goal)}]", "tightened", None, goal.sentence())
 
 
-def _counterpart(
+def _matching_goal(
     goal: Guarantee, candidates: list[Guarantee], others: tuple[Guarantee, ...]
 ) -> Guarantee | None:
     same_kind = [item for item in candidates if item.kind == goal.kind]
-    for sense in (_identity_of_goal(goal, exact=True), _identity_of_goal(goal, exact=False)):
-        exact = len(sense) > 2
-        found = [item for item in same_kind if _identity_of_goal(item, exact=exact) == sense]
-        if found:
-            return found[0]
+    for identity in (_exact_identity, _rough_identity):
+        for item in same_kind:
+            if identity(item) == identity(goal):
+                return item
     alone = len(same_kind) == 1 and sum(item.kind == goal.kind for item in others) == 1
     return same_kind[0] if alone else None
 
 
-def _identity_of_goal(goal: Guarantee, *, exact: bool) -> tuple[object, ...]:
-    """What a guarantee is about: its kind and columns, and, if ``exact``, every word that is not a
-    number.
-    """
-    words = tuple(
-        sorted((name, value) for name, value in goal if isinstance(value, str) and name != "kind")
-    )
-    return (goal.kind, frozenset(goal.over), words) if exact else (goal.kind, frozenset(goal.over))
+def _rough_identity(goal: Guarantee) -> tuple[object, ...]:
+    """What a guarantee is about: its kind and columns."""
+    return goal.kind, frozenset(goal.over)
 
 
-def _label(goal: Guarantee) -> str:
+def _exact_identity(goal: Guarantee) -> tuple[object, ...]:
+    """What a guarantee is about, with every parameter that is a word."""
+    words = [(name, value) for name, value in goal if isinstance(value, str) and name != "kind"]
+    return *_rough_identity(goal), tuple(sorted(words))
+
+
+def _goal_label(goal: Guarantee) -> str:
     return f"{goal.kind} over {', '.join(goal.over)}"
 
 
@@ -110,13 +110,13 @@ def in_attributes(old: Policy, new: Policy) -> Iterator[Change]:
     """What happens to each attribute that either policy names; an undeclared one is dropped."""
     for name in dict.fromkeys([*old.spec.attributes, *new.spec.attributes]):
         before, after = old.rule_of(name), new.rule_of(name)
-        if before == after and _release_level(old, name) == _release_level(new, name):
-            continue
-        field = f"spec.attributes['{name}']"
         was, now = _release_level(old, name), _release_level(new, name)
         same_level = was == now
+        if before == after and same_level:
+            continue
+        field = f"spec.attributes['{name}']"
         if before and after and same_level and before.treatment == after.treatment:
-            yield from _fields(field, before, after)
+            yield from _changed_fields(field, before, after)
             continue
         kind: Verdict = "changed"
         if not same_level:
@@ -132,14 +132,16 @@ def _release_level(policy: Policy, name: str) -> int:
     rule = policy.rule_of(name)
     if rule is None:
         return 0
-    if rule.treatment in ("drop", "pseudonymise", "generalise"):
-        return 0 if rule.treatment == "drop" else 2
+    if rule.treatment == "drop":
+        return 0
+    if rule.treatment in ("pseudonymise", "generalise"):
+        return 2
     if policy.column(name) in covered_columns(policy):
         return 1
-    released = rule.treatment == "keep" or (
-        name in policy.spec.attributes and is_released(policy, name)
-    )
-    return 3 if released else 0
+    if rule.treatment == "keep":
+        return 3
+    is_named = name in policy.spec.attributes
+    return 3 if is_named and is_released(policy, name) else 0
 
 
 def _rule_text(rule: AttributeRule | None) -> str:
@@ -151,34 +153,25 @@ def _rule_text(rule: AttributeRule | None) -> str:
 
 def in_budget(old: Policy, new: Policy) -> Iterator[Change]:
     """Less budget is tighter; no budget is none at all to hold to."""
-    for name, before, after in _limits(old, new):
+    for name, before, after in _compared_limits(old, new):
         field = f"spec.budget.{name}"
         if before is None or after is None:
             if before != after:
-                yield Change(
-                    field, "loosened" if after is None else "tightened", _cost(before), _cost(after)
-                )
+                kind: Verdict = "loosened" if after is None else "tightened"
+                yield Change(field, kind, _cost_text(before), _cost_text(after))
             continue
         for unit in ("epsilon", "delta"):
-            least, most = getattr(before.cost(), unit), getattr(after.cost(), unit)
-            if least != most:
-                yield Change(
-                    f"{field}.{unit}",
-                    "loosened" if most > least else "tightened",
-                    f"{least:g}",
-                    f"{most:g}",
-                )
-    if old.spec.budget.composition != new.spec.budget.composition:
-        kind: Verdict = "loosened" if new.spec.budget.composition == "tight" else "tightened"
-        yield Change(
-            "spec.budget.composition",
-            kind,
-            old.spec.budget.composition,
-            new.spec.budget.composition,
-        )
+            was, now = getattr(before.cost(), unit), getattr(after.cost(), unit)
+            if was != now:
+                kind = "loosened" if now > was else "tightened"
+                yield Change(f"{field}.{unit}", kind, f"{was:g}", f"{now:g}")
+    earlier, later = old.spec.budget.composition, new.spec.budget.composition
+    if earlier != later:
+        kind = "loosened" if later == "tight" else "tightened"
+        yield Change("spec.budget.composition", kind, earlier, later)
 
 
-def _limits(old: Policy, new: Policy) -> Iterator[tuple[str, Limit | None, Limit | None]]:
+def _compared_limits(old: Policy, new: Policy) -> Iterator[tuple[str, Limit | None, Limit | None]]:
     before, after = old.spec.budget, new.spec.budget
     yield "release", before.release, after.release
     yield "total", before.total, after.total
@@ -186,18 +179,20 @@ def _limits(old: Policy, new: Policy) -> Iterator[tuple[str, Limit | None, Limit
         yield f"total.{name}", getattr(before.total, name, None), getattr(after.total, name, None)
 
 
-def _cost(limit: Limit | None) -> str | None:
-    return None if limit is None else f"epsilon {limit.cost().epsilon:g}, delta {limit.delta:g}"
+def _cost_text(limit: Limit | None) -> str | None:
+    if limit is None:
+        return None
+    return f"epsilon {limit.cost().epsilon:g}, delta {limit.delta:g}"
 
 
 def in_profile(old: Policy, new: Policy) -> Iterator[Change]:
     """How the guarantee's budget is shared out; the guarantee is the same."""
-    before, after = (_share(policy.spec.profile) for policy in (old, new))
+    before, after = _share_text(old.spec.profile), _share_text(new.spec.profile)
     if before != after:
         yield Change("spec.profile", "changed", before, after)
 
 
-def _share(share: ProfileShare | None) -> str | None:
+def _share_text(share: ProfileShare | None) -> str | None:
     if share is None:
         return None
     return (
@@ -220,31 +215,34 @@ def in_exposures(old: Policy, new: Policy) -> Iterator[Change]:
 
 def in_mechanisms(old: Policy, new: Policy) -> Iterator[Change]:
     """The means: whichever are used, the guarantees hold."""
-    yield from _fields("spec.mechanisms", old.spec.mechanisms, new.spec.mechanisms)
+    yield from _changed_fields("spec.mechanisms", old.spec.mechanisms, new.spec.mechanisms)
 
 
 def in_assumptions(old: Policy, new: Policy) -> Iterator[Change]:
     """Public facts; whether a change is right depends on what is public."""
-    yield from _fields("spec.assume", old.spec.assume, new.spec.assume)
+    yield from _changed_fields("spec.assume", old.spec.assume, new.spec.assume)
 
 
 def in_output(old: Policy, new: Policy) -> Iterator[Change]:
     """How the release is written."""
-    yield from _fields("spec.output", old.spec.output, new.spec.output)
+    yield from _changed_fields("spec.output", old.spec.output, new.spec.output)
 
 
-def _fields(where: str, before: Frozen, after: Frozen) -> Iterator[Change]:
+def _changed_fields(where: str, before: Frozen, after: Frozen) -> Iterator[Change]:
     """The fields of one model that differ, each judged by what its model says of it."""
     model = type(before)
     for name, info in model.model_fields.items():
         was, now = getattr(before, name), getattr(after, name)
         if was != now:
-            judged = _judged(model, name, was, now)
-            yield Change(f"{where}.{info.alias or name}", judged, _shown(was), _shown(now))
+            judged = _field_verdict(model, name, was, now)
+            yield Change(
+                f"{where}.{info.alias or name}", judged, _value_text(was), _value_text(now)
+            )
 
 
-def _judged(model: type[Frozen], name: str, was: Any, now: Any) -> Verdict:
-    directions, words = _STRICTER_IF, _STRICTEST
+def _field_verdict(model: type[Frozen], name: str, was: Any, now: Any) -> Verdict:
+    directions: Mapping[str, Literal["more", "less"]] = _STRICTER_IF
+    words: Mapping[str, object] = _STRICTEST
     if issubclass(model, PrivacyGuarantee):
         directions, words = model.stricter_if, model.strictest_word
     if name in directions:
@@ -260,17 +258,15 @@ def _judged(model: type[Frozen], name: str, was: Any, now: Any) -> Verdict:
 
 _STRICTER_IF: Final[Mapping[str, Literal["more", "less"]]] = {"level": "less"}
 _STRICTEST: Final[Mapping[str, object]] = {"link": False, "accept_unproven": False}
-_SETS: Final[Mapping[str, bool]] = {
-    "over": True,
-    "bins": False,
-}  # whether the larger set is the tighter one
+_SETS: Final[Mapping[str, bool]] = {"over": True, "bins": False}
+"""Whether the larger set is the tighter one."""
 
 
-def _shown(value: Any) -> str | None:
+def _value_text(value: Any) -> str | None:
     if isinstance(value, timedelta):
         return format_duration(value)
     if isinstance(value, tuple):
-        return f"[{', '.join(str(_shown(item)) for item in value)}]"
+        return f"[{', '.join(str(_value_text(item)) for item in value)}]"
     if isinstance(value, float):
         return f"{value:g}"
     return None if value is None else str(value)

@@ -33,20 +33,18 @@ def matches(glob: str, name: str) -> bool:
     """
     if not is_glob(glob):
         return glob == name
-    return _expression(glob).fullmatch(name) is not None
+    return _regular_expression(glob).fullmatch(name) is not None
 
 
 @lru_cache(maxsize=1024)
-def _expression(glob: str) -> re.Pattern[str]:
+def _regular_expression(glob: str) -> re.Pattern[str]:
     """The glob as a regular expression.
 
     What stands between two stars is taken where it is found first and never looked for again (an
     atomic group), so that no name takes more steps than its length times the glob's.
     """
-    first, *others = [
-        "".join("." if sign == "?" else re.escape(sign) for sign in part)
-        for part in glob.split("*")
-    ]
+    # ``?`` was escaped with all other characters, so that ``\?`` stands for nothing else.
+    first, *others = [re.escape(text).replace(r"\?", ".") for text in glob.split("*")]
     if not others:
         return re.compile(first, re.DOTALL)
     between = "".join(f"(?>.*?{part})" for part in others[:-1] if part)
@@ -72,19 +70,23 @@ class _GlobPositions(NamedTuple):
         wildcards.
         """
         fits = self.any_one | self.letters.get(letter, 0)
+        # A star takes the character and stays; a sign that fits it is passed.
         return self.after_nothing((reached & self.stars) | (reached & fits) << 1)
 
     def after_any_letter(self, reached: int) -> int:
         """The positions after one more character, whichever fits."""
-        return self.after_nothing(
-            (reached & self.stars) | (reached & (self.end - 1) & ~self.stars) << 1
-        )
+        # Whatever stands before the end and is no star is passed.
+        passed = reached & (self.end - 1) & ~self.stars
+        return self.after_nothing((reached & self.stars) | passed << 1)
 
     def after_anything(self, reached: int) -> int:
         """The positions after any characters or none: whatever is not passed already can still be
         written.
         """
-        return (self.end << 1) - (reached & -reached) if reached else 0
+        if not reached:
+            return 0
+        # From the first position reached (the lowest bit) on, all up to the end.
+        return (self.end << 1) - (reached & -reached)
 
     def after_run(self, reached: int) -> int:
         """The positions after a long run of a character that stands nowhere in the glob; 0 where no
@@ -94,19 +96,24 @@ class _GlobPositions(NamedTuple):
         one fits there, too.
         """
         wild = self.stars | self.any_one
-        last = (_past_passable(reached, wild) & self.stars).bit_length()
-        return _past_passable(1 << (last - 1), wild) if last else 0
+        stars_reached = _past_passable(reached, wild) & self.stars
+        if not stars_reached:
+            return 0
+        last_star = 1 << (stars_reached.bit_length() - 1)
+        return _past_passable(last_star, wild)
 
 
 def _past_passable(reached: int, passable: int) -> int:
     """The positions, and all that lie behind them with only ``passable`` signs between."""
-    while (further := reached | (reached & passable) << 1) != reached:
+    further = reached | (reached & passable) << 1
+    while further != reached:
         reached = further
+        further = reached | (reached & passable) << 1
     return reached
 
 
 @lru_cache(maxsize=1024)
-def _places(glob: str) -> _GlobPositions:
+def _positions_of(glob: str) -> _GlobPositions:
     bits: dict[str, int] = {}
     for place, sign in enumerate(glob):
         bits[sign] = bits.get(sign, 0) | 1 << place
@@ -121,7 +128,7 @@ def overlap(one: str, other: str) -> bool:
     >>> overlap("case:*", "*Age"), overlap("a*", "b*")
     (True, False)
     """
-    places = _places(other)
+    places = _positions_of(other)
     reached = places.after_nothing(1)
     for sign in one:
         if sign == "*":
@@ -146,7 +153,7 @@ def contains(outer: str, inner: str) -> bool:
     >>> contains("case:*", "case:diag*"), contains("a*", "*b"), contains("?*", "*")
     (True, False, False)
     """
-    places = _places(outer)
+    places = _positions_of(outer)
     ways = {places.after_nothing(1)}
     for sign in inner:
         if sign != "*":
@@ -222,9 +229,11 @@ def rule_resolver(
     It is kept beside the model's fields, as a cached property is, and made anew for a copy with
     another ``source``.
     """
+    # Past the model's own ``__setattr__``, which refuses, as the model is frozen.
     kept = vars(model).get(_KEPT)
     if kept is None or kept[0] is not source:
-        kept = vars(model)[_KEPT] = (source, RuleResolver(rules()))
+        kept = (source, RuleResolver(rules()))
+        vars(model)[_KEPT] = kept
     found: RuleResolver[Rule] = kept[1]
     return found
 

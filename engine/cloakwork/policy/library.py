@@ -27,25 +27,23 @@ def list_policies() -> list[str]:
 
 def load_shipped(name: str) -> Policy:
     """Read a shipped policy by its name; raises PolicyError when there is none."""
-    return load_policy(_path_of(name))
+    return load_policy(_shipped_path(name))
 
 
 def resolve_policy(name_or_path: str | Path) -> Path:
     """Where a policy lies: a path that exists, or a plain word that is a shipped policy's name."""
-    path, name = Path(name_or_path), str(name_or_path)
+    path = Path(name_or_path)
+    name = str(name_or_path)
     looks_like_a_name = not path.suffix and path.name == name
-    return _path_of(name) if looks_like_a_name and not path.exists() else path
+    if looks_like_a_name and not path.exists():
+        return _shipped_path(name)
+    return path
 
 
-def _path_of(name: str) -> Path:
+def _shipped_path(name: str) -> Path:
     known = list_policies()
     if name not in known:
+        message = f"no policy of this name is shipped{did_you_mean(name, known)}"
         hint = "'cloakwork policy list' shows them"
-        raise PolicyError(
-            [
-                FileProblem(
-                    name, f"no policy of this name is shipped{did_you_mean(name, known)}", hint=hint
-                )
-            ]
-        )
+        raise PolicyError([FileProblem(name, message, hint=hint)])
     return shipped("policies") / f"{name}.yaml"

@@ -16,9 +16,9 @@ from cloakwork.guarantees import (
     TCloseness,
 )
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS
+from cloakwork.policy.document import Steps
 from cloakwork.policy.explain import covered_columns, is_released
 from cloakwork.policy.model import Policy
-from cloakwork.policy.syntax import Steps
 
 CASE_ID: Final = "case:concept:name"
 LARGE_EPSILON: Final = 4.0

@@ -17,10 +17,11 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from cloakwork.errors import FileProblem, PolicyError
+from cloakwork.policy.document import Document, Fault, Steps, dotted_path
 from cloakwork.policy.installed import known_names
 from cloakwork.policy.model import Policy
 from cloakwork.policy.semantics import semantic_faults
-from cloakwork.policy.syntax import Document, Fault, Steps, dotted_path, read_document, read_text
+from cloakwork.policy.syntax import read_document, read_text
 from cloakwork.policy.validation_messages import ShapeError, translate_errors
 
 
@@ -47,9 +48,9 @@ def parse_policy(
         reported = {_as_whole_list(finding.steps) for finding in found}
         shape = translate_errors(error, document.content)
         found += [finding for finding in shape if not _already_reported(finding, reported)]
-    faults = [*document.faults, *(_fault(document, finding) for finding in found)]
+    faults = [*document.faults, *(_placed_fault(document, finding) for finding in found)]
     if policy is None or faults:
-        raise PolicyError(_problems(faults, path) or [FileProblem(path, "is not a policy")])
+        raise PolicyError(_file_problems(faults, path) or [FileProblem(path, "is not a policy")])
     return policy
 
 
@@ -71,15 +72,18 @@ def _as_whole_list(steps: Steps) -> Steps:
     paths.
     """
     in_exposures = steps[:2] == ("spec", "expose") and len(steps) > 2
-    return steps[:2] if in_exposures and isinstance(steps[2], int) else steps
+    if in_exposures and isinstance(steps[2], int):
+        return steps[:2]
+    return steps
 
 
 def _already_reported(finding: ShapeError, reported: set[Steps]) -> bool:
     """Whether something better was said already about the same value or its parent."""
-    return any(finding.steps[:length] in reported for length in range(len(finding.steps) + 1))
+    steps = finding.steps
+    return any(steps[:length] in reported for length in range(len(steps) + 1))
 
 
-def _fault(document: Document, finding: ShapeError) -> Fault:
+def _placed_fault(document: Document, finding: ShapeError) -> Fault:
     """A fault with its position in the file; the message begins with the path."""
     where = dotted_path(finding.steps[:-1] if finding.of_key else finding.steps)
     link = " "
@@ -87,11 +91,14 @@ def _fault(document: Document, finding: ShapeError) -> Fault:
         link = ": "
     elif finding.message.startswith(":"):
         link = ""
-    message = f"{where}{link}{finding.message}" if where else finding.message.lstrip(": ")
-    return Fault(document.place(finding.steps, of_key=finding.of_key), message, finding.hint)
+    message = f"{where}{link}{finding.message}"
+    if not where:
+        message = finding.message.lstrip(": ")
+    place = document.place(finding.steps, of_key=finding.of_key)
+    return Fault(place, message, finding.hint)
 
 
-def _problems(faults: list[Fault], path: str) -> list[FileProblem]:
+def _file_problems(faults: list[Fault], path: str) -> list[FileProblem]:
     """One problem a fault, in file order, none twice."""
     unique = dict.fromkeys(sorted(faults, key=lambda fault: fault.place))
     return [

@@ -26,6 +26,7 @@ from cloakwork.quantities import (
     Value,
 )
 
+_COLUMN_OF_ROLE: Final[dict[str, str]] = {"control-flow": CONTROL_FLOW, "timestamp": TIMESTAMPS}
 API_VERSION: Final = "cloakwork/v1"
 MOST_GUARANTEES: Final = 100
 
@@ -101,20 +102,23 @@ class Mechanisms(Frozen):
 
     def allows(self, name: str) -> bool:
         """Whether the policy lets the planner use the mechanism ``name``."""
-        return any(matches(glob, name) for glob in self.allow) and not any(
-            matches(glob, name) for glob in self.deny
-        )
+        is_allowed = any(matches(glob, name) for glob in self.allow)
+        is_denied = any(matches(glob, name) for glob in self.deny)
+        return is_allowed and not is_denied
 
 
-def _exposures(value: Any) -> Any:
+def _exposures_by_column(value: Any) -> Any:
     """Read ``expose`` as a mapping, or as a list of {column, reason}."""
-    if isinstance(value, list):
-        pairs = [
-            (item.get("column"), item.get("reason")) if isinstance(item, dict) else (item, None)
-            for item in value
-        ]
-        return {column: reason if reason is not None else "" for column, reason in pairs}
-    return value
+    if not isinstance(value, list):
+        return value
+    reasons = {}
+    for item in value:
+        fields = item if isinstance(item, dict) else {"column": item}
+        column, reason = fields.get("column"), fields.get("reason")
+        if not isinstance(column, str):
+            raise ValueError("each entry must be a mapping {column, reason}, the column as text")
+        reasons[column] = "" if reason is None else reason
+    return reasons
 
 
 class Exposure(Frozen):
@@ -129,7 +133,7 @@ class Exposure(Frozen):
 Exposures = Annotated[
     dict[ShortName, Reason],
     BeforeValidator(
-        _exposures, json_schema_input_type=dict[ShortName, Reason] | tuple[Exposure, ...]
+        _exposures_by_column, json_schema_input_type=dict[ShortName, Reason] | tuple[Exposure, ...]
     ),
 ]
 
@@ -149,7 +153,7 @@ class Output(Frozen):
     )
 
 
-def _unit(value: Any) -> Any:
+def _unit_fields(value: Any) -> Any:
     if isinstance(value, dict) and type(value.get("max_cases", 1)) is not int:
         raise ValueError("max_cases must be a whole number")
     return {} if value == "case" else value
@@ -162,7 +166,7 @@ class Spec(Frozen):
 
     unit: Annotated[
         Unit,
-        BeforeValidator(_unit, json_schema_input_type=Literal["case"] | Unit),
+        BeforeValidator(_unit_fields, json_schema_input_type=Literal["case"] | Unit),
         Field(
             description=(
                 "Whom the guarantees protect: "
@@ -214,7 +218,8 @@ class Spec(Frozen):
     @field_validator("attributes")
     @classmethod
     def _few_globs(cls, attributes: dict[str, AttributeRule]) -> dict[str, AttributeRule]:
-        if (count := sum(map(is_glob, attributes))) > MOST_GLOBS:
+        count = sum(map(is_glob, attributes))
+        if count > MOST_GLOBS:
             raise ValueError(
                 f"must hold at most {MOST_GLOBS} globs, "
                 f"for each is compared with all others; it has {count:,}"
@@ -294,9 +299,9 @@ class Policy(Frozen):
         if attribute in (CONTROL_FLOW, TIMESTAMPS, METADATA):
             return attribute
         rule = self.rule_of(attribute)
-        return {"control-flow": CONTROL_FLOW, "timestamp": TIMESTAMPS}.get(
-            rule.role or "" if rule else "", attribute
-        )
+        if rule is None or rule.role is None:
+            return attribute
+        return _COLUMN_OF_ROLE.get(rule.role, attribute)
 
     def goals(self) -> tuple[Guarantee, ...]:
         """The guarantees, over columns instead of attribute names."""
@@ -306,26 +311,21 @@ class Policy(Frozen):
         if "over" in type(goal).model_fields:
             return goal.model_copy(update={"over": tuple(self.column(name) for name in goal.over)})
         attribute = getattr(goal, "attribute", None)
-        return (
-            goal
-            if attribute is None
-            else goal.model_copy(update={"attribute": self.column(attribute)})
-        )
+        if attribute is None:
+            return goal
+        return goal.model_copy(update={"attribute": self.column(attribute)})
 
     def facts(self) -> Facts:
         """The declared public facts, all that planning may read."""
-        assume = self.spec.assume
-        rules = self.spec.attributes.items()
-        return Facts(
-            unit=self.spec.unit,
-            domains={name: rule.domain for name, rule in rules if rule.domain is not None},
-            ranges={
-                name: (rule.range[0], rule.range[1])
-                for name, rule in rules
-                if rule.range is not None
-            },
-            **{name: getattr(assume, name) for name in Assume.model_fields},
-        )
+        domains = {}
+        ranges = {}
+        for name, rule in self.spec.attributes.items():
+            if rule.domain is not None:
+                domains[name] = rule.domain
+            if rule.range is not None:
+                ranges[name] = (rule.range[0], rule.range[1])
+        assumed = {name: getattr(self.spec.assume, name) for name in Assume.model_fields}
+        return Facts(unit=self.spec.unit, domains=domains, ranges=ranges, **assumed)
 
 
 KNOWN_MECHANISMS: Final = frozenset(
@@ -333,20 +333,37 @@ KNOWN_MECHANISMS: Final = frozenset(
         "bound",
         "pripel",
         "dfg/laplace",
-        *(
-            f"variants/{name}"
-            for name in ("adaptive", "threshold", "prefix-tree", "sacofa", "amun", "libra")
-        ),
-        *(f"variants/{name}" for name in ("travag", "ddpm", "markov")),
-        *(f"variants/{name}-published" for name in ("prefix-tree", "sacofa", "amun", "libra")),
-        *(
-            f"kanon/{name}"
-            for name in ("pretsa", "best-first", "a-star", "optimal", "auto", "generalise")
-        ),
-        *(f"kanon/{name}" for name in ("tlkc", "closeness", "fill")),
-        *(f"timestamps/{name}" for name in ("laplace", "histogram")),
-        *(f"attributes/{name}" for name in ("redact", "drop", "generalise", "pseudonymise")),
-        *(f"attributes/{name}" for name in ("randomised-response", "bounded-laplace", "histogram")),
+        "variants/adaptive",
+        "variants/threshold",
+        "variants/prefix-tree",
+        "variants/sacofa",
+        "variants/amun",
+        "variants/libra",
+        "variants/travag",
+        "variants/ddpm",
+        "variants/markov",
+        "variants/prefix-tree-published",
+        "variants/sacofa-published",
+        "variants/amun-published",
+        "variants/libra-published",
+        "kanon/pretsa",
+        "kanon/best-first",
+        "kanon/a-star",
+        "kanon/optimal",
+        "kanon/auto",
+        "kanon/generalise",
+        "kanon/tlkc",
+        "kanon/closeness",
+        "kanon/fill",
+        "timestamps/laplace",
+        "timestamps/histogram",
+        "attributes/redact",
+        "attributes/drop",
+        "attributes/generalise",
+        "attributes/pseudonymise",
+        "attributes/randomised-response",
+        "attributes/bounded-laplace",
+        "attributes/histogram",
     }
 )
 """Every mechanism name that a policy of version 1 may speak of, built in this version or not."""

@@ -4,7 +4,7 @@ Run ``python -m cloakwork.policy.reference`` in a checkout to write them into
 ``docs/policy-language.md`` again.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from cloakwork.policy.library import shipped
@@ -40,30 +40,27 @@ _TITLES: Final[Mapping[str, str]] = {
 def reference() -> str:
     """The tables, as Markdown."""
     schema = policy_schema()
-    tables = [_table("The document", schema)]
-    tables += [_table(title, schema["$defs"][name]) for name, title in _TITLES.items()]
+    tables = [_markdown_table("The document", schema)]
+    tables += [_markdown_table(title, schema["$defs"][name]) for name, title in _TITLES.items()]
     return "\n\n".join(tables)
 
 
-def _table(title: str, model: Mapping[str, Any]) -> str:
+def _markdown_table(title: str, model: Mapping[str, Any]) -> str:
     either = {key for choice in model.get("oneOf", ()) for key in choice["required"]}
-    rows = [
-        (
-            f"| `{key}`{_need(key, model.get('required', ()), either)} "
-            f"| {_values(field)} | {_description(field)} |"
-        )
-        for key, field in model["properties"].items()
-    ]
+    rows = []
+    for key, field in model["properties"].items():
+        note = _optional_note(key, model.get("required", ()), either)
+        rows.append(f"| `{key}`{note} | {_value_text(field)} | {_description_text(field)} |")
     return "\n".join([f"### {title}", "", "| key | value | meaning |", "|---|---|---|", *rows])
 
 
-def _need(key: str, required: Collection[str], either: Collection[str]) -> str:
+def _optional_note(key: str, required: Collection[str], either: Collection[str]) -> str:
     if key in either:
         return " (one of the two)"
     return "" if key in required else " (optional)"
 
 
-def _description(field: Mapping[str, Any]) -> str:
+def _description_text(field: Mapping[str, Any]) -> str:
     """The sentence that an author reads, with the field's default."""
     without = "which guarantee is meant" if "const" in field else ""
     description = str(field.get("description", without)).replace("|", "\\|")
@@ -79,64 +76,60 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _values(field: Mapping[str, Any]) -> str:
+def _value_text(field: Mapping[str, Any]) -> str:
     """What may stand there, in a few words."""
     if "const" in field:
         return f"`{field['const']}`"
     if "enum" in field:
         return ", ".join(f"`{value}`" for value in field["enum"])
     if "anyOf" in field:
-        return " or ".join(dict.fromkeys(_values(choice) for choice in field["anyOf"]))
+        return " or ".join(dict.fromkeys(_value_text(choice) for choice in field["anyOf"]))
     if "$ref" in field:
         return "a mapping" if field["$ref"].rsplit("/", 1)[-1] in _TITLES else "any value"
-    return _by_type(field)
+    return _type_text(field)
 
 
-def _by_type(field: Mapping[str, Any]) -> str:
+def _type_text(field: Mapping[str, Any]) -> str:
     match field.get("type"):
         case "array":
-            return f"a list: {_items(field['items'])}"
+            return f"a list: {_items_text(field['items'])}"
         case "object":
             return "a mapping"
         case "boolean":
             return "`true` or `false`"
         case "string":
-            return _text(field)
+            return _string_text(field)
         case _:
-            return " ".join(
-                [
-                    "a whole number" if field.get("type") == "integer" else "a number",
-                    *_bounds(field),
-                ]
-            )
+            kind = "a whole number" if field.get("type") == "integer" else "a number"
+            return f"{kind} {_bounds_text(field)}"
 
 
-def _items(items: Mapping[str, Any]) -> str:
+def _items_text(items: Mapping[str, Any]) -> str:
     if "enum" in items:
-        return "some of " + _values(items)
+        return "some of " + _value_text(items)
     kinds = {"string": "text", "number": "numbers", "integer": "whole numbers"}
-    mappings = "oneOf" in items or _values(items) == "a mapping"
+    mappings = "oneOf" in items or _value_text(items) == "a mapping"
     return kinds.get(str(items.get("type")), "mappings" if mappings else "any values")
 
 
-def _text(field: Mapping[str, Any]) -> str:
+def _string_text(field: Mapping[str, Any]) -> str:
     if "examples" in field:
         return "a duration, such as " + " or ".join(f"`{example}`" for example in field["examples"])
     return "an instant with its time zone" if field.get("format") == "date-time" else "text"
 
 
-def _bounds(field: Mapping[str, Any]) -> Iterator[str]:
+def _bounds_text(field: Mapping[str, Any]) -> str:
     words = {
         "minimum": "at least {}",
         "exclusiveMinimum": "above {}",
         "maximum": "at most {}",
         "exclusiveMaximum": "below {}",
     }
-    found = [phrase.format(_number(field[name])) for name, phrase in words.items() if name in field]
-    yield ", ".join(found)
+    present = [name for name in words if name in field]
+    return ", ".join(words[name].format(_number_text(field[name])) for name in present)
 
 
-def _number(value: float) -> str:
+def _number_text(value: float) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:,.0f}" if value >= 1000 else f"{value:g}"

@@ -45,7 +45,9 @@ def policy_schema() -> dict[str, Any]:
         "$id": "urn:cloakwork:privacy-policy:v1",
         "title": "Cloakwork privacy policy, version 1",
     }
-    return head | {key: _tidy(value) for key, value in generated.items() if key not in head}
+    return head | {
+        key: _without_noise(value) for key, value in generated.items() if key not in head
+    }
 
 
 def schema_text() -> str:
@@ -53,31 +55,30 @@ def schema_text() -> str:
     return json.dumps(policy_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
-def _tidy(value: Any) -> Any:
+def _without_noise(value: Any) -> Any:
     """Leave out what editors would only show as noise: titles that repeat the key, nulls, line
     breaks in prose.
     """
     if isinstance(value, list):
-        return [_tidy(item) for item in value]
+        return [_without_noise(item) for item in value]
     if not isinstance(value, dict):
         return value
-    kept = {
-        _spelt(key, below): _tidy(below)
-        for key, below in value.items()
-        if not _is_noise(key, below)
-    }
+    kept: dict[str, Any] = {}
+    for key, below in value.items():
+        if not _is_noise(key, below):
+            kept[_bound_name(key, below)] = _without_noise(below)
     if isinstance(kept.get("description"), str):
         kept["description"] = " ".join(kept["description"].replace("``", "").split())
     return _without_null(kept)
 
 
 def _is_noise(key: str, value: Any) -> bool:
-    return (key == "title" and isinstance(value, str)) or (
-        key == "default" and not isinstance(value, str | int | float)
-    )
+    if key == "title":
+        return isinstance(value, str)
+    return key == "default" and not isinstance(value, str | int | float)
 
 
-def _spelt(key: str, value: Any) -> str:
+def _bound_name(key: str, value: Any) -> str:
     """JSON Schema's name for a bound that pydantic left in its own words."""
     return _BOUNDS.get(key, key) if isinstance(value, int | float) else key
 
@@ -89,7 +90,9 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
         return schema
     rest = [choice for choice in choices if choice != {"type": "null"}]
     others = {key: below for key, below in schema.items() if key != "anyOf"}
-    return {**rest[0], **others} if len(rest) == 1 else {**others, "anyOf": rest}
+    if len(rest) == 1:
+        return {**rest[0], **others}
+    return {**others, "anyOf": rest}
 
 
 def write_schema() -> None:

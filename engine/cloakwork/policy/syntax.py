@@ -1,98 +1,32 @@
 """From the bytes of a policy file to plain values, each with its place in the file.
 
 YAML is read narrowly: one document, no duplicate keys, no custom tags, few aliases, bounded depth
-and size, the scalar types of YAML 1.2 (so ``1e-6`` is a number and ``1.0.0`` is text). Words that
-YAML 1.1 reads as truth values (``no``, ``on``) are refused, because readers of the file would
-disagree about them.
+and size, the scalar types of YAML 1.2. Words that YAML 1.1 reads as truth values are refused,
+because readers of the file would disagree about them.
 """
 
 import math
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode
 
 from cloakwork.errors import FileProblem, PolicyError
+from cloakwork.policy.document import (
+    Document,
+    Fault,
+    RefusedValue,
+    SourcePosition,
+    Steps,
+    dotted_path,
+    kind_of,
+    shown_value,
+)
+from cloakwork.policy.yaml_nodes import CORE_TAG, SCALARS, UnreadableText, compose_yaml, start_of
 
 LARGEST_FILE: Final = 1 << 20  # bytes
-DEEPEST: Final = 40  # levels of nesting
 MOST_REPEATED: Final = 10_000  # values that aliases may repeat, all together
 LONGEST_NUMBER: Final = 40  # characters
-
-Step = str | int
-Steps = tuple[Step, ...]
-
-
-class SourcePosition(NamedTuple):
-    """Line and column, from 1."""
-
-    line: int
-    column: int
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One fault at one place of the document; ``steps`` is the dotted path as a tuple, empty for
-    the whole document.
-    """
-
-    place: SourcePosition
-    message: str
-    hint: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A policy's values, and where each of them stands.
-
-    ``values`` and ``keys`` map a path to the place of the value and of the key that leads to it.
-    """
-
-    content: dict[str, Any]
-    values: dict[Steps, SourcePosition] = field(repr=False)
-    keys: dict[Steps, SourcePosition] = field(repr=False)
-    faults: tuple[Fault, ...] = ()
-
-    def place(self, steps: Steps, *, of_key: bool = False) -> SourcePosition:
-        """Where a value (or its key) stands; for a value that is absent, where its nearest parent
-        stands.
-        """
-        if of_key and steps in self.keys:
-            return self.keys[steps]
-        while steps not in self.values:
-            steps = steps[:-1]
-        return self.values[steps]
-
-
-def dotted_path(steps: Steps) -> str:
-    """Write a path for people.
-
-    >>> dotted_path(("spec", "guarantees", 0, "k"))
-    'spec.guarantees[0].k'
-    >>> dotted_path(("spec", "attributes", "case:age", "bins"))
-    "spec.attributes['case:age'].bins"
-    """
-    text = ""
-    for step in steps:
-        if isinstance(step, str) and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]*", step):
-            text += f".{step}" if text else step
-        else:
-            text += f"[{shown_value(step)}]"
-    return text
-
-
-def shown_value(value: object, width: int = 60) -> str:
-    """A value as it may stand in an error of one line."""
-    if value is None:
-        return "nothing"
-    if isinstance(value, bool):
-        return str(value).lower()
-    text = ascii(value) if isinstance(value, str) and not value.isprintable() else repr(value)
-    return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
 def read_text(path: Path) -> str:
@@ -101,18 +35,18 @@ def read_text(path: Path) -> str:
         with path.open("rb") as file:
             data = file.read(LARGEST_FILE + 1)
     except FileNotFoundError:
-        raise _refusal(path, "no such file") from None
+        raise _unreadable_file(path, "no such file") from None
     except IsADirectoryError:
-        raise _refusal(path, "is a folder, not a policy file") from None
+        raise _unreadable_file(path, "is a folder, not a policy file") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise _refusal(path, f"cannot be read: {reason}") from None
+        raise _unreadable_file(path, f"cannot be read: {reason}") from None
     if len(data) > LARGEST_FILE:
-        raise _refusal(path, "is larger than 1 MiB; a policy is a short document")
-    return decode(data, str(path))
+        raise _unreadable_file(path, "is larger than 1 MiB; a policy is a short document")
+    return decode_text(data, str(path))
 
 
-def decode(data: bytes, path: str) -> str:
+def decode_text(data: bytes, path: str) -> str:
     """Decode UTF-8, with or without a byte-order mark; raises PolicyError at the first bad byte."""
     try:
         return data.decode("utf-8-sig")
@@ -126,7 +60,7 @@ def decode(data: bytes, path: str) -> str:
         ) from None
 
 
-def _refusal(path: Path, message: str) -> PolicyError:
+def _unreadable_file(path: Path, message: str) -> PolicyError:
     return PolicyError([FileProblem(str(path), message)])
 
 
@@ -137,10 +71,10 @@ def read_document(text: str, path: str) -> Document:
     if len(text.encode("utf-8", "surrogatepass")) > LARGEST_FILE:
         raise PolicyError([FileProblem(path, "is larger than 1 MiB; a policy is a short document")])
     try:
-        root = _compose(text)
-        reader = _Reader()
+        root = compose_yaml(text)
+        reader = _DocumentReader()
         content: Any = reader.read(root, ()) if root is not None else None
-    except _Unreadable as error:
+    except UnreadableText as error:
         raise PolicyError([FileProblem(path, error.message, *error.place)]) from None
     if root is None:
         raise PolicyError(
@@ -151,113 +85,11 @@ def read_document(text: str, path: str) -> Document:
             f"must be a mapping with apiVersion, kind, metadata and spec (got {kind_of(content)})"
         )
         message = reader.faults[0].message if reader.faults else expected
-        raise PolicyError([FileProblem(path, message, *_start(root))])
+        raise PolicyError([FileProblem(path, message, *start_of(root))])
     return Document(content, reader.values, reader.keys, tuple(reader.faults))
 
 
-def kind_of(value: object) -> str:
-    """What a value is, in plain words."""
-    match value:
-        case None:
-            return "nothing"
-        case dict():
-            return "a mapping"
-        case list():
-            return "a list"
-        case _:
-            return shown_value(value)
-
-
-class _Unreadable(Exception):
-    """The text cannot be read as one bounded YAML document."""
-
-    def __init__(self, message: str, place: SourcePosition) -> None:
-        self.message, self.place = message, place
-
-
-def _start(node: Node) -> SourcePosition:
-    return SourcePosition(node.start_mark.line + 1, node.start_mark.column + 1)
-
-
-class _Loader(yaml.SafeLoader):
-    """Composes nodes with the scalar types of YAML 1.2, to a bounded depth; constructs nothing."""
-
-    yaml_implicit_resolvers: dict[Any, Any] = {}
-    depth = 0
-
-    def compose_node(self, parent: Node | None, index: Any) -> Node | None:
-        self.depth += 1
-        if self.depth > DEEPEST:
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise _Unreadable(
-                f"is nested more than {DEEPEST} levels deep",
-                SourcePosition(mark.line + 1, mark.column + 1),
-            )
-        node = super().compose_node(parent, index)
-        self.depth -= 1
-        return node
-
-
-_CORE = "tag:yaml.org,2002:"
-_SCALARS = {
-    "null": re.compile(r"^(~|null|Null|NULL|)$"),
-    "bool": re.compile(r"^(true|True|TRUE|false|False|FALSE)$"),
-    "word": re.compile(
-        r"^(yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF)$"
-    ),  # truth in YAML 1.1, text in YAML 1.2
-    "int": re.compile(r"^[-+]?(0|[1-9][0-9]*)$"),
-    "float": re.compile(
-        r"^([-+]?(\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?"
-        r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$"
-    ),
-}
-for _kind, _pattern in _SCALARS.items():
-    _Loader.add_implicit_resolver(_CORE + _kind, _pattern, ["", *"~nNtTfFyYoO-+.0123456789"])
-
-
-def _compose(text: str) -> Node | None:
-    try:
-        loader = _Loader(text)
-        try:
-            return loader.get_single_node()
-        finally:
-            loader.dispose()
-    except yaml.MarkedYAMLError as error:
-        raise _Unreadable(_yaml_message(error), _error_with_position(error)) from None
-    except yaml.reader.ReaderError as error:
-        before = text[: int(error.position)]
-        place = SourcePosition(before.count("\n") + 1, len(before.rsplit("\n", 1)[-1]) + 1)
-        raise _Unreadable(
-            f"holds the control character {text[int(error.position)]!a}", place
-        ) from None
-    except (yaml.YAMLError, ValueError, OverflowError) as error:
-        complaint = " ".join(str(error).split())
-        raise _Unreadable(f"is not readable as YAML: {complaint}", SourcePosition(1, 1)) from None
-
-
-def _error_with_position(error: yaml.MarkedYAMLError) -> SourcePosition:
-    mark = error.problem_mark or error.context_mark
-    return SourcePosition(mark.line + 1, mark.column + 1) if mark else SourcePosition(1, 1)
-
-
-def _yaml_message(error: yaml.MarkedYAMLError) -> str:
-    """The YAML reader's complaint in plain words."""
-    problem = error.problem or "syntax error"
-    if "'\\t'" in problem:
-        return "a tab stands here; YAML indents with spaces"
-    if "but found another document" in problem:
-        return "holds several documents; a policy file holds one"
-    if "found undefined alias" in problem:
-        return "refers to an anchor that is not defined before this line"
-    if "mapping values are not allowed here" in problem:
-        return (
-            "a colon stands where none can; check the indentation, and quote text that holds ': '"
-        )
-    context = f" {error.context}" if error.context else ""
-    return f"is not readable as YAML: {problem}{context}"
-
-
-class _Reader:
+class _DocumentReader:
     """Turns nodes into values, noting every place and every fault."""
 
     def __init__(self) -> None:
@@ -270,58 +102,62 @@ class _Reader:
 
     def read(self, node: Node, steps: Steps) -> Any:
         """The value of a node; cycles and explosions of aliases are refused at once."""
-        self._count(node)
-        self.values.setdefault(steps, _start(node))
+        self._refuse_endless_aliases(node)
+        self.values.setdefault(steps, start_of(node))
         self._open.add(id(node))
         try:
             if isinstance(node, ScalarNode):
-                return self._scalar(node, steps)
-            if node.tag not in (_CORE + "map", _CORE + "seq"):
+                return self._read_scalar(node, steps)
+            if node.tag not in (CORE_TAG + "map", CORE_TAG + "seq"):
                 return self._refuse_foreign_tag(node, steps)
             if isinstance(node, MappingNode):
-                return self._mapping(node, steps)
+                return self._read_mapping(node, steps)
             return [self.read(item, (*steps, index)) for index, item in enumerate(node.value)]
         finally:
             self._open.discard(id(node))
 
-    def _count(self, node: Node) -> None:
+    def _refuse_endless_aliases(self, node: Node) -> None:
         if id(node) in self._open:
-            raise _Unreadable("an anchor refers to itself", _start(node))
+            raise UnreadableText("an anchor refers to itself", start_of(node))
         if id(node) in self._seen:
             self._repeated += 1
             if self._repeated > MOST_REPEATED:
-                raise _Unreadable(f"aliases repeat more than {MOST_REPEATED} values", _start(node))
+                raise UnreadableText(
+                    f"aliases repeat more than {MOST_REPEATED} values", start_of(node)
+                )
         self._seen.add(id(node))
 
-    def _mapping(self, node: MappingNode, steps: Steps) -> dict[str, Any]:
+    def _read_mapping(self, node: MappingNode, steps: Steps) -> dict[str, Any]:
         result: dict[str, Any] = {}
         for key_node, value_node in node.value:
-            key = self._key(key_node, steps)
+            key = self._read_key(key_node, steps)
             if key is None:
                 continue
             below = (*steps, key)
             if key in result:
                 first = self.keys[below].line
-                self._fault(key_node, f"{dotted_path(below)} is given twice, first on line {first}")
+                self._note_fault(
+                    key_node, f"{dotted_path(below)} is given twice, first on line {first}"
+                )
                 continue
-            self.keys[below] = _start(key_node)
+            self.keys[below] = start_of(key_node)
             result[key] = self.read(value_node, below)
         return result
 
-    def _key(self, node: Node, steps: Steps) -> str | None:
-        self._count(node)
+    def _read_key(self, node: Node, steps: Steps) -> str | None:
+        self._refuse_endless_aliases(node)
         where = dotted_path(steps) or "the document"
         if not isinstance(node, ScalarNode):
-            self._fault(node, f"{where} has a key that is not text")
+            self._note_fault(node, f"{where} has a key that is not text")
             return None
-        if node.tag == _CORE + "str" and node.value == "<<" and node.style is None:
-            self._fault(
+        if node.tag == CORE_TAG + "str" and node.value == "<<" and node.style is None:
+            self._note_fault(
                 node, "merge keys (<<) are not part of the policy language; write the keys out"
             )
             return None
-        if node.tag != _CORE + "str":
+        if node.tag != CORE_TAG + "str":
             written = shown_value(node.value)
-            self._fault(
+            self._note_fault(
                 node,
                 (
                     f"{where} has the key {written}, "
@@ -329,15 +165,15 @@ class _Reader:
                 ),
             )
             return None
-        return self._text(node, steps)
+        return self._checked_text(node, steps)
 
-    def _scalar(self, node: ScalarNode, steps: Steps) -> Any:
-        kind = node.tag.removeprefix(_CORE)
-        if kind in _SCALARS and not _SCALARS[kind].match(node.value):
-            kind = "other"  # an explicit tag that its text does not bear out
+    def _read_scalar(self, node: ScalarNode, steps: Steps) -> Any:
+        kind = node.tag.removeprefix(CORE_TAG)
+        if kind in SCALARS and not SCALARS[kind].match(node.value):
+            kind = "other"  # an explicit tag that does not fit its text
         match kind:
             case "str":
-                return self._text(node, steps)
+                return self._checked_text(node, steps)
             case "null":
                 return None
             case "bool":
@@ -348,27 +184,29 @@ class _Reader:
                     f"{dotted_path(steps)} is ambiguous: "
                     f"many readers of YAML take {node.value} for {truth}"
                 )
-                self._fault(
+                self._note_fault(
                     node, message, f"write {truth}, or '{node.value}' in quotes for the word"
                 )
                 return RefusedValue(node.value)
             case "int" | "float":
-                return self._number(node, kind, steps)
+                return self._checked_number(node, kind, steps)
             case _:
                 return self._refuse_foreign_tag(node, steps)
 
-    def _text(self, node: ScalarNode, steps: Steps) -> str:
+    def _checked_text(self, node: ScalarNode, steps: Steps) -> str:
         text = str(node.value)
         if any("\ud800" <= character <= "\udfff" for character in text):
-            self._fault(node, f"{dotted_path(steps)} holds half a character (a lone surrogate)")
+            self._note_fault(
+                node, f"{dotted_path(steps)} holds half a character (a lone surrogate)"
+            )
             return text.encode("ascii", "replace").decode()
         return text
 
-    def _number(self, node: ScalarNode, kind: str, steps: Steps) -> Any:
+    def _checked_number(self, node: ScalarNode, kind: str, steps: Steps) -> Any:
         text = str(node.value)
         number = math.nan if "n" in text.lower() else float(text)
         if len(text) > LONGEST_NUMBER:
-            self._fault(
+            self._note_fault(
                 node,
                 (
                     f"{dotted_path(steps)} has more than {LONGEST_NUMBER} characters, "
@@ -376,7 +214,7 @@ class _Reader:
                 ),
             )
         elif not math.isfinite(number):
-            self._fault(node, f"{dotted_path(steps)} must be a finite number (got {text})")
+            self._note_fault(node, f"{dotted_path(steps)} must be a finite number (got {text})")
         else:
             return int(text) if kind == "int" else number
         return RefusedValue(text)
@@ -384,27 +222,10 @@ class _Reader:
     def _refuse_foreign_tag(self, node: Node, steps: Steps) -> Any:
         """A value whose tag is none of YAML's own."""
         where = f"{dotted_path(steps)} has" if steps else "the document has"
-        self._fault(
+        self._note_fault(
             node, f"{where} the tag {shown_value(node.tag)}; a policy holds plain values only"
         )
         return RefusedValue("")
 
-    def _fault(self, node: Node, message: str, hint: str | None = None) -> None:
-        self.faults.append(Fault(_start(node), message, hint))
-
-
-class RefusedValue(str):
-    """Stands for a value that was refused already, so that nothing else is said about it."""
-
-    __slots__ = ()
-
-
-def walk(value: Any, steps: Steps = ()) -> Iterator[tuple[Steps, Any]]:
-    """Every value of a document with its path, parents first."""
-    yield steps, value
-    if isinstance(value, dict):
-        for key, below in value.items():
-            yield from walk(below, (*steps, key))
-    elif isinstance(value, list):
-        for index, below in enumerate(value):
-            yield from walk(below, (*steps, index))
+    def _note_fault(self, node: Node, message: str, hint: str | None = None) -> None:
+        self.faults.append(Fault(start_of(node), message, hint))

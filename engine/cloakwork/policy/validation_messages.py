@@ -11,8 +11,8 @@ from pydantic import BaseModel, ValidationError
 from rapidfuzz import process
 from rapidfuzz.distance import DamerauLevenshtein
 
+from cloakwork.policy.document import RefusedValue, Step, Steps, kind_of, shown_value
 from cloakwork.policy.model import API_VERSION, Policy
-from cloakwork.policy.syntax import RefusedValue, Step, Steps, kind_of, shown_value
 from cloakwork.quantities import format_duration
 
 MOST_COMPARED: Final = 200  # words; a suggestion out of more would be luck

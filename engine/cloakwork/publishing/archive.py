@@ -43,7 +43,7 @@ def pack_folder(folder: Path, out: Path) -> None:
     try:
         with zipfile.ZipFile(out, "x", zipfile.ZIP_STORED) as archive:
             for name in names:
-                _add(archive, folder / name)
+                _add_part(archive, folder / name)
     except FileExistsError:
         raise OutputError(
             f"{out}: exists already, and nothing is overwritten; name a new file"
@@ -63,7 +63,7 @@ def unpacked(file: Path) -> Iterator[Path]:
         folder = Path(name, "release")
         folder.mkdir()
         try:
-            _unpack(file, folder)
+            _unpack_parts(file, folder)
             again = Path(name, "again.zip")
             pack_folder(folder, again)
             same = _same_bytes(file, again)
@@ -89,25 +89,28 @@ def unpacked(file: Path) -> Iterator[Path]:
         yield folder
 
 
-def _unpack(file: Path, folder: Path) -> None:
+def _unpack_parts(file: Path, folder: Path) -> None:
     with file.open("rb") as source:
         _check_end(file, source)
         with zipfile.ZipFile(source) as archive:
             members = archive.infolist()
             _public_files([member.filename for member in members])
             for member in members:
-                if (
-                    member.compress_type != zipfile.ZIP_STORED
-                    or member.file_size != member.compress_size
-                ):
-                    raise VerificationFailed([_not_packed_by_us(file, "its parts are compressed")])
-                if stat.S_IFMT(member.external_attr >> 16) != stat.S_IFREG or member.flag_bits & 1:
-                    raise VerificationFailed(
-                        [_not_packed_by_us(file, "it holds what is not a plain file")]
-                    )
+                _refuse_other_members(file, member)
             for member in members:
                 with archive.open(member) as part, (folder / member.filename).open("xb") as copy:
                     shutil.copyfileobj(part, copy, _PIECE)
+
+
+def _refuse_other_members(file: Path, member: zipfile.ZipInfo) -> None:
+    """Refuse what is compressed, encrypted, or no plain file."""
+    is_stored = member.compress_type == zipfile.ZIP_STORED
+    if not is_stored or member.file_size != member.compress_size:
+        raise VerificationFailed([_not_packed_by_us(file, "its parts are compressed")])
+    # The upper 16 bits hold the mode of a Unix file; the lowest flag marks encryption.
+    is_plain = stat.S_IFMT(member.external_attr >> 16) == stat.S_IFREG
+    if not is_plain or member.flag_bits & 1:
+        raise VerificationFailed([_not_packed_by_us(file, "it holds what is not a plain file")])
 
 
 def _check_end(file: Path, source: BinaryIO) -> None:
@@ -144,9 +147,9 @@ def _public_files(names: list[str]) -> list[str]:
     return sorted(names)
 
 
-def _add(archive: zipfile.ZipFile, path: Path) -> None:
+def _add_part(archive: zipfile.ZipFile, path: Path) -> None:
     entry = zipfile.ZipInfo(path.name, _EPOCH)
-    entry.create_system = 3
+    entry.create_system = 3  # Unix, so that the mode counts
     entry.external_attr = (stat.S_IFREG | 0o644) << 16
     entry.file_size = path.stat().st_size
     with path.open("rb") as part, archive.open(entry, "w") as copy:
@@ -157,9 +160,11 @@ def _same_bytes(one: Path, other: Path) -> bool:
     if one.stat().st_size != other.stat().st_size:
         return False
     with one.open("rb") as left, other.open("rb") as right:
-        while piece := left.read(_PIECE):
+        piece = left.read(_PIECE)
+        while piece:
             if piece != right.read(_PIECE):
                 return False
+            piece = left.read(_PIECE)
     return True
 
 

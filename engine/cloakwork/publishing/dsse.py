@@ -59,7 +59,7 @@ def read_json(content: bytes) -> JsonValue:
     """
     try:
         value: JsonValue = json.loads(
-            content, object_pairs_hook=_once, parse_constant=_refuse_constant
+            content, object_pairs_hook=_keys_once, parse_constant=_refuse_constant
         )
     except RecursionError:
         raise ValueError("nested too deeply") from None
@@ -123,12 +123,13 @@ def _bytes_of(text: str) -> bytes:
         raise VerificationFailed(
             ["statement.json: payload and signature must be base64"]
         ) from error
+    # Several texts decode to the same bytes: unused bits of the last character are not checked.
     if base64.b64encode(content).decode() != text:
         raise VerificationFailed(["statement.json: payload and signature must be canonical base64"])
     return content
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) != len(pairs):
         raise ValueError("a key stands twice")

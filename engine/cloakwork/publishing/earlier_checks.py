@@ -49,14 +49,14 @@ def measure_as_0_1_0(log: EventLog, guarantee: Parameters) -> EarlierObservation
             far = _largest_distance(log, guarantee, by_ranks=False)
             distance = f"{_rounded_up(far):g} from all values"
             seen = f"the farthest group lies {distance}, by the range of values"
-            return EarlierObservation(far <= _number(guarantee, "t") + TOLERANCE, seen)
+            return EarlierObservation(far <= _numeric_parameter(guarantee, "t") + TOLERANCE, seen)
         case "l-diversity":
             least = _least_diversity(log, guarantee)
             if least is None:
                 return EarlierObservation(
                     True, f"the log holds no value of '{guarantee['attribute']}'"
                 )
-            holds = least >= _number(guarantee, "l") * (1 - TOLERANCE)
+            holds = least >= _numeric_parameter(guarantee, "l") * (1 - TOLERANCE)
             return EarlierObservation(holds, f"the least varied group holds {least:.4g} values")
     return None
 
@@ -76,14 +76,15 @@ def measure_advisory(
             return _without_empty_events(log, guarantee, raw_times)
         case "closeness by ranks":
             far = _largest_distance(log, guarantee, by_ranks=True)
-            t = _number(guarantee, "t")
+            t = _numeric_parameter(guarantee, "t")
             seen = f"by ranks the farthest group lies {_rounded_up(far):g} away, t is {t:g}"
             return far > t + TOLERANCE, seen
         case "closeness with missing values":
             far = _largest_difference_in_missing(log, guarantee)
-            t = _number(guarantee, "t")
+            t = _numeric_parameter(guarantee, "t")
             distance = f"at least {_rounded_up(far):g} away"
-            return far > t + TOLERANCE, f"by missing values some group lies {distance}, t is {t:g}"
+            seen = f"by missing values some group lies {distance}, t is {t:g}"
+            return far > t + TOLERANCE, seen
     return None
 
 
@@ -115,17 +116,20 @@ def _without_empty_events(
     for name in log.events.columns:
         if name not in standard:
             empty &= values_of(log.events, name).is_null().to_numpy()
-    what = "attributes and no time" if raw_times else "attributes"
     if empty.all() or not empty.any():
         if not raw_times and _partly_timed(log):
             return None, "some events have no time"
         which = "no event" if empty.all() else "every event"
-        return False, f"{which} has attributes{' or a time' if raw_times else ''}"
+        what = "attributes or a time" if raw_times else "attributes"
+        return False, f"{which} has {what}"
     rows = pl.DataFrame({"activity": log.events[ACTIVITY].cast(pl.String), "empty": empty})
     some_have_values = ~pl.col("empty").all().over("activity")
     recognised = rows.select(pl.col("empty") & some_have_values).to_series()
-    seen = _by_todays_check(log.keep_events(~recognised.to_numpy()), guarantee)
-    return None if seen.holds else True, f"without events that have no {what}, {seen.seen}"
+    kept = log.keep_events(~recognised.to_numpy())
+    observation = _by_todays_check(kept, guarantee)
+    what = "attributes and no time" if raw_times else "attributes"
+    is_so = None if observation.holds else True
+    return is_so, f"without events that have no {what}, {observation.seen}"
 
 
 def _partly_timed(log: EventLog) -> bool:
@@ -178,16 +182,22 @@ def _classes_of(log: EventLog, guarantee: Parameters) -> _Classes:
         values = _comparable_values(_cycle_times(log))
     else:
         values = _comparable_values(_values_of_column(log.events, attribute))
-    activity = _codes(log.events[ACTIVITY].cast(pl.String).fill_null(""))
+    activity = _dense_codes(log.events[ACTIVITY].cast(pl.String).fill_null(""))
     group = prefix
     if variants:
+        # One number for a variant and an activity together.
         group = last_prefix[log.case_of] * (activity.max(initial=0) + 1) + activity
     return _Classes(values, activity, np.arange(log.events.height), group)
 
 
-def _codes(values: pl.Series) -> Ints:
+def _dense_codes(values: pl.Series) -> Ints:
     """Numbers from 0, equal where values are equal, in their order."""
     return values.rank("dense").to_numpy().astype(np.int64) - 1
+
+
+def _numbered_groups(group: Ints) -> Ints:
+    """The groups numbered from 0 without gaps."""
+    return np.unique(group, return_inverse=True)[1].astype(np.int64)
 
 
 def _values_of_column(frame: pl.DataFrame, name: str) -> pl.Series:
@@ -233,7 +243,7 @@ def _largest_distance(log: EventLog, guarantee: Parameters, *, by_ranks: bool) -
     group_of_member = found.activity_group[found.member]
     for activity_group in np.unique(group_of_member):
         chosen = group_of_member == activity_group
-        group = np.unique(found.group[chosen], return_inverse=True)[1].astype(np.int64)
+        group = _numbered_groups(found.group[chosen])
         reference = numbers[found.activity_group == activity_group]
         group_values = numbers[found.member[chosen]]
         if numeric and by_ranks:
@@ -269,15 +279,17 @@ def _least_diversity(log: EventLog, guarantee: Parameters) -> float | None:
         return None
     value = found.values.rank("dense").to_numpy().astype(np.int64)[found.member]
     activity_group = found.activity_group[found.member]
-    within_activity = found.group * (activity_group.max() + 1) + activity_group
-    group = np.unique(within_activity, return_inverse=True)[1].astype(np.int64)
-    cells, count = np.unique(group * (value.max() + 1) + value, return_counts=True)
-    of_group = cells // (value.max() + 1)
+    group = _numbered_groups(found.group * (activity_group.max() + 1) + activity_group)
+    # One number for a group and a value together: a cell.
+    width = value.max() + 1
+    cells, count = np.unique(group * width + value, return_counts=True)
+    of_group = cells // width
     if guarantee.get("variety") == "distinct":
         return float(np.bincount(of_group).min())
     share = count / np.bincount(group)[of_group]
-    # The exponential of the entropy: as many values as if all were equally frequent.
-    return float(np.exp(np.bincount(of_group, -share * np.log(share))).min())
+    entropy = np.bincount(of_group, -share * np.log(share))
+    # Its exponential: as many values as if all were equally frequent.
+    return float(np.exp(entropy).min())
 
 
 def _mid_ranks(reference: Floats, values: Floats) -> Floats:
@@ -295,18 +307,24 @@ def _earth_mover_distances(reference: Floats, group_values: Floats, group: Ints)
     at u.
     """
     order = np.lexsort((group_values, group))
-    value, group, size = group_values[order], group[order], np.bincount(group)
-    rank = np.arange(len(group)) - (np.cumsum(size) - size)[group]
-    begin, end = rank / size[group], (rank + 1) / size[group]
+    value, group = group_values[order], group[order]
+    size = np.bincount(group)
+    first_of_group = np.cumsum(size) - size
+    rank = np.arange(len(group)) - first_of_group[group]
+    begin = rank / size[group]
+    end = (rank + 1) / size[group]
     ascending = np.sort(reference)
     # Each value holds a stretch of u; up to ``turn`` the reference's quantile is at most the value.
     turn = np.clip(np.searchsorted(ascending, value, "right") / len(reference), begin, end)
-    below = value * (turn - begin) - (_area(ascending, turn) - _area(ascending, begin))
-    above = (_area(ascending, end) - _area(ascending, turn)) - value * (end - turn)
+    area_to_begin, area_to_turn, area_to_end = (
+        _area_below_quantiles(ascending, upto) for upto in (begin, turn, end)
+    )
+    below = value * (turn - begin) - (area_to_turn - area_to_begin)
+    above = (area_to_end - area_to_turn) - value * (end - turn)
     return np.asarray(np.bincount(group, below + above), np.float64)
 
 
-def _area(ascending: Floats, upto: Floats) -> Floats:
+def _area_below_quantiles(ascending: Floats, upto: Floats) -> Floats:
     """The integral of the quantile function of ``ascending`` from 0 to each of ``upto``."""
     sums = np.concatenate([[0.0], np.cumsum(ascending)])
     position = upto * len(ascending)
@@ -317,17 +335,17 @@ def _area(ascending: Floats, upto: Floats) -> Floats:
 
 def _total_variation(reference: Floats, group_values: Floats, group: Ints) -> Floats:
     """For each group by how much its values' shares exceed those of ``reference``, in all."""
-    values, share = np.unique(reference, return_counts=True)
-    cells, count = np.unique(
-        group * len(values) + np.searchsorted(values, group_values), return_counts=True
-    )
-    of_group = cells // len(values)
+    values, count_in_reference = np.unique(reference, return_counts=True)
+    code = np.searchsorted(values, group_values)
+    # One number for a group and a value together: a cell.
+    cells, count = np.unique(group * len(values) + code, return_counts=True)
+    of_group, of_value = cells // len(values), cells % len(values)
     share_in_group = count / np.bincount(group)[of_group]
-    excess = share_in_group - share[cells % len(values)] / len(reference)
+    excess = share_in_group - count_in_reference[of_value] / len(reference)
     return np.asarray(np.bincount(of_group, np.maximum(excess, 0.0)), np.float64)
 
 
-def _number(guarantee: Parameters, name: str) -> float:
+def _numeric_parameter(guarantee: Parameters, name: str) -> float:
     value = guarantee.get(name)
     return float(value) if isinstance(value, int | float) else float("nan")
 

@@ -34,6 +34,7 @@ def read_document(path: Path) -> bytes:
     """The bytes of a plan or statement; raises VerificationFailed unless it is a plain file of a
     sane size.
     """
+    # The open file is judged, not its path: nobody can exchange it in between.
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -70,11 +71,8 @@ def check_file(path: Path, digest: str) -> Check:
 
 def digest_check(name: str, same: bool) -> Check:
     """What to say of a file by whether its digest is the signed one."""
-    return Check(
-        same,
-        f"{name}: "
-        + ("is the file that was signed" if same else "is not the file that was signed"),
-    )
+    verb = "is" if same else "is not"
+    return Check(same, f"{name}: {verb} the file that was signed")
 
 
 def check_entries(folder: Path, signed: Collection[str]) -> Iterator[Check]:

@@ -90,9 +90,11 @@ def reworded_statement(predicate: PrivacyStatement, plan: Plan) -> PrivacyStatem
 def _reworded_goals(goals: tuple[UnprovenGoal, ...], plan: Plan) -> tuple[UnprovenGoal, ...]:
     """The plan's own words for each goal; no words for a goal that the plan does not know."""
     of_plan = {(item.mechanism, item.guarantee): _unproven_goal(item) for item in plan.unproven}
-    return tuple(
-        of_plan.get((goal.mechanism, goal.guarantee)) or without_prose(goal) for goal in goals
-    )
+    reworded = []
+    for goal in goals:
+        known = of_plan.get((goal.mechanism, goal.guarantee))
+        reworded.append(known or without_prose(goal))
+    return tuple(reworded)
 
 
 def _kind_of_stamp(plan: Plan) -> Stamp:

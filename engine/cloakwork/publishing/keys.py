@@ -90,12 +90,13 @@ def signing_key(path: str | Path | None = None) -> SigningKey:
     Nothing becomes trusted by it. Safe when many processes ask at once. Raises OutputError when the
     key cannot be read, is encrypted, is not PEM or not Ed25519, and when others may read your own.
     """
-    content, origin, new = _private_pem(str(path) if path else os.environ.get(KEY_VARIABLE) or None)
+    chosen = str(path) if path else os.environ.get(KEY_VARIABLE)
+    content, origin, new = _private_pem(chosen or None)
     private = _load_private(content, origin)
-    if origin != str(_own_key()):
+    if origin != str(_own_key_file()):
         return SigningKey(private=private, origin=origin)
-    _write_once(_own_public(), _pem_of(private.public_key()))
-    return SigningKey(private=private, origin=origin, public_file=_own_public(), new=new)
+    _write_once(_own_public_file(), _pem_of(private.public_key()))
+    return SigningKey(private=private, origin=origin, public_file=_own_public_file(), new=new)
 
 
 def trusted_key(keyid: str) -> "Ed25519PublicKey | None":
@@ -103,18 +104,20 @@ def trusted_key(keyid: str) -> "Ed25519PublicKey | None":
 
     Raises OutputError when a file holds no Ed25519 public key, or another one than its name says.
     """
-    own = _own()
+    own = _own_public_key()
     if own is not None and keyid_of(own) == keyid:
         return own
     path = _trusted_file(keyid)
-    return _loaded(_read_trusted(path).public_key.encode(), path) if path.exists() else None
+    if not path.exists():
+        return None
+    return _parse_public_key(_read_trusted(path).public_key.encode(), path)
 
 
 def why_trusted(keyid: str) -> str:
     """Why signatures of the key ``keyid`` count, as the end of a sentence; "not trusted here" where
     they do not.
     """
-    own = _own()
+    own = _own_public_key()
     if own is not None and keyid_of(own) == keyid:
         return "your own"
     path = _trusted_file(keyid)
@@ -126,21 +129,20 @@ def why_trusted(keyid: str) -> str:
 
 def known_keys() -> KnownKeys:
     """Every key that counts here, and what version 0.1.0 left."""
-    own = _own()
+    own = _own_public_key()
     keyid = None if own is None else keyid_of(own)
     folder = home() / "trusted"
     try:
-        names = (
-            sorted(path for path in folder.iterdir() if not path.name.startswith("."))
-            if folder.is_dir()
-            else []
-        )
+        found = list(folder.iterdir()) if folder.is_dir() else []
     except OSError as error:
         raise OutputError(f"{folder}: cannot be looked into ({error.strerror})") from error
-    trusted = [_read_trusted(path) for path in names if path.suffix == ".json"]
+    files = sorted(path for path in found if not path.name.startswith("."))
+    trusted = [_read_trusted(path) for path in files if path.suffix == ".json"]
     confirmed = {keyid, *(each.keyid for each in trusted)}
-    old = [path for path in names if path.suffix == ".pem" and path.stem not in confirmed]
-    return KnownKeys(keyid, tuple(sorted(trusted, key=lambda each: each.name)), tuple(old))
+    of_0_1_0 = [path for path in files if path.suffix == ".pem"]
+    unconfirmed = [path for path in of_0_1_0 if path.stem not in confirmed]
+    by_name = sorted(trusted, key=lambda each: each.name)
+    return KnownKeys(keyid, tuple(by_name), tuple(unconfirmed))
 
 
 def trust(path: Path, name: str) -> TrustedKey:
@@ -180,7 +182,7 @@ def untrust(which: str) -> TrustedKey | Path:
     known = known_keys()
     if known.own is not None and len(which) >= _SHORTEST_ID and known.own.startswith(which):
         raise OutputError(
-            f"{which}: is your own key; it counts as long as it is in {_own_key().parent}"
+            f"{which}: is your own key; it counts as long as it is in {_own_key_file().parent}"
         )
     named = [each for each in known.trusted if each.name == which]
     meant: list[TrustedKey | Path] = [*named]
@@ -206,10 +208,10 @@ def public_key(path: Path) -> "Ed25519PublicKey":
         content = path.read_bytes()
     except OSError as error:
         raise OutputError(f"{path}: the public key cannot be read ({error.strerror})") from error
-    return _loaded(content, path)
+    return _parse_public_key(content, path)
 
 
-def _loaded(content: bytes, path: Path) -> "Ed25519PublicKey":
+def _parse_public_key(content: bytes, path: Path) -> "Ed25519PublicKey":
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
@@ -228,21 +230,21 @@ def keyid_of(public: "Ed25519PublicKey") -> str:
     return hashlib.sha256(public.public_bytes_raw()).hexdigest()
 
 
-def _own_key() -> Path:
+def _own_key_file() -> Path:
     return home() / "signing-key.pem"
 
 
-def _own_public() -> Path:
-    return _own_key().with_suffix(".pub.pem")
+def _own_public_file() -> Path:
+    return _own_key_file().with_suffix(".pub.pem")
 
 
-def _own() -> "Ed25519PublicKey | None":
+def _own_public_key() -> "Ed25519PublicKey | None":
     """The public half of the key that was made here: from the private one, since a public file
     proves nothing.
     """
-    if not _own_key().exists():
+    if not _own_key_file().exists():
         return None
-    return _load_private(private_secret(_own_key()), str(_own_key())).public_key()
+    return _load_private(private_secret(_own_key_file()), str(_own_key_file())).public_key()
 
 
 def _trusted_file(keyid: str) -> Path:
@@ -261,10 +263,8 @@ def _read_trusted(path: Path) -> TrustedKey:
         raise OutputError(
             f"{path}: is no trusted key as this version writes them; remove it"
         ) from error
-    if (
-        keyid_of(_loaded(record.public_key.encode(), path)) != path.stem
-        or record.keyid != path.stem
-    ):
+    keyid = keyid_of(_parse_public_key(record.public_key.encode(), path))
+    if keyid != path.stem or record.keyid != path.stem:
         raise OutputError(f"{path}: is not the key that its name says; remove it")
     return record
 
@@ -272,7 +272,7 @@ def _read_trusted(path: Path) -> TrustedKey:
 def _private_pem(chosen: str | None) -> tuple[bytes, str, bool]:
     """The private key's PEM, where it came from, and whether it was made just now."""
     if chosen is None:
-        return _made_once()
+        return _own_private_pem()
     if _PEM_HEADER in chosen:
         return chosen.encode(), f"${KEY_VARIABLE}", False
     try:
@@ -281,15 +281,17 @@ def _private_pem(chosen: str | None) -> tuple[bytes, str, bool]:
         raise OutputError(f"{chosen}: the signing key cannot be read ({error.strerror})") from error
 
 
-def _made_once() -> tuple[bytes, str, bool]:
+def _own_private_pem() -> tuple[bytes, str, bool]:
+    """``_private_pem`` of the key that is made once in ``home()``."""
+    # Of several processes that make one, the first one's stays: then ours is only a draft.
     drafts: list[bytes] = []
 
     def make() -> bytes:
         drafts.append(_new_private_pem())
         return drafts[-1]
 
-    content = secret_made_once(_own_key(), make)
-    return content, str(_own_key()), content in drafts
+    content = secret_made_once(_own_key_file(), make)
+    return content, str(_own_key_file()), content in drafts
 
 
 def _new_private_pem() -> bytes:

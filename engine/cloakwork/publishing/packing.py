@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cloakwork.errors import OutputError, VerificationFailed
 from cloakwork.publishing.archive import pack_folder
-from cloakwork.publishing.folder import check_entries, holds_internal
+from cloakwork.publishing.folder import PLAN_FILE, check_entries, holds_internal
 from cloakwork.publishing.verify import Verification, verify
 
 
@@ -27,10 +27,10 @@ def pack(folder: Path, out: Path, *, public_key: Path | None = None) -> Verifica
     draft = out.with_name(f".{out.name}.{secrets.token_hex(4)}")
     try:
         pack_folder(folder, draft)
-        signed = [path.name for path in folder.iterdir() if path.name.startswith("log.")] + [
-            "plan.json"
-        ]
-        if wrong := [check.says for check in check_entries(folder, signed) if not check.holds]:
+        logs = [path.name for path in folder.iterdir() if path.name.startswith("log.")]
+        checks = check_entries(folder, [*logs, PLAN_FILE])
+        wrong = [check.says for check in checks if not check.holds]
+        if wrong:
             raise VerificationFailed(wrong)
         found = verify(draft, public_key=public_key)
         os.link(draft, out)

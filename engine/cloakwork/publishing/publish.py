@@ -72,7 +72,7 @@ def check_destination(out: Path) -> None:
         raise OutputError(f"{out}: is a file; name a new folder")
     if out.is_dir():
         _check_empty(out)
-    existing = next(folder for folder in _target(out).parents if folder.exists())
+    existing = next(folder for folder in out.resolve().parents if folder.exists())
     if not existing.is_dir():
         raise OutputError(f"{out}: cannot be made, {existing} is not a folder")
     try:
@@ -122,7 +122,7 @@ def _write_folder(
     """The folder, complete and in its place; the ledger knows the intent."""
     from cloakwork.publishing.verify import verify_written
 
-    target = _target(out)
+    target = out.resolve()
     with _draft_folder(target) as draft:
         reporter("writing the log")
         statement = statement_of(
@@ -135,9 +135,9 @@ def _write_folder(
         begun = perf_counter()
         log = _write_log(release, statement, draft)
         writing = perf_counter() - begun
-        _write(draft / PLAN_FILE, plan_bytes(release.plan))
+        _write_file(draft / PLAN_FILE, plan_bytes(release.plan))
         digests = {path.name: file_digest(path) for path in (log, draft / PLAN_FILE)}
-        _write(draft / STATEMENT_FILE, seal(statement_payload(statement, digests), key))
+        _write_file(draft / STATEMENT_FILE, seal(statement_payload(statement, digests), key))
         reporter("checking what was written")
         verify_written(draft, key)
         reporter("writing the internal report")
@@ -149,7 +149,7 @@ def _write_folder(
         draft.rename(target)
     # The release stands; a parent that may not be listed cannot be synced.
     with suppress(OSError):
-        _sync(target.parent)
+        _sync_to_disk(target.parent)
     new = key.public_pem if key.new else None
     return Published(release, out, out / log.name, statement, digest, key.keyid, new)
 
@@ -183,10 +183,6 @@ def _check_empty(out: Path) -> None:
         raise OutputError(f"{out}: cannot be looked into ({error.strerror})") from error
     if out.is_mount() or out.resolve() == Path.cwd():
         raise OutputError(f"{out}: cannot be replaced as a whole; name a new folder inside it")
-
-
-def _target(out: Path) -> Path:
-    return out.resolve()
 
 
 @contextmanager
@@ -283,10 +279,10 @@ def _write_internal(files: Mapping[str, bytes], folder: Path) -> None:
         return
     folder.mkdir(mode=0o700)
     for name, content in files.items():
-        _write(folder / name, content, 0o600)
+        _write_file(folder / name, content, 0o600)
 
 
-def _write(path: Path, content: bytes, mode: int = 0o666) -> None:
+def _write_file(path: Path, content: bytes, mode: int = 0o666) -> None:
     """Make a new file; ``mode`` is narrowed by the umask."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(content)
@@ -294,11 +290,11 @@ def _write(path: Path, content: bytes, mode: int = 0o666) -> None:
 
 def _sync_folder(folder: Path) -> None:
     for path in sorted(folder.rglob("*"), reverse=True):
-        _sync(path)
-    _sync(folder)
+        _sync_to_disk(path)
+    _sync_to_disk(folder)
 
 
-def _sync(path: Path) -> None:
+def _sync_to_disk(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
         if path.is_dir():

@@ -142,15 +142,16 @@ def _reconcile_folder(
     # What stood was released, whatever became of its files since.
     if record.state != "committed":
         ledger.complete(record.id, stated.digest)
-    if wrong := stated.differences(folder):
-        return ReconciledRelease("differs", record.id, str(folder), _damaged(wrong))
+    wrong = stated.differences(folder)
+    if wrong:
+        return ReconciledRelease("differs", record.id, str(folder), _damage_text(wrong))
     if record.state == "committed":
         return ReconciledRelease("agrees", record.id, str(folder), "")
     says = f"was {record.state}, and is complete: committed"
     return ReconciledRelease("completed", record.id, str(folder), says)
 
 
-def _damaged(wrong: Sequence[str]) -> str:
+def _damage_text(wrong: Sequence[str]) -> str:
     return (
         f"its statement stands, its files do not: {'; '.join(wrong)}; committed, and its cost "
         "stays spent: restore the files from a copy, or withdraw the release"
@@ -167,8 +168,9 @@ def _reconcile_older_version(
         return ReconciledRelease(
             "differs", record.id, str(folder), "the ledger recorded no statement for this release"
         )
-    if wrong := stated.differences(folder):
-        return ReconciledRelease("differs", record.id, str(folder), _damaged(wrong))
+    wrong = stated.differences(folder)
+    if wrong:
+        return ReconciledRelease("differs", record.id, str(folder), _damage_text(wrong))
     says = "committed by an earlier version, which did not come to record the statement"
     return ReconciledRelease("agrees", record.id, str(folder), says)
 
@@ -192,13 +194,16 @@ def _reconcile_entry(
         yield ReconciledRelease(
             "closed", record.id, place.folder, "ended before its folder stood; its cost stays spent"
         )
-    elif next(again for again in ledger.history() if again.id == record.id).state in (
-        "reserved",
-        "publishing",
-    ):
+    elif _is_open(ledger, record):
         yield ReconciledRelease(
             "in progress", record.id, place.folder, "a running process works on it"
         )
+
+
+def _is_open(ledger: Ledger, record: Record) -> bool:
+    """Whether the entry is neither committed nor failed, as the ledger has it now."""
+    now = next(each for each in ledger.history() if each.id == record.id)
+    return now.state in ("reserved", "publishing")
 
 
 def _record_unit(ledger: Ledger, record: Record, stated: _StatedRelease) -> None:
@@ -247,9 +252,8 @@ def _read_statement(folder: Path) -> _StatedRelease | str:
         # Version 0.1.0 wrote the second name.
         entry = predicate.get("ledger_entry", predicate.get("ledgerEntry"))
         if isinstance(release, str) and are_ours and has_plan_and_log:
-            return _StatedRelease(
-                release, entry, hashlib.sha256(content).hexdigest(), files, predicate
-            )
+            digest = hashlib.sha256(content).hexdigest()
+            return _StatedRelease(release, entry, digest, files, predicate)
     except (VerificationFailed, ValueError, KeyError, TypeError, AttributeError):
         pass
     return "its statement cannot be read as one of Cloakwork"

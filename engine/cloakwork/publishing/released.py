@@ -67,8 +67,9 @@ def _has_value(values: pl.Series) -> bool:
 def _released_column(scope: Literal["case", "event"], name: str, plan: Plan) -> ReleasedColumn:
     """The entry for an attribute under the rule that it follows."""
     if name == CASE_ID:
-        own = next((item.attribute for item in plan.attributes if item.attribute == CASE_ID), None)
-        return ReleasedColumn(name=name, scope=scope, treatment="replace", rule=own)
+        has_rule = any(item.attribute == CASE_ID for item in plan.attributes)
+        own_rule = CASE_ID if has_rule else None
+        return ReleasedColumn(name=name, scope=scope, treatment="replace", rule=own_rule)
     rule = _rule_of(name, plan)
     if rule is None or rule.treatment not in RELEASED:
         raise ValueError(f"no rule of the plan releases {name!a}")
@@ -113,13 +114,12 @@ def names_of(column: str, plan: Plan, released: Iterable[ReleasedColumn]) -> tup
 def absent_attributes(plan: Plan, released: Iterable[ReleasedColumn]) -> tuple[str, ...]:
     """The attributes that the plan releases by name and the released log does not have."""
     found = {item.rule for item in released} | {item.name for item in released}
-    return tuple(
+    released_by_name = [
         item.attribute
         for item in plan.attributes
-        if item.treatment in RELEASED
-        and not is_glob(item.attribute)
-        and item.attribute not in found
-    )
+        if item.treatment in RELEASED and not is_glob(item.attribute)
+    ]
+    return tuple(name for name in released_by_name if name not in found)
 
 
 def given_by_name(
@@ -130,11 +130,10 @@ def given_by_name(
     """
     if given is None:
         return None
-    columns = dict.fromkeys(
-        name
-        for column in given.columns
-        for name in (
-            (column,) if column in (CONTROL_FLOW, METADATA) else names_of(column, plan, released)
-        )
-    )
-    return given.model_copy(update={"columns": tuple(columns)})
+    names: list[str] = []
+    for column in given.columns:
+        if column in (CONTROL_FLOW, METADATA):
+            names.append(column)
+        else:
+            names += names_of(column, plan, released)
+    return given.model_copy(update={"columns": tuple(dict.fromkeys(names))})

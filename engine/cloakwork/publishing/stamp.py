@@ -12,11 +12,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from cloakwork.errors import LogError
+from cloakwork.errors import LogError, first_line
 from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.log.io import Attribute, Extension, read_annotations
 from cloakwork.plan.model import Plan, Step
 from cloakwork.publishing.statement import (
+    ExposedColumn,
     PrivacyStatement,
     StatedGuarantee,
     UnprovenGoal,
@@ -65,52 +66,48 @@ _PROSE: Final = frozenset(
 
 def stamp(plan: Plan, statement: PrivacyStatement) -> tuple[Attribute, ...]:
     """The log attributes of a release of ``plan`` with ``statement`` as its predicate."""
-    operations = [
-        (step.mechanism, _operation_attributes(step, word, targets))
-        for step in plan.steps
-        for word, targets in _operations_of(step, plan).items()
-    ]
-    anonymizers = [
-        Attribute(
-            f"privacy:anonymizer{number}", None, (*said, _text_attribute("mechanism", mechanism))
-        )
-        for number, (mechanism, said) in enumerate(operations, start=1)
-    ]
-    guarantees = [
-        Attribute(f"cloakwork:guarantee{number}", None, _guarantee_attributes(claim, statement))
-        for number, claim in enumerate(statement.guarantees, start=1)
-    ]
-    exposed = [
-        Attribute(
-            f"cloakwork:exposed{number}",
-            None,
-            (
-                _text_attribute("column", column.column),
-                *((_text_attribute("names", ", ".join(column.names)),) if column.names else ()),
-                _text_attribute("why", column.why.kind),
-                _text_attribute("tells", column.says),
-                _text_attribute(
-                    "reason" if column.why.kind == "policy" else "because", column.reason
-                ),
-            ),
-        )
-        for number, column in enumerate(statement.exposed, start=1)
-    ]
-    unproven = [
-        Attribute(f"cloakwork:unproven{number}", None, _unproven_attributes(item))
-        for number, item in enumerate(statement.unproven, start=1)
-    ]
-    lists = {
-        "cloakwork:UNPROVEN": unproven,
-        "privacy:anonymizations": anonymizers,
-        "cloakwork:exposed": exposed,
-        "cloakwork:guarantees": guarantees,
-    }
+    unproven = [_unproven_attributes(item) for item in statement.unproven]
+    exposed = [_exposed_attributes(column) for column in statement.exposed]
+    guarantees = [_guarantee_attributes(claim, statement) for claim in statement.guarantees]
+    lists = (
+        _numbered_list("cloakwork:UNPROVEN", "cloakwork:unproven", unproven),
+        _numbered_list("privacy:anonymizations", "privacy:anonymizer", _anonymizers(plan)),
+        _numbered_list("cloakwork:exposed", "cloakwork:exposed", exposed),
+        _numbered_list("cloakwork:guarantees", "cloakwork:guarantee", guarantees),
+    )
     return (
-        *(Attribute(key, None, tuple(entries)) for key, entries in lists.items() if entries),
+        *(each for each in lists if each.children),
         _text_attribute("statement", predicate_digest(statement)),
         *_origin_attributes(statement),
     )
+
+
+def _numbered_list(key: str, entry: str, entries: list[tuple[Attribute, ...]]) -> Attribute:
+    """A list of lists: ``entry`` with its number, from 1, is the key of each."""
+    numbered = [Attribute(f"{entry}{n}", None, said) for n, said in enumerate(entries, start=1)]
+    return Attribute(key, None, tuple(numbered))
+
+
+def _anonymizers(plan: Plan) -> list[tuple[Attribute, ...]]:
+    """Every operation of every step, in the words of the extension *Privacy*."""
+    found = []
+    for step in plan.steps:
+        for word, targets in _operations_of(step, plan).items():
+            said = _operation_attributes(step, word, targets)
+            found.append((*said, _text_attribute("mechanism", step.mechanism)))
+    return found
+
+
+def _exposed_attributes(column: ExposedColumn) -> tuple[Attribute, ...]:
+    said = [_text_attribute("column", column.column)]
+    if column.names:
+        said.append(_text_attribute("names", ", ".join(column.names)))
+    said.append(_text_attribute("why", column.why.kind))
+    said.append(_text_attribute("tells", column.says))
+    # The reason is the policy's own text, or follows from the record and may be reworded.
+    reason_key = "reason" if column.why.kind == "policy" else "because"
+    said.append(_text_attribute(reason_key, column.reason))
+    return tuple(said)
 
 
 def read_stamp(log: Path) -> dict[str, str]:
@@ -124,13 +121,10 @@ def read_stamp(log: Path) -> dict[str, str]:
     import polars as pl
 
     try:
-        return {
-            name: text for name, text in pl.read_parquet_metadata(log).items() if name != _SCHEMA
-        }
+        metadata = pl.read_parquet_metadata(log)
     except (OSError, pl.exceptions.PolarsError) as error:
-        raise LogError(
-            log, f"its metadata cannot be read ({str(error).partition(chr(10))[0]})"
-        ) from error
+        raise LogError(log, f"its metadata cannot be read ({first_line(error)})") from error
+    return {name: text for name, text in metadata.items() if name != _SCHEMA}
 
 
 def flat(attributes: Iterable[Attribute], above: str = "") -> dict[str, str]:
@@ -159,14 +153,13 @@ def differences(expected: dict[str, str], found: dict[str, str]) -> tuple[str, .
 
     Sentences are not compared: they follow from the parameters beside them.
     """
-    missing = [
-        f"{place} is missing" for place in expected if place not in found and not _is_prose(place)
-    ]
+    compared = {place: text for place, text in expected.items() if not _is_prose(place)}
+    missing = [f"{place} is missing" for place in compared if place not in found]
     unknown = [f"{place!a} does not belong there" for place in found if place not in expected]
     changed = [
         f"{place} says {found[place]!a}, the statement {text!a}"
-        for place, text in expected.items()
-        if found.get(place, text) != text and not _is_prose(place)
+        for place, text in compared.items()
+        if found.get(place, text) != text
     ]
     return (*missing, *unknown, *changed)
 
@@ -180,17 +173,14 @@ def _operations_of(step: Step, plan: Plan) -> dict[str, list[str]]:
     otherwise.
     """
     by_lineage = "addition" if step.lineage.measures else "substitution"
-    default_word = next(
-        (word for word, names in _OPERATIONS.items() if step.mechanism in names), by_lineage
-    )
+    own_words = [word for word, names in _OPERATIONS.items() if step.mechanism in names]
+    default_word = own_words[0] if own_words else by_lineage
     treatments = {item.column: item.treatment for item in plan.attributes}
     operations: dict[str, list[str]] = {}
     for column in sorted(step.lineage.writes) or [_ALL]:
-        word = (
-            _TREATMENTS.get(treatments.get(column, ""), default_word)
-            if column != _ALL
-            else default_word
-        )
+        word = default_word
+        if column != _ALL:
+            word = _TREATMENTS.get(treatments.get(column, ""), default_word)
         operations.setdefault(word, []).append(column)
     return operations
 
@@ -202,7 +192,7 @@ def _operation_attributes(step: Step, word: str, targets: Sequence[str]) -> tupl
     return (
         Attribute("privacy:operation type", word),
         Attribute("privacy:level", "case" if rewrites_cases else "attribute"),
-        Attribute("privacy:target", _text(", ".join(targets))),
+        Attribute("privacy:target", _writable_text(", ".join(targets))),
     )
 
 
@@ -213,16 +203,17 @@ def _guarantee_attributes(
     known.
     """
     values = claim.guarantee.model_dump(mode="json", exclude={"kind"}, exclude_none=True)
-    values |= {"given": claim.given.columns} if claim.given is not None else {}
-    written = [
-        _text_attribute(name, ", ".join(value) if isinstance(value, list | tuple) else value)
-        for name, value in values.items()
-    ]
-    kind, unit = (
+    if claim.given is not None:
+        values["given"] = claim.given.columns
+    said = [
         _text_attribute("kind", claim.guarantee.kind),
         _text_attribute("unit", str(statement.unit)),
-    )
-    return (kind, unit, *written, _text_attribute("sentence", claim.sentence))
+    ]
+    for name, value in values.items():
+        text = ", ".join(value) if isinstance(value, list | tuple) else value
+        said.append(_text_attribute(name, text))
+    said.append(_text_attribute("sentence", claim.sentence))
+    return tuple(said)
 
 
 def _unproven_attributes(item: UnprovenGoal) -> tuple[Attribute, ...]:
@@ -253,9 +244,11 @@ def _origin_attributes(statement: PrivacyStatement) -> tuple[Attribute, ...]:
 
 
 def _text_attribute(name: str, value: str | int | float) -> Attribute:
-    return Attribute(f"cloakwork:{name}", _text(value) if isinstance(value, str) else value)
+    return Attribute(
+        f"cloakwork:{name}", _writable_text(value) if isinstance(value, str) else value
+    )
 
 
-def _text(text: str) -> str:
+def _writable_text(text: str) -> str:
     """Text as XML can hold it."""
     return _UNWRITABLE.sub("\ufffd", text)

@@ -78,10 +78,8 @@ def verify(
             found = _verify_folder(path, folder, public_key)
     else:
         found = _verify_folder(path, path, public_key)
-    failed = [
-        *unmet_expectations(found.statement, expect),
-        *(f"void: {match}" for match in found.void),
-    ]
+    void = [f"void: {match}" for match in found.void]
+    failed = [*unmet_expectations(found.statement, expect), *void]
     if failed:
         raise VerificationFailed(failed, found=found)
     return found

@@ -42,6 +42,7 @@ def _check_statement(plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]
         ledger_entry=predicate.ledger_entry,
         issued=predicate.issued,
     )
+    # Sentences are not compared: ``stated`` leaves them out.
     different = [
         name
         for name in PrivacyStatement.model_fields

@@ -126,8 +126,10 @@ def _shortest_branch(tree: JsonValue) -> int:
     if isinstance(tree, dict) and tree:
         return 1 + min(_shortest_branch(below) for below in tree.values())
     if isinstance(tree, list) and tree:
+        # Entries of a list are values, unless they are groups themselves.
         return min(_shortest_branch(item) if isinstance(item, dict) else 1 for item in tree)
-    return 0 if tree in ({}, [], None) else 1
+    is_empty = tree in ({}, [], None)
+    return 0 if is_empty else 1
 
 
 def read_as_pattern(log: EventLog, plan: EarlierPlan) -> str | None:

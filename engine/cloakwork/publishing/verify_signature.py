@@ -86,7 +86,8 @@ def find_public_key(envelope: Envelope, named: Path | None) -> "Ed25519PublicKey
 
 def check_signature(envelope: Envelope, key: "Ed25519PublicKey | None") -> Check:
     """Whether the envelope was signed with ``key``; it was not where no key is known."""
-    named = ", ".join(signature.keyid for signature in envelope.signatures)
+    keyids = [signature.keyid for signature in envelope.signatures]
+    named = ", ".join(keyids)
     if key is None:
         return Check(
             False,
@@ -94,7 +95,7 @@ def check_signature(envelope: Envelope, key: "Ed25519PublicKey | None") -> Check
             "key by a way you trust and name it with --public-key FILE",
         )
     keyid = keyid_of(key)
-    if keyid not in named:
+    if keyid not in keyids:
         return Check(False, f"signature: made by key {named}, not by the given key {keyid}")
     if not is_signed_by(envelope, key, keyid):
         return Check(False, f"signature: does not fit the statement (key {keyid})")

@@ -12,9 +12,16 @@ from typing import TYPE_CHECKING, Final
 from pydantic import JsonValue
 
 from cloakwork.audit.utility import Utility
-from cloakwork.plan.sentences import caveat_in_words, treatment_in_words
+from cloakwork.plan.sentences import treatment_in_words
 from cloakwork.publishing.statement import PublishedCost, SpentBudget
-from cloakwork.report.model import InternalReport, PublicReport, PublicStep, public_steps
+from cloakwork.quantities import rounded
+from cloakwork.report.model import (
+    InternalReport,
+    PublicReport,
+    PublicStep,
+    public_steps,
+    warnings_of,
+)
 from cloakwork.report.texts import guarantee_line, unit_text
 
 if TYPE_CHECKING:
@@ -94,11 +101,15 @@ def public_html(report: PublicReport) -> str:
     )
 
 
-def internal_html(report: InternalReport) -> str:
-    """The internal report as a page; its first line says that it must not be published."""
+def internal_html(report: InternalReport, others: int | None = None) -> str:
+    """The internal report as a page; its first line says that it must not be published.
+
+    ``others``: as for ``warnings_of``.
+    """
     return page(
         "internal.html",
         report=report,
+        warnings=warnings_of(report.plan, others),
         bars=bars(report.statement.budget),
         pipeline=pipeline(public_steps(report.plan)),
         utility=lines(report.utility),
@@ -181,7 +192,7 @@ def price(cost: PublishedCost | None) -> str:
     if cost is None:
         return "–"
     epsilon = "no bound" if cost.epsilon is None else f"ε {cost.epsilon:.6g}"
-    return epsilon + (f", δ {cost.delta:.3g}" if cost.delta else "")
+    return epsilon + (f", δ {cost.delta:.6g}" if cost.delta else "")
 
 
 def figure(value: JsonValue) -> str:
@@ -189,7 +200,7 @@ def figure(value: JsonValue) -> str:
     if value is None or isinstance(value, bool):
         return {None: "–", True: "yes", False: "no"}[value]
     if isinstance(value, int | float):
-        return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+        return f"{value:,}" if isinstance(value, int) else rounded(value)
     if isinstance(value, list):
         return ", ".join(figure(item) for item in value)
     if isinstance(value, dict):
@@ -219,6 +230,6 @@ def _environment() -> "Environment":
         lstrip_blocks=True,
     )
     environment.filters |= {"price": price, "figure": figure, "moment": moment}
-    environment.filters |= {"caveat": caveat_in_words, "treatment": treatment_in_words}
+    environment.filters |= {"treatment": treatment_in_words, "rounded": rounded}
     environment.filters |= {"plainly": guarantee_line, "whom": unit_text}
     return environment

@@ -2,7 +2,7 @@
 
 from cloakwork.publishing.statement import PrivacyStatement
 from cloakwork.report.html import internal_html
-from cloakwork.report.model import INTERNAL_BANNER, internal_report
+from cloakwork.report.model import INTERNAL_BANNER, internal_report, other_unbounded_releases
 from cloakwork.run.release import Release
 
 
@@ -18,10 +18,12 @@ def internal_files(
     if not formats:
         return {}
     report = internal_report(release, statement, writing)
+    ledger = None if release.reservation is None else release.reservation.ledger
+    others = other_unbounded_releases(ledger, statement)
     banner = f"{INTERNAL_BANNER}\nRemove this folder before the release is passed on.\n"
     files = {"README.txt": banner.encode()}
     if "json" in formats:
         files["report.json"] = report.model_dump_json(by_alias=True, indent=2).encode() + b"\n"
     if "html" in formats:
-        files["report.html"] = internal_html(report).encode()
+        files["report.html"] = internal_html(report, others).encode()
     return files

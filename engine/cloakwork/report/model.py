@@ -6,8 +6,10 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
+from cloakwork.accounting.ledger import Ledger
 from cloakwork.advisories import advisories_for
 from cloakwork.audit.utility import Utility
+from cloakwork.errors import LedgerError
 from cloakwork.plan.model import Plan
 from cloakwork.plan.sentences import caveat_in_words
 from cloakwork.publishing.release_properties import properties_of
@@ -98,14 +100,44 @@ def internal_report(
     )
 
 
-def public_report(statement: Statement, plan: Plan, keyids: tuple[str, ...]) -> PublicReport:
-    """What ``statement`` and ``plan`` say; both are public."""
+def other_unbounded_releases(ledger: Ledger | None, statement: PrivacyStatement) -> int | None:
+    """How many other releases of the dataset carry no DP guarantee; None where ``ledger`` does not
+    know the release, or cannot be read.
+    """
+    if ledger is None:
+        return None
+    try:
+        records = ledger.history(statement.policy.dataset) if ledger.exists() else ()
+    except LedgerError:
+        return None
+    if all(record.id != statement.release for record in records):
+        return None
+    return sum(record.without_dp for record in records if record.id != statement.release)
+
+
+def warnings_of(plan: Plan, others: int | None) -> tuple[str, ...]:
+    """What the guarantees leave open: that two releases can be intersected only where there are two
+    or nobody knows.
+
+    ``others``: as ``other_unbounded_releases`` counts them.
+    """
+    return tuple(
+        caveat_in_words(caveat)
+        for caveat in plan.warnings
+        if caveat.kind != "intersection" or others != 0
+    )
+
+
+def public_report(
+    statement: Statement, plan: Plan, keyids: tuple[str, ...], others: int | None = None
+) -> PublicReport:
+    """What ``statement`` and ``plan`` say; both are public. ``others``: as for ``warnings_of``."""
     return PublicReport(
         statement=statement.predicate,
         files=statement.digests(),
         keyids=keyids,
         steps=public_steps(plan),
-        warnings=tuple(caveat_in_words(caveat) for caveat in plan.warnings),
+        warnings=warnings_of(plan, others),
         advisories=tuple(
             f"{finding}: {finding.advisory.says}" for finding in advisories_for(properties_of(plan))
         ),

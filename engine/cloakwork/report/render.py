@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
+from cloakwork.accounting.ledger import Ledger
 from cloakwork.errors import OutputError, VerificationFailed
 from cloakwork.plan.model import Plan
 from cloakwork.plan.prove import with_own_sentences
@@ -18,7 +19,13 @@ from cloakwork.publishing.verify import read_statement
 from cloakwork.quantities import Frozen
 from cloakwork.report.earlier_report import earlier_report, is_earlier_release
 from cloakwork.report.html import internal_html, public_html
-from cloakwork.report.model import Audience, Format, InternalReport, public_report
+from cloakwork.report.model import (
+    Audience,
+    Format,
+    InternalReport,
+    other_unbounded_releases,
+    public_report,
+)
 
 M = TypeVar("M", bound=Frozen)
 
@@ -29,11 +36,14 @@ def render(
     format: Format = "html",  # noqa: A002 - the option's name
     *,
     public_key: Path | None = None,
+    ledger: Ledger | None = None,
 ) -> str:
     """The report of the release in ``folder`` as text.
 
     The public report is made of ``statement.json`` and ``plan.json`` alone, the internal one of
-    ``internal/report.json``, which nobody signs and which must speak of the same statement. Raises
+    ``internal/report.json``, which nobody signs and which must speak of the same statement.
+    ``ledger``: where it knows the release, it tells whether there are others that this one can be
+    intersected with; without it the report warns that there may be. Raises
     VerificationFailed unless the statement is signed by the key in ``public_key``, else by a key
     that is trusted here, and the files are those that were signed; what they say is checked by
     ``verify``, not here. Raises OutputError when a file is missing or is not what it should be, and
@@ -59,12 +69,15 @@ def render(
             raise VerificationFailed(
                 [f"{INTERNAL_FOLDER}/report.json: speaks of another statement than the signed one"]
             )
-        return internal_html(internal) if format == "html" else _json(internal)
+        if format == "json":
+            return _json(internal)
+        return internal_html(internal, other_unbounded_releases(ledger, internal.statement))
     plan = with_own_sentences(_read(folder / PLAN_FILE, Plan))
     statement = statement.model_copy(
         update={"predicate": reworded_statement(statement.predicate, plan)}
     )
-    public = public_report(statement, plan, keyids)
+    others = other_unbounded_releases(ledger, statement.predicate)
+    public = public_report(statement, plan, keyids, others)
     return public_html(public) if format == "html" else _json(public)
 
 

@@ -31,7 +31,18 @@ if TYPE_CHECKING:
     from cloakwork.publishing.statement import ExposedColumn
 
 INTERNAL: Final = "raw log: internal, never publish"
-NO_BOUND: Final = "no epsilon bounds all that is released: the ledger records it so"
+NOTHING_EXPOSED: Final = "nothing: a guarantee covers all of it"
+NOTHING_CHARGED: Final = (
+    "nothing is charged: no DP guarantee covers this release, "
+    "so no budget bounds what it discloses; the ledger lists it so"
+)
+PARTLY_CHARGED: Final = (
+    "the charge covers the columns of its guarantee alone; "
+    "no budget bounds what the rest of the release discloses, and the ledger lists it so"
+)
+UNPROVEN_CHARGED: Final = (
+    "no budget bounds what this release discloses, for nothing is proved; the ledger lists it so"
+)
 
 _UNITS: Final = {"m": "min", "w": "weeks", "d": "days"}
 _SINGULAR: Final = {"weeks": "week", "days": "day"}
@@ -77,12 +88,12 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def cost_text(cost: Cost | None, absent: str = "") -> str:
+def cost_text(cost: Cost | None, absent: str = "", *, digits: int = 12) -> str:
     """Epsilon, and delta where there is one."""
     if cost is None:
         return absent
-    epsilon = "no bound" if math.isinf(cost.epsilon) else f"epsilon {cost.epsilon:.12g}"
-    return epsilon + (f", delta {cost.delta:.12g}" if cost.delta else "")
+    epsilon = "no bound" if math.isinf(cost.epsilon) else f"epsilon {cost.epsilon:.{digits}g}"
+    return epsilon + (f", delta {cost.delta:.{digits}g}" if cost.delta else "")
 
 
 def unit_text(unit: Unit) -> str:
@@ -247,6 +258,17 @@ def exposure_line(item: "PlannedExposure | ExposedColumn", names: Iterable[str] 
     if item.column == METADATA and item.why.kind == "form-of-release":
         return column_in_words(METADATA)
     return f"{', '.join(names) or item.column}: {item.reason}"
+
+
+def unbounded_line(plan: Plan) -> str | None:
+    """What no budget bounds of a release, in one line; None where differential privacy covers all
+    of it.
+    """
+    if plan.bounded:
+        return None
+    if plan.unproven:
+        return UNPROVEN_CHARGED
+    return PARTLY_CHARGED if plan.charges else NOTHING_CHARGED
 
 
 def warning_lines(plan: Plan, earlier_without_bound: int | None) -> tuple[str, ...]:

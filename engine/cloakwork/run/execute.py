@@ -33,6 +33,7 @@ from cloakwork.progress import Reporter, heard_by, silent
 from cloakwork.run.hints import time_hints
 from cloakwork.run.prepare import prepared_log, require_enough_cases
 from cloakwork.run.release import Internal, Release, StepRecord, Verdict
+from cloakwork.run.search_cache import SearchCache, decide_with_cache
 
 NOT_PRIVATE: Final = "not-private"
 
@@ -76,6 +77,7 @@ def execute(
     compare: Comparison | None = None,
     observe: Observation | None = None,
     folder: Path | None = None,
+    searches: SearchCache | None = None,
 ) -> Release:
     """The release that ``plan`` makes of ``log``.
 
@@ -85,7 +87,8 @@ def execute(
     GuaranteeBroken, MechanismError or LedgerError. Once reserved, budget is never handed back. A
     ``noise`` source with a fixed seed is for tests: it charges no ledger, and the release says that
     it is not private. ``compare`` sees the source and the finished log, and changes neither;
-    ``observe`` sees the log before and after each step.
+    ``observe`` sees the log before and after each step. ``searches``: where what a search without
+    noise finds is kept, and found again.
     """
     catalogue = all_mechanisms() if catalogue is None else catalogue
     engine, noise, watch = engine or MemoryEngine(), noise or secret(), stopwatch or Stopwatch()
@@ -102,7 +105,9 @@ def execute(
             reporter(f"{step.mechanism}: {step.why}")
             before = result
             with heard_by(reporter):
-                result, record = take_step(step, result, engine, noise, catalogue, watch)
+                result, record = take_step(
+                    step, result, engine, noise, catalogue, watch, searches=searches
+                )
             records.append(record)
             if observe is not None:
                 observe(step, before, result)
@@ -192,15 +197,24 @@ def _reserve(plan: Plan, ledger: Ledger | None, folder: Path | None) -> Reservat
 
 
 def take_step(
-    step: Step, log: EventLog, engine: Engine, noise: Noise, catalogue: Catalogue, watch: Stopwatch
+    step: Step,
+    log: EventLog,
+    engine: Engine,
+    noise: Noise,
+    catalogue: Catalogue,
+    watch: Stopwatch,
+    *,
+    searches: SearchCache | None = None,
 ) -> tuple[EventLog, StepRecord]:
     """Summarise, decide, rewrite."""
     mechanism = catalogue[step.mechanism]
     params = mechanism.Params.model_validate(step.params)
+    # What measures a column draws noise for it, whatever it says of itself.
+    usable = None if step.lineage.measures else searches
     begun = perf_counter()
     with watch.stage(step.mechanism):
         summary = engine.summarise(log, mechanism.summarise(params))
-        decision = mechanism.decide(params, summary, noise)
+        decision = decide_with_cache(mechanism, params, summary, noise, usable)
         after = engine.rewrite(log, mechanism.rewrite(params, decision, noise.stream()))
     _require_marks(step, log, after)
     return after, StepRecord(step.mechanism, perf_counter() - begun, dict(decision.internal))
@@ -210,8 +224,9 @@ def _require_marks(step: Step, before: EventLog, after: EventLog) -> None:
     """Refuse a step that inserts events without marking them, or forgets which ones are inserted:
     what is checked on the kept events alone would count inserted ones for real.
     """
-    expected = step.lineage.inserts or (before.inserted is not None and not step.lineage.generates)
-    if expected and after.inserted is None:
+    had_marks = before.inserted is not None
+    needs_marks = step.lineage.inserts or (had_marks and not step.lineage.generates)
+    if needs_marks and after.inserted is None:
         raise MechanismError(
             step.mechanism,
             "it does not say which events are inserted (EventLog.inserted); "
@@ -231,11 +246,9 @@ def _without_hidden(log: EventLog, plan: Plan) -> EventLog:
     goes.
     """
     hidden = [TIMESTAMP] if TIMESTAMPS not in plan.released else []
-    hidden += [
-        name
-        for name in log.cases.columns
-        if name == plan.facts.unit.attribute != CASE_ID and not plan.releases(name)
-    ]
+    unit = plan.facts.unit.attribute
+    if unit in log.cases.columns and unit != CASE_ID and not plan.releases(unit):
+        hidden.append(unit)
     events, cases = without(log.events, *hidden), without(log.cases, *hidden)
     return replace(log, events=events, cases=cases, inserted=None)
 

@@ -23,9 +23,9 @@ def time_hints(log: EventLog, plan: Plan) -> Iterator[str]:
     """Released attributes that look like times beside a claim that takes them as known; figures of
     the raw log.
 
-    Only a hint, for the internal report: no list of looks decides what tells times, so the claim
-    names every such column, and this stops nothing. It reads no column but those that the claim
-    takes as known.
+    Only a hint, for the internal report: no list of names decides which columns hold times, so the
+    claim names every such column, and this stops nothing. It reads no column but those that the
+    claim takes as known.
     """
     if all(claim.given is None for claim in plan.claims):
         return
@@ -47,5 +47,10 @@ def _looks_like_times(column: pl.Series) -> bool:
         return True
     if column.dtype == pl.String:
         return bool(column.str.contains(_DATE).any())
-    middle = column.drop_nulls().median() if column.dtype.is_numeric() else None
-    return isinstance(middle, int | float) and any(low <= middle <= high for low, high in _EPOCHS)
+    if not column.dtype.is_numeric():
+        return False
+    # The median, for a few numbers far off, such as 0 for a missing time, do not move it.
+    median = column.drop_nulls().median()
+    if not isinstance(median, int | float):
+        return False
+    return any(low <= median <= high for low, high in _EPOCHS)

@@ -32,11 +32,9 @@ def prepared_log(log: EventLog, plan: Plan) -> EventLog:
         _require_columns(events, plan)
         _require_quasi_identifiers(log, plan)
     ordered = in_time_order(log, events, plan.policy, needs, unit)
-    return (
-        ordered
-        if TIMESTAMPS in plan.released
-        else replace(ordered, events=ordered.events.drop(TIMESTAMP))
-    )
+    if TIMESTAMPS in plan.released:
+        return ordered
+    return replace(ordered, events=ordered.events.drop(TIMESTAMP))
 
 
 def under_standard_names(
@@ -242,14 +240,11 @@ def _most_kept(log: EventLog, facts: Facts) -> tuple[int, int]:
     unit is none.
     """
     labels = log.events[ACTIVITY]
-    known = (
-        labels.is_not_null()
-        if facts.alphabet is None
-        else labels.is_in(list(facts.alphabet)).fill_null(False)
-    )
-    staying = log.cases.filter(
-        pl.Series(np.bincount(log.case_of[known.to_numpy()], minlength=log.cases.height) > 0)
-    )
+    known = labels.is_not_null()
+    if facts.alphabet is not None:
+        known = labels.is_in(list(facts.alphabet)).fill_null(False)
+    known_events = np.bincount(log.case_of[known.to_numpy()], minlength=log.cases.height)
+    staying = log.cases.filter(pl.Series(known_events > 0))
     if facts.unit.attribute is None:
         return staying.height, staying.height
     if facts.unit.attribute not in staying.columns:

@@ -10,6 +10,7 @@ from cloakwork.progress import Reporter, heard_by, silent
 from cloakwork.run.execute import Stopwatch, take_step
 from cloakwork.run.prepare import prepared_log, require_enough_cases
 from cloakwork.run.release import StepRecord
+from cloakwork.run.search_cache import SearchCache
 
 
 def preview(
@@ -19,6 +20,7 @@ def preview(
     engine: Engine | None = None,
     catalogue: Catalogue | None = None,
     reporter: Reporter = silent,
+    searches: SearchCache | None = None,
 ) -> tuple[StepRecord, ...]:
     """What the plan's first steps would change in ``log``, as figures: for those who may see it,
     never for the public.
@@ -26,14 +28,14 @@ def preview(
     Takes the steps until one measures through noise, or reads times that a claim protects; what is
     shown may depend on nothing else than what every claim of the plan takes as known
     (``docs/guarantees.md``). Charges nothing and releases nothing. Raises as ``execute`` does where
-    a step refuses the log.
+    a step refuses the log. ``searches``: where what is found is kept, for a release of the same
+    log.
     """
-    catalogue, engine, noise = (
-        all_mechanisms() if catalogue is None else catalogue,
-        engine or MemoryEngine(),
-        secret(),
-    )
-    watch, records = Stopwatch(), list[StepRecord]()
+    catalogue = all_mechanisms() if catalogue is None else catalogue
+    engine = engine or MemoryEngine()
+    noise = secret()
+    watch = Stopwatch()
+    records = list[StepRecord]()
     steps = previewable(plan)
     result = prepared_log(log, plan) if steps else log
     if steps:
@@ -41,7 +43,9 @@ def preview(
     for step in steps:
         reporter(f"{step.mechanism}: {step.why}")
         with heard_by(reporter):
-            result, record = take_step(step, result, engine, noise, catalogue, watch)
+            result, record = take_step(
+                step, result, engine, noise, catalogue, watch, searches=searches
+            )
         if record.figures:
             records.append(record)
     return tuple(records)
@@ -53,12 +57,15 @@ def previewable(plan: Plan) -> tuple[Step, ...]:
     """
     if plan.unproven:
         return ()
-    protected = {
-        column for claim in plan.claims if claim.cost is not None for column in claim.guarantee.over
-    }
+    protected: set[str] = set()
+    for claim in plan.claims:
+        if claim.cost is not None:
+            protected |= set(claim.guarantee.over)
     allowed = list[Step]()
     for step in plan.steps:
-        if step.lineage.measures or step.lineage.generates or step.lineage.reads & protected:
+        lineage = step.lineage
+        if lineage.measures or lineage.generates or lineage.reads & protected:
             break
         allowed.append(step)
+    # Steps that read nothing would show nothing.
     return tuple(allowed) if any(step.lineage.reads for step in allowed) else ()

@@ -55,7 +55,7 @@ def audit_mechanism(
     mechanism's own, as under a policy's ``parameters``. Raises MechanismError where the mechanism
     refuses the claim or the options, or makes no such claim.
     """
-    found = _audited(mechanism_of(name), epsilon, delta, options or {})
+    found = _claims_to_audit(mechanism_of(name), epsilon, delta, options or {})
     audits = [(pair, prepared, spent) for prepared, pairs, spent in found for pair in pairs]
     each = 1 - (1 - confidence) / len(audits)
     return tuple(
@@ -64,7 +64,7 @@ def audit_mechanism(
     )
 
 
-def _audited(
+def _claims_to_audit(
     mechanism: Mechanism[Any], epsilon: float, delta: float, options: Mapping[str, Any]
 ) -> list[tuple[Prepared, tuple[Pair, ...], float]]:
     """What to run, on which pairs, and the delta of the claim."""
@@ -73,19 +73,19 @@ def _audited(
         raise MechanismError(mechanism.name, said)
     found: list[tuple[Prepared, tuple[Pair, ...], float]] = []
     if _ON_CONTROL_FLOW in mechanism.gives:
-        facts = _declared(CONTROL_FLOW_FACTS)
+        facts = _declared_values(CONTROL_FLOW_FACTS)
         prepared = prepare(mechanism, options=options, epsilon=epsilon, delta=delta, **facts)
         found.append((prepared, control_flow_pairs(least_released(prepared.runner)), delta))
     if any(each in _ON_TIMES for each in mechanism.gives):
-        found += _audited_times(mechanism, epsilon, options)
+        found += _claims_on_times(mechanism, epsilon, options)
     return found
 
 
-def _declared(facts: Facts) -> dict[str, Any]:
+def _declared_values(facts: Facts) -> dict[str, Any]:
     return {key: getattr(facts, key) for key in facts.model_fields_set}
 
 
-def _audited_times(
+def _claims_on_times(
     mechanism: Mechanism[Any], epsilon: float, options: Mapping[str, Any]
 ) -> list[tuple[Prepared, tuple[Pair, ...], float]]:
     """The claims on times that the mechanism gives; with ``options``, those that know them."""
@@ -93,7 +93,7 @@ def _audited_times(
         ({"shift": SHIFT}, metric_pairs()),
         ({}, bounded_pairs()),
     ]
-    facts = _declared(TIMES_FACTS)
+    facts = _declared_values(TIMES_FACTS)
     found, refused = [], []
     for gives, (goal, pairs) in zip(_ON_TIMES, claims, strict=True):
         if gives not in mechanism.gives:

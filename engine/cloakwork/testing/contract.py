@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from polars.testing import assert_frame_equal
 from pydantic import TypeAdapter
 
-from cloakwork.engines.batches import parted
+from cloakwork.arrays import Ints
+from cloakwork.engines.batches import in_batches
 from cloakwork.engines.memory import Engine, MemoryEngine
 from cloakwork.errors import MechanismError
 from cloakwork.facts import Facts
@@ -86,6 +86,7 @@ def _batch_log() -> EventLog:
     inserted = np.zeros(log.events.height, np.bool_)
     inserted[log.offsets[[3, 17, 31, 45, 59]]] = True
     place = np.arange(log.cases.height)
+    # An inserted event has no values of its own.
     lost = pl.lit(pl.Series(inserted))
     return replace(
         log,
@@ -213,12 +214,15 @@ class MechanismContract:
     def test_summary_is_mergeable(self) -> None:
         """Two batches merged give the summary of the whole."""
         log = LOGS["ordinary"]
-        halves = parted(log, (np.arange(log.cases.height) >= 7).astype(np.int64), 2)
+        halves = in_batches(log, (np.arange(log.cases.height) >= 7).astype(np.int64), 2)
         for params in self.offers():
-            if (aggregate := self.mechanism.summarise(params)) is None:
+            aggregate = self.mechanism.summarise(params)
+            if aggregate is None:
                 continue
-            merged = aggregate.merge(pl.concat([aggregate.of(half) for half in halves]))
+            summaries = pl.concat([aggregate.of(half) for half in halves])
+            merged = aggregate.merge(summaries)
             at_once = aggregate.of(log)
+            # Rows hold lists and nulls, which have no order of their own.
             assert sorted(map(repr, at_once.rows())) == sorted(map(repr, merged.rows()))
 
     def test_release_is_a_log(self) -> None:
@@ -249,34 +253,34 @@ class MechanismContract:
             for params in self.offers():
                 in_one_batch = self.run(params, BATCH_LOG, reproducible(1))
                 engine = MemoryEngine(batches, random_batches(batches))
-                assert_same_log(
-                    in_one_batch, self.run_on(engine, params, BATCH_LOG, reproducible(1))
-                )
+                in_batches = self.run_on(engine, params, BATCH_LOG, reproducible(1))
+                assert_same_log(in_one_batch, in_batches)
 
     def test_a_rewrite_draws_the_same_again(self) -> None:
         """A batch that is computed twice, as after a failure, is released once: nothing is drawn
         anew.
         """
         for params in self.offers():
-            noise, engine = reproducible(1), MemoryEngine()
+            noise = reproducible(1)
+            engine = MemoryEngine()
             summary = engine.summarise(BATCH_LOG, self.mechanism.summarise(params))
             decision = self.mechanism.decide(params, summary, noise)
             action = self.mechanism.rewrite(params, decision, noise.stream())
-            once, again = (engine.rewrite(BATCH_LOG, action) for _ in range(2))
+            once = engine.rewrite(BATCH_LOG, action)
+            again = engine.rewrite(BATCH_LOG, action)
             assert_same_log(once, again)
 
     def test_a_decision_does_not_depend_on_the_order_of_the_summary(self) -> None:
         """The rows of the batches' summaries come in any order."""
         for params in self.offers():
-            if (aggregate := self.mechanism.summarise(params)) is None:
+            aggregate = self.mechanism.summarise(params)
+            if aggregate is None:
                 continue
-            batches = parted(BATCH_LOG, random_batches(7)(BATCH_LOG.cases.height), 7)
+            batches = in_batches(BATCH_LOG, random_batches(7)(BATCH_LOG.cases.height), 7)
             rows = pl.concat([aggregate.of(batch) for batch in batches])
             permuted = rows.sample(fraction=1, shuffle=True, seed=5)
-            one, other = (
-                self.mechanism.decide(params, aggregate.merge(each), reproducible(1))
-                for each in (rows, permuted)
-            )
+            one = self.mechanism.decide(params, aggregate.merge(rows), reproducible(1))
+            other = self.mechanism.decide(params, aggregate.merge(permuted), reproducible(1))
             assert_frame_equal(one.table, other.table, check_exact=True)
 
     def test_reads_only_what_its_lineage_names(self) -> None:
@@ -298,7 +302,7 @@ class MechanismContract:
                 assert expected.equals(values_of(other.events, name))
 
 
-def random_batches(batches: int) -> Callable[[int], NDArray[np.int64]]:
+def random_batches(batches: int) -> Callable[[int], Ints]:
     """For each case one of so many batches, at random, but the same in each run of the test."""
     return lambda cases: np.random.default_rng(batches).integers(0, batches, cases)
 
@@ -322,8 +326,12 @@ def assert_is_a_log(log: EventLog) -> None:
     if TIMESTAMP in log.events.columns:
         times = log.events[TIMESTAMP].dt.timestamp("us")
         known = times.is_not_null().to_numpy()
-        case, stamps = log.case_of[known], times.drop_nulls().to_numpy()
-        assert ((np.diff(stamps) >= 0) | (np.diff(case) > 0)).all()
+        case = log.case_of[known]
+        stamps = times.drop_nulls().to_numpy()
+        # From one row to the next: not earlier, or of the next case.
+        in_order = np.diff(stamps) >= 0
+        next_case = np.diff(case) > 0
+        assert (in_order | next_case).all()
 
 
 def _costs(event: PrivacyEvent) -> bool:

@@ -71,8 +71,9 @@ class Prepared:
     def run(self, log: EventLog, noise: Noise | None = None) -> EventLog:
         """One run with fresh noise: bound, summarise, decide, rewrite, fresh ids."""
         source = noise or secret()
-        bounded = _run(catalogue()["bound"], self.bounds, log, source)
-        return with_fresh_ids(_run(self.mechanism, self.params, bounded, source), source)
+        bounded = _run_in_memory(catalogue()["bound"], self.bounds, log, source)
+        made = _run_in_memory(self.mechanism, self.params, bounded, source)
+        return with_fresh_ids(made, source)
 
     def runner(self, log: EventLog, noise: Noise | None = None) -> Callable[[], EventLog]:
         """What runs the mechanism on ``log`` once, with fresh noise; ids and order are left as the
@@ -83,17 +84,17 @@ class Prepared:
         """
         if self.bounds.attribute is not None:
             return lambda: self.run(log, noise)
-        engine, source = MemoryEngine(), noise or secret()
-        bounded = _run(catalogue()["bound"], self.bounds, log, source)
+        engine = MemoryEngine()
+        source = noise or secret()
+        bounded = _run_in_memory(catalogue()["bound"], self.bounds, log, source)
         summary = engine.summarise(bounded, self.mechanism.summarise(self.params))
 
-        def once() -> EventLog:
+        def run_once() -> EventLog:
             decision = self.mechanism.decide(self.params, summary, source)
-            return engine.rewrite(
-                bounded, self.mechanism.rewrite(self.params, decision, source.stream())
-            )
+            rewrite = self.mechanism.rewrite(self.params, decision, source.stream())
+            return engine.rewrite(bounded, rewrite)
 
-        return once
+        return run_once
 
 
 def prepare(
@@ -105,16 +106,15 @@ def prepare(
     Raises MechanismError where it refuses.
     """
     mechanism = mechanism_of(name)
-    facts, rest = _facts(params)
+    facts, rest = _declared_facts(params)
     bounds = BoundParams(
         attribute=facts.unit.attribute,
         max_cases=facts.unit.max_cases,
         alphabet=facts.alphabet,
         longest_case=facts.longest_case,
     )
-    return Prepared(
-        mechanism, _params(mechanism, facts, params, {**rest, **(options or {})}), bounds
-    )
+    found = _find_params(mechanism, facts, params, {**rest, **(options or {})})
+    return Prepared(mechanism, found, bounds)
 
 
 def mechanism_of(name: str | Mechanism[Any]) -> Mechanism[Any]:
@@ -127,27 +127,25 @@ def mechanism_of(name: str | Mechanism[Any]) -> Mechanism[Any]:
     return catalogue()[name]
 
 
-def _run(mechanism: Mechanism[Any], params: Any, log: EventLog, noise: Noise) -> EventLog:
+def _run_in_memory(mechanism: Mechanism[Any], params: Any, log: EventLog, noise: Noise) -> EventLog:
     engine = MemoryEngine()
-    decision = mechanism.decide(params, engine.summarise(log, mechanism.summarise(params)), noise)
+    summary = engine.summarise(log, mechanism.summarise(params))
+    decision = mechanism.decide(params, summary, noise)
     return engine.rewrite(log, mechanism.rewrite(params, decision, noise.stream()))
 
 
-def _facts(params: dict[str, Any]) -> tuple[Facts, dict[str, Any]]:
+def _declared_facts(params: dict[str, Any]) -> tuple[Facts, dict[str, Any]]:
     """The declared facts among ``params``, and what is left."""
-    declared = {
-        key: value for key, value in params.items() if key in Facts.model_fields and key != "unit"
-    }
+    of_unit = {"unit", "unit_attribute", "max_cases"}
+    fields = Facts.model_fields.keys() - of_unit
+    declared = {key: value for key, value in params.items() if key in fields}
     unit = Unit(attribute=params.get("unit_attribute"), max_cases=params.get("max_cases", 1))
-    rest = {
-        key: value
-        for key, value in params.items()
-        if key not in declared and key not in ("unit_attribute", "max_cases")
-    }
+    used = fields | {"unit_attribute", "max_cases"}
+    rest = {key: value for key, value in params.items() if key not in used}
     return Facts(unit=unit, **declared), rest
 
 
-def _params(
+def _find_params(
     mechanism: Mechanism[Any], facts: Facts, params: dict[str, Any], rest: dict[str, Any]
 ) -> Any:
     """The mechanism's parameters: as given when they are complete, else those it offers for the
@@ -157,24 +155,23 @@ def _params(
     required = {key for key, field in fields.items() if field.is_required()}
     try:
         if not mechanism.gives or required <= params.keys():
-            return mechanism.Params.model_validate(
-                {key: value for key, value in params.items() if key in fields}
-            )
-        goal, options = _goal(mechanism.gives, rest)
+            own = {key: value for key, value in params.items() if key in fields}
+            return mechanism.Params.model_validate(own)
+        goal, options = _describe_goal(mechanism.gives, rest)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise MechanismError(mechanism.name, f"{where}: {first['msg']}") from error
     answer = mechanism.offer(goal, facts, options)
     if isinstance(answer, Refusal):
-        raise MechanismError(
-            mechanism.name,
-            answer.reason + (f"; needs {', '.join(answer.needs)}" if answer.needs else ""),
-        )
+        needs = f"; needs {', '.join(answer.needs)}" if answer.needs else ""
+        raise MechanismError(mechanism.name, answer.reason + needs)
     return answer.params
 
 
-def _goal(gives: tuple[Gives, ...], rest: dict[str, Any]) -> tuple[Guarantee, dict[str, Any]]:
+def _describe_goal(
+    gives: tuple[Gives, ...], rest: dict[str, Any]
+) -> tuple[Guarantee, dict[str, Any]]:
     """The guarantee that ``rest`` describes, and the options that remain.
 
     The parameters tell its kind; where they do not, it is the only kind that the mechanism gives.
@@ -207,9 +204,8 @@ def _guarantee_from(
     kind: type[Any], fixed: dict[str, Any], rest: dict[str, Any]
 ) -> tuple[Any, dict[str, Any]]:
     own = {key: value for key, value in rest.items() if key in kind.model_fields}
-    return kind.model_validate(fixed | own), {
-        key: value for key, value in rest.items() if key not in own
-    }
+    options = {key: value for key, value in rest.items() if key not in own}
+    return kind.model_validate(fixed | own), options
 
 
 def directly_follows_graph(
@@ -236,4 +232,4 @@ def directly_follows_graph(
     source = noise or secret()
     graph = DirectlyFollows.for_epsilon(epsilon, alphabet, most_steps, max_cases)
     bounds = BoundParams(attribute=unit_attribute, max_cases=max_cases, alphabet=graph.alphabet)
-    return graph.measure(_run(catalogue()["bound"], bounds, log, source), source)
+    return graph.measure(_run_in_memory(catalogue()["bound"], bounds, log, source), source)

@@ -44,7 +44,8 @@ def read_log(
     ``limits.value_size`` refuses the file or, with ``drop``, is missing; every other limit refuses
     it. Raises ``LogError`` when the file is not a log or over a limit.
     """
-    file, limits = Path(path), limits or current_limits()
+    file = Path(path)
+    limits = limits or current_limits()
     match format_of(file):
         case "xes":
             return read_xes(file, keep, text, limits=limits, on_excess=on_excess)
@@ -80,14 +81,16 @@ def write_log(
         elif format == "csv":
             write_csv(log, file)
         else:
-            write_parquet(log, file, dict(_flattened(annotations)))
+            write_parquet(log, file, dict(_path_and_text_pairs(annotations)))
     except OSError as error:
         raise OutputError(
             f"{file}: cannot be written ({error.strerror or error}); check the path and the disk"
         ) from None
 
 
-def _flattened(annotations: tuple[Attribute, ...], above: str = "") -> list[tuple[str, str]]:
+def _path_and_text_pairs(
+    annotations: tuple[Attribute, ...], above: str = ""
+) -> list[tuple[str, str]]:
     """Nested attributes as pairs of path and text."""
     pairs: list[tuple[str, str]] = []
     for attribute in annotations:
@@ -97,5 +100,5 @@ def _flattened(annotations: tuple[Attribute, ...], above: str = "") -> list[tupl
             value = utc_text(value)
         if value is not None:
             pairs.append((name, str(value)))
-        pairs += _flattened(attribute.children, name)
+        pairs += _path_and_text_pairs(attribute.children, name)
     return pairs

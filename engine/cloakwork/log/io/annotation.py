@@ -41,12 +41,12 @@ class Extension:
     uri: str
 
 
-class _Reached(Exception):
+class _FirstTraceReached(Exception):
     """The first trace: everything before it has been read."""
 
 
 @dataclass
-class _Open:
+class _OpenElement:
     element: str
     key: str = ""
     value: Value = None
@@ -67,7 +67,7 @@ def read_annotations(path: str | Path) -> tuple[Attribute, ...]:
             while data := stream.read(_CHUNK):
                 feeder.feed(data)
             feeder.feed(b"", last=True)
-        except _Reached:
+        except _FirstTraceReached:
             pass
         except (LookupError, UnicodeError) as error:
             raise LogError(
@@ -93,45 +93,46 @@ class _Header:
     def __init__(self, path: Path) -> None:
         self.found: list[Attribute] = []
         self._path = path
-        self._open: list[_Open] = []
+        self._open: list[_OpenElement] = []
         self.parser = expat.ParserCreate(namespace_separator=" ")
-        self.parser.StartElementHandler = self._start
-        self.parser.EndElementHandler = self._end
-        self.parser.StartDoctypeDeclHandler = self._refuse
+        self.parser.StartElementHandler = self._start_element
+        self.parser.EndElementHandler = self._end_element
+        self.parser.StartDoctypeDeclHandler = self._refuse_doctype
 
-    def _refuse(self, *_: object) -> None:
-        raise self._fault(
+    def _refuse_doctype(self, *_: object) -> None:
+        raise self._fault_here(
             "the file declares a document type", "remove the <!DOCTYPE ...> declaration"
         )
 
-    def _fault(self, message: str, hint: str) -> LogError:
+    def _fault_here(self, message: str, hint: str) -> LogError:
         return LogError(self._path, message, line=self.parser.CurrentLineNumber, hint=hint)
 
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
+    def _start_element(self, name: str, attributes: dict[str, str]) -> None:
         element = name.rpartition(" ")[2]
         if not self._open and element != "log":
-            raise self._fault(f"the root is <{shown(element)}>, not <log>", "give an XES file")
+            raise self._fault_here(f"the root is <{shown(element)}>, not <log>", "give an XES file")
         if len(self._open) == 1 and element in {"trace", "event"}:
-            raise _Reached
-        opened = _Open(element)
+            raise _FirstTraceReached
+        opened = _OpenElement(element)
         if element in _ELEMENTS:
             opened.key = attributes.get("key", "")
-            opened.value = self._value(element, attributes.get("value"))
+            opened.value = self._checked_value(element, attributes.get("value"))
         self._open.append(opened)
 
-    def _end(self, _name: str) -> None:
+    def _end_element(self, _name: str) -> None:
         closed = self._open.pop()
         if closed.element == "values" and self._open:
             self._open[-1].children += closed.children
         elif closed.element in _ELEMENTS and self._open:
             attribute = Attribute(closed.key, closed.value, tuple(closed.children))
-            (self.found if len(self._open) == 1 else self._open[-1].children).append(attribute)
+            siblings = self.found if len(self._open) == 1 else self._open[-1].children
+            siblings.append(attribute)
 
-    def _value(self, element: str, text: str | None) -> Value:
+    def _checked_value(self, element: str, text: str | None) -> Value:
         try:
             return parse_value(element, text)
         except ValueError:
-            raise self._fault(
+            raise self._fault_here(
                 f"the value of a <{element}> is none", "write the file again"
             ) from None
 

@@ -9,7 +9,8 @@ from typing import Final, Literal
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
+
+from cloakwork.log.arrays import Ints
 
 Kind = Literal["text", "int", "float", "boolean", "date"]
 Scope = Literal["trace", "event"]
@@ -43,7 +44,7 @@ class ValueRun:
     scope: Scope
     key: str
     kind: Kind
-    rows: NDArray[np.int64]
+    rows: Ints
     values: pl.Series
     lines: Sequence[int] | None = None
 
@@ -71,56 +72,64 @@ class Layout:
     """
 
     height: int
-    order: NDArray[np.int64] | None
+    order: Ints | None
     min_rows_for_sparse: float
     nulls: dict[pl.DataType, pl.Series] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of_rows(cls, height: int, columns: int, order: NDArray[np.int64] | None = None) -> "Layout":
+    def of_rows(cls, height: int, columns: int, order: Ints | None = None) -> "Layout":
         """The layout for a table; a small one has no sparse columns, which are slower to read."""
         cells = height * columns
         if cells < _SMALL:
             return cls(height, order, min_rows_for_sparse=inf)
-        return cls(height, order, min_rows_for_sparse=256 if cells < _LARGE else 32)
+        min_rows_for_sparse = 256 if cells < _LARGE else 32
+        return cls(height, order, min_rows_for_sparse)
 
-    def spread(self, values: pl.Series, rows: NDArray[np.int64]) -> pl.Series:
+    def spread_values(self, values: pl.Series, rows: Ints) -> pl.Series:
         """``values`` at ``rows`` of the file (ascending, none twice), null elsewhere, in the log's
         order.
         """
         if len(rows) * self.min_rows_for_sparse < self.height:
-            return self._chain(values, rows)
+            return self._sparse_column(values, rows)
+        # For each row the position of its value; rows without one take the last, a null.
         source = np.full(self.height, len(values), np.int64)
         source[rows] = np.arange(len(rows))
         if self.order is not None:
             source = source[self.order]
-        # The last position holds the null that rows without a value are given.
         missing = pl.Series([None], dtype=values.dtype)
         return pl.concat([values, missing], rechunk=True).gather(source)
 
-    def _chain(self, values: pl.Series, rows: NDArray[np.int64]) -> pl.Series:
+    def _sparse_column(self, values: pl.Series, rows: Ints) -> pl.Series:
+        """``spread_values`` as a chain of pieces: each value, and the nulls between two of them."""
         if self.order is not None:
+            # The inverse of the order: which row of the log each row of the file is.
             place = np.empty(self.height, np.int64)
             place[self.order] = np.arange(self.height)
             sequence = np.argsort(place[rows])
-            values, rows = values.gather(sequence), place[rows][sequence]
-        nulls = self._nulls(values.dtype)
+            values = values.gather(sequence)
+            rows = place[rows][sequence]
+        nulls = self._null_column(values.dtype)
+        # How many rows without a value come before the first, between two, and after the last.
         empty_rows = np.diff(rows, prepend=-1, append=self.height) - 1
         pieces = [nulls.slice(0, int(empty_rows[0]))]
         for row, count in enumerate(empty_rows[1:].tolist()):
             pieces += [values.slice(row, 1), nulls.slice(0, count)]
         return pl.concat(pieces, rechunk=False)
 
-    def _nulls(self, dtype: pl.DataType) -> pl.Series:
+    def _null_column(self, dtype: pl.DataType) -> pl.Series:
+        """As many nulls as there are rows: made once for each type, and sliced."""
         if dtype not in self.nulls:
-            self.nulls[dtype] = pl.Series([None], dtype=dtype).new_from_index(0, self.height)
+            one_null = pl.Series([None], dtype=dtype)
+            self.nulls[dtype] = one_null.new_from_index(0, self.height)
         return self.nulls[dtype]
 
 
-def place_values(values: pl.Series, rows: NDArray[np.int64], layout: Layout) -> pl.Series:
+def place_values(values: pl.Series, rows: Ints, layout: Layout) -> pl.Series:
     """``values`` at ``rows`` (ascending, as the file does), null elsewhere; of several for one row,
     the last.
     """
     if len(rows) == layout.height and (np.diff(rows) == 1).all():
         return values if layout.order is None else values.gather(layout.order)
+    # The last value of each row is the one that a value of another row follows.
     last = np.append(np.diff(rows) != 0, True)
-    return layout.spread(values.filter(last), rows[last])
+    return layout.spread_values(values.filter(last), rows[last])

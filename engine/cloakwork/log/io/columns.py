@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from cloakwork.log.arrays import Ints
 from cloakwork.log.eventlog import (
     ACTIVITY,
     CASE_ID,
@@ -17,12 +17,12 @@ from cloakwork.log.eventlog import (
     TIME_TYPE,
     TIMESTAMP,
     EventLog,
-    SourceSpelling,
 )
 from cloakwork.log.io.column_layout import Kind, Layout, Scope, ValueRun, place_values, round_trips
 from cloakwork.log.io.source import shown
 from cloakwork.log.io.times import parse_times
 from cloakwork.log.limits import Limits, OnExcess, current_limits
+from cloakwork.log.spelling import SourceSpelling
 
 NO_ACTIVITY: Final = "events without an activity"
 NO_TIME: Final = "events without a timestamp"
@@ -74,7 +74,7 @@ class Irregularities:
 @dataclass
 class _Column:
     kinds: set[Kind] = field(default_factory=set)
-    rows: list[NDArray[np.int64]] = field(default_factory=list)
+    rows: list[Ints] = field(default_factory=list)
     values: list[pl.Series] = field(default_factory=list)
     texts: list[pl.Series | None] = field(default_factory=list)
     """What the file says, where the values do not give it back."""
@@ -103,7 +103,7 @@ class ColumnBuilder:
         self._keep = keep
         self._kinds = kinds
         self._columns: dict[str, _Column] = {}
-        self._case_of: list[NDArray[np.int64]] = []
+        self._case_of: list[Ints] = []
         self._traces = 0
         self._events = 0
 
@@ -122,7 +122,8 @@ class ColumnBuilder:
         if scope == "event" and key.startswith(CASE_PREFIX):
             return None
         name = CASE_PREFIX + key if scope == "trace" else key
-        return name if name in _FIXED or self._keep is None or self._keep(name) else None
+        is_read = name in _FIXED or self._keep is None or self._keep(name)
+        return name if is_read else None
 
     def kind_of(self, name: str, declared: Kind) -> Kind:
         """The kind that an attribute is read as, by its full name and the type that the file
@@ -130,7 +131,7 @@ class ColumnBuilder:
         """
         return self._kinds.get(name) or _FIXED.get(name, declared)
 
-    def open(self, traces: int, case_of: NDArray[np.int64]) -> None:
+    def open_cases(self, traces: int, case_of: Ints) -> None:
         """Count ``traces`` further traces, and one further event for each entry of ``case_of`` (its
         trace's ordinal).
         """
@@ -138,7 +139,7 @@ class ColumnBuilder:
         self._events += len(case_of)
         self._case_of.append(case_of)
 
-    def add(self, run: ValueRun) -> None:
+    def add_run(self, run: ValueRun) -> None:
         """Take in one run of an attribute that is read.
 
         ``BadValue`` when a value is not of its declared type, ``TooManyKeys`` at the first
@@ -153,7 +154,7 @@ class ColumnBuilder:
             raise TooManyKeys(name)
         column.kinds.add(kind)
         column.rows.append(run.rows)
-        values = self._typed(run, kind)
+        values = self._typed_values(run, kind)
         column.values.append(values)
         lost = name != TIMESTAMP and not round_trips(run.values, values)
         column.texts.append(run.values + "" if lost else None)
@@ -161,32 +162,31 @@ class ColumnBuilder:
 
     def finish(self) -> EventLog:
         """The log, with notes. ``MixedKinds`` when an attribute came in more than one type."""
-        mixed = {
-            name: column.kinds for name, column in self._columns.items() if len(column.kinds) > 1
-        }
-        if mixed:
-            raise MixedKinds(
-                {
-                    name: "float" if kinds == {"int", "float"} else "text"
-                    for name, kinds in mixed.items()
-                }
-            )
-        of_cases = {
-            name: column for name, column in self._columns.items() if name.startswith(CASE_PREFIX)
-        }
-        of_events = {name: column for name, column in self._columns.items() if name not in of_cases}
+        self._refuse_mixed_kinds()
+        of_cases: dict[str, _Column] = {}
+        of_events: dict[str, _Column] = {}
+        for name, column in self._columns.items():
+            table = of_cases if name.startswith(CASE_PREFIX) else of_events
+            table[name] = column
         layout = Layout.of_rows(self._traces, len(of_cases))
-        of_traces = self._source(of_cases, layout)
-        cases = self._frame(of_cases, layout, {CASE_ID: pl.String()})
-        order, offsets = self._order(of_events.get(TIMESTAMP), cases)
+        of_traces = self._source_spelling(of_cases, layout)
+        cases = self._table_of(of_cases, layout, {CASE_ID: pl.String()})
+        order, offsets = self._time_order(of_events.get(TIMESTAMP), cases)
         layout = Layout.of_rows(self._events, len(of_events), order)
-        source = of_traces.combined_with(self._source(of_events, layout))
-        events = self._frame(of_events, layout, {ACTIVITY: pl.String(), TIMESTAMP: TIME_TYPE})
-        return EventLog(events, cases, offsets, tuple(self._notes(cases, events)), source=source)
+        source = of_traces.combined_with(self._source_spelling(of_events, layout))
+        events = self._table_of(of_events, layout, {ACTIVITY: pl.String(), TIMESTAMP: TIME_TYPE})
+        notes = tuple(self._irregularity_notes(cases, events))
+        return EventLog(events, cases, offsets, notes, source=source)
 
-    def _order(
-        self, times: "_Column | None", cases: pl.DataFrame
-    ) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
+    def _refuse_mixed_kinds(self) -> None:
+        settled: dict[str, Kind] = {}
+        for name, column in self._columns.items():
+            if len(column.kinds) > 1:
+                settled[name] = "float" if column.kinds == {"int", "float"} else "text"
+        if settled:
+            raise MixedKinds(settled)
+
+    def _time_order(self, times: "_Column | None", cases: pl.DataFrame) -> tuple[Ints | None, Ints]:
         """The order of the log's events, None for the file's, and the log's offsets: found before
         columns are laid out.
         """
@@ -196,14 +196,19 @@ class ColumnBuilder:
             repeated = self.irregular.repeated
             columns.append(self._laid_out(times, Layout.of_rows(self._events, 1)).alias(TIMESTAMP))
             self.irregular.repeated = repeated  # counted when the column itself is laid out
-            times.values, times.rows = [columns[1]], [np.arange(self._events)]
+            # Laying out empties the column: it is given back what was laid out, one value a row.
+            times.values = [columns[1]]
+            times.rows = [np.arange(self._events)]
         ordered = EventLog.build(pl.DataFrame(columns), cases, case_of)
         order = ordered.events["row"].to_numpy()
-        return (None if (np.diff(order) == 1).all() else order), ordered.offsets
+        is_in_file_order = (np.diff(order) == 1).all()
+        return (None if is_in_file_order else order), ordered.offsets
 
-    def _source(self, columns: dict[str, _Column], layout: "Layout") -> SourceSpelling:
+    def _source_spelling(self, columns: dict[str, _Column], layout: "Layout") -> SourceSpelling:
         """What the typed columns of one table will no longer say."""
-        exact, texts, conflicts = set[str](), dict[str, pl.Series](), dict[str, str]()
+        exact: set[str] = set()
+        texts: dict[str, pl.Series] = {}
+        conflicts: dict[str, str] = {}
         repeated = ""
         for name, column in columns.items():
             if name == TIMESTAMP:
@@ -217,50 +222,47 @@ class ColumnBuilder:
             else:
                 rows = np.concatenate(column.rows)
                 texts[name] = place_values(pl.concat(spelt, rechunk=True), rows, layout)
-            if name.startswith(CASE_PREFIX) and (place := _conflict(column, spelt)):
+            place = _first_conflict(column, spelt) if name.startswith(CASE_PREFIX) else None
+            if place:
                 conflicts[name] = place
             if name == CASE_ID:
-                repeated = _repeated(column, spelt)
+                repeated = _first_repeated_id(column, spelt)
         return SourceSpelling(frozenset(exact), texts, conflicts=conflicts, repeated=repeated)
 
-    def _typed(self, run: ValueRun, kind: Kind) -> pl.Series:
+    def _typed_values(self, run: ValueRun, kind: Kind) -> pl.Series:
         if kind == "text":
             return run.values + ""  # a copy: views would keep the whole chunk of the file alive
-        typed = self._cast(run.values, kind)
+        typed = self._cast_to_kind(run.values, kind)
         if typed.null_count():
-            stripped = self._cast(run.values.str.strip_chars(_BLANKS), kind)
-            typed = stripped
+            typed = self._cast_to_kind(run.values.str.strip_chars(_BLANKS), kind)
         if typed.null_count():
             bad = int(typed.is_null().arg_max() or 0)
             raise BadValue(kind, run.key, run.values[bad], run.lines[bad] if run.lines else None)
         return typed
 
-    def _cast(self, text: pl.Series, kind: Kind) -> pl.Series:
+    def _cast_to_kind(self, text: pl.Series, kind: Kind) -> pl.Series:
         if kind == "int":
             return text.cast(pl.Int64, strict=False)
         if kind == "float":
             return text.cast(pl.Float64, strict=False)
         if kind == "boolean":
-            return text.str.to_lowercase().replace_strict(
-                _TRUTH, default=None, return_dtype=pl.Boolean
-            )
+            lowered = text.str.to_lowercase()
+            return lowered.replace_strict(_TRUTH, default=None, return_dtype=pl.Boolean)
         times = parse_times(text)
         self.irregular.zoneless += times.zoneless
         return times.values
 
-    def _frame(
+    def _table_of(
         self, columns: dict[str, _Column], layout: "Layout", first: dict[str, pl.DataType]
     ) -> pl.DataFrame:
         """One table: the standard columns, then the others as they first appear in the file."""
-        names = [*first, *(name for name in columns if name not in first)]
-        return pl.DataFrame(
-            [
-                self._laid_out(columns[name], layout).alias(name)
-                if name in columns
-                else pl.Series(name, [None] * layout.height, dtype=first[name])
-                for name in names
-            ]
-        )
+        table: list[pl.Series] = []
+        for name in dict.fromkeys([*first, *columns]):
+            if name in columns:
+                table.append(self._laid_out(columns[name], layout).alias(name))
+            else:
+                table.append(pl.Series(name, [None] * layout.height, dtype=first[name]))
+        return pl.DataFrame(table)
 
     def _laid_out(self, column: _Column, layout: "Layout") -> pl.Series:
         """One value a row, null where the file gave none; of several for one row, the last."""
@@ -270,7 +272,7 @@ class ColumnBuilder:
         self.irregular.repeated += int((np.diff(rows) == 0).sum())
         return place_values(values, rows, layout)
 
-    def _notes(self, cases: pl.DataFrame, events: pl.DataFrame) -> Iterator[str]:
+    def _irregularity_notes(self, cases: pl.DataFrame, events: pl.DataFrame) -> Iterator[str]:
         ids = cases[CASE_ID].drop_nulls()
         counts = self.irregular
         counted = (
@@ -298,7 +300,7 @@ class ColumnBuilder:
             yield f"attribute '{shown(name)}' is read as {kind}, whatever type its values state"
 
 
-def _conflict(column: _Column, spelt: Sequence[pl.Series]) -> str | None:
+def _first_conflict(column: _Column, spelt: Sequence[pl.Series]) -> str | None:
     """Where a trace first states another value than before; None where none does.
 
     ``Conflicting`` where the reader does not know its lines.
@@ -306,36 +308,35 @@ def _conflict(column: _Column, spelt: Sequence[pl.Series]) -> str | None:
     rows = np.concatenate(column.rows)
     if (np.diff(rows) > 0).all():
         return None
-    stated = pl.DataFrame({"row": rows, "value": pl.concat(spelt, rechunk=True)}).with_row_index(
-        "place"
-    )
+    values = pl.concat(spelt, rechunk=True)
+    stated = pl.DataFrame({"row": rows, "value": values}).with_row_index("place")
     differs = stated.filter(pl.col("value") != pl.col("value").first().over("row"))
     if not differs.height:
         return None
-    return _line(column, differs["place"][0])
+    return _line_of_value(column, differs["place"][0])
 
 
-def _repeated(column: _Column, spelt: Sequence[pl.Series]) -> str:
+def _first_repeated_id(column: _Column, spelt: Sequence[pl.Series]) -> str:
     """Where a trace first states the id of an earlier trace; empty where none does.
 
     ``Conflicting`` where the reader does not know its lines.
     """
     rows = np.concatenate(column.rows)
-    stated = pl.DataFrame({"row": rows, "id": pl.concat(spelt, rechunk=True)}).with_row_index(
-        "place"
-    )
-    stated = stated.filter(
-        np.append(np.diff(rows) != 0, True)
-    )  # the last id that a trace states is its id
-    again = stated.filter(~pl.col("id").is_first_distinct())
-    return _line(column, again["place"][0]) if again.height else ""
+    ids = pl.concat(spelt, rechunk=True)
+    stated = pl.DataFrame({"row": rows, "id": ids}).with_row_index("place")
+    # The last id that a trace states is its id.
+    is_last = np.append(np.diff(rows) != 0, True)
+    again = stated.filter(is_last).filter(~pl.col("id").is_first_distinct())
+    if not again.height:
+        return ""
+    return _line_of_value(column, again["place"][0])
 
 
-def _line(column: _Column, place: int) -> str:
+def _line_of_value(column: _Column, place: int) -> str:
     """The line of the column's value at ``place``. ``Conflicting`` where the reader does not know
     its lines.
     """
     if any(lines is None for lines in column.lines):
         raise Conflicting
-    lines = [line for some in column.lines for line in some or ()]
+    lines = [line for lines_of_run in column.lines for line in lines_of_run or ()]
     return f"line {lines[place]}"

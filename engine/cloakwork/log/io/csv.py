@@ -4,18 +4,18 @@ if all of it does.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from cloakwork.errors import LogError
+from cloakwork.log.arrays import Ints, Marks
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io.column_layout import round_trips
-from cloakwork.log.io.csv_grammar import CsvFault, Records, fields, line_at, records
+from cloakwork.log.io.csv_grammar import CsvFault, Records, find_records, line_at, split_fields
 from cloakwork.log.io.flat import flat_table, standard_names, within_value_size
 from cloakwork.log.io.output import open_output
 from cloakwork.log.io.source import LogStream, empty_file, first_line, shown
@@ -56,39 +56,56 @@ def read_csv(
     if not data.strip():
         raise empty_file(path)
     _refuse_other_encodings(path, data)
-    separator = _separator(data)
+    separator = _most_frequent_separator(data)
     try:
-        found = records(data, separator)
+        found = find_records(data, separator)
     except CsvFault as fault:
         raise LogError(
             path, f"the table cannot be read ({fault})", line=fault.line, hint=_CORRECTION
         ) from None
-    header = _header(path, found, separator, limits)
+    header = _read_header(path, found, separator, limits)
     named = [name for name in header if name.strip()]
     names = standard_names(path, named, columns, keep, timeless=timeless)
-    table, rows = _table(path, found, separator, header)
+    table, rows = _read_table(path, found, separator, header)
 
     def line_of(row: int) -> int:
         return found.line(int(rows[row]))
 
     kept = table[list(names.kept)]
     checked, oversized = within_value_size(path, kept, limits, on_excess, line_of)
-    free = [
-        name for name, full in names.kept.items() if full not in names.standard and full not in text
-    ]
-    typed = checked.with_columns([inferred(values_of(checked, name)).alias(name) for name in free])
-    exact = {name for name in free if round_trips(values_of(checked, name), values_of(typed, name))}
-    texts = {name: values_of(checked, name) for name in free if name not in exact}
-    notes = _counted(
+    stay_text = names.standard | set(text)
+    free = [name for name, full in names.kept.items() if full not in stay_text]
+    typed, exact, texts = _infer_types(checked, free)
+    blank_lines = int(found.blank.sum()) if len(header) > 1 else 0
+    notes = _counted_notes(
         (len(header) - len(named), "columns without a name, left out"),
-        (int(found.blank.sum()) if len(header) > 1 else 0, "blank lines, left out"),
+        (blank_lines, "blank lines, left out"),
     )
     return names.build(
         path, typed, line_of=line_of, notes=(*notes, *oversized), texts=texts, exact=exact
     )
 
 
-def _counted(*counts: tuple[int, str]) -> tuple[str, ...]:
+def _infer_types(
+    table: pl.DataFrame, names: Sequence[str]
+) -> tuple[pl.DataFrame, set[str], dict[str, pl.Series]]:
+    """The table with the columns ``names`` typed; those that give back their texts, and the texts
+    of the others.
+    """
+    inferred = {name: infer_type(values_of(table, name)) for name in names}
+    typed = table.with_columns([values.alias(name) for name, values in inferred.items()])
+    exact: set[str] = set()
+    texts: dict[str, pl.Series] = {}
+    for name, values in inferred.items():
+        spelt = values_of(table, name)
+        if round_trips(spelt, values):
+            exact.add(name)
+        else:
+            texts[name] = spelt
+    return typed, exact, texts
+
+
+def _counted_notes(*counts: tuple[int, str]) -> tuple[str, ...]:
     return tuple(f"{what}: {count}" for count, what in counts if count)
 
 
@@ -105,14 +122,15 @@ def _refuse_other_encodings(path: Path, data: bytes) -> None:
         ) from None
 
 
-def _separator(data: bytes) -> str:
+def _most_frequent_separator(data: bytes) -> str:
     """The separator that the first line holds most often outside quotes."""
     end = data.find(b"\n")
-    line = _IN_QUOTES.sub(b"", data[: end if end >= 0 else len(data)])
+    first = data[:end] if end >= 0 else data
+    line = _IN_QUOTES.sub(b"", first)
     return max(_SEPARATORS, key=lambda char: line.count(char.encode()))
 
 
-def _header(path: Path, found: Records, separator: str, limits: Limits) -> list[str]:
+def _read_header(path: Path, found: Records, separator: str, limits: Limits) -> list[str]:
     """The column names in file order."""
     if found.blank[0]:
         raise LogError(path, "the first line is empty", line=1, hint="name the columns there")
@@ -124,7 +142,7 @@ def _header(path: Path, found: Records, separator: str, limits: Limits) -> list[
             line=1,
             hint=raising("attributes", width),
         )
-    header = [name.decode() for name in fields(found.data[: found.ends[0]], separator)]
+    header = [name.decode() for name in split_fields(found.data[: found.ends[0]], separator)]
     repeated = [name for name, count in Counter(header).items() if count > 1 and name.strip()]
     if repeated:
         raise LogError(
@@ -136,9 +154,9 @@ def _header(path: Path, found: Records, separator: str, limits: Limits) -> list[
     return header
 
 
-def _table(
+def _read_table(
     path: Path, found: Records, separator: str, header: list[str]
-) -> tuple[pl.DataFrame, NDArray[np.int64]]:
+) -> tuple[pl.DataFrame, Ints]:
     """All fields as text, null where empty, columns called as in ``header``; and the record that
     each row is.
 
@@ -156,9 +174,8 @@ def _table(
     if not len(rows):
         return pl.DataFrame(schema=dict.fromkeys(columns, pl.String)), rows
     first = int(found.starts[rows[0]])
-    if found.data.startswith(
-        _BOM, first
-    ):  # polars would take it for the beginning of a file, and leave it out
+    # polars would take the mark for the beginning of a file, and leave it out.
+    if found.data.startswith(_BOM, first):
         said = "a byte order mark stands at the beginning of a row"
         raise LogError(
             path,
@@ -166,7 +183,7 @@ def _table(
             line=found.line(int(rows[0])),
             hint="remove it; its place is before the header",
         )
-    body, skipped = _body(found, blank)
+    body, skipped = _without_blank_lines(found, blank)
     try:
         table = pl.read_csv(
             body,
@@ -183,16 +200,18 @@ def _table(
         said = f"the file has {len(rows):,} rows, and {table.height:,} can be read"
         raise LogError(path, said, hint=_CORRECTION)
     table.columns = columns
-    return table.with_columns(
-        pl.when(pl.all() != "").then(pl.all())
-    ) if b'""' in body else table, rows
+    # polars reads an empty field as null, and an empty quoted one as the empty text.
+    if b'""' in body:
+        table = table.with_columns(pl.when(pl.all() != "").then(pl.all()))
+    return table, rows
 
 
-def _body(found: Records, blank: NDArray[np.bool_]) -> tuple[bytes, int]:
+def _without_blank_lines(found: Records, blank: Marks) -> tuple[bytes, int]:
     """The file without blank lines, and how many lines of it the header takes."""
     header_lines = found.data.count(b"\n", 0, found.ends[0]) + 1
     if not blank.any():
         return found.data, header_lines
+    # 1 where a blank line begins and -1 where the next line does; the running sum is 1 inside.
     gone = np.zeros(len(found.data) + 1, np.int8)
     nexts = np.append(found.starts[1:], len(found.data))
     np.add.at(gone, found.starts[blank], 1)
@@ -201,33 +220,38 @@ def _body(found: Records, blank: NDArray[np.bool_]) -> tuple[bytes, int]:
     return np.frombuffer(found.data, np.uint8)[kept].tobytes(), header_lines
 
 
-def inferred(text: pl.Series) -> pl.Series:
+def infer_type(text: pl.Series) -> pl.Series:
     """A column as numbers, truth values or times if every value reads as one; else as it is."""
     if text.null_count() == len(text):
         return text
     probe = text.drop_nulls().head(_PROBED)  # most columns are settled by their first values
-    for read in (_integers, _decimals, _truths, _times):
-        if read(probe) is not None and (values := read(text)) is not None:
+    for read in (_as_integers, _as_decimals, _as_truth_values, _as_times):
+        if read(probe) is None:
+            continue
+        values = read(text)
+        if values is not None:
             return values
     return text
 
 
-def _integers(text: pl.Series) -> pl.Series | None:
+def _as_integers(text: pl.Series) -> pl.Series | None:
     values = text.cast(pl.Int64, strict=False)
-    same = values.null_count() == text.null_count() and (values.cast(pl.String) == text).all()
-    return values if same else None
+    if values.null_count() != text.null_count():
+        return None
+    return values if (values.cast(pl.String) == text).all() else None
 
 
-def _decimals(text: pl.Series) -> pl.Series | None:
+def _as_decimals(text: pl.Series) -> pl.Series | None:
     """Numbers only where each is written as the number would be: ``1E5``, ``+4917``, ``401.90`` are
     codes.
     """
     values = text.cast(pl.Float64, strict=False)
-    numbers = values.null_count() == text.null_count() and values.is_finite().all()
-    return values if numbers and (values.cast(pl.String) == text).all() else None
+    if values.null_count() != text.null_count() or not values.is_finite().all():
+        return None
+    return values if (values.cast(pl.String) == text).all() else None
 
 
-def _truths(text: pl.Series) -> pl.Series | None:
+def _as_truth_values(text: pl.Series) -> pl.Series | None:
     """Truth values only in one spelling: where ``TRUE`` stands beside ``true``, both stay what they
     are.
     """
@@ -237,20 +261,18 @@ def _truths(text: pl.Series) -> pl.Series | None:
     return None
 
 
-def _times(text: pl.Series) -> pl.Series | None:
+def _as_times(text: pl.Series) -> pl.Series | None:
     if not text.str.contains(_ZONED).all():
         return None
     values = parse_times(text).values
     return values if values.null_count() == text.null_count() else None
 
 
-def written(values: pl.Series) -> pl.Series:
+def field_texts(values: pl.Series) -> pl.Series:
     """The fields that a column is written as: String."""
-    return (
-        values.dt.strftime(_WRITTEN)
-        if isinstance(values.dtype, pl.Datetime)
-        else values.cast(pl.String)
-    )
+    if isinstance(values.dtype, pl.Datetime):
+        return values.dt.strftime(_WRITTEN)
+    return values.cast(pl.String)
 
 
 def write_csv(log: EventLog, path: Path) -> None:
@@ -261,6 +283,6 @@ def write_csv(log: EventLog, path: Path) -> None:
     """
     table = flat_table(log, path)
     typed = [name for name, kind in table.schema.items() if kind != pl.String]
-    table = table.with_columns([written(values_of(table, name)).alias(name) for name in typed])
+    table = table.with_columns([field_texts(values_of(table, name)).alias(name) for name in typed])
     with open_output(path) as out:
         table.write_csv(out, line_terminator="\r\n")

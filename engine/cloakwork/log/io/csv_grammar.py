@@ -9,10 +9,10 @@ RFC 4180, with what it leaves open settled:
 - In any other field a quote is a character like others: ``5" pipe``.
 - A line without a byte is no record (except in a table of one column, where it is an empty field).
 
-``records`` checks every byte of a file against it, in columns. Where quotes stand only as RFC 4180
-has them, a byte is inside quotes if and only if an odd number of quotes comes before it, which is
-one cumulative sum. Where they do not, fields that hold a quote without being quoted are first
-rewritten as quoted ones (``5"" pipe`` in quotes), which changes no line.
+``find_records`` checks every byte of a file against it, in columns. Where quotes stand only as
+RFC 4180 has them, a byte is inside quotes if and only if an odd number of quotes comes before it,
+which is one cumulative sum. Where they do not, fields that hold a quote without being quoted are
+first rewritten as quoted ones (``5"" pipe`` in quotes), which changes no line.
 """
 
 import re
@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
+
+from cloakwork.log.arrays import Bytes, Ints, Marks
 
 _BLOCK: Final = 16 << 20  # bytes at a time
 _QUOTE, _CR, _LF = 34, 13, 10
@@ -49,14 +50,14 @@ class Records:
     """
 
     data: bytes
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
-    separators: NDArray[np.int64]
+    starts: Ints
+    ends: Ints
+    separators: Ints
 
     @property
-    def blank(self) -> NDArray[np.bool_]:
+    def blank(self) -> Marks:
         """Which records are lines without a byte."""
-        blank: NDArray[np.bool_] = self.starts == self.ends
+        blank: Marks = self.starts == self.ends
         return blank
 
     def line(self, record: int) -> int:
@@ -69,43 +70,45 @@ def line_at(data: bytes, place: int) -> int:
     return data.count(b"\n", 0, place) + 1
 
 
-def records(data: bytes, separator: str) -> Records:
+def find_records(data: bytes, separator: str) -> Records:
     """The records of ``data``, which starts without a byte-order mark. ``CsvFault`` where it breaks
     the grammar.
     """
     if b'"' in data and not _quotes_are_plain(data, separator):
         data = _with_quotes_doubled(data, separator)
-    return _scanned(data, separator)
+    return _scan_records(data, separator)
 
 
-def fields(record: bytes, separator: str) -> list[bytes]:
+def split_fields(record: bytes, separator: str) -> list[bytes]:
     """The fields of one record of ``Records.data``, without their quotes."""
-    found, place = [], 0
+    found: list[bytes] = []
+    place = 0
     split = separator.encode()
     while True:
-        if quoted := _QUOTED.match(record, place):
-            found.append(quoted[0][1:-1].replace(b'""', b'"'))
+        quoted = _QUOTED.match(record, place)
+        if quoted:
             end = quoted.end()
+            field = quoted[0][1:-1].replace(b'""', b'"')
         else:
             end = record.find(split, place)
-            end = len(record) if end < 0 else end
-            found.append(record[place:end])
+            if end < 0:
+                end = len(record)
+            field = record[place:end]
+        found.append(field)
         if end >= len(record):
             return found
         place = end + 1
 
 
-def _in_blocks(
-    data: bytes, take: Callable[[NDArray[np.uint8], int, int], int | None]
-) -> int | None:
-    """Call ``take(bytes, their place, quotes before them modulo 2)`` block by block.
+def _in_blocks(data: bytes, parity_after: Callable[[Bytes, int, int], int | None]) -> int | None:
+    """Call ``parity_after(bytes, their place, quotes before them modulo 2)`` block by block.
 
-    ``take`` returns the parity after its block, or None to stop; returned is the last.
+    It returns the parity after its block, or None to stop; returned is the last.
     """
     raw = np.frombuffer(data, np.uint8)
     parity: int | None = 0
     for start in range(0, len(raw), _BLOCK):
-        parity = take(raw[start : start + _BLOCK], start, parity or 0)
+        parity = parity_after(raw[start : start + _BLOCK], start, parity or 0)
         if parity is None:
             return None
     return parity
@@ -124,14 +127,17 @@ def _quotes_are_plain(data: bytes, separator: str) -> bool:
     after[_CR] = True
     raw = np.frombuffer(data, np.uint8)
 
-    def take(block: NDArray[np.uint8], start: int, parity: int) -> int | None:
+    def parity_after(block: Bytes, start: int, parity: int) -> int | None:
         quotes = np.flatnonzero(block == _QUOTE) + start
+        # Every second quote opens; with an odd number of quotes before the block, the first closes.
         opening, closing = quotes[parity::2], quotes[1 - parity :: 2]
-        fits = before[raw[opening[opening > 0] - 1]].all()
-        fits &= after[raw[closing[closing < len(raw) - 1] + 1]].all()
-        return (parity + len(quotes)) % 2 if fits else None
+        preceding = raw[opening[opening > 0] - 1]
+        following = raw[closing[closing < len(raw) - 1] + 1]
+        if not (before[preceding].all() and after[following].all()):
+            return None
+        return (parity + len(quotes)) % 2
 
-    return _in_blocks(data, take) == 0
+    return _in_blocks(data, parity_after) == 0
 
 
 def _with_quotes_doubled(data: bytes, separator: str) -> bytes:
@@ -158,58 +164,64 @@ def _with_quotes_doubled(data: bytes, separator: str) -> bytes:
                     "text stands behind a closing quote; inside quotes, write a quote twice",
                 )
             continue
+        # The field begins behind the last line end or separator before the quote.
         line = data.rfind(b"\n", done, quote) + 1
-        start = max(done, line, data.rfind(split, max(done, line), quote) + 1)
+        split_before = data.rfind(split, max(done, line), quote) + 1
+        start = max(done, line, split_before)
         found = field_end.search(data, quote)
         done = found.start() if found else len(data)
-        if (alone := data.find(b"\r", start, quote)) >= 0:
+        alone = data.find(b"\r", start, quote)
+        if alone >= 0:
             raise CsvFault(data, alone, _LONE_RETURN)
-        pieces += [data[written:start], b'"', data[start:done].replace(b'"', b'""'), b'"']
+        field = data[start:done].replace(b'"', b'""')
+        pieces += [data[written:start], b'"', field, b'"']
         written = done
     return b"".join((*pieces, data[written:]))
 
 
-def _scanned(data: bytes, separator: str) -> Records:
+def _scan_records(data: bytes, separator: str) -> Records:
     """The records of a file in which counting quotes tells what is quoted."""
     raw = np.frombuffer(data, np.uint8)
-    line_ends: list[NDArray[np.int64]] = []
-    splits_before: list[NDArray[np.int64]] = []
+    line_ends: list[Ints] = []
+    splits_before: list[Ints] = []
     splits = 0
 
-    def take(block: NDArray[np.uint8], start: int, parity: int) -> int | None:
+    def parity_after(block: Bytes, start: int, parity: int) -> int | None:
         nonlocal splits
         quote = block == _QUOTE
-        outside: NDArray[np.bool_] | None = None
+        outside: Marks | None = None
         if quote.any():
+            # Only the last bit of the sum counts, so that it may overflow its eight bits.
             inside = np.cumsum(quote, dtype=np.uint8)
             outside = ((inside + parity) & 1) == 0
         elif parity:
-            return parity
+            return parity  # the block lies inside quotes as a whole
         _refuse_lone_returns(data, block, start, outside)
         split = np.flatnonzero(block == ord(separator))
         ends = np.flatnonzero(block == _LF)
         if outside is not None:
-            split, ends = split[outside[split]], ends[outside[ends]]
+            split = split[outside[split]]
+            ends = ends[outside[ends]]
         line_ends.append(ends + start)
         splits_before.append(np.searchsorted(split, ends) + splits)
         splits += len(split)
         return parity if outside is None else int(not outside[-1])
 
-    _in_blocks(data, take)
+    _in_blocks(data, parity_after)
     if not data.endswith(b"\n") and data:
         line_ends.append(np.array([len(data)]))
         splits_before.append(np.array([splits]))
     ends = np.concatenate([np.zeros(0, np.int64), *line_ends])
     starts = np.concatenate([[0], ends[:-1] + 1]).astype(np.int64)[: len(ends)]
     before = np.concatenate([np.zeros(0, np.int64), *splits_before])
+    # Records that end at CRLF: the CR before the LF is no part of them.
     returned = (ends > starts) & (ends < len(raw))
     returned[returned] = raw[ends[returned] - 1] == _CR
-    return Records(data, starts, ends - returned, np.diff(before, prepend=0))
+    separators = np.diff(before, prepend=0)
+    return Records(data, starts, ends - returned, separators)
 
 
-def _refuse_lone_returns(
-    data: bytes, block: NDArray[np.uint8], start: int, outside: NDArray[np.bool_] | None
-) -> None:
+def _refuse_lone_returns(data: bytes, block: Bytes, start: int, outside: Marks | None) -> None:
     """Readers differ on whether a CR alone ends a line."""
     returns = np.flatnonzero(block == _CR)
     if not len(returns):
@@ -217,6 +229,7 @@ def _refuse_lone_returns(
     if outside is not None:
         returns = returns[outside[returns]]
     raw = np.frombuffer(data, np.uint8)
+    # The byte behind each byte of the block; none behind the last one of the file.
     following = np.append(raw[start + 1 : start + len(block) + 1], 0)
     alone = returns[following[returns] != _LF]
     if len(alone):

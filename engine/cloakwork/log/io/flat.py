@@ -18,7 +18,7 @@ from cloakwork.log.eventlog import (
     TIME_TYPE,
     TIMESTAMP,
     EventLog,
-    of_table,
+    log_of_table,
 )
 from cloakwork.log.io.columns import NO_ACTIVITY, NO_TIME, NO_ZONE, OVERSIZED
 from cloakwork.log.io.source import shown, too_long
@@ -89,11 +89,11 @@ class ColumnNames:
         """
         renamed, left_out = _with_simple_types(path, frame.rename(self.kept))
         if TIMESTAMP in renamed.columns:
-            timed, zoneless = _timed(path, renamed, line_of)
+            timed, zoneless = _with_times(path, renamed, line_of)
         else:
-            timed, zoneless = _timeless(renamed), 0
+            timed, zoneless = _without_times(renamed), 0
         full = {self.kept[name]: text for name, text in texts.items()}
-        log = of_table(timed, full, frozenset(self.kept[name] for name in exact))
+        log = log_of_table(timed, full, frozenset(self.kept[name] for name in exact))
         counts = (
             (log.events[ACTIVITY].null_count(), NO_ACTIVITY),
             (log.events[TIMESTAMP].null_count(), NO_TIME),
@@ -113,14 +113,13 @@ def _with_simple_types(path: Path, frame: pl.DataFrame) -> tuple[pl.DataFrame, t
     if missing:
         said = f"the column for the {_MEANING[missing[0]]} holds {frame.schema[missing[0]]}"
         raise LogError(path, said, hint="convert it to text, or name another column")
+    kept = {name: column for name, column in columns.items() if column is not None}
     notes = tuple(
         f"column '{shown(name)}' holds {frame.schema[name]}, left out"
-        for name, column in columns.items()
-        if column is None
+        for name in columns
+        if name not in kept
     )
-    return pl.DataFrame(
-        {name: column for name, column in columns.items() if column is not None}
-    ), notes
+    return pl.DataFrame(kept), notes
 
 
 def to_simple_type(path: Path, name: str, column: pl.Series) -> pl.Series | None:
@@ -137,10 +136,12 @@ def to_simple_type(path: Path, name: str, column: pl.Series) -> pl.Series | None
     if dtype == pl.Boolean:
         return column
     if dtype.is_integer():
-        fits = column.cast(pl.Int64, strict=False)
-        return fits if fits.null_count() == column.null_count() else column.cast(pl.String)
+        narrow = column.cast(pl.Int64, strict=False)
+        all_fit = narrow.null_count() == column.null_count()
+        return narrow if all_fit else column.cast(pl.String)
     if isinstance(dtype, pl.Decimal):
-        return column.cast(pl.Float64 if _digits(column) <= _EXACT_DIGITS else pl.String)
+        is_exact = _most_digits(column) <= _EXACT_DIGITS
+        return column.cast(pl.Float64 if is_exact else pl.String)
     if dtype.is_numeric():
         return column.cast(pl.Float64)
     if dtype in (pl.Date, pl.Datetime):
@@ -148,7 +149,7 @@ def to_simple_type(path: Path, name: str, column: pl.Series) -> pl.Series | None
     return column.cast(pl.String) if dtype in (pl.Categorical, pl.Enum, pl.Time) else None
 
 
-def _digits(decimals: pl.Series) -> int:
+def _most_digits(decimals: pl.Series) -> int:
     """The most digits that one of the numbers is written with."""
     digits = decimals.cast(pl.String).str.count_matches(r"\d")
     return int(digits.max() or 0)  # type: ignore[arg-type]  # a number
@@ -175,12 +176,12 @@ def _standard_first(log: EventLog) -> EventLog:
     return replace(log, events=events)
 
 
-def _timeless(frame: pl.DataFrame) -> pl.DataFrame:
+def _without_times(frame: pl.DataFrame) -> pl.DataFrame:
     """The same table with a time column that holds none."""
     return frame.with_columns(pl.lit(None, TIME_TYPE).alias(TIMESTAMP))
 
 
-def _timed(
+def _with_times(
     path: Path, frame: pl.DataFrame, line_of: Callable[[int], int] | None
 ) -> tuple[pl.DataFrame, int]:
     """The same table with its time column as UTC, and how many times named no zone."""
@@ -198,8 +199,9 @@ def _timed(
             )
         times, zoneless = read.values, read.zoneless
     elif times.dtype in (pl.Date, pl.Datetime):
-        zoned = isinstance(times.dtype, pl.Datetime) and times.dtype.time_zone
-        zoneless = 0 if zoned else len(times) - times.null_count()
+        is_zoned = isinstance(times.dtype, pl.Datetime) and times.dtype.time_zone
+        if not is_zoned:
+            zoneless = len(times) - times.null_count()
         times = _as_utc(path, TIMESTAMP, times)
     elif times.dtype != pl.Null:
         raise LogError(
@@ -226,21 +228,21 @@ def standard_names(
     """
     without_times = timeless and TIMESTAMP not in header
     required = [name for name in _COMMON if not (without_times and name == TIMESTAMP)]
-    found = {standard: _found(path, standard, header, columns or {}) for standard in required}
-    notes = tuple(
-        f"column '{shown(name)}' was taken as the {_MEANING[standard]}"
-        for standard, name in found.items()
-        if name != standard and standard not in (columns or {})
-    )
-    standard_of = {name: standard for standard, name in found.items()}
-    named = {name: standard_of.get(name) or full_name(name) for name in header}
-    kept = {
-        name: full
-        for name, full in named.items()
-        if name in standard_of or keep is None or keep(full)
-    }
+    requested = columns or {}
+    standard_of: dict[str, str] = {}
+    notes: list[str] = []
+    for standard in required:
+        name = _find_standard_column(path, standard, header, requested)
+        standard_of[name] = standard
+        if name != standard and standard not in requested:
+            notes.append(f"column '{shown(name)}' was taken as the {_MEANING[standard]}")
+    kept: dict[str, str] = {}
+    for name in header:
+        full = standard_of.get(name) or full_name(name)
+        if name in standard_of or keep is None or keep(full):
+            kept[name] = full
     _refuse_collisions(path, kept)
-    return ColumnNames(kept, notes)
+    return ColumnNames(kept, tuple(notes))
 
 
 def full_name(name: str) -> str:
@@ -250,34 +252,33 @@ def full_name(name: str) -> str:
     return name
 
 
-def _found(path: Path, standard: str, header: Sequence[str], columns: Mapping[str, str]) -> str:
+def _find_standard_column(
+    path: Path, standard: str, header: Sequence[str], columns: Mapping[str, str]
+) -> str:
     requested = columns.get(standard)
     if requested:
         if requested in header:
             return requested
         message = f"there is no column {_in_quotes(requested)}"
-        raise _missing(path, standard, message, (requested,), header)
+        raise _missing_column(path, standard, message, (requested,), header)
     if standard in header:
         return standard
     taken = set(columns.values()) | {name for name in _COMMON if name in header}
+    # Reversed: of two names that differ in case alone the first one counts.
     lowered = {name.strip().lower(): name for name in reversed(header) if name not in taken}
     for common in _COMMON[standard]:
         if common in lowered:
             return lowered[common]
-    raise _missing(
-        path,
-        standard,
-        f"there is no column for the {_MEANING[standard]}",
-        _COMMON[standard],
-        header,
-    )
+    message = f"there is no column for the {_MEANING[standard]}"
+    raise _missing_column(path, standard, message, _COMMON[standard], header)
 
 
-def _missing(
+def _missing_column(
     path: Path, standard: str, message: str, expected: Sequence[str], header: Sequence[str]
 ) -> LogError:
     line = 1 if path.suffix.lower() in {".csv", ".gz"} else None
-    if line and (separator := _separator_hint(header)):
+    separator = _separator_hint(header)
+    if line and separator:
         return LogError(
             path, "the separator of the columns is not recognised", line=line, hint=separator
         )
@@ -352,7 +353,8 @@ def within_value_size(
     within: dict[str, pl.Series] = {}
     count = 0
     for name, dtype in frame.schema.items():
-        within[name] = values = values_of(frame, name)
+        values = values_of(frame, name)
+        within[name] = values
         if dtype not in (pl.String, pl.Categorical, pl.Enum):
             continue
         over = values.cast(pl.String).str.len_bytes() > limits.value_size
@@ -363,7 +365,8 @@ def within_value_size(
             raise too_long(path, name, limits, line_of(row) if line_of else None)
         within[name] = values.set(over.fill_null(False), None)
         count += int(over.sum())
-    return pl.DataFrame(within), (f"{OVERSIZED}: {count}",) if count else ()
+    notes = (f"{OVERSIZED}: {count}",) if count else ()
+    return pl.DataFrame(within), notes
 
 
 def flat_table(log: EventLog, path: Path) -> pl.DataFrame:

@@ -44,7 +44,7 @@ def read_parquet(
             raise empty_file(path)
     try:
         with _any_zone():
-            return _read(path, columns, keep, text, timeless, limits, on_excess)
+            return _read_table(path, columns, keep, text, timeless, limits, on_excess)
     except (
         pl.exceptions.PolarsError,
         pl.exceptions.PanicException,
@@ -59,7 +59,7 @@ def read_parquet(
         ) from None
 
 
-def _read(
+def _read_table(
     path: Path,
     columns: Mapping[str, str] | None,
     keep: Callable[[str], bool] | None,
@@ -75,17 +75,17 @@ def _read(
     names = standard_names(path, named, columns, keep, timeless=timeless)
     _refuse_size(path, len(names.kept), limits)
     places = [place for place, name in enumerate(header) if name in names.kept]
-    if fault := fault_of(path, places):
+    fault = fault_of(path, places)
+    if fault:
         raise ValueError(fault)
     frame = pl.read_parquet(path, columns=places)
-    read = {name: _zone_known(values_of(frame, name)) for name in frame.columns}
-    spelt = {
-        name: values.cast(pl.String)
-        if names.kept[name] in text and _spelt(values.dtype)
-        else values
-        for name, values in read.items()
-    }
-    checked, oversized = within_value_size(path, pl.DataFrame(spelt), limits, on_excess)
+    read: dict[str, pl.Series] = {}
+    for name in frame.columns:
+        values = _in_utc(values_of(frame, name))
+        if names.kept[name] in text and _has_one_spelling(values.dtype):
+            values = values.cast(pl.String)
+        read[name] = values
+    checked, oversized = within_value_size(path, pl.DataFrame(read), limits, on_excess)
     unnamed = len(header) - len(named)
     notes = (f"columns without a name, left out: {unnamed}",) if unnamed else ()
     return names.build(path, checked, notes=(*notes, *oversized))
@@ -107,18 +107,15 @@ def _any_zone() -> Iterator[None]:
             os.environ[_ANY_ZONE] = before
 
 
-def _zone_known(column: pl.Series) -> pl.Series:
+def _in_utc(column: pl.Series) -> pl.Series:
     """The same column; times with a zone as times in UTC, which is how Parquet keeps them."""
     if isinstance(column.dtype, pl.Datetime) and column.dtype.time_zone is not None:
-        return (
-            column.to_physical()
-            .cast(pl.Datetime(column.dtype.time_unit))
-            .dt.replace_time_zone("UTC")
-        )
+        zoneless = column.to_physical().cast(pl.Datetime(column.dtype.time_unit))
+        return zoneless.dt.replace_time_zone("UTC")
     return column
 
 
-def _spelt(dtype: pl.DataType) -> bool:
+def _has_one_spelling(dtype: pl.DataType) -> bool:
     """Whether values of the type have one obvious spelling."""
     return not (dtype.is_nested() or dtype in (pl.Binary, pl.Duration, pl.Object))
 

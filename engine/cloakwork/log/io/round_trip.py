@@ -9,16 +9,20 @@ spellings where 0.0 and -0.0 are equal.
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import polars as pl
 
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
-from cloakwork.log.io.csv import inferred, written
+from cloakwork.log.io.csv import field_texts, infer_type
 from cloakwork.log.io.flat import to_simple_type
-from cloakwork.log.io.xes_write import expressible
+from cloakwork.log.io.xes_write import expressible_text
 from cloakwork.log.naming import values_of
 
-_STANDARD = (CASE_ID, ACTIVITY, TIMESTAMP)
+Through = Callable[[pl.Series], pl.Series | None]
+"""What a format makes of a column; None where it loses the column."""
+
+_STANDARD: Final = (CASE_ID, ACTIVITY, TIMESTAMP)
 
 
 def as_read_back(log: EventLog, output: str) -> EventLog:
@@ -28,28 +32,24 @@ def as_read_back(log: EventLog, output: str) -> EventLog:
     Columns that no format can hold are left out.
     """
     kind = output.removesuffix(".gz")
-    through: Callable[[pl.Series], pl.Series | None] = {"xes": _xes, "csv": _csv}.get(
-        kind, lambda values: values
-    )
-    return replace(
-        log,
-        events=pl.DataFrame(list(_columns(log.events, through))),
-        cases=pl.DataFrame(list(_columns(log.cases, through))),
-    )
+    through = _THROUGH.get(kind, _unchanged)
+    events = pl.DataFrame(list(_columns_read_back(log.events, through)))
+    cases = pl.DataFrame(list(_columns_read_back(log.cases, through)))
+    return replace(log, events=events, cases=cases)
 
 
-def _columns(
-    table: pl.DataFrame, through: Callable[[pl.Series], pl.Series | None]
-) -> Iterator[pl.Series]:
+def _columns_read_back(table: pl.DataFrame, through: Through) -> Iterator[pl.Series]:
     for name in table.columns:
-        values = to_simple_type(Path("release"), name, values_of(table, name))
-        values = None if values is None else _one_zero(values)
-        if values is not None and name not in _STANDARD:
-            values = through(values)
-        elif values is not None and values.dtype == pl.String:
-            values = _standard_text(values, through)
-        if values is not None:
-            yield values.alias(name)
+        simple = to_simple_type(Path("release"), name, values_of(table, name))
+        if simple is None:
+            continue
+        values = _one_zero(simple)
+        if name in _STANDARD:
+            yield _standard_text(values, through).alias(name)
+            continue
+        read_back = through(values)
+        if read_back is not None:
+            yield read_back.alias(name)
 
 
 def with_one_spelling(table: pl.DataFrame, output: str) -> pl.DataFrame:
@@ -58,45 +58,55 @@ def with_one_spelling(table: pl.DataFrame, output: str) -> pl.DataFrame:
     0.0 stands for -0.0 as well; where the release is CSV, the empty text is missing. Each value is
     changed by itself.
     """
-    through = _no_empty_text if output.removesuffix(".gz") == "csv" else lambda values: values
-    changed = {
-        name: through(values_of(table, name))
-        if kind == pl.String
-        else _one_zero(values_of(table, name))
-        for name, kind in table.schema.items()
-        if name != CASE_ID and (kind == pl.String or kind.is_float())
-    }
-    return table.with_columns(values.alias(name) for name, values in changed.items())
+    is_csv = output.removesuffix(".gz") == "csv"
+    changed = []
+    for name, kind in table.schema.items():
+        values = values_of(table, name)
+        if kind.is_float():
+            changed.append(_one_zero(values).alias(name))
+        elif kind == pl.String and is_csv and name != CASE_ID:
+            changed.append(_no_empty_text(values).alias(name))
+    return table.with_columns(changed)
 
 
 def _one_zero(values: pl.Series) -> pl.Series:
-    return values.set((values == 0.0).fill_null(False), 0.0) if values.dtype.is_float() else values
+    """0.0 for -0.0, which equals it."""
+    if not values.dtype.is_float():
+        return values
+    return values.set((values == 0.0).fill_null(False), 0.0)
 
 
-def _standard_text(
-    values: pl.Series, through: Callable[[pl.Series], pl.Series | None]
-) -> pl.Series:
+def _standard_text(values: pl.Series, through: Through) -> pl.Series:
     """Case ids and activities: they stay text whatever they look like, and stay where all are
-    missing.
+    missing. Times are as they were.
     """
-    if through is _xes:
-        return expressible(values)
-    if through is _csv:
+    if values.dtype != pl.String:
+        return values
+    if through is _through_xes:
+        return expressible_text(values)
+    if through is _through_csv:
         return _no_empty_text(values)
     return values
 
 
-def _xes(values: pl.Series) -> pl.Series | None:
+def _through_xes(values: pl.Series) -> pl.Series | None:
     """None where all are missing: the file does not have the attribute."""
     if values.null_count() == len(values):
         return None
-    return expressible(values) if values.dtype == pl.String else values
+    return expressible_text(values) if values.dtype == pl.String else values
 
 
-def _csv(values: pl.Series) -> pl.Series:
-    return inferred(_no_empty_text(written(values)))
+def _through_csv(values: pl.Series) -> pl.Series:
+    return infer_type(_no_empty_text(field_texts(values)))
+
+
+def _unchanged(values: pl.Series) -> pl.Series:
+    return values
 
 
 def _no_empty_text(values: pl.Series) -> pl.Series:
     """The empty text is missing in CSV."""
     return values.to_frame("text").select(pl.when(pl.col("text") != "").then("text")).to_series()
+
+
+_THROUGH: Final[dict[str, Through]] = {"xes": _through_xes, "csv": _through_csv}

@@ -112,7 +112,8 @@ def format_of(path: Path) -> Format:
     """Which format the file is in: by suffix, or else by its first bytes. ``LogError`` when neither
     tells.
     """
-    if known := format_by_suffix(path):
+    known = format_by_suffix(path)
+    if known:
         return known
     with LogStream(path) as stream:
         start = stream.read(64)
@@ -139,7 +140,8 @@ def shown(name: str) -> str:
     """A name from a file, fit for one line of a message: blanks collapsed, control characters out,
     cut at 60.
     """
-    plain = "".join(char for char in " ".join(name.split()) if char.isprintable())
+    collapsed = " ".join(name.split())
+    plain = "".join(char for char in collapsed if char.isprintable())
     return plain if len(plain) <= 60 else plain[:57] + "..."
 
 
@@ -156,7 +158,8 @@ def too_long(path: Path, name: str, limits: Limits, line: int | None) -> LogErro
 def first_line(error: BaseException) -> str:
     """What a library says of its failure, fit for one line of a message."""
     said = " ".join(str(error).partition("\n")[0].split())
-    return "".join(char for char in said if char.isprintable())[:200] or type(error).__name__
+    plain = "".join(char for char in said if char.isprintable())
+    return plain[:200] or type(error).__name__
 
 
 def empty_file(path: Path) -> LogError:

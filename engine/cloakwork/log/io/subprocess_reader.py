@@ -38,7 +38,7 @@ def fault_of(path: Path, places: Sequence[int]) -> str | None:
     they can be read.
     """
     with _ASKING:
-        reader = _reader()
+        reader = _running_reader()
         assert reader.stdin is not None  # noqa: S101 - both are pipes, see below
         assert reader.stdout is not None  # noqa: S101
         try:
@@ -48,12 +48,12 @@ def fault_of(path: Path, places: Sequence[int]) -> str | None:
         except BrokenPipeError:
             answer = ""
         if not answer:
-            _end()
+            _end_reader()
             return "it is damaged so badly that reading it ends the reader"
     return json.loads(answer) or None
 
 
-def _reader() -> "subprocess.Popen[str]":
+def _running_reader() -> "subprocess.Popen[str]":
     found = _readers.get(os.getpid())
     if found is None or found.poll() is not None:
         found = subprocess.Popen(  # noqa: S603 - our own interpreter, our own text
@@ -68,11 +68,12 @@ def _reader() -> "subprocess.Popen[str]":
     return found
 
 
-def _end() -> None:
+def _end_reader() -> None:
     """End this process's reader, if there is one."""
-    if (reader := _readers.pop(os.getpid(), None)) is not None:
+    reader = _readers.pop(os.getpid(), None)
+    if reader is not None:
         reader.kill()
         reader.wait()
 
 
-atexit.register(_end)
+atexit.register(_end_reader)

@@ -11,7 +11,8 @@ from cloakwork.log.eventlog import TIME_TYPE
 
 TIME_HINT: Final = "write timestamps as 2024-05-31T13:45:00+02:00"
 _ISO: Final = "%Y-%m-%dT%H:%M:%S%.f%:z"
-_STRICT: Final = (  # what polars reads as _ISO is more: blanks and signs among the digits
+# What polars reads as _ISO is more: blanks and signs among the digits.
+_STRICT: Final = (
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?[+-][0-9]{2}:?[0-9]{2}$"
 )
 _LOOSE: Final = (
@@ -44,9 +45,8 @@ def parse_times(text: pl.Series) -> ParsedTimes:
     first); no seconds; a day alone (midnight); any number of decimals (digits beyond microseconds
     are cut off).
     """
-    values = _within_calendar(
-        text.str.to_datetime(_ISO, strict=False, time_unit="us").cast(TIME_TYPE)
-    )
+    parsed = text.str.to_datetime(_ISO, strict=False, time_unit="us")
+    values = _within_calendar(parsed.cast(TIME_TYPE))
     plain = text.str.contains(_STRICT)
     if not plain.all():  # nulls count as plain
         values = values.set(~plain.fill_null(True), None)
@@ -55,36 +55,31 @@ def parse_times(text: pl.Series) -> ParsedTimes:
         return ParsedTimes(values, 0)
     fields = text.filter(unread).str.extract_groups(_LOOSE).struct.unnest()
     zoneless = fields["zone"].is_null() & fields["year"].is_not_null()
-    canonical = _canonical(fields).str.to_datetime(_ISO, strict=False, time_unit="us")
+    canonical = _canonical_texts(fields).str.to_datetime(_ISO, strict=False, time_unit="us")
     read = _within_calendar(canonical.cast(TIME_TYPE))
     all_rows = values.to_frame("time").with_row_index("row")
     found = pl.DataFrame({"row": all_rows["row"].filter(unread), "read": read})
-    merged = all_rows.join(found, on="row", how="left", maintain_order="left").select(
-        pl.coalesce("time", "read")
-    )
+    joined = all_rows.join(found, on="row", how="left", maintain_order="left")
+    merged = joined.select(pl.coalesce("time", "read")).to_series()
     count = int((zoneless & read.is_not_null()).sum())
-    return ParsedTimes(merged.to_series().alias(text.name), count)
+    return ParsedTimes(merged.alias(text.name), count)
 
 
-def _canonical(fields: pl.DataFrame) -> pl.Series:
+def _canonical_texts(fields: pl.DataFrame) -> pl.Series:
     """The fields of loosely written timestamps, joined in the one strict form; null where one is
     missing.
     """
+    is_utc = pl.col("zone").is_null() | pl.col("zone").str.to_uppercase().eq("Z")
     digits = pl.col("zone").str.replace(":", "", literal=True)
-    zone = (
-        pl.when(pl.col("zone").is_null() | pl.col("zone").str.to_uppercase().eq("Z"))
-        .then(pl.lit("+00:00"))
-        .otherwise(
-            pl.concat_str(
-                digits.str.slice(0, 3), pl.lit(":"), digits.str.slice(3).str.pad_end(2, "0")
-            )
-        )
-    )
+    # A sign and two digits of hours, then the minutes, 00 where the text stops at the hours.
+    hours = digits.str.slice(0, 3)
+    minutes = digits.str.slice(3).str.pad_end(2, "0")
+    offset = pl.concat_str(hours, pl.lit(":"), minutes)
+    zone = pl.when(is_utc).then(pl.lit("+00:00")).otherwise(offset)
     second = pl.col("second").fill_null(":00").str.replace(",", ".", literal=True)
     day = pl.concat_str("year", "month", "day", separator="-")
-    return fields.select(
-        pl.concat_str(day, pl.lit("T"), pl.col("minute").fill_null("00:00"), second, zone)
-    ).to_series()
+    minute = pl.col("minute").fill_null("00:00")
+    return fields.select(pl.concat_str(day, pl.lit("T"), minute, second, zone)).to_series()
 
 
 _PER_SECOND: Final = {"ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -99,6 +94,7 @@ def outside_calendar(times: pl.Series) -> pl.Series:
     first, last = _EARLIEST // 10**6, _LATEST // 10**6
     if isinstance(times.dtype, pl.Datetime):
         unit = _PER_SECOND[times.dtype.time_unit]
+        # Nanoseconds of the year 9999 are no 64-bit number: all that are one lie inside.
         last = min(last * unit + unit - 1, 2**63 - 1)
         first = max(first * unit, -(2**63))
     else:

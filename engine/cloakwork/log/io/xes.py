@@ -49,13 +49,12 @@ def with_kinds_settled(
     the kind that fits all.
     """
 
-    def once(kinds: Mapping[str, Kind]) -> EventLog:
+    def read_once(kinds: Mapping[str, Kind]) -> EventLog:
         with LogStream(path, limits) as stream:
-            return read(
-                stream, ColumnBuilder(keep, kinds, limits=stream.limits, on_excess=on_excess)
-            )
+            builder = ColumnBuilder(keep, kinds, limits=stream.limits, on_excess=on_excess)
+            return read(stream, builder)
 
     try:
-        return once(kinds)
+        return read_once(kinds)
     except MixedKinds as mixed:
-        return once({**mixed.kinds, **kinds})
+        return read_once({**mixed.kinds, **kinds})

@@ -18,8 +18,8 @@ from xml.parsers import expat
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from cloakwork.log.arrays import Ints, Places
 from cloakwork.log.eventlog import EventLog
 from cloakwork.log.io.column_layout import ValueRun
 from cloakwork.log.io.columns import BadValue, ColumnBuilder, Conflicting, TooManyKeys
@@ -52,8 +52,8 @@ def read_fast(stream: LogStream, builder: ColumnBuilder) -> EventLog:
     """
     reader = _FastReader(builder)
     try:
-        for chunk in _quote_cycles(stream, _body(stream)):
-            reader.take(chunk)
+        for chunk in _quote_cycles(stream, _start_of_traces(stream)):
+            reader.read_chunk(chunk)
     except BadValue as bad:
         raise Declined("a value that is not of its type") from bad
     except TooManyKeys as many:
@@ -66,17 +66,19 @@ def read_fast(stream: LogStream, builder: ColumnBuilder) -> EventLog:
         raise Declined("two values for one case, whose lines must be named") from conflict
 
 
-def _body(stream: LogStream) -> bytes:
+def _start_of_traces(stream: LogStream) -> bytes:
     """The first bytes of the traces: what follows a header that the XML parser confirms to end
     there.
     """
     header = bytearray()
-    while (start := header.find(b"<trace")) < 0 or header.find(b">", start) < 0:
+    start, end = -1, 0
+    while start < 0 or end == 0:
         more = stream.read(CHUNK)
         if not more or len(header) > _HEADER_LIMIT:
             raise Declined("no trace that is written plainly")
         header += more
-    end = header.index(b">", start) + 1
+        start = header.find(b"<trace")
+        end = header.find(b">", start) + 1  # 0 where there is none
     if not _opens_first_trace(stream, bytes(header[:end]), start):
         raise Declined("a header that ends elsewhere")
     return bytes(header[start:])
@@ -105,12 +107,13 @@ def _quote_cycles(stream: LogStream, start: bytes) -> Iterator[tuple[bytes, bool
     rest = b"/>" + start
     while more := stream.read(CHUNK):
         data = rest + more
-        quotes = _count(data, b'"')
+        quotes = _count_byte(data, b'"')
         if quotes < 4:
             if len(data) > _STRETCH_LIMIT:
                 raise Declined("values or markup without end")
             rest = data
             continue
+        # Back over the quotes of the unfinished cycle, and over the last one of the whole cycles.
         end = len(data)
         for _ in range(quotes % 4 + 1):
             end = data.rfind(b'"', 0, end)
@@ -129,50 +132,52 @@ class _FastReader:
         self._keys = KeyTable()
         self._place = LOG
 
-    def take(self, chunk: tuple[bytes, bool]) -> None:
+    def read_chunk(self, chunk: tuple[bytes, bool]) -> None:
         """Read one chunk: cycles of four pieces and, if it is the last, the end of the log."""
-        data, last = chunk
+        data, is_last = chunk
         self._refuse_non_characters(data)
-        pieces = _pieces(data)
+        pieces = _split_at_quotes(data)
         most = self._builder.limits.value_size
         if len(data) > most and (pieces.str.len_bytes() > most).any():
             raise Declined("a value over the limit")
         cycles = len(pieces) // 4
-        if len(pieces) != 4 * cycles + last:
+        if len(pieces) != 4 * cycles + is_last:
             raise Declined("quotes that do not come in fours")
         markup = self._markup_codes(pieces.gather_every(4))
         _confirm_between(pieces.gather_every(4, 2))
         self._confirm_markup(data, markup)
-        place = self._follow(markup, last)
-        owner = self._open(markup, place)
+        place = self._follow_tags(markup, is_last)
+        owner = self._open_elements(markup, place)
         if cycles:
-            self._collect(markup[:cycles], place[:cycles], owner[:cycles], pieces)
-        self.ended = last
+            self._collect_values(markup[:cycles], place[:cycles], owner[:cycles], pieces)
+        self.ended = is_last
 
     @staticmethod
     def _refuse_non_characters(data: bytes) -> None:
         if not data.isascii() and any(forbidden in data for forbidden in _NON_CHARACTERS):
             raise Declined("characters that XML forbids")
 
-    def _markup_codes(self, markups: pl.Series) -> NDArray[np.int64]:
-        return _codes(markups, self._markup.words, self._markup.learn)
+    def _markup_codes(self, markups: pl.Series) -> Ints:
+        return _word_codes(markups, self._markup.words, self._markup.learn_markup)
 
-    def _confirm_markup(self, data: bytes, markup: NDArray[np.int64]) -> None:
+    def _confirm_markup(self, data: bytes, markup: Ints) -> None:
         """No ``<`` and no control character may stand outside the markup."""
         raw = np.frombuffer(data, np.uint8)
+        # How often each piece of markup occurs: times what it holds, all that markup explains.
         seen = np.bincount(markup, minlength=len(self._markup.words))
-        if _count(data, b"<") != int(seen @ self._markup.tags):
+        if _count_byte(data, b"<") != int(seen @ self._markup.tags):
             raise Declined("a '<' inside a value")
         if int(np.count_nonzero(raw < 32)) != int(seen @ self._markup.controls):
             raise Declined("line breaks or control characters inside a value")
 
-    def _follow(self, markup: NDArray[np.int64], last: bool) -> NDArray[np.int8]:
+    def _follow_tags(self, markup: Ints, is_last: bool) -> Places:
         """The place after each piece of markup; the end of the log must be the last, and of the
         last chunk.
         """
         table = self._markup
         ending = np.flatnonzero(table.kind[markup] < 0)
-        if ending.tolist() != ([len(markup) - 1] if last else []):
+        expected = [len(markup) - 1] if is_last else []
+        if ending.tolist() != expected:
             raise Declined("markup behind the end of the log, or no end")
         moves = table.enters[markup] != ANYWHERE
         moving = markup[moves]
@@ -180,39 +185,50 @@ class _FastReader:
         if (places[:-1] != table.enters[moving]).any():
             raise Declined("tags that do not fit each other")
         self._place = int(places[-1])
-        place: NDArray[np.int8] = places[np.cumsum(moves)]
+        # After each piece the reader is where the latest moving one left it.
+        place: Places = places[np.cumsum(moves)]
         return place
 
-    def _open(self, markup: NDArray[np.int64], place: NDArray[np.int8]) -> NDArray[np.int64]:
+    def _open_elements(self, markup: Ints, place: Places) -> Ints:
         """Tell the builder of the traces and events that open; the ordinal of the one open after
         each piece.
         """
         table, builder = self._markup, self._builder
         first_trace, first_event = builder.traces, builder.events
+        # How many each piece opens, and how many those before it do.
         traces, events = table.traces[markup], table.events[markup]
-        traces_before, events_before = np.cumsum(traces) - traces, np.cumsum(events) - events
-        within = np.arange(events.sum()) - np.repeat(events_before, events)
-        trace_in_markup = table.event_traces[np.repeat(table.first_event[markup], events) + within]
-        trace_of_event = first_trace + np.repeat(traces_before, events) + trace_in_markup - 1
-        builder.open(int(traces.sum()), trace_of_event)
+        traces_before = np.cumsum(traces) - traces
+        events_before = np.cumsum(events) - events
+        # One entry an event: its number among those of its piece, and how many traces the piece
+        # opens before it.
+        within_piece = np.arange(events.sum()) - np.repeat(events_before, events)
+        entry = np.repeat(table.first_event[markup], events) + within_piece
+        trace_in_piece = table.event_traces[entry]
+        trace_of_event = first_trace + np.repeat(traces_before, events) + trace_in_piece - 1
+        builder.open_cases(int(traces.sum()), trace_of_event)
         events_so_far = first_event + events_before + events
         traces_so_far = first_trace + traces_before + traces
         return np.where(place == EVENT, events_so_far, traces_so_far) - 1
 
-    def _collect(
+    def _collect_values(
         self,
-        markup: NDArray[np.int64],
-        place: NDArray[np.int8],
-        owner: NDArray[np.int64],
+        markup: Ints,
+        place: Places,
+        owner: Ints,
         pieces: pl.Series,
     ) -> None:
         """Hand the values to the builder, one run for each key, scope and kind."""
         words = pieces.gather_every(4, 1)
-        key = _codes(words, self._keys.words, lambda new: self._keys.learn(new, self._builder))
+
+        def learn(new: list[str]) -> None:
+            self._keys.learn_keys(new, self._builder)
+
+        key = _word_codes(words, self._keys.words, learn)
         in_event = (place == EVENT).astype(np.int64)
         if self._keys.reserved.any():
             reserved = self._keys.reserved[key] & (in_event == 1)
             self._builder.irregular.reserved += int(reserved.sum())
+        # Tables of keys have two entries a key: for the trace, then for the event.
         scoped = 2 * key + in_event
         chosen = np.flatnonzero(self._keys.is_kept[scoped])
         if not len(chosen):
@@ -224,32 +240,29 @@ class _FastReader:
         # 16 bits are sorted by radix, in linear time.
         sortable = what.astype(np.uint16) if what.max() < 1 << 16 else what
         order = np.argsort(sortable, kind="stable")
-        chosen, what = chosen[order], what[order]
-        values = _decoded(pieces.gather(4 * chosen + 3))
+        chosen = chosen[order]
+        what = what[order]
+        # The value is the last of the four pieces of its cycle.
+        values = _with_references_resolved(pieces.gather(4 * chosen + 3))
         owner = owner[chosen]
         starts = np.flatnonzero(np.diff(what, prepend=-1))
         ends = np.append(starts[1:], len(what))
+        # In the order of the file, by the first value of each run.
         for run in np.argsort(chosen[starts]):
-            start, end = starts[run], ends[run]
+            start, end = int(starts[run]), int(ends[run])
             pair, kind = divmod(int(what[start]), len(KINDS))
             scope, key_word = SCOPES[pair % 2], self._keys.keys[pair // 2]
-            self._builder.add(
-                ValueRun(
-                    scope,
-                    key_word,
-                    KINDS[kind],
-                    owner[start:end],
-                    values.slice(int(start), int(end - start)),
-                )
-            )
+            values_of_run = values.slice(start, end - start)
+            found = ValueRun(scope, key_word, KINDS[kind], owner[start:end], values_of_run)
+            self._builder.add_run(found)
 
 
-def _count(data: bytes, byte: bytes) -> int:
+def _count_byte(data: bytes, byte: bytes) -> int:
     """How often a byte occurs: faster than ``bytes.count`` where it is frequent."""
     return int(np.count_nonzero(np.frombuffer(data, np.uint8) == byte[0]))
 
 
-def _pieces(data: bytes) -> pl.Series:
+def _split_at_quotes(data: bytes) -> pl.Series:
     """The text between the quotes: String, one more than there are quotes. ``Declined`` unless it
     is UTF-8.
     """
@@ -260,9 +273,7 @@ def _pieces(data: bytes) -> pl.Series:
     return text.str.split('"').explode()
 
 
-def _codes(
-    words: pl.Series, known: list[str], learn: Callable[[list[str]], None]
-) -> NDArray[np.int64]:
+def _word_codes(words: pl.Series, known: list[str], learn: Callable[[list[str]], None]) -> Ints:
     """The index of each word among the known ones; new ones are learnt first. int64, shape
     (words,).
     """
@@ -282,7 +293,7 @@ def _confirm_between(pieces: pl.Series) -> None:
         raise Declined("attributes written otherwise than key, value")
 
 
-def _decoded(values: pl.Series) -> pl.Series:
+def _with_references_resolved(values: pl.Series) -> pl.Series:
     """The values with their references resolved."""
     encoded = values.str.contains("&", literal=True)
     if not encoded.any():

@@ -26,7 +26,7 @@ from cloakwork.log.io.xml_feed import Feeder
 from cloakwork.log.limits import current_limits, raising
 
 _CHUNK: Final = 1 << 20  # bytes
-_PLAIN_ENCODINGS: Final = {None, "UTF-8", "UTF8"}
+_PLAIN_ENCODINGS: Final = {"UTF-8", "UTF8"}
 _HINTS: Final = {
     expat.errors.XML_ERROR_NO_ELEMENTS: "the file breaks off or is no XML; export the log again",
     expat.errors.XML_ERROR_SYNTAX: (
@@ -50,7 +50,7 @@ _ANY_HINT: Final = "correct that line, or export the log again"
 
 
 @dataclass
-class _Values:
+class _RunInWork:
     rows: list[int] = field(default_factory=list)
     values: list[str] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
@@ -78,13 +78,13 @@ class LogXml:
         self._nested_in_attribute = False
         self._case_of: list[int] = []
         self._opened_traces = 0
-        self._values: dict[tuple[Scope, str, Kind], _Values] = {}
+        self._values: dict[tuple[Scope, str, Kind], _RunInWork] = {}
         self._settled: dict[tuple[Scope, str, Kind], Kind | None] = {}
         self._parser = expat.ParserCreate(namespace_separator=" ")
-        self._parser.StartElementHandler = self._start
-        self._parser.EndElementHandler = self._end
+        self._parser.StartElementHandler = self._start_element
+        self._parser.EndElementHandler = self._end_element
         self._parser.StartDoctypeDeclHandler = self._refuse_doctype
-        self._parser.XmlDeclHandler = self._declared
+        self._parser.XmlDeclHandler = self._check_declaration
         self._limits = builder.limits if builder else current_limits()
         self._most = self._limits.value_size
         self._drop = builder is not None and builder.on_excess == "drop"
@@ -96,7 +96,7 @@ class LogXml:
         """
         self._marked = self._marked or (self._feeder.at_start and data.startswith(codecs.BOM_UTF8))
         self._feeder.feed(data, last=last)
-        self._flush()
+        self._hand_over()
 
     @property
     def line(self) -> int:
@@ -104,28 +104,28 @@ class LogXml:
         return self._parser.CurrentLineNumber
 
     def _refuse_doctype(self, *_: object) -> None:
-        raise self._fault(
+        raise self._fault_here(
             "the file declares a document type, which may hide entities",
             "remove the <!DOCTYPE ...> declaration",
         )
 
-    def _declared(self, version: str, encoding: str | None, _standalone: int) -> None:
+    def _check_declaration(self, version: str, encoding: str | None, _standalone: int) -> None:
         if not version.startswith("1."):
-            raise self._fault(
+            raise self._fault_here(
                 f"the XML version is '{shown(version)}'",
                 'begin the file with <?xml version="1.0"?>',
             )
-        self.plain = (encoding.upper() if encoding else None) in _PLAIN_ENCODINGS
+        self.plain = encoding is None or encoding.upper() in _PLAIN_ENCODINGS
         if self._marked and not self.plain:
-            raise self._fault(
+            raise self._fault_here(
                 f"the file begins with the mark of UTF-8 and declares {shown(encoding or '')}",
                 "save it in the encoding that its first line names",
             )
 
-    def _fault(self, message: str, hint: str) -> LogError:
+    def _fault_here(self, message: str, hint: str) -> LogError:
         return LogError(self._path, message, line=self.line, hint=hint)
 
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
+    def _start_element(self, name: str, attributes: dict[str, str]) -> None:
         if self._skipping:
             self._skipping += 1
             self.irregular.nested += self._nested_in_attribute
@@ -143,7 +143,7 @@ class LogXml:
     def _start_root(self, name: str) -> None:
         namespace, blank, local = name.rpartition(" ")
         if local != "log":
-            raise self._fault(
+            raise self._fault_here(
                 f"the file is XML, but its root is <{shown(local)}>, not <log>", "give an XES file"
             )
         self._place = "log"
@@ -159,24 +159,25 @@ class LogXml:
             self.trace_at = self._parser.CurrentByteIndex
             return
         self.irregular.stray_events += name == self._event
-        self._skip()
+        self._skip_element()
 
     def _start_in_case(self, name: str, attributes: dict[str, str]) -> None:
-        if kind := self._kinds.get(name):
-            self._attribute(name, kind, attributes)
-            self._skip(nested=True)
+        kind = self._kinds.get(name)
+        if kind is not None:
+            self._take_attribute(name, kind, attributes)
+            self._skip_element(nested=True)
             return
         if name in self._lists:
             self.irregular.lists += 1
         else:
             self.irregular.foreign += 1
-        self._skip()
+        self._skip_element()
 
-    def _skip(self, *, nested: bool = False) -> None:
+    def _skip_element(self, *, nested: bool = False) -> None:
         self._skipping = 1
         self._nested_in_attribute = nested
 
-    def _end(self, _name: str) -> None:
+    def _end_element(self, _name: str) -> None:
         if self._skipping:
             self._skipping -= 1
         elif self._place == "event":
@@ -184,29 +185,28 @@ class LogXml:
         elif self._place == "trace":
             self._place = "log"
 
-    def _attribute(self, name: str, kind: Kind, attributes: dict[str, str]) -> None:
+    def _take_attribute(self, name: str, kind: Kind, attributes: dict[str, str]) -> None:
         key, value = attributes.get("key"), attributes.get("value")
         if not key or value is None:
             element = name.rpartition(" ")[2]
             missing = "value" if key else "key"
-            raise self._fault(
+            raise self._fault_here(
                 f"a <{element}> element has no {missing}", f"give it a {missing}, or remove it"
             )
         scope: Scope = "event" if self._place == "event" else "trace"
         settled = self._kind_of(scope, key, kind)
         if settled is None:
             return
-        if (
-            4 * len(value) > self._most and len(value.encode()) > self._most
-        ):  # 4 bytes a character at most
-            self._oversized(key)
+        # A character has 4 bytes at most: short values need not be encoded to be judged.
+        if 4 * len(value) > self._most and len(value.encode()) > self._most:
+            self._leave_out_oversized(key)
             return
-        values = self._values.setdefault((scope, key, settled), _Values())
+        values = self._values.setdefault((scope, key, settled), _RunInWork())
         values.rows.append(self.events - 1 if scope == "event" else self.traces - 1)
         values.values.append(value)
         values.lines.append(self._parser.CurrentLineNumber)
 
-    def _oversized(self, key: str) -> None:
+    def _leave_out_oversized(self, key: str) -> None:
         if not self._drop:
             raise too_long(self._path, key, self._limits, self.line)
         self.irregular.oversized += 1
@@ -222,19 +222,18 @@ class LogXml:
             self._settled[attribute] = self._builder.kind_of(name, declared) if name else None
         return self._settled[attribute]
 
-    def _flush(self) -> None:
+    def _hand_over(self) -> None:
         """Hand what was found since the last time to the builder."""
         found, self._values = self._values, {}
         case_of, self._case_of = self._case_of, []
         traces, self._opened_traces = self._opened_traces, 0
         if self._builder is None:
             return
-        self._builder.open(traces, np.array(case_of, np.int64))
+        self._builder.open_cases(traces, np.array(case_of, np.int64))
         for (scope, key, kind), values in found.items():
             text = pl.Series(values.values, dtype=pl.String)
-            self._builder.add(
-                ValueRun(scope, key, kind, np.array(values.rows, np.int64), text, values.lines)
-            )
+            rows = np.array(values.rows, np.int64)
+            self._builder.add_run(ValueRun(scope, key, kind, rows, text, values.lines))
 
 
 def read_full(stream: LogStream, builder: ColumnBuilder) -> EventLog:
@@ -255,13 +254,14 @@ def read_full(stream: LogStream, builder: ColumnBuilder) -> EventLog:
     except expat.ExpatError as error:
         raise _not_well_formed(stream.path, error) from None
     except BadValue as bad:
+        hint = f"write a valid {bad.kind}, or declare it as <string>"
+        if bad.key == TIMESTAMP:
+            hint = TIME_HINT
         raise LogError(
             stream.path,
             f"the value of attribute '{shown(bad.key)}' is no {bad.kind}",
             line=bad.line,
-            hint=TIME_HINT
-            if bad.key == TIMESTAMP
-            else f"write a valid {bad.kind}, or declare it as <string>",
+            hint=hint,
         ) from None
     except TooManyKeys:
         most = builder.limits.attributes

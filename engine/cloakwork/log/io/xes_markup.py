@@ -51,29 +51,37 @@ class Markup:
 
 def parse_markup(text: str) -> Markup:
     """Understand one piece of markup. ``Declined`` when it is not exactly of the plain form."""
-    position = _matched(_AFTER_VALUE, text, 0)
+    position = _end_of_match(_AFTER_VALUE, text, 0)
+    # Its first tag says where the reader must be before it; until then it may be anywhere.
     enters = place = ANYWHERE
-    traces, events = 0, []
+    traces = 0
+    events: list[int] = []
     while tag := _TAG.match(text, position):
         closing, element, alone = tag.groups()
         if closing and alone:
             raise Declined("a tag that both closes and is empty")
         inner, outer = (EVENT, TRACE) if element == "event" else (TRACE, LOG)
         before = inner if closing else outer
-        after = outer if closing or alone else inner
         if place not in {ANYWHERE, before}:
             raise Declined("tags that do not fit each other")
-        enters = before if enters == ANYWHERE else enters
-        place, position = after, tag.end()
+        if enters == ANYWHERE:
+            enters = before
+        place = outer if closing or alone else inner
+        position = tag.end()
         if not closing and element == "event":
             events.append(traces)
-        traces += not closing and element == "trace"
+        elif not closing:
+            traces += 1
     kind = -1
-    if attribute := _ATTRIBUTE.match(text, position):
-        kind, position = KINDS.index(KIND_OF[attribute[1]]), attribute.end()
+    attribute = _ATTRIBUTE.match(text, position)
+    if attribute:
+        kind = KINDS.index(KIND_OF[attribute[1]])
+        position = attribute.end()
     else:
-        position = _matched(_END, text, position)
-    if position != len(text) or (place == LOG) == (kind >= 0) or (kind < 0 and place == ANYWHERE):
+        position = _end_of_match(_END, text, position)
+    # The log ends inside no trace, and an attribute stands inside one.
+    fits_place = place != LOG if kind >= 0 else place == LOG
+    if position != len(text) or not fits_place:
         raise Declined("markup that is not of the plain form")
     return Markup(
         enters=enters,
@@ -86,10 +94,12 @@ def parse_markup(text: str) -> Markup:
     )
 
 
-def _matched(pattern: re.Pattern[str], text: str, position: int) -> int:
-    if found := pattern.match(text, position):
-        return found.end()
-    raise Declined("markup that is not of the plain form")
+def _end_of_match(pattern: re.Pattern[str], text: str, position: int) -> int:
+    """Where the match of ``pattern`` at ``position`` ends. ``Declined`` without one."""
+    found = pattern.match(text, position)
+    if found is None:
+        raise Declined("markup that is not of the plain form")
+    return found.end()
 
 
 class MarkupTable:
@@ -99,7 +109,7 @@ class MarkupTable:
         self.words: list[str] = []
         self.markups: list[Markup] = []
 
-    def learn(self, words: list[str]) -> None:
+    def learn_markup(self, words: list[str]) -> None:
         """Add pieces of markup that were not met before; ``Declined`` where one is not plain."""
         self.markups += [parse_markup(word) for word in words]
         self.words += words
@@ -125,28 +135,29 @@ class KeyTable:
     words: list[str] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
 
-    def learn(self, words: list[str], builder: ColumnBuilder) -> None:
+    def learn_keys(self, words: list[str], builder: ColumnBuilder) -> None:
         """Add keys that were not met before; ``Declined`` where one is empty."""
         self.words += words
         self.keys += [decode_references(word) for word in words]
         if "" in words:
             raise Declined("an empty key")
-        self.is_kept = np.array(
-            [builder.name_of(scope, key) is not None for key in self.keys for scope in SCOPES],
-            np.bool_,
-        )
-        self.kind = np.array(
-            [self._settled(builder, scope, key) for key in self.keys for scope in SCOPES], np.int64
-        )
+        # Two entries a key: for the trace, then for the event.
+        scoped = [(scope, key) for key in self.keys for scope in SCOPES]
+        is_kept = [builder.name_of(scope, key) is not None for scope, key in scoped]
+        kinds = [self._settled_kind(builder, scope, key) for scope, key in scoped]
+        self.is_kept = np.array(is_kept, np.bool_)
+        self.kind = np.array(kinds, np.int64)
         self.reserved = np.array([key.startswith("case:") for key in self.keys], np.bool_)
 
     @staticmethod
-    def _settled(builder: ColumnBuilder, scope: Scope, key: str) -> int:
+    def _settled_kind(builder: ColumnBuilder, scope: Scope, key: str) -> int:
         """The index in ``KINDS`` of the kind that an attribute is read as whatever is declared; -1
         if none is.
         """
         name = builder.name_of(scope, key)
-        kinds = {builder.kind_of(name, kind) for kind in KINDS} if name else set()
+        if not name:
+            return -1
+        kinds = {builder.kind_of(name, kind) for kind in KINDS}
         return KINDS.index(kinds.pop()) if len(kinds) == 1 else -1
 
 

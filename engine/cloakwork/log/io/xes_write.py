@@ -55,14 +55,14 @@ def write_xes(
     cannot be written.
     """
     with open_output(path) as out:
-        out.write(_header(annotations, extensions).encode())
-        for text in _batches(log):
+        out.write(_file_header(annotations, extensions).encode())
+        for text in _trace_batches(log):
             out.write(text.encode())
         out.write(b"</log>\n")
 
 
-def _header(annotations: tuple[Attribute, ...], extensions: tuple[Extension, ...]) -> str:
-    declared = "".join(_declaration(each) for each in (*_STANDARD, *extensions))
+def _file_header(annotations: tuple[Attribute, ...], extensions: tuple[Extension, ...]) -> str:
+    declared = "".join(_extension_text(each) for each in (*_STANDARD, *extensions))
     nested = any(attribute.children for attribute in annotations)
     features = "nested-attributes" if nested else ""
     return (
@@ -71,29 +71,29 @@ def _header(annotations: tuple[Attribute, ...], extensions: tuple[Extension, ...
         ' xmlns="http://www.xes-standard.org/">\n'
         + declared
         + _GLOBALS
-        + "".join(_annotation(attribute, 1) for attribute in annotations)
+        + "".join(_annotation_text(attribute, 1) for attribute in annotations)
     )
 
 
-def _declaration(extension: Extension) -> str:
-    name, prefix = _quoted(extension.name), _quoted(extension.prefix)
-    return f"\t<extension name={name} prefix={prefix} uri={_quoted(extension.uri)}/>\n"
+def _extension_text(extension: Extension) -> str:
+    name, prefix = _quoted_text(extension.name), _quoted_text(extension.prefix)
+    return f"\t<extension name={name} prefix={prefix} uri={_quoted_text(extension.uri)}/>\n"
 
 
-def _annotation(attribute: Attribute, depth: int) -> str:
+def _annotation_text(attribute: Attribute, depth: int) -> str:
     indent = "\t" * depth
     # The entries of a list stand one level deeper, inside ``values``.
     below = depth + 2 if attribute.value is None else depth + 1
-    inner = "".join(_annotation(child, below) for child in attribute.children)
+    inner = "".join(_annotation_text(child, below) for child in attribute.children)
     if attribute.value is None:
         values = f"{indent}\t<values>\n{inner}{indent}\t</values>\n"
-        return f"{indent}<list key={_quoted(attribute.key)}>\n{values}{indent}</list>\n"
-    element, text = _typed(attribute.value)
-    start = f"{indent}<{element} key={_quoted(attribute.key)} value={_quoted(text)}"
+        return f"{indent}<list key={_quoted_text(attribute.key)}>\n{values}{indent}</list>\n"
+    element, text = _element_and_text(attribute.value)
+    start = f"{indent}<{element} key={_quoted_text(attribute.key)} value={_quoted_text(text)}"
     return f"{start}>\n{inner}{indent}</{element}>\n" if inner else f"{start}/>\n"
 
 
-def _typed(value: str | int | float | bool | datetime) -> tuple[str, str]:
+def _element_and_text(value: str | int | float | bool | datetime) -> tuple[str, str]:
     """The XES element and the text of one value."""
     match value:
         case bool():
@@ -113,25 +113,24 @@ def _float_text(value: float) -> str:
     return "NaN" if math.isnan(value) else repr(value)
 
 
-def _quoted(text: str) -> str:
+def _quoted_text(text: str) -> str:
     """``text`` as an attribute value with its quotes."""
     clean = pl.Series([text]).str.replace_all(_FORBIDDEN, "\ufffd")[0]
-    return (
-        '"'
-        + quoteattr(clean, {'"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"})[1:-1]
-        + '"'
-    )
+    # ``quoteattr`` takes single quotes where the text holds a double one: its quotes are replaced.
+    escaped = quoteattr(clean, {'"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"})
+    return f'"{escaped[1:-1]}"'
 
 
-def _batches(log: EventLog) -> Iterator[str]:
+def _trace_batches(log: EventLog) -> Iterator[str]:
     """The traces as text, some whole cases at a time."""
+    # A batch begins at the first case that starts at or behind a multiple of the batch's size.
     every_batch = np.arange(0, max(log.events.height, 1), _BATCH)
     starts = np.searchsorted(log.offsets, every_batch, side="left")
     bounds = np.unique(np.concatenate([[0], starts, [log.cases.height]]))
     for first, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         begin, stop = int(log.offsets[first]), int(log.offsets[end])
-        cases = _elements(log.cases[first:end], "\t<trace>\n", 2, "", CASE_PREFIX)
-        events = _elements(log.events[begin:stop], "\t\t<event>\n", 3, "\t\t</event>\n", "")
+        cases = _element_texts(log.cases[first:end], "\t<trace>\n", 2, "", CASE_PREFIX)
+        events = _element_texts(log.events[begin:stop], "\t\t<event>\n", 3, "\t\t</event>\n", "")
         row = np.repeat(np.arange(end - first), np.diff(log.offsets[first : end + 1]))
         of_events = pl.DataFrame({"row": row, "text": events}).group_by("row", maintain_order=True)
         grouped = of_events.agg(pl.col("text").str.join(""))
@@ -144,19 +143,19 @@ def _batches(log: EventLog) -> Iterator[str]:
         yield text or ""
 
 
-def _elements(table: pl.DataFrame, start: str, depth: int, end: str, prefix: str) -> pl.Series:
+def _element_texts(table: pl.DataFrame, start: str, depth: int, end: str, prefix: str) -> pl.Series:
     """One element a row: ``start``, its attributes, ``end``. String, as long as the table."""
-    attributes = [
-        _attribute_text(values_of(table, name), name.removeprefix(prefix), depth).alias(str(column))
-        for column, name in enumerate(table.columns)
-    ]
+    attributes = []
+    for column, name in enumerate(table.columns):
+        texts = _attribute_text(values_of(table, name), name.removeprefix(prefix), depth)
+        attributes.append(texts.alias(str(column)))
     if not attributes:
         return pl.Series([], dtype=pl.String)
     joined = pl.concat_str(pl.lit(start), pl.all(), pl.lit(end))
     return pl.DataFrame(attributes).select(joined).to_series()
 
 
-def expressible(text: pl.Series) -> pl.Series:
+def expressible_text(text: pl.Series) -> pl.Series:
     """Text with U+FFFD in place of what XML cannot express."""
     return text.str.replace_all(_FORBIDDEN, "\ufffd")
 
@@ -164,7 +163,7 @@ def expressible(text: pl.Series) -> pl.Series:
 def _attribute_text(values: pl.Series, key: str, depth: int) -> pl.Series:
     """The attribute elements of one column; the empty text where the value is null."""
     element, text = _column_text(values)
-    start = "\t" * depth + f'<{element} key={_quoted(key)} value="'
+    start = "\t" * depth + f'<{element} key={_quoted_text(key)} value="'
     merged = pl.concat_str(pl.lit(start), text, pl.lit('"/>\n'))
     return values.to_frame("value").select(merged.fill_null("")).to_series()
 
@@ -175,8 +174,8 @@ def _column_text(values: pl.Series) -> tuple[str, pl.Expr]:
     if dtype.is_integer():
         return "int", column.cast(pl.String)
     if dtype.is_numeric():
-        text = column.cast(pl.Float64).cast(pl.String).replace({"inf": "INF", "-inf": "-INF"})
-        return "float", text
+        numbers = column.cast(pl.Float64).cast(pl.String)
+        return "float", numbers.replace({"inf": "INF", "-inf": "-INF"})
     if dtype == pl.Boolean:
         return "boolean", column.cast(pl.String)
     if isinstance(dtype, pl.Datetime):

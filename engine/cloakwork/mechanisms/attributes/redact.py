@@ -60,11 +60,12 @@ class RedactParams(Frozen):
 
     treatments: tuple[Treatment, ...] = ()
 
-    def of(self, attribute: str) -> Treatment | None:
+    def treatment_of(self, attribute: str) -> Treatment | None:
         """The treatment of one attribute: by its own name, else by the smallest glob that fits."""
-        return rule_resolver(
+        resolver = rule_resolver(
             self, self.treatments, lambda: {rule.attribute: rule for rule in self.treatments}
-        ).rule(attribute)
+        )
+        return resolver.rule(attribute)
 
 
 class Redact(WithoutDecision):
@@ -122,7 +123,7 @@ def _treat_columns(
 ) -> Iterator[pl.Series]:
     """The columns of ``table`` that stay, each as its treatment leaves it."""
     for name in table.columns:
-        rule, values = params.of(name), values_of(table, name)
+        rule, values = params.treatment_of(name), values_of(table, name)
         if name in STANDARD or (rule and rule.treatment in ("keep", "protect")):
             yield values.alias(name)
         elif rule and rule.treatment == "pseudonymise":
@@ -130,16 +131,14 @@ def _treat_columns(
             key = stream.key(name) if rule.link is None else _linked_key(rule.link, name)
             yield pseudonyms(values, key).alias(name)
         elif rule and rule.treatment == "generalise":
-            yield _generalised(values, rule).alias(name)
+            yield _generalised_values(values, rule).alias(name)
 
 
 def pseudonyms(values: pl.Series, key: bytes) -> pl.Series:
     """A keyed pseudonym of 26 letters for each value; nulls stay null."""
     distinct = values.drop_nulls().unique()
-    names = [
-        _pseudonym_letters(hmac.digest(key, str(value).encode(), "sha256"))
-        for value in distinct.to_list()
-    ]
+    digests = [hmac.digest(key, str(value).encode(), "sha256") for value in distinct.to_list()]
+    names = [_pseudonym_letters(digest) for digest in digests]
     return values.replace_strict(
         distinct, pl.Series(names, dtype=pl.String), default=None, return_dtype=pl.String
     )
@@ -149,10 +148,11 @@ def _pseudonym_letters(digest: bytes) -> str:
     """The first 122 bits of a digest as 26 lower-case letters: no digits, so that no number is
     found in a pseudonym.
     """
-    number, letters = int.from_bytes(digest[:16], "big"), []
+    number = int.from_bytes(digest[:16], "big")
+    letters = []
     for _ in range(26):
-        number, place = divmod(number, 26)
-        letters.append(chr(ord("a") + place))
+        number, digit = divmod(number, 26)
+        letters.append(chr(ord("a") + digit))
     return "".join(letters)
 
 
@@ -160,13 +160,13 @@ def _linked_key(dataset: str, attribute: str) -> bytes:
     """The key of one dataset and attribute: in the configuration folder, never in a release."""
     from os import urandom
 
-    name = hashlib.sha256(f"{dataset}\n{attribute.removeprefix(CASE_PREFIX)}".encode()).hexdigest()[
-        :32
-    ]
+    # One key for an attribute of events and of cases: the same person may stand in both.
+    owner = f"{dataset}\n{attribute.removeprefix(CASE_PREFIX)}"
+    name = hashlib.sha256(owner.encode()).hexdigest()[:32]
     return secret_made_once(home() / "pseudonym-keys" / f"{name}.key", lambda: urandom(32))
 
 
-def _generalised(values: pl.Series, rule: Treatment) -> pl.Series:
+def _generalised_values(values: pl.Series, rule: Treatment) -> pl.Series:
     """Replace each value by its interval, or by its group at depth ``level``; what fits nowhere
     becomes null.
     """

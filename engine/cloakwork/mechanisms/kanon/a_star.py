@@ -40,6 +40,10 @@ MIB: Final = 2**20
 _BYTES_OF_A_STATE: Final = 600
 """What a state takes beside its multipliers."""
 _NO_CLASS: Final = -1
+_SHARE_OF_A_STEP: Final = 0.1
+"""How much a step counts in the running shares of what was chosen."""
+_CERTAIN: Final = 0.45
+"""How far from one half a running share must lie for a decision to count as certain."""
 
 
 class AStarParams(FamilyParams):
@@ -158,14 +162,14 @@ class _AStarSearch:
         # more of these than of it.
         most_states = max(1, memory * MIB // (2 * (8 * variants + _BYTES_OF_A_STATE)))
         start = _State(None, _NO_CLASS, _NO_CLASS, True, self._initial_multipliers())
-        self._enqueue(start, 0, FIRST_STEPS)
+        self._enqueue_state(start, 0, FIRST_STEPS)
         while self.queue and self.queue[0].lower_bound < self.cost:
             self.least_bound = self.queue[0].lower_bound
             if monotonic() > self.until:
                 return "the time was used up"
             if len(self.queue) >= most_states:
                 return "the memory was used up"
-            self._expand(heapq.heappop(self.queue))
+            self._expand_state(heapq.heappop(self.queue))
             self.progress.report(
                 f"{self.cost:,} edits found, {self.least_bound:,} proved, "
                 f"{len(self.queue):,} states wait"
@@ -173,15 +177,15 @@ class _AStarSearch:
         self.least_bound = self.cost
         return "no whole variants can be moved at less cost"
 
-    def _expand(self, entry: _QueueEntry) -> None:
+    def _expand_state(self, entry: _QueueEntry) -> None:
         """Make one decision more, one way and the other."""
         self.expanded += 1
         state = entry.state
         for included in (True, False):
             child = _State(state, *entry.branching_decision, included, state.multipliers)
-            self._enqueue(child, entry.lower_bound, LATER_STEPS)
+            self._enqueue_state(child, entry.lower_bound, LATER_STEPS)
 
-    def _enqueue(self, state: _State, lower_bound: int, steps: int) -> None:
+    def _enqueue_state(self, state: _State, lower_bound: int, steps: int) -> None:
         """Bound ``state``; keep it unless it holds no answer better than the best, or a single one.
 
         ``lower_bound``: that of the state it came from.
@@ -193,10 +197,14 @@ class _AStarSearch:
         if (choices == 1).all():
             self._keep_if_better(np.argmax(decisions.may_move, axis=1))
             return
-        ascent, cost_before = _MultiplierAscent(self, decisions, state.multipliers), self.cost
+        cost_before = self.cost
+        ascent = _MultiplierAscent(self, decisions, state.multipliers)
+        # f never falls from a state to those that come from it: that makes it consistent.
         bound = max(lower_bound, ascent.improve_bound(steps))
         found = ascent.best_answer
-        if found is not None and (state.parent is None or self.cost < cost_before):
+        # Climbing takes long: worth it at the start, and where the steps met a better answer.
+        is_worth_climbing = state.parent is None or self.cost < cost_before
+        if found is not None and is_worth_climbing:
             self._keep_if_better(improve_by_hill_climbing(self.costs, found, self.until))
         if bound < self.cost:
             kept = replace(state, multipliers=ascent.multipliers)
@@ -208,15 +216,18 @@ class _AStarSearch:
         """What the decisions of ``state`` leave possible."""
         must_open = self._fixed_variants()
         variants = len(must_open)
+        # A fixed variant may only stay; each of the others may move anywhere.
         may_move = np.broadcast_to(~must_open[:, None], (variants, variants)).copy()
         may_move[must_open, must_open] = True
+        # The decisions of a state are a chain: each state holds one, and the state before it.
         decided = state
         while decided.parent is not None:
             variant, class_variant = decided.variant, decided.class_variant
             if decided.included:
                 must_open[class_variant] = True
                 if variant != _NO_CLASS:
-                    may_move[variant] &= np.arange(variants) == class_variant
+                    is_chosen = np.arange(variants) == class_variant
+                    may_move[variant] &= is_chosen
             elif variant == _NO_CLASS:
                 may_move[:, class_variant] = False
             else:
@@ -254,6 +265,7 @@ class _AStarSearch:
         classes = relaxed.opened & relaxed.picked.any(axis=0)
         if not classes.any():
             return None
+        # Of several classes that pick a variant the first; where none does, repair finds one.
         picked_class = np.argmax(relaxed.picked & classes, axis=1)
         nearest = nearest_classes(self.costs, classes)
         target = repair_to_k_anonymous(self.costs, classes, picked_class, nearest)
@@ -290,6 +302,7 @@ class _MultiplierAscent:
         # Costs are never negative, so 0 is a bound before any step.
         bound = 0
         pace, idle_steps = 1.0, 0
+        patience = steps // 20
         for step in range(steps):
             relaxed = search.relaxation(multipliers, self.decisions)
             bound = max(bound, relaxed.bound)
@@ -302,10 +315,11 @@ class _MultiplierAscent:
             # One minus how often each variant is picked: a subgradient of L.
             slope = 1 - relaxed.picked.sum(axis=1)
             squared_length = int(slope @ slope)
-            self._record_choice(relaxed, 1.0 if step == 0 else 0.1)
+            is_first = step == 0
+            self._record_choice(relaxed, 1.0 if is_first else _SHARE_OF_A_STEP)
             if bound >= search.cost or squared_length == 0 or monotonic() > search.until:
                 break
-            if idle_steps > steps // 20:
+            if idle_steps > patience:
                 pace, idle_steps = pace / 2, 0
             # Polyak's step aims at the cost of the best answer, which no bound exceeds.
             distance_to_aim = search.cost * SCALE - relaxed.value
@@ -320,7 +334,7 @@ class _MultiplierAscent:
         may_move = self.decisions.may_move
         is_undecided = may_move.any(axis=0) & ~self.decisions.must_open
         certainty = np.where(is_undecided, np.abs(self.opened - 0.5), 1.0)
-        if certainty.min() < 0.45:
+        if certainty.min() < _CERTAIN:
             return _NO_CLASS, int(np.argmin(certainty))
         # All classes are fairly certain: decide where a variant goes that still has a choice.
         has_choice = (may_move.sum(axis=1) > 1)[:, None]

@@ -20,6 +20,7 @@ from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import CASE_PREFIX, TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.log.naming import values_of
 from cloakwork.log.variants import Variants, variants_of
+from cloakwork.mechanisms.kanon.closeness_params import NAME
 from cloakwork.mechanisms.kanon.value_exchange import Groups
 from cloakwork.noise import Noise
 
@@ -27,7 +28,6 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Classes = Literal["variants", "prefixes"]
 
-NAME: Final = "kanon/closeness"
 _MICROSECOND: Final = timedelta(microseconds=1)
 _LAST_YEAR: Final = 2200
 """Of released times; readers that count nanoseconds in 64 bits end in 2262."""
@@ -98,7 +98,7 @@ class AttributeValues:
         Where events are inserted, there are two kinds of groups: those of all events, and those of
         the kept events alone.
         """
-        cells, groups = self._groups(indexes)
+        cells, groups = self._classes_as_groups(indexes)
         kept = self.kept[indexes]
         if kept.all():
             return cells, (groups,)
@@ -109,7 +109,7 @@ class AttributeValues:
             return split_cells, (groups,)
         return split_cells, (groups, groups.restricted_to(kept))
 
-    def _groups(self, indexes: Ints) -> tuple[Ints, Groups]:
+    def _classes_as_groups(self, indexes: Ints) -> tuple[Ints, Groups]:
         """The cells of some of the values, renumbered from 0, and the classes as groups of them."""
         occurring, cells = np.unique(self.cells[indexes], return_inverse=True)
         cells = cells.astype(np.int64)
@@ -168,7 +168,7 @@ def attribute_values_of(
         return None
     if source not in table.columns:
         raise MechanismError(NAME, f"no {owner} has '{column}'; correct the policy or the log")
-    cells, activity, class_of_cell = _cells(log, classes, of_cases=of_cases)
+    cells, activity, class_of_cell = _cells_of_rows(log, classes, of_cases=of_cases)
     if grid is None:
         rows = np.arange(table.height)
         distinct, codes = _distinct_codes(values_of(table, column))
@@ -249,7 +249,7 @@ def _with_missing_drawn(codes: Ints, activity: Ints, noise: Noise) -> Ints:
     return complete
 
 
-def _cells(
+def _cells_of_rows(
     log: EventLog, classes: Classes, *, of_cases: bool
 ) -> tuple[Ints, Ints, tuple[Ints, Ints] | None]:
     """The cell and the activity of the value that each row of the table may have, and the classes

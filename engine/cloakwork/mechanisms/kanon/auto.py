@@ -39,7 +39,7 @@ A_STAR_SHARE: Final = 0.05
 
 class AutoParams(FamilyParams):
     """``seconds``: most that the search may take; ``gap``: share above the least possible at which
-    it may stop; ``parts``: identical cases may move to different variants; ``among``: the
+    it may stop; ``split_cases``: identical cases may move to different variants; ``among``: the
     algorithms that may be used, of those that the policy's lists of mechanisms allow.
     """
 
@@ -52,7 +52,7 @@ class AutoParams(FamilyParams):
             ge=0, description="Share above the least possible distance at which the search may stop"
         ),
     ] = 0.01
-    parts: Annotated[
+    split_cases: Annotated[
         bool,
         Field(description="Identical cases may move to different variants; not where units count"),
     ] = True
@@ -88,17 +88,17 @@ class Auto(Anonymiser[AutoParams]):
     def offer(
         self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
     ) -> Offer[AutoParams] | Refusal:
-        """As the whole family does; cases part unless units are counted."""
+        """As the whole family does; cases may be split unless units are counted."""
         asks_for_units = isinstance(goal, KAnonymity) and goal.count == "units"
         # Where no attribute names the unit, each case is one.
         if not asks_for_units or facts.unit.attribute is None:
             return super().offer(goal, facts, options)
-        if options.get("parts"):
+        if options.get("split_cases"):
             return Refusal(
                 "misconfigured",
-                "option parts: the cases of a variant can part only where k counts cases",
+                "option split_cases: the cases of a variant can be split only where k counts cases",
             )
-        return super().offer(goal, facts, {**options, "parts": False})
+        return super().offer(goal, facts, {**options, "split_cases": False})
 
     def describe_method(self, params: AutoParams) -> str:
         """Which may be used, and for how long."""
@@ -117,7 +117,7 @@ class Auto(Anonymiser[AutoParams]):
         }
         # Of equal distances the later algorithm's, since it proves more.
         chosen = min(reversed(tried), key=distances.__getitem__)
-        bound = _best_bound(tried, cases_may_split=params.parts)
+        bound = _best_bound(tried, cases_may_split=params.split_cases)
         best = tried[chosen]
         others: dict[str, JsonValue] = {name: distances[name] for name in tried if name != chosen}
         gap = relative_gap(distances[chosen], bound)
@@ -186,7 +186,7 @@ def _run_algorithm(
     options: dict[str, object] = {
         "seconds": max(0.1, seconds * share),
         "gap": params.gap,
-        "parts": params.parts,
+        "split_cases": params.split_cases,
     }
     known = {
         option: value

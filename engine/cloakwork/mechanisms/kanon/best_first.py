@@ -92,8 +92,9 @@ def search_best_first(costs: MoveCosts) -> Ints:
     """
     state = _GreedyState(costs)
     progress = RateLimitedProgress()
-    while (move := state.best_move()) is not None:
-        state.apply_move(*move)
+    while state.violating.any():
+        source, target = state.best_move()
+        state.apply_move(source, target)
         progress.report(f"{int(state.violating.sum()):,} variants still below k")
     return state.target
 
@@ -111,7 +112,7 @@ class _Nearest:
     target: Ints
 
     @classmethod
-    def unknown(cls, variants: int) -> "_Nearest":
+    def none_known(cls, variants: int) -> "_Nearest":
         """Nothing to move to, for any variant."""
         return cls(np.full(variants, _FAR), np.full(variants, _NO_VARIANT))
 
@@ -133,22 +134,22 @@ class _GreedyState:
         self.held_mass = costs.mass.copy()
         self.holds_cases = np.ones(variants, bool)
         self.violating, self.conforming = self._split_by_violation()
-        self.to_conforming = _Nearest.unknown(variants)
-        self.to_violating = _Nearest.unknown(variants)
+        self.to_conforming = _Nearest.none_known(variants)
+        self.to_violating = _Nearest.none_known(variants)
         self._refresh_nearest(np.flatnonzero(self.violating))
 
-    def best_move(self) -> tuple[int, int] | None:
-        """From where to where the move with the least f goes; None when no variant violates."""
+    def best_move(self) -> tuple[int, int]:
+        """From where to where the move with the least f goes; some variant must violate."""
         rows = np.flatnonzero(self.violating)
-        if not len(rows):
-            return None
         # Only differences of f between moves count: h of the variants that a move leaves alone
         # is left out.
         future_cost = self._estimate_future_cost()
         partner = self.to_violating.target[rows]
         to_conforming = self.to_conforming.cost[rows] - future_cost[rows]
-        to_violating = self.to_violating.cost[rows] - future_cost[rows]
-        to_violating = to_violating - future_cost[partner] + self._estimate_joined(rows, partner)
+        # Where there is no partner, -1 reads the last variant's figures, which do not count.
+        joined_before = future_cost[rows] + future_cost[partner]
+        joined_after = self._estimate_joined(rows, partner)
+        to_violating = self.to_violating.cost[rows] - joined_before + joined_after
         to_violating = np.where(partner == _NO_VARIANT, np.inf, to_violating)
         best = int(np.argmin(np.minimum(to_conforming, to_violating)))
         target = self.to_conforming.target[rows]
@@ -169,18 +170,18 @@ class _GreedyState:
             amount[source] = 0
         self.holds_cases[source] = False
         self.violating, self.conforming = self._split_by_violation()
+        newly_violating = self.violating & ~was_violating
+        newly_conforming = self.conforming & ~was_conforming
         no_longer_violating = was_violating & ~self.violating
         no_longer_conforming = was_conforming & ~self.conforming
-        changed = no_longer_violating | no_longer_conforming
+        left_its_kind = no_longer_violating | no_longer_conforming
         # Stale is what a variant knows that now violates, was moved to, or lost its nearest.
-        is_stale = self.violating & ~was_violating
+        is_stale = newly_violating.copy()
         is_stale[target] = True
         for nearest in (self.to_conforming, self.to_violating):
-            is_stale |= changed[nearest.target] & (nearest.target != _NO_VARIANT)
-        now_conforming = np.flatnonzero(self.conforming & ~was_conforming)
-        now_violating = np.flatnonzero(self.violating & ~was_violating)
-        self._update_nearest(self.to_conforming, now_conforming)
-        self._update_nearest(self.to_violating, now_violating)
+            is_stale |= left_its_kind[nearest.target] & (nearest.target != _NO_VARIANT)
+        self._update_nearest(self.to_conforming, np.flatnonzero(newly_conforming))
+        self._update_nearest(self.to_violating, np.flatnonzero(newly_violating))
         self._refresh_nearest(np.flatnonzero(is_stale & self.violating))
 
     def _split_by_violation(self) -> tuple[BoolArray, BoolArray]:
@@ -201,7 +202,9 @@ class _GreedyState:
                 nearest.cost[rows], nearest.target[rows] = _FAR, _NO_VARIANT
                 continue
             # From the original variants: the edits there, less those that were made so far.
-            cost = self.edits[np.ix_(rows, targets)] - self.edits[rows, rows][:, None]
+            edits_so_far = self.edits[rows, rows]
+            cost = self.edits[np.ix_(rows, targets)] - edits_so_far[:, None]
+            # To stay is no move.
             cost[rows[:, None] == targets] = _FAR
             best = np.argmin(cost, axis=1)
             nearest.cost[rows] = cost[np.arange(len(rows)), best]
@@ -234,14 +237,18 @@ class _GreedyState:
         """
         cases = self.cases[rows] + self.cases[partner]
         held = self.held_mass[rows] + self.held_mass[partner]
+        # All move on together to what is nearest to the partner and conforms.
         onward = self.to_conforming.target[partner]
         extra = self.edits[rows, onward] - self.edits[rows, partner]
         moving_on = (self.to_conforming.cost[partner] + extra).astype(np.float64)
         moving_on = np.where(onward == _NO_VARIANT, np.inf, moving_on)
-        per_case = self.to_violating.cost[partner] / np.maximum(self.cases[partner], 1)
-        joining = self._half_share(cases, held) * per_case * cases
+        # Or they join another that violates, at half of what that costs (equation 4).
+        cost_of_case = self.to_violating.cost[partner] / np.maximum(self.cases[partner], 1)
+        joining = self._half_share(cases, held) * cost_of_case * cases
+        # Or nothing more is to be done.
         held_with_extensions = self.costs.sum_over_extensions(self.held_mass)[partner]
-        suffices = held_with_extensions + self.held_mass[rows] >= self.costs.required_mass[partner]
+        held_then = held_with_extensions + self.held_mass[rows]
+        suffices = held_then >= self.costs.required_mass[partner]
         return np.where(suffices, 0.0, np.minimum(moving_on, joining))
 
     def _half_share(self, cases: Ints, held_mass: Ints) -> NDArray[np.float64]:

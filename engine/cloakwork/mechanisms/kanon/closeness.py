@@ -2,22 +2,17 @@
 they are.
 """
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from fractions import Fraction
-from typing import Annotated, ClassVar, Final, Literal
+from typing import ClassVar, Final
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
-from pydantic import AwareDatetime, Field, JsonValue, ValidationError
+from pydantic import JsonValue, ValidationError
 
-from cloakwork.errors import Infeasible
-from cloakwork.facts import UNIX_EPOCH, Facts
+from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee, LDiversity, TCloseness
 from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
-from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
+from cloakwork.log.eventlog import CASE_ID
 from cloakwork.mechanisms.base import (
     Decision,
     Gives,
@@ -29,61 +24,13 @@ from cloakwork.mechanisms.base import (
     Theorem,
     WithoutCost,
 )
-from cloakwork.mechanisms.kanon.attribute_values import (
-    AttributeValues,
-    CycleTimeGrid,
-    attribute_values_of,
-    with_values,
-)
+from cloakwork.mechanisms.kanon.closeness_params import NAME, ClosenessParams
+from cloakwork.mechanisms.kanon.closeness_values import with_close_values
 from cloakwork.mechanisms.kanon.column_summary import ColumnOfCases
-from cloakwork.mechanisms.kanon.randomise import Randomiser, epsilon_for, least_t, randomiser_of
-from cloakwork.mechanisms.kanon.value_exchange import (
-    ROUNDING,
-    ClassGoal,
-    Groups,
-    LDiversityGoal,
-    TClosenessGoal,
-    exchange_values,
-)
+from cloakwork.mechanisms.kanon.randomise import least_t
 from cloakwork.noise import Noise, Stream
-from cloakwork.progress import say
-from cloakwork.quantities import Duration, Frozen
 
-Ints = NDArray[np.int64]
-
-NAME: Final = "kanon/closeness"
 _OPTIONS: Final = ("infeasible", "step")
-
-
-class ClosenessParams(Frozen):
-    """What the guarantee asks for, and how.
-
-    ``column``: the attribute (``timestamps``: cycle times); ``classes``: whole variants, or their
-    prefixes; ``aim`` and ``bound``: within ``bound`` = t by ``emd`` (``scale``: how far numbers
-    lie apart) or ``stochastic``, or at least ``bound`` = l values, ``distinct`` or by ``entropy``.
-    ``infeasible``: what happens where that cannot be had: for l the values of such classes are left
-    out, for t those of the whole activity. ``domain``, ``range``, ``step``: for ``stochastic``, all
-    values that there may be, or the least and largest number and what they are rounded to.
-    ``epoch``, ``grid``: for cycle times, when every case starts, and what they are rounded to.
-    """
-
-    column: str
-    classes: Literal["variants", "prefixes"]
-    aim: Literal["emd", "stochastic", "distinct", "entropy"]
-    bound: Annotated[float, Field(gt=0)]
-    scale: Literal["rank", "range"] = "rank"
-    infeasible: Annotated[
-        Literal["refuse", "suppress"],
-        Field(
-            description="refuse the log, or leave out values: of such classes for l, "
-            "of such activities for t"
-        ),
-    ] = "refuse"
-    domain: tuple[JsonValue, ...] | None = None
-    range: tuple[float, float] | None = None
-    step: Annotated[float, Field(gt=0)] = 1.0
-    epoch: AwareDatetime = UNIX_EPOCH
-    grid: Duration
 
 
 class Closeness(WithoutCost):
@@ -145,49 +92,29 @@ class Closeness(WithoutCost):
                 "never",
                 "it protects values that events or cases have beside their activity sequence",
             )
-        if own := sorted(set(options) - set(_OPTIONS)):
+        unknown = sorted(set(options) - set(_OPTIONS))
+        if unknown:
+            known = ", ".join(_OPTIONS)
             return Refusal(
-                "misconfigured", f"unknown option {', '.join(own)}; it knows {', '.join(_OPTIONS)}"
+                "misconfigured", f"unknown option {', '.join(unknown)}; it knows {known}"
             )
-        aim, bound = (
-            (goal.distance, goal.t) if isinstance(goal, TCloseness) else (goal.variety, goal.l)
-        )
-        given = {
-            **options,
-            "column": goal.attribute,
-            "classes": goal.classes,
-            "aim": aim,
-            "bound": bound,
-        }
-        if isinstance(goal, TCloseness):
-            given["scale"] = goal.scale
         try:
-            params = ClosenessParams.model_validate(
-                {**given, "epoch": facts.epoch, "grid": facts.grid}
-            )
+            params = _params_of_goal(goal, facts, options)
         except ValidationError as error:
             first = error.errors()[0]
             return Refusal("misconfigured", f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
-        if params.column == TIMESTAMPS and params.infeasible == "suppress":
-            return Refusal(
-                "misconfigured",
-                "infeasible: suppress would leave events without a time; cycle times need one",
-            )
-        if aim == "emd" and bound >= 1:
-            return Refusal(
-                "misconfigured",
-                f"no class lies farther than 1 from the whole, so t = {bound:g} asks for nothing",
-            )
-        if aim == "stochastic":
+        contradiction = _find_contradiction(params)
+        if contradiction is not None:
+            return Refusal("misconfigured", contradiction)
+        if params.aim == "stochastic":
             return _offer_stochastic(params, facts)
-        how = (
-            f"lies within {bound:g} of all values"
-            if aim == "emd"
-            else f"holds {bound:g} ({aim}) of them"
-        )
+        reached = f"holds {params.bound:g} ({params.aim}) of them"
+        if params.aim == "emd":
+            reached = f"lies within {params.bound:g} of all values"
         return Offer(
             params,
-            f"exchanges values of {_called(params.column)} between classes until each class {how}",
+            f"exchanges values of {params.column_in_words} between classes "
+            f"until each class {reached}",
         )
 
     def lineage(self, params: ClosenessParams) -> Lineage:
@@ -207,7 +134,7 @@ class Closeness(WithoutCost):
 
     def summarise(self, params: ClosenessParams) -> ColumnOfCases:
         """The values of the attribute, case by case."""
-        return ColumnOfCases(_attribute(params))
+        return ColumnOfCases(params.source_column)
 
     def decide(self, params: ClosenessParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """The value of every event, or case: rows as in the summary; none where nobody can have
@@ -218,246 +145,96 @@ class Closeness(WithoutCost):
         """
         column = self.summarise(params)
         log = column.as_log(summary)
-        after = _protected(log, params, noise)
+        after = with_close_values(log, params, noise)
         return Decision(pl.DataFrame() if after is log else column.of(after))
 
     def rewrite(self, params: ClosenessParams, decision: Decision, stream: Stream) -> Rewrite:
         """Give every event, or case, the value that was decided for it."""
         if decision.table.width == 0:
             return MapCases(lambda log: log, together="case")
-        column = self.summarise(params)
-        return MapCases(lambda log: column.placed(log, decision.table), together="case")
+        column, decided = self.summarise(params), decision.table
+        return MapCases(lambda log: column.with_decided_values(log, decided), together="case")
 
 
-def _attribute(params: ClosenessParams) -> str:
-    """The column of the log that holds the values."""
-    return TIMESTAMP if params.column == TIMESTAMPS else params.column
+def _params_of_goal(
+    goal: TCloseness | LDiversity, facts: Facts, options: Mapping[str, JsonValue]
+) -> ClosenessParams:
+    """The parameters; raises pydantic's ``ValidationError`` for options that do not fit."""
+    given = {
+        **options,
+        "column": goal.attribute,
+        "classes": goal.classes,
+        "epoch": facts.epoch,
+        "grid": facts.grid,
+    }
+    if isinstance(goal, TCloseness):
+        given |= {"aim": goal.distance, "bound": goal.t, "scale": goal.scale}
+    else:
+        given |= {"aim": goal.variety, "bound": goal.l}
+    return ClosenessParams.model_validate(given)
 
 
-def _called(column: str) -> str:
-    return "cycle times" if column == TIMESTAMPS else f"'{column}'"
+def _find_contradiction(params: ClosenessParams) -> str | None:
+    """Why these parameters make no sense together; None where they do."""
+    if params.column == TIMESTAMPS and params.infeasible == "suppress":
+        return "infeasible: suppress would leave events without a time; cycle times need one"
+    if params.aim == "emd" and params.bound >= 1:
+        return (
+            f"no class lies farther than 1 from the whole, so t = {params.bound:g} asks for nothing"
+        )
+    return None
 
 
 def _offer_stochastic(params: ClosenessParams, facts: Facts) -> Offer[ClosenessParams] | Refusal:
     """Values are randomised over what the policy declares, never over what the log holds."""
     if params.bound <= 1:
-        reason = (
+        return Refusal(
+            "misconfigured",
             "stochastic t bounds a ratio of probabilities, so it must be above 1; "
-            "how close to 1 is up to you"
+            "how close to 1 is up to you",
         )
+    declared = _with_declared_values(params, facts)
+    if isinstance(declared, Refusal):
+        return declared
+    reason = _why_noise_cannot_be_drawn(declared)
+    if reason is not None:
         return Refusal("misconfigured", reason)
-    if params.column == TIMESTAMPS:
-        if facts.longest_gap is None:
-            missing = ("assume.longest_gap",)
-            return Refusal("needs", "noise on cycle times needs a public bound on them", missing)
-        params = params.model_copy(
-            update={"range": (0.0, float(max(1, -(-facts.longest_gap // params.grid))))}
-        )
-    else:
-        domain, between = facts.domains.get(params.column), facts.ranges.get(params.column)
-        if domain is None and between is None:
-            missing = (f"domain or range of '{params.column}' under spec.attributes",)
-            return Refusal(
-                "needs",
-                "values are randomised over all that there may be, which must be public",
-                missing,
-            )
-        params = params.model_copy(update={"domain": domain, "range": between})
-    if params.range is not None:
-        low, high, step = (Fraction(str(figure)) for figure in (*params.range, params.step))
-        if (high - low) % step:
-            return Refusal(
-                "misconfigured", f"the range must be a whole number of steps of {params.step:g}"
-            )
-        least = least_t(int((high - low) / step))
-        if params.bound < least:
-            return Refusal(
-                "misconfigured",
-                f"noise for so small a t cannot be drawn; the least feasible t is {least:.12g}",
-            )
     return Offer(
-        params,
-        f"randomises each value of {_called(params.column)} so that no class makes an outcome "
+        declared,
+        f"randomises each value of {declared.column_in_words} so that no class makes an outcome "
         "likelier",
     )
 
 
-def _protected(log: EventLog, params: ClosenessParams, noise: Noise) -> EventLog:
-    """The log with the values of ``params.column`` that every class may show."""
-    times = CycleTimeGrid(params.epoch, params.grid) if params.column == TIMESTAMPS else None
-    close = params.aim in ("emd", "stochastic")
-    held = attribute_values_of(
-        log, params.column, params.classes, times, missing_is_value=close, noise=noise
-    )
-    if held is None:
-        return log
-    randomiser = _randomiser(params, held)
-    if randomiser is not None:
-        return with_values(
-            log,
-            params.column,
-            held.source_rows,
-            _randomised(held, params.bound, randomiser, noise),
-            times,
-        )
-    kept, codes = _exchanged(held, params, noise)
-    left = held.restricted_to(kept)
-    say(
-        f"{params.column}: {int((codes != left.codes).sum())} of {len(codes)} values changed places"
-    )
-    return with_values(
-        log, params.column, left.source_rows, held.distinct.alias("").gather(codes), times
-    )
+def _with_declared_values(params: ClosenessParams, facts: Facts) -> ClosenessParams | Refusal:
+    """``params`` with the public domain, or range, of the values."""
+    if params.column == TIMESTAMPS:
+        if facts.longest_gap is None:
+            missing = ("assume.longest_gap",)
+            return Refusal("needs", "noise on cycle times needs a public bound on them", missing)
+        # In grid steps, rounded up, which -(-a // b) does in integers.
+        most_steps = max(1, -(-facts.longest_gap // params.grid))
+        return params.model_copy(update={"range": (0.0, float(most_steps))})
+    domain = facts.domains.get(params.column)
+    value_range = facts.ranges.get(params.column)
+    if domain is None and value_range is None:
+        missing = (f"domain or range of '{params.column}' under spec.attributes",)
+        reason = "values are randomised over all that there may be, which must be public"
+        return Refusal("needs", reason, missing)
+    return params.model_copy(update={"domain": domain, "range": value_range})
 
 
-def _randomiser(params: ClosenessParams, held: AttributeValues) -> Randomiser | None:
-    if params.aim != "stochastic":
+def _why_noise_cannot_be_drawn(params: ClosenessParams) -> str | None:
+    """What is wrong with a range and its step for this t; None where nothing is, or where there is
+    no range.
+    """
+    if params.range is None:
         return None
-    return randomiser_of(held.distinct, params.domain, params.range, params.step)
-
-
-def _randomised(held: AttributeValues, t: float, randomiser: Randomiser, noise: Noise) -> pl.Series:
-    """Each value randomised, activity by activity, with the epsilon that its smallest class asks
-    for, counted with inserted events and without.
-    """
-    none = np.zeros(0, np.int64)
-    parts = [randomiser(none, math.inf, noise)]
-    for rows in held.by_activity:
-        cells, kept = held.cells[rows], held.kept[rows]
-        sizes = [np.unique(part, return_counts=True)[1] for part in (cells, cells[kept])]
-        parts.append(
-            randomiser(held.codes[rows], min(epsilon_for(t, size) for size in sizes), noise)
-        )
-    order = np.argsort(np.concatenate([none, *held.by_activity]), kind="stable")
-    return pl.concat(parts).gather(order)
-
-
-def _exchanged(
-    held: AttributeValues, params: ClosenessParams, noise: Noise
-) -> tuple[NDArray[np.bool_], Ints]:
-    """Which rows keep a value, and the code that each of these then has. Where classes miss the aim
-    the log is refused, or they lose their values; without these the whole is another one, so the
-    others are exchanged from what they had.
-    """
-    kept = np.ones(len(held.codes), np.bool_)
-    while True:
-        left = held.restricted_to(kept)
-        aim = _aim(params, left)
-        outcomes = [(rows, _exchanged_in(left, rows, aim, noise)) for rows in left.by_activity]
-        figures = np.concatenate([np.zeros(0), *(outcome.figures for _, outcome in outcomes)])
-        if not len(figures):
-            codes = left.codes.copy()
-            for rows, outcome in outcomes:
-                codes[rows] = outcome.codes
-            return kept, codes
-        if params.infeasible == "refuse":
-            raise Infeasible(NAME, _infeasible(params, figures))
-        standing = np.flatnonzero(kept)
-        for rows, outcome in outcomes:
-            if len(outcome.figures):
-                kept[standing[rows[_beyond_help(left, rows, aim)]]] = False
-        say(
-            f"{params.column}: {int((~kept).sum())} values are left out, "
-            "of classes that cannot be protected otherwise"
-        )
-
-
-def _aim(params: ClosenessParams, held: AttributeValues) -> ClassGoal:
-    if params.aim == "emd":
-        return TClosenessGoal(
-            params.bound, held.positions(), params.scale == "rank", held.missing_code
-        )
-    return LDiversityGoal(params.bound, "distinct" if params.aim == "distinct" else "entropy")
-
-
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """What moving one activity's values came to: their codes, which of them stand in groups that
-    miss the aim, and the figures of these groups.
-    """
-
-    codes: Ints
-    misses: NDArray[np.bool_]
-    figures: NDArray[np.float64]
-
-
-def _exchanged_in(held: AttributeValues, rows: Ints, aim: ClassGoal, noise: Noise) -> _Outcome:
-    """The values of one activity exchanged."""
-    return _moved(
-        held,
-        rows,
-        aim,
-        lambda codes, cells, judged, aim: exchange_values(codes, cells, judged, aim, noise),
-    )
-
-
-def _beyond_help(held: AttributeValues, rows: Ints, aim: ClassGoal) -> NDArray[np.bool_]:
-    """Which of ``rows`` stand in groups that miss the aim even where everything is assigned anew,
-    without those before.
-
-    For t it is all of them: a class without values would be as far from the others as can be.
-    """
-    if isinstance(aim, TClosenessGoal):
-        return np.ones(len(rows), np.bool_)
-    left = np.ones(len(rows), np.bool_)
-    while left.any():
-        outcome = _moved(
-            held,
-            rows[left],
-            aim,
-            lambda codes, cells, judged, aim: aim.redistribute_all(codes, cells),
-        )
-        if not len(outcome.figures):
-            break
-        left[np.flatnonzero(left)[outcome.misses]] = False
-    return ~left
-
-
-Move = Callable[[Ints, Ints, Sequence[Groups], ClassGoal], Ints]
-
-
-def _moved(held: AttributeValues, rows: Ints, aim: ClassGoal, move: Move) -> _Outcome:
-    """The values at ``rows``, all of one activity, after ``move``; it sees codes and cells made
-    dense for them.
-    """
-    distinct, codes, count = np.unique(held.codes[rows], return_inverse=True, return_counts=True)
-    cells, judged = held.groups_to_check(rows)
-    narrowed = aim.restricted_to(distinct, count)
-    moved = move(codes.astype(np.int64), cells, judged, narrowed)
-    misses, figures = np.zeros(len(rows), np.bool_), [np.zeros(0)]
-    for groups in judged:
-        reached = narrowed.measure(moved, groups)
-        short = narrowed.shortfall(reached) > 0
-        misses[groups.member[short[groups.group]]] = True
-        figures.append(reached[short])
-    whole_class = np.isin(held.cells[rows], held.cells[rows[misses]])
-    return _Outcome(distinct[moved], whole_class, np.concatenate(figures))
-
-
-def _infeasible(params: ClosenessParams, figures: NDArray[np.float64]) -> str:
-    """What cannot be had, and what can: the worst of the ``figures`` that dealing everything anew
-    came to.
-    """
-    if params.aim == "emd":
-        figure, said = (
-            math.ceil((figures.max() - ROUNDING) * 1e4) / 1e4,
-            "the least t that the exchange reaches",
-        )
-    elif params.aim == "entropy":
-        figure, said = (
-            math.floor((figures.min() + ROUNDING) * 1e4) / 1e4,
-            "the largest l that the exchange reaches",
-        )
-    else:
-        figure, said = figures.min(), "the largest l that the exchange reaches"
-    asked = (
-        f"{'t' if params.aim == 'emd' else 'l'} = {params.bound:g} is not reached over "
-        f"{params.classes}"
-    )
-    remedies = ["a larger k"]
-    if params.column != TIMESTAMPS:
-        remedies.append("infeasible: suppress under mechanisms.parameters")
-    return (
-        f"{asked}: {said} is {figure:g}, since some classes hold too few values; "
-        f"remedies are {', '.join(remedies)}"
-    )
+    # As text, a declared 0.1 is the tenth that its author meant, not the nearest float.
+    low, high, step = (Fraction(str(figure)) for figure in (*params.range, params.step))
+    if (high - low) % step:
+        return f"the range must be a whole number of steps of {params.step:g}"
+    least = least_t(int((high - low) / step))
+    if params.bound < least:
+        return f"noise for so small a t cannot be drawn; the least feasible t is {least:.12g}"
+    return None

@@ -40,14 +40,19 @@ class ColumnOfCases:
             INDEX: pl.Series(batch.index_of_case, dtype=pl.Int64),
             VARIANT: as_lists(labels, batch.offsets),
         }
-        of_cases = self.attribute.startswith(CASE_PREFIX)
-        table = batch.cases if of_cases else batch.events
+        table = batch.cases if self._is_of_cases else batch.events
         if self.attribute in table.columns:
             values = values_of(table, self.attribute)
-            columns[VALUE] = values if of_cases else as_lists(values, batch.offsets)
+            if not self._is_of_cases:
+                values = as_lists(values, batch.offsets)
+            columns[VALUE] = values
         if batch.inserted is not None:
             columns[INSERTED] = as_lists(pl.Series(batch.inserted), batch.offsets)
         return pl.DataFrame(columns)
+
+    @property
+    def _is_of_cases(self) -> bool:
+        return self.attribute.startswith(CASE_PREFIX)
 
     def merge(self, summaries: pl.DataFrame) -> pl.DataFrame:
         """The rows of all batches."""
@@ -56,22 +61,25 @@ class ColumnOfCases:
     def as_log(self, summary: pl.DataFrame) -> EventLog:
         """A log of the summarised cases that has nothing but their activities and the attribute."""
         lengths = summary[VARIANT].list.len().to_numpy().astype(np.int64)
-        events = _end_to_end(summary[VARIANT]).alias(ACTIVITY).to_frame()
+        events = _members_of_all(summary[VARIANT]).alias(ACTIVITY).to_frame()
         cases = summary[INDEX].cast(pl.String).alias(CASE_ID).to_frame()
-        if VALUE in summary.columns and self.attribute.startswith(CASE_PREFIX):
+        if VALUE in summary.columns and self._is_of_cases:
             cases = cases.with_columns(summary[VALUE].alias(self.attribute))
         elif VALUE in summary.columns:
-            events = events.with_columns(_end_to_end(summary[VALUE]).alias(self.attribute))
-        marked = INSERTED in summary.columns
+            values = _members_of_all(summary[VALUE]).alias(self.attribute)
+            events = events.with_columns(values)
+        inserted = None
+        if INSERTED in summary.columns:
+            inserted = _members_of_all(summary[INSERTED]).to_numpy()
         return EventLog(
             events=events,
             cases=cases,
             offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-            inserted=_end_to_end(summary[INSERTED]).to_numpy() if marked else None,
+            inserted=inserted,
             case_index=summary[INDEX].to_numpy().astype(np.int64),
         )
 
-    def placed(self, log: EventLog, decided: pl.DataFrame) -> EventLog:
+    def with_decided_values(self, log: EventLog, decided: pl.DataFrame) -> EventLog:
         """``log``, or a batch of it, with the values of ``decided``: rows as ``of`` gives them.
 
         Raises ``MechanismError`` for a case that was not decided on.
@@ -80,12 +88,12 @@ class ColumnOfCases:
         if row is None:
             raise MechanismError(self.attribute, "the log holds a case that was not decided on")
         values = decided[VALUE].gather(row)
-        if self.attribute.startswith(CASE_PREFIX):
+        if self._is_of_cases:
             return replace(log, cases=log.cases.with_columns(values.alias(self.attribute)))
-        flat = _end_to_end(values).alias(self.attribute)
-        return replace(log, events=log.events.with_columns(flat))
+        values_of_events = _members_of_all(values).alias(self.attribute)
+        return replace(log, events=log.events.with_columns(values_of_events))
 
 
-def _end_to_end(lists: pl.Series) -> pl.Series:
+def _members_of_all(lists: pl.Series) -> pl.Series:
     """The members of all lists, in order; an empty list has none."""
     return lists.explode(empty_as_null=False, keep_nulls=False)

@@ -42,6 +42,7 @@ from cloakwork.mechanisms.kanon.problem import (
     smallest_class,
 )
 from cloakwork.mechanisms.kanon.rewriting import case_rewriter, with_drawn_cases
+from cloakwork.mechanisms.kanon.search_result import SearchResult
 from cloakwork.mechanisms.kanon.sequences import Metric
 from cloakwork.noise import Noise, Stream
 from cloakwork.quantities import Frozen
@@ -104,6 +105,7 @@ class Anonymiser(WithoutCost, ABC, Generic[P]):
     gives: ClassVar[tuple[Gives, ...]] = (Gives("k-anonymity", CONTROL_FLOW),)
     proof: ClassVar[Proof] = "proved"
     Params: type[P]
+    Found = SearchResult
 
     @abstractmethod
     def solve(
@@ -170,13 +172,17 @@ class Anonymiser(WithoutCost, ABC, Generic[P]):
 
     def decide(self, params: P, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Say which cases of which variant become which: a table of ``source``, ``target``,
-        ``cases``, and ``index`` where the cases of some variant part.
+        ``cases``, and ``index`` where the cases of some variant are split.
 
         Raises ``Infeasible`` when the log holds something, but fewer than k, and ``AssertionError``
         should the algorithm have a bug: an answer that is not k-anonymous is never acted on.
         """
-        problem, labels = problem_from_histogram(summary, params.k, params.scope, params.distance)
-        if not problem.feasible:
+        return self.decide_by(params, summary, self.search(params, summary), noise)
+
+    def search(self, params: P, summary: pl.DataFrame) -> SearchResult:
+        """The answer of ``solve``, measured; raises as ``decide`` does."""
+        problem, _ = _problem_of(params, summary)
+        if not problem.is_feasible:
             counted = "cases" if params.unit is None else f"distinct values of '{params.unit}'"
             raise Infeasible(
                 self.name,
@@ -194,21 +200,35 @@ class Anonymiser(WithoutCost, ABC, Generic[P]):
             raise AssertionError(
                 f"{self.name} left a class of {smallest}, fewer than k = {params.k}: a bug in it"
             )
+        return SearchResult.of(solution, more_figures)
+
+    def decide_by(
+        self, params: P, summary: pl.DataFrame, found: SearchResult, noise: Noise
+    ) -> Decision:
+        """The decision that ``found`` leads to. Which of several identical cases moves is drawn
+        here, each time anew.
+        """
+        problem, labels = _problem_of(params, summary)
+        solution = found.solution_of(problem)
         table = assignment_table(solution.assignment, labels)
         if solution.assignment.splits_variants:
             table = with_drawn_cases(table, summary, noise)
-        return Decision(table, {**internal_figures(problem, solution), **more_figures})
+        return Decision(table, {**internal_figures(problem, solution), **found.figures})
 
     def rewrite(self, params: P, decision: Decision, stream: Stream) -> Rewrite:
         """Move the cases, each by itself."""
-        move = case_rewriter(decision.table, mechanism=self.name, metric=params.distance)
-        return MapCases(move, together="case")
+        move_cases = case_rewriter(decision.table, mechanism=self.name, metric=params.distance)
+        return MapCases(move_cases, together="case")
 
 
 _NO_CASES: Final = np.zeros(0, np.int64)
 _EMPTY_SOLUTION: Final = Solution(
     Assignment(_NO_CASES, _NO_CASES, _NO_CASES), 0, "the log is empty"
 )
+
+
+def _problem_of(params: FamilyParams, summary: pl.DataFrame) -> tuple[KAnonymityProblem, pl.Series]:
+    return problem_from_histogram(summary, params.k, params.scope, params.distance)
 
 
 def _scope_of_goal(goal: KAnonymity) -> Scope:

@@ -4,7 +4,7 @@ that it was inserted.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import polars as pl
@@ -14,9 +14,9 @@ from pydantic import JsonValue
 from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
 from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
-from cloakwork.log.eventlog import ACTIVITY, TIME_TYPE, TIMESTAMP, EventLog
+from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
 from cloakwork.log.variants import variants_of
-from cloakwork.mechanisms.addresses import case_addresses, event_addresses
+from cloakwork.mechanisms.addresses import event_addresses
 from cloakwork.mechanisms.base import (
     Decision,
     Gives,
@@ -28,22 +28,13 @@ from cloakwork.mechanisms.base import (
     Theorem,
     WithoutDecision,
 )
-from cloakwork.mechanisms.kanon.raw_times import (
-    FAR,
-    TimePrecisions,
-    UntimedEvents,
-    times_for,
-)
-from cloakwork.noise import Addresses, Stream
+from cloakwork.mechanisms.kanon.donors import NONE, draw_by_key
+from cloakwork.mechanisms.kanon.inserted_times import with_times_of_inserted
+from cloakwork.noise import Stream
 from cloakwork.quantities import Frozen
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-
-_NONE: Final = -1
-"""Stands for no row."""
-_LONGEST_SUM: Final = 2**60
-"""Microseconds; gaps are cut so that a case's sum of them stays below, far inside int64."""
 
 
 class FillParams(Frozen):
@@ -113,7 +104,14 @@ class Fill(WithoutDecision):
         )
 
     def rewrite(self, params: FillParams, decision: Decision, stream: Stream) -> Rewrite:
-        """Fill in the inserted events; any case may lend its values, so all lie together."""
+        """Fill in the inserted events; all cases lie together.
+
+        Any case may lend a row: a sample of the rows of each key would do for attributes alone,
+        but beside quasi-identifiers there is a key for each place of each variant, so that the
+        sample would be the log. Raw times need all kept ones: whether an activity is daily is said
+        of all its times, and where days follow the season, an inserted one is like the kept days
+        before and after it. The check reads all of them, and would take away what a sample misled.
+        """
         return MapCases(lambda log: _with_filled_events(log, params, stream), together="log")
 
 
@@ -132,7 +130,7 @@ def _with_filled_events(log: EventLog, params: FillParams, stream: Stream) -> Ev
     attributes = log.events.drop(ACTIVITY, TIMESTAMP, strict=False)
     events = log.events.with_columns(attributes.select(pl.all().gather(_or_null(source))))
     if params.times and TIMESTAMP in log.events.columns:
-        times = _times_of_inserted(log, log.inserted, activity, source, stream.part("times"))
+        times = with_times_of_inserted(log, log.inserted, activity, source, stream.part("times"))
         events = events.with_columns(times)
     return replace(log, events=events)
 
@@ -140,10 +138,11 @@ def _with_filled_events(log: EventLog, params: FillParams, stream: Stream) -> Ev
 def _positions_in_variant(log: EventLog, activity: Ints) -> list[Ints]:
     """For each event its position in its variant, and its variant together with its activity."""
     variants = variants_of(log)
-    step = np.arange(log.events.height) - np.repeat(log.offsets[:-1], np.diff(log.offsets))
     variant = variants.of_case[log.case_of]
+    # Where the variant's own activities begin, plus the position: no two variants share a number.
+    position = variants.offsets[variant] + log.position_of_event
     activities = activity.max(initial=0) + 1
-    return [variants.offsets[variant] + step, variant * activities + activity]
+    return [position, variant * activities + activity]
 
 
 def _occurrence_numbers(log: EventLog, activity: Ints) -> Ints:
@@ -156,6 +155,7 @@ def _occurrence_numbers(log: EventLog, activity: Ints) -> Ints:
     start = np.flatnonzero(np.diff(pair[order], prepend=-1))
     size = np.diff(start, append=len(pair))
     before = np.empty(len(pair), np.int64)
+    # Counted from where the run of its case and activity starts.
     before[order] = np.arange(len(pair)) - np.repeat(start, size)
     return np.asarray(activity * (before.max(initial=0) + 1) + before, np.int64)
 
@@ -165,29 +165,13 @@ def _draw_source_rows(log: EventLog, keys: list[Ints], inserted: Bools, stream: 
     is any; -1 where there is none.
     """
     kept, to_fill = np.flatnonzero(~inserted), np.flatnonzero(inserted)
-    rows = np.full(len(to_fill), _NONE, np.int64)
+    rows = np.full(len(to_fill), NONE, np.int64)
     for key in keys:
-        remaining = np.flatnonzero(rows == _NONE)
+        remaining = np.flatnonzero(rows == NONE)
         open_rows = to_fill[remaining]
         at = event_addresses(log, open_rows)
         rows[remaining] = draw_by_key(kept, key[kept], key[open_rows], stream, at)
     return rows
-
-
-def draw_by_key(pool: Ints, key: Ints, requested: Ints, stream: Stream, at: Addresses) -> Ints:
-    """For each of the keys ``requested`` a random entry of ``pool`` (int64, with its ``key``) that
-    has it, by a draw at ``at``; -1 where none has.
-    """
-    order = np.argsort(key, kind="stable")
-    ascending = key[order]
-    first = np.searchsorted(ascending, requested, side="left")
-    size = np.searchsorted(ascending, requested, side="right") - first
-    drawn = np.full(len(requested), _NONE, np.int64)
-    occurs = np.flatnonzero(size > 0)
-    if len(occurs):
-        offset = stream.uniform(size[occurs].astype(np.int64), at.at(occurs))
-        drawn[occurs] = pool[order[first[occurs] + offset]]
-    return drawn
 
 
 def _dense_codes(labels: pl.Series) -> Ints:
@@ -198,107 +182,4 @@ def _dense_codes(labels: pl.Series) -> Ints:
 def _or_null(rows: Ints) -> pl.Series:
     """Rows to gather, null where there is none."""
     frame = pl.DataFrame({"row": rows})
-    return frame.select(pl.when(pl.col("row") != _NONE).then("row")).to_series()
-
-
-def _times_of_inserted(
-    log: EventLog, inserted: Bools, activity: Ints, source: Ints, stream: Stream
-) -> pl.Series:
-    """The times of all events, with one for each inserted event whose source has one."""
-    stamps = log.events[TIMESTAMP].cast(TIME_TYPE).to_physical()
-    known = stamps.is_not_null().to_numpy() & ~inserted
-    if not known.any():
-        return log.events[TIMESTAMP]
-    time = np.where(known, stamps.fill_null(0).to_numpy(), 0)
-    neighbours = earlier, later = _neighbours(known, log.offsets)
-    gaps = _gaps(log, time, known, activity, stream.part("gaps"))
-    span = (int(time[known].min()), int(time[known].max()))
-    target = np.clip(_target_times(log, time, known, neighbours, gaps, stream), *span)
-    donor = np.maximum(source, 0)
-    rows = np.flatnonzero(inserted & (source != _NONE) & known[donor])
-    # Events are in one gap if they have the same case and the same known event before them.
-    case, behind = log.case_of[rows], earlier[rows]
-    starts_gap = (np.diff(case, prepend=_NONE) != 0) | (np.diff(behind, prepend=_NONE) != 0)
-    gap_index = np.cumsum(starts_gap)
-    low = np.where(earlier != _NONE, time[earlier], -FAR)[rows]
-    high = np.where(later != _NONE, time[later], FAR)[rows]
-    # Targets are drawn one by one; inside a gap they are given out in ascending order.
-    by_gap_and_target = rows[np.lexsort((target[rows], gap_index))]
-    untimed = UntimedEvents(
-        gap_index=gap_index,
-        low=low,
-        high=np.maximum(high, low),
-        target_time=target[by_gap_and_target],
-        activity=activity[rows],
-        donor=time[donor[rows]],
-        span=span,
-    )
-    complete = time.copy()
-    complete[rows] = times_for(untimed, TimePrecisions.of(time[known], activity[known]))
-    has_time = known.copy()
-    has_time[rows] = True
-    times = pl.Series(TIMESTAMP, complete).cast(TIME_TYPE).cast(log.events.schema[TIMESTAMP])
-    return pl.select(pl.when(pl.Series(has_time)).then(times).alias(TIMESTAMP)).to_series()
-
-
-def _target_times(
-    log: EventLog,
-    time: Ints,
-    known: Bools,
-    neighbours: tuple[Ints, Ints],
-    gaps: Ints,
-    stream: Stream,
-) -> Ints:
-    """A random time for each event near which it may have taken place: between its neighbours with
-    a known time; its gap behind or before its only neighbour; in a case without any known time, its
-    gaps behind a random time of the log.
-    """
-    earlier, later = neighbours
-    has_earlier, has_later = earlier != _NONE, later != _NONE
-    # Differences of the running total add up the gaps between two events.
-    total = np.cumsum(gaps)
-    start = np.repeat(log.offsets[:-1], np.diff(log.offsets))
-    after = time[earlier] + total - total[earlier]
-    before = time[later] - (total[later] - total)
-    known_times = time[known]
-    one_key = np.zeros(len(known_times), np.int64)
-    asked, at = np.zeros(log.cases.height, np.int64), case_addresses(log)
-    start_of_case = draw_by_key(known_times, one_key, asked, stream.part("starts"), at)
-    of_case = start_of_case[log.case_of] + total - total[start]
-    width = np.maximum(time[later] - time[earlier], 0) + 1
-    every_event = event_addresses(log, np.arange(log.events.height))
-    between = time[earlier] + stream.part("between").uniform(width, every_event)
-    return np.select(
-        [has_earlier & has_later, has_earlier, has_later], [between, after, before], of_case
-    )
-
-
-def _neighbours(known: Bools, offsets: Ints) -> tuple[Ints, Ints]:
-    """For each event the row of the last known one up to it in its case, and of the first from it
-    on; -1 for none.
-    """
-    rows = np.arange(len(known))
-    lengths = np.diff(offsets)
-    first, end = np.repeat(offsets[:-1], lengths), np.repeat(offsets[1:], lengths)
-    earlier = np.maximum.accumulate(np.where(known, rows, _NONE))
-    # From the end backwards, the last known row so far is the next one.
-    later = np.minimum.accumulate(np.where(known, rows, len(known))[::-1])[::-1]
-    return np.where(earlier >= first, earlier, _NONE), np.where(later < end, later, _NONE)
-
-
-def _gaps(log: EventLog, time: Ints, known: Bools, activity: Ints, stream: Stream) -> Ints:
-    """For each event a gap by which a kept event of its activity follows the one before; else of
-    any; else 0.
-    """
-    rows = np.flatnonzero(known)
-    case = log.case_of[rows]
-    follows = np.flatnonzero(case[1:] == case[:-1]) + 1
-    longest = _LONGEST_SUM // (int(np.diff(log.offsets).max()) + 1)
-    gap = np.clip(time[rows[follows]] - time[rows[follows - 1]], 0, longest)
-    if not len(gap):
-        return np.zeros(len(time), np.int64)
-    at = event_addresses(log, np.arange(len(time)))
-    place, of_activity = np.arange(len(gap)), activity[rows[follows]]
-    index = draw_by_key(place, of_activity, activity, stream.part("of activity"), at)
-    of_any = stream.part("of any").uniform(np.full(len(time), len(gap), np.int64), at)
-    return np.asarray(gap[np.where(index == _NONE, of_any, index)], np.int64)
+    return frame.select(pl.when(pl.col("row") != NONE).then("row")).to_series()

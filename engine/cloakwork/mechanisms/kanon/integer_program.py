@@ -56,12 +56,13 @@ class ScopeClasses:
         start = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         return cls(start, np.array([row for chain in chains for row in chain], np.int64))
 
-    def pairs(self, targets: Ints) -> tuple[Ints, Ints]:
+    def class_pairs(self, targets: Ints) -> tuple[Ints, Ints]:
         """Every (position in ``targets``, class that it counts for): two int64 arrays."""
         lengths = np.diff(self.start)[targets]
         position = np.repeat(np.arange(len(targets)), lengths)
+        # The n-th entry of a target is the n-th of its slice of ``classes``.
         first_entry = np.cumsum(lengths) - lengths
-        rank = np.arange(len(position)) - np.repeat(first_entry, lengths)
+        rank = np.arange(len(position)) - first_entry[position]
         return position, self.classes[self.start[targets][position] + rank]
 
     @property
@@ -153,7 +154,9 @@ class KAnonymityProgram:
         ended = has_ended(solver)
         info = solver.getInfo()
         if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
-            return SolverResult(None, np.inf if ended else info.mip_dual_bound, ended)
+            # A complete search without an answer proves that there is none, at any cost.
+            bound = np.inf if ended else info.mip_dual_bound
+            return SolverResult(None, bound, ended)
         values = np.array(solver.getSolution().col_value)
         if self.split_cases:
             found = self._linear_program_vertex(values[: len(self.opened)])
@@ -165,6 +168,7 @@ class KAnonymityProgram:
         """Add the row: how many of start's variants close, and how many others open, is at most
         ``radius`` (local branching; Fischetti and Lodi 2003, equation 1).
         """
+        # What closes counts 1 - y, what opens y: the constants go to the right side.
         is_open = np.isin(self.opened, start.target)
         columns = np.arange(len(is_open), dtype=np.int32)
         signs = np.where(is_open, -1.0, 1.0)
@@ -222,6 +226,7 @@ class KAnonymityProgram:
         required = (start.source * variants + start.target)[is_moving]
         order = np.argsort(columns)
         rank = np.searchsorted(columns, required, sorter=order)
+        # A pair beyond all columns is no column either; the comparison below tells.
         column = order[np.minimum(rank, len(order) - 1)]
         if not np.array_equal(columns[column], required):
             return None
@@ -235,7 +240,7 @@ class KAnonymityProgram:
         fixed = self.fixed
         mass = fixed.cases if self.split_cases else self.problem.mass[fixed.source]
         held = np.zeros(len(self.problem.texts))
-        position, class_variant = classes.pairs(fixed.target)
+        position, class_variant = classes.class_pairs(fixed.target)
         np.add.at(held, class_variant, mass[position])
         return held
 
@@ -285,7 +290,7 @@ class KAnonymityProgram:
         link = movers + np.arange(moves)
         hold = movers + moves
 
-        position, class_variant = classes.pairs(self.target)
+        position, class_variant = classes.class_pairs(self.target)
         y_of_variant = np.full(len(self.problem.texts), _NOT_OPENED)
         y_of_variant[self.opened] = np.arange(opened)
         y_of_class = y_of_variant[class_variant]
@@ -294,13 +299,14 @@ class KAnonymityProgram:
         position, y_of_class = position[can_open], y_of_class[can_open]
         bound_by_k = np.flatnonzero(classes.must_hold_k[self.opened])
 
-        # Assign; link, its x and its y; hold, its x and its y.
+        minus_k = np.full(len(bound_by_k), -self.problem.k)
+        # Assign: sum of x = what there is. Link: x - most * y <= 0. Hold: mass of x - k * y >= 0.
         entries = (
             (np.searchsorted(self.movers, self.source), x, np.ones(moves)),
             (link, x, np.ones(moves)),
             (link, y_of_target, -figures.most),
             (hold + y_of_class, opened + position, figures.mass[position]),
-            (hold + bound_by_k, bound_by_k, np.full(len(bound_by_k), -self.problem.k)),
+            (hold + bound_by_k, bound_by_k, minus_k),
         )
         rows, columns, values = (np.concatenate(part) for part in zip(*entries, strict=True))
         return rows, columns, values
@@ -310,6 +316,7 @@ def _fill_matrix(model: Any, entries: tuple[Ints, Ints, NDArray[Any]]) -> None:
     """Store the entries (rows, columns, values) column by column, as HiGHS reads them."""
     rows, columns, values = entries
     order = np.lexsort((rows, columns))
+    # Where the entries of each column begin, and behind the last one.
     starts = np.searchsorted(columns[order], np.arange(model.num_col_ + 1))
     matrix = model.a_matrix_
     matrix.format_ = highspy.MatrixFormat.kColwise

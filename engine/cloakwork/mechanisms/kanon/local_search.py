@@ -44,9 +44,11 @@ def merge_classes(problem: KAnonymityProblem, start: Ints | None = None) -> Assi
     scopes. The problem must be feasible.
     """
     state = _Merging(problem, np.arange(len(problem.texts)) if start is None else start)
-    while (deficient := state.deficient_classes()).size:
+    deficient = state.deficient_classes()
+    while len(deficient):
         cheapest = int(deficient[np.argmin(state.least_cost[deficient])])
-        state.merge(cheapest, int(state.partner[cheapest]))
+        state.merge_into(cheapest, int(state.partner[cheapest]))
+        deficient = state.deficient_classes()
     return Assignment.of_targets(problem, state.targets())
 
 
@@ -81,7 +83,7 @@ class _Merging:
         """The classes that hold less than k."""
         return np.flatnonzero(self.is_class & (self.mass < self.k))
 
-    def merge(self, row: int, other: int) -> None:
+    def merge_into(self, row: int, other: int) -> None:
         """Let class ``row`` join class ``other``, on the cheaper of both targets."""
         others, onto_theirs, onto_own = self._merge_costs(row)
         # ``others`` ascends, so a search finds the other's place.
@@ -107,6 +109,7 @@ class _Merging:
         others = others[others != row]
         own_target, their_targets = self.at[row], self.at[others]
         own_cost = self.gather_cost[row]
+        # Own members move on to the other's target, or the other's members move here.
         onto_theirs = own_cost[their_targets] - own_cost[own_target]
         their_cost = self.gather_cost[others, their_targets]
         onto_own = self.gather_cost[others, own_target] - their_cost
@@ -175,7 +178,7 @@ def _certificate_from(
     return subgradient_ascent(problem, constraints, duals, edit_cost(problem, assignment), seconds)
 
 
-def _neighbourhood(
+def _variants_near(
     problem: KAnonymityProblem, current: Assignment, variant: int, size: int
 ) -> Ints:
     """``variant``, and the members of the classes that are nearest to where it is, about ``size``
@@ -208,15 +211,18 @@ class _NeighbourhoodSearch:
         is_waiting = np.ones(len(self.problem.texts), bool)
         while is_waiting.any() and time.monotonic() < end:
             first_waiting = int(np.argmax(is_waiting))
-            rows = _neighbourhood(self.problem, current, first_waiting, size)
+            rows = _variants_near(self.problem, current, first_waiting, size)
             is_waiting[rows] = False
             seconds = min(_SECONDS_OF_A_NEIGHBOURHOOD, end - time.monotonic())
-            found = self.solve(current, rows, seconds)
-            if found is not None and (cost := edit_cost(self.problem, found)) < least:
+            found = self.solve_around(current, rows, seconds)
+            if found is None:
+                continue
+            cost = edit_cost(self.problem, found)
+            if cost < least:
                 current, least = found, cost
                 yield found
 
-    def solve(self, current: Assignment, rows: Ints, seconds: float) -> Assignment | None:
+    def solve_around(self, current: Assignment, rows: Ints, seconds: float) -> Assignment | None:
         """The best answer that differs from ``current`` only in where ``rows`` go, among promising
         pairs; None where none was found in time.
         """

@@ -75,12 +75,14 @@ class CertifiedBound:
         """The largest cost, up to ``at_most``, for which ``columns_below`` gives no more than
         ``columns`` pairs; ``value + 1`` where there is none.
         """
-        # pairs_at[s]: how many pairs are in no answer that costs less than value + s.
+        # pairs_at[s]: how many pairs cost value + s at least; the last counts whatever is above.
         pairs_at = np.zeros(max(at_most - self.value, 0) + 1, np.int64)
         for _, least in self._cost_if_moved():
+            # Rounded up to whole edits, which -(-a // b) does in integers.
             edits_at_least = -(-least // self.grid)
             surplus = np.clip(edits_at_least - self.value, 0, len(pairs_at) - 1)
             pairs_at += np.bincount(surplus.ravel(), minlength=len(pairs_at))
+        # How many of the first sums are at most ``columns``: so many edits more are allowed.
         fitting = int(np.searchsorted(np.cumsum(pairs_at), columns, side="right"))
         return min(self.value + max(fitting, 1), max(at_most, self.value + 1))
 
@@ -165,8 +167,9 @@ def certify_bound(
     chosen = choose_open_variants(constraints, cost_with_mass, cost_without_mass)
 
     sum_of_duals = rounded_assignment.sum()
+    relaxed_value = sum_of_duals + chosen.total
     # Costs are whole edits, so the bound is rounded up, which -(-a // b) does in integers.
-    value = max(0, -int(-(sum_of_duals + chosen.total) // grid))
+    value = max(0, -int(-relaxed_value // grid))
     return CertifiedBound(
         problem,
         constraints,
@@ -182,11 +185,12 @@ def _finest_grid(problem: KAnonymityProblem, assignment_duals: Floats, mass_dual
     """The largest power of two by which all prices can be multiplied so that no sum over all pairs
     leaves int64 (60 bits, which keeps two to spare).
     """
-    count = len(problem.texts)
-    farthest = float(problem.distances.matrix.max(initial=0)) * float(problem.cases.max())
+    pairs = len(problem.texts) ** 2
+    largest_move_cost = float(problem.distances.matrix.max(initial=0)) * float(problem.cases.max())
     largest_mass_term = float(problem.mass.max() + problem.k) * mass_duals.max()
-    largest_entry = farthest + np.abs(assignment_duals).max() + largest_mass_term
-    return 1 << max(0, int(60 - np.log2(count * count * (largest_entry + 1) + 1)))
+    largest_entry = largest_move_cost + np.abs(assignment_duals).max() + largest_mass_term
+    bits_of_sum = np.log2(pairs * (largest_entry + 1) + 1)
+    return 1 << max(0, int(60 - bits_of_sum))
 
 
 def reduced_cost_chunks(
@@ -208,4 +212,6 @@ def reduced_cost_chunks(
     for first in range(0, count, rows_at_once):
         targets = np.arange(first, min(first + rows_at_once, count))
         distance = problem.distances.matrix[targets][:, placed].astype(np.int64)
-        yield targets, distance * cases - prices - mass_duals[targets, None] * mass
+        move_cost = distance * cases
+        mass_term = mass_duals[targets, None] * mass
+        yield targets, move_cost - prices - mass_term

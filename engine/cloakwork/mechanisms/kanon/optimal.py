@@ -56,8 +56,8 @@ class OptimalParams(FamilyParams):
     """Beside what the whole family takes, how long to search and when to stop.
 
     ``seconds``: of the clock; ``gap``: stop once the answer is proved to exceed the least possible
-    cost by at most this share; ``parts``: identical cases may move to different variants (only
-    where k counts cases).
+    cost by at most this share; ``split_cases``: identical cases may move to different variants
+    (only where k counts cases).
     """
 
     seconds: Annotated[float, Field(gt=0, description="stop searching after so many seconds")] = (
@@ -66,9 +66,9 @@ class OptimalParams(FamilyParams):
     gap: Annotated[
         float, Field(ge=0, description="stop once proved to be within this share of the least cost")
     ] = 0.0
-    parts: Annotated[bool, Field(description="identical cases may move to different variants")] = (
-        False
-    )
+    split_cases: Annotated[
+        bool, Field(description="identical cases may move to different variants")
+    ] = False
 
 
 class Optimal(Anonymiser[OptimalParams]):
@@ -103,12 +103,17 @@ class Optimal(Anonymiser[OptimalParams]):
     def offer(
         self, goal: Guarantee, facts: Facts, options: Mapping[str, JsonValue]
     ) -> Offer[OptimalParams] | Refusal:
-        """As the whole family does; cases part only where each counts for itself."""
+        """As the whole family does; the cases of a variant split only where k
+        counts cases."""
         answer = super().offer(goal, facts, options)
-        if isinstance(answer, Offer) and answer.params.parts and answer.params.unit is not None:
+        if (
+            isinstance(answer, Offer)
+            and answer.params.split_cases
+            and answer.params.unit is not None
+        ):
             return Refusal(
                 "misconfigured",
-                "option parts: the cases of a variant can part only where k counts cases",
+                "option split_cases: the cases of a variant can be split only where k counts cases",
             )
         return answer
 
@@ -122,7 +127,7 @@ class Optimal(Anonymiser[OptimalParams]):
         """Search until it is proved that nothing is better, or near enough, or the time is over."""
         search = _OptimalSearch(problem, params)
         search.run()
-        return search.solution(), search.figures()
+        return search.best_solution(), search.search_figures()
 
 
 class _OptimalSearch:
@@ -171,7 +176,7 @@ class _OptimalSearch:
         distance = problem.distances.matrix[best.source, best.target]
         return subgradient_ascent(
             problem,
-            CoverConstraints.of(problem, split_cases=self.params.parts),
+            CoverConstraints.of(problem, split_cases=self.params.split_cases),
             distance.astype(np.float64) * problem.cases,
             self.cost,
             _SHARE_FOR_BOUND * self.params.seconds,
@@ -208,9 +213,9 @@ class _OptimalSearch:
         """Improve the best answer by neighbourhoods that are solved exactly."""
         found = improve_by_neighbourhoods(
             self.problem,
-            self.solution(),
+            self.best_solution(),
             seconds,
-            split_cases=self.params.parts,
+            split_cases=self.params.split_cases,
             certificate=certificate,
             on_improvement=self._on_cost,
         )
@@ -258,7 +263,7 @@ class _OptimalSearch:
     def _program_over(self, source: Ints, target: Ints) -> KAnonymityProgram:
         """The integer program over these columns."""
         return KAnonymityProgram(
-            self.problem, self.classes, source, target, split_cases=self.params.parts
+            self.problem, self.classes, source, target, split_cases=self.params.split_cases
         )
 
     def _add_columns_of_best(self, source: Ints, target: Ints) -> tuple[Ints, Ints]:
@@ -312,7 +317,7 @@ class _OptimalSearch:
         proof = "" if above is None else f", at most {100 * above:.1f} % above the least possible"
         say(f"optimal: {edits} edits{proof}")
 
-    def solution(self) -> Solution:
+    def best_solution(self) -> Solution:
         """The best answer so far, its bound, and why the search ended."""
         above = relative_gap(self.cost, self.bound) or 0.0
         within = f"within {100 * above:.1f} % of the least possible"
@@ -326,7 +331,7 @@ class _OptimalSearch:
             stop_reason = f"stopped at {self.params.seconds:.3g} s, {within}"
         return Solution(self.best, self.bound, stop_reason)
 
-    def figures(self) -> dict[str, JsonValue]:
+    def search_figures(self) -> dict[str, JsonValue]:
         """How the bound was proved, and what that took."""
         is_certified = self.integer_bound >= self.bound
         proof = "in whole numbers" if is_certified else "by HiGHS, to its tolerance of 1e-6"

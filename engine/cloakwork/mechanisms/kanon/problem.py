@@ -58,7 +58,7 @@ class KAnonymityProblem:
         return cls(ascending, counts, counts, k, scope, EditDistances(ascending, metric))
 
     @property
-    def feasible(self) -> bool:
+    def is_feasible(self) -> bool:
         """Whether any answer exists: the log is empty, or there is mass k in all, so that one
         variant can take it.
         """

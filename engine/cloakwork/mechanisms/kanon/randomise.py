@@ -10,6 +10,7 @@ out by it, and nothing becomes missing.
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from pydantic import JsonValue
 
 from cloakwork.errors import MechanismError
+from cloakwork.mechanisms.kanon.closeness_params import NAME
 from cloakwork.noise import LARGEST_SCALE, Noise
 
 Ints = NDArray[np.int64]
@@ -27,7 +29,6 @@ Randomiser = Callable[[Ints, float, Noise], pl.Series]
 code.
 """
 
-NAME: Final = "kanon/closeness"
 _DRAWS: Final = 2**52
 _SAFETY_FACTOR: Final = 1 - 1e-12
 """What epsilon is scaled by, so that rounding in floating point never makes it larger than proved.
@@ -57,8 +58,10 @@ def epsilon_for(t: float, sizes: NDArray[np.int64]) -> float:
     """
     if len(sizes) < 2:
         return math.inf
-    total, smallest = int(sizes.sum()), int(sizes.min())
-    return math.log((t * total - smallest) / (total - smallest)) * _SAFETY_FACTOR
+    total = int(sizes.sum())
+    smallest = int(sizes.min())
+    largest_ratio = (t * total - smallest) / (total - smallest)
+    return math.log(largest_ratio) * _SAFETY_FACTOR
 
 
 def least_t(steps: int) -> float:
@@ -84,7 +87,8 @@ def randomiser_of(
     # As text, a declared 0.1 is the tenth that its author meant, not the nearest float.
     low, high = (Fraction(str(end)) for end in value_range)
     width = Fraction(str(step))
-    return _laplace_noise(distinct, low, int((high - low) / width), width)
+    steps = int((high - low) / width)
+    return _laplace_noise(distinct, _Grid(low, width, steps))
 
 
 def _randomised_response(distinct: pl.Series, domain: pl.Series) -> Randomiser:
@@ -105,10 +109,10 @@ def _randomised_response(distinct: pl.Series, domain: pl.Series) -> Randomiser:
             return pl.Series(domain.name, [None] * len(codes), dtype=domain.dtype)
         # Missing is one more member where some values, and not all, are missing.
         size = missing + int(is_missing.any())
-        kept = _keep_draws(_DRAWS, epsilon, size)
-        stays = noise.uniform(np.full(len(codes), _DRAWS, np.int64)) < kept
-        drawn = noise.uniform(np.full(len(codes), size, np.int64))
-        return or_missing.gather(np.where(stays & (true >= 0), true, drawn))
+        is_kept = _uniform_draws(noise, len(codes), _DRAWS) < _keep_draws(_DRAWS, epsilon, size)
+        is_declared = true >= 0
+        drawn = _uniform_draws(noise, len(codes), size)
+        return or_missing.gather(np.where(is_kept & is_declared, true, drawn))
 
     return randomise
 
@@ -150,10 +154,40 @@ def _text_of_value(value: JsonValue) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _laplace_noise(distinct: pl.Series, low: Fraction, steps: int, width: Fraction) -> Randomiser:
-    """Discrete Laplace noise of scale ``steps / epsilon`` on the grid ``low + i * width``, clamped
-    to it before and after (Ghosh, Roughgarden and Sundararajan 2009): two values lie at most
-    ``steps`` apart.
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """The declared points ``low + i * width``, i from 0 to ``steps``."""
+
+    low: Fraction
+    width: Fraction
+    steps: int
+
+    @property
+    def is_of_integers(self) -> bool:
+        """Whether all points are whole numbers."""
+        return self.low.denominator == self.width.denominator == 1
+
+    def numbers_at(self, points: Ints) -> NDArray[np.float64]:
+        """The numbers at the points of these indexes: float64, each the nearest one."""
+        # In integers up to the last division, which rounds once.
+        denominator = self.low.denominator * self.width.denominator
+        low, width = int(self.low * denominator), int(self.width * denominator)
+        return np.asarray((low + points * width) / denominator, np.float64)
+
+    def nearest_points(self, distinct: pl.Series) -> Ints:
+        """The index of the point nearest to each value: int64; 0 for a missing one."""
+        if len(distinct) and not distinct.dtype.is_numeric():
+            reason = f"'{distinct.name}' has a range, and its values are no numbers"
+            raise MechanismError(NAME, f"{reason}; declare a domain")
+        low = float(self.low)
+        numbers = distinct.alias("").cast(pl.Float64).fill_nan(low).fill_null(low).to_numpy()
+        points = np.rint((numbers - low) / float(self.width))
+        return np.clip(points, 0, self.steps).astype(np.int64)
+
+
+def _laplace_noise(distinct: pl.Series, grid: _Grid) -> Randomiser:
+    """Discrete Laplace noise of scale ``steps / epsilon`` on the grid, clamped to it before and
+    after (Ghosh, Roughgarden and Sundararajan 2009): two values lie at most ``steps`` apart.
 
     Where some values are missing, half of epsilon goes to whether a value is missing: the truth
     about that is released with odds e^(epsilon/2). A missing value that is to be released as
@@ -161,43 +195,34 @@ def _laplace_noise(distinct: pl.Series, low: Fraction, steps: int, width: Fracti
     have odds of at most e^(epsilon/2) for any two inputs, and so has a number, given that one is
     released.
     """
-    point_of = _points_of_grid(distinct, low, steps, width)
+    point_of = grid.nearest_points(distinct)
     missing_of = distinct.is_null().to_numpy()
-    is_integer = low.denominator == width.denominator == 1 and distinct.dtype.is_integer()
+    is_integer = grid.is_of_integers and distinct.dtype.is_integer()
     released_type = pl.Int64 if is_integer else pl.Float64
 
     def randomise(codes: Ints, epsilon: float, noise: Noise) -> pl.Series:
         points, is_missing = point_of[codes], missing_of[codes]
-        if is_missing.any() and not is_missing.all() and not math.isinf(epsilon):
-            epsilon /= 2
+        some_are_missing = is_missing.any() and not is_missing.all()
+        if some_are_missing and not math.isinf(epsilon):
             # Half of epsilon for whether a value is missing, half for the noise below.
+            epsilon /= 2
             truthful = _truthful_draws(_DRAWS, epsilon)
-            is_flipped = noise.uniform(np.full(len(codes), _DRAWS, np.int64)) >= truthful
-            anywhere = noise.uniform(np.full(len(codes), steps + 1, np.int64))
+            is_flipped = _uniform_draws(noise, len(codes), _DRAWS) >= truthful
+            anywhere = _uniform_draws(noise, len(codes), grid.steps + 1)
             points = np.where(is_missing, anywhere, points)
             is_missing = is_missing ^ is_flipped
         if not math.isinf(epsilon) and len(codes):
             # Rounded up, so that the noise is never less than epsilon asks for.
-            scale = math.nextafter(steps / epsilon * (1 + 1e-12), math.inf)
-            points = np.clip(points + noise.laplace_values(scale, len(codes)), 0, steps)
-        # In integers up to the last division, which rounds once.
-        shared = low.denominator * width.denominator
-        numbers = (int(low * shared) + points * int(width * shared)) / shared
-        values = pl.Series(numbers).cast(released_type)
+            scale = math.nextafter(grid.steps / epsilon * (1 + 1e-12), math.inf)
+            noised = points + noise.laplace_values(scale, len(codes))
+            points = np.clip(noised, 0, grid.steps)
+        values = pl.Series(grid.numbers_at(points)).cast(released_type)
         nothing = pl.Series(values.name, [None] * len(values), dtype=values.dtype)
         return values.zip_with(pl.Series(~is_missing), nothing)
 
     return randomise
 
 
-def _points_of_grid(distinct: pl.Series, low: Fraction, steps: int, width: Fraction) -> Ints:
-    """The index of the point of the grid nearest to each value, from 0 to ``steps``: int64; 0 for a
-    missing one.
-    """
-    if len(distinct) and not distinct.dtype.is_numeric():
-        raise MechanismError(
-            NAME, f"'{distinct.name}' has a range, and its values are no numbers; declare a domain"
-        )
-    present = distinct.alias("").cast(pl.Float64).fill_nan(float(low)).fill_null(float(low))
-    points = np.rint((present.to_numpy() - float(low)) / float(width))
-    return np.clip(points, 0, steps).astype(np.int64)
+def _uniform_draws(noise: Noise, count: int, below: int) -> Ints:
+    """``count`` uniform draws from 0 to ``below - 1``: int64."""
+    return noise.uniform(np.full(count, below, np.int64))

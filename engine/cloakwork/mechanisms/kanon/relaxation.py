@@ -35,7 +35,7 @@ SCALE: Final = 1024
 MOST_MASS_UNITS: Final = 256
 """In how many units missing mass is counted at most."""
 _FORBIDDEN: Final = 1 << 60
-"""Cost that stands for what is not allowed; the sum of two of them still fits."""
+"""Cost that stands for what is not allowed. int64 holds the sum of seven of them, not of eight."""
 _CELLS_AT_ONCE: Final = 1 << 23
 """Most cells of a dynamic programme at once: classes * variants * mass."""
 
@@ -100,15 +100,17 @@ class Relaxation:
 
         ``multipliers``: int64, shape (variants,), in 1/``SCALE`` edits.
         """
-        reduced = np.where(decisions.may_move, self.scaled_cost - multipliers[:, None], _FORBIDDEN)
+        reduced = self.scaled_cost - multipliers[:, None]
+        reduced = np.where(decisions.may_move, reduced, _FORBIDDEN)
+        # A class without regard to its mass: whatever does not cost it anything joins.
         has_negative_cost = reduced <= 0
-        cost_without_mass = np.where(has_negative_cost, reduced, 0).sum(axis=0)
+        cost_without_mass = np.minimum(reduced, 0).sum(axis=0)
+        # A class that must hold its mass: the cheapest cover of what is missing joins as well.
         picked_mass = self.costs.mass @ has_negative_cost
         missing = np.maximum(self.costs.required_mass - picked_mass, 0)
         cover_cost, covering = self._least_covers(reduced, missing, has_negative_cost)
-        is_impossible = cover_cost >= _FORBIDDEN
         cost_with_mass = cost_without_mass + cover_cost
-        cost_with_mass[is_impossible] = _FORBIDDEN
+        cost_with_mass[cover_cost >= _FORBIDDEN] = _FORBIDDEN
         chosen = self._choose_classes(cost_with_mass, cost_without_mass, decisions.must_open)
         # A class with an open extension needs no cover.
         members = has_negative_cost | (covering & ~chosen.is_extended)
@@ -132,10 +134,10 @@ class Relaxation:
         classes_at_once = max(1, _CELLS_AT_ONCE // cells_of_a_class)
         for start in range(0, len(deficient), classes_at_once):
             chunk = deficient[start : start + classes_at_once]
+            # What is picked already cannot be picked for the cover.
             weight = np.where(has_negative_cost[:, chunk], _FORBIDDEN, reduced[:, chunk])
-            cost[chunk], picked[:, chunk] = _knapsack_covers(
-                weight, self.costs.mass, missing[chunk]
-            )
+            covers = _knapsack_covers(weight, self.costs.mass, missing[chunk])
+            cost[chunk], picked[:, chunk] = covers
         return cost, picked
 
     def _choose_classes(
@@ -154,7 +156,7 @@ class Relaxation:
             below = self.children[node]
             opens = _children_to_open(cost[below], must[below])
             must_extend = bool(must[below].any())
-            extended_cost = int(cost_without_mass[node]) + int(cost[below][opens].sum())
+            extended_cost = int(cost_without_mass[node]) + _exact_sum(cost[below][opens])
             is_extended[node] = must_extend or extended_cost < int(cost_with_mass[node])
             if is_extended[node]:
                 cost[node] = min(extended_cost, _FORBIDDEN)
@@ -162,10 +164,8 @@ class Relaxation:
         opened = self._outermost_open(cost, must)
         if int(opened.sum()) > self.most_trees:
             return _ClassChoice(_FORBIDDEN, opened, is_extended)
-        total = 0
-        if opened.any():
-            # Python's integers: many forbidden costs together exceed int64.
-            total = int(cost[opened].clip(max=_FORBIDDEN).astype(object).sum())
+        total = _exact_sum(cost[opened])
+        # Downwards again: where a class leaves its mass to its children, some of these open.
         for node in sorted(self.children):
             if opened[node] and is_extended[node]:
                 below = self.children[node]
@@ -184,6 +184,12 @@ class Relaxation:
         cheapest_first = np.argsort(cost[profitable], kind="stable")
         opened[profitable[cheapest_first[:capacity_left]]] = True
         return opened
+
+
+def _exact_sum(costs: Ints) -> int:
+    """The sum of some costs, forbidden ones among them, as an integer of any size."""
+    # int64 would wrap around, and a forbidden choice look like a gain.
+    return sum(costs.tolist())
 
 
 def _children_to_open(cost: Ints, must_open: BoolArray) -> BoolArray:

@@ -38,9 +38,8 @@ def repair_to_k_anonymous(
             _with_class_filled(costs, target, held - required, smallest),
             _with_class_closed(costs, classes, target, smallest),
         )
-        target = min(
-            (repaired for repaired in repairs if repaired is not None), key=costs.total_cost
-        )
+        possible = [repaired for repaired in repairs if repaired is not None]
+        target = min(possible, key=costs.total_cost)
 
 
 def _with_class_closed(
@@ -64,8 +63,11 @@ def _with_class_filled(
     it lacks some.
     """
     target, surplus, mass = target.copy(), surplus_mass.copy(), costs.mass
-    extra_cost = costs.move_cost[:, deficient] - costs.move_cost[np.arange(len(target)), target]
-    while (missing := -int(surplus[deficient])) > 0:
+    cost_now = costs.move_cost[np.arange(len(target)), target]
+    extra_cost = costs.move_cost[:, deficient] - cost_now
+    while surplus[deficient] < 0:
+        missing = -int(surplus[deficient])
+        # Only what its class can spare; of mass 0 nothing would help.
         is_movable = (mass > 0) & (mass <= surplus[target]) & (target != deficient)
         if not is_movable.any():
             return None
@@ -92,7 +94,8 @@ def _move_to_nearest_where_possible(
     target = target.copy()
     surplus = costs.held_mass(target) - costs.required_mass_beside(classes)
     most_saving_first = np.argsort(-saving, kind="stable")
-    for moved in most_saving_first[: int((saving > 0).sum())]:
+    savers = int((saving > 0).sum())
+    for moved in most_saving_first[:savers]:
         if costs.mass[moved] <= surplus[target[moved]]:
             surplus[target[moved]] -= costs.mass[moved]
             surplus[nearest[moved]] += costs.mass[moved]

@@ -6,8 +6,8 @@ several identical cases moves is drawn at random, and which events of a case are
 its source and target variant alone. A claim about timestamps that is conditional on the control
 flow therefore survives it.
 
-Where the cases of a variant part among several targets, the decision names them by their index in
-the whole log (``with_drawn_cases``). So every case is rewritten by itself, in whichever batch.
+Where the cases of a variant are split among several targets, the decision names them by their index
+in the whole log (``with_drawn_cases``). So every case is rewritten by itself, in whichever batch.
 
 An event whose activity is substituted counts as one event deleted and one inserted: its time and
 its attributes were observed for another activity and would be false statements about the new one,
@@ -39,32 +39,34 @@ ASSIGNMENT_SCHEMA: Final = pl.Schema(
     [(SOURCE, pl.List(pl.String())), (TARGET, pl.List(pl.String())), (CASES, pl.Int64())]
 )
 INSERTED: Final = -1
-_DIVIDED: Final = -1
+_SPLIT: Final = -1
 
 
 def with_drawn_cases(assignment: pl.DataFrame, summary: pl.DataFrame, noise: Noise) -> pl.DataFrame:
     """``assignment`` with the column ``index`` (List[Int64], ascending): which cases follow each
-    pair of a source that parts among several targets, drawn at random; null for other sources.
+    pair of a source that is split among several targets, drawn at random; null for other sources.
 
     ``summary``: rows as indexed ``VariantCounts`` give them.
     """
     targets = assignment.group_by(SOURCE).agg(pl.len().alias("targets"))
-    parting = targets.filter(pl.col("targets") > 1)[SOURCE]
-    held: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    of_parting = summary.join(parting.alias(VARIANT).to_frame(), on=VARIANT, how="semi")
-    for labels, index in of_parting.select(VARIANT, INDEX).rows():
-        held[tuple(labels)] += index
+    split_sources = targets.filter(pl.col("targets") > 1).select(pl.col(SOURCE).alias(VARIANT))
+    cases_of_source: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    split_rows = summary.join(split_sources, on=VARIANT, how="semi")
+    for labels, index in split_rows.select(VARIANT, INDEX).rows():
+        cases_of_source[tuple(labels)] += index
     # Sorted first, so that what is drawn does not depend on the order of the summary's rows.
-    left = {labels: np.sort(np.array(index, np.int64)) for labels, index in held.items()}
+    remaining = {
+        source: np.sort(np.array(index, np.int64)) for source, index in cases_of_source.items()
+    }
     drawn: list[list[int] | None] = []
     for labels, cases in assignment.select(SOURCE, CASES).rows():
         source = tuple(labels)
-        if source not in left:
+        if source not in remaining:
             drawn.append(None)
             continue
-        shuffled = left[source][noise.permutation(len(left[source]))]
+        shuffled = remaining[source][noise.permutation(len(remaining[source]))]
         drawn.append(np.sort(shuffled[:cases]).tolist())
-        left[source] = np.sort(shuffled[cases:])
+        remaining[source] = np.sort(shuffled[cases:])
     return assignment.with_columns(pl.Series(INDEX, drawn, pl.List(pl.Int64)))
 
 
@@ -83,63 +85,63 @@ def case_rewriter(
     Moving raises ``MechanismError`` (in the name of ``mechanism``) when the assignment does not fit
     the log.
     """
-    templates = _templates(assignment, metric)
-    pairs = _Pairs.of(assignment)
+    templates = _case_templates(assignment, metric)
+    pairs = _AssignmentPairs.of_assignment(assignment)
 
-    def move(log: EventLog) -> EventLog:
+    def move_cases(log: EventLog) -> EventLog:
         return _apply_templates(log, templates, pairs.of_cases(log, mechanism))
 
-    return move
+    return move_cases
 
 
 @dataclass(frozen=True, slots=True)
-class _Pairs:
+class _AssignmentPairs:
     """Which row of the assignment a case follows.
 
-    - ``undivided``: by source, the row of each that has one target; ``divided``: the other
-      sources.
-    - ``index``: int64, ascending; the cases of these, by their index in the whole log. ``row``: the
-      row that each follows.
+    - ``row_of_source``: by source, the row of each that has one target.
+    - ``split_sources``: those with several targets, whose cases follow different rows.
+    - ``index``: int64, ascending; the cases of split sources, by their index in the whole log.
+    - ``row``: int64, the same shape; the row that each of these follows.
     """
 
-    undivided: Mapping[tuple[str, ...], int]
-    divided: frozenset[tuple[str, ...]]
+    row_of_source: Mapping[tuple[str, ...], int]
+    split_sources: frozenset[tuple[str, ...]]
     index: NDArray[np.int64]
     row: NDArray[np.int64]
 
     @classmethod
-    def of(cls, assignment: pl.DataFrame) -> "_Pairs":
-        """Those of an assignment."""
+    def of_assignment(cls, assignment: pl.DataFrame) -> "_AssignmentPairs":
+        """Those of ``assignment``, which is as ``case_rewriter`` takes it."""
         sources = [tuple(source) for source in assignment[SOURCE].to_list()]
         targets = Counter(sources)
-        named = [None] * len(sources)
+        row_of_source = {source: row for row, source in enumerate(sources) if targets[source] == 1}
+        split_sources = frozenset(source for source in sources if targets[source] > 1)
+        index_lists = [None] * len(sources)
         if INDEX in assignment.columns:
-            named = assignment[INDEX].to_list()
-        cases = [np.array(index or [], np.int64) for index in named]
-        index = np.concatenate([np.zeros(0, np.int64), *cases])
-        row = np.repeat(np.arange(len(cases)), [len(each) for each in cases])
-        order = np.argsort(index)
-        return cls(
-            {source: row for row, source in enumerate(sources) if targets[source] == 1},
-            frozenset(source for source in sources if targets[source] > 1),
-            index[order],
-            row[order],
-        )
+            index_lists = assignment[INDEX].to_list()
+        cases_of_row = [np.array(index or [], np.int64) for index in index_lists]
+        index = np.concatenate([np.zeros(0, np.int64), *cases_of_row])
+        row = np.repeat(np.arange(len(sources)), [len(cases) for cases in cases_of_row])
+        ascending = np.argsort(index)
+        return cls(row_of_source, split_sources, index[ascending], row[ascending])
 
     def of_cases(self, log: EventLog, mechanism: str) -> NDArray[np.int64]:
         """The row that each case of ``log`` follows: int64, shape (cases,)."""
         variants = variants_of(log)
-        sources = [variants.labels(variant) for variant in range(len(variants))]
-        if not all(source in self.undivided or source in self.divided for source in sources):
-            raise MechanismError(mechanism, "the log holds a variant that was not decided on")
-        row_of = np.array([self.undivided.get(source, _DIVIDED) for source in sources], np.int64)
-        rows = row_of[variants.of_case] if sources else np.zeros(0, np.int64)
-        parted = np.flatnonzero(rows == _DIVIDED)
-        asked = log.index_of_case[parted]
-        place = places_of(self.index, asked)
+        row_of_variant = np.zeros(len(variants), np.int64)
+        for variant in range(len(variants)):
+            source = variants.labels(variant)
+            row = self.row_of_source.get(source, _SPLIT)
+            if row == _SPLIT and source not in self.split_sources:
+                raise MechanismError(mechanism, "the log holds a variant that was not decided on")
+            row_of_variant[variant] = row
+        rows = row_of_variant[variants.of_case]
+        # The cases of split sources are named one by one.
+        of_split = np.flatnonzero(rows == _SPLIT)
+        place = places_of(self.index, log.index_of_case[of_split])
         if place is None:
             raise MechanismError(mechanism, "the log holds a case that was not decided on")
-        rows[parted] = self.row[place]
+        rows[of_split] = self.row[place]
         return rows
 
 
@@ -158,19 +160,21 @@ class _CaseTemplates:
     offsets: NDArray[np.int64]
 
 
-def _templates(assignment: pl.DataFrame, metric: Metric) -> _CaseTemplates:
+def _case_templates(assignment: pl.DataFrame, metric: Metric) -> _CaseTemplates:
+    """One template for each row of ``assignment``."""
+    # Coded together, so that a label has one character in sources and targets.
     both = encode_sequences(pl.concat([assignment[SOURCE], assignment[TARGET].alias(SOURCE)]))
-    sources, targets = both.texts[: assignment.height], both.texts[assignment.height :]
+    sources = both.texts[: assignment.height]
+    targets = both.texts[assignment.height :]
     origins = [
         _kept_positions(source, target, metric)
         for source, target in zip(sources, targets, strict=True)
     ]
+    lengths = [len(target) for target in targets]
     return _CaseTemplates(
         origin=np.concatenate([np.zeros(0, np.int64), *origins]),
         activity=assignment[TARGET].explode().drop_nulls(),
-        offsets=np.concatenate([[0], np.cumsum([len(target) for target in targets])]).astype(
-            np.int64
-        ),
+        offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
     )
 
 
@@ -182,9 +186,9 @@ def _kept_positions(source: str, target: str, metric: Metric) -> NDArray[np.int6
         return np.arange(len(source), dtype=np.int64)
     from rapidfuzz.distance import Indel, Levenshtein
 
-    script = (Levenshtein if metric == "levenshtein" else Indel).opcodes(source, target)
+    edits = Levenshtein if metric == "levenshtein" else Indel
     origin = np.full(len(target), INSERTED, np.int64)
-    for block in script:
+    for block in edits.opcodes(source, target):
         if block.tag == "equal":
             origin[block.dest_start : block.dest_end] = np.arange(block.src_start, block.src_end)
     return origin
@@ -193,21 +197,23 @@ def _kept_positions(source: str, target: str, metric: Metric) -> NDArray[np.int6
 def _apply_templates(
     log: EventLog, templates: _CaseTemplates, pair_of_case: NDArray[np.int64]
 ) -> EventLog:
+    """``log`` with every case as the template of its pair says (int64, shape (cases,))."""
     lengths = np.diff(templates.offsets)[pair_of_case]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    step = np.arange(offsets[-1]) + np.repeat(
-        templates.offsets[pair_of_case] - offsets[:-1], lengths
-    )
+    # The j-th new event of a case is the j-th of its template.
+    from_case_to_template = templates.offsets[pair_of_case] - offsets[:-1]
+    step = np.arange(offsets[-1]) + np.repeat(from_case_to_template, lengths)
     origin = templates.origin[step]
-    row = pl.Series(
-        "row", np.where(origin == INSERTED, INSERTED, origin + np.repeat(log.offsets[:-1], lengths))
-    )
-    kept_row = (
-        row.to_frame().select(pl.when(pl.col("row") != INSERTED).then(pl.col("row"))).to_series()
-    )
+    is_inserted = origin == INSERTED
+    # The event of ``log`` that is kept there; an inserted event gathers nulls.
+    first_row_of_case = np.repeat(log.offsets[:-1], lengths)
+    row = pl.Series("row", origin + first_row_of_case)
+    kept_row = pl.select(pl.when(pl.Series(~is_inserted)).then(row)).to_series()
     activity = templates.activity.gather(pl.Series(step)).cast(log.events.schema[ACTIVITY])
     events = log.events.select(pl.all().gather(kept_row)).with_columns(activity.alias(ACTIVITY))
-    inserted = origin == INSERTED
+    inserted = is_inserted
     if log.inserted is not None:
-        inserted[~inserted] = log.inserted[row.to_numpy()[~inserted]]
+        # What was inserted before stays so, where it is kept.
+        inserted = is_inserted.copy()
+        inserted[~is_inserted] = log.inserted[row.to_numpy()[~is_inserted]]
     return EventLog(events, log.cases, offsets, log.notes, inserted, case_index=log.case_index)

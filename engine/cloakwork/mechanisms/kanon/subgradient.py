@@ -119,6 +119,7 @@ def _cover_fractionally(
 
     The dual of that knapsack's constraint is the price of its last item.
     """
+    # What has no mass fills nothing: first where it is a gain by itself, else last.
     without_mass = np.where(reduced < 0, -np.inf, np.inf)
     per_mass = reduced / np.maximum(pool.mass, _SMALLEST_MASS)
     per_mass = np.where(pool.mass > 0, per_mass, without_mass)
@@ -126,7 +127,9 @@ def _cover_fractionally(
     order = _cheapest_first(per_mass, min(k, reduced.shape[1]))
     mass = np.take_along_axis(pool.mass, order, 1)
     mass_before = np.cumsum(mass, axis=1) - mass
-    last = np.minimum((mass_before + mass < k).sum(axis=1), order.shape[1] - 1)
+    # The last item is the first with which the mass reaches k.
+    too_few = (mass_before + mass < k).sum(axis=1)
+    last = np.minimum(too_few, order.shape[1] - 1)
     position_of_last = np.take_along_axis(order, last[:, None], 1)
     price_of_last = np.take_along_axis(per_mass, position_of_last, 1)[:, 0]
     no_price = constraints.needs_no_mass | ~np.isfinite(price_of_last)
@@ -137,12 +140,9 @@ def _cover_fractionally(
 def _cheapest_first(per_mass: Floats, few: int) -> Ints:
     """The positions of the ``few`` least entries of each row, ascending by entry."""
     if few == per_mass.shape[1]:
-        return _in_ascending_order(per_mass, np.argsort(per_mass, axis=1))
-    return _in_ascending_order(per_mass, np.argpartition(per_mass, few - 1, axis=1)[:, :few])
-
-
-def _in_ascending_order(per_mass: Floats, positions: Ints) -> Ints:
-    """``positions``, of each row, ascending by the entry that is there."""
+        return np.argsort(per_mass, axis=1)
+    # A partition, and a sort of the few only: faster than sorting whole rows.
+    positions = np.argpartition(per_mass, few - 1, axis=1)[:, :few]
     ascending = np.argsort(np.take_along_axis(per_mass, positions, 1), axis=1)
     return np.take_along_axis(positions, ascending, 1)
 
@@ -237,7 +237,8 @@ def subgradient_ascent(
         if is_settled:
             break
         # The pool promises more than all pairs keep: it leaves out pairs that matter.
-        if last.bound > 1.01 * found.value + 1 and round_ >= _FIRST_ROUNDS:
+        is_pool_too_small = last.bound > 1.01 * found.value + 1
+        if is_pool_too_small and round_ >= _FIRST_ROUNDS:
             pool_size, step = min(2 * pool_size, len(duals)), 1.0
     return proved
 
@@ -285,6 +286,8 @@ def _ascend_in_pool(
             idle_steps, duals, direction = 0, best.assignment_duals, np.zeros(len(duals))
             continue
         direction = slope + _MOMENTUM * direction
-        length = step * max(aim - relaxed.bound, 1.0) / float(direction @ direction)
+        # Polyak's length: how much is missing, over the squared length of the direction.
+        missing = max(aim - relaxed.bound, 1.0)
+        length = step * missing / float(direction @ direction)
         duals = duals + length * direction
     return _AscentState(best.bound, best.assignment_duals, best.mass_duals, step)

@@ -83,9 +83,9 @@ class _MatchSymbols:
 
     def without_matches(self, matches: Ints) -> "_MatchSymbols":
         """The rows of all other matches."""
-        return self.only(~np.isin(self.match, matches))
+        return self.restricted_to(~np.isin(self.match, matches))
 
-    def only(self, rows: Ints | NDArray[np.bool_]) -> "_MatchSymbols":
+    def restricted_to(self, rows: Ints | NDArray[np.bool_]) -> "_MatchSymbols":
         """Some of the rows: their indexes, or a mask."""
         return _MatchSymbols(
             self.match[rows],
@@ -137,7 +137,7 @@ def _match_symbols(
         order,
         sequences.events_lost,
     )
-    return rows.only(_cheapest_of_each_symbol(rows))
+    return rows.restricted_to(_cheapest_of_each_symbol(rows))
 
 
 def _cheapest_of_each_symbol(rows: _MatchSymbols) -> Ints:

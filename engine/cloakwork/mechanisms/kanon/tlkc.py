@@ -47,10 +47,10 @@ from cloakwork.mechanisms.kanon.tlkc_summary import (
     TlkcParams,
     is_of_cases,
     known_sequences,
-    microseconds,
     sequence_cases,
     sequences_of_cases,
     symbols_of_events,
+    whole_microseconds,
 )
 from cloakwork.noise import Noise, Stream
 from cloakwork.progress import say
@@ -128,7 +128,7 @@ class Tlkc(WithoutCost):
             return Refusal("misconfigured", fault)
         stated = goal.model_dump(exclude={"kind"})
         params = TlkcParams(**stated, unit=facts.unit.attribute, epoch=facts.epoch)
-        return Offer(params, _reason(params))
+        return Offer(params, _explain_offer(params))
 
     def lineage(self, params: TlkcParams) -> Lineage:
         """Which events stay depends on the control flow, on units and values, and for ``relative``
@@ -147,14 +147,15 @@ class Tlkc(WithoutCost):
         return SequenceCounts(params)
 
     def decide(self, params: TlkcParams, summary: pl.DataFrame, noise: Noise) -> Decision:
-        """Say which events of each sequence stay: the columns of ``params.keys`` and ``kept``
-        (List[Boolean]).
+        """Say which events of each sequence stay: the columns of ``params.sequence_columns`` and
+        ``kept`` (List[Boolean]).
 
         Raises ``Infeasible`` when the log holds something and nothing of it can be kept,
         ``MechanismError`` when it is too large.
         """
-        details = [name for name in summary.columns if name not in params.keys]
-        grouped = summary.group_by(named(*params.keys), maintain_order=True).agg(named(*details))
+        sequence_columns = named(*params.sequence_columns)
+        details = [name for name in summary.columns if name not in params.sequence_columns]
+        grouped = summary.group_by(sequence_columns, maintain_order=True).agg(named(*details))
         events = symbols_of_events(grouped, params)
         sequences, place = known_sequences(events, params.background)
         cases = sequence_cases(grouped, details)
@@ -170,11 +171,12 @@ class Tlkc(WithoutCost):
         is_kept[left] = True
         kept = events.select("sequence").with_columns(pl.Series(KEPT, is_kept[place]))
         lists = kept.group_by("sequence", maintain_order=True).agg(KEPT)
-        rows = grouped.select(named(*params.keys)).with_row_index("sequence")
+        rows = grouped.select(sequence_columns).with_row_index("sequence")
         rows = rows.with_columns(pl.col("sequence").cast(pl.Int64))
         table = rows.join(lists, on="sequence", how="left", maintain_order="left")
         # A sequence without events has no list.
-        return Decision(table.select(named(*params.keys), pl.col(KEPT).fill_null([])), figures)
+        kept_or_none = pl.col(KEPT).fill_null([])
+        return Decision(table.select(sequence_columns, kept_or_none), figures)
 
     def rewrite(self, params: TlkcParams, decision: Decision, stream: Stream) -> Rewrite:
         """Suppress what is decided for the sequence of each case."""
@@ -182,7 +184,7 @@ class Tlkc(WithoutCost):
         return MapCases(lambda log: _suppress_events(log, table, params), together="case")
 
 
-def _reason(params: TlkcParams) -> str:
+def _explain_offer(params: TlkcParams) -> str:
     """What the mechanism does, as the plan tells it."""
     events = "one event" if params.L == 1 else f"up to {params.L} events"
     counted = "cases" if params.unit is None else f"different values of '{params.unit}'"
@@ -243,13 +245,13 @@ def _suppress_until_bounded(
         remaining = sequences.restricted_to(left)
         violations = _shortest_violations(remaining, cases, params)
         if violations is None:
-            return left, {**_figures(sequences, left, cases), "rounds": rounds}
+            return left, {**_suppression_figures(sequences, left, cases), "rounds": rounds}
         level, support, confidence = violations
         if level.candidates.shape[1] == 0:
             # Whoever knows nothing matches all cases: suppressing events does not help.
             reason = _nothing_releasable(params, rounds, int(support[0]), float(confidence[0]))
             raise Infeasible(NAME, reason)
-        is_violating = _violates(support, confidence, params)
+        is_violating = _is_violating(support, confidence, params)
         left = np.delete(left, places_to_suppress(level, is_violating, remaining))
         rounds += 1
         if not len(left):
@@ -268,12 +270,12 @@ def _shortest_violations(
     """
     for level in knowledge_levels(sequences, params.L):
         support, confidence = support_and_confidence(level, cases)
-        if _violates(support, confidence, params).any():
+        if _is_violating(support, confidence, params).any():
             return level, support, confidence
     return None
 
 
-def _violates(support: Ints, confidence: Floats, params: TlkcParams) -> NDArray[np.bool_]:
+def _is_violating(support: Ints, confidence: Floats, params: TlkcParams) -> NDArray[np.bool_]:
     """Which candidates violate: bool, shape (candidates,)."""
     return np.asarray((support < params.K) | (confidence > params.C), np.bool_)
 
@@ -298,7 +300,9 @@ def _nothing_releasable(params: TlkcParams, rounds: int, support: int, confidenc
     )
 
 
-def _figures(sequences: KnownSequences, left: Ints, cases: SequenceCases) -> dict[str, JsonValue]:
+def _suppression_figures(
+    sequences: KnownSequences, left: Ints, cases: SequenceCases
+) -> dict[str, JsonValue]:
     """What the internal report may tell; measured on the raw log, never public."""
     of_sequence = cases.cases
     if len(cases.cases):
@@ -335,12 +339,12 @@ def _decided_rows(sequences: pl.DataFrame, table: pl.DataFrame, params: TlkcPara
     """For each case the row of ``table`` that decides on its sequence; null where none does."""
     # Polars joins no columns of lists, but it groups by them.
     no_index = pl.lit(None, pl.UInt32)
-    columns = named(*params.keys, "row", "case")
+    columns = named(*params.sequence_columns, "row", "case")
     decided = table.with_row_index("row").with_columns(no_index.alias("case")).select(columns)
     asked = sequences.with_row_index("case").with_columns(no_index.alias("row")).select(columns)
     row_of_sequence = pl.col("row").drop_nulls().first()
     cases_of_sequence = pl.col("case").drop_nulls()
-    both = pl.concat([decided, asked]).group_by(named(*params.keys))
+    both = pl.concat([decided, asked]).group_by(named(*params.sequence_columns))
     matched = both.agg(row_of_sequence, cases_of_sequence)
     by_case = matched.select("row", "case").explode("case").drop_nulls("case")
     return by_case.sort("case")["row"]
@@ -349,6 +353,6 @@ def _decided_rows(sequences: pl.DataFrame, table: pl.DataFrame, params: TlkcPara
 def _times_from_steps(steps: pl.Series, params: TlkcParams) -> pl.Series:
     """Steps of the precision as times from the epoch on."""
     assert params.precision is not None  # noqa: S101 - asked only where times are known
-    since_epoch = steps * microseconds(params.precision)
-    times = since_epoch + microseconds(params.epoch - UNIX_EPOCH)
+    since_epoch = steps * whole_microseconds(params.precision)
+    times = since_epoch + whole_microseconds(params.epoch - UNIX_EPOCH)
     return times.cast(TIME_TYPE).alias(TIMESTAMP)

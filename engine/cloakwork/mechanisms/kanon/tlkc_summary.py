@@ -43,7 +43,7 @@ class TlkcParams(Frozen):
     epoch: AwareDatetime
 
     @property
-    def keys(self) -> list[str]:
+    def sequence_columns(self) -> list[str]:
         """The columns of a summary in which sequences differ."""
         return [VARIANT] if self.precision is None else [VARIANT, STEPS]
 
@@ -88,15 +88,20 @@ def sequences_of_cases(log: EventLog, params: TlkcParams) -> pl.DataFrame:
     if params.precision is not None:
         if TIMESTAMP not in log.events.columns:
             raise MechanismError(NAME, "the log has no timestamps, and the guarantee is about them")
-        times = log.events[TIMESTAMP].cast(TIME_TYPE).to_physical().alias(STEPS)
-        since_start = pl.col(STEPS) - pl.col(STEPS).min().over("case")
-        steps = since_start // microseconds(params.precision)
-        events = events.with_columns(times).with_columns(steps=steps)
-    lists = events.group_by("case", maintain_order=True).agg(named(*params.keys))
-    # Cases without events have no list yet.
-    every = pl.DataFrame({"case": np.arange(log.cases.height)})
-    joined = every.join(lists, on="case", how="left", maintain_order="left")
-    return joined.select(named(*params.keys).as_expr().fill_null([]))
+        time = log.events[TIMESTAMP].cast(TIME_TYPE).to_physical().alias("time")
+        since_start = pl.col("time") - pl.col("time").min().over("case")
+        steps = since_start // whole_microseconds(params.precision)
+        events = events.with_columns(time).with_columns(steps.alias(STEPS))
+    lists = events.group_by("case", maintain_order=True).agg(named(*params.sequence_columns))
+    return _of_all_cases(log, lists).select(named(*params.sequence_columns).as_expr().fill_null([]))
+
+
+def _of_all_cases(log: EventLog, lists: pl.DataFrame) -> pl.DataFrame:
+    """``lists`` (one row a case that has any, in the column ``case``) with a row for every case;
+    null where there was none.
+    """
+    every_case = pl.DataFrame({"case": np.arange(log.cases.height)})
+    return every_case.join(lists, on="case", how="left", maintain_order="left")
 
 
 def _case_column(log: EventLog, name: str) -> pl.Series:
@@ -108,13 +113,13 @@ def _case_column(log: EventLog, name: str) -> pl.Series:
 
 def _values_of_cases(log: EventLog, attribute: str) -> pl.Series:
     """For each case the distinct values it holds, sorted: List[String]; a missing value is none."""
+    table, case, owner = log.events, log.case_of, "event"
     if is_of_cases(attribute):
         table, case, owner = log.cases, np.arange(log.cases.height), "case"
-    else:
-        table, case, owner = log.events, log.case_of, "event"
-    if attribute not in table.columns and log.cases.height:
-        raise MechanismError(NAME, f"no {owner} has '{attribute}', of which the guarantee speaks")
     if attribute not in table.columns:
+        if log.cases.height:
+            reason = f"no {owner} has '{attribute}', of which the guarantee speaks"
+            raise MechanismError(NAME, reason)
         return pl.Series([], dtype=pl.List(pl.String))
     values = values_of(table, attribute)
     if values.dtype.is_float():
@@ -124,8 +129,7 @@ def _values_of_cases(log: EventLog, attribute: str) -> pl.Series:
     texts = pl.DataFrame({"case": case, VALUES: values.cast(pl.String)})
     distinct = pl.col(VALUES).drop_nulls().unique().sort()
     lists = texts.group_by("case", maintain_order=True).agg(distinct)
-    every = pl.DataFrame({"case": np.arange(log.cases.height)})
-    return every.join(lists, on="case", how="left", maintain_order="left")[VALUES].fill_null([])
+    return _of_all_cases(log, lists)[VALUES].fill_null([])
 
 
 def _with_missing_as_value(values: pl.Series) -> pl.Series:
@@ -148,13 +152,12 @@ def symbols_of_events(sequences: pl.DataFrame, params: TlkcParams) -> pl.DataFra
 
     Symbols are numbered by activity, then time, so that nothing depends on the order of sequences.
     """
-    numbered = sequences.select(named(*params.keys)).with_row_index("sequence")
-    events = numbered.filter(pl.col(VARIANT).list.len() > 0).explode(named(*params.keys))
-    distinct = events.select(named(*params.keys)).unique().sort(named(*params.keys))
-    symbols = distinct.with_row_index("symbol")
-    joined = events.join(
-        symbols, on=named(*params.keys), how="left", nulls_equal=True, maintain_order="left"
-    )
+    keys = named(*params.sequence_columns)
+    numbered = sequences.select(keys).with_row_index("sequence")
+    # An empty sequence would explode to a null.
+    events = numbered.filter(pl.col(VARIANT).list.len() > 0).explode(keys)
+    symbols = events.select(keys).unique().sort(keys).with_row_index("symbol")
+    joined = events.join(symbols, on=keys, how="left", nulls_equal=True, maintain_order="left")
     return joined.select(pl.col("sequence", "symbol").cast(pl.Int64))
 
 
@@ -164,31 +167,33 @@ def known_sequences(events: pl.DataFrame, background: Background) -> tuple[Known
     ``events``: as ``symbols_of_events`` gives them. A multiset of activities is the sorted
     sequence; a set is the sorted sequence of distinct activities.
     """
-    sequence, symbol = events["sequence"].to_numpy(), events["symbol"].to_numpy()
-    each = np.arange(len(symbol))
-    one_event = np.ones(len(symbol), np.int64)
+    sequence = events["sequence"].to_numpy()
+    symbol = events["symbol"].to_numpy()
+    in_order = np.arange(len(symbol))
+    one_event_each = np.ones(len(symbol), np.int64)
     if background in ("sequence", "relative"):
-        return KnownSequences(symbol, sequence, one_event), each
+        return KnownSequences(symbol, sequence, one_event_each), in_order
     if background == "multiset":
-        order = np.lexsort((each, symbol, sequence))
+        order = np.lexsort((in_order, symbol, sequence))
+        # Event ``order[i]`` is sorted to place i.
         place = np.empty(len(symbol), np.int64)
-        place[order] = each
-        return KnownSequences(symbol[order], sequence[order], one_event), place
-    # All events of one activity are known, and suppressed, together.
+        place[order] = in_order
+        return KnownSequences(symbol[order], sequence[order], one_event_each), place
+    # All events of one activity are known, and suppressed, together: one number for each pair.
     symbols = int(symbol.max(initial=0)) + 1
     pair = sequence * symbols + symbol
     distinct, place, count = np.unique(pair, return_inverse=True, return_counts=True)
-    known = KnownSequences(distinct % symbols, distinct // symbols, count.astype(np.int64))
-    return known, place
+    sequence_of_pair, symbol_of_pair = np.divmod(distinct, symbols)
+    return KnownSequences(symbol_of_pair, sequence_of_pair, count.astype(np.int64)), place
 
 
 def sequence_cases(grouped: pl.DataFrame, details: list[str]) -> SequenceCases:
     """Which cases follow each sequence: a row of ``grouped`` is a sequence, whose columns
     ``details`` list the cases, units and values.
     """
-    width = grouped[CASES].list.len().to_numpy().astype(np.int64)
+    row_counts = grouped[CASES].list.len().to_numpy().astype(np.int64)
     rows = grouped.select(named(*details)).explode(named(*details))
-    sequence = np.repeat(np.arange(len(width)), width)
+    sequence = np.repeat(np.arange(len(row_counts)), row_counts)
     unit: Ints | None = None
     units = 0
     if UNIT in rows.columns:
@@ -199,12 +204,13 @@ def sequence_cases(grouped: pl.DataFrame, details: list[str]) -> SequenceCases:
     if VALUES in rows.columns:
         values = rows[VALUES]
     # An empty list explodes to a null.
-    value = values.explode().drop_nulls().rank("dense").to_numpy().astype(np.int64)
+    all_values = values.explode().drop_nulls()
+    value = all_values.rank("dense").to_numpy().astype(np.int64)
     return SequenceCases(
-        offsets=_offsets(np.bincount(sequence, minlength=len(width))),
+        offsets=_range_offsets(np.bincount(sequence, minlength=len(row_counts))),
         cases=rows[CASES].to_numpy().astype(np.int64),
         unit=unit,
-        value_offsets=_offsets(values.list.len().to_numpy()),
+        value_offsets=_range_offsets(values.list.len().to_numpy()),
         value=value,
         units=units,
     )
@@ -212,8 +218,9 @@ def sequence_cases(grouped: pl.DataFrame, details: list[str]) -> SequenceCases:
 
 def _with_single_cases(rows: pl.DataFrame) -> tuple[pl.DataFrame, Ints]:
     """``rows`` with a row for each case without a unit, and which row each comes from."""
-    without_unit = rows[UNIT].is_null()
-    copies = np.where(without_unit.to_numpy(), rows[CASES].to_numpy(), 1)
+    without_unit = rows[UNIT].is_null().to_numpy()
+    # A unit is counted once, however many cases it has; without one, each case is a row.
+    copies = np.where(without_unit, rows[CASES].to_numpy(), 1)
     repeated = np.repeat(np.arange(rows.height), copies)
     cases = pl.when(pl.col(UNIT).is_null()).then(1).otherwise(pl.col(CASES)).alias(CASES)
     return rows[repeated].with_columns(cases), repeated
@@ -223,17 +230,18 @@ def _unit_numbers(unit: pl.Series) -> tuple[Ints, int]:
     """A number for each row: of its unit or, from the number of units on, its own where it has
     none; and the number of units.
     """
+    # Ranks begin at 1: -1 stands for no unit until such rows get numbers of their own.
     number = unit.rank("dense").fill_null(0).to_numpy().astype(np.int64) - 1
     units = int(number.max(initial=-1)) + 1
-    own = units + np.arange(len(number))
-    return np.where(unit.is_null().to_numpy(), own, number), units
+    own_number = units + np.arange(len(number))
+    return np.where(number < 0, own_number, number), units
 
 
-def _offsets(widths: Ints) -> Ints:
+def _range_offsets(widths: Ints) -> Ints:
     """Where ranges of these widths begin, end to end, and where the last one ends: int64."""
     return np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
 
 
-def microseconds(length: timedelta) -> int:
-    """Rounded down."""
+def whole_microseconds(length: timedelta) -> int:
+    """A length of time in microseconds, rounded down."""
     return length // timedelta(microseconds=1)

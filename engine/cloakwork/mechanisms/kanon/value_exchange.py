@@ -14,6 +14,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from cloakwork.mechanisms.kanon.value_distances import earth_mover_distance, total_variation
 from cloakwork.noise import Noise
 
 Ints = NDArray[np.int64]
@@ -62,11 +63,13 @@ class Groups:
         size = np.bincount(cells, minlength=int(cell.max(initial=-1)) + 1)
         occurs = size[cell] > 0
         cell, group = cell[occurs], _dense_numbers(group[occurs])
-        # All rows of a cell lie side by side in this order, from ``first`` on.
+        # All rows of a cell lie side by side in this order, from its ``first_place`` on.
         by_cell = np.argsort(cells, kind="stable")
-        first = (np.cumsum(size) - size)[cell]
+        first_place = np.cumsum(size) - size
+        # Each pair once for each row of its cell.
         pair = np.repeat(np.arange(len(cell)), size[cell])
-        return cls(by_cell[first[pair] + _rank_in_run(pair)], group[pair])
+        place = first_place[cell[pair]] + _rank_in_run(pair)
+        return cls(by_cell[place], group[pair])
 
 
 class ClassGoal(ABC):
@@ -176,13 +179,16 @@ class LDiversityGoal(ClassGoal):
 
     def measure(self, codes: Ints, groups: Groups) -> Floats:
         """How many values each group holds."""
+        # One number for each pair of a group and a code that it holds.
         width = int(codes.max(initial=0)) + 1
         pairs, count = np.unique(groups.group * width + codes[groups.member], return_counts=True)
-        group = pairs // width
+        group_of_pair = pairs // width
         if self.variety == "distinct":
-            return np.bincount(group).astype(np.float64)
-        share = count / np.bincount(groups.group)[group]
-        return np.exp(np.bincount(group, -share * np.log(share)))
+            return np.bincount(group_of_pair).astype(np.float64)
+        # exp(H), where each value adds -p log p to the entropy H of its group.
+        share = count / np.bincount(groups.group)[group_of_pair]
+        entropy = np.bincount(group_of_pair, -share * np.log(share))
+        return np.exp(entropy)
 
     def shortfall(self, figures: Floats) -> Floats:
         """The share of ``l`` that is missing."""
@@ -246,10 +252,12 @@ def redistribute(codes: Ints, cells: Ints, pooled: Bools) -> Ints:
     rows = np.flatnonzero(pooled)
     rows = rows[np.lexsort((codes[rows], cells[rows]))]
     cell = cells[rows]
+    # The middle of each m-th, as a share of the pool.
     place_in_pool = (_rank_in_run(cell) + 0.5) / np.bincount(cell)[cell]
     precedence = np.arange(len(rows)) * _GOLDEN_RATIO % 1
+    takers_in_order = rows[np.lexsort((precedence, place_in_pool))]
     redistributed = codes.copy()
-    redistributed[rows[np.lexsort((precedence, place_in_pool))]] = np.sort(codes[rows])
+    redistributed[takers_in_order] = np.sort(codes[rows])
     return redistributed
 
 
@@ -283,16 +291,18 @@ def _with_most_values_in_place(before: Ints, after: Ints, cells: Ints) -> Ints:
     # occur both before and after are the values that can stay.
     pairs = np.concatenate([cells * width + before, cells * width + after])
     number_before, number_after = np.split(_dense_numbers(pairs), 2)
-    old = number_before * rows + _rank_among_equals(number_before)
-    new = number_after * rows + _rank_among_equals(number_after)
-    _, stays, taken = np.intersect1d(old, new, assume_unique=True, return_indices=True)
+    key_before = number_before * rows + _rank_among_equals(number_before)
+    key_after = number_after * rows + _rank_among_equals(number_after)
+    _, stays, taken = np.intersect1d(key_before, key_after, assume_unique=True, return_indices=True)
     is_vacant = np.ones(rows, np.bool_)
     is_vacant[stays] = False
     is_left = np.ones(rows, np.bool_)
     is_left[taken] = False
-    # The other values go to the other rows of their cell, in ascending order of both.
-    vacant, left = np.flatnonzero(is_vacant), np.flatnonzero(is_left)
+    # The other values go to the other rows of their cell, in ascending order of both. Each cell has
+    # as many of the ones as of the others, so that sorting by cell brings them together.
+    vacant = np.flatnonzero(is_vacant)
     vacant = vacant[np.lexsort((before[vacant], cells[vacant]))]
+    left = np.flatnonzero(is_left)
     left = left[np.lexsort((after[left], cells[left]))]
     arranged = before.copy()
     arranged[vacant] = after[left]
@@ -341,8 +351,10 @@ def _spread_distinct(codes: Ints, cells: Ints) -> Ints:
     rank = _rank_among_equals(cells)
     in_rounds = np.flatnonzero(rank < rounds)
     row_of[rank[in_rounds], cells[in_rounds]] = in_rounds
+    # Round after round, and within a round cell after cell, as the values are laid out.
     rows = row_of.ravel()[: len(given)]
-    rows, given = rows[rows >= 0], given[rows >= 0]
+    has_row = rows >= 0
+    rows, given = rows[has_row], given[has_row]
     is_open = np.ones(len(codes), np.bool_)
     is_open[rows] = False
     is_left = np.ones(len(codes), np.bool_)
@@ -351,42 +363,3 @@ def _spread_distinct(codes: Ints, cells: Ints) -> Ints:
     spread[rows] = ascending[given]
     spread[is_open] = ascending[is_left]
     return redistribute(spread, cells, is_open)
-
-
-def total_variation(reference: Ints, values: Ints, group: Ints) -> Floats:
-    """For each group of the codes ``values`` half the sum of how much its shares differ from those
-    of ``reference``.
-    """
-    width = int(reference.max()) + 1
-    share = np.bincount(reference) / len(reference)
-    size = np.bincount(group)
-    pairs, count = np.unique(group * width + values, return_counts=True)
-    of_group = pairs // width
-    common = np.minimum(count / size[of_group], share[pairs % width])
-    return np.maximum(1 - np.bincount(of_group, common), 0.0)
-
-
-def earth_mover_distance(reference: Ints, values: Ints, group: Ints, positions: Floats) -> Floats:
-    """For each group of the codes ``values`` the integral of how far its distribution function lies
-    from that of ``reference``.
-
-    Between two neighbouring values of a group its own distribution function is level. That of the
-    reference rises, and crosses the level at one position at most. So two differences of the
-    reference's integral give the area, and the cost is linear in values.
-    """
-    rising = np.cumsum(np.bincount(reference, minlength=len(positions))) / len(reference)
-    area = np.concatenate([[0.0], np.cumsum(rising[:-1] * np.diff(positions))])
-    order = np.lexsort((values, group))
-    of_group, size = group[order], np.bincount(group)
-    first = np.cumsum(size) - size
-    # The level from each value of a group to its next one; from the last value to the end.
-    left = values[order]
-    right = np.append(left[1:], 0)
-    right[first + size - 1] = len(positions) - 1
-    level = (np.arange(len(left)) - first[of_group] + 1) / size[of_group]
-    cross = np.clip(np.searchsorted(rising, level), left, right)
-    below = level * (positions[cross] - positions[left]) - (area[cross] - area[left])
-    above = (area[right] - area[cross]) - level * (positions[right] - positions[cross])
-    # Before its first value a group's distribution function is 0: all of the reference's area.
-    before_first = area[left[first]]
-    return np.asarray(before_first + np.bincount(of_group, below + above), np.float64)

@@ -27,7 +27,8 @@ def isotonic_projection(
     weight = np.ones(len(values), np.int64)
     while True:
         mean = total / weight
-        falls = (mean[1:] < mean[:-1]) & (case[1:] == case[:-1])
+        same_case = case[1:] == case[:-1]
+        falls = (mean[1:] < mean[:-1]) & same_case
         if not falls.any():
             break
         disturbed = np.zeros(len(offsets), bool)
@@ -37,7 +38,9 @@ def isotonic_projection(
         # A block that lies below the one before it is pooled with it.
         begins = np.concatenate([[True], ~falls])[is_open]
         first = np.flatnonzero(begins)
-        case, row = case[is_open][first], row[is_open][first]
+        case = case[is_open][first]
+        row = row[is_open][first]
+        # Each block that begins takes over all up to the next that does.
         total = np.add.reduceat(total[is_open], first)
         weight = np.add.reduceat(weight[is_open], first)
     _write_block_means(result, row, mean, weight, np.ones(len(row), bool))
@@ -45,14 +48,15 @@ def isotonic_projection(
 
 
 def spread_pooled(
-    values: NDArray[np.float64], offsets: NDArray[np.int64], spacing: NDArray[np.float64]
+    values: NDArray[np.float64], offsets: NDArray[np.int64], spacing: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """Draw apart what ``isotonic_projection`` pooled, around its value.
 
     ``values``: float64, not decreasing inside a case; case ``i`` is
-    ``values[offsets[i]:offsets[i + 1]]``. ``spacing``: how far each event should lie behind the one
-    before it, positive. A run of equal values keeps its mean; where its spacings would reach
-    further than ``_NEAREST`` of the way to a neighbour, all of them shrink, so that order is kept.
+    ``values[offsets[i]:offsets[i + 1]]``. ``spacing``: int64, positive; how far each event should
+    lie behind the one before it; those of a case add up to less than 2**63. A run of equal values
+    keeps its mean; where its spacings would reach further than ``_NEAREST`` of the way to a
+    neighbour, all of them shrink, so that order is kept.
     """
     if len(values) == 0:
         return values
@@ -62,16 +66,19 @@ def spread_pooled(
     first = np.flatnonzero(begins)
     size = np.diff(first, append=len(values))
     # How far each event lies from the first of its run, then from the run's mean.
-    shift = np.cumsum(np.where(begins, 0.0, spacing))
-    shift -= np.repeat(shift[first], size)
+    # In integers: the running total may wrap, its differences inside a run are exact all the same,
+    # and do not depend on the cases before.
+    total = np.cumsum(np.where(begins, 0, spacing))
+    shift = (total - np.repeat(total[first], size)).astype(np.float64)
     shift -= np.repeat(np.add.reduceat(shift, first) / size, size)
     same_case = case[first][1:] == case[first][:-1]
     between = np.where(same_case, np.diff(values[first]), np.inf)
     open_end = np.array([np.inf])
     space_below = _NEAREST * np.concatenate([open_end, between])
     space_above = _NEAREST * np.concatenate([between, open_end])
-    reach_below = np.maximum(-shift[first], 1e-300)
-    reach_above = np.maximum(shift[first + size - 1], 1e-300)
+    # A run of one event reaches nowhere: any space is enough for it, and nothing is divided by 0.
+    reach_below = np.maximum(-shift[first], 1e-200)
+    reach_above = np.maximum(shift[first + size - 1], 1e-200)
     fits = np.minimum(space_below / reach_below, space_above / reach_above)
     share = np.minimum(1.0, fits)
     return np.asarray(values + shift * np.repeat(share, size), np.float64)

@@ -3,7 +3,7 @@ control flow.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 import numpy as np
@@ -21,25 +21,28 @@ from cloakwork.mechanisms.base import (
     Decision,
     Gives,
     MapCases,
+    MapCasesBySummary,
     Offer,
     Proof,
     Refusal,
     Rewrite,
     Theorem,
 )
+from cloakwork.mechanisms.timestamps.completed_times import times_of
 from cloakwork.mechanisms.timestamps.laplace_params import (
     LaplaceParams,
     offer_case_scope,
     offer_event_scope,
 )
+from cloakwork.mechanisms.timestamps.noised_sample import NoisedSample, SampledValues
 from cloakwork.mechanisms.timestamps.starts_and_gaps import (
     CALENDAR,
     READABLE,
     Bounds,
     Grid,
     StartsAndGaps,
+    noised_within,
     starts_and_gaps_of,
-    times_of,
 )
 from cloakwork.noise import Noise, Stream, drawn_scale
 from cloakwork.privacy_event import Composed, DiscreteLaplace, PrivacyEvent, Repeated
@@ -184,12 +187,16 @@ class TimestampLaplace:
         return Decision(pl.DataFrame())
 
     def rewrite(self, params: LaplaceParams, decision: Decision, stream: Stream) -> Rewrite:
-        """Noise every time by a draw of its own.
+        """Noise every time by a draw of its own, case by case, in two passes.
 
-        All cases lie together: gaps that are drawn, and how far pooled events are drawn apart,
-        follow from the noised gaps of the whole log.
+        Only what follows the noise looks beyond a case, and at noised values alone: events without
+        a raw time draw from the gaps of others, and how far pooled events are drawn apart follows
+        from the gaps of all events of their directly-follows pair. The first pass samples these,
+        ``SAMPLED`` of each kind at most; the second draws the same noise again, by its addresses.
         """
-        return MapCases(lambda log: _noised_log(log, params, stream), together="log")
+        noised = _NoisedLog(params, stream)
+        sample = NoisedSample(noised.starts_and_gaps, stream.part("sample"))
+        return MapCasesBySummary(sample, noised.mapping)
 
 
 def _bounds(params: LaplaceParams, grid: Grid) -> Bounds:
@@ -206,16 +213,40 @@ def _bounds(params: LaplaceParams, grid: Grid) -> Bounds:
     )
 
 
-def _noised_log(log: EventLog, params: LaplaceParams, stream: Stream) -> EventLog:
-    if TIMESTAMP not in log.events.columns:
-        return log
-    grid = Grid(params.epoch, params.grid)
-    bounds = _bounds(params, grid)
-    raw = starts_and_gaps_of(log, grid, bounds)
-    add_noise = _noised_times if params.noised == "times" else _noised_gaps
-    noised = add_noise(log, raw, params, stream.part("noise"))
-    times = grid.instants(times_of(log, noised, bounds, stream.part("filled")))
-    return replace(log, events=log.events.with_columns(times))
+@dataclass(frozen=True, slots=True)
+class _NoisedLog:
+    """The two passes over a log, batch by batch; both see the same noise."""
+
+    params: LaplaceParams
+    stream: Stream
+
+    @property
+    def grid(self) -> Grid:
+        return Grid(self.params.epoch, self.params.grid)
+
+    @property
+    def bounds(self) -> Bounds:
+        return _bounds(self.params, self.grid)
+
+    def starts_and_gaps(self, log: EventLog) -> StartsAndGaps:
+        """The noised starts and gaps of a batch."""
+        raw = starts_and_gaps_of(log, self.grid, self.bounds)
+        add_noise = _noised_times if self.params.noised == "times" else _noised_gaps
+        noised = add_noise(log, raw, self.params, self.stream.part("noise"))
+        return noised_within(noised, self.bounds)
+
+    def mapping(self, table: pl.DataFrame) -> MapCases:
+        """The second pass; ``table``: the sample that the first one took."""
+        sample = SampledValues.of(table)
+        return MapCases(lambda log: self._completed(log, sample), together="case")
+
+    def _completed(self, log: EventLog, sample: SampledValues) -> EventLog:
+        """A batch with a time for every event."""
+        if TIMESTAMP not in log.events.columns:
+            return log
+        noised = self.starts_and_gaps(log)
+        steps = times_of(log, noised, sample, self.bounds, self.stream.part("filled"))
+        return replace(log, events=log.events.with_columns(self.grid.instants(steps)))
 
 
 def _draw_saturating(

@@ -118,7 +118,7 @@ def predict_similarity(
         float(np.interp(math.log(signal), np.log(SIGNAL), row)) for row in rows
     )
     concentration = _variant_concentration(facts.head_share)
-    return Prediction(structured, unstructured, cases=units, usualness=concentration)
+    return Prediction(structured, unstructured, cases=units, variant_concentration=concentration)
 
 
 def _variant_concentration(share: float | None) -> float | None:

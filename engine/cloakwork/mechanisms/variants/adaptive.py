@@ -9,10 +9,10 @@ from typing import Annotated, ClassVar, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field, JsonValue
 
 from cloakwork.accounting.exact import exactly, rounded_down
+from cloakwork.arrays import Ints
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.aggregates import CASES
@@ -189,34 +189,35 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
 def default_measurement_share(epsilon: float, facts: Facts) -> float:
     """The part of epsilon spent on measuring, by the declared number of units."""
     cases = max(DEFAULT_CASES, facts.units_at_most or 0)
-    return max(LEAST_SHARE, min(MOST_SHARE, SUFFICIENT_SIGNAL / (cases * epsilon)))
+    sufficient = SUFFICIENT_SIGNAL / (cases * epsilon)
+    return max(LEAST_SHARE, min(MOST_SHARE, sufficient))
 
 
-def rank_layers(counts: NDArray[np.int64], tau: int) -> NDArray[np.int64]:
+def rank_layers(counts: Ints, tau: int) -> Ints:
     """How many cases are among the first tau/2 of their variant, among those up to tau, and beyond:
     int64, shape (3,).
 
     ``counts``: int64, cases by variant.
     """
-    ends = [np.minimum(counts, most).sum() for most in (tau // 2, tau)]
-    return np.diff([0, *ends, counts.sum()]).astype(np.int64)
+    up_to_half = np.minimum(counts, tau // 2).sum()
+    up_to_tau = np.minimum(counts, tau).sum()
+    return np.diff([0, up_to_half, up_to_tau, counts.sum()]).astype(np.int64)
 
 
-def estimated_tail_cases(layer_counts: NDArray[np.int64]) -> int:
+def estimated_tail_cases(layer_counts: Ints) -> int:
     """About how many cases belong to variants of fewer than tau: a variant of more fills both lower
     layers alike.
     """
     return max(0, int(layer_counts[0] - layer_counts[1]))
 
 
-def is_tail_model_worthwhile(layer_counts: NDArray[np.int64], sigma: float) -> bool:
+def is_tail_model_worthwhile(layer_counts: Ints, sigma: float) -> bool:
     """Whether a model of the tail, whose steps are counted with noise of ``sigma`` cases, is worth
     its cost.
     """
-    return (
-        estimated_tail_cases(layer_counts) ** 2
-        > LEAST_SIGNIFICANCE * max(1, int(layer_counts.sum())) * sigma
-    )
+    tail = estimated_tail_cases(layer_counts)
+    cases = max(1, int(layer_counts.sum()))
+    return tail**2 > LEAST_SIGNIFICANCE * cases * sigma
 
 
 def scaled_to_all_cases(released: pl.DataFrame, cases: int) -> pl.DataFrame:

@@ -38,7 +38,7 @@ class AmunOptions(BaseModel):
 
     @field_validator("variants")
     @classmethod
-    def _once(cls, variants: tuple[Variant, ...] | None) -> tuple[Variant, ...] | None:
+    def _refuse_repeats(cls, variants: tuple[Variant, ...] | None) -> tuple[Variant, ...] | None:
         if variants is not None and len(set(variants)) < len(variants):
             raise ValueError("a variant is listed twice")
         return variants
@@ -139,7 +139,7 @@ class VariantAmun(VariantRelease[AmunParams]):
         """The noise on the counts of the domain, or the selection."""
         if params.selection is not None:
             return threshold_event(params.selection)
-        return DiscreteLaplace(scale=_scale(params), sensitivity=params.max_cases)
+        return DiscreteLaplace(scale=_declared_scale(params), sensitivity=params.max_cases)
 
     def decide(self, params: AmunParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Noise on every count of the domain; forget the order in which they came."""
@@ -149,11 +149,12 @@ class VariantAmun(VariantRelease[AmunParams]):
         else:
             domain = params.variants or ()
             variants = map(tuple, summary[VARIANT].to_list())
-            held = dict(zip(variants, summary[CASES].to_list(), strict=True))
+            cases_of = dict(zip(variants, summary[CASES].to_list(), strict=True))
             order = noise.permutation(len(domain))
             shuffled = [domain[place] for place in order]
-            counts = np.array([held.get(variant, 0) for variant in shuffled], np.int64)
-            kept = variant_table(shuffled, noise.laplace_counts(counts, _scale(params)))
+            counts = np.array([cases_of.get(variant, 0) for variant in shuffled], np.int64)
+            noisy = noise.laplace_counts(counts, _declared_scale(params))
+            kept = variant_table(shuffled, noisy)
         return Decision(
             kept,
             {
@@ -164,6 +165,6 @@ class VariantAmun(VariantRelease[AmunParams]):
         )
 
 
-def _scale(params: AmunParams) -> float:
+def _declared_scale(params: AmunParams) -> float:
     assert params.scale is not None  # noqa: S101 - a declared domain comes with its scale
     return params.scale

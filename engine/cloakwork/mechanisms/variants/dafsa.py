@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from cloakwork.arrays import Ints
 from cloakwork.noise import Noise
 
 Variant = Sequence[str]
@@ -22,41 +22,53 @@ class Dafsa:
     edge twice.
     """
 
-    edges_of: tuple[NDArray[np.int64], ...]
-    variants_of: tuple[NDArray[np.int64], ...]
+    edges_of: tuple[Ints, ...]
+    variants_of: tuple[Ints, ...]
 
 
 def build_dafsa(variants: Sequence[Variant]) -> Dafsa:
     """The automaton of ``variants`` (distinct); in time linear in their events."""
     paths, children, ends = _build_prefix_tree(variants)
-    states: dict[tuple[bool, tuple[tuple[str, int], ...]], int] = {}
-    state_of = [0] * len(children)
-    # A prefix is longer than those before it on its path, so the last ones get their state first.
-    for node in range(len(children) - 1, -1, -1):
-        following = sorted((label, state_of[child]) for label, child in children[node].items())
-        continuations = (node in ends, tuple(following))
-        # Two nodes with the same continuations are one state: that is what makes it minimal.
-        state_of[node] = states.setdefault(continuations, len(states))
-    edges: dict[tuple[int, str], int] = {}
+    state_of = _merge_equal_nodes(children, ends)
+    # Edges are numbered in the order in which variants first pass them.
+    number_of: dict[tuple[int, str], int] = {}
     edges_of = []
     for path, variant in zip(paths, variants, strict=True):
-        passed = [(state_of[node], label) for node, label in zip(path, variant, strict=False)]
-        numbers = [edges.setdefault(edge, len(edges)) for edge in passed]
+        numbers = []
+        # A path holds a node before each event, and the last one, which nothing leaves.
+        for node, label in zip(path[:-1], variant, strict=True):
+            edge = (state_of[node], label)
+            numbers.append(number_of.setdefault(edge, len(number_of)))
         edges_of.append(np.array(numbers, np.int64))
-    return Dafsa(tuple(edges_of), _variants_by_edge(edges_of, len(edges)))
+    return Dafsa(tuple(edges_of), _variants_by_edge(edges_of, len(number_of)))
 
 
-def _variants_by_edge(
-    edges_of: Sequence[NDArray[np.int64]], edges: int
-) -> tuple[NDArray[np.int64], ...]:
+def _merge_equal_nodes(children: Sequence[dict[str, int]], ends: set[int]) -> list[int]:
+    """The state of each node of the prefix tree: two nodes with the same continuations are one
+    state, which makes the automaton minimal.
+    """
+    states: dict[tuple[bool, tuple[tuple[str, int], ...]], int] = {}
+    state_of = [0] * len(children)
+    # A child has a higher number than its parent: backwards, children get their state first.
+    for node in reversed(range(len(children))):
+        following = [(label, state_of[child]) for label, child in children[node].items()]
+        continuations = (node in ends, tuple(sorted(following)))
+        state_of[node] = states.setdefault(continuations, len(states))
+    return state_of
+
+
+def _variants_by_edge(edges_of: Sequence[Ints], edges: int) -> tuple[Ints, ...]:
     """For each edge the variants that pass it, ascending."""
     if not edges:
         return ()
-    passed = np.concatenate(edges_of)
-    variant = np.repeat(np.arange(len(edges_of)), [len(each) for each in edges_of])
-    by_edge = variant[np.argsort(passed, kind="stable")]
-    ends = np.cumsum(np.bincount(passed, minlength=edges))
-    return tuple(np.split(by_edge, ends[:-1]))
+    edge = np.concatenate(edges_of)
+    lengths = [len(numbers) for numbers in edges_of]
+    variant = np.repeat(np.arange(len(edges_of)), lengths)
+    # Pairs of edge and variant sorted by edge, and cut where the next edge begins; the stable sort
+    # leaves variants ascending.
+    by_edge = variant[np.argsort(edge, kind="stable")]
+    cuts = np.cumsum(np.bincount(edge, minlength=edges))[:-1]
+    return tuple(np.split(by_edge, cuts))
 
 
 def _build_prefix_tree(
@@ -65,24 +77,25 @@ def _build_prefix_tree(
     """The prefix tree: the nodes on each variant's path, the children of each node, and the nodes
     where one ends.
     """
+    root = 0
     children: list[dict[str, int]] = [{}]
     ends: set[int] = set()
     paths: list[list[int]] = []
     for variant in variants:
-        path = [0]
+        node = root
+        path = [node]
         for label in variant:
-            if label not in children[path[-1]]:
-                children[path[-1]][label] = len(children)
+            if label not in children[node]:
+                children[node][label] = len(children)
                 children.append({})
-            path.append(children[path[-1]][label])
-        ends.add(path[-1])
+            node = children[node][label]
+            path.append(node)
+        ends.add(node)
         paths.append(path)
     return paths, children, ends
 
 
-def draw_duplicates(
-    automaton: Dafsa, required_passes: NDArray[np.int64], noise: Noise
-) -> NDArray[np.int64]:
+def draw_duplicates(automaton: Dafsa, required_passes: Ints, noise: Noise) -> Ints:
     """How often each variant is duplicated (int64) until every edge e is passed at least
     ``required_passes[e]`` times.
 
@@ -96,8 +109,9 @@ def draw_duplicates(
         if passed[edge] >= required:
             continue
         candidates = automaton.variants_of[edge]
-        drawn = candidates[noise.uniform(np.full(required, len(candidates)))]
-        for variant, times in zip(*np.unique(drawn, return_counts=True), strict=True):
+        places = noise.uniform(np.full(required, len(candidates)))
+        drawn, often = np.unique(candidates[places], return_counts=True)
+        for variant, times in zip(drawn, often, strict=True):
             duplicates[variant] += times
             passed[automaton.edges_of[variant]] += times
     return duplicates

@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field, JsonValue
 
+from cloakwork.arrays import Ints
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.aggregates import CASES
@@ -29,7 +29,8 @@ from cloakwork.mechanisms.variants.prefix_tree import (
     labels_of,
     most_cases_of,
 )
-from cloakwork.mechanisms.variants.tree import MOST_EVENTS, least_tail_value, tail_probability
+from cloakwork.mechanisms.variants.tree_noise import least_tail_value, tail_probability
+from cloakwork.mechanisms.variants.tree_release import MOST_EVENTS
 from cloakwork.noise import Noise
 from cloakwork.privacy_event import (
     Composed,
@@ -140,7 +141,7 @@ class DfgLaplace(VariantRelease[DfgParams]):
                 "misconfigured",
                 f"every pair of activities gets noise: at most {MOST_LABELS:,} of them",
             )
-        params = calibrated(goal, facts, chosen.most_steps)
+        params = calibrate_dfg(goal, facts, chosen.most_steps)
         counted = "every step" if params.alphabet is not None else "the steps that occur"
         return Offer(
             params,
@@ -167,28 +168,33 @@ class DfgLaplace(VariantRelease[DfgParams]):
         step, noisy = _measure_steps(params, summary, labels, noise)
         used, table = _connected_activities(step, noisy, len(labels))
         flow = fit_flow(table, np.zeros_like(table), 0.0, allowed=table > 0)
-        consistent_variants = _draw_cases(flow, [labels[place] for place in used], params, noise)
+        used_labels = [labels[place] for place in used]
+        released = _draw_cases(flow, used_labels, params, noise)
         return Decision(
-            consistent_variants,
+            released,
             {
                 "variants in the log": summary.height,
                 "cases in the log": int(summary[CASES].sum()),
-                "cases released": int(consistent_variants[CASES].sum()),
+                "cases released": int(released[CASES].sum()),
                 "steps kept": len(step),
             },
         )
 
 
-def calibrated(goal: DifferentialPrivacy, facts: Facts, most_steps: int | None) -> DfgParams:
+def calibrate_dfg(goal: DifferentialPrivacy, facts: Facts, most_steps: int | None) -> DfgParams:
     """Scale and threshold that cost at most the goal's (epsilon, delta)."""
-    m, alphabet = facts.unit.max_cases, alphabet_of(facts)
+    m = facts.unit.max_cases
+    alphabet = alphabet_of(facts)
     steps = most_steps or min(DEFAULT_STEPS, (facts.longest_case or DEFAULT_LENGTH) + 1)
-    scale, most = least_scale(goal.epsilon, steps * m), steps * m
+    sensitivity = steps * m
+    scale = least_scale(goal.epsilon, sensitivity)
     if alphabet is not None:
         tau = least_tail_value(scale, FALSE_PER_PREFIX / (len(alphabet) + 1), "laplace")
     else:
-        alone = least_tail_value(scale, goal.delta, "laplace") + most
-        tau = max(alone, least_tail_value(scale, goal.delta / most, "laplace") + 1)
+        # The two ends of the theorem: one step of count m M, or m M steps of count 1.
+        hides_one = least_tail_value(scale, goal.delta, "laplace") + sensitivity
+        hides_many = least_tail_value(scale, goal.delta / sensitivity, "laplace") + 1
+        tau = max(hides_one, hides_many)
     return DfgParams(
         epsilon=goal.epsilon,
         delta=goal.delta,
@@ -204,7 +210,7 @@ def calibrated(goal: DifferentialPrivacy, facts: Facts, most_steps: int | None) 
 
 def _measure_steps(
     params: DfgParams, summary: pl.DataFrame, labels: tuple[str, ...], noise: Noise
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[Ints, Ints]:
     """The steps that are kept, as ``kept_steps`` codes them, and their noisy counts: of every step,
     or of those that occur.
     """
@@ -219,9 +225,7 @@ def _measure_steps(
     return step[kept].astype(np.int64), noisy[kept].astype(np.int64)
 
 
-def _connected_activities(
-    step: NDArray[np.int64], noisy: NDArray[np.int64], labels: int
-) -> tuple[list[int], Table]:
+def _connected_activities(step: Ints, noisy: Ints, labels: int) -> tuple[list[int], Table]:
     """The labels (places, ascending) that kept steps touch, at most ``MOST_ACTIVITIES``, and the
     steps among them.
     """
@@ -231,6 +235,7 @@ def _connected_activities(
     weight = np.bincount(place, np.append(noisy, noisy), labels + 2)[1:-1]
     heaviest = np.argsort(-weight, kind="stable")[:MOST_ACTIVITIES]
     used = np.sort(heaviest[weight[heaviest] > 0])
+    # The new place of START, each used label and END; -1 for labels that are not used.
     renumbered = np.full(labels + 2, -1)
     renumbered[0] = 0
     renumbered[used + 1] = np.arange(1, len(used) + 1)
@@ -252,7 +257,7 @@ def _draw_cases(flow: Table, labels: list[str], params: DfgParams, noise: Noise)
     most_cases = min(params.most_cases or MOST_CASES, MOST_CASES, MOST_EVENTS / events_of_case)
     cases = math.floor(min(begun + 0.5, most_cases))
     rows: dict[Context, Table] = {(label,): flow[label] for label in range(len(labels) + 1)}
-    drawn = Counter(MarkovChain.of(rows, 1.0).draw(cases, params.longest, noise))
+    drawn = Counter(MarkovChain.from_masses(rows, 1.0).draw_sequences(cases, params.longest, noise))
     variants = [tuple(labels[code - 1] for code in codes) for codes in drawn]
     table = variant_table(variants, list(drawn.values()))
     return table[noise.permutation(table.height)]

@@ -16,8 +16,8 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from cloakwork.arrays import Ints
 from cloakwork.errors import MechanismError
 from cloakwork.log.eventlog import ACTIVITY, EventLog
 from cloakwork.noise import Noise, drawn_scale
@@ -46,7 +46,9 @@ class DirectlyFollows:
         """The least noise that costs at most ``epsilon`` for units of ``max_cases`` cases;
         MechanismError if none does.
         """
-        if not (0 < epsilon < float("inf") and most_steps >= 1 and max_cases >= 1 and alphabet):
+        has_budget = 0 < epsilon < float("inf")
+        has_steps = most_steps >= 1 and max_cases >= 1 and len(alphabet) > 0
+        if not (has_budget and has_steps):
             raise MechanismError(
                 "dfg/laplace", "needs epsilon > 0, at least one step and case, and an alphabet"
             )
@@ -55,7 +57,8 @@ class DirectlyFollows:
             raise MechanismError(
                 "dfg/laplace", f"an alphabet of {len(labels):,} labels; at most {MOST_LABELS:,}"
             )
-        return cls(labels, most_steps, least_scale(epsilon, most_steps * max_cases), max_cases)
+        scale = least_scale(epsilon, most_steps * max_cases)
+        return cls(labels, most_steps, scale, max_cases)
 
     @property
     def event(self) -> PrivacyEvent:
@@ -69,20 +72,21 @@ class DirectlyFollows:
         Events of undeclared labels are left out, and cases left without events. The caller bounds a
         unit's cases.
         """
-        counts = self._counts(log, noise)
+        counts = self._bounded_counts(log, noise)
         noisy = counts + noise.laplace_values(self.scale, counts.size)
         # Place 0 is START as a source and, one turn further, END as a target.
         labels = pl.Series([None, *self.alphabet], dtype=pl.String)
         side = len(self.alphabet) + 1
-        source, target = np.divmod(np.arange(side * side), side)
-        target = (target + 1) % side
+        source, target_column = np.divmod(np.arange(side * side), side)
+        target = (target_column + 1) % side
         frame = pl.DataFrame(
             {"source": labels.gather(source), "target": labels.gather(target), "count": noisy},
             SCHEMA,
         )
+        # No case goes from START to END at once.
         return frame.filter(pl.any_horizontal(pl.col("source", "target").is_not_null()))
 
-    def _counts(self, log: EventLog, noise: Noise) -> NDArray[np.int64]:
+    def _bounded_counts(self, log: EventLog, noise: Noise) -> Ints:
         """Raw counts of bounded contributions, int64, shape ((A + 1)**2,): source by target, END
         last.
         """
@@ -96,15 +100,14 @@ def least_scale(epsilon: float, sensitivity: int) -> float:
     this L1 sensitivity.
     """
     exact = Fraction(sensitivity) / Fraction(epsilon)
+    # The nearest float may lie below: then the next one.
     scale = float(exact)
     if Fraction(scale) < exact:
         scale = float(np.nextafter(scale, np.inf))
     return drawn_scale(scale)
 
 
-def kept_steps(
-    log: EventLog, alphabet: Sequence[str], most_steps: int, noise: Noise
-) -> NDArray[np.int64]:
+def kept_steps(log: EventLog, alphabet: Sequence[str], most_steps: int, noise: Noise) -> Ints:
     """The steps that cases count for, each at most ``most_steps``, drawn at random by each case for
     itself: int64.
 
@@ -113,23 +116,27 @@ def kept_steps(
     out, and cases left without events.
     """
     side = len(alphabet) + 1
-    place = pl.DataFrame(
+    codes = pl.DataFrame(
         {ACTIVITY: pl.Series(alphabet, dtype=pl.String), "code": np.arange(1, side)}
     )
-    named = log.events.select(ACTIVITY).with_columns(case=pl.Series(log.case_of))
-    events = named.join(place, on=ACTIVITY, how="inner", maintain_order="left")
+    labels = log.events.select(ACTIVITY).with_columns(case=pl.Series(log.case_of))
+    # The inner join leaves events of other labels out.
+    events = labels.join(codes, on=ACTIVITY, how="inner", maintain_order="left")
     case = events["case"].to_numpy().astype(np.int64)
     code = events["code"].to_numpy().astype(np.int64)
     begins = np.diff(case, prepend=-1) != 0
     ends = np.append(begins[1:], True)[: case.size]
     inner = np.flatnonzero(~begins)
     from_start = code[begins] - 1
+    # An event that begins no case comes directly after the one in the row before it.
     between = code[inner - 1] * side + code[inner] - 1
     to_end = code[ends] * side + side - 1
     step = np.concatenate([from_start, between, to_end])
     owner = np.concatenate([case[begins], case[inner], case[begins]])
     # Each case's steps in random order, of which it keeps the first.
     order = np.lexsort((noise.permutation(step.size), owner))
-    owner = owner[order]
-    rank = np.arange(owner.size) - np.searchsorted(owner, owner)
-    return step[order[rank < most_steps]]
+    ordered_owner = owner[order]
+    # A step's place among those of its case: owners ascend, so the search finds the first.
+    rank = np.arange(owner.size) - np.searchsorted(ordered_owner, ordered_owner)
+    kept = order[rank < most_steps]
+    return step[kept]

@@ -9,9 +9,9 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field, JsonValue
 
+from cloakwork.arrays import Ints
 from cloakwork.budget import Cost
 from cloakwork.errors import MechanismError
 from cloakwork.facts import Facts
@@ -152,21 +152,23 @@ class VariantLibra(VariantRelease[LibraParams]):
 
     def decide(self, params: LibraParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Select, sample, test, estimate."""
-        by_variant = _by_variant(summary)
-        rows, _ = select_variants(params.selection, by_variant[CASES].list.sum().to_numpy(), noise)
-        selected = by_variant[rows]
+        variants = _group_by_variant(summary)
+        cases_of_variant = variants[CASES].list.sum().to_numpy()
+        rows, _ = select_variants(params.selection, cases_of_variant, noise)
+        selected = variants[rows]
         noisy = _noisy_samples(params, selected, noise)
         sightings = (noisy >= params.omega).sum(axis=0)
-        relevant = sightings >= samples_needed(params)
+        is_relevant = sightings >= samples_needed(params)
         # Sums are exact integers; the estimate is rounded once, to the nearest whole case.
-        estimates = np.floor(noisy.sum(axis=0) / (params.samples * params.rate) + 0.5)
+        mean_over_rate = noisy.sum(axis=0) / (params.samples * params.rate)
+        estimates = np.floor(mean_over_rate + 0.5)
         cases = pl.Series(CASES, estimates.astype(np.int64), pl.Int64)
         table = selected.select(VARIANT).with_columns(cases)
-        kept = table.filter(pl.Series(relevant & (estimates > 0), dtype=pl.Boolean))
+        kept = table.filter(pl.Series(is_relevant & (estimates > 0), dtype=pl.Boolean))
         return Decision(
             kept,
             {
-                "variants in the log": by_variant.height,
+                "variants in the log": variants.height,
                 "variants selected": selected.height,
                 "variants released": kept.height,
                 "cases released": int(kept[CASES].sum()),
@@ -258,14 +260,16 @@ def samples_needed(params: LibraParams) -> int:
 
     # Pr[DLap >= omega] = r**omega / (1 + r), for r = e**(-1/scale).
     r = math.exp(-1 / params.scale)
-    by_noise = r**params.omega / (1 + r)
+    by_noise_alone = r**params.omega / (1 + r)
     # The chance of 0, 1, ... sightings or more.
-    chances = binom.sf(np.arange(-1, params.samples), params.samples, by_noise)
+    chances = binom.sf(np.arange(-1, params.samples), params.samples, by_noise_alone)
     enough = np.flatnonzero(chances <= params.rho)
-    return int(enough[0]) if enough.size else params.samples + 1
+    if not enough.size:
+        return params.samples + 1
+    return int(enough[0])
 
 
-def _by_variant(summary: pl.DataFrame) -> pl.DataFrame:
+def _group_by_variant(summary: pl.DataFrame) -> pl.DataFrame:
     """One row a variant; ``cases`` and, where units are known, ``unit`` list what its units
     have.
     """
@@ -273,25 +277,25 @@ def _by_variant(summary: pl.DataFrame) -> pl.DataFrame:
     return summary.group_by(VARIANT, maintain_order=True).agg(named(*listed))
 
 
-def _noisy_samples(params: LibraParams, selected: pl.DataFrame, noise: Noise) -> NDArray[np.int64]:
+def _noisy_samples(params: LibraParams, selected: pl.DataFrame, noise: Noise) -> Ints:
     """Noisy counts (int64, shape (samples, variants)) of the variants found, each sample of units
     by coins of its own.
     """
-    variant, owner, cases = _contributions(selected)
-    owners = int(owner.max(initial=-1)) + 1
+    variant, unit, cases = _contributions_of_units(selected)
+    units = int(unit.max(initial=-1)) + 1
     noisy = np.empty((params.samples, selected.height), np.int64)
     say(f"counting {selected.height:,} variants in {params.samples:,} samples")
     for sample in range(params.samples):
         # One coin a unit: all its cases are in the sample, or none.
-        drawn = noise.coins(params.rate, owners)[owner]
-        counts = np.bincount(variant[drawn], weights=cases[drawn], minlength=selected.height)
+        in_sample = noise.coins(params.rate, units)[unit]
+        counts = np.bincount(
+            variant[in_sample], weights=cases[in_sample], minlength=selected.height
+        )
         noisy[sample] = noise.laplace_counts(counts.astype(np.int64), params.scale)
     return noisy
 
 
-def _contributions(
-    selected: pl.DataFrame,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def _contributions_of_units(selected: pl.DataFrame) -> tuple[Ints, Ints, Ints]:
     """Variant, unit (both as indexes) and number of cases of each contribution; a case without a
     unit is its own.
     """
@@ -301,14 +305,14 @@ def _contributions(
         rows = rows.with_columns(pl.lit(None, pl.String).alias(UNIT))
     owned = rows.filter(pl.col(UNIT).is_not_null())
     alone = rows.filter(pl.col(UNIT).is_null())
-    unit = owned[UNIT].rank("dense").to_numpy().astype(np.int64) - 1
-    first_alone = int(unit.max(initial=-1)) + 1
+    # A dense rank numbers the units from 1.
+    unit_of_owned = owned[UNIT].rank("dense").to_numpy().astype(np.int64) - 1
+    units_so_far = int(unit_of_owned.max(initial=-1)) + 1
     # A row of n cases without a unit stands for n units of one case each.
-    row_alone = np.repeat(alone["row"].to_numpy(), alone[CASES].to_numpy())
-    unit_alone = first_alone + np.arange(len(row_alone))
-    one_each = np.ones(len(row_alone), np.int64)
-    return (
-        np.concatenate([owned["row"].to_numpy(), row_alone]).astype(np.int64),
-        np.concatenate([unit, unit_alone]).astype(np.int64),
-        np.concatenate([owned[CASES].to_numpy(), one_each]).astype(np.int64),
-    )
+    row_of_alone = np.repeat(alone["row"].to_numpy(), alone[CASES].to_numpy())
+    unit_of_alone = units_so_far + np.arange(len(row_of_alone))
+    one_each = np.ones(len(row_of_alone), np.int64)
+    variant = np.concatenate([owned["row"].to_numpy(), row_of_alone])
+    unit = np.concatenate([unit_of_owned, unit_of_alone])
+    cases = np.concatenate([owned[CASES].to_numpy(), one_each])
+    return variant.astype(np.int64), unit.astype(np.int64), cases.astype(np.int64)

@@ -8,9 +8,9 @@ from typing import Annotated, ClassVar, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field, JsonValue
 
+from cloakwork.arrays import Ints
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.aggregates import CASES, VARIANT
@@ -97,7 +97,10 @@ class VariantLibraPublished(PublishedRelease[LibraPublishedParams]):
             )
         for _ in range(60):
             middle = math.sqrt(low * high)
-            low, high = (low, middle) if meets_goal(middle) else (middle, high)
+            if meets_goal(middle):
+                high = middle
+            else:
+                low = middle
         figure = published_epsilon(high, chosen.rate, chosen.alpha, samples)
         params = LibraPublishedParams(
             rate=chosen.rate, alpha=chosen.alpha, delta=goal.delta, scale=high, published=figure
@@ -112,28 +115,32 @@ class VariantLibraPublished(PublishedRelease[LibraPublishedParams]):
         """Clip, sample, anonymise each sample, combine."""
         clip = round(params.scale * math.log(2 * max(1, summary.height) / params.delta))
         kept = summary.filter(pl.col(CASES) >= clip)
-        variants, counts = kept[VARIANT].to_list(), kept[CASES].to_numpy()
+        variants = [tuple(variant) for variant in kept[VARIANT].to_list()]
+        counts = kept[CASES].to_numpy()
         combined = np.zeros(len(variants), np.int64)
-        say(f"anonymising {round(1 / params.rate):,} samples of {len(variants):,} variants")
-        for _ in range(round(1 / params.rate)):
+        samples = round(1 / params.rate)
+        say(f"anonymising {samples:,} samples of {len(variants):,} variants")
+        for _ in range(samples):
             sample = _draw_sample(counts, params.rate, noise)
             present = np.flatnonzero(sample)
             automaton = build_dafsa([variants[row] for row in present])
             changes = _duplication_changes(automaton, params.scale, noise)
             combined[present] += np.maximum(sample[present] + changes, 0)
-        table = variant_table([tuple(variant) for variant in variants], combined)
+        table = variant_table(variants, combined)
         return Decision(table, {"least count that is kept": clip, "variants kept": len(variants)})
 
 
-def _draw_sample(counts: NDArray[np.int64], rate: float, noise: Noise) -> NDArray[np.int64]:
+def _draw_sample(counts: Ints, rate: float, noise: Noise) -> Ints:
     """Cases by variant of the different cases among rate * cases draws with replacement."""
-    total = int(counts.sum())
-    drawn = np.unique(noise.uniform(np.full(int(rate * total), total, np.int64)))
+    cases = int(counts.sum())
+    draws = int(rate * cases)
+    drawn = np.unique(noise.uniform(np.full(draws, cases, np.int64)))
+    # Cases are numbered variant by variant: a number lies before the running count of its own.
     rows = np.searchsorted(np.cumsum(counts), drawn, side="right")
     return np.bincount(rows, minlength=len(counts)).astype(np.int64)
 
 
-def _duplication_changes(automaton: Dafsa, scale: float, noise: Noise) -> NDArray[np.int64]:
+def _duplication_changes(automaton: Dafsa, scale: float, noise: Noise) -> Ints:
     """Cases duplicated less cases deleted, by variant: noise above 0 is brought about by the one,
     below 0 by the other.
     """
@@ -153,19 +160,21 @@ def published_epsilon(scale: float, rate: float, alpha: int, samples: int) -> fl
     missing.
     """
 
-    def log_term(order: int) -> float:
+    def log_of_term(order: int) -> float:
         ways = math.lgamma(alpha + 1) - math.lgamma(order + 1) - math.lgamma(alpha - order + 1)
         chance = order * math.log(rate) + (alpha - order) * math.log1p(-rate)
         divergence = (order - 1) * _renyi_of_laplace(order, scale)
         factor = math.log(3) if order > 2 else 0.0
         return ways + chance + divergence + factor
 
-    first = (alpha - 1) * math.log1p(-rate) + math.log(alpha * rate - rate + 1)
-    logs = [first, *map(log_term, range(2, alpha + 1))]
+    logs = [(alpha - 1) * math.log1p(-rate) + math.log(alpha * rate - rate + 1)]
+    for order in range(2, alpha + 1):
+        logs.append(log_of_term(order))
     # The logarithm of a sum of exponentials, the largest taken out so that none overflows.
     largest = max(logs)
-    total = largest + math.log(math.fsum(math.exp(each - largest) for each in logs))
-    return samples * max(0.0, total) / (alpha - 1)
+    remaining_sum = math.fsum(math.exp(each - largest) for each in logs)
+    log_of_sum = largest + math.log(remaining_sum)
+    return samples * max(0.0, log_of_sum) / (alpha - 1)
 
 
 def _renyi_of_laplace(order: int, scale: float) -> float:

@@ -3,14 +3,15 @@ them.
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from pydantic import JsonValue
 
+from cloakwork.arrays import Floats, Ints
 from cloakwork.budget import Cost
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
@@ -141,28 +142,29 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         """
         variants, cases = _variants_within(summary, params.alphabet)
         noisy = noise.gaussian_counts(cases * UNIT_NORM, params.sigmas[0])
-        frequent = noisy >= params.tau
-        kept = np.rint(noisy[frequent] / UNIT_NORM).astype(np.int64)
-        common = [variants[row] for row in np.flatnonzero(frequent)]
-        rare = [variants[row] for row in np.flatnonzero(~frequent)]
+        is_frequent = noisy >= params.tau
+        frequent = [variants[row] for row in np.flatnonzero(is_frequent)]
+        frequent_cases = np.rint(noisy[is_frequent] / UNIT_NORM).astype(np.int64)
+        others = [variants[row] for row in np.flatnonzero(~is_frequent)]
         alphabet = params.alphabet
         if alphabet is None:
             selected = _select_activities(variants, cases, params.selection, noise)
-            alphabet = tuple(sorted(set(selected).union(*common)))
+            alphabet = tuple(sorted(set(selected).union(*frequent)))
         drawn: list[tuple[str, ...]] = []
         if alphabet:
-            released = _code_variants(common, kept, alphabet)
-            remaining = _code_variants(rare, cases[~frequent], alphabet)
+            released = _code_variants(frequent, frequent_cases, alphabet)
+            remaining = _code_variants(others, cases[~is_frequent], alphabet)
             for codes in self._generate_variants(remaining, released, params, noise):
                 drawn.append(tuple(alphabet[code - 1] for code in codes))
-        counts = np.concatenate([kept, np.ones(len(drawn), np.int64)])
+        one_each = np.ones(len(drawn), np.int64)
+        counts = np.concatenate([frequent_cases, one_each])
         return Decision(
-            _shuffled_table([*common, *drawn], counts, noise),
+            _shuffled_table([*frequent, *drawn], counts, noise),
             {
                 "variants in the log": len(variants),
-                "frequent variants": int(frequent.sum()),
+                "frequent variants": len(frequent),
                 "cases in the log": int(cases.sum()),
-                "cases of frequent variants, released": int(kept.sum()),
+                "cases of frequent variants, released": int(frequent_cases.sum()),
                 "cases drawn from the model": len(drawn),
             },
         )
@@ -184,12 +186,13 @@ class VariantMarkov(VariantRelease[MarkovParams]):
         rows = _measure_transitions(remaining, expected, params, noise)
         if rows[(0,)].sum() <= 0:
             return []
-        return MarkovChain.of(rows, params.sharpness).draw(count, params.longest, noise)
+        chain = MarkovChain.from_masses(rows, params.sharpness)
+        return chain.draw_sequences(count, params.longest, noise)
 
 
 def _select_activities(
     variants: Sequence[tuple[str, ...]],
-    cases: NDArray[np.int64],
+    cases: Ints,
     selection: Selection | None,
     noise: Noise,
 ) -> tuple[str, ...]:
@@ -198,13 +201,13 @@ def _select_activities(
     """
     if selection is None:
         return ()
-    mass: dict[str, int] = {}
+    mass: Counter[str] = Counter()
     for variant, count in zip(variants, cases.tolist(), strict=True):
         held = tuple(dict.fromkeys(variant))[:MOST_CELLS]
         # n equal entries of floor(norm / sqrt(n)): a vector of at most that norm.
-        each = math.isqrt(UNIT_NORM**2 // len(held))
+        entry = math.isqrt(UNIT_NORM**2 // len(held))
         for label in held:
-            mass[label] = mass.get(label, 0) + count * each
+            mass[label] += count * entry
     labels = sorted(mass)
     masses = np.array([mass[label] for label in labels], np.int64)
     reached = noise.gaussian_counts(masses, selection.sigma) >= selection.tau
@@ -213,33 +216,40 @@ def _select_activities(
 
 def _variants_within(
     summary: pl.DataFrame, alphabet: Sequence[str] | None
-) -> tuple[list[tuple[str, ...]], NDArray[np.int64]]:
+) -> tuple[list[tuple[str, ...]], Ints]:
     """Variants without any label outside ``alphabet`` (if there is one), and their cases; none
     without events.
 
     The order is that of the labels: it says nothing about the log's.
     """
-    found: dict[tuple[str, ...], int] = {}
-    known = None if alphabet is None else frozenset(alphabet)
-    counted = zip(summary["variant"].to_list(), summary["cases"].to_list(), strict=True)
-    for labels, cases in counted:
-        variant = tuple(label for label in labels if known is None or label in known)
+    variants = [tuple(labels) for labels in summary["variant"].to_list()]
+    if alphabet is not None:
+        known = frozenset(alphabet)
+        variants = [tuple(label for label in labels if label in known) for labels in variants]
+    cases_of: Counter[tuple[str, ...]] = Counter()
+    for variant, cases in zip(variants, summary["cases"].to_list(), strict=True):
         if variant:
-            found[variant] = found.get(variant, 0) + cases
-    variants = sorted(found)
-    return variants, np.array([found[variant] for variant in variants], np.int64)
+            cases_of[variant] += cases
+    ordered = sorted(cases_of)
+    return ordered, np.array([cases_of[variant] for variant in ordered], np.int64)
 
 
 def _code_variants(
-    variants: Sequence[tuple[str, ...]], cases: NDArray[np.int64], alphabet: Sequence[str]
+    variants: Sequence[tuple[str, ...]], cases: Ints, alphabet: Sequence[str]
 ) -> PaddedVariants:
     """Each label by its place in ``alphabet`` (from 1), without any other label; variants left
     without events are left out.
     """
-    place = {label: code for code, label in enumerate(alphabet, start=1)}
-    coded = [tuple(place[label] for label in variant if label in place) for variant in variants]
-    has_events = np.array([bool(codes) for codes in coded], bool)
-    return PaddedVariants.of([codes for codes in coded if codes], cases[has_events], len(alphabet))
+    code_of = {label: code for code, label in enumerate(alphabet, start=1)}
+    coded: list[tuple[int, ...]] = []
+    rows: list[int] = []
+    for row, variant in enumerate(variants):
+        codes = tuple(code_of[label] for label in variant if label in code_of)
+        if codes:
+            coded.append(codes)
+            rows.append(row)
+    kept_cases = cases[np.array(rows, np.int64)]
+    return PaddedVariants.from_codes(coded, kept_cases, len(alphabet))
 
 
 def _expected_transitions(released: PaddedVariants, count: int) -> Table:
@@ -255,26 +265,30 @@ def _expected_transitions(released: PaddedVariants, count: int) -> Table:
 
 def _first_order_table(variants: PaddedVariants) -> Table:
     """Every transition of order 1, in grid steps: the layout of ``chain.Table``."""
-    side, base = variants.labels + 1, variants.labels + 2
-    codes = np.arange(side)[:, None] * base + np.arange(1, side + 1)
+    base = variants.labels + 2
+    # START and the labels, 0 to A; the labels and END, 1 to A + 1.
+    source = np.arange(base - 1)
+    target = np.arange(1, base)
+    codes = source[:, None] * base + target
     return transition_masses(variants, 1).mass_of(codes).astype(np.float64)
 
 
 def _measure_transitions(
     remaining: PaddedVariants, prior: Table, params: MarkovParams, noise: Noise
-) -> dict[Context, NDArray[np.float64]]:
+) -> dict[Context, Floats]:
     """Masses of what follows each context: all of order 1, then, order by order, of contexts that
     are frequent by what is known so far.
     """
     first = _with_noise(_first_order_table(remaining), params.sigmas[2], noise)
     flow = fit_flow(first, prior, PENALTIES[0] * params.sigmas[2])
-    measured: dict[Context, NDArray[np.float64]] = {
+    measured: dict[Context, Floats] = {
         (label,): flow[label] for label in range(remaining.labels + 1)
     }
     latest = list(measured)
     for order, sigma in enumerate(params.sigmas[3:], start=2):
         contexts, mass = _frequent_contexts(measured, latest, KNOWN * sigma)
-        noisy = _with_noise(_transition_counts(remaining, order, contexts), sigma, noise)
+        counts = _transition_counts(remaining, order, contexts)
+        noisy = _with_noise(counts, sigma, noise)
         if contexts:
             suffixes = [_masses_of_longest_suffix(measured, context[1:]) for context in contexts]
             penalty = PENALTIES[order - 1] * sigma
@@ -285,16 +299,18 @@ def _measure_transitions(
 
 
 def _frequent_contexts(
-    rows: Mapping[Context, NDArray[np.float64]], latest: Sequence[Context], least: float
-) -> tuple[list[Context], NDArray[np.float64]]:
+    rows: Mapping[Context, Floats], latest: Sequence[Context], least: float
+) -> tuple[list[Context], Floats]:
     """One step longer than ``latest``: the contexts of more than ``least`` mass, the largest
     ``MOST_CONTEXTS``.
     """
     found: list[tuple[float, Context]] = []
     for context in latest:
+        # Without the last column: nothing follows END.
         masses = rows[context][:-1]
         for column in np.flatnonzero(masses > least):
-            found.append((float(masses[column]), (*context, int(column) + 1)))
+            longer = (*context, int(column) + 1)
+            found.append((float(masses[column]), longer))
     # The largest first; of equal ones the first by its labels, so that the order is fixed.
     found.sort(key=lambda item: (-item[0], item[1]))
     largest = found[:MOST_CONTEXTS]
@@ -307,16 +323,15 @@ def _transition_counts(remaining: PaddedVariants, order: int, contexts: Sequence
 
     def code_of(context: Context) -> int:
         """The context as digits to the base, with 0 for what follows: see ``TransitionMasses``."""
-        return sum(step * base ** (order - place) for place, step in enumerate(context))
+        powers = (base**exponent for exponent in range(order, 0, -1))
+        return sum(step * power for step, power in zip(context, powers, strict=True))
 
     begins = np.array([code_of(context) for context in contexts]).astype(np.int64)
     codes = begins[:, None] + np.arange(1, base)
     return transition_masses(remaining, order).mass_of(codes).astype(np.float64)
 
 
-def _masses_of_longest_suffix(
-    rows: Mapping[Context, NDArray[np.float64]], context: Context
-) -> NDArray[np.float64]:
+def _masses_of_longest_suffix(rows: Mapping[Context, Floats], context: Context) -> Floats:
     """The masses of the longest end of ``context`` that was measured."""
     while context not in rows:
         context = context[1:]
@@ -328,12 +343,12 @@ def _with_noise(table: Table, sigma: float, noise: Noise) -> Table:
 
 
 def _shuffled_table(
-    variants: Sequence[tuple[str, ...]], counts: NDArray[np.int64], noise: Noise
+    variants: Sequence[tuple[str, ...]], counts: Ints, noise: Noise
 ) -> pl.DataFrame:
     """The release, each variant once, in random order."""
-    total: dict[tuple[str, ...], int] = {}
+    total: Counter[tuple[str, ...]] = Counter()
     for variant, cases in zip(variants, counts.tolist(), strict=True):
-        total[variant] = total.get(variant, 0) + cases
+        total[variant] += cases
     distinct = list(total)
     shuffled = [distinct[row] for row in noise.permutation(len(distinct))]
     return variant_table(shuffled, [total[variant] for variant in shuffled])

@@ -157,23 +157,25 @@ def selection_delta(sigma: float, tau: int, max_cases: int, labels: int = 1) -> 
     at most as often as a normal variable reaches x - 1 (Canonne, Kamath and Steinke 2020,
     proposition 25). Rounded up by more than it can err.
     """
-    tail = math.erfc((tau - max_cases * UNIT_NORM - 1) / (sigma * math.sqrt(2))) / 2
-    return min(max_cases * labels * tail * (1 + 1e-9), 1 - 2.0**-30)
+    reached = tau - max_cases * UNIT_NORM - 1
+    tail = math.erfc(reached / (sigma * math.sqrt(2))) / 2
+    delta = max_cases * labels * tail
+    return min(delta * (1 + 1e-9), 1 - 2.0**-30)
 
 
 def noise_event(sigmas: Sequence[float], deltas: Sequence[float], max_cases: int) -> PrivacyEvent:
     """The thresholds, at ``deltas``, and the noise on every table, at ``sigmas`` in grid steps."""
     frequent, count, *tables = sigmas
-    # A unit has at most m cases: m counts of variants; one count of cases; m times a case's cells
-    # (labels are such too).
-    moved = [
-        (frequent, max_cases),
-        (count, 1),
-        *((sigma, max_cases * MOST_CELLS) for sigma in tables),
-    ]
     norm = max_cases * UNIT_NORM
-    selections = [
-        EpsilonDelta(epsilon=-math.log1p(-delta) * (1 + 1e-9), delta=delta) for delta in deltas
-    ]
-    noises = [vector_noise(sigma, norm, cells) for sigma, cells in moved]
-    return Composed(events=(*selections, *noises))
+    events: list[PrivacyEvent] = []
+    for delta in deltas:
+        # Rounded up by more than the logarithm can err.
+        epsilon = -math.log1p(-delta) * (1 + 1e-9)
+        events.append(EpsilonDelta(epsilon=epsilon, delta=delta))
+    # What a unit of m cases moves: m counts of variants, the one count of cases, and of each table
+    # m times a case's cells (labels are such too).
+    events.append(vector_noise(frequent, norm, cells=max_cases))
+    events.append(vector_noise(count, norm, cells=1))
+    for sigma in tables:
+        events.append(vector_noise(sigma, norm, cells=max_cases * MOST_CELLS))
+    return Composed(events=tuple(events))

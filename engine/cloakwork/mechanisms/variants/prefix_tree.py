@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar, Final, Literal
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from pydantic import Field, JsonValue
 
+from cloakwork.arrays import Bools
 from cloakwork.budget import Cost
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
@@ -19,18 +19,20 @@ from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.mechanisms.variants.tree import (
     Candidates,
     CodedVariants,
-    NoiseKind,
-    Stage,
     TreeGrowth,
     TreeLevel,
-    consistent_variants,
-    cost_of,
     grow_tree,
+)
+from cloakwork.mechanisms.variants.tree_noise import (
+    NoiseKind,
+    Stage,
+    cost_of,
     least_tail_value,
     level_stages,
     tail_probability,
     with_scale,
 )
+from cloakwork.mechanisms.variants.tree_release import consistent_variants
 from cloakwork.noise import Noise
 from cloakwork.privacy_event import Composed, EpsilonDelta, NonPrivate, PrivacyEvent
 from cloakwork.quantities import Frozen, Number
@@ -169,10 +171,10 @@ class PrefixTree(VariantRelease[TreeParams]):
         labels = labels_of(summary) if params.alphabet is None else params.alphabet
         thresholds = np.repeat(params.thresholds, [stage.levels for stage in params.shape])
 
-        def keep(candidates: Candidates) -> NDArray[np.bool_]:
+        def keep(candidates: Candidates) -> Bools:
             return np.asarray(candidates.noisy >= thresholds[candidates.depth])
 
-        variants = CodedVariants.of(summary, labels)
+        variants = CodedVariants.from_histogram(summary, labels)
         levels = grow_tree(variants, params.growth(len(labels)), keep, noise)
         table = consistent_variants(levels, labels, params.most_cases, noise)
         return Decision(table, tree_figures(summary, table, levels))

@@ -8,26 +8,25 @@ that break them at their raw counts.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from pydantic import Field, JsonValue
 
+from cloakwork.arrays import Bools, Ints
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.mechanisms.base import Decision, Offer, Proof, Refusal, Theorem
 from cloakwork.mechanisms.variants.family import VariantRelease, variant_table
 from cloakwork.mechanisms.variants.prefix_tree import DEFAULT_LENGTH, labels_of
-from cloakwork.mechanisms.variants.tree import CodedVariants, Codes
+from cloakwork.mechanisms.variants.raw_rules import CandidateExtensions, RawRules
+from cloakwork.mechanisms.variants.tree import CodedVariants
 from cloakwork.noise import Noise
 from cloakwork.privacy_event import NonPrivate, PrivacyEvent
 from cloakwork.quantities import Frozen, Number
 
-BoolArray = NDArray[np.bool_]
 DEFAULT_THRESHOLD: Final = 20
 
 
@@ -66,22 +65,6 @@ class PublishedSacofaParams(PublishedTreeParams):
 
     harmless_threshold: Annotated[int, Field(ge=1)]
     bound: Annotated[int, Field(ge=1)]
-
-
-@dataclass(frozen=True, slots=True)
-class CandidateExtensions:
-    """All extensions of the kept ``paths`` (prefixes, depth) by a code (END last), prefix by
-    prefix, with raw ``counts``.
-    """
-
-    paths: Codes
-    counts: Codes
-    letters: int
-
-    @property
-    def symbol(self) -> Codes:
-        """What each appends."""
-        return np.tile(np.arange(self.letters + 1), len(self.paths))
 
 
 class PublishedPrefixTree(VariantRelease[PublishedTreeParams]):
@@ -138,14 +121,13 @@ class PublishedPrefixTree(VariantRelease[PublishedTreeParams]):
     def decide(self, params: PublishedTreeParams, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Grow the tree level by level."""
 
-        def measure(found: CandidateExtensions) -> tuple[Codes, BoolArray]:
+        def measure(found: CandidateExtensions) -> tuple[Ints, Bools]:
             noisy = noisy_as_published(found.counts, params.published, noise)
             return noisy, noisy >= params.threshold
 
         labels = labels_of(summary)
-        return Decision(
-            _grow_as_published(CodedVariants.of(summary, labels), labels, params, measure, noise)
-        )
+        variants = CodedVariants.from_histogram(summary, labels)
+        return Decision(_grow_as_published(variants, labels, params, measure, noise))
 
 
 class PublishedSacofa(VariantRelease[PublishedSacofaParams]):
@@ -205,11 +187,11 @@ class PublishedSacofa(VariantRelease[PublishedSacofaParams]):
     ) -> Decision:
         """Read the rules off the log, and grow the tree by them."""
         labels = labels_of(summary)
-        variants = CodedVariants.of(summary, labels)
-        rules = RawRules.of(variants, len(labels))
+        variants = CodedVariants.from_histogram(summary, labels)
+        rules = RawRules.read_off(variants, len(labels))
         epsilon = params.published / params.bound
 
-        def measure(found: CandidateExtensions) -> tuple[Codes, BoolArray]:
+        def measure(found: CandidateExtensions) -> tuple[Ints, Bools]:
             violations = rules.count_violations(found)
             harmless = violations == 0
             harmful = np.flatnonzero(violations)
@@ -223,11 +205,11 @@ class PublishedSacofa(VariantRelease[PublishedSacofaParams]):
         return Decision(_grow_as_published(variants, labels, params, measure, noise))
 
 
-Measure = Callable[[CandidateExtensions], tuple[Codes, BoolArray]]
+Measure = Callable[[CandidateExtensions], tuple[Ints, Bools]]
 """Counts after noise, and which of them reach their threshold."""
 
 
-def noisy_as_published(counts: Codes, epsilon: float, noise: Noise) -> Codes:
+def noisy_as_published(counts: Ints, epsilon: float, noise: Noise) -> Ints:
     """``counts`` plus Laplace noise of scale 1/epsilon cut to an integer towards zero; negative
     sums are 0.
 
@@ -236,11 +218,13 @@ def noisy_as_published(counts: Codes, epsilon: float, noise: Noise) -> Codes:
     """
     drawn = noise.laplace_values(1 / epsilon, len(counts))
     magnitude = np.where(drawn >= 0, drawn, -drawn - 1)
+    # Held where the sum with a count stays an int64.
+    magnitude = np.minimum(magnitude, 1 << 60)
     sign = np.where(noise.coins(0.5, len(counts)), 1, -1)
-    return np.asarray(np.maximum(counts + sign * np.minimum(magnitude, 1 << 60), 0))
+    return np.asarray(np.maximum(counts + sign * magnitude, 0))
 
 
-def _draw_harmful(violations: Codes, epsilon: float, bound: int, noise: Noise) -> Codes:
+def _draw_harmful(violations: Ints, epsilon: float, bound: int, noise: Noise) -> Ints:
     """Which harmful extensions get noise: random ones, until their violations add up to a number
     that the exponential mechanism draws.
 
@@ -268,124 +252,34 @@ def _grow_as_published(
     length.
     """
     end = len(labels)
+    # An extension of the path in row p by the code s stands at the place p * (A + 1) + s.
+    width = len(labels) + 1
     rows = np.arange(len(variants.cases))
-    # ``at``: which of the kept ``paths`` each row still follows.
-    at = np.zeros(len(rows), np.int64)
+    # Which of the kept ``paths`` each row still follows.
+    path_row = np.zeros(len(rows), np.int64)
     paths = np.empty((1 if labels else 0, 0), np.int64)
     released: list[tuple[str, ...]] = []
     counts: list[int] = []
     for depth in range(params.length):
-        key = at * (end + 1) + variants.next_code(rows, depth, end)
-        raw = np.bincount(key, weights=variants.cases[rows], minlength=len(paths) * (end + 1))
-        found = CandidateExtensions(paths, raw.astype(np.int64), end)
+        key = path_row * width + variants.next_code(rows, depth, end)
+        raw = np.bincount(key, weights=variants.cases[rows], minlength=len(paths) * width)
+        found = CandidateExtensions(paths, raw.astype(np.int64), len(labels))
         noisy, reached = measure(found)
-        complete = (found.symbol == end) | (depth == params.length - 1)
+        symbol = found.symbol
+        complete = (symbol == end) | (depth == params.length - 1)
         for place in np.flatnonzero(complete & (noisy > 0)):
-            codes = [*paths[place // (end + 1)], found.symbol[place]]
+            codes = [*paths[place // width], symbol[place]]
             released.append(tuple(labels[code] for code in codes if code != end))
             counts.append(int(noisy[place]))
         goes_on = np.flatnonzero(reached & ~complete)
         highest = np.argsort(-noisy[goes_on], kind="stable")[: params.prefixes]
-        kept: Codes = np.sort(goes_on[highest])
+        kept: Ints = np.sort(goes_on[highest])
         if not len(kept):
             break
-        paths = np.concatenate([paths[kept // (end + 1)], found.symbol[kept][:, None]], axis=1)
+        paths = np.concatenate([paths[kept // width], symbol[kept][:, None]], axis=1)
         # ``kept`` is sorted: each row's key is looked up in it, and rows without one drop out.
         nearest = np.minimum(np.searchsorted(kept, key), len(kept) - 1)
         is_kept = kept[nearest] == key
-        rows, at = rows[is_kept], nearest[is_kept]
+        rows, path_row = rows[is_kept], nearest[is_kept]
     table = variant_table(released, counts).filter(pl.col("variant").list.len() > 0)
     return table[noise.permutation(table.height)]
-
-
-@dataclass(frozen=True, slots=True)
-class RawRules:
-    """What always or never follows or precedes what in the log, each (A, A) of bool; ``first``:
-    which activities begin a case.
-
-    A variant's activity b follows a where it comes after the first a, and precedes it where it
-    comes before the last.
-    """
-
-    always_after: BoolArray
-    never_after: BoolArray
-    always_before: BoolArray
-    never_before: BoolArray
-    first: BoolArray
-
-    @classmethod
-    def of(cls, variants: CodedVariants, letters: int) -> "RawRules":
-        """The rules that every variant of the log keeps, nearly: rules of precedence are broken by
-        some real prefixes.
-        """
-        shape = (len(variants.cases), letters)
-        rows = np.repeat(np.arange(len(variants.cases)), np.diff(variants.offsets))
-        place = np.arange(len(variants.codes)) - variants.offsets[rows]
-        first, last = _first_and_last_positions(rows, variants.codes, place, shape)
-        after, before = _after_and_before(first, last)
-        occurs = first < _ABSENT
-        always_after = np.ones((letters, letters), bool)
-        never_after, always_before, never_before = (always_after.copy() for _ in range(3))
-        for a in range(letters):
-            followers = after(a)[occurs[:, a]]
-            always_after[a] = followers.all(axis=0)
-            never_after[a] = ~followers.any(axis=0)
-            predecessors = before(a)[occurs[:, a]]
-            always_before[a] = predecessors.all(axis=0)
-            never_before[a] = ~predecessors.any(axis=0)
-        begins = np.zeros(letters, bool)
-        begins[variants.codes[variants.offsets[:-1]]] = True
-        return cls(always_after, never_after, always_before, never_before, begins)
-
-    def count_violations(self, found: CandidateExtensions) -> Codes:
-        """How many rules each extension breaks, over the whole of its path; the first events are
-        judged by ``first`` alone.
-        """
-        letters, symbol = found.letters, found.symbol
-        if found.paths.shape[1] == 0:
-            return np.append((~self.first).astype(np.int64), 1)
-        owner = np.repeat(np.arange(len(found.paths)), letters + 1)
-        extended = np.where(symbol < letters, symbol, found.paths[owner, 0])[:, None]
-        paths = np.concatenate([found.paths[owner], extended], axis=1)
-        place = np.tile(np.arange(paths.shape[1]), (len(paths), 1))
-        # An END appends nothing: it stands as its path's first activity, at the place where that
-        # is.
-        place[symbol == letters, -1] = 0
-        rows = np.repeat(np.arange(len(paths)), paths.shape[1])
-        shape = (len(paths), letters)
-        first, last = _first_and_last_positions(rows, paths.ravel(), place.ravel(), shape)
-        after, before = _after_and_before(first, last)
-        violations = np.zeros(len(paths), np.int64)
-        ended = symbol == letters
-        for a in range(letters):
-            faults = (after(a) & self.never_after[a]).sum(axis=1)
-            # What always follows may still come, until the case has ended.
-            faults += (~after(a) & self.always_after[a]).sum(axis=1) * ended
-            faults += (before(a) & self.never_before[a]).sum(axis=1)
-            faults += (~before(a) & self.always_before[a]).sum(axis=1)
-            violations += faults * (first[:, a] < _ABSENT)
-        return violations
-
-
-_ABSENT: Final = 1 << 30
-
-
-def _first_and_last_positions(
-    rows: Codes, codes: Codes, place: Codes, shape: tuple[int, int]
-) -> tuple[Codes, Codes]:
-    """Where each activity stands first and last in each row, ``_ABSENT`` and -1 where it does not:
-    int64, ``shape``.
-    """
-    first, last = np.full(shape, _ABSENT), np.full(shape, -1)
-    np.minimum.at(first, (rows, codes), place)
-    np.maximum.at(last, (rows, codes), place)
-    return first, last
-
-
-def _after_and_before(
-    first: Codes, last: Codes
-) -> tuple[Callable[[int], BoolArray], Callable[[int], BoolArray]]:
-    """For an activity a, which others (rows, A) come after its first place, and which before its
-    last.
-    """
-    return (lambda a: last > first[:, [a]]), (lambda a: first < last[:, [a]])

@@ -3,133 +3,57 @@ those that break them.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Final, Literal, get_args
+from typing import ClassVar, Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
-from pydantic import Field, JsonValue, field_validator
+from pydantic import JsonValue
 
+from cloakwork.arrays import Bools, Ints
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
 from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.mechanisms.variants.prefix_tree import (
     FALSE_PER_PREFIX,
-    SHARE_OF_DELTA,
-    NoisyTree,
-    TreeOptions,
-    alphabet_of,
-    calibrated_shape,
     choose_noise,
-    counted_length,
     labels_of,
-    most_cases_of,
     refuse_low_threshold,
     singleton_pass_event,
-    thresholds_hiding_singletons,
     tree_figures,
 )
 from cloakwork.mechanisms.variants.rules import (
     AllowedSteps,
     BehaviouralRules,
-    Relation,
-    Rule,
     count_steps,
     occurring_steps,
 )
-from cloakwork.mechanisms.variants.tree import (
-    Candidates,
-    CodedVariants,
-    Codes,
+from cloakwork.mechanisms.variants.sacofa_params import (
+    HARMFUL_FALSE_PER_PREFIX,
+    SacofaOptions,
+    SacofaParams,
+    calibrate_sacofa,
+    hiding_thresholds,
+)
+from cloakwork.mechanisms.variants.tree import Candidates, CodedVariants, grow_tree
+from cloakwork.mechanisms.variants.tree_noise import (
     NoiseKind,
-    Stage,
-    consistent_variants,
     cost_of,
     draw_noise,
-    grow_tree,
     least_tail_value,
-    level_stages,
 )
+from cloakwork.mechanisms.variants.tree_release import consistent_variants
 from cloakwork.noise import Noise
 from cloakwork.privacy_event import Composed, NonPrivate, PrivacyEvent
-from cloakwork.quantities import Number
-
-HARMFUL_FALSE_PER_PREFIX: Final = 0.1
-"""Harmful extensions that nobody took and a kept prefix may get on average."""
 
 MOST_PASS_PROBABILITY: Final = 0.5
 """Chance, at most, that one harmless extension passes that nobody took, however few of them there
 are.
 """
 
-FALSE_STEPS: Final = 0.02
-"""Of the steps that nobody takes, how many may pass for steps of the process, on average."""
 
 MOST_VIOLATIONS: Final = 3
 """Broken rules that count, by the bounded-count score."""
-
-
-class SacofaOptions(TreeOptions):
-    """What a policy may set beside the options of the tree, all of it public.
-
-    ``rules``: what always or never happens, as known beforehand, [activity, relation, activity]; or
-    ``measured``: which steps happen, at ``share`` of the budget. ``rules_from``: the earlier
-    private release that the stated rules were read off, by its id. ``threshold`` is for harmless
-    extensions, ``harmful_threshold`` for those that break a rule, of which at most ``most_harmful``
-    are kept of one length: chosen at random, by ``score``, either all alike (binary) or those that
-    break fewer rules likelier (bounded-count).
-    """
-
-    rules: Literal["measured"] | Annotated[tuple[Rule, ...], Field(min_length=1)] = "measured"
-    rules_from: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    share: Annotated[Number, Field(gt=0, lt=1)] = 0.1
-    harmful_threshold: Annotated[int, Field(ge=1)] | None = None
-    most_harmful: Annotated[int, Field(ge=0, le=100_000)] = 100
-    score: Literal["binary", "bounded-count"] = "bounded-count"
-
-    @field_validator("rules", mode="before")
-    @classmethod
-    def _readable(cls, rules: Any) -> Any:
-        listed = isinstance(rules, list | tuple) and all(map(_reads_as_rule, rules))
-        if not listed and rules != "measured":
-            relations = ", ".join(get_args(Relation))
-            raise ValueError(
-                "must be 'measured' or a list of [activity, relation, activity], "
-                f"a relation being {relations}"
-            )
-        return rules
-
-
-def _reads_as_rule(rule: Any) -> bool:
-    if not isinstance(rule, list | tuple) or len(rule) != 3:
-        return False
-    return rule[1] in get_args(Relation)
-
-
-class SacofaParams(NoisyTree):
-    """``rules``: as the policy states them; None: measured by noisy counts of ``steps`` (so many a
-    case, with their scale).
-
-    ``rules_from``: the earlier private release that shows them. ``least_steps``: noisy count from
-    which on a step is one of the process. ``harmless`` and ``harmful``: by stage, the least noisy
-    count that is kept, in cases; None: found level by level from how many of each kind the kept
-    prefixes have, which must be public: an ``alphabet`` is declared.
-    """
-
-    rules: tuple[Rule, ...] | None = None
-    rules_from: str | None = None
-    steps: Stage | None = None
-    least_steps: Annotated[int, Field(ge=1)] = 1
-    harmless: tuple[Annotated[int, Field(ge=1)], ...] | None = None
-    harmful: tuple[Annotated[int, Field(ge=1)], ...] | None = None
-    most_harmful: Annotated[int, Field(ge=0)]
-    score: Literal["binary", "bounded-count"]
-
-    @property
-    def named_activities(self) -> frozenset[str]:
-        """The activities that stated rules speak of."""
-        return frozenset(label for one, _, other in self.rules or () for label in (one, other))
 
 
 class Sacofa(VariantRelease[SacofaParams]):
@@ -183,25 +107,18 @@ class Sacofa(VariantRelease[SacofaParams]):
             )
         params = calibrate_sacofa(goal, facts, chosen, noise)
         if facts.alphabet is None:
-            thresholds = (chosen.threshold, chosen.harmful_threshold)
-            stated = [threshold for threshold in thresholds if threshold is not None]
-            least = max(_hiding_thresholds(params))
-            if stated and min(stated) < least:
-                return refuse_low_threshold(least)
+            refusal = _refuse_revealing_thresholds(chosen, params)
         else:
-            undeclared = sorted(params.named_activities - set(facts.alphabet))
-            if undeclared:
-                return Refusal(
-                    "misconfigured",
-                    f"option rules: '{undeclared[0]}' is not among the declared activities",
-                )
-        return Offer(params, _describe_params(params))
+            refusal = _refuse_undeclared_activities(params, facts.alphabet)
+        return refusal or Offer(params, _describe_params(params))
 
     def event(self, params: SacofaParams, facts: Facts) -> PrivacyEvent:
         """The noise of all levels and of the steps, and the chance that a prefix of one unit alone
         is kept.
         """
-        shape = params.shape if params.steps is None else (*params.shape, params.steps)
+        shape = params.shape
+        if params.steps is not None:
+            shape = (*shape, params.steps)
         noise = cost_of(shape, params.noise, params.max_cases)
         if params.alphabet is not None:
             return noise
@@ -218,17 +135,44 @@ class Sacofa(VariantRelease[SacofaParams]):
         if labels is None:
             # With all that the rules name, so that which of it occurs decides nothing.
             labels = tuple(sorted(params.named_activities.union(labels_of(summary))))
-        variants = CodedVariants.of(summary, labels)
-        select = ExtensionSelector(params, _rules_for(params, variants, labels, noise), noise)
+        variants = CodedVariants.from_histogram(summary, labels)
+        rules = _rules_for(params, variants, labels, noise)
+        select = ExtensionSelector(params, rules, noise)
         levels = grow_tree(variants, params.growth(len(labels)), select, noise)
         table = consistent_variants(levels, labels, params.most_cases, noise)
         return Decision(table, tree_figures(summary, table, levels))
 
 
+def _refuse_revealing_thresholds(chosen: SacofaOptions, params: SacofaParams) -> Refusal | None:
+    """Where activities are not declared: a stated threshold must hide prefixes of one unit."""
+    thresholds = (chosen.threshold, chosen.harmful_threshold)
+    stated = [threshold for threshold in thresholds if threshold is not None]
+    least = max(hiding_thresholds(params))
+    if stated and min(stated) < least:
+        return refuse_low_threshold(least)
+    return None
+
+
+def _refuse_undeclared_activities(
+    params: SacofaParams, alphabet: tuple[str, ...]
+) -> Refusal | None:
+    """Where activities are declared: rules may speak of these only."""
+    undeclared = sorted(params.named_activities - set(alphabet))
+    if not undeclared:
+        return None
+    return Refusal(
+        "misconfigured",
+        f"option rules: '{undeclared[0]}' is not among the declared activities",
+    )
+
+
 def _describe_params(params: SacofaParams) -> str:
-    source = "measured with noise" if params.rules is None else "as stated"
     if params.rules_from is not None:
         source = f"as release {params.rules_from} shows them, which has paid for them"
+    elif params.rules is not None:
+        source = "as stated"
+    else:
+        source = "measured with noise"
     return (
         "counts prefixes with noise, and asks less of those that keep the rules of the process "
         f"({source})"
@@ -242,7 +186,7 @@ def _rules_for(
     activities are not declared.
     """
     if params.steps is None:
-        return BehaviouralRules.of(params.rules or (), labels)
+        return BehaviouralRules.from_rules(params.rules or (), labels)
     if params.alphabet is None:
         codes, counts = occurring_steps(variants, params.length, len(labels))
     else:
@@ -252,7 +196,7 @@ def _rules_for(
     return AllowedSteps(codes[noisy >= params.least_steps], len(labels))
 
 
-def noisy_steps(counts: Codes, scale: float, kind: NoiseKind, noise: Noise) -> Codes:
+def noisy_steps(counts: Ints, scale: float, kind: NoiseKind, noise: Noise) -> Ints:
     """``counts`` of how many cases take each step, with noise on every one."""
     return counts + draw_noise(kind, scale, counts.size, noise).reshape(counts.shape)
 
@@ -266,31 +210,33 @@ class ExtensionSelector:
         self._params = params
         self._rules = rules
         self._noise = noise
-        self._scales = tuple(params.growth(0).scales())
+        self._scales = tuple(params.growth(0).scale_by_level())
         levels = [stage.levels for stage in params.shape]
         self._stages = np.repeat(np.arange(len(params.shape)), levels)
 
-    def __call__(self, candidates: Candidates) -> NDArray[np.bool_]:
+    def __call__(self, candidates: Candidates) -> Bools:
         """Harmless ones from their threshold on, and a choice of the harmful ones from theirs
         on.
         """
         violations = self._rules.count_violations(candidates)
-        harmless, harmful = self._params.harmless, self._params.harmful
-        kept = self._above_threshold(candidates, violations == 0, harmless, FALSE_PER_PREFIX)
-        frequent = self._above_threshold(
-            candidates, violations > 0, harmful, HARMFUL_FALSE_PER_PREFIX
+        kept = self._above_threshold(
+            candidates, violations == 0, self._params.harmless, FALSE_PER_PREFIX
         )
-        rows = np.flatnonzero(frequent)
-        kept[rows[self._draw_harmful(violations[rows])]] = True
+        is_harmful = self._above_threshold(
+            candidates, violations > 0, self._params.harmful, HARMFUL_FALSE_PER_PREFIX
+        )
+        harmful = np.flatnonzero(is_harmful)
+        drawn = self._draw_harmful(violations[harmful])
+        kept[harmful[drawn]] = True
         return kept
 
     def _above_threshold(
         self,
         candidates: Candidates,
-        of_kind: NDArray[np.bool_],
+        of_kind: Bools,
         thresholds: tuple[int, ...] | None,
         false_per_prefix: float,
-    ) -> NDArray[np.bool_]:
+    ) -> Bools:
         """Those candidates ``of_kind`` (bool, one a candidate) that reach their stage's threshold,
         or else one that lets ``false_per_prefix`` a prefix pass.
         """
@@ -299,12 +245,13 @@ class ExtensionSelector:
         else:
             # At most so many pass, were nobody to take any of these candidates.
             size = max(1, int(of_kind.sum()))
-            allowed = min(MOST_PASS_PROBABILITY, false_per_prefix * len(candidates.paths) / size)
+            allowed = false_per_prefix * len(candidates.paths) / size
+            probability = min(MOST_PASS_PROBABILITY, allowed)
             scale = self._scales[candidates.depth]
-            threshold = least_tail_value(scale, allowed, self._params.noise)
+            threshold = least_tail_value(scale, probability, self._params.noise)
         return np.asarray(of_kind & (candidates.noisy >= threshold))
 
-    def _draw_harmful(self, violations: Codes) -> Codes:
+    def _draw_harmful(self, violations: Ints) -> Ints:
         """At most ``most_harmful`` of the harmful ones, drawn one after another with weight
         exp(-score).
         """
@@ -313,70 +260,11 @@ class ExtensionSelector:
             return np.arange(len(violations))
         counted = MOST_VIOLATIONS if self._params.score == "bounded-count" else 1
         score = np.minimum(violations, counted)
-        uniform = (self._noise.uniform(np.full(len(violations), 1 << 53)) + 0.5) / (1 << 53)
+        fineness = 1 << 53
+        drawn = self._noise.uniform(np.full(len(violations), fineness))
+        # In the middle of its cell, so that neither logarithm is of 0.
+        uniform = (drawn + 0.5) / fineness
         # The smallest of scores plus independent Gumbel noise are draws by the exponential
         # mechanism without replacement.
         noisy_score = score + np.log(-np.log(uniform))
         return np.argsort(noisy_score, kind="stable")[:most]
-
-
-def calibrate_sacofa(
-    goal: DifferentialPrivacy, facts: Facts, chosen: SacofaOptions, noise: NoiseKind
-) -> SacofaParams:
-    """The least noise on the tree, and in proportion on the steps, that costs at most the goal's
-    (epsilon, delta).
-    """
-    m = facts.unit.max_cases
-    levels = counted_length(facts, chosen) + 1
-    reserved_delta = 0.0 if facts.alphabet is not None else goal.delta * SHARE_OF_DELTA
-    relative = level_stages(levels, chosen.split)
-    steps = None
-    if chosen.rules == "measured":
-        # Costs go by 1/scale, and by 1/sigma**2: so the steps get their share of the budget.
-        ratio = (1 - chosen.share) / chosen.share
-        own = Stage(levels=levels, scale=ratio**0.5 if noise == "gaussian" else ratio)
-        *tree, steps = calibrated_shape(goal, (*relative, own), noise, m, reserved_delta)
-        shape = tuple(tree)
-    else:
-        shape = calibrated_shape(goal, relative, noise, m, reserved_delta)
-    params = SacofaParams(
-        epsilon=goal.epsilon,
-        delta=goal.delta,
-        max_cases=m,
-        alphabet=alphabet_of(facts),
-        noise=noise,
-        shape=shape,
-        prefixes=chosen.prefixes,
-        most_cases=most_cases_of(facts),
-        rules=None if chosen.rules == "measured" else chosen.rules,
-        rules_from=chosen.rules_from,
-        steps=steps,
-        least_steps=least_tail_value(steps.scale, FALSE_STEPS, noise) if steps else 1,
-        harmless=_same_for_all_stages(shape, chosen.threshold),
-        harmful=_same_for_all_stages(shape, chosen.harmful_threshold),
-        most_harmful=chosen.most_harmful,
-        score=chosen.score,
-    )
-    if params.alphabet is not None:
-        return params
-    least = _hiding_thresholds(params)
-    more = _hiding_thresholds(params, HARMFUL_FALSE_PER_PREFIX / FALSE_PER_PREFIX)
-    return params.model_copy(
-        update={
-            "harmless": tuple(map(max, least, params.harmless or least)),
-            "harmful": tuple(map(max, least, params.harmful or more)),
-        }
-    )
-
-
-def _same_for_all_stages(shape: tuple[Stage, ...], threshold: int | None) -> tuple[int, ...] | None:
-    return None if threshold is None else (threshold,) * len(shape)
-
-
-def _hiding_thresholds(params: SacofaParams, part: float = 1.0) -> tuple[int, ...]:
-    """By stage, the threshold that prefixes of one unit alone pass with at most this ``part`` of
-    the delta set aside for it.
-    """
-    return thresholds_hiding_singletons(
-        params.shape, params.delta * SHARE_OF_DELTA * part, params.max_cases, params.noise
-    )

@@ -6,9 +6,9 @@ from typing import Annotated, ClassVar, Final, Literal
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field, JsonValue
 
+from cloakwork.arrays import Ints
 from cloakwork.budget import Cost
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
@@ -176,9 +176,11 @@ def least_threshold(
     """With this noise; or truncated geometric noise where that has a lower threshold than Laplace
     noise, and else Laplace.
     """
-    kinds: tuple[Kind, ...] = ("laplace", "truncated-geometric") if noise is None else (noise,)
-    found = [calibrate_threshold(epsilon, delta, max_cases, kind) for kind in kinds]
-    return min(found, key=lambda params: params.tau)
+    if noise is not None:
+        return calibrate_threshold(epsilon, delta, max_cases, noise)
+    laplace = calibrate_threshold(epsilon, delta, max_cases, "laplace")
+    truncated = calibrate_threshold(epsilon, delta, max_cases, "truncated-geometric")
+    return truncated if truncated.tau < laplace.tau else laplace
 
 
 _THRESHOLD_SHARE: Final = 0.5
@@ -194,15 +196,12 @@ def _least_sigma(epsilon: float, delta: float, max_cases: int) -> float:
 
     threshold_cost = EpsilonDelta(epsilon=0.0, delta=delta * _THRESHOLD_SHARE)
 
-    def event(sigma: float) -> PrivacyEvent:
-        return Composed(
-            events=(
-                DiscreteGaussian(sigma=drawn_sigma(sigma), sensitivity=max_cases),
-                threshold_cost,
-            )
-        )
+    def cost_at(sigma: float) -> PrivacyEvent:
+        noise = DiscreteGaussian(sigma=drawn_sigma(sigma), sensitivity=max_cases)
+        return Composed(events=(noise, threshold_cost))
 
-    return drawn_sigma(smallest_scale(event, Cost(epsilon=epsilon, delta=delta)))
+    target = Cost(epsilon=epsilon, delta=delta)
+    return drawn_sigma(smallest_scale(cost_at, target))
 
 
 def threshold_event(params: ThresholdParams) -> PrivacyEvent:
@@ -214,18 +213,17 @@ def threshold_event(params: ThresholdParams) -> PrivacyEvent:
     scale, tau, cases = params.scale, params.tau, params.max_cases
     if params.noise == "truncated-geometric":
         return TruncatedGeometric(scale=scale, bound=max(1, tau - 1), sensitivity=cases)
+    noise: PrivacyEvent
     if params.noise == "gaussian":
-        threshold_cost = EpsilonDelta(
-            epsilon=0.0, delta=gaussian_threshold_delta(scale, tau, cases)
-        )
-        return Composed(events=(DiscreteGaussian(sigma=scale, sensitivity=cases), threshold_cost))
-    threshold_cost = EpsilonDelta(epsilon=0.0, delta=threshold_delta(scale, tau, cases))
-    return Composed(events=(DiscreteLaplace(scale=scale, sensitivity=cases), threshold_cost))
+        noise = DiscreteGaussian(sigma=scale, sensitivity=cases)
+        passed = gaussian_threshold_delta(scale, tau, cases)
+    else:
+        noise = DiscreteLaplace(scale=scale, sensitivity=cases)
+        passed = threshold_delta(scale, tau, cases)
+    return Composed(events=(noise, EpsilonDelta(epsilon=0.0, delta=passed)))
 
 
-def select_variants(
-    params: ThresholdParams, counts: NDArray[np.int64], noise: Noise
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def select_variants(params: ThresholdParams, counts: Ints, noise: Noise) -> tuple[Ints, Ints]:
     """Which of ``counts`` (int64, cases by variant) are released, in random order, and their noisy
     counts.
     """
@@ -235,16 +233,16 @@ def select_variants(
     return order[kept], noisy[kept]
 
 
-def _noisy_counts(
-    params: ThresholdParams, counts: NDArray[np.int64], noise: Noise
-) -> NDArray[np.int64]:
+def _noisy_counts(params: ThresholdParams, counts: Ints, noise: Noise) -> Ints:
     if params.noise == "gaussian":
         return noise.gaussian_counts(counts, params.scale)
     if params.noise == "laplace":
         return noise.laplace_counts(counts, params.scale)
     drawn = noise.laplace_values(params.scale, len(counts))
     bound = max(1, params.tau - 1)
+    beyond = np.flatnonzero(np.abs(drawn) > bound)
     # Drawing again what lies beyond is the distribution given that it does not.
-    while (beyond := np.flatnonzero(np.abs(drawn) > bound)).size:
+    while beyond.size:
         drawn[beyond] = noise.laplace_values(params.scale, beyond.size)
+        beyond = beyond[np.abs(drawn[beyond]) > bound]
     return counts + drawn

@@ -15,8 +15,8 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from cloakwork.arrays import Ints
 from cloakwork.privacy_event import DiscreteGaussian, PrivacyEvent, Repeated
 
 UNIT_NORM: Final = 2**13
@@ -39,21 +39,29 @@ class PaddedVariants:
     (variants,); ``labels``: A.
     """
 
-    symbols: NDArray[np.int64]
-    variant_of: NDArray[np.int64]
-    cases: NDArray[np.int64]
+    symbols: Ints
+    variant_of: Ints
+    cases: Ints
     labels: int
 
     @classmethod
-    def of(
-        cls, variants: Sequence[Sequence[int]], cases: NDArray[np.int64], labels: int
+    def from_codes(
+        cls, variants: Sequence[Sequence[int]], cases: Ints, labels: int
     ) -> "PaddedVariants":
         """From label codes (1 to A) and how many cases follow each variant."""
-        lengths = np.array([len(variant) + 2 for variant in variants], np.int64)
-        padded = [code for variant in variants for code in (0, *variant, labels + 1)]
-        variant_of = np.repeat(np.arange(len(variants)), lengths)
-        symbols = np.array(padded, np.int64)
-        return cls(symbols, variant_of, np.asarray(cases, np.int64), labels)
+        start, end = 0, labels + 1
+        padded: list[int] = []
+        lengths: list[int] = []
+        for variant in variants:
+            padded += [start, *variant, end]
+            lengths.append(len(variant) + 2)
+        variant_of = np.repeat(np.arange(len(variants)), np.array(lengths, np.int64))
+        return cls(
+            symbols=np.array(padded, np.int64),
+            variant_of=variant_of,
+            cases=np.asarray(cases, np.int64),
+            labels=labels,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,45 +73,75 @@ class TransitionMasses:
     first.
     """
 
-    code: NDArray[np.int64]
-    mass: NDArray[np.int64]
+    code: Ints
+    mass: Ints
 
-    def mass_of(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    def mass_of(self, codes: Ints) -> Ints:
         """The mass of each of ``codes``; 0 where no case has that transition."""
         if not self.code.size:
             return np.zeros(codes.shape, np.int64)
-        place = np.minimum(np.searchsorted(self.code, codes), self.code.size - 1)
-        return np.where(self.code[place] == codes, self.mass[place], 0)
+        # ``code`` is sorted: where one of ``codes`` would stand is where it stands, if it is there.
+        # One that is larger than all would stand behind the last place, hence the minimum.
+        place = np.searchsorted(self.code, codes)
+        place = np.minimum(place, self.code.size - 1)
+        is_there = self.code[place] == codes
+        return np.where(is_there, self.mass[place], 0)
 
 
 def transition_masses(variants: PaddedVariants, order: int) -> TransitionMasses:
     """The transitions of ``order`` of all cases, each case scaled to norm at most ``UNIT_NORM``:
     time linear in events.
     """
+    counted = _count_first_cells(variants, order)
+    row = counted["row"].to_numpy()
+    count = counted["count"].to_numpy().astype(np.int64)
+    weight = _weights_of_norm_one(row, count, len(variants.cases))
+    # All cases of a variant have the same vector.
+    mass = pl.DataFrame({"code": counted["code"], "mass": weight * variants.cases[row]})
+    total = mass.group_by("code").sum().sort("code")
+    return TransitionMasses(
+        code=total["code"].to_numpy().astype(np.int64),
+        mass=total["mass"].to_numpy().astype(np.int64),
+    )
+
+
+def _count_first_cells(variants: PaddedVariants, order: int) -> pl.DataFrame:
+    """How often (``count``) each variant (``row``, ascending) has each of its first ``MOST_CELLS``
+    transitions (``code``).
+    """
     symbols, variant_of = variants.symbols, variants.variant_of
+    # A transition is a window of symbols that ends at ``end``; it counts where all of it lies in
+    # one variant, which it does where both its ends do.
     end = np.arange(order, symbols.size)
-    # A window of symbols counts where all of it lies in one variant.
-    end = end[variant_of[end] == variant_of[end - order]]
+    in_one_variant = variant_of[end] == variant_of[end - order]
+    end = end[in_one_variant]
     code = np.zeros(end.size, np.int64)
     for back in range(order, -1, -1):
-        code = code * (variants.labels + 2) + symbols[end - back]
-    found = pl.DataFrame({"row": variant_of[end], "code": code})
-    own = found.group_by("row", "code", maintain_order=True).len("count")
-    rows = own["row"].to_numpy()
-    rank = np.arange(rows.size) - np.searchsorted(rows, rows)
-    own = own.filter(pl.Series(rank < MOST_CELLS))
+        code *= variants.labels + 2
+        code += symbols[end - back]
+    windows = pl.DataFrame({"row": variant_of[end], "code": code})
+    # In the order of their first windows: which come first in the case decides what is dropped.
+    cells = windows.group_by("row", "code", maintain_order=True).len("count")
+    row = cells["row"].to_numpy()
+    # A cell's place among those of its variant: rows ascend, so the search finds the first.
+    rank = np.arange(row.size) - np.searchsorted(row, row)
+    return cells.filter(pl.Series(rank < MOST_CELLS))
 
-    rows = own["row"].to_numpy()
-    count = np.minimum(own["count"].to_numpy().astype(np.int64), _MOST_REPEATS)
-    norm_squared = np.bincount(rows, weights=count * count, minlength=len(variants.cases))
-    square = norm_squared.astype(np.int64)[rows]
+
+def _weights_of_norm_one(row: Ints, count: Ints, rows: int) -> Ints:
+    """Each count over the norm of its row's counts, in grid steps, rounded down: int64.
+
+    ``row`` (below ``rows``) and ``count`` have one shape; counts are held at ``_MOST_REPEATS``, so
+    that the products below stay an int64.
+    """
+    count = np.minimum(count, _MOST_REPEATS)
+    # Sums of squares stay below 2**53, where floats count exactly.
+    norm_squared = np.bincount(row, weights=count * count, minlength=rows).astype(np.int64)
+    square = norm_squared[row]
     weight = np.floor(count * (UNIT_NORM / np.sqrt(square))).astype(np.int64)
     # The float may have come out a step too high: integers decide.
-    weight -= weight * weight * square > count * count * UNIT_NORM**2
-    mass = pl.DataFrame({"code": own["code"], "mass": weight * variants.cases[rows]})
-    total = mass.group_by("code").sum().sort("code")
-    codes = total["code"].to_numpy().astype(np.int64)
-    return TransitionMasses(codes, total["mass"].to_numpy().astype(np.int64))
+    too_high = weight * weight * square > count * count * UNIT_NORM**2
+    return np.asarray(weight - too_high)
 
 
 def vector_noise(sigma: float, norm: int, cells: int) -> PrivacyEvent:
@@ -115,7 +153,8 @@ def vector_noise(sigma: float, norm: int, cells: int) -> PrivacyEvent:
     the squares of the moves add up to at most cells * s**2, hence (Cauchy and Schwarz) the moves to
     at most cells * s.
     """
-    each = math.isqrt(norm * norm // cells)
+    move = math.isqrt(norm * norm // cells)
     # The root was rounded down; s is rounded up.
-    each += each * each * cells < norm * norm
-    return Repeated(times=cells, event=DiscreteGaussian(sigma=sigma, sensitivity=each))
+    if move * move * cells < norm * norm:
+        move += 1
+    return Repeated(times=cells, event=DiscreteGaussian(sigma=sigma, sensitivity=move))

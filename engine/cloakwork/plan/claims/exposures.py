@@ -36,7 +36,9 @@ ExposureReason = Annotated[
     PolicyReason | OnlyPublished | FormOfRelease, Field(discriminator="kind")
 ]
 
-TreatmentReason = Literal["fresh-ids", "covered", "policy", "activities", "undeclared", "unproven"]
+TreatmentReason = Literal[
+    "fresh-ids", "covered", "policy", "activities", "undeclared", "unproven", "not-generated"
+]
 """Why an attribute is treated as it is: ids are drawn anew; a guarantee covers it; the policy says
 so; a log needs activities; nothing names it; only a published claim covers it.
 """

@@ -14,7 +14,7 @@ def exposure_in_words(why: ExposureReason) -> str:
         case exposures.PolicyReason(reason=reason):
             return reason
         case exposures.OnlyPublished(mechanism=name):
-            return f"UNPROVEN: accepted by the policy (accept_unproven); {name} is only published"
+            return f"UNPROVEN: {name} is only published; the policy accepts it (accept_unproven)"
         case exposures.FormOfRelease(changed_by=names):
             shown = (
                 "how many cases there are, and which values are missing, "
@@ -58,7 +58,7 @@ def column_in_words(column: str, treatment: str = "keep", names: Iterable[str] =
 def treatment_in_words(why: TreatmentReason, mechanism: str | None = None) -> str:
     """Why an attribute is treated as it is.
 
-    ``mechanism``: whose published claim alone covers it.
+    ``mechanism``: whose published claim alone covers it, or which makes cases without it.
     """
     match why:
         case "fresh-ids":
@@ -73,5 +73,7 @@ def treatment_in_words(why: TreatmentReason, mechanism: str | None = None) -> st
             return "no guarantee covers it and the policy names no treatment"
         case "unproven":
             return f"UNPROVEN: only the published claim of {mechanism} covers it"
+        case "not-generated":
+            return f"{mechanism} makes new cases, which have no such attribute"
         case _:
             assert_never(why)

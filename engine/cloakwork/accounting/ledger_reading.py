@@ -1,0 +1,160 @@
+"""What a ledger answers: what a dataset's releases have spent, what is left, whether an entry was
+altered. Nothing here writes.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+from cloakwork.accounting._journal import Journal, print_notice
+from cloakwork.accounting.account import (
+    Account,
+    Balance,
+    BudgetForecast,
+    BudgetTerms,
+    forecast_budget,
+    require_fit,
+    with_known_units,
+)
+from cloakwork.accounting.books import METRIC
+from cloakwork.accounting.charge import Charge
+from cloakwork.accounting.entries import Break, first_break
+from cloakwork.accounting.records import Record, records_of
+from cloakwork.budget import Cost, Currency
+from cloakwork.errors import LedgerError
+from cloakwork.home import data_home
+
+URL_VARIABLE: Final = "CLOAKWORK_LEDGER"
+"""The environment variable that names the ledger where no URL is given."""
+
+FORMER_DEFAULT: Final = "cloakwork.db"
+"""What version 0.1.0 made in the working folder, where ``cd`` gave a fresh budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What is spent and left of one dataset, by book, and its releases, oldest first."""
+
+    dataset: str
+    balances: tuple[Balance, ...]
+    records: tuple[Record, ...]
+
+    @property
+    def without_dp(self) -> tuple[Record, ...]:
+        """Releases that no DP budget bounds."""
+        return tuple(record for record in self.records if record.without_dp)
+
+
+class ReadableLedger:
+    """The questions that a ledger answers; ``Ledger`` says what its address may be."""
+
+    def __init__(
+        self, url: str | None = None, *, notice: Callable[[str], None] = print_notice
+    ) -> None:
+        named = url or os.environ.get(URL_VARIABLE)
+        address = named or str(data_home() / "ledger.db")
+        self._journal = Journal(address, notice, make_folder=not named)
+        self._is_default = not named
+
+    @property
+    def url(self) -> str:
+        """Where the ledger lives, without a password."""
+        return self._journal.name
+
+    def exists(self) -> bool:
+        """Whether the ledger was made already."""
+        return self._journal.exists()
+
+    def unused(self) -> Path | None:
+        """A ledger of version 0.1.0 in the working folder that is passed over for the default one;
+        None without one.
+        """
+        former = Path(FORMER_DEFAULT)
+        if not self._is_default or not former.is_file():
+            return None
+        try:
+            is_ledger = Journal(FORMER_DEFAULT).exists()
+        except LedgerError:
+            return None  # something else of that name
+        return former if is_ledger else None
+
+    def check(
+        self,
+        dataset: str,
+        *,
+        charges: Sequence[Charge],
+        totals: Mapping[Currency, Cost | None] | None = None,
+        terms: BudgetTerms | None = None,
+        policy: str = "policy",
+        policy_digest: str = "",
+    ) -> BudgetForecast:
+        """What the release would mean for the budget. Raises where ``reserve`` would now, and
+        LedgerError where an entry was altered; writes nothing.
+        """
+        if found := self.verify():
+            raise LedgerError(self.url, f"{found}: it cannot be trusted; restore it from a copy")
+        terms = terms or BudgetTerms(totals=totals or {})
+        records = with_known_units(self.history(dataset), policy_digest, terms.unit, charges)
+        declared = terms.declared(charges, records)
+        require_fit(dataset, Account.of(records), charges, declared, terms, policy)
+        return forecast_budget(records, charges, declared, terms)
+
+    def remaining(
+        self,
+        dataset: str,
+        totals: Mapping[Currency, Cost | None] | None = None,
+        *,
+        shift: timedelta | None = None,
+    ) -> Mapping[str, Balance]:
+        """What is spent and left by name of book (``case``, an attribute, ``metric``, ``local``),
+        were a policy to declare ``totals`` per case; metric figures are per ``shift``, by default
+        the largest charged or declared.
+
+        Books neither charged nor declared are absent.
+        """
+        # A charge of nothing tells the terms over which shift a metric total is meant.
+        costless = [Charge(currency="metric", cost=Cost(epsilon=0.0), shift=shift)] if shift else []
+        declared = BudgetTerms(totals=totals or {}).declared(costless)
+        account = Account.of(self.history(dataset)).with_release((), declared, {})
+        return {
+            book.name: account.balance(book, shift if book == METRIC else None)
+            for book in account.books()
+        }
+
+    def summary(self, dataset: str | None = None) -> tuple[Summary, ...]:
+        """Spent and left per dataset, in order of first release; only of ``dataset`` if given."""
+        grouped: dict[str, list[Record]] = {}
+        for record in self.history(dataset):
+            grouped.setdefault(record.dataset, []).append(record)
+        return tuple(Summary(name, _balances_of(own), tuple(own)) for name, own in grouped.items())
+
+    def history(self, dataset: str | None = None) -> tuple[Record, ...]:
+        """Every release, oldest first; only of ``dataset`` when it is given. A ledger that does not
+        exist holds none.
+        """
+        return records_of(self.url, self._journal.read(), dataset)
+
+    def verify(self, witnesses: Iterable[str] = ()) -> Break | None:
+        """The first entry that is not what was once written; None when the ledger is whole.
+
+        ``witnesses`` are entry digests that signed statements carry (``Reservation.digest``): one
+        that the ledger lacks shows that entries were cut off or the whole chain was forged.
+        """
+        entries = self._journal.read()
+        altered = first_break(entries)
+        if altered:
+            return altered
+        held = {entry.digest for entry in entries}
+        lost = sum(1 for witness in witnesses if witness not in held)
+        if not lost:
+            return None
+        reason = f"is missing: {lost} signed statements name entries that are gone"
+        return Break(len(entries) + 1, reason)
+
+
+def _balances_of(records: Sequence[Record]) -> tuple[Balance, ...]:
+    account = Account.of(records)
+    return tuple(account.balance(book) for book in account.books())

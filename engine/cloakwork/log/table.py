@@ -1,0 +1,114 @@
+"""A flat table, one row an event, taken apart into what its events and what its cases say."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from cloakwork.errors import LogError
+from cloakwork.log.arrays import Ints
+from cloakwork.log.naming import CASE_ID, CASE_PREFIX, TIME_TYPE, TIMESTAMP, named, values_of
+from cloakwork.log.spelling import SourceSpelling, keeps_spelling, not_text
+
+
+@dataclass(frozen=True, slots=True)
+class FlatTable:
+    """A table under standard names whose rows all have a case id (String), with times in UTC.
+
+    ``row_numbers``: int64, where each row stood in the source, from 0. ``texts``: one text a row,
+    as in ``SourceSpelling``. ``rows_left_out``: how many rows had no case id.
+    """
+
+    frame: pl.DataFrame
+    row_numbers: Ints
+    texts: Mapping[str, pl.Series]
+    rows_left_out: int
+
+    @classmethod
+    def read(cls, frame: pl.DataFrame, texts: Mapping[str, pl.Series]) -> "FlatTable":
+        """Raises LogError for case ids that are neither text nor whole numbers, and for times that
+        are none.
+        """
+        if not keeps_spelling(frame[CASE_ID]):
+            raise not_text("table", CASE_ID, frame.schema[CASE_ID])
+        frame = frame.with_columns(pl.col(CASE_ID).cast(pl.String))
+        rows_left_out = frame[CASE_ID].null_count()
+        row_numbers = np.arange(frame.height)
+        if rows_left_out:
+            row_numbers = np.flatnonzero(frame[CASE_ID].is_not_null())
+            frame = frame[row_numbers]
+            texts = {name: text.gather(row_numbers) for name, text in texts.items()}
+        if TIMESTAMP in frame.columns:
+            frame = frame.with_columns(_as_utc(frame[TIMESTAMP]))
+        return cls(frame, row_numbers, texts, rows_left_out)
+
+    @property
+    def case_attributes(self) -> list[str]:
+        """The columns that say something of cases, without the case id."""
+        columns = self.frame.columns
+        return [name for name in columns if name.startswith(CASE_PREFIX) and name != CASE_ID]
+
+    def event_columns(self) -> pl.DataFrame:
+        """The columns that say something of events."""
+        return self.frame.drop(named(CASE_ID, *self.case_attributes))
+
+    def cases(self) -> pl.DataFrame:
+        """One row a case, in the order of its first row: the first value of each attribute."""
+        table = self.frame.select(named(CASE_ID, *self.case_attributes))
+        first_values = named(*self.case_attributes).as_expr().drop_nulls().first()
+        return table.group_by(CASE_ID, maintain_order=True).agg(first_values)
+
+    def row_of_case(self, cases: pl.DataFrame) -> Ints:
+        """For each row, the row of ``cases`` that it belongs to: int64, shape (rows,)."""
+        numbered = cases.select(CASE_ID).with_row_index("row")
+        joined = self.frame.select(CASE_ID).join(
+            numbered, on=CASE_ID, how="left", maintain_order="left"
+        )
+        return joined["row"].to_numpy().astype(np.int64)
+
+    def spelling(self, case_of: Ints, exact: frozenset[str]) -> SourceSpelling:
+        """What the columns of the cases no longer say. ``case_of``: as from ``row_of_case``."""
+        of_cases = self.case_attributes
+        texts = {name: text for name, text in self.texts.items() if name not in of_cases}
+        rows: dict[str, pl.Series] = {}
+        conflicts: dict[str, str] = {}
+        for name in of_cases:
+            values = self.texts[name] if name in self.texts else values_of(self.frame, name)
+            if values.dtype.is_nested():
+                continue
+            first = first_of_each_case(values, case_of)
+            if name in self.texts:
+                texts[name] = first
+            differs = values.ne_missing(first.gather(case_of))
+            if not differs.any():
+                continue
+            rows[name] = values.cast(pl.String)
+            second_values = np.flatnonzero(differs & values.is_not_null())
+            if len(second_values):
+                conflicts[name] = f"row {self.row_numbers[second_values[0]] + 1}"
+        return SourceSpelling(exact, texts, rows, conflicts)
+
+
+def first_of_each_case(values: pl.Series, case_of: Ints) -> pl.Series:
+    """The first value of each case that is not missing; cases are numbered from 0 and have a row
+    each, in any order.
+    """
+    table = pl.DataFrame({"case": case_of, "value": values})
+    first = table.group_by("case").agg(pl.col("value").drop_nulls().first())
+    return first.sort("case")["value"].alias("")
+
+
+def _as_utc(times: pl.Series) -> pl.Series:
+    if times.dtype == pl.String:
+        try:
+            times = times.str.to_datetime(time_zone="UTC", time_unit="us")
+        except pl.exceptions.PolarsError:
+            raise LogError(
+                "table",
+                f"'{TIMESTAMP}' holds texts that are no times",
+                hint="write 2024-05-31T13:45:00+02:00",
+            ) from None
+    elif isinstance(times.dtype, pl.Datetime) and times.dtype.time_zone is None:
+        times = times.dt.replace_time_zone("UTC")
+    return times.cast(TIME_TYPE)

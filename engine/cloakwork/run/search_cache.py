@@ -1,0 +1,220 @@
+"""What a long search found, kept for the next run on the same log: ``apply`` after ``plan`` does
+not search again (docs/decisions/0026).
+
+An entry is a file of the user's data folder. Its name is a keyed digest of all that the search
+depends on, so an entry is found for the same search or not at all; its content is authenticated
+under the same key. Whatever is damaged, foreign or too old counts as absent, and no fault of the
+cache ever stops a run.
+"""
+
+import hashlib
+import hmac
+import os
+import secrets
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+from time import time
+from typing import Any, Final
+
+import polars as pl
+from pydantic import BaseModel
+
+from cloakwork.errors import OutputError
+from cloakwork.home import data_home, secret_made_once
+from cloakwork.mechanisms.base import Decision, Searches
+from cloakwork.noise import Noise
+from cloakwork.progress import say
+
+MOST_ENTRIES: Final = 32
+MOST_BYTES: Final = 64 * 2**20
+"""Of all entries together; a greater entry is not kept."""
+LONGEST_KEPT: Final = 7 * 24 * 3600
+"""Seconds: figures of a raw log do not lie about for ever."""
+
+REUSED: Final = "found by an earlier run on this log"
+
+_FORMAT: Final = "cloakwork search 1"
+_SUFFIX: Final = ".search"
+_MAC_LENGTH: Final = 2 * hashlib.sha256().digest_size
+_SEARCHING_CODE: Final = "cloakwork.mechanisms.kanon"
+
+
+@dataclass(frozen=True, slots=True)
+class SearchCache:
+    """The entries in one folder.
+
+    ``secret``: 32 bytes that name and authenticate them: who has no access to it can neither make
+    an entry, nor guess a log and see by an entry's name whether it was searched.
+    """
+
+    folder: Path
+    secret: bytes = field(repr=False)
+
+    @classmethod
+    def of_user(cls) -> "SearchCache | None":
+        """The cache in the user's data folder.
+
+        None where ``CLOAKWORK_NO_CACHE`` is set to anything, and where the folder cannot be used.
+        """
+        if os.environ.get("CLOAKWORK_NO_CACHE"):
+            return None
+        folder = data_home() / "search-cache"
+        try:
+            return cls(folder, secret_made_once(folder / "key", lambda: secrets.token_bytes(32)))
+        except OutputError:
+            return None
+
+    def name_of(self, mechanism: str, params: BaseModel, summary: pl.DataFrame) -> str:
+        """The name of the entry for one search: the same for the same mechanism, parameters,
+        summary and version of the engine only.
+        """
+        digest = hmac.new(self.secret, digestmod=hashlib.sha256)
+        described = (_FORMAT, *_engine(), mechanism, params.model_dump_json())
+        for part in (*(text.encode() for text in described), *typed_bytes(summary)):
+            # With its length before it, no part can run into the next.
+            digest.update(len(part).to_bytes(8, "little"))
+            digest.update(part)
+        return digest.hexdigest()
+
+    def read(self, name: str) -> bytes | None:
+        """What was kept under ``name``; None where that is nothing, too old or not authentic."""
+        content = _content_of(self.folder / f"{name}{_SUFFIX}")
+        mac, payload = content[:_MAC_LENGTH], content[_MAC_LENGTH:]
+        authentic = hmac.compare_digest(mac, self._mac(name, payload))
+        return payload if authentic else None
+
+    def write(self, name: str, payload: bytes) -> None:
+        """Keep ``payload`` under ``name``, readable by its owner only, whole or not at all; the
+        oldest entries make room.
+        """
+        content = self._mac(name, payload) + payload
+        if len(content) > MOST_BYTES:
+            return
+        # A full or read-only disk costs the next run a search, and this one nothing.
+        with suppress(OSError):
+            # mkstemp gives the mode 0600 from the start.
+            handle, draft = tempfile.mkstemp(dir=self.folder, suffix=_SUFFIX)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(content)
+                Path(draft).replace(self.folder / f"{name}{_SUFFIX}")
+            except OSError:
+                Path(draft).unlink(missing_ok=True)
+                raise
+            self._evict()
+
+    def _mac(self, name: str, payload: bytes) -> bytes:
+        # The name is part of what is authenticated: entries cannot be exchanged.
+        message = f"{_FORMAT} entry {name} ".encode() + payload
+        return hmac.new(self.secret, message, hashlib.sha256).hexdigest().encode()
+
+    def _evict(self) -> None:
+        """Take away what is too old, and the oldest of what is too much."""
+        entries: list[tuple[float, int, Path]] = []
+        for path in self.folder.glob(f"*{_SUFFIX}"):
+            # Another process may take it away at the same time.
+            with suppress(FileNotFoundError):
+                status = path.lstat()
+                entries.append((status.st_mtime, status.st_size, path))
+        total = 0
+        for place, (written, size, path) in enumerate(sorted(entries, reverse=True)):
+            total += size
+            if place >= MOST_ENTRIES or total > MOST_BYTES or _is_too_old(written):
+                path.unlink(missing_ok=True)
+
+
+def decide_with_cache(
+    mechanism: Any,
+    params: BaseModel,
+    summary: pl.DataFrame,
+    noise: Noise,
+    searches: SearchCache | None,
+) -> Decision:
+    """The mechanism's decision, by what an earlier run found if that is kept.
+
+    Only of a mechanism that ``Searches``; whatever it draws, it draws anew.
+    """
+    if searches is None or not isinstance(mechanism, Searches):
+        decision: Decision = mechanism.decide(params, summary, noise)
+        return decision
+    name = searches.name_of(mechanism.name, params, summary)
+    kept = searches.read(name)
+    if kept is not None:
+        # Parsed and measured like any answer: what does not fit is searched for again.
+        with suppress(ValueError):
+            found = mechanism.Found.model_validate_json(kept)
+            decision = mechanism.decide_by(params, summary, found, noise)
+            say(f"{mechanism.name}: {REUSED}")
+            return Decision(decision.table, {**decision.internal, "search": REUSED})
+    found = mechanism.search(params, summary)
+    searches.write(name, found.model_dump_json().encode())
+    return mechanism.decide_by(params, summary, found, noise)
+
+
+def typed_bytes(table: pl.DataFrame) -> Iterator[bytes]:
+    """The columns of a table as bytes, name and type before the values: equal for equal tables
+    only.
+    """
+    for column in table.iter_columns():
+        yield column.name.encode()
+        yield from _bytes_of(column)
+
+
+def _bytes_of(column: pl.Series) -> Iterator[bytes]:
+    """The values of a column, lengths and missing values before them.
+
+    Raises ValueError for types other than text, whole numbers, and lists of these: how others are
+    told apart in bytes was not thought about.
+    """
+    yield str(column.dtype).encode()
+    yield len(column).to_bytes(8, "little")
+    yield column.is_null().to_numpy().tobytes()
+    if isinstance(column.dtype, pl.List):
+        yield column.list.len().fill_null(0).to_numpy().astype("<i8").tobytes()
+        yield from _bytes_of(column.explode(empty_as_null=False, keep_nulls=False))
+    elif column.dtype == pl.String:
+        texts = column.fill_null("")
+        yield texts.str.len_bytes().to_numpy().astype("<i8").tobytes()
+        yield "".join(texts.to_list()).encode()
+    elif column.dtype.is_integer():
+        yield column.fill_null(0).to_numpy().astype("<i8").tobytes()
+    else:
+        raise ValueError(f"a summary of type {column.dtype} has no typed bytes")
+
+
+@cache
+def _engine() -> tuple[str, str]:
+    """The version of the engine, and a digest of the code that searches: between two releases the
+    code changes and the version does not.
+    """
+    code = hashlib.sha256()
+    modules = (file for file in files(_SEARCHING_CODE).iterdir() if file.name.endswith(".py"))
+    for module in sorted(modules, key=lambda file: file.name):
+        code.update(hashlib.sha256(module.read_bytes()).digest())
+    return version("cloakwork"), code.hexdigest()
+
+
+def _content_of(path: Path) -> bytes:
+    """The content of an entry; nothing where it is no file of this user's, too large or too old."""
+    # A link is not followed, and a pipe does not keep us waiting.
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        with os.fdopen(os.open(path, flags | getattr(os, "O_BINARY", 0)), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode) or _is_too_old(status.st_mtime):
+                return b""
+            return file.read(MOST_BYTES) if status.st_size <= MOST_BYTES else b""
+    except OSError:
+        return b""
+
+
+def _is_too_old(written: float) -> bool:
+    # A time far in the future is a clock that was set back since.
+    return abs(time() - written) > LONGEST_KEPT

@@ -1,0 +1,1 @@
+"""The processes that the example logs come from, all of them invented."""

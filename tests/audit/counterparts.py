@@ -1,0 +1,72 @@
+"""Broken counterparts of mechanisms, under names of their own, and noise that repeats."""
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import pytest
+
+from cloakwork.mechanisms import registry
+from cloakwork.mechanisms.base import Offer
+from cloakwork.mechanisms.timestamps.laplace import TimestampLaplace
+from cloakwork.mechanisms.variants.threshold import VariantThreshold
+from cloakwork.noise import reproducible
+from cloakwork.testing import runs as testing_runs
+
+
+class NoThreshold(VariantThreshold):
+    """Releases whatever has a positive noisy count."""
+
+    name: ClassVar[str] = "variants/no-threshold"
+
+    def meet(self, *given: Any) -> Any:
+        offer = super().meet(*given)
+        assert isinstance(offer, Offer)
+        return Offer(offer.params.model_copy(update={"tau": 1}), offer.why)
+
+
+class TenthOfTheNoise(VariantThreshold):
+    """Draws noise of a tenth of the scale."""
+
+    name: ClassVar[str] = "variants/a-tenth"
+
+    def meet(self, *given: Any) -> Any:
+        offer = super().meet(*given)
+        assert isinstance(offer, Offer)
+        return Offer(offer.params.model_copy(update={"scale": offer.params.scale / 10}), offer.why)
+
+
+class QuietTimes(TimestampLaplace):
+    """Draws noise of a fifth of the scale."""
+
+    name: ClassVar[str] = "timestamps/quiet"
+
+    def offer(self, *given: Any) -> Any:
+        offer = super().offer(*given)
+        assert isinstance(offer, Offer)
+        scales = {
+            "start_scale": offer.params.start_scale / 5,
+            "gap_scale": offer.params.gap_scale / 5,
+        }
+        return Offer(offer.params.model_copy(update=scales), offer.why)
+
+
+COUNTERPARTS = (NoThreshold, TenthOfTheNoise, QuietTimes)
+
+
+@pytest.fixture(autouse=True)
+def _counterparts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    here = {counterpart.name: f"{__name__}:{counterpart.__name__}" for counterpart in COUNTERPARTS}
+    monkeypatch.setattr(
+        registry,
+        "OURS",
+        {**registry.OURS, **here, "variants/raw": "plan.fake_published:FakePublished"},
+    )
+    registry.catalogue.cache_clear()
+    yield
+    registry.catalogue.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def _seeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    noise = reproducible(1)
+    monkeypatch.setattr(testing_runs, "secret", lambda: noise)

@@ -1,0 +1,3 @@
+"""The release made by hand, as a folder that commands are given."""
+
+from publishing.conftest import key, published  # noqa: F401 - fixtures

@@ -1,0 +1,167 @@
+"""PRETSA*: what it proves, what it hands back when it is stopped, and the edges of its domain."""
+
+from collections import Counter
+
+import polars as pl
+import pytest
+from rapidfuzz.distance import Levenshtein
+
+from cloakwork import progress
+from cloakwork.errors import MechanismError
+from cloakwork.facts import Facts
+from cloakwork.guarantees import KAnonymity
+from cloakwork.mechanisms.aggregates import CASES
+from cloakwork.mechanisms.base import MapCases, Offer, Refusal
+from cloakwork.mechanisms.kanon.a_star import AStar, AStarParams
+from cloakwork.mechanisms.kanon.problem import (
+    KAnonymityProblem,
+    Scope,
+    edit_cost,
+    problem_from_histogram,
+    smallest_class,
+)
+from cloakwork.noise import secret
+from contracts.sample_logs import courses_of, log_of
+from mechanisms.kanon.test_best_first import real_summary
+from properties.oracle import least_cost
+
+A_STAR = AStar()
+
+
+def released(courses: list[str], k: int, scope: Scope = "variants") -> Counter[str]:
+    """The released variants of a log whose activities are letters, with their cases."""
+    log, params = log_of(courses), AStarParams(k=k, scope=scope)
+    decision = A_STAR.decide(params, A_STAR.summarise(params).of(log), secret())
+    assert decision.internal["bound"] == decision.internal["distance"]
+    action = A_STAR.rewrite(params, decision, secret().stream())
+    assert isinstance(action, MapCases)
+    return Counter("".join(course) for course in courses_of(action.apply(log)))
+
+
+def hard() -> KAnonymityProblem:
+    """A problem that takes more states than one: 40 words over two letters, whose cases do not add
+    up to k evenly.
+    """
+    texts = [f"{number * 37 % 1024:010b}" for number in range(1, 41)]
+    return KAnonymityProblem.of(
+        texts, [2 + number * number % 3 for number in range(40)], 7, "variants"
+    )
+
+
+@pytest.mark.parametrize(("scope", "least"), [("prefixes", 26), ("variants", 30)])
+def test_the_papers_optimum_is_found_and_proved(scope: Scope, least: int) -> None:
+    """The receipt log at k = 4, variants that occur once removed: 26 in the paper's table 5, over
+    prefixes.
+    """
+    summary = real_summary("receipt").filter(pl.col(CASES) > 1)
+    problem, _ = problem_from_histogram(summary, 4, scope, "levenshtein")
+    solution, _ = A_STAR.solve(AStarParams(k=4, scope=scope), problem)
+    assert least == edit_cost(problem, solution.assignment) == solution.bound
+    assert solution.stop_reason == "no whole variants can be moved at less cost"
+
+
+def test_the_papers_heuristic_is_not_admissible() -> None:
+    """The example of the docstring: equations 2 to 4 charge more than an optimal answer costs."""
+    texts, cases, k = ("a", "abc", "xbc"), (1, 7, 3), 10
+    nearest = [
+        min(Levenshtein.distance(one, other) for other in texts if other != one) for one in texts
+    ]
+    heuristic = sum(edits * min(n, abs(n - k)) / 2 for edits, n in zip(nearest, cases, strict=True))
+    assert 4 == heuristic > 3 == least_cost(texts, cases, cases, k, "prefixes")
+    assert released(["a"] + ["abc"] * 7 + ["xbc"] * 3, k=10, scope="prefixes") == Counter(
+        a=1, abc=10
+    )
+
+
+def test_stopped_by_the_clock_it_hands_back_a_log_and_a_bound() -> None:
+    """Both are true: a bound below, an answer above the least distance, which a longer search
+    finds.
+    """
+    problem = hard()
+    stopped, _ = A_STAR.solve(AStarParams(k=7, seconds=1e-9), problem)
+    assert stopped.stop_reason == "the time was used up"
+    ended, more = A_STAR.solve(AStarParams(k=7), problem)
+    least = edit_cost(problem, ended.assignment)
+    assert ended.bound == least
+    assert isinstance(more["states"], int)
+    assert stopped.bound is not None
+    assert stopped.bound <= least <= edit_cost(problem, stopped.assignment)
+    smallest = smallest_class(problem, stopped.assignment)
+    assert smallest is not None
+    assert smallest >= 7
+
+
+def test_stopped_by_memory_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A queue that may hold one state stops when it holds one that is not yet done."""
+    problem = hard()
+    monkeypatch.setattr("cloakwork.mechanisms.kanon.a_star.FIRST_STEPS", 1)
+    monkeypatch.setattr("cloakwork.mechanisms.kanon.a_star.MIB", 1)
+    solution, _ = A_STAR.solve(AStarParams(k=7, memory=1), problem)
+    assert solution.stop_reason == "the memory was used up"
+    assert solution.bound is not None
+    assert solution.bound < edit_cost(problem, solution.assignment)
+
+
+def test_an_interrupt_is_not_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It passes through the search as it came."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cloakwork.mechanisms.kanon.a_star.repair_to_k_anonymous", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        A_STAR.solve(AStarParams(k=7), hard())
+
+
+def test_it_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures of the raw log go to whoever listens, and to nobody else."""
+
+    def hear(message: str) -> None:
+        if "proved" in message:
+            raise _HeardEnough
+
+    monkeypatch.setattr("cloakwork.mechanisms.kanon.a_star.FIRST_STEPS", 1)
+    monkeypatch.setattr("cloakwork.mechanisms.kanon.whole_variants.SECONDS_BETWEEN_MESSAGES", -1.0)
+    with progress.heard_by(hear), pytest.raises(_HeardEnough):
+        A_STAR.solve(AStarParams(k=7), hard())
+
+
+class _HeardEnough(Exception):
+    """Ends a search from where its progress is heard."""
+
+
+@pytest.mark.parametrize("scope", ["variants", "prefixes"])
+def test_edges_of_the_domain(scope: Scope) -> None:
+    """No case; one case; one variant; k = n; all variants unique; cases without events."""
+    assert not released([], k=5, scope=scope)
+    with pytest.raises(MechanismError, match="fewer than k = 2 cases"):
+        released(["ab"], k=2, scope=scope)
+    assert Counter(ab=5) == released(["ab"] * 5, k=5, scope=scope)
+    assert len(released(["ab", "cd", "ef", "ghi"], k=4, scope=scope)) == 1
+    assert min(released([letter * 3 for letter in "abcdefgh"], k=3, scope=scope).values()) >= 3
+    assert Counter({"": 4}) == released([""] * 4, k=4, scope=scope)
+    assert released([""] * 2 + ["a"] * 5, k=3, scope=scope) == (
+        Counter(a=7) if scope == "variants" else Counter({"": 2, "a": 5})
+    )
+
+
+def test_a_case_may_leave_the_class_that_its_variant_is() -> None:
+    """A class may need the cases of a variant that others then join: nothing is assumed about who
+    stays.
+    """
+    texts, cases = ("aa", "ab", "bb", "bc"), (3, 1, 2, 1)
+    problem = KAnonymityProblem.of(texts, cases, 3, "variants")
+    solution, _ = A_STAR.solve(AStarParams(k=3), problem)
+    assert edit_cost(problem, solution.assignment) == least_cost(texts, cases, cases, 3, "variants")
+
+
+def test_options_are_limits_of_time_and_memory() -> None:
+    """Positive, with sane defaults."""
+    goal = KAnonymity(kind="k-anonymity", k=7)
+    answer = A_STAR.offer(goal, Facts(), {"seconds": 5, "memory": 64})
+    assert isinstance(answer, Offer)
+    assert (answer.params.seconds, answer.params.memory) == (5, 64)
+    for wrong in ({"seconds": 0}, {"memory": 0}, {"seconds": "soon"}):
+        refused = A_STAR.offer(goal, Facts(), wrong)
+        assert isinstance(refused, Refusal)
+        assert refused.kind == "misconfigured"

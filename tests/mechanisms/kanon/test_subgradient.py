@@ -1,0 +1,30 @@
+"""Bounds by dual prices alone, without an integer program."""
+
+import pytest
+
+from cloakwork.mechanisms.kanon.local_search import improve_by_neighbourhoods, merge_classes
+from cloakwork.mechanisms.kanon.open_variants import CoverConstraints
+from cloakwork.mechanisms.kanon.problem import (
+    Scope,
+    Solution,
+    edit_cost,
+)
+from cloakwork.mechanisms.kanon.subgradient import subgradient_ascent
+from mechanisms.kanon.problems import random_problem
+
+
+@pytest.mark.parametrize("scope", ["variants", "prefixes"])
+def test_dual_prices_alone_prove_most_of_the_cost(scope: Scope) -> None:
+    """Without the program."""
+    problem = random_problem(100, 4, scope)
+    found = improve_by_neighbourhoods(
+        problem, Solution(merge_classes(problem), None, "merged"), 60.0
+    ).assignment
+    bound = subgradient_ascent(
+        problem,
+        CoverConstraints.of(problem, split_cases=False),
+        problem.cases * 1.0,
+        edit_cost(problem, found),
+        60.0,
+    ).value
+    assert 0.85 * edit_cost(problem, found) < bound <= edit_cost(problem, found)

@@ -1,0 +1,23 @@
+"""Goals and parameters for ``variants/libra``."""
+
+from cloakwork.facts import Facts
+from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.mechanisms.base import Offer
+from cloakwork.mechanisms.variants.libra import VariantLibra
+from cloakwork.mechanisms.variants.libra_published import VariantLibraPublished
+
+LIBRA, PUBLISHED = VariantLibra(), VariantLibraPublished()
+
+
+def goal(epsilon=1.0, delta=1e-4):
+    """Differential privacy over the control flow."""
+    return DifferentialPrivacy(
+        kind="differential-privacy", epsilon=epsilon, delta=delta, over=("control-flow",)
+    )
+
+
+def params_of(facts=None, epsilon=1.0, delta=1e-4, **options):
+    """What is offered."""
+    answer = LIBRA.offer(goal(epsilon, delta), facts or Facts(), options)
+    assert isinstance(answer, Offer), answer
+    return answer.params

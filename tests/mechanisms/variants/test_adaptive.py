@@ -1,0 +1,140 @@
+"""What variants/adaptive looks at, what it spends on that, and which of the two mechanisms it hands
+on to.
+"""
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cloakwork.accounting.events import cost
+from cloakwork.audit.scenarios import scenario
+from cloakwork.facts import Facts, Unit
+from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.log.eventlog import EventLog
+from cloakwork.mechanisms.aggregates import VariantCounts
+from cloakwork.mechanisms.base import Decision, Offer, Refusal
+from cloakwork.mechanisms.variants.adaptive import (
+    AdaptiveParams,
+    VariantAdaptive,
+    default_measurement_share,
+    estimated_tail_cases,
+    rank_layers,
+    scaled_to_all_cases,
+)
+from cloakwork.noise import reproducible
+from contracts.sample_logs import log_of
+
+COUNTS = st.lists(st.integers(1, 60), min_size=1, max_size=12)
+ADAPTIVE = VariantAdaptive()
+
+
+def goal(epsilon: float = 1.0, delta: float = 1e-4) -> DifferentialPrivacy:
+    return DifferentialPrivacy(
+        kind="differential-privacy", epsilon=epsilon, delta=delta, over=("control-flow",)
+    )
+
+
+def params(epsilon: float = 1.0, facts: Facts | None = None) -> AdaptiveParams:
+    offer = ADAPTIVE.offer(goal(epsilon), facts or Facts(), {})
+    assert isinstance(offer, Offer)
+    return offer.params
+
+
+def decided(log: EventLog, epsilon: float) -> Decision:
+    return ADAPTIVE.decide(params(epsilon), VariantCounts().of(log), reproducible(1))
+
+
+@given(COUNTS, st.integers(2, 40), st.data())
+def test_one_case_more_grows_one_layer_by_one(
+    counts: list[int], tau: int, data: st.DataObject
+) -> None:
+    """Whatever its variant, also a new one: the theorem's L1 sensitivity."""
+    grown = [*counts, 0]
+    grown[data.draw(st.integers(0, len(counts)))] += 1
+    moved = rank_layers(np.array(grown), tau) - rank_layers(np.array(counts), tau)
+    assert sorted(moved.tolist()) == [0, 0, 1]
+    assert rank_layers(np.array(counts), tau).sum() == sum(counts)
+
+
+def test_the_tail_is_what_frequent_variants_leave() -> None:
+    """Exactly, where variants are far from tau on either side."""
+    assert estimated_tail_cases(rank_layers(np.array([100, 50, 3, 2, 1, 1]), 10)) == 7
+    assert estimated_tail_cases(rank_layers(np.array([100, 50]), 10)) == 0
+
+
+def test_a_mechanism_without_a_bound_leaves_the_whole_without_one() -> None:
+    """Not an error, but an infinite cost."""
+    honest = params()
+    bare = honest.model_copy(
+        update={"markov": honest.markov.model_copy(update={"selection": None})}
+    )
+    assert cost(ADAPTIVE.event(bare, Facts()), 1e-4).epsilon == np.inf
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("max_cases", [1, 3])
+def test_costs_at_most_what_was_asked(epsilon: float, max_cases: int) -> None:
+    """And nearly all of it."""
+    facts = Facts(unit=Unit(attribute="case:p", max_cases=max_cases))
+    spent = cost(ADAPTIVE.event(params(epsilon, facts), facts), 1e-4)
+    assert 0.99 * epsilon < spent.epsilon <= epsilon
+    assert spent.delta <= 1e-4
+
+
+def test_the_event_charges_the_more_expensive_mechanism() -> None:
+    """A cheaper one beside it lowers nothing; a more expensive one raises the cost."""
+    honest = params()
+    weak = honest.model_copy(update={"threshold": params(3.0).threshold})
+    assert cost(ADAPTIVE.event(weak, Facts()), 1e-4).epsilon > 2.5
+    strong = honest.model_copy(update={"threshold": params(0.2).threshold})
+    assert cost(ADAPTIVE.event(strong, Facts()), 1e-4).epsilon > 0.95
+
+
+def test_takes_what_suits() -> None:
+    """On logs that leave no doubt."""
+    few = log_of(
+        [list("abc")] * 1200 + [list("ab")] * 700 + [list("abbc")] * 60 + [list("cab")] * 3
+    )
+    assert decided(few, 0.5).internal["released by"] == "variants/threshold"
+    assert decided(scenario("varied", 2000), 0.5).internal["released by"] == "variants/markov"
+
+
+def test_a_threshold_release_has_about_as_many_cases_as_the_log() -> None:
+    """The rare variants' cases are released as cases of frequent ones."""
+    few = log_of(
+        [list("abc")] * 1200 + [list("ab")] * 700 + [[f"own {case}"] for case in range(250)]
+    )
+    found = decided(few, 1.0)
+    assert found.internal["cases released"] == pytest.approx(1900, abs=30)
+    assert found.table["cases"].sum() == pytest.approx(2150, abs=150)
+
+
+def test_the_others_are_spread_by_less_than_their_counts() -> None:
+    """A variant of a hundred times the cases gets about 32 times as many of the others."""
+    table = pl.DataFrame({"variant": [["a"], ["b"]], "cases": [10_000, 100]})
+    added = scaled_to_all_cases(table, 20_000)["cases"].to_numpy() - np.array([10_000, 100])
+    assert added.sum() == 9_900
+    assert added[0] / added[1] == pytest.approx(100**0.75, rel=0.01)
+    assert scaled_to_all_cases(table, 50)["cases"].to_list() == [10_000, 100]
+    assert scaled_to_all_cases(table.clear(), 50).height == 0
+
+
+def test_small_logs_and_small_budgets_look_for_longer() -> None:
+    """Within its bounds."""
+    assert default_measurement_share(1.0, Facts()) == 0.05
+    assert default_measurement_share(0.1, Facts()) == 0.15
+    assert default_measurement_share(0.1, Facts(units_at_most=2_000)) == pytest.approx(0.1)
+    assert default_measurement_share(0.1, Facts(units_at_most=100_000)) == 0.05
+
+
+def test_options_are_checked() -> None:
+    """In words."""
+    offer = ADAPTIVE.offer(goal(), Facts(), {"share": 0.3})
+    assert isinstance(offer, Offer)
+    assert 1 / offer.params.scale == pytest.approx(0.3)
+    refusal = ADAPTIVE.offer(goal(), Facts(), {"share": 0.9})
+    assert isinstance(refusal, Refusal)
+    assert "share" in refusal.reason
+    assert isinstance(ADAPTIVE.offer(goal(1e-5, 1e-4), Facts(), {}), Refusal)

@@ -1,0 +1,146 @@
+"""``variants/libra``: its estimates, its samples of units, its test, its price."""
+
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.stats import binom
+
+from cloakwork.accounting.events import cost
+from cloakwork.facts import Facts, Unit
+from cloakwork.mechanisms.base import Offer, Refusal
+from cloakwork.mechanisms.variants import libra
+from cloakwork.mechanisms.variants.libra import samples_needed, standard_deviation
+from cloakwork.noise import reproducible, secret
+from cloakwork.testing import run_mechanism
+from contracts.sample_logs import log_of
+from contracts.value_logs import with_values
+from mechanisms.variants.libra_goals import LIBRA, goal, params_of
+
+
+@pytest.mark.parametrize("cases", [1, 3])
+@pytest.mark.parametrize(
+    "options", [{}, {"rate": 0.5}, {"samples": 3, "rate": 1}, {"selection_share": 0.9}]
+)
+def test_selection_and_samples_keep_to_the_budget_closely(cases, options):
+    """The whole of it is used, and no more."""
+    facts = Facts(unit=Unit(attribute="case:person", max_cases=cases))
+    found = cost(LIBRA.event(params_of(facts, **options), facts), 1e-4)
+    assert 0.999 < found.epsilon <= 1
+    assert found.delta <= 1e-4
+
+
+def test_estimates_are_unbiased():
+    """Frequent variants, 200 runs of the noisy samples: the mean is the count, and the spread is
+    the one predicted.
+    """
+    params = params_of(samples=4, rate=0.25)
+    counts = [400, 1500]
+    summary = pl.DataFrame({"variant": [["a"], ["b", "c"]], "cases": counts})
+    noise = reproducible(1)
+    released = [LIBRA.decide(params, summary, noise).table for _ in range(200)]
+    found = np.array(
+        [table.sort(pl.col("variant").list.len())["cases"].to_list() for table in released]
+    )
+    for column, count in enumerate(counts):
+        expected = math.hypot(standard_deviation(params, count), math.sqrt(1 / 12))
+        assert abs(found[:, column].mean() - count) < 5 * expected / math.sqrt(200)
+        assert 0.75 * expected < found[:, column].std() < 1.3 * expected
+
+
+def test_a_unit_is_in_a_sample_with_all_its_cases():
+    """One person with every case of two variants: both counts of a sample are near full, or near
+    nothing.
+
+    Of 40 samples some have the person and some not, but for 2**-39; noise of 50 scales has a
+    probability of e**-50.
+    """
+    facts = Facts(unit=Unit(attribute="case:person", max_cases=1))
+    params = params_of(facts, samples=40, rate=0.5, epsilon=8.0)
+    summary = pl.DataFrame({"variant": [["a"], ["b"]], "unit": ["x", "x"], "cases": [500, 700]})
+    noisy = libra._noisy_samples(params, libra._group_by_variant(summary), secret())
+    present = noisy > np.array([250, 350])
+    assert (present[:, 0] == present[:, 1]).all()
+    assert 0 < present[:, 0].sum() < 40
+    expected = np.where(present, [500, 700], 0)
+    assert np.abs(noisy - expected).max() < 50 * params.scale
+
+
+def test_cases_without_a_unit_are_sampled_one_by_one():
+    """Beside one person's: their number in a sample varies like a binomial, not all or nothing.
+
+    With the noise it has a deviation of 16.7, which fails by chance with 1e-12 (chi-squared); noise
+    alone has 5.2.
+    """
+    facts = Facts(unit=Unit(attribute="case:person", max_cases=1))
+    params = params_of(facts, samples=60, rate=0.5, epsilon=8.0)
+    summary = pl.DataFrame(
+        {"variant": [["a"], ["b"], ["a"]], "unit": [None, "x", "y"], "cases": [1000, 3, 2]}
+    )
+    by_variant = libra._group_by_variant(summary)
+    variant, owner, cases = libra._contributions_of_units(by_variant)
+    assert len(np.unique(owner)) == 1002
+    assert cases.sum() == 1005
+    assert np.bincount(variant, weights=cases).tolist() == by_variant["cases"].list.sum().to_list()
+    noisy = libra._noisy_samples(params, by_variant, secret())[:, 0]
+    assert abs(noisy.mean() - 501) < 20
+    assert 7 < noisy.std() < 35
+
+
+def test_the_binomial_test_is_the_least_that_keeps_rho():
+    """Noise alone passes it with probability at most rho, one sighting fewer would not do."""
+    for omega, rho in ((1, 0.05), (4, 0.01), (1, 1.0)):
+        params = params_of(omega=omega, rho=rho)
+        r = math.exp(-1 / params.scale)
+        chance, needed = r**omega / (1 + r), samples_needed(params)
+        assert binom.sf(needed - 1, params.samples, chance) <= rho
+        assert needed == 0 or binom.sf(needed - 2, params.samples, chance) > rho
+
+
+def test_a_test_that_nothing_passes_releases_nothing():
+    """One sample and a tiny rho: even certain sightings are no evidence."""
+    params = params_of(samples=1, rate=1, rho=1e-9)
+    summary = pl.DataFrame({"variant": [["a"]], "cases": [10_000]})
+    assert LIBRA.decide(params, summary, secret()).table.height == 0
+
+
+def test_the_plan_says_that_plain_noise_is_better():
+    """At the default rate, with both figures."""
+    for epsilon in (0.1, 1.0, 2.0):
+        answer = LIBRA.offer(goal(epsilon), Facts(), {})
+        assert isinstance(answer, Offer)
+        assert "plain noise is better" in answer.why
+
+
+def test_a_budget_at_the_edge_is_met_and_senseless_options_are_refused():
+    """Where epsilon barely exceeds what delta allows, the selection's share does too."""
+    assert isinstance(LIBRA.offer(goal(0.01, 0.00995), Facts(), {}), Offer)
+    for options in ({"rate": 0}, {"rho": 2}, {"samples": 0}, {"selection_share": 1}):
+        answer = LIBRA.offer(goal(), Facts(), options)
+        assert isinstance(answer, Refusal)
+        assert answer.kind == "misconfigured"
+
+
+def test_persons_are_bounded_and_sampled_as_a_whole():
+    """600 cases of 200 persons, two kept of each: the release has about 400, with the spread of
+    whole persons.
+
+    Ten samples of half of 200 persons with two cases each: a deviation of 2 * sqrt(200 / 10) = 9,
+    and the noise of 4: 80 are exceeded with a probability below 1e-13 (Chernoff).
+    """
+    log = with_values(
+        log_of([["a", "b"]] * 600), "case:person", [str(row // 3) for row in range(600)]
+    )
+    released = run_mechanism(
+        "variants/libra",
+        log,
+        epsilon=4.0,
+        delta=1e-3,
+        unit_attribute="case:person",
+        max_cases=2,
+        samples=10,
+        rate=0.5,
+    )
+    assert abs(released.cases.height - 400) < 80
+    assert "case:person" not in released.cases.columns

@@ -1,0 +1,170 @@
+"""``variants/markov``: which activities it selects, what it costs, and what it releases."""
+
+from collections import Counter
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cloakwork.accounting.events import cost
+from cloakwork.errors import MechanismError
+from cloakwork.facts import Facts
+from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.mechanisms.base import Offer, Refusal
+from cloakwork.mechanisms.variants.markov import VariantMarkov, _select_activities
+from cloakwork.mechanisms.variants.markov_params import MarkovParams, Selection
+from cloakwork.mechanisms.variants.transitions import (
+    MOST_CELLS,
+    UNIT_NORM,
+)
+from cloakwork.noise import reproducible
+from cloakwork.testing import run_mechanism
+from contracts.sample_logs import courses_of, log_of
+
+
+def goal(epsilon: float = 1.0, delta: float = 1e-4) -> DifferentialPrivacy:
+    return DifferentialPrivacy(
+        kind="differential-privacy", epsilon=epsilon, delta=delta, over=("control-flow",)
+    )
+
+
+def test_without_declared_activities_common_ones_are_selected() -> None:
+    """And those of frequent variants; no label is released that few cases hold: with this seed
+    "own" would come out if every label were taken.
+    """
+    variants = [
+        ["a", *"bcd"[: 1 + case % 3] * (1 + case % 4), *"ab" * (case % 7)] for case in range(1500)
+    ]
+    log = log_of([*variants, ["own"], ["a", "mine"]])
+    released = run_mechanism("variants/markov", log, noise=reproducible(4), epsilon=2.0, delta=1e-4)
+    assert {label for variant in courses_of(released) for label in variant} == {"a", "b", "c", "d"}
+    few = run_mechanism(
+        "variants/markov", log_of([["a"]] * 3), noise=reproducible(1), epsilon=1.0, delta=1e-4
+    )
+    assert few.cases.height == 0
+
+
+class Listener:
+    """A door without noise that remembers what was counted."""
+
+    def gaussian_counts(self, counts: np.ndarray, sigma: float) -> np.ndarray:
+        self.counted = counts
+        return counts
+
+
+@given(st.lists(st.integers(0, 99), min_size=1, max_size=300))
+@settings(max_examples=60, deadline=None)
+def test_one_case_has_at_most_norm_one_over_activities(steps: list[int]) -> None:
+    """In at most 64 of them: what their noise and their threshold are charged for."""
+    heard, selection = Listener(), Selection(sigma=1e4, tau=1)
+    _select_activities([tuple(map(str, steps))], np.array([1]), selection, heard)
+    assert heard.counted.size <= MOST_CELLS
+    assert sum(int(mass) ** 2 for mass in heard.counted) <= UNIT_NORM**2
+
+
+def test_activities_that_are_not_selected_cost_infinity() -> None:
+    """Parameters without an alphabet and without a selection are no claim."""
+    offer = VariantMarkov().offer(goal(), Facts(), {})
+    assert isinstance(offer, Offer)
+    bare = offer.params.model_copy(update={"selection": None})
+    assert cost(VariantMarkov().event(bare, Facts()), 1e-4).epsilon == np.inf
+
+
+def test_the_budget_can_be_split_otherwise() -> None:
+    """All on the frequent variants lowers their threshold; nonsense is refused."""
+    usual = VariantMarkov().offer(goal(), Facts(alphabet=("a",)), {})
+    other = VariantMarkov().offer(
+        goal(), Facts(alphabet=("a",)), {"shares": [0.9, 0.02, 0.04, 0.02, 0.02]}
+    )
+    assert isinstance(usual, Offer)
+    assert isinstance(other, Offer)
+    assert other.params.tau < 0.8 * usual.params.tau
+    assert cost(VariantMarkov().event(other.params, Facts()), 1e-4).epsilon == pytest.approx(
+        1, rel=0.01
+    )
+    for wrong in ([1, 1], [1, 1, 1, 1, 0]):
+        assert isinstance(
+            VariantMarkov().offer(goal(), Facts(alphabet=("a",)), {"shares": wrong}), Refusal
+        )
+
+
+def test_needs_a_delta() -> None:
+    """For the frequent variants."""
+    refusal = VariantMarkov().offer(goal(delta=0.0), Facts(alphabet=("a",)), {})
+    assert isinstance(refusal, Refusal)
+    assert refusal.needs == ("guarantees[].delta",)
+    with pytest.raises(
+        MechanismError, match=r"option sharpness: input should be greater than or equal to 1"
+    ):
+        run_mechanism(
+            "variants/markov", log_of([]), epsilon=1.0, delta=1e-4, alphabet=("a",), sharpness=0.5
+        )
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 30.0])
+@pytest.mark.parametrize("max_cases", [1, 4])
+@pytest.mark.parametrize("alphabet", [("a", "b"), None])
+def test_costs_at_most_what_was_asked(
+    epsilon: float, max_cases: int, alphabet: tuple[str, ...] | None
+) -> None:
+    """And nearly all of it where noise is needed at all."""
+    from cloakwork.facts import Unit
+
+    facts = Facts(alphabet=alphabet, unit=Unit(attribute="case:p", max_cases=max_cases))
+    offer = VariantMarkov().offer(goal(epsilon), facts, {})
+    assert isinstance(offer, Offer)
+    spent = cost(VariantMarkov().event(offer.params, facts), 1e-4)
+    assert spent.epsilon <= epsilon
+    assert spent.delta <= 1e-4
+    assert epsilon > 20 or spent.epsilon > 0.99 * epsilon
+
+
+def test_with_little_noise_frequent_variants_and_their_numbers_stay() -> None:
+    """At a large epsilon the release is close to the log: variants, shares, and the number of
+    cases.
+    """
+    log = log_of([["a", "b", "c"]] * 600 + [["a", "c"]] * 300 + [["b"]] * 3)
+    budget = {"epsilon": 20.0, "delta": 1e-3}
+    released = run_mechanism(
+        "variants/markov", log, noise=reproducible(1), alphabet=("a", "b", "c"), **budget
+    )
+    found = Counter(courses_of(released))
+    assert found["a", "b", "c"] == pytest.approx(600, abs=20)
+    assert found["a", "c"] == pytest.approx(300, abs=20)
+
+
+def test_others_go_the_ways_of_the_log() -> None:
+    """Two thousand cases of variants that are all rare: the drawn cases begin and end as they
+    do.
+    """
+    tails = [
+        [label for bit in range(11) for label in ("xy" if number >> bit & 1 else "x")]
+        for number in range(2000)
+    ]
+    log = log_of([["s", *tail, "e"] for tail in tails])
+    budget = {"epsilon": 2.0, "delta": 1e-4}
+    released = run_mechanism(
+        "variants/markov", log, noise=reproducible(1), alphabet=tuple("sxyez"), **budget
+    )
+    drawn = courses_of(released)
+    assert len(drawn) == pytest.approx(2000, abs=150)
+    assert sum(variant[0] == "s" and variant[-1] == "e" for variant in drawn) > 0.95 * len(drawn)
+    assert not any("yy" in "".join(variant) for variant in drawn)
+
+
+def test_undeclared_labels_are_no_part_of_it() -> None:
+    """A label outside the alphabet goes, and the variants that it told apart are one."""
+    table = pl.DataFrame(
+        {"variant": [["a", "q"], ["q", "a"], ["a"], ["q"]], "cases": [500, 400, 300, 200]}
+    )
+    offer = VariantMarkov().offer(goal(5.0, 1e-2), Facts(alphabet=("a",)), {})
+    assert isinstance(offer, Offer)
+    assert isinstance(offer.params, MarkovParams)
+    found = VariantMarkov().decide(offer.params, table, reproducible(1)).table
+    counted = dict(
+        zip(map(tuple, found["variant"].to_list()), found["cases"].to_list(), strict=True)
+    )
+    assert counted["a",] == pytest.approx(1200, abs=40)
+    assert not any("q" in variant for variant in counted)

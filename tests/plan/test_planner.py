@@ -1,0 +1,44 @@
+"""Policy in, plan or causes out: one fixture a rule, in ``cases/``."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cloakwork.errors import PlanImpossible
+from cloakwork.plan.planner import make_plan
+from cloakwork.plan.prove import prove
+from plan.conftest import policy_of
+
+CASES = sorted((Path(__file__).parent / "cases").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_case(path: Path) -> None:
+    """The policy is planned with the expected steps, claims and exposures, or refused with the
+    expected causes.
+    """
+    case = yaml.safe_load(path.read_text("utf-8"))
+    policy = policy_of(**case["spec"])
+    expected = case["expect"]
+    if "causes" in expected:
+        with pytest.raises(PlanImpossible) as refused:
+            make_plan(policy)
+        found = [str(cause) for cause in refused.value.causes]
+        assert len(expected["causes"]) == len(found), found
+        for wanted, cause in zip(expected["causes"], found, strict=True):
+            assert wanted in cause
+        return
+    plan = make_plan(policy)
+    assert expected["steps"] == [step.mechanism for step in plan.steps]
+    assert expected["claims"] == [claim.guarantee.kind for claim in plan.claims]
+    assert expected.get("exposed", ["metadata"]) == [item.column for item in plan.exposed]
+    assert expected.get("given", []) == sorted(
+        {column for claim in plan.claims if claim.given for column in claim.given.columns}
+    )
+    assert plan.claims == prove(plan)
+
+
+def test_there_are_cases() -> None:
+    """The folder of fixtures was found."""
+    assert len(CASES) >= 12

@@ -1,0 +1,108 @@
+"""What has become stricter between two policies, and what looser."""
+
+from typing import Any
+
+import pytest
+
+from cloakwork.policy.diff import diff, verdict
+from cloakwork.policy.library import list_policies, load_shipped
+from policy.edits import Edit, edited, goal, put, rule
+
+
+@pytest.mark.parametrize("name", list_policies())
+def test_a_policy_says_the_same_as_itself(name: str) -> None:
+    assert diff(load_shipped(name), load_shipped(name)) == ()
+    assert verdict(()) == "same"
+
+
+RELEASE = {"epsilon": 1, "delta": 1e-6}
+
+DP = "spec.guarantees[differential-privacy over control-flow]"
+
+COARSE = "kanon-with-generalised-attributes"
+
+
+def protect_persons(spec: dict[str, Any]) -> None:
+    """Protect persons instead of cases."""
+    spec["unit"] = {"attribute": "case:p"}
+    spec["attributes"]["case:p"] = {"role": "identifier"}
+
+
+def drop_resource(spec: dict[str, Any]) -> None:
+    """Stop releasing pseudonyms of staff."""
+    del spec["attributes"]["org:resource"], spec["expose"]["org:resource"]
+
+
+def longer_shift(spec: dict[str, Any]) -> None:
+    """Hide larger shifts in time."""
+    spec["guarantees"][1]["shift"] = "2h"
+
+
+@pytest.mark.parametrize(
+    ("field", "name", "edit"),
+    [
+        ("spec.guarantees[k-anonymity over control-flow].k", "kanon-control-flow", goal(k=20)),
+        (f"{DP}.epsilon", "dp-control-flow", goal(epsilon=0.5)),
+        (f"{DP}.delta", "dp-control-flow", goal(delta=1e-8)),
+        (
+            "spec.budget.total.epsilon",
+            "dp-control-flow",
+            put("budget", {"release": RELEASE, "total": {"epsilon": 2, "delta": 1e-4}}),
+        ),
+        ("spec.unit", "dp-control-flow", protect_persons),
+        ("spec.attributes['org:resource']", COARSE, drop_resource),
+        (
+            "spec.attributes['case:age'].bins",
+            COARSE,
+            rule("case:age", role="quasi-identifier", treatment="generalise", bins=[0, 40, 120]),
+        ),
+        (
+            "spec.guarantees[metric-privacy over timestamps].shift",
+            "kanon-dp-timestamps",
+            longer_shift,
+        ),
+    ],
+)
+def test_tightening_is_seen_and_loosening_is_its_mirror(field: str, name: str, edit: Edit) -> None:
+    old, new = edited(name), edited(name, edit)
+    assert field in [change.field for change in diff(old, new) if change.verdict == "tightened"]
+    assert field in [change.field for change in diff(new, old) if change.verdict == "loosened"]
+
+
+def test_a_guarantee_that_goes_is_loosening() -> None:
+    old = load_shipped("kanon-dp-timestamps")
+    new = edited(
+        "kanon-dp-timestamps",
+        lambda spec: spec["guarantees"].pop(1),
+        rule("time:timestamp", treatment="drop"),
+    )
+    gone = [
+        change
+        for change in diff(old, new)
+        if change.after is None and change.field.startswith("spec.guarantees")
+    ]
+    assert [change.verdict for change in gone] == ["loosened"]
+    assert str(gone[0]).startswith(
+        "loosened   spec.guarantees[metric-privacy over timestamps]: gone, was Moving one time"
+    )
+
+
+def test_an_exposure_more_is_loosening() -> None:
+    new = edited(
+        "kanon-control-flow",
+        rule("case:age", treatment="keep"),
+        put("expose", {"case:age": "Agreed by contract"}),
+    )
+    changes = diff(load_shipped("kanon-control-flow"), new)
+    assert {change.field: change.verdict for change in changes} == {
+        "spec.attributes['case:age']": "loosened",
+        "spec.expose['case:age']": "loosened",
+    }
+    assert verdict(changes) == "loosened"
+
+
+def test_what_neither_protects_nor_harms_is_changed() -> None:
+    changes = diff(
+        load_shipped("dp-control-flow"), edited("dp-control-flow", put("output", {"format": "xes"}))
+    )
+    assert verdict(changes) == "changed"

@@ -1,0 +1,41 @@
+"""A policy explains itself in sentences."""
+
+import pytest
+
+from cloakwork.policy.explain import explain
+from cloakwork.policy.library import list_policies, load_shipped
+
+
+@pytest.mark.parametrize("name", list_policies())
+def test_a_policy_explains_itself(name: str) -> None:
+    policy = load_shipped(name)
+    said = {section.title: section.lines for section in explain(policy)}
+    assert said["What every release guarantees"] == tuple(
+        item.sentence() for item in policy.spec.guarantees
+    )
+    assert policy.metadata.owner in said["What this is"][0]
+    assert len(said["What happens to each attribute"]) == len(policy.spec.attributes)
+
+
+def test_the_explanation_names_what_is_exposed_and_why() -> None:
+    said = {
+        section.title: section.lines
+        for section in explain(load_shipped("kanon-with-generalised-attributes"))
+    }
+    exposed = said["What stays exposed, and why"]
+    assert any(
+        line.startswith("case:age: covered by no guarantee. Reason given: Four broad bands")
+        for line in exposed
+    )
+    assert any("number of cases" in line for line in exposed)
+
+
+def test_the_explanation_gives_the_budget_in_both_currencies() -> None:
+    said = {
+        section.title: section.lines for section in explain(load_shipped("dp-guessing-advantage"))
+    }
+    assert said["What it may cost"][0] == (
+        "One release: at most epsilon 0.296, delta 1e-06 (whoever guesses whether a protected unit "
+        "is in the log gains at most 10 percentage points, apart from outcomes of probability "
+        "1e-05)."
+    )

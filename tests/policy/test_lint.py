@@ -1,0 +1,90 @@
+"""Advice on a policy: given where it is due, and only there."""
+
+import pytest
+
+from cloakwork.policy.library import list_policies, load_shipped
+from cloakwork.policy.lint import lint
+from policy.edits import Edit, edited, goal, put, rule
+
+
+def advice(name: str, *edits: Edit) -> str:
+    """All advice on an edited policy."""
+    return "\n".join(item.message for item in lint(edited(name, *edits)))
+
+
+def test_shipped_policies_need_little_advice() -> None:
+    talkative = [name for name in list_policies() if lint(load_shipped(name))]
+    assert talkative == ["kanon-with-generalised-attributes"]
+
+
+EXPOSED = put("expose", {"case:diagnosis": "The partner is bound by contract"})
+
+
+@pytest.mark.parametrize(
+    ("said", "name", "edits"),
+    [
+        (
+            "homogeneity",
+            "kanon-control-flow",
+            [rule("case:diagnosis", role="sensitive", treatment="keep"), EXPOSED],
+        ),
+        ("is small", "kanon-control-flow", [goal(k=2)]),
+        (
+            "keep their frequencies",
+            "kanon-control-flow",
+            [rule("case:doctor", treatment="pseudonymise")],
+        ),
+        (
+            "tie all releases",
+            "kanon-control-flow",
+            [rule("case:doctor", treatment="pseudonymise", link=True)],
+        ),
+        (
+            "singled out",
+            "kanon-control-flow",
+            [rule("case:zip", role="quasi-identifier", treatment="keep")],
+        ),
+        ("owns several cases", "dp-control-flow", [rule("case:patient", role="identifier")]),
+        (
+            "use count: units",
+            "kanon-control-flow",
+            [rule("case:p", role="identifier"), put("unit", {"attribute": "case:p"})],
+        ),
+        ("epsilon 5 is large: whoever guesses", "dp-control-flow", [goal(epsilon=5)]),
+        ("delta 1e-05 is more than 1e-06", "dp-control-flow", [goal(delta=1e-5)]),
+        (
+            "delta 0.01 is more than 0.001",
+            "dp-control-flow",
+            [goal(delta=1e-2), put("assume", {"units_at_most": 100})],
+        ),
+        ("needs a delta", "dp-control-flow", [goal(delta=0)]),
+        ("no budget.total", "dp-control-flow", [put("budget", {})]),
+        (
+            "is short",
+            "kanon-control-flow",
+            [
+                rule("case:diagnosis", treatment="keep"),
+                put("expose", {"case:diagnosis": "because"}),
+            ],
+        ),
+        (
+            "nothing to expose",
+            "kanon-control-flow",
+            [rule("case:diagnosis", treatment="drop"), EXPOSED],
+        ),
+        (
+            "no attribute has role: control-flow",
+            "dp-control-flow",
+            [lambda spec: spec["attributes"].pop("concept:name")],
+        ),
+        (
+            "attributes that are not listed",
+            "dp-control-flow",
+            [lambda spec: spec["attributes"].pop("*")],
+        ),
+        ("accept_unproven", "dp-control-flow", [put("mechanisms", {"accept_unproven": True})]),
+    ],
+)
+def test_advice(said: str, name: str, edits: list[Edit]) -> None:
+    assert said not in advice(name)
+    assert said in advice(name, *edits)

@@ -1,0 +1,97 @@
+"""A misspelt option is an error where it stands; it never makes another mechanism run silently."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from cloakwork.errors import PlanImpossible, PolicyError
+from cloakwork.facts import Facts
+from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.mechanisms.kanon.closeness import _OPTIONS as CLOSENESS
+from cloakwork.mechanisms.kanon.family import _SET_BY_GOAL as SET_BY_GOAL
+from cloakwork.mechanisms.kanon.family import Anonymiser
+from cloakwork.mechanisms.registry import OURS, catalogue
+from cloakwork.mechanisms.timestamps.laplace_params import NOISED, START_SHARE
+from cloakwork.mechanisms.variants.family import VariantRelease
+from cloakwork.plan.planner import make_plan
+from cloakwork.policy.load import parse_policy
+from cloakwork.policy.mechanism_options import OPTIONS
+from conftest import Said
+
+POLICY = """apiVersion: cloakwork/v1
+kind: PrivacyPolicy
+metadata: {{name: p, version: 1.0.0, owner: a@b.c, purpose: Finds misspelt options, dataset: d}}
+spec:
+  attributes:
+    "concept:name": {{role: control-flow}}
+    "*": {{treatment: drop}}
+  guarantees: [{{kind: k-anonymity, k: 10, over: [control-flow]}}]
+  mechanisms:
+    parameters:
+      {options}
+"""
+
+
+def accepted(name: str) -> set[str]:
+    """The options that a mechanism's code takes."""
+    mechanism: Any = catalogue()[name]
+    if isinstance(mechanism, Anonymiser):
+        return set(mechanism.Params.model_fields) - set(SET_BY_GOAL)
+    if isinstance(mechanism, VariantRelease):
+        goal = DifferentialPrivacy(
+            kind="differential-privacy", epsilon=1, delta=1e-6, over=("control-flow",)
+        )
+        with pytest.raises(ValidationError) as refused:
+            mechanism.meet(goal, Facts(), {"no such option": 1})
+        model = getattr(sys.modules[type(mechanism).__module__], refused.value.title)
+        return set(model.model_fields)
+    own = {"kanon/closeness": set(CLOSENESS), "timestamps/laplace": {NOISED, START_SHARE}}
+    return own.get(name, set())
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_the_table_is_what_the_mechanisms_accept(name: str) -> None:
+    """An option too few would refuse a good policy, one too many would let a misspelt one pass."""
+    assert set(OPTIONS[name]) == accepted(name)
+
+
+def test_a_misspelt_option_is_refused_with_its_place() -> None:
+    """File, line, column, what was meant, and what there is."""
+    with pytest.raises(PolicyError) as refused:
+        parse_policy(POLICY.format(options="kanon/auto: {secnds: 5}"), "p.yaml")
+    assert str(refused.value) == (
+        "p.yaml:11:20: spec.mechanisms.parameters['kanon/auto']: unknown option 'secnds', "
+        "did you mean 'seconds'?"
+    )
+
+
+def test_an_option_of_a_mechanism_without_any_is_refused() -> None:
+    """Some mechanisms are run by the planner itself, and take none."""
+    with pytest.raises(PolicyError, match="the mechanism has no options"):
+        parse_policy(POLICY.format(options="bound: {max_cases: 5}"))
+
+
+def test_options_belong_to_one_mechanism() -> None:
+    """A glob would match, and set nothing."""
+    with pytest.raises(PolicyError, match="is a glob, and options belong to one mechanism"):
+        parse_policy(POLICY.format(options='"kanon/*": {seconds: 5}'))
+
+
+def test_a_value_that_rules_its_mechanism_out_makes_no_other_run() -> None:
+    """kanon/auto would come first, kanon/optimal would do: but somebody set an option of auto."""
+    policy = parse_policy(POLICY.format(options="kanon/auto: {seconds: -1}"))
+    with pytest.raises(PlanImpossible, match=r"kanon/auto: option seconds: .*greater than 0"):
+        make_plan(policy)
+
+
+def test_the_command_line_ends_with_3(cloakwork: Callable[..., Said], tmp_path: Path) -> None:
+    """As for every policy that is invalid."""
+    path = tmp_path / "p.yaml"
+    path.write_text(POLICY.format(options="kanon/auto: {secnds: 5}"), "utf-8")
+    said = cloakwork("policy", "validate", str(path))
+    assert said.code == 3
+    assert "did you mean 'seconds'?" in said.err

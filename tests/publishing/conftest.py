@@ -1,0 +1,303 @@
+"""A release made by hand: six cases of two variants, a k-anonymous control flow, noised times."""
+
+import base64
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from cloakwork.accounting.charge import Charge
+from cloakwork.api import publish
+from cloakwork.budget import Cost
+from cloakwork.guarantees import KAnonymity, MetricPrivacy
+from cloakwork.guarantees.caveats import Intersection
+from cloakwork.lineage import CONTROL_FLOW, METADATA, TIMESTAMPS, Lineage
+from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
+from cloakwork.plan.claims import ConditionedOn
+from cloakwork.plan.claims.assumptions import ProtectsOneTime, WellFormed
+from cloakwork.plan.claims.exposures import PolicyReason
+from cloakwork.plan.claims.reasons import (
+    MeasuredOnRelease,
+    MovesWholeCases,
+    OthersReadNoTimes,
+    TimesOnlyThroughNoise,
+)
+from cloakwork.plan.columns import exposure
+from cloakwork.plan.model import Claim, ConsideredMechanism, Plan, Step, TreatedAttribute
+from cloakwork.policy.model import Policy
+from cloakwork.privacy_event import FREE, DiscreteLaplace
+from cloakwork.publishing import verify_derived
+from cloakwork.publishing.dsse import canonical, seal
+from cloakwork.publishing.keys import SigningKey, signing_key, trust
+from cloakwork.publishing.publish import Published
+from cloakwork.publishing.statement import file_digest
+from cloakwork.run.release import Internal, Release, StepRecord, Verdict
+
+RAW_NAME = "ward7-export-of-patients.xes"
+RAW_FIGURES = (918273, 645546, 777111.5)
+"""Figures and names that only the internal report may hold."""
+
+REAL_PROOF = verify_derived.prove_again
+VARIANTS = ([["register", "treat", "leave"]] * 3) + ([["register", "leave"]] * 3)
+
+
+@pytest.fixture(autouse=True)
+def _own_home(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Every test has a configuration folder of its own."""
+    monkeypatch.setenv("CLOAKWORK_HOME", str(tmp_path_factory.mktemp("home")))
+    monkeypatch.delenv("CLOAKWORK_SIGNING_KEY", raising=False)
+    yield
+
+
+@pytest.fixture(autouse=True)
+def _taken_as_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan here is made by hand and cannot be derived; that ``prove`` is asked is tested on its
+    own.
+    """
+    monkeypatch.setattr(verify_derived, "prove_again", lambda plan: plan.claims)
+
+
+@pytest.fixture
+def key() -> SigningKey:
+    return signing_key()
+
+
+@pytest.fixture
+def published(tmp_path: Path, key: SigningKey) -> Path:
+    """A release folder that holds everything it says."""
+    return publish(a_release(), tmp_path / "release", signing_key=key).folder
+
+
+@pytest.fixture
+def publish_as(tmp_path: Path, key: SigningKey) -> Callable[..., Published]:
+    """Publish a changed release into a fresh folder."""
+
+    def publish_it(**changes: Any) -> Published:
+        count = sum(1 for _ in tmp_path.iterdir())
+        return publish(a_release(**changes), tmp_path / f"release-{count}", signing_key=key)
+
+    return publish_it
+
+
+def a_log(variants: list[list[str]] = VARIANTS) -> EventLog:
+    start = datetime(2020, 1, 1, tzinfo=UTC)
+    rows = [
+        {
+            CASE_ID: f"case{case}",
+            ACTIVITY: activity,
+            TIMESTAMP: start + timedelta(hours=100 * case + event),
+        }
+        for case, activities in enumerate(variants)
+        for event, activity in enumerate(activities)
+    ]
+    return EventLog.from_polars(pl.DataFrame(rows))
+
+
+def a_policy(format_: str = "xes", **changes: Any) -> Policy:
+    spec: dict[str, Any] = {
+        "unit": "case",
+        "attributes": {
+            "case:concept:name": {"role": "identifier"},
+            "concept:name": {"role": "control-flow"},
+            "time:timestamp": {"role": "timestamp"},
+            "*": {"treatment": "drop"},
+        },
+        "guarantees": [
+            {"kind": "k-anonymity", "k": 3, "over": ["control-flow"]},
+            {"kind": "metric-privacy", "epsilon": 1.0, "shift": "1h", "over": ["timestamps"]},
+        ],
+        "budget": {"total": {"epsilon": 4.0, "delta": 1e-5}},
+        "expose": {"metadata": "the partner needs to know how many cases there are"},
+        "output": {"format": format_, "report": ["html", "json"]},
+    }
+    metadata = {
+        "name": "hospital-process-discovery",
+        "version": "1.0.0",
+        "owner": "dpo@hospital.example",
+        "purpose": "Process discovery by an <external> research partner",
+        "legalBasis": "GDPR Art. 9(2)(j)",
+        "dataset": "hospital-2014",
+    }
+    return Policy.model_validate(
+        {
+            "apiVersion": "cloakwork/v1",
+            "kind": "PrivacyPolicy",
+            "metadata": metadata,
+            "spec": spec | changes,
+        }
+    )
+
+
+def a_plan(format_: str = "xes", **changes: Any) -> Plan:
+    policy = a_policy(format_)
+    k, metric = policy.spec.guarantees
+    assert isinstance(k, KAnonymity) and isinstance(metric, MetricPrivacy)
+    laplace = DiscreteLaplace(scale=7200.0, sensitivity=7200)
+    plan = Plan(
+        engine=version("cloakwork"),
+        policy=policy,
+        policy_digest="a" * 64,
+        facts=policy.facts(),
+        attributes=(
+            TreatedAttribute(
+                attribute="concept:name", column=CONTROL_FLOW, treatment="protect", why="covered"
+            ),
+            TreatedAttribute(
+                attribute="time:timestamp", column=TIMESTAMPS, treatment="protect", why="covered"
+            ),
+        ),
+        steps=(
+            Step(
+                mechanism="kanon/pretsa",
+                params={"k": 3},
+                why="every variant is brought to at least 3 cases",
+                goals=(0,),
+                proof="proved",
+                event=FREE,
+                currency="unit",
+                lineage=Lineage(
+                    reads=frozenset({CONTROL_FLOW}),
+                    writes=frozenset({CONTROL_FLOW, METADATA}),
+                    stability=None,
+                ),
+            ),
+            Step(
+                mechanism="timestamps/laplace",
+                params={"epsilon": 1.0},
+                why="noise of scale 2h on each time",
+                goals=(1,),
+                proof="proved",
+                event=laplace,
+                currency="metric",
+                lineage=Lineage(measures=frozenset({TIMESTAMPS}), writes=frozenset({TIMESTAMPS})),
+            ),
+        ),
+        claims=(
+            Claim(
+                guarantee=k,
+                sentence=k.sentence(),
+                basis="derived and measured",
+                derivation=(
+                    MovesWholeCases(mechanism="kanon/pretsa"),
+                    MeasuredOnRelease(what="groups"),
+                ),
+            ),
+            Claim(
+                guarantee=metric,
+                sentence=metric.sentence(),
+                basis="derived",
+                currency="metric",
+                cost=Cost(epsilon=1.0),
+                naive=Cost(epsilon=1.0),
+                given=ConditionedOn(columns=(CONTROL_FLOW, METADATA)),
+                derivation=(
+                    TimesOnlyThroughNoise(mechanisms=("timestamps/laplace",)),
+                    OthersReadNoTimes(),
+                ),
+                assumptions=(ProtectsOneTime(), WellFormed()),
+            ),
+        ),
+        exposed=(
+            exposure(
+                METADATA, PolicyReason(reason="the partner needs to know how many cases there are")
+            ),
+        ),
+        charges=(Charge(currency="metric", cost=Cost(epsilon=1.0), shift=timedelta(hours=1)),),
+        considered=(
+            ConsideredMechanism(
+                goal="3-anonymity",
+                mechanism="kanon/tlkc",
+                kind="other chosen",
+                reason="PRETSA is preferred",
+            ),
+        ),
+        warnings=(Intersection(of="k-anonymity"),),
+    )
+    return plan.model_copy(update=changes)
+
+
+def a_release(
+    format_: str = "xes",
+    *,
+    plan: Plan | None = None,
+    log: EventLog | None = None,
+    private: bool = True,
+) -> Release:
+    plan = plan or a_plan(format_)
+    internal = Internal(
+        source={"file": RAW_NAME, "cases": RAW_FIGURES[0], "events": RAW_FIGURES[1]},
+        steps=(
+            StepRecord(
+                "kanon/pretsa",
+                0.25,
+                {"mean distance": RAW_FIGURES[2], "nested": {"values": [1, None, True]}},
+            ),
+            StepRecord("timestamps/laplace", 0.01, {}),
+        ),
+        stages={"read": 0.5, "steps": 0.26},
+        notes=(f"{RAW_NAME}: 3 events without a case were left out",),
+    )
+    verdicts = tuple(
+        Verdict(claim, True, "the smallest group holds 3 cases") for claim in plan.claims
+    )
+    return Release(log or a_log(), plan, verdicts, "5f0c2a", internal, private, "e" * 64)
+
+
+def envelope_of(folder: Path) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((folder / "statement.json").read_text())
+    return loaded
+
+
+def resign(
+    folder: Path, key: SigningKey, change: Callable[[dict[str, Any]], None] = lambda _: None
+) -> None:
+    """Sign the folder's statement anew after ``change``, with the digests of the files as they are
+    now.
+
+    What a signer could do who means ill or errs: everything is authentic, and still not right.
+    """
+    statement = json.loads(base64.b64decode(envelope_of(folder)["payload"]))
+    for subject in statement["subject"]:
+        if (folder / subject["name"]).exists():
+            subject["digest"]["sha256"] = file_digest(folder / subject["name"])
+    change(statement)
+    (folder / "statement.json").write_bytes(seal(canonical(statement), key))
+
+
+@pytest.fixture
+def another_key(tmp_path_factory: pytest.TempPathFactory) -> SigningKey:
+    """A second key that is trusted here."""
+    key = signing_key(_new_key_file(tmp_path_factory))
+    trust(public_file(key, tmp_path_factory.mktemp("public")), "another")
+    return key
+
+
+def public_file(key: SigningKey, folder: Path) -> Path:
+    """The public half of a key as its owner hands it on."""
+    path = folder / f"{key.keyid[:8]}.pub.pem"
+    path.write_text(key.public_pem)
+    return path
+
+
+@pytest.fixture
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> SigningKey:
+    """A key that is not trusted here, though it signs here."""
+    return signing_key(_new_key_file(tmp_path_factory))
+
+
+def _new_key_file(folders: pytest.TempPathFactory) -> Path:
+    path = folders.mktemp("keys") / "key.pem"
+    pem = Ed25519PrivateKey.generate().private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+    )
+    path.write_bytes(pem)
+    return path

@@ -1,0 +1,137 @@
+"""The stamp: what a released log says of itself, read back the way it was written."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cloakwork.lineage import Lineage
+from cloakwork.log.io import Attribute, read_annotations
+from cloakwork.plan.claims.exposures import PolicyReason
+from cloakwork.plan.model import TreatedAttribute
+from cloakwork.publishing.from_plan import statement_of
+from cloakwork.publishing.publish import Published
+from cloakwork.publishing.stamp import differences, flat, read_stamp, stamp
+from cloakwork.publishing.statement import NOT_PRIVATE, predicate_digest
+from publishing.conftest import a_plan
+
+PARTS = ("operation type", "level", "target")
+
+
+@pytest.mark.parametrize("format_", ["xes", "xes.gz", "parquet"])
+def test_a_written_stamp_reads_back(publish_as: Callable[..., Published], format_: str) -> None:
+    done = publish_as(format_=format_)
+
+    assert differences(flat(stamp(a_plan(format_), done.statement)), read_stamp(done.log)) == ()
+
+
+def test_it_carries_the_predicates_digest(publish_as: Callable[..., Published]) -> None:
+    done = publish_as()
+
+    assert read_stamp(done.log)["cloakwork:statement"] == predicate_digest(done.statement)
+
+
+def test_it_names_operations_in_the_privacy_extensions_words(published: Path) -> None:
+    said = read_stamp(published / "log.xes")
+
+    first, second = ("privacy:anonymizations/privacy:anonymizer" + number for number in "12")
+    assert said[f"{first}/cloakwork:mechanism"] == "kanon/pretsa"
+    assert said[f"{first}/privacy:operation type"] == "condensation"
+    assert said[f"{first}/privacy:level"] == "case"
+    assert said[f"{second}/privacy:operation type"] == "addition"
+    assert said[f"{second}/privacy:target"] == "timestamps"
+
+
+def test_each_treatment_is_an_operation_of_its_own() -> None:
+    plan = a_plan()
+    treated = tuple(
+        TreatedAttribute(attribute=name, column=name, treatment=treatment, why="policy")
+        for name, treatment in (
+            ("age", "generalise"),
+            ("doctor", "pseudonymise"),
+            ("ward", "generalise"),
+        )
+    )
+    redact = plan.steps[1].model_copy(
+        update={
+            "mechanism": "attributes/redact",
+            "lineage": Lineage(writes=frozenset({"age", "doctor", "ward"})),
+        }
+    )
+    bound = plan.steps[1].model_copy(update={"mechanism": "bound", "lineage": Lineage()})
+    plan = a_plan(steps=(bound, redact), attributes=treated)
+
+    said = flat(stamp(plan, statement_of(plan, "r1", released=(), private=True)))
+
+    found = [
+        tuple(
+            said[f"privacy:anonymizations/privacy:anonymizer{number}/privacy:{part}"]
+            for part in PARTS
+        )
+        for number in (1, 2, 3)
+    ]
+    assert found == [
+        ("suppression", "case", "*"),
+        ("generalization", "attribute", "age, ward"),
+        ("cryptography", "attribute", "doctor"),
+    ]
+
+
+def test_figures_are_figures(published: Path) -> None:
+    guarantees = next(
+        one for one in read_annotations(published / "log.xes") if one.key == "cloakwork:guarantees"
+    )
+    parameters = [
+        {child.key: child.value for child in claim.children} for claim in guarantees.children
+    ]
+
+    assert [each["cloakwork:kind"] for each in parameters] == ["k-anonymity", "metric-privacy"]
+    assert parameters[0]["cloakwork:k"] == 3
+    assert parameters[1]["cloakwork:epsilon"] == 1.0
+    assert parameters[1]["cloakwork:shift"] == "1h"
+    assert parameters[1]["cloakwork:given"] == "control-flow, metadata"
+
+
+def test_it_names_what_is_exposed_with_the_reason(published: Path) -> None:
+    said = read_stamp(published / "log.xes")
+
+    assert said["cloakwork:exposed/cloakwork:exposed1/cloakwork:column"] == "metadata"
+    assert said["cloakwork:exposed/cloakwork:exposed1/cloakwork:reason"].startswith(
+        "the partner needs"
+    )
+
+
+def test_a_reproducible_release_is_stamped() -> None:
+    statement = statement_of(a_plan(), "r1", released=(), private=False)
+
+    assert flat(stamp(a_plan(), statement))["cloakwork:mark"] == NOT_PRIVATE
+
+
+def test_texts_that_xml_cannot_hold_still_read_back(publish_as: Callable[..., Published]) -> None:
+    plan = a_plan()
+    strange = plan.exposed[0].model_copy(
+        update={"why": PolicyReason(reason="tab\there, bell\x07, <&\"'>, line\nend, ünï \ufffe")}
+    )
+    plan = plan.model_copy(update={"exposed": (strange,)})
+    done = publish_as(plan=plan)
+
+    assert differences(flat(stamp(plan, done.statement)), read_stamp(done.log)) == ()
+
+
+def test_differences_are_told_one_by_one() -> None:
+    expected = flat(
+        [Attribute("a", 1), Attribute("b", "x"), Attribute("c", None, (Attribute("d", 2.5),))]
+    )
+    found = flat(
+        [Attribute("a", 2), Attribute("c", None, (Attribute("d", 2.5),)), Attribute("a", 1)]
+    )
+
+    assert differences(expected, found) == (
+        "b is missing",
+        "'a (again)' does not belong there",
+        "a says '2', the statement '1'",
+    )
+
+
+def test_an_empty_list_is_seen() -> None:
+    assert flat([Attribute("meta_general:source", None)]) == {"meta_general:source": ""}

@@ -1,0 +1,107 @@
+"""The wheel that users install: built from this tree, put into an empty environment, run."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from repository.checkout import ROOT
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel of this tree, built with the build backend of this environment, so that no network is
+    needed.
+    """
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [
+        sys.executable,
+        "-m",
+        "build",
+        "--wheel",
+        "--no-isolation",
+        "--outdir",
+        str(folder),
+        str(ROOT),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"the wheel cannot be built:\n{done.stdout}{done.stderr}"
+    return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bin folder of an environment that holds the wheel, and borrows its dependencies from this
+    one.
+
+    A path in a .pth file is searched last, and .pth files behind it are not read: an editable
+    install of Cloakwork in this environment stays out of sight.
+    """
+    home = tmp_path_factory.mktemp("venv")
+    venv.create(home, with_pip=False)
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        str(home / "bin" / "python"),
+        "--disable-pip-version-check",
+    ]
+    subprocess.run([*pip, "install", "--quiet", "--no-index", "--no-deps", str(wheel)], check=True)
+    site = Path(sysconfig.get_path("purelib", vars={"base": str(home), "platbase": str(home)}))
+    (site / "borrowed.pth").write_text(
+        "\n".join({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}) + "\n"
+    )
+    return home / "bin"
+
+
+def run(installed: Path, folder: Path, *command: str) -> str:
+    """What a command of the new environment prints, started where no checkout is in sight."""
+    free = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [installed / command[0], *command[1:]],
+        cwd=folder,
+        env=free,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("kind", ["policies/*.yaml", "schemas/*.json"])
+def test_wheel_carries_the_shipped_files(kind: str, wheel: Path) -> None:
+    """Every policy and schema of the tree is in the wheel."""
+    shipped = {f"cloakwork/{path.relative_to(ROOT).as_posix()}" for path in ROOT.glob(kind)}
+    assert shipped
+    assert shipped <= set(zipfile.ZipFile(wheel).namelist())
+
+
+def test_wheel_carries_no_tests(wheel: Path) -> None:
+    """All of it is the package and what describes it."""
+    tops = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"cloakwork"}
+
+
+def test_the_package_is_the_wheels(installed: Path, tmp_path: Path) -> None:
+    """The environment sees the wheel, not this checkout."""
+    where = run(installed, tmp_path, "python", "-c", "import cloakwork; print(cloakwork.__file__)")
+    assert Path(where.strip()).is_relative_to(installed.parent)
+
+
+def test_command_is_there(installed: Path, tmp_path: Path) -> None:
+    """`cloakwork --help` works."""
+    assert "Usage: cloakwork" in run(installed, tmp_path, "cloakwork", "--help")
+
+
+def test_shipped_policies_are_found(installed: Path, tmp_path: Path) -> None:
+    """`cloakwork policy list` finds the policies inside the wheel."""
+    listed = run(installed, tmp_path, "cloakwork", "policy", "list")
+    missing = [path.stem for path in ROOT.glob("policies/*.yaml") if path.stem not in listed]
+    assert missing == []

@@ -1,0 +1,155 @@
+"""The Python interface: the verbs of the contract, and what stands behind each."""
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+import yaml
+
+import cloakwork
+from cloakwork.errors import BudgetExceeded, MechanismError, OutputError
+from cloakwork.log.eventlog import CASE_ID, EventLog
+from cloakwork.noise import reproducible
+from cloakwork.policy.load import parse_policy
+from cloakwork.run.execute import NOT_PRIVATE, execute
+from cloakwork.testing import run_mechanism
+from conftest import EXAMPLES, ROOT, hurried
+
+KANON_TIME = ROOT / "policies" / "kanon-dp-timestamps.yaml"
+
+
+@pytest.fixture(scope="module")
+def kanon_time(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A shipped policy, in a hurry."""
+    return hurried(KANON_TIME, tmp_path_factory.mktemp("policy"))
+
+
+@pytest.fixture(scope="module")
+def hospital() -> EventLog:
+    """The shipped hospital log."""
+    return cloakwork.read_log(EXAMPLES / "hospital.xes.gz")
+
+
+def test_the_whole_way(kanon_time: Path, hospital: EventLog, tmp_path: Path, ledger: str) -> None:
+    """Plan, apply, publish, verify; the log in memory is what the folder holds."""
+    policy = cloakwork.load_policy(kanon_time)
+    plan = cloakwork.make_plan(policy, policy.facts())
+    assert plan.claims == cloakwork.prove(plan)
+    release = cloakwork.apply(plan, hospital, ledger=ledger)
+    cloakwork.publish(release, tmp_path / "out")
+    assert cloakwork.verify(tmp_path / "out").checks
+    written = cloakwork.read_log(tmp_path / "out" / "log.xes.gz")
+    assert release.log.cases[CASE_ID].to_list() == written.cases[CASE_ID].to_list()
+    assert release.log.events["time:timestamp"].equals(written.events["time:timestamp"])
+
+
+def test_pandas_and_polars_round_trip(hospital: EventLog) -> None:
+    """A table in pm4py's column names goes in and comes out."""
+    pytest.importorskip(
+        "pandas", reason="pandas is not installed (it comes with the mining and test extras)"
+    )
+    again = EventLog.from_pandas(hospital.to_pandas())
+    assert hospital.events["concept:name"].to_list() == again.events["concept:name"].to_list()
+    assert hospital.offsets.tolist() == EventLog.from_polars(hospital.to_polars()).offsets.tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        ("variants/threshold", {"epsilon": 1.0, "delta": 1e-4}),
+        ("kanon/pretsa", {"k": 5, "scope": "prefixes"}),
+        ("timestamps/laplace", {"epsilon": 1.0, "shift": "1h", "scope": "event"}),
+        (
+            "timestamps/laplace",
+            {
+                "epsilon": 1.0,
+                "scope": "case",
+                "longest_case": 50,
+                "longest_gap": "30d",
+                "window": {"start": "2023-01-01T00:00:00Z", "end": "2025-01-01T00:00:00Z"},
+            },
+        ),
+    ],
+)
+def test_one_mechanism(hospital: EventLog, name: str, params: dict[str, object]) -> None:
+    """Any mechanism by name, with what a policy would say; ids are fresh. Noise of scale 1 hides no
+    variant of 204 cases.
+    """
+    result = run_mechanism(name, hospital, **params)
+    assert result.cases.height > 0
+    assert not set(result.cases[CASE_ID]) & set(hospital.cases[CASE_ID])
+
+
+def test_one_mechanism_says_what_it_lacks() -> None:
+    """A missing bound is named; an unknown mechanism too."""
+    with pytest.raises(MechanismError, match=r"assume\.window"):
+        run_mechanism("timestamps/laplace", EventLog.empty(), epsilon=1.0)
+    with pytest.raises(MechanismError, match="no such mechanism"):
+        run_mechanism("variants/nothing", EventLog.empty())
+
+
+def test_a_fixed_seed_is_not_private(hospital: EventLog, tmp_path: Path, ledger: str) -> None:
+    """It repeats where no step stops by the clock, charges no ledger, and its folder does not
+    verify.
+    """
+    document = yaml.safe_load(KANON_TIME.read_text("utf-8"))
+    document["spec"].setdefault("mechanisms", {})["prefer"] = ["kanon/pretsa"]
+    plan = cloakwork.make_plan(parse_policy(yaml.safe_dump(document)))
+    book = cloakwork.Ledger(ledger)
+    one, two = (execute(plan, hospital, book, noise=reproducible(7)) for _ in range(2))
+    assert one.log.events.equals(two.log.events)
+    assert (one.release_id, one.private, book.history()) == (NOT_PRIVATE, False, ())
+    cloakwork.publish(one, tmp_path / "out")
+    with pytest.raises(cloakwork.errors.VerificationFailed, match="NOT PRIVATE"):
+        cloakwork.verify(tmp_path / "out")
+
+
+def test_what_looks_like_times_is_a_hint_and_the_claim_names_it(
+    hospital: EventLog, ledger: str
+) -> None:
+    """Looks decide nothing: the claim takes every kept attribute as known; the hint stays in the
+    internal notes.
+    """
+    document = KANON_TIME.read_text("utf-8").replace(
+        "  attributes:\n",
+        '  expose: {"case:admitted": for a test}\n'
+        "  attributes:\n"
+        '    "case:admitted": {treatment: keep}\n',
+    )
+    policy = cloakwork.policy.load.parse_policy(document)
+    dated = EventLog(
+        hospital.events,
+        hospital.cases.with_columns(pl.lit("2024-01-05").alias("case:admitted")),
+        hospital.offsets,
+    )
+    release = cloakwork.apply(cloakwork.make_plan(policy), dated, ledger=ledger)
+    (claim,) = [claim for claim in release.plan.claims if claim.given is not None]
+    assert claim.given is not None and "case:admitted" in claim.given.columns
+    assert any("'case:admitted' looks like times" in note for note in release.internal.notes)
+
+
+def test_a_release_is_not_overwritten(
+    kanon_time: Path, hospital: EventLog, tmp_path: Path, ledger: str
+) -> None:
+    """Publishing twice into one folder is refused."""
+    release = cloakwork.apply(
+        cloakwork.make_plan(cloakwork.load_policy(kanon_time)), hospital, ledger=ledger
+    )
+    cloakwork.publish(release, tmp_path / "out")
+    with pytest.raises(OutputError):
+        cloakwork.publish(release, tmp_path / "out")
+
+
+def test_an_exhausted_budget_stops_before_the_log(
+    kanon_time: Path, hospital: EventLog, ledger: str
+) -> None:
+    """The metric total of the shipped policy is charged release by release until it is spent."""
+    plan = cloakwork.make_plan(cloakwork.load_policy(kanon_time))
+    with pytest.raises(BudgetExceeded):
+        for _ in range(100):
+            cloakwork.Ledger(ledger).reserve(
+                plan.policy.metadata.dataset,
+                policy="test",
+                charges=plan.charges,
+                totals={"metric": plan.policy.spec.budget.total.cost()},
+            )
