@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from cloakwork.arrays import Ints
 from cloakwork.errors import PlanUnsound
-from cloakwork.kernel.cases import Ints
 from cloakwork.kernel.noises import AnswerNoise
 from cloakwork.kernel.vectors import Sums, key_of
 from cloakwork.noise import Noise

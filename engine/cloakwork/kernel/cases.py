@@ -6,11 +6,11 @@ returns for a case must follow from that case alone.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from cloakwork.arrays import Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,17 @@ class Cases:
         if not len(table):
             return np.zeros(0, np.int64)
         return table[self.codes]
+
+    def variants(self) -> list[tuple[str, ...]]:
+        """The activity sequence of each case."""
+        labels = [self.alphabet[code] for code in self.codes.tolist()]
+        bounds = self.offsets.tolist()
+        return [tuple(labels[start:stop]) for start, stop in pairwise(bounds)]
+
+    def among(self, variants: Sequence[tuple[str, ...]]) -> Ints:
+        """The place of each case's activity sequence in ``variants``; -1 where it is not there."""
+        place = {variant: row for row, variant in enumerate(variants)}
+        return np.array([place.get(variant, -1) for variant in self.variants()], np.int64)
 
     def within(self, labels: Sequence[str]) -> "Cases":
         """The same cases without any event whose label is not in ``labels``, coded by their places

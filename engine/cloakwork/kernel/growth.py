@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from cloakwork.arrays import Ints
 from cloakwork.errors import PlanUnsound
 from cloakwork.kernel.books import Books
-from cloakwork.kernel.cases import Cases, Ints, Query
+from cloakwork.kernel.cases import Cases, Query
 from cloakwork.kernel.noises import AnswerNoise
 from cloakwork.kernel.vectors import ONE, answered
 from cloakwork.noise import Noise

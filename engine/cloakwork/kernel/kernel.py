@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cloakwork.accounting.events import cost
+from cloakwork.arrays import Ints
 from cloakwork.budget import Cost
 from cloakwork.errors import PlanUnsound
 from cloakwork.kernel.answers import NoisySums, Selected
 from cloakwork.kernel.books import Books, composed, repeated
-from cloakwork.kernel.cases import Cases, Ints, Query
+from cloakwork.kernel.cases import Cases, Query
 from cloakwork.kernel.growth import Growth
 from cloakwork.kernel.noises import AnswerNoise, Laplace, selection_event
 from cloakwork.kernel.randomness import Randomness
@@ -52,6 +53,12 @@ class Measured:
     cases: Cases
     counts: Ints
     owners: Owners | None = None
+
+    def by_variant(self) -> tuple[list[tuple[str, ...]], Ints]:
+        """The activity sequences, ascending, and how many cases follow each (int64)."""
+        variants = self.cases.variants()
+        order = sorted(range(len(variants)), key=variants.__getitem__)
+        return [variants[row] for row in order], self.counts[np.array(order, np.int64)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +99,8 @@ class Kernel:
     def sum(
         self, query: Query, noise: AnswerNoise, clip: Clip = ONE, keys: int | None = None
     ) -> NoisySums:
-        """The sum over all cases of what ``query`` finds in each, clipped to ``clip``, with noise on
-        every key.
+        """The sum over all cases of what ``query`` finds in each, clipped to ``clip``; every key has
+        noise.
 
         ``keys``: how many there are (0 to keys - 1), where they are so declared. One unit moves the
         sum by at most its cases times the clip, whatever ``query`` does. Raises PlanUnsound where

@@ -9,8 +9,8 @@ import numpy as np
 
 from cloakwork.accounting.calibrate import gaussian_threshold_delta, threshold_delta
 from cloakwork.accounting.exact import exactly, rounded_up
+from cloakwork.arrays import Ints
 from cloakwork.kernel.books import repeated
-from cloakwork.kernel.cases import Ints
 from cloakwork.kernel.vectors import Clip
 from cloakwork.noise import Noise, drawn_scale, drawn_sigma
 from cloakwork.privacy_event import (

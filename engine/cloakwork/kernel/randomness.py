@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cloakwork.kernel.cases import Ints
+from cloakwork.arrays import Ints
 from cloakwork.noise import Noise
 
 
@@ -27,6 +27,10 @@ class Randomness:
     def permutation(self, size: int) -> Ints:
         """A uniformly random order of ``range(size)``: int64."""
         return self.source.permutation(size)
+
+    def laplace_values(self, scale: float, size: int) -> Ints:
+        """``size`` draws of discrete Laplace noise: int64."""
+        return self.source.laplace_values(scale, size)
 
     def names(self, size: int) -> Sequence[str]:
         """``size`` distinct fresh random ids."""

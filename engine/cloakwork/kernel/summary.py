@@ -3,7 +3,8 @@
 import numpy as np
 import polars as pl
 
-from cloakwork.kernel.cases import Cases, Ints
+from cloakwork.arrays import Ints
+from cloakwork.kernel.cases import Cases
 from cloakwork.kernel.kernel import Measured, Owners
 from cloakwork.noise import Noise
 

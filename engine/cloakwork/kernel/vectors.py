@@ -10,7 +10,8 @@ from typing import Final, Literal
 
 import numpy as np
 
-from cloakwork.kernel.cases import Cases, Entries, Ints, Query
+from cloakwork.arrays import Ints
+from cloakwork.kernel.cases import Cases, Entries, Query
 
 MOST: Final = 1 << 24
 """Grid steps: no value of a vector is larger, so that sums of squares stay within int64."""

@@ -1,25 +1,30 @@
-"""The one shape of every mechanism: summarise, decide, rewrite.
+"""The shapes of mechanisms: those that rewrite cases, and those that measure a log.
 
-``summarise`` names a mergeable aggregate over whole cases; ``decide`` turns the small summary into
-a decision (all selection and all noise that is not per value happens here); ``rewrite`` maps whole
-cases to whole cases given the decision, or makes cases from the decision alone. Only ``summarise``
-and ``rewrite`` touch rows.
+A mechanism without a differential-privacy claim summarises, decides and rewrites. ``summarise``
+names a mergeable aggregate over whole cases; ``decide`` turns the small summary into a decision;
+``rewrite`` maps whole cases to whole cases given the decision, or makes cases from the decision
+alone. Only ``summarise`` and ``rewrite`` touch rows.
 
 Both do so batch by batch. What is released does not depend on how the cases were parted: a summary
 is sorted, and a rewrite decides nothing and draws from a keyed stream alone, whose draws depend on
 a case's index in the whole log. ``tests/contracts`` holds every mechanism to it.
+
+A mechanism that measures holds a kernel instead of data (``cloakwork.kernel``): it asks, and makes
+what is released of noisy answers.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 import polars as pl
 from pydantic import BaseModel, JsonValue
 
+from cloakwork.arrays import Ints
 from cloakwork.budget import Currency
 from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
+from cloakwork.kernel import Kernel
 from cloakwork.lineage import Lineage
 from cloakwork.log.eventlog import EventLog
 from cloakwork.noise import Noise, Stream
@@ -130,6 +135,19 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
+class Measurement:
+    """What a mechanism made of noisy answers: how many cases follow which variants.
+
+    ``variants``: activity sequences, each once. ``cases``: int64, shape (variants,); none is
+    released of a variant whose number is below 1. ``internal``: figures for the internal report.
+    """
+
+    variants: Sequence[tuple[str, ...]]
+    cases: Ints
+    internal: Mapping[str, JsonValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Gives:
     """A kind of guarantee that a mechanism may offer, such as ``k-anonymity``.
 
@@ -188,8 +206,8 @@ Rewrite = MapCases | MapCasesBySummary | GenerateCases
 
 
 class Mechanism(Protocol[P]):
-    """A privacy mechanism; third parties register theirs under the entry-point group
-    ``cloakwork.mechanisms``.
+    """A privacy mechanism, which beside this ``Rewrites`` or ``Measures``; third parties register
+    theirs under the entry-point group ``cloakwork.mechanisms``.
     """
 
     name: ClassVar[str]
@@ -224,16 +242,34 @@ class Mechanism(Protocol[P]):
         """What may be known publicly once the step has run."""
         ...
 
-    def summarise(self, params: P) -> Aggregate | None:
+
+@runtime_checkable
+class Rewrites(Protocol):
+    """A mechanism that sees the log, and measures nothing of it."""
+
+    def summarise(self, params: Any) -> Aggregate | None:
         """The aggregate that ``decide`` needs; None when it needs nothing from the log."""
         ...
 
-    def decide(self, params: P, summary: pl.DataFrame, noise: Noise) -> Decision:
+    def decide(self, params: Any, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Turn the summary into a decision."""
         ...
 
-    def rewrite(self, params: P, decision: Decision, stream: Stream) -> Rewrite:
+    def rewrite(self, params: Any, decision: Decision, stream: Stream) -> Rewrite:
         """Turn the decision into an action on cases, which draws from ``stream`` alone."""
+        ...
+
+
+@runtime_checkable
+class Measures(Protocol):
+    """A mechanism that measures the log, and never sees it."""
+
+    def measure(self, params: Any, kernel: Kernel) -> Measurement:
+        """Ask ``kernel``, and make of its answers what is released.
+
+        What it may ask is what its ``event`` lists; the columns that answers come from are those
+        that its ``lineage`` measures.
+        """
         ...
 
 

@@ -18,6 +18,7 @@ from cloakwork.budget import Currency
 from cloakwork.errors import CloakworkError, MechanismError, first_line
 from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
+from cloakwork.kernel import Kernel
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import (
@@ -27,6 +28,8 @@ from cloakwork.mechanisms.base import (
     Gives,
     MapCases,
     MapCasesBySummary,
+    Measurement,
+    Measures,
     Mechanism,
     Offer,
     Prediction,
@@ -96,7 +99,7 @@ def load_mechanism(entry: EntryPoint) -> Mechanism[Any]:
     with package.errors_attributed(f"cannot be loaded from {entry.value}"):
         mechanism = entry.load()()
     _require_introduction(mechanism, package)
-    kind = WatchedPrediction if isinstance(mechanism, Predicts) else Watched
+    kind = WatchedMeasuring if isinstance(mechanism, Measures) else WatchedRewriting
     # What our classes declare for all their objects, a watched one has for itself.
     return cast("Mechanism[Any]", kind(mechanism, package))
 
@@ -122,7 +125,9 @@ class Watched:
     """A mechanism of another package; each method is the mechanism's, and its result is checked."""
 
     def __init__(self, mechanism: Mechanism[Any], package: Package) -> None:
-        self._mechanism, self._package = mechanism, package
+        # Of any kind: what its methods return is checked.
+        self._mechanism: Any = mechanism
+        self._package = package
         self.name = mechanism.name
         self.summary = mechanism.summary
         self.proof = mechanism.proof
@@ -153,18 +158,11 @@ class Watched:
         with self._package.errors_attributed("event failed"):
             event = _EVENT.validate_python(self._mechanism.event(params, facts))
         lineage = self.lineage(params)
-        self._require_named_columns(params, lineage)
         measures = lineage.measures
         if measures and not _charges_anything(event):
             columns = ", ".join(sorted(measures))
             raise self._package.package_error(f"measures {columns} and charges nothing for it")
         return event
-
-    def _require_named_columns(self, params: Any, lineage: Lineage) -> None:
-        """A summary shows the log: its lineage must name what it looks at."""
-        if self.summarise(params) is not None and not (lineage.reads or lineage.measures):
-            said = "takes a summary of the log, and its lineage names no column that it looks at"
-            raise self._package.package_error(said)
 
     def currency(self, params: Any) -> Currency:
         """Its currency."""
@@ -185,6 +183,40 @@ class Watched:
         with self._package.errors_attributed("facts_after failed"):
             after = self._mechanism.facts_after(params, facts)
         return self._package.require_type(after, Facts, "facts_after")
+
+    def predict(self, params: Any, facts: Facts) -> Prediction | None:
+        """Its prediction, if it predicts."""
+        if not isinstance(self._mechanism, Predicts):
+            return None
+        with self._package.errors_attributed("predict failed"):
+            predicted = self._mechanism.predict(params, facts)
+        if predicted is None:
+            return None
+        return self._package.require_type(predicted, Prediction, "predict")
+
+
+class WatchedMeasuring(Watched):
+    """A mechanism of another package that measures the log, and never sees it."""
+
+    def measure(self, params: Any, kernel: Kernel) -> Measurement:
+        """What it makes of a kernel's answers."""
+        with self._package.errors_attributed("measure failed"):
+            found = self._mechanism.measure(params, kernel)
+        measurement: Measurement = self._package.require_type(found, Measurement, "measure")
+        return measurement
+
+
+class WatchedRewriting(Watched):
+    """A mechanism of another package that rewrites cases, and measures nothing."""
+
+    def event(self, params: Any, facts: Facts) -> PrivacyEvent:
+        """Its cost; whatever it looks at, its lineage names."""
+        event = super().event(params, facts)
+        lineage = self.lineage(params)
+        if self.summarise(params) is not None and not (lineage.reads or lineage.measures):
+            said = "takes a summary of the log, and its lineage names no column that it looks at"
+            raise self._package.package_error(said)
+        return event
 
     def summarise(self, params: Any) -> Aggregate | None:
         """Its aggregate, watched."""
@@ -259,19 +291,6 @@ class Watched:
         if unknown:
             said = f"releases {', '.join(unknown)}, which its lineage does not write"
             raise self._package.package_error(said)
-
-
-class WatchedPrediction(Watched):
-    """A mechanism of another package that predicts how accurate it will be."""
-
-    def predict(self, params: Any, facts: Facts) -> Prediction | None:
-        """Its prediction."""
-        assert isinstance(self._mechanism, Predicts)  # noqa: S101 - the loader has looked
-        with self._package.errors_attributed("predict failed"):
-            predicted = self._mechanism.predict(params, facts)
-        if predicted is None:
-            return None
-        return self._package.require_type(predicted, Prediction, "predict")
 
 
 @dataclass(frozen=True, slots=True)

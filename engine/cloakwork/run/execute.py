@@ -18,6 +18,7 @@ from cloakwork.accounting.ledger import Ledger, Reservation
 from cloakwork.checks.measure import measure as measured_on
 from cloakwork.engines.memory import Engine, MemoryEngine
 from cloakwork.errors import GuaranteeBroken, LedgerError, MechanismError, OutputError
+from cloakwork.facts import Unit
 from cloakwork.guarantees import short_description
 from cloakwork.lineage import TIMESTAMPS
 from cloakwork.log.eventlog import CASE_ID, TIMESTAMP, EventLog
@@ -33,7 +34,8 @@ from cloakwork.progress import Reporter, heard_by, silent
 from cloakwork.run.hints import time_hints
 from cloakwork.run.prepare import prepared_log, require_enough_cases
 from cloakwork.run.release import Internal, Release, StepRecord, Verdict
-from cloakwork.run.search_cache import SearchCache, decide_with_cache
+from cloakwork.run.search_cache import SearchCache
+from cloakwork.run.steps import Grant, look, take
 
 NOT_PRIVATE: Final = "not-private"
 
@@ -99,6 +101,7 @@ def execute(
     reservation = _reserve(plan, ledger, folder) if noise.private else None
     recognised = _recognised(prepared, reservation, reporter)
     records: list[StepRecord] = []
+    unit = plan.facts.unit
     result = prepared
     try:
         for step in plan.steps:
@@ -106,7 +109,7 @@ def execute(
             before = result
             with heard_by(reporter):
                 result, record = take_step(
-                    step, result, engine, noise, catalogue, watch, searches=searches
+                    step, result, unit, engine, noise, catalogue, watch, searches=searches
                 )
             records.append(record)
             if observe is not None:
@@ -199,6 +202,7 @@ def _reserve(plan: Plan, ledger: Ledger | None, folder: Path | None) -> Reservat
 def take_step(
     step: Step,
     log: EventLog,
+    unit: Unit,
     engine: Engine,
     noise: Noise,
     catalogue: Catalogue,
@@ -206,18 +210,18 @@ def take_step(
     *,
     searches: SearchCache | None = None,
 ) -> tuple[EventLog, StepRecord]:
-    """Summarise, decide, rewrite."""
+    """Look at the log as far as the plan grants it, decide or measure, rewrite."""
     mechanism = catalogue[step.mechanism]
     params = mechanism.Params.model_validate(step.params)
-    # What measures a column draws noise for it, whatever it says of itself.
-    usable = None if step.lineage.measures else searches
+    grant = Grant(step.lineage, step.event, unit)
     begun = perf_counter()
     with watch.stage(step.mechanism):
-        summary = engine.summarise(log, mechanism.summarise(params))
-        decision = decide_with_cache(mechanism, params, summary, noise, usable)
-        after = engine.rewrite(log, mechanism.rewrite(params, decision, noise.stream()))
+        seen = look(mechanism, params, log, engine, noise, grant)
+        outcome = take(mechanism, params, seen, noise, grant, searches)
+        after = engine.rewrite(log, outcome.rewrite)
     _require_marks(step, log, after)
-    return after, StepRecord(step.mechanism, perf_counter() - begun, dict(decision.internal))
+    seconds = perf_counter() - begun
+    return after, StepRecord(step.mechanism, seconds, outcome.internal, outcome.recorded)
 
 
 def _require_marks(step: Step, before: EventLog, after: EventLog) -> None:

@@ -44,7 +44,7 @@ def preview(
         reporter(f"{step.mechanism}: {step.why}")
         with heard_by(reporter):
             result, record = take_step(
-                step, result, engine, noise, catalogue, watch, searches=searches
+                step, result, plan.facts.unit, engine, noise, catalogue, watch, searches=searches
             )
         if record.figures:
             records.append(record)

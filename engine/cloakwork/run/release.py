@@ -8,6 +8,7 @@ from pydantic import JsonValue
 from cloakwork.accounting.ledger import Reservation
 from cloakwork.log.eventlog import EventLog
 from cloakwork.plan.model import Claim, Plan
+from cloakwork.privacy_event import FREE, PrivacyEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +24,15 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """What one step did: its seconds, and figures of the raw log. Internal, never published."""
+    """What one step did: its seconds, and figures of the raw log. Internal, never published.
+
+    ``recorded``: the noise really drawn, as the kernel recorded it.
+    """
 
     mechanism: str
     seconds: float
     figures: Mapping[str, JsonValue]
+    recorded: PrivacyEvent = FREE
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,9 @@ from cloakwork.privacy_event import (
     PrivacyEvent,
     Repeated,
 )
+from cloakwork.run.steps import Grant, aggregate_of, look, opened, take
 from cloakwork.testing.logs import RESOURCE, log_of
+from cloakwork.testing.runs import run_step
 
 EVERY_GOAL: tuple[Guarantee, ...] = (
     KAnonymity(kind="k-anonymity", k=5),
@@ -136,9 +138,7 @@ class MechanismContract:
 
     def run_on(self, engine: Engine, params: Any, log: EventLog, noise: Noise) -> EventLog:
         """Summarise, decide and rewrite one log, in the batches of ``engine``."""
-        summary = engine.summarise(log, self.mechanism.summarise(params))
-        decision = self.mechanism.decide(params, summary, noise)
-        return engine.rewrite(log, self.mechanism.rewrite(params, decision, noise.stream()))
+        return run_step(self.mechanism, params, log, noise, self.facts, engine)
 
     def outcome(self, params: Any, log: EventLog, noise: Noise) -> EventLog | None:
         """The rewritten log, or None where the mechanism may and does refuse it."""
@@ -216,7 +216,8 @@ class MechanismContract:
         log = LOGS["ordinary"]
         halves = in_batches(log, (np.arange(log.cases.height) >= 7).astype(np.int64), 2)
         for params in self.offers():
-            aggregate = self.mechanism.summarise(params)
+            grant = Grant.of(self.mechanism, params, self.facts)
+            aggregate = aggregate_of(self.mechanism, params, grant)
             if aggregate is None:
                 continue
             summaries = pl.concat([aggregate.of(half) for half in halves])
@@ -263,9 +264,9 @@ class MechanismContract:
         for params in self.offers():
             noise = reproducible(1)
             engine = MemoryEngine()
-            summary = engine.summarise(BATCH_LOG, self.mechanism.summarise(params))
-            decision = self.mechanism.decide(params, summary, noise)
-            action = self.mechanism.rewrite(params, decision, noise.stream())
+            grant = Grant.of(self.mechanism, params, self.facts)
+            seen = look(self.mechanism, params, BATCH_LOG, engine, noise, grant)
+            action = take(self.mechanism, params, seen, noise, grant).rewrite
             once = engine.rewrite(BATCH_LOG, action)
             again = engine.rewrite(BATCH_LOG, action)
             assert_same_log(once, again)
@@ -273,15 +274,23 @@ class MechanismContract:
     def test_a_decision_does_not_depend_on_the_order_of_the_summary(self) -> None:
         """The rows of the batches' summaries come in any order."""
         for params in self.offers():
-            aggregate = self.mechanism.summarise(params)
+            grant = Grant.of(self.mechanism, params, self.facts)
+            aggregate = aggregate_of(self.mechanism, params, grant)
             if aggregate is None:
                 continue
             batches = in_batches(BATCH_LOG, random_batches(7)(BATCH_LOG.cases.height), 7)
             rows = pl.concat([aggregate.of(batch) for batch in batches])
             permuted = rows.sample(fraction=1, shuffle=True, seed=5)
-            one = self.mechanism.decide(params, aggregate.merge(rows), reproducible(1))
-            other = self.mechanism.decide(params, aggregate.merge(permuted), reproducible(1))
-            assert_frame_equal(one.table, other.table, check_exact=True)
+            one = self._rewrite_by(params, aggregate.merge(rows), grant)
+            other = self._rewrite_by(params, aggregate.merge(permuted), grant)
+            assert_same_log(one, other)
+
+    def _rewrite_by(self, params: Any, summary: pl.DataFrame, grant: Grant) -> EventLog:
+        """What it makes of ``BATCH_LOG``, going by ``summary``."""
+        noise = reproducible(1)
+        seen = opened(self.mechanism, summary, noise)
+        outcome = take(self.mechanism, params, seen, noise, grant)
+        return MemoryEngine().rewrite(BATCH_LOG, outcome.rewrite)
 
     def test_reads_only_what_its_lineage_names(self) -> None:
         """With the same randomness, other values in columns that it claims not to look at change

@@ -7,7 +7,7 @@ from typing import Any, Final
 import polars as pl
 from pydantic import ValidationError
 
-from cloakwork.engines.memory import MemoryEngine
+from cloakwork.engines.memory import Engine, MemoryEngine
 from cloakwork.errors import MechanismError
 from cloakwork.facts import Facts, Unit
 from cloakwork.guarantees import (
@@ -27,6 +27,10 @@ from cloakwork.mechanisms.registry import catalogue
 from cloakwork.mechanisms.variants.directly_follows import DirectlyFollows
 from cloakwork.noise import Noise, secret
 from cloakwork.run.execute import with_fresh_ids
+from cloakwork.run.steps import Grant, look, take
+
+NO_FACTS: Final = Facts()
+"""Each case is a unit of its own, and nothing is declared."""
 
 _BY_NOISE: Final = frozenset({"differential-privacy", "metric-privacy", "local-dp"})
 
@@ -66,13 +70,23 @@ class Prepared:
 
     mechanism: Mechanism[Any]
     params: Any
-    bounds: BoundParams
+    facts: Facts
+
+    @property
+    def bounds(self) -> BoundParams:
+        """How a unit's contribution is bounded before the mechanism runs."""
+        return BoundParams(
+            attribute=self.facts.unit.attribute,
+            max_cases=self.facts.unit.max_cases,
+            alphabet=self.facts.alphabet,
+            longest_case=self.facts.longest_case,
+        )
 
     def run(self, log: EventLog, noise: Noise | None = None) -> EventLog:
-        """One run with fresh noise: bound, summarise, decide, rewrite, fresh ids."""
+        """One run with fresh noise: bound, take the step, fresh ids."""
         source = noise or secret()
-        bounded = _run_in_memory(catalogue()["bound"], self.bounds, log, source)
-        made = _run_in_memory(self.mechanism, self.params, bounded, source)
+        bounded = run_step(catalogue()["bound"], self.bounds, log, source)
+        made = run_step(self.mechanism, self.params, bounded, source, self.facts)
         return with_fresh_ids(made, source)
 
     def runner(self, log: EventLog, noise: Noise | None = None) -> Callable[[], EventLog]:
@@ -86,13 +100,13 @@ class Prepared:
             return lambda: self.run(log, noise)
         engine = MemoryEngine()
         source = noise or secret()
-        bounded = _run_in_memory(catalogue()["bound"], self.bounds, log, source)
-        summary = engine.summarise(bounded, self.mechanism.summarise(self.params))
+        bounded = run_step(catalogue()["bound"], self.bounds, log, source)
+        grant = Grant.of(self.mechanism, self.params, self.facts)
+        seen = look(self.mechanism, self.params, bounded, engine, source, grant)
 
         def run_once() -> EventLog:
-            decision = self.mechanism.decide(self.params, summary, source)
-            rewrite = self.mechanism.rewrite(self.params, decision, source.stream())
-            return engine.rewrite(bounded, rewrite)
+            outcome = take(self.mechanism, self.params, seen, source, grant)
+            return engine.rewrite(bounded, outcome.rewrite)
 
         return run_once
 
@@ -107,14 +121,8 @@ def prepare(
     """
     mechanism = mechanism_of(name)
     facts, rest = _declared_facts(params)
-    bounds = BoundParams(
-        attribute=facts.unit.attribute,
-        max_cases=facts.unit.max_cases,
-        alphabet=facts.alphabet,
-        longest_case=facts.longest_case,
-    )
     found = _find_params(mechanism, facts, params, {**rest, **(options or {})})
-    return Prepared(mechanism, found, bounds)
+    return Prepared(mechanism, found, facts)
 
 
 def mechanism_of(name: str | Mechanism[Any]) -> Mechanism[Any]:
@@ -127,11 +135,19 @@ def mechanism_of(name: str | Mechanism[Any]) -> Mechanism[Any]:
     return catalogue()[name]
 
 
-def _run_in_memory(mechanism: Mechanism[Any], params: Any, log: EventLog, noise: Noise) -> EventLog:
-    engine = MemoryEngine()
-    summary = engine.summarise(log, mechanism.summarise(params))
-    decision = mechanism.decide(params, summary, noise)
-    return engine.rewrite(log, mechanism.rewrite(params, decision, noise.stream()))
+def run_step(
+    mechanism: Mechanism[Any],
+    params: Any,
+    log: EventLog,
+    noise: Noise,
+    facts: Facts = NO_FACTS,
+    engine: Engine | None = None,
+) -> EventLog:
+    """What a mechanism makes of ``log``, in which units have been bounded as ``facts`` say."""
+    engine = engine or MemoryEngine()
+    grant = Grant.of(mechanism, params, facts)
+    seen = look(mechanism, params, log, engine, noise, grant)
+    return engine.rewrite(log, take(mechanism, params, seen, noise, grant).rewrite)
 
 
 def _declared_facts(params: dict[str, Any]) -> tuple[Facts, dict[str, Any]]:
@@ -232,4 +248,4 @@ def directly_follows_graph(
     source = noise or secret()
     graph = DirectlyFollows.for_epsilon(epsilon, alphabet, most_steps, max_cases)
     bounds = BoundParams(attribute=unit_attribute, max_cases=max_cases, alphabet=graph.alphabet)
-    return graph.measure(_run_in_memory(catalogue()["bound"], bounds, log, source), source)
+    return graph.measure(run_step(catalogue()["bound"], bounds, log, source), source)

@@ -7,22 +7,20 @@ from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 import numpy as np
-import polars as pl
 from pydantic import BaseModel, Field, JsonValue, field_validator
 
 from cloakwork.budget import guessing_advantage
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.mechanisms.aggregates import CASES, VARIANT
-from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
-from cloakwork.mechanisms.variants.family import VariantRelease, variant_table
+from cloakwork.kernel import Cases, Entries, Kernel, Laplace
+from cloakwork.mechanisms.base import Measurement, Offer, Refusal, Theorem
+from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.mechanisms.variants.threshold import (
     ThresholdParams,
     least_threshold,
     select_variants,
     threshold_event,
 )
-from cloakwork.noise import Noise
 from cloakwork.privacy_event import DiscreteLaplace, PrivacyEvent
 from cloakwork.quantities import Frozen, Number
 
@@ -141,28 +139,18 @@ class VariantAmun(VariantRelease[AmunParams]):
             return threshold_event(params.selection)
         return DiscreteLaplace(scale=_declared_scale(params), sensitivity=params.max_cases)
 
-    def decide(self, params: AmunParams, summary: pl.DataFrame, noise: Noise) -> Decision:
-        """Noise on every count of the domain; forget the order in which they came."""
+    def measure(self, params: AmunParams, kernel: Kernel) -> Measurement:
+        """Noise on every count of the domain."""
         if params.selection is not None:
-            rows, noisy = select_variants(params.selection, summary[CASES].to_numpy(), noise)
-            kept = summary.select(VARIANT)[rows].with_columns(pl.Series(CASES, noisy, pl.Int64))
-        else:
-            domain = params.variants or ()
-            variants = map(tuple, summary[VARIANT].to_list())
-            cases_of = dict(zip(variants, summary[CASES].to_list(), strict=True))
-            order = noise.permutation(len(domain))
-            shuffled = [domain[place] for place in order]
-            counts = np.array([cases_of.get(variant, 0) for variant in shuffled], np.int64)
-            noisy = noise.laplace_counts(counts, _declared_scale(params))
-            kept = variant_table(shuffled, noisy)
-        return Decision(
-            kept,
-            {
-                "variants in the log": summary.height,
-                "variants released": kept.height,
-                "cases released": int(kept[CASES].sum()),
-            },
-        )
+            found = select_variants(params.selection, kernel)
+            return Measurement(found.labels, found.noisy)
+        domain = params.variants or ()
+
+        def variant_of_case(cases: Cases) -> Entries:
+            return Entries.one_each(cases, cases.among(domain))
+
+        counts = kernel.sum(variant_of_case, Laplace(_declared_scale(params)), keys=len(domain))
+        return Measurement(domain, counts.at(np.arange(len(domain))))
 
 
 def _declared_scale(params: AmunParams) -> float:

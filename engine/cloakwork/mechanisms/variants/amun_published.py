@@ -6,18 +6,16 @@ from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 import numpy as np
-import polars as pl
 from pydantic import Field, JsonValue
 
 from cloakwork.budget import guessing_advantage
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.mechanisms.aggregates import CASES, VARIANT
-from cloakwork.mechanisms.base import Decision, Offer, Theorem
+from cloakwork.kernel import Kernel
+from cloakwork.mechanisms.base import Measurement, Offer, Theorem
 from cloakwork.mechanisms.variants.dafsa import build_dafsa, draw_duplicates
 from cloakwork.mechanisms.variants.family import NoOptions
 from cloakwork.mechanisms.variants.published import PublishedRelease
-from cloakwork.noise import Noise
 from cloakwork.progress import say
 from cloakwork.quantities import Frozen, Number
 
@@ -69,16 +67,17 @@ class VariantAmunPublished(PublishedRelease[AmunPublishedParams]):
             f"(guessing advantage {params.advantage:.3g}), which does not hold: {self.flaw}",
         )
 
-    def decide(self, params: AmunPublishedParams, summary: pl.DataFrame, noise: Noise) -> Decision:
+    def measure(self, params: AmunPublishedParams, kernel: Kernel) -> Measurement:
         """Noise on the edges, and cases duplicated for it."""
-        say(f"building the automaton of {summary.height:,} variants")
-        automaton = build_dafsa(summary[VARIANT].to_list())
+        variants, cases = kernel.raw().by_variant()
+        say(f"building the automaton of {len(variants):,} variants")
+        automaton = build_dafsa(variants)
         edges = len(automaton.variants_of)
+        noise = kernel.randomness
         required = np.abs(noise.laplace_values(1 / params.published, edges))
         added = draw_duplicates(automaton, required, noise)
-        cases = pl.Series(CASES, summary[CASES].to_numpy() + added, pl.Int64)
         figures: dict[str, JsonValue] = {
             "edges of the automaton": edges,
             "cases duplicated": int(added.sum()),
         }
-        return Decision(summary.select(VARIANT).with_columns(cases), figures)
+        return Measurement(variants, cases + added, figures)

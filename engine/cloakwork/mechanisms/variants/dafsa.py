@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cloakwork.arrays import Ints
-from cloakwork.noise import Noise
+from cloakwork.kernel import Randomness
 
 Variant = Sequence[str]
 
@@ -95,7 +95,7 @@ def _build_prefix_tree(
     return paths, children, ends
 
 
-def draw_duplicates(automaton: Dafsa, required_passes: Ints, noise: Noise) -> Ints:
+def draw_duplicates(automaton: Dafsa, required_passes: Ints, noise: Randomness) -> Ints:
     """How often each variant is duplicated (int64) until every edge e is passed at least
     ``required_passes[e]`` times.
 

@@ -5,31 +5,24 @@ lineage, new cases.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
-import numpy as np
-import polars as pl
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from cloakwork.budget import Currency
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee
+from cloakwork.kernel import Kernel
 from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
-from cloakwork.log.eventlog import ACTIVITY, CASE_ID, EventLog
-from cloakwork.mechanisms.aggregates import CASES, VARIANT, VARIANT_COUNTS_SCHEMA, VariantCounts
 from cloakwork.mechanisms.base import (
-    Aggregate,
-    Decision,
-    GenerateCases,
     Gives,
+    Measurement,
     Offer,
     Prediction,
     Proof,
     Refusal,
-    Rewrite,
 )
 from cloakwork.mechanisms.variants.accuracy import predict_similarity
-from cloakwork.noise import Stream
 
 P = TypeVar("P", bound=BaseModel)
 
@@ -105,13 +98,9 @@ class VariantRelease(ABC, Generic[P]):
         """Nothing more is public than before, as planning goes."""
         return facts
 
-    def summarise(self, params: P) -> Aggregate:
-        """Cases by variant."""
-        return VariantCounts()
-
-    def rewrite(self, params: P, decision: Decision, stream: Stream) -> Rewrite:
-        """Repeat each released variant as often as its noisy count says."""
-        return GenerateCases(lambda: cases_of(decision.table))
+    @abstractmethod
+    def measure(self, params: P, kernel: Kernel) -> Measurement:
+        """Ask, and make variants of the answers."""
 
 
 class NoOptions(BaseModel):
@@ -127,31 +116,3 @@ def option_fault(error: ValidationError) -> str:
     if fault["type"] == "extra_forbidden":
         return f"it has no option '{name}'"
     return f"option {name}: {fault['msg'][:1].lower()}{fault['msg'][1:]}"
-
-
-EMPTY_RELEASE: Final = pl.DataFrame(schema=VARIANT_COUNTS_SCHEMA)
-"""A release without cases, as a table of variants."""
-
-
-def variant_table(variants: list[tuple[str, ...]], counts: Any) -> pl.DataFrame:
-    """Rows (``variant``, ``cases``) of what is to be released; counts below 1 are left out."""
-    table = pl.DataFrame(
-        {
-            VARIANT: pl.Series(variants, dtype=pl.List(pl.String())),
-            CASES: np.asarray(counts, np.int64),
-        },
-        schema=VARIANT_COUNTS_SCHEMA,
-    )
-    return table.filter(pl.col(CASES) > 0)
-
-
-def cases_of(table: pl.DataFrame) -> EventLog:
-    """A log of ``cases`` cases for each ``variant`` (list of labels) of ``table``, numbered,
-    without times or attributes.
-    """
-    repeated = table.select(pl.col("variant").repeat_by("cases").explode(empty_as_null=False))
-    lengths = repeated["variant"].list.len().to_numpy().astype(np.int64)
-    labels = repeated["variant"].explode(empty_as_null=False).cast(pl.String).alias(ACTIVITY)
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    cases = pl.int_range(repeated.height, eager=True).cast(pl.String).alias(CASE_ID).to_frame()
-    return EventLog(labels.to_frame(), cases, offsets)

@@ -8,18 +8,15 @@ from functools import lru_cache
 from typing import Annotated, ClassVar
 
 import numpy as np
-import polars as pl
 from pydantic import BaseModel, Field, JsonValue
 
-from cloakwork.arrays import Ints
 from cloakwork.budget import Cost
 from cloakwork.errors import MechanismError
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.kernel import Cases, Entries, Kernel, Laplace
 from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
-from cloakwork.log.naming import named
-from cloakwork.mechanisms.aggregates import CASES, UNIT, VARIANT, VariantCounts
-from cloakwork.mechanisms.base import Aggregate, Decision, Offer, Refusal, Theorem
+from cloakwork.mechanisms.base import Measurement, Offer, Refusal, Theorem
 from cloakwork.mechanisms.variants.family import VariantRelease
 from cloakwork.mechanisms.variants.threshold import (
     Kind,
@@ -29,7 +26,7 @@ from cloakwork.mechanisms.variants.threshold import (
     select_variants,
     threshold_event,
 )
-from cloakwork.noise import Noise, drawn_rate, drawn_scale
+from cloakwork.noise import drawn_rate, drawn_scale
 from cloakwork.privacy_event import (
     Composed,
     DiscreteLaplace,
@@ -146,34 +143,24 @@ class VariantLibra(VariantRelease[LibraParams]):
             generates=True,
         )
 
-    def summarise(self, params: LibraParams) -> Aggregate:
-        """Cases by variant and unit."""
-        return VariantCounts(params.unit)
-
-    def decide(self, params: LibraParams, summary: pl.DataFrame, noise: Noise) -> Decision:
+    def measure(self, params: LibraParams, kernel: Kernel) -> Measurement:
         """Select, sample, test, estimate."""
-        variants = _group_by_variant(summary)
-        cases_of_variant = variants[CASES].list.sum().to_numpy()
-        rows, _ = select_variants(params.selection, cases_of_variant, noise)
-        selected = variants[rows]
-        noisy = _noisy_samples(params, selected, noise)
+        selected = select_variants(params.selection, kernel).labels
+
+        def variant_of_case(cases: Cases) -> Entries:
+            return Entries.one_each(cases, cases.among(selected))
+
+        say(f"counting {len(selected):,} variants in {params.samples:,} samples")
+        noisy = kernel.sample_sums(
+            variant_of_case, Laplace(params.scale), params.rate, params.samples, len(selected)
+        )
         sightings = (noisy >= params.omega).sum(axis=0)
         is_relevant = sightings >= samples_needed(params)
         # Sums are exact integers; the estimate is rounded once, to the nearest whole case.
         mean_over_rate = noisy.sum(axis=0) / (params.samples * params.rate)
-        estimates = np.floor(mean_over_rate + 0.5)
-        cases = pl.Series(CASES, estimates.astype(np.int64), pl.Int64)
-        table = selected.select(VARIANT).with_columns(cases)
-        kept = table.filter(pl.Series(is_relevant & (estimates > 0), dtype=pl.Boolean))
-        return Decision(
-            kept,
-            {
-                "variants in the log": variants.height,
-                "variants selected": selected.height,
-                "variants released": kept.height,
-                "cases released": int(kept[CASES].sum()),
-            },
-        )
+        estimates = np.floor(mean_over_rate + 0.5).astype(np.int64)
+        cases = np.where(is_relevant, estimates, 0)
+        return Measurement(selected, cases, {"variants selected": len(selected)})
 
 
 def _find_params(
@@ -267,52 +254,3 @@ def samples_needed(params: LibraParams) -> int:
     if not enough.size:
         return params.samples + 1
     return int(enough[0])
-
-
-def _group_by_variant(summary: pl.DataFrame) -> pl.DataFrame:
-    """One row a variant; ``cases`` and, where units are known, ``unit`` list what its units
-    have.
-    """
-    listed = [column for column in (CASES, UNIT) if column in summary.columns]
-    return summary.group_by(VARIANT, maintain_order=True).agg(named(*listed))
-
-
-def _noisy_samples(params: LibraParams, selected: pl.DataFrame, noise: Noise) -> Ints:
-    """Noisy counts (int64, shape (samples, variants)) of the variants found, each sample of units
-    by coins of its own.
-    """
-    variant, unit, cases = _contributions_of_units(selected)
-    units = int(unit.max(initial=-1)) + 1
-    noisy = np.empty((params.samples, selected.height), np.int64)
-    say(f"counting {selected.height:,} variants in {params.samples:,} samples")
-    for sample in range(params.samples):
-        # One coin a unit: all its cases are in the sample, or none.
-        in_sample = noise.coins(params.rate, units)[unit]
-        counts = np.bincount(
-            variant[in_sample], weights=cases[in_sample], minlength=selected.height
-        )
-        noisy[sample] = noise.laplace_counts(counts.astype(np.int64), params.scale)
-    return noisy
-
-
-def _contributions_of_units(selected: pl.DataFrame) -> tuple[Ints, Ints, Ints]:
-    """Variant, unit (both as indexes) and number of cases of each contribution; a case without a
-    unit is its own.
-    """
-    listed = selected.drop(VARIANT)
-    rows = listed.with_row_index("row").explode(named(*listed.columns))
-    if UNIT not in rows.columns:
-        rows = rows.with_columns(pl.lit(None, pl.String).alias(UNIT))
-    owned = rows.filter(pl.col(UNIT).is_not_null())
-    alone = rows.filter(pl.col(UNIT).is_null())
-    # A dense rank numbers the units from 1.
-    unit_of_owned = owned[UNIT].rank("dense").to_numpy().astype(np.int64) - 1
-    units_so_far = int(unit_of_owned.max(initial=-1)) + 1
-    # A row of n cases without a unit stands for n units of one case each.
-    row_of_alone = np.repeat(alone["row"].to_numpy(), alone[CASES].to_numpy())
-    unit_of_alone = units_so_far + np.arange(len(row_of_alone))
-    one_each = np.ones(len(row_of_alone), np.int64)
-    variant = np.concatenate([owned["row"].to_numpy(), row_of_alone])
-    unit = np.concatenate([unit_of_owned, unit_of_alone])
-    cases = np.concatenate([owned[CASES].to_numpy(), one_each])
-    return variant.astype(np.int64), unit.astype(np.int64), cases.astype(np.int64)

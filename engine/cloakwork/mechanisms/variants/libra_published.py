@@ -7,18 +7,15 @@ from collections.abc import Mapping
 from typing import Annotated, ClassVar, Final
 
 import numpy as np
-import polars as pl
 from pydantic import BaseModel, Field, JsonValue
 
 from cloakwork.arrays import Ints
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.mechanisms.aggregates import CASES, VARIANT
-from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
+from cloakwork.kernel import Kernel, Randomness
+from cloakwork.mechanisms.base import Measurement, Offer, Refusal, Theorem
 from cloakwork.mechanisms.variants.dafsa import Dafsa, build_dafsa, draw_duplicates
-from cloakwork.mechanisms.variants.family import variant_table
 from cloakwork.mechanisms.variants.published import PublishedRelease
-from cloakwork.noise import Noise
 from cloakwork.progress import say
 from cloakwork.quantities import Frozen, Number
 
@@ -111,12 +108,14 @@ class VariantLibraPublished(PublishedRelease[LibraPublishedParams]):
             f"(Renyi order {chosen.alpha}), which does not hold: {self.flaw}",
         )
 
-    def decide(self, params: LibraPublishedParams, summary: pl.DataFrame, noise: Noise) -> Decision:
+    def measure(self, params: LibraPublishedParams, kernel: Kernel) -> Measurement:
         """Clip, sample, anonymise each sample, combine."""
-        clip = round(params.scale * math.log(2 * max(1, summary.height) / params.delta))
-        kept = summary.filter(pl.col(CASES) >= clip)
-        variants = [tuple(variant) for variant in kept[VARIANT].to_list()]
-        counts = kept[CASES].to_numpy()
+        noise = kernel.randomness
+        all_variants, all_counts = kernel.raw().by_variant()
+        clip = round(params.scale * math.log(2 * max(1, len(all_variants)) / params.delta))
+        kept = np.flatnonzero(all_counts >= clip)
+        variants = [all_variants[row] for row in kept]
+        counts = all_counts[kept]
         combined = np.zeros(len(variants), np.int64)
         samples = round(1 / params.rate)
         say(f"anonymising {samples:,} samples of {len(variants):,} variants")
@@ -126,11 +125,14 @@ class VariantLibraPublished(PublishedRelease[LibraPublishedParams]):
             automaton = build_dafsa([variants[row] for row in present])
             changes = _duplication_changes(automaton, params.scale, noise)
             combined[present] += np.maximum(sample[present] + changes, 0)
-        table = variant_table(variants, combined)
-        return Decision(table, {"least count that is kept": clip, "variants kept": len(variants)})
+        figures: dict[str, JsonValue] = {
+            "least count that is kept": clip,
+            "variants kept": len(variants),
+        }
+        return Measurement(variants, combined, figures)
 
 
-def _draw_sample(counts: Ints, rate: float, noise: Noise) -> Ints:
+def _draw_sample(counts: Ints, rate: float, noise: Randomness) -> Ints:
     """Cases by variant of the different cases among rate * cases draws with replacement."""
     cases = int(counts.sum())
     draws = int(rate * cases)
@@ -140,7 +142,7 @@ def _draw_sample(counts: Ints, rate: float, noise: Noise) -> Ints:
     return np.bincount(rows, minlength=len(counts)).astype(np.int64)
 
 
-def _duplication_changes(automaton: Dafsa, scale: float, noise: Noise) -> Ints:
+def _duplication_changes(automaton: Dafsa, scale: float, noise: Randomness) -> Ints:
     """Cases duplicated less cases deleted, by variant: noise above 0 is brought about by the one,
     below 0 by the other.
     """

@@ -4,18 +4,15 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Final, Literal
 
-import numpy as np
-import polars as pl
 from pydantic import BaseModel, Field, JsonValue
 
-from cloakwork.arrays import Ints
 from cloakwork.budget import Cost
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
-from cloakwork.mechanisms.aggregates import CASES, VARIANT
-from cloakwork.mechanisms.base import Decision, Offer, Refusal, Theorem
+from cloakwork.kernel import AnswerNoise, Entries, Gaussian, Kernel, Laplace, Selected, Truncated
+from cloakwork.mechanisms.base import Measurement, Offer, Refusal, Theorem
 from cloakwork.mechanisms.variants.family import VariantRelease
-from cloakwork.noise import Noise, drawn_sigma
+from cloakwork.noise import drawn_sigma
 from cloakwork.privacy_event import (
     Composed,
     DiscreteGaussian,
@@ -117,21 +114,10 @@ class VariantThreshold(VariantRelease[ThresholdParams]):
         """
         return threshold_event(params)
 
-    def decide(self, params: ThresholdParams, summary: pl.DataFrame, noise: Noise) -> Decision:
-        """Add noise to every count, keep those at or over ``tau``, forget the order in which they
-        came.
-        """
-        rows, noisy = select_variants(params, summary[CASES].to_numpy(), noise)
-        kept = summary.select(VARIANT)[rows].with_columns(pl.Series(CASES, noisy, pl.Int64))
-        return Decision(
-            kept,
-            {
-                "variants in the log": summary.height,
-                "variants released": kept.height,
-                "cases in the log": int(summary[CASES].sum()),
-                "cases released": int(kept[CASES].sum()),
-            },
-        )
+    def measure(self, params: ThresholdParams, kernel: Kernel) -> Measurement:
+        """The variants whose noisy counts reach ``tau``, with these counts."""
+        found = select_variants(params, kernel)
+        return Measurement(found.labels, found.noisy)
 
 
 def expected_error(params: ThresholdParams) -> float:
@@ -223,26 +209,15 @@ def threshold_event(params: ThresholdParams) -> PrivacyEvent:
     return Composed(events=(noise, EpsilonDelta(epsilon=0.0, delta=passed)))
 
 
-def select_variants(params: ThresholdParams, counts: Ints, noise: Noise) -> tuple[Ints, Ints]:
-    """Which of ``counts`` (int64, cases by variant) are released, in random order, and their noisy
-    counts.
-    """
-    order = noise.permutation(len(counts))
-    noisy = _noisy_counts(params, np.asarray(counts, np.int64)[order], noise)
-    kept = noisy >= params.tau
-    return order[kept], noisy[kept]
+def select_variants(params: ThresholdParams, kernel: Kernel) -> Selected:
+    """The variants that are selected, as labels, and their noisy counts in cases."""
+    return kernel.select(Entries.of_variants, answer_noise(params), params.tau)
 
 
-def _noisy_counts(params: ThresholdParams, counts: Ints, noise: Noise) -> Ints:
+def answer_noise(params: ThresholdParams) -> AnswerNoise:
+    """The noise on each count."""
     if params.noise == "gaussian":
-        return noise.gaussian_counts(counts, params.scale)
+        return Gaussian(params.scale)
     if params.noise == "laplace":
-        return noise.laplace_counts(counts, params.scale)
-    drawn = noise.laplace_values(params.scale, len(counts))
-    bound = max(1, params.tau - 1)
-    beyond = np.flatnonzero(np.abs(drawn) > bound)
-    # Drawing again what lies beyond is the distribution given that it does not.
-    while beyond.size:
-        drawn[beyond] = noise.laplace_values(params.scale, beyond.size)
-        beyond = beyond[np.abs(drawn[beyond]) > bound]
-    return counts + drawn
+        return Laplace(params.scale)
+    return Truncated(params.scale, max(1, params.tau - 1))

@@ -1,0 +1,128 @@
+"""One step of a plan: what its mechanism gets to see, and what becomes of the log."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+from pydantic import BaseModel, JsonValue
+
+from cloakwork.engines.memory import Engine
+from cloakwork.errors import MechanismError, PlanUnsound
+from cloakwork.facts import Facts, Unit
+from cloakwork.kernel import Books, Kernel, Measured
+from cloakwork.kernel.summary import measured_of
+from cloakwork.lineage import CONTROL_FLOW, Lineage
+from cloakwork.log.eventlog import EventLog
+from cloakwork.log.from_variants import log_of_variants
+from cloakwork.mechanisms.aggregates import VariantCounts
+from cloakwork.mechanisms.base import (
+    Aggregate,
+    GenerateCases,
+    Measurement,
+    Measures,
+    Rewrite,
+)
+from cloakwork.noise import Noise
+from cloakwork.privacy_event import FREE, PrivacyEvent
+from cloakwork.run.search_cache import SearchCache, decide_with_cache
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a plan grants a step: the columns of its ``lineage``, answers that cost ``event`` at
+    most, and a log in which each ``unit`` has been bounded.
+    """
+
+    lineage: Lineage
+    event: PrivacyEvent
+    unit: Unit
+
+    @classmethod
+    def of(cls, mechanism: Any, params: BaseModel, facts: Facts) -> "Grant":
+        """What a mechanism asks for; a plan holds the same, proved."""
+        return cls(mechanism.lineage(params), mechanism.event(params, facts), facts.unit)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a step does to the log, figures for the internal report, and what it really measured."""
+
+    rewrite: Rewrite
+    internal: Mapping[str, JsonValue] = field(default_factory=dict)
+    recorded: PrivacyEvent = FREE
+
+
+def look(
+    mechanism: Any, params: BaseModel, log: EventLog, engine: Engine, noise: Noise, grant: Grant
+) -> Measured | pl.DataFrame:
+    """What of ``log`` the step may go by: a summary, or what a kernel answers from."""
+    return opened(mechanism, engine.summarise(log, aggregate_of(mechanism, params, grant)), noise)
+
+
+def aggregate_of(mechanism: Any, params: BaseModel, grant: Grant) -> Aggregate | None:
+    """What is counted of each batch of the log: by a mechanism that measures, only what the step
+    was granted.
+    """
+    if not isinstance(mechanism, Measures):
+        found: Aggregate | None = mechanism.summarise(params)
+        return found
+    columns = grant.lineage.measures | grant.lineage.reads
+    if CONTROL_FLOW not in columns:
+        raise PlanUnsound(f"{mechanism_name(mechanism)} was granted nothing that it can measure")
+    return VariantCounts(grant.unit.attribute if grant.unit.attribute in columns else None)
+
+
+def opened(mechanism: Any, summary: pl.DataFrame, noise: Noise) -> Measured | pl.DataFrame:
+    """A merged summary, as the mechanism may go by it."""
+    return measured_of(summary, noise) if isinstance(mechanism, Measures) else summary
+
+
+def take(
+    mechanism: Any,
+    params: BaseModel,
+    seen: Measured | pl.DataFrame,
+    noise: Noise,
+    grant: Grant,
+    searches: SearchCache | None = None,
+) -> Outcome:
+    """Let the mechanism decide, or measure, by what ``look`` found."""
+    if isinstance(seen, Measured):
+        return _make_cases(mechanism, params, seen, noise, grant)
+    if grant.lineage.measures:
+        # What draws noise for a column never repeats an earlier answer.
+        searches = None
+    decision = decide_with_cache(mechanism, params, seen, noise, searches)
+    return Outcome(mechanism.rewrite(params, decision, noise.stream()), dict(decision.internal))
+
+
+def measure(
+    mechanism: Any, params: BaseModel, seen: Measured, noise: Noise, grant: Grant
+) -> tuple[Measurement, PrivacyEvent]:
+    """What a mechanism makes of a kernel's answers, and what these really cost."""
+    kernel = Kernel(seen, Books.of(grant.event), noise, grant.unit.max_cases)
+    found = mechanism.measure(params, kernel)
+    if not isinstance(found, Measurement):
+        raise MechanismError(mechanism_name(mechanism), "measure returned no Measurement")
+    return found, kernel.recorded
+
+
+def _make_cases(
+    mechanism: Any, params: BaseModel, seen: Measured, noise: Noise, grant: Grant
+) -> Outcome:
+    found, recorded = measure(mechanism, params, seen, noise, grant)
+    is_released = found.cases > 0
+    figures: dict[str, JsonValue] = {
+        "variants in the log": len(seen.counts),
+        "cases in the log": int(seen.counts.sum()),
+        "variants released": int(is_released.sum()),
+        "cases released": int(found.cases[is_released].sum()),
+        **found.internal,
+    }
+    made = GenerateCases(lambda: log_of_variants(found.variants, found.cases))
+    return Outcome(made, figures, recorded)
+
+
+def mechanism_name(mechanism: Any) -> str:
+    """As policies and plans name it."""
+    return str(mechanism.name)

@@ -1,0 +1,48 @@
+"""Run a mechanism that measures on a variant histogram, as a plan would on a log."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+from pydantic import JsonValue
+
+from cloakwork.facts import Facts, Unit
+from cloakwork.kernel import Measured
+from cloakwork.kernel.summary import measured_of
+from cloakwork.noise import Noise
+from cloakwork.privacy_event import PrivacyEvent
+from cloakwork.run.steps import Grant, measure
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """``table``: rows (``variant``, ``cases``) of what is released, each at least one case."""
+
+    table: pl.DataFrame
+    internal: Mapping[str, JsonValue]
+    recorded: PrivacyEvent
+
+
+def release(
+    mechanism: Any,
+    params: Any,
+    histogram: pl.DataFrame | Measured,
+    noise: Noise,
+    facts: Facts | None = None,
+) -> Release:
+    """``histogram``: a table as ``VariantCounts`` makes it, or what ``measured_of`` made of one,
+    which is faster where a mechanism is run often. ``facts``: by default the unit that the
+    parameters name.
+    """
+    unit = Unit(
+        attribute=getattr(params, "unit", None), max_cases=getattr(params, "max_cases", 1)
+    )
+    grant = Grant.of(mechanism, params, facts or Facts(unit=unit))
+    seen = histogram if isinstance(histogram, Measured) else measured_of(histogram, noise)
+    found, recorded = measure(mechanism, params, seen, noise, grant)
+    table = pl.DataFrame(
+        {"variant": pl.Series(found.variants, dtype=pl.List(pl.String)), "cases": found.cases},
+        schema={"variant": pl.List(pl.String), "cases": pl.Int64},
+    )
+    return Release(table.filter(pl.col("cases") > 0), found.internal, recorded)
