@@ -35,9 +35,7 @@ def release(
     which is faster where a mechanism is run often. ``facts``: by default the unit that the
     parameters name.
     """
-    unit = Unit(
-        attribute=getattr(params, "unit", None), max_cases=getattr(params, "max_cases", 1)
-    )
+    unit = Unit(attribute=getattr(params, "unit", None), max_cases=getattr(params, "max_cases", 1))
     grant = Grant.of(mechanism, params, facts or Facts(unit=unit))
     seen = histogram if isinstance(histogram, Measured) else measured_of(histogram, noise)
     found, recorded = measure(mechanism, params, seen, noise, grant)

@@ -17,6 +17,7 @@ from cloakwork.mechanisms.base import Mechanism, Offer
 from cloakwork.mechanisms.variants.amun import AmunParams, VariantAmun
 from cloakwork.mechanisms.variants.amun_published import VariantAmunPublished
 from cloakwork.noise import Noise, reproducible
+from measuring import release
 
 RUNS, EPSILON = 16_000, 1.0
 DOMAIN = [[str(run)] for run in range(RUNS)]
@@ -41,7 +42,7 @@ def outcomes(count: int, params: AmunParams, noise: Noise) -> NDArray[np.int64]:
         pl.col("cases") > 0
     )
     summary = summary.cast({"variant": pl.List(pl.String), "cases": pl.Int64})
-    kept = AMUN.decide(params, summary, noise).table["cases"].to_numpy()
+    kept = release(AMUN, params, summary, noise).table["cases"].to_numpy()
     return np.concatenate([kept, np.zeros(RUNS - len(kept), np.int64)])
 
 
@@ -106,7 +107,7 @@ def test_the_published_form_fails_its_own_claim() -> None:
 
     def released(variants: list[list[str]], cases: list[int], runs: int) -> NDArray[np.int64]:
         summary = pl.DataFrame({"variant": variants, "cases": cases})
-        tables = (published.decide(answer.params, summary, noise).table for _ in range(runs))
+        tables = (release(published, answer.params, summary, noise).table for _ in range(runs))
         return np.array([table.height for table in tables])
 
     found = empirical_epsilon(

@@ -16,6 +16,7 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.variants.libra import LibraParams, VariantLibra
 from cloakwork.noise import Noise, reproducible
+from measuring import release
 
 LIBRA = VariantLibra()
 RUNS, OTHERS = 8_000, 120
@@ -60,7 +61,7 @@ def estimates(
         {"variant": variant, "unit": [None] * runs, "cases": [others] * runs}, schema=person.schema
     )
     summary = pl.concat([person, rest]).filter(pl.col("cases") > 0)
-    kept = LIBRA.decide(params, summary, noise).table["cases"].to_numpy()
+    kept = release(LIBRA, params, summary, noise).table["cases"].to_numpy()
     return np.concatenate([kept, np.zeros(runs - len(kept), np.int64)])
 
 

@@ -29,6 +29,7 @@ from cloakwork.mechanisms.variants import chain, markov, markov_params, transiti
 from cloakwork.mechanisms.variants.markov import VariantMarkov
 from cloakwork.mechanisms.variants.markov_params import MarkovParams
 from cloakwork.noise import Noise, reproducible
+from measuring import release
 
 RUNS = 160
 EPSILON, DELTA = 1.0, 1e-2
@@ -142,7 +143,7 @@ def statistic(
         def once() -> float:
             tables.clear()
             spy = Spy(source)
-            VariantMarkov().decide(given, log, spy)
+            release(VariantMarkov(), given, log, spy)
             total = transitions.UNIT_NORM * float(
                 spy.counts[1][0] - len(others()) * transitions.UNIT_NORM
             )
@@ -237,7 +238,7 @@ def released(given: MarkovParams, cases: int, noise: Noise) -> Callable[[int], N
     one = summary([("d", "a")] * cases)
 
     def once() -> int:
-        frequent = VariantMarkov().decide(given, one, noise).internal.get("frequent variants", 0)
+        frequent = release(VariantMarkov(), given, one, noise).internal.get("frequent variants", 0)
         assert isinstance(frequent, int)
         return frequent
 

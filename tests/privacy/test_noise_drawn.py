@@ -38,6 +38,7 @@ from cloakwork.privacy_event import (
     TruncatedGeometric,
 )
 from cloakwork.quantities import parse_duration
+from measuring import release
 
 DAY = "2024-01-01T00:00:00Z"
 
@@ -194,7 +195,7 @@ def test_events_charge_for_the_noise_drawn(
     aggregate = mechanism.summarise(offer.params)
     summary = aggregate.of(log()) if aggregate else pl.DataFrame()
     action = mechanism.rewrite(
-        offer.params, mechanism.decide(offer.params, summary, recorder), recorder.stream()
+        offer.params, release(mechanism, offer.params, summary, recorder), recorder.stream()
     )
     MemoryEngine().rewrite(log(), action)
     event = mechanism.event(offer.params, FACTS)
@@ -221,7 +222,7 @@ def test_adaptive_draws_what_it_charges_for_looking_and_what_the_mechanism_it_ta
     ]
     summary = pl.DataFrame({"variant": variants or [["a"]], "cases": cases})
     recorder = Recorder()
-    assert mechanism.decide(offer.params, summary, recorder).internal["released by"] == taken
+    assert release(mechanism, offer.params, summary, recorder).internal["released by"] == taken
     parts = {"variants/threshold": offer.params.threshold, "variants/markov": offer.params.markov}
     (looked,) = scales(mechanism.event(offer.params, facts))
     assert recorder.scales == {looked, *scales(catalogue()[taken].event(parts[taken], facts))}

@@ -24,6 +24,7 @@ from cloakwork.mechanisms.variants.prefix_tree import PrefixTree, TreeParams
 from cloakwork.mechanisms.variants.tree import CodedVariants, TreeGrowth, grow_tree
 from cloakwork.mechanisms.variants.tree_noise import level_stages, with_scale
 from cloakwork.noise import Noise, reproducible
+from measuring import release
 
 EPSILON, DELTA = 1.0, 1e-3
 LENGTH = 9
@@ -212,7 +213,7 @@ def test_a_log_of_one_case_or_none_over_declared_activities() -> None:
 
     def released(rows: dict[tuple[str, ...], int]) -> Callable[[int], list[int]]:
         summary = histogram(rows)
-        return lambda runs: [len(TREE.decide(given, summary, noise).table) for _ in range(runs)]
+        return lambda runs: [len(release(TREE, given, summary, noise).table) for _ in range(runs)]
 
     assert empirical_epsilon(
         released({LONGEST: 1}), released({}), runs=800, delta=0.02, claim=EPSILON

@@ -24,6 +24,7 @@ from cloakwork.mechanisms.variants.sacofa_params import SacofaParams
 from cloakwork.mechanisms.variants.tree import CodedVariants, TreeGrowth, grow_tree
 from cloakwork.mechanisms.variants.tree_noise import Stage
 from cloakwork.noise import Noise, reproducible
+from measuring import release
 
 EPSILON, DELTA = 1.0, 1e-3
 LENGTH = 9
@@ -222,7 +223,7 @@ def hidden(given: SacofaParams) -> AuditResult:
     def kept(rows: dict[tuple[str, ...], int]) -> Callable[[int], list[int]]:
         summary = histogram(rows)
         return lambda runs: [
-            SACOFA.decide(given, summary, noise).internal["prefixes kept"] for _ in range(runs)
+            release(SACOFA, given, summary, noise).internal["prefixes kept"] for _ in range(runs)
         ]
 
     events = [HalfLine(1, upper=True), HalfLine(0, upper=False)]

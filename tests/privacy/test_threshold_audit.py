@@ -23,6 +23,7 @@ from cloakwork.mechanisms.variants.threshold import (
     calibrate_threshold,
 )
 from cloakwork.noise import Noise, reproducible
+from measuring import release
 
 RUNS = 40_000
 EPSILON, DELTA = 1.0, 1e-3
@@ -41,7 +42,7 @@ def noisy_counts(
     summary = pl.DataFrame(
         {"variant": [[str(run)] for run in range(runs)], "cases": np.full(runs, count)}
     )
-    kept = THRESHOLD.decide(params, summary, source).table["cases"].to_numpy()
+    kept = release(THRESHOLD, params, summary, source).table["cases"].to_numpy()
     return np.concatenate([kept, np.zeros(runs - len(kept), np.int64)])
 
 

@@ -31,6 +31,7 @@ from cloakwork.mechanisms.variants.tree import CodedVariants, TreeGrowth, grow_t
 from cloakwork.mechanisms.variants.tree_noise import NoiseKind, Stage
 from cloakwork.noise import Noise, reproducible
 from contracts.sample_logs import log_of
+from measuring import release
 from privacy.test_profile_audit import params_for
 
 RUNS, WIDTH, COUNT = 200, 60, 500
@@ -62,7 +63,7 @@ def released(name: str, cases: int = COUNT, **options: object) -> Errors:
     mechanism, params = offered(name, **options)
     summary = histogram(cases)
     return lambda noise: (
-        mechanism.decide(params, summary, noise).table["cases"].to_numpy() - float(cases)
+        release(mechanism, params, summary, noise).table["cases"].to_numpy() - float(cases)
     )
 
 

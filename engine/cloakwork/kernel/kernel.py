@@ -99,7 +99,7 @@ class Kernel:
     def sum(
         self, query: Query, noise: AnswerNoise, clip: Clip = ONE, keys: int | None = None
     ) -> NoisySums:
-        """The sum over all cases of what ``query`` finds in each, clipped to ``clip``; every key has
+        """The sum over all cases of what ``query`` finds in each, clipped to ``clip``; each key has
         noise.
 
         ``keys``: how many there are (0 to keys - 1), where they are so declared. One unit moves the

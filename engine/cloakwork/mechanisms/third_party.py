@@ -167,7 +167,7 @@ class Watched:
     def currency(self, params: Any) -> Currency:
         """Its currency."""
         with self._package.errors_attributed("currency failed"):
-            currency = self._mechanism.currency(params)
+            currency: Currency = self._mechanism.currency(params)
         if currency not in ("unit", "metric", "local"):
             raise self._package.package_error(f"currency returned {currency!r}")
         return currency
@@ -227,8 +227,8 @@ class WatchedRewriting(Watched):
     def decide(self, params: Any, summary: pl.DataFrame, noise: Noise) -> Decision:
         """Its decision."""
         with self._package.errors_attributed("decide failed"):
-            decision = self._mechanism.decide(params, summary, noise)
-        self._package.require_type(decision, Decision, "decide")
+            found = self._mechanism.decide(params, summary, noise)
+        decision: Decision = self._package.require_type(found, Decision, "decide")
         self._package.require_type(decision.table, pl.DataFrame, "decide")
         return decision
 

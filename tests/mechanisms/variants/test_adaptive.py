@@ -25,6 +25,7 @@ from cloakwork.mechanisms.variants.adaptive import (
 )
 from cloakwork.noise import reproducible
 from contracts.sample_logs import log_of
+from measuring import release
 
 COUNTS = st.lists(st.integers(1, 60), min_size=1, max_size=12)
 ADAPTIVE = VariantAdaptive()
@@ -43,7 +44,7 @@ def params(epsilon: float = 1.0, facts: Facts | None = None) -> AdaptiveParams:
 
 
 def decided(log: EventLog, epsilon: float) -> Decision:
-    return ADAPTIVE.decide(params(epsilon), VariantCounts().of(log), reproducible(1))
+    return release(ADAPTIVE, params(epsilon), VariantCounts().of(log), reproducible(1))
 
 
 @given(COUNTS, st.integers(2, 40), st.data())

@@ -24,6 +24,7 @@ from cloakwork.noise import reproducible, secret
 from cloakwork.privacy_event import NonPrivate
 from cloakwork.testing import run_mechanism
 from contracts.sample_logs import log_of
+from measuring import release
 
 AMUN, PUBLISHED = VariantAmun(), VariantAmunPublished()
 DOMAIN = [["a", "b"], ["a", "c"], ["d"]]
@@ -55,7 +56,7 @@ def test_noisy_counts_of_the_domain_are_unbiased():
     domain = [[str(i)] for i in range(1000)]
     params = AMUN.offer(goal(epsilon=0.5), Facts(), {"variants": domain}).params
     summary = pl.DataFrame({"variant": domain, "cases": np.full(1000, 300)})
-    noisy = AMUN.decide(params, summary, reproducible(1)).table["cases"].to_numpy()
+    noisy = release(AMUN, params, summary, reproducible(1)).table["cases"].to_numpy()
     assert len(noisy) == 1000
     assert abs(noisy.mean() - 300) < 5 * noisy.std() / math.sqrt(1000)
 
@@ -149,6 +150,6 @@ def test_the_published_form_keeps_every_true_variant():
     assert isinstance(PUBLISHED.event(answer.params, Facts()), NonPrivate)
     summary = pl.DataFrame({"variant": [["a", "b"], ["a", "c", "b"], ["z"]], "cases": [30, 9, 1]})
     for _ in range(20):
-        table = PUBLISHED.decide(answer.params, summary, secret()).table
+        table = release(PUBLISHED, answer.params, summary, secret()).table
         assert table["variant"].to_list() == summary["variant"].to_list()
         assert (table["cases"] >= summary["cases"]).all()

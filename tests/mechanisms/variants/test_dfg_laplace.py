@@ -14,6 +14,7 @@ from cloakwork.mechanisms.registry import OURS
 from cloakwork.mechanisms.variants.dfg_laplace import MOST_ACTIVITIES, DfgLaplace
 from cloakwork.noise import reproducible, secret
 from cloakwork.privacy_event import NonPrivate
+from measuring import release
 
 DFG = DfgLaplace()
 FACTS = Facts(alphabet=("a", "b", "c"), longest_case=4)
@@ -39,7 +40,7 @@ def histogram(rows):
 
 
 def run(rows, params, noise=None):
-    table = DFG.decide(params, histogram(rows), noise or secret()).table
+    table = release(DFG, params, histogram(rows), noise or secret()).table
     return {tuple(variant): cases for variant, cases in table.rows()}
 
 
@@ -63,7 +64,7 @@ def test_long_cases_count_for_as_many_steps_as_asked():
     params = offered(Facts(alphabet=("a",), longest_case=500), epsilon=100.0, most_steps=5).params
     assert params.most_steps == 5
     assert params.sensitivity == 5
-    few = DFG.decide(params, histogram({("a",) * 400: 50}), secret())
+    few = release(DFG, params, histogram({("a",) * 400: 50}), secret())
     assert int(few.table["cases"].sum()) < 20
     assert offered(Facts(alphabet=("a",), longest_case=500)).params.most_steps == 21
     assert offered().params.most_steps == 5

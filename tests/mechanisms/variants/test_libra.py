@@ -16,6 +16,7 @@ from cloakwork.noise import reproducible, secret
 from cloakwork.testing import run_mechanism
 from contracts.sample_logs import log_of
 from contracts.value_logs import with_values
+from measuring import release
 from mechanisms.variants.libra_goals import LIBRA, goal, params_of
 
 
@@ -39,7 +40,7 @@ def test_estimates_are_unbiased():
     counts = [400, 1500]
     summary = pl.DataFrame({"variant": [["a"], ["b", "c"]], "cases": counts})
     noise = reproducible(1)
-    released = [LIBRA.decide(params, summary, noise).table for _ in range(200)]
+    released = [release(LIBRA, params, summary, noise).table for _ in range(200)]
     found = np.array(
         [table.sort(pl.col("variant").list.len())["cases"].to_list() for table in released]
     )
@@ -102,7 +103,7 @@ def test_a_test_that_nothing_passes_releases_nothing():
     """One sample and a tiny rho: even certain sightings are no evidence."""
     params = params_of(samples=1, rate=1, rho=1e-9)
     summary = pl.DataFrame({"variant": [["a"]], "cases": [10_000]})
-    assert LIBRA.decide(params, summary, secret()).table.height == 0
+    assert release(LIBRA, params, summary, secret()).table.height == 0
 
 
 def test_the_plan_says_that_plain_noise_is_better():

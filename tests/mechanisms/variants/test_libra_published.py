@@ -12,6 +12,7 @@ from cloakwork.mechanisms.variants import libra
 from cloakwork.mechanisms.variants.libra_published import published_epsilon
 from cloakwork.noise import secret
 from cloakwork.privacy_event import NonPrivate
+from measuring import release
 from mechanisms.variants.libra_goals import PUBLISHED, goal, params_of
 
 
@@ -58,4 +59,4 @@ def test_the_published_form_clips_by_raw_counts():
     least = round(params.scale * math.log(2 / params.delta))
     for cases, present in ((least - 1, False), (least + 200, True)):
         summary = pl.DataFrame({"variant": [["a", "b"]], "cases": [cases]})
-        assert (PUBLISHED.decide(params, summary, secret()).table.height == 1) is present
+        assert (release(PUBLISHED, params, summary, secret()).table.height == 1) is present

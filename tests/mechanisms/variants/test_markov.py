@@ -22,6 +22,7 @@ from cloakwork.mechanisms.variants.transitions import (
 from cloakwork.noise import reproducible
 from cloakwork.testing import run_mechanism
 from contracts.sample_logs import courses_of, log_of
+from measuring import release
 
 
 def goal(epsilon: float = 1.0, delta: float = 1e-4) -> DifferentialPrivacy:
@@ -162,7 +163,7 @@ def test_undeclared_labels_are_no_part_of_it() -> None:
     offer = VariantMarkov().offer(goal(5.0, 1e-2), Facts(alphabet=("a",)), {})
     assert isinstance(offer, Offer)
     assert isinstance(offer.params, MarkovParams)
-    found = VariantMarkov().decide(offer.params, table, reproducible(1)).table
+    found = release(VariantMarkov(), offer.params, table, reproducible(1)).table
     counted = dict(
         zip(map(tuple, found["variant"].to_list()), found["cases"].to_list(), strict=True)
     )

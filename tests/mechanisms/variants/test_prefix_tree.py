@@ -17,6 +17,7 @@ from cloakwork.mechanisms.variants.tree_noise import Stage
 from cloakwork.noise import reproducible, secret
 from cloakwork.privacy_event import Composed, DiscreteGaussian, DiscreteLaplace, Repeated
 from conftest import runs
+from measuring import release
 
 TREE = PrefixTree()
 
@@ -45,7 +46,7 @@ def histogram(rows):
 
 
 def run(rows, params, noise=None):
-    table = TREE.decide(params, histogram(rows), noise or secret()).table
+    table = release(TREE, params, histogram(rows), noise or secret()).table
     return {tuple(variant): cases for variant, cases in table.rows()}
 
 

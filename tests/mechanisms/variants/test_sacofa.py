@@ -19,6 +19,7 @@ from cloakwork.mechanisms.variants.sacofa import ExtensionSelector, Sacofa
 from cloakwork.mechanisms.variants.tree import Candidates, CodedVariants
 from cloakwork.noise import reproducible, secret
 from cloakwork.privacy_event import Composed, DiscreteGaussian, NonPrivate, Repeated
+from measuring import release
 
 SACOFA = Sacofa()
 FACTS = Facts(alphabet=("a", "b", "c"), longest_case=4)
@@ -45,7 +46,7 @@ def histogram(rows):
 
 
 def run(rows, params, noise=None):
-    table = SACOFA.decide(params, histogram(rows), noise or secret()).table
+    table = release(SACOFA, params, histogram(rows), noise or secret()).table
     return {tuple(variant): cases for variant, cases in table.rows()}
 
 

@@ -21,6 +21,7 @@ from cloakwork.mechanisms.variants.threshold import (
 from cloakwork.noise import reproducible, secret
 from cloakwork.testing import run_mechanism
 from contracts.sample_logs import log_of
+from measuring import release
 
 KINDS = ("laplace", "gaussian", "truncated-geometric")
 EPSILONS, DELTAS, UNITS = (0.05, 0.1, 0.5, 1.0, 2.0, 6.0), (1e-3, 1e-4, 1e-9), (1, 2, 5, 20)
@@ -140,7 +141,7 @@ def test_each_noisy_count_belongs_to_its_variant(kind):
     summary = pl.DataFrame(
         {"variant": [[str(i)] for i in range(200)], "cases": np.arange(200) * 1000 + 500}
     )
-    table = VariantThreshold().decide(params, summary, secret()).table
+    table = release(VariantThreshold(), params, summary, secret()).table
     assert table.height == 200
     place = table["variant"].list.first().cast(pl.Int64).to_numpy()
     assert (np.abs(table["cases"].to_numpy() - (place * 1000 + 500)) < 200).all()
