@@ -20,7 +20,8 @@ from cloakwork.kernel.cases import Cases, Query
 from cloakwork.kernel.growth import Growth
 from cloakwork.kernel.noises import AnswerNoise, Laplace, selection_event
 from cloakwork.kernel.randomness import Randomness
-from cloakwork.kernel.vectors import ONE, Clip, Vectors, vectors_of
+from cloakwork.kernel.sampling import sampled_sums
+from cloakwork.kernel.vectors import ONE, Clip, Sums, vectors_of
 from cloakwork.noise import Noise, drawn_rate
 from cloakwork.privacy_event import EpsilonDelta, NonPrivate, PoissonSampled, PrivacyEvent
 
@@ -107,9 +108,7 @@ class Kernel:
         the plan does not list this answer.
         """
         self.__books.record(*noise.events(clip, self.__max_cases, keys))
-        return NoisySums(
-            self.__vectors(query, clip).sums(self.__measured.counts), noise, self.__noise, keys
-        )
+        return NoisySums(self.__sums(query, clip), noise, self.__noise, keys)
 
     def select(self, query: Query, noise: AnswerNoise, least: int, clip: Clip = ONE) -> Selected:
         """The keys that occur and whose noisy sums reach ``least`` (grid steps), with these.
@@ -124,7 +123,7 @@ class Kernel:
         if delta > 0:
             events = tuple(composed([event, selection_event(delta)]) for event in events)
         self.__books.record(*events)
-        sums = self.__vectors(query, clip).sums(self.__measured.counts)
+        sums = self.__sums(query, clip)
         if (sums.sums < 0).any():
             sums = replace(sums, sums=np.maximum(sums.sums, 0))
         noisy = sums.sums + noise.draw(self.__noise, len(sums.sums))
@@ -159,7 +158,7 @@ class Kernel:
         moved = self.__max_cases * most
         self.__books.record(EpsilonDelta(epsilon=epsilon))
         clip = Clip("max", most, keys)
-        sums = self.__vectors(query, clip).sums(self.__measured.counts)
+        sums = self.__sums(query, clip)
         noise = Laplace(np.nextafter(2 * moved / epsilon, np.inf))
         noisy = sums.at(np.arange(keys)) + noise.draw(self.__noise, keys)
         return int(np.argmax(noisy))
@@ -176,7 +175,7 @@ class Kernel:
         owners = self.__measured.owners
         if owners is None:
             raise PlanUnsound("a step that samples units must be granted them")
-        vectors = self.__vectors(query, ONE)
+        vectors = vectors_of(self.__measured.cases, query, ONE)
         noisy = np.empty((times, keys), np.int64)
         for sample in range(times):
             # One coin a unit: all its cases are in the sample, or none.
@@ -216,5 +215,8 @@ class Kernel:
         self.__books.record(NonPrivate(reason="the raw counts are looked at"))
         return self.__measured
 
-    def __vectors(self, query: Query, clip: Clip) -> Vectors:
-        return vectors_of(self.__measured.cases, query, clip)
+    def __sums(self, query: Query, clip: Clip) -> Sums:
+        vectors = vectors_of(self.__measured.cases, query, clip)
+        if clip.sampled:
+            return sampled_sums(vectors, clip, self.__measured.counts, self.__noise)
+        return vectors.sums(self.__measured.counts)
