@@ -172,9 +172,7 @@ class Kernel:
         (event, *_) = noise.events(ONE, self.__max_cases, keys)
         sampled = PoissonSampled(rate=drawn_rate(rate), event=event)
         self.__books.record(repeated(times, sampled))
-        owners = self.__measured.owners
-        if owners is None:
-            raise PlanUnsound("a step that samples units must be granted them")
+        owners = self.__owners()
         vectors = vectors_of(self.__measured.cases, query, ONE)
         noisy = np.empty((times, keys), np.int64)
         for sample in range(times):
@@ -220,3 +218,13 @@ class Kernel:
         if clip.sampled:
             return sampled_sums(vectors, clip, self.__measured.counts, self.__noise)
         return vectors.sums(self.__measured.counts)
+
+    def __owners(self) -> Owners:
+        """Whose cases there are; where a unit has one case at most, each case is a unit."""
+        measured = self.__measured
+        if measured.owners is not None:
+            return measured.owners
+        if self.__max_cases > 1:
+            raise PlanUnsound("a step that samples units must be granted them")
+        row = np.repeat(np.arange(len(measured.counts)), measured.counts)
+        return Owners(row, np.arange(len(row)), np.ones(len(row), np.int64))
