@@ -4,7 +4,8 @@ Each method asks one question, bounds what a case can change in the answer, ente
 step's books, and only then draws the noise. What a mechanism cannot ask, it cannot leak.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +13,6 @@ from numpy.typing import NDArray
 
 from cloakwork.accounting.events import cost
 from cloakwork.arrays import Ints
-from cloakwork.budget import Cost
 from cloakwork.errors import PlanUnsound
 from cloakwork.kernel.answers import NoisySums, Selected
 from cloakwork.kernel.books import Books, composed, repeated
@@ -55,6 +55,15 @@ class Measured:
     counts: Ints
     owners: Owners | None = None
 
+    def take(self, rows: Ints) -> "Measured":
+        """The cases at ``rows`` (ascending)."""
+        owners = self.owners
+        if owners is not None:
+            place = np.searchsorted(rows, owners.row)
+            kept = np.isin(owners.row, rows)
+            owners = Owners(place[kept], owners.unit[kept], owners.cases[kept])
+        return Measured(self.cases.take(rows), self.counts[rows], owners)
+
     def by_variant(self) -> tuple[list[tuple[str, ...]], Ints]:
         """The activity sequences, ascending, and how many cases follow each (int64)."""
         variants = self.cases.variants()
@@ -96,6 +105,18 @@ class Kernel:
     def recorded(self) -> PrivacyEvent:
         """What has really been drawn so far."""
         return composed(self.__books.recorded)
+
+    def narrowed(self, labels: Sequence[str], without: Sequence[tuple[str, ...]] = ()) -> "Kernel":
+        """The same kernel, with the same books, for the cases that follow none of the sequences
+        ``without``, and of these for the events whose label is one of ``labels``.
+
+        What becomes of a case follows from that case alone.
+        """
+        measured = self.__measured
+        if without:
+            measured = measured.take(np.flatnonzero(measured.cases.among(without) < 0))
+        measured = replace(measured, cases=measured.cases.within(labels))
+        return Kernel(measured, self.__books, self.__noise, self.__max_cases)
 
     def sum(
         self, query: Query, noise: AnswerNoise, clip: Clip = ONE, keys: int | None = None
@@ -193,17 +214,21 @@ class Kernel:
             raise PlanUnsound(f"{query.name} answers {exact.shape}, not {query.size} numbers")
         return exact + noise.draw(self.__noise, query.size)
 
-    def branch(self, event: PrivacyEvent, budget: Cost) -> "Kernel":
-        """A kernel for one of several ways to go on, of which the plan charges (epsilon, delta)
+    def branch(self, event: PrivacyEvent, delta: float) -> "Kernel":
+        """A kernel for one of several ways to go on, of which the plan charges (epsilon, ``delta``)
         whichever is taken.
 
-        ``event``: what this way is charged for; it must cost ``budget`` at most, which fills a
-        slot.
+        ``event``: what this way is charged for. All that its kernel answers fits the leaves of
+        ``event``, so it is (e, ``delta``)-DP, e what the accountant makes of them, however its
+        questions are chosen. A slot of at least (e, ``delta``) is filled, once. Which way is taken
+        depends on answers alone, and the slot bounds every way, so the slots compose adaptively
+        (Dwork and Roth 2014, theorem B.1), also where both kernels are asked in turns (Vadhan and
+        Zhang 2023, concurrent composition).
         """
-        spent = cost(event, budget.delta)
-        if spent.epsilon > budget.epsilon or spent.delta > budget.delta:
-            raise PlanUnsound(f"a way to go on costs {spent}, more than {budget}")
-        self.__books.record(EpsilonDelta(epsilon=budget.epsilon, delta=budget.delta))
+        spent = cost(event, delta)
+        if not (spent.epsilon < math.inf and spent.delta <= delta):
+            raise PlanUnsound(f"nothing bounds a way to go on: {event!r}")
+        self.__books.record(EpsilonDelta(epsilon=spent.epsilon, delta=delta))
         return Kernel(self.__measured, Books.of(event), self.__noise, self.__max_cases)
 
     def raw(self) -> Measured:
