@@ -148,10 +148,9 @@ class Kernel:
         if (sums.sums < 0).any():
             sums = replace(sums, sums=np.maximum(sums.sums, 0))
         noisy = sums.sums + noise.draw(self.__noise, len(sums.sums))
-        codes, labels = sums.parts()
         # A key that no case counts for (of value 0) does not occur.
         told = np.flatnonzero((noisy >= least) & (sums.sums > 0))
-        return Selected(codes[told], tuple(labels[row] for row in told), noisy[told])
+        return Selected(*sums.parts(told), noisy[told])
 
     def grow(self, delta: float = 0.0) -> Growth:
         """Keys that grow level by level; ``delta``: what their thresholds may spend, all together.
