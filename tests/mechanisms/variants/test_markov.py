@@ -11,10 +11,13 @@ from cloakwork.accounting.leaf_events import leaves_of
 from cloakwork.errors import MechanismError, PlanUnsound
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
+from cloakwork.kernel import Books, Cases, Entries, Kernel, Laplace
+from cloakwork.kernel.summary import measured_of
 from cloakwork.mechanisms.base import Offer, Refusal
 from cloakwork.mechanisms.variants.markov import VariantMarkov
 from cloakwork.mechanisms.variants.markov_params import MarkovParams
 from cloakwork.noise import reproducible
+from cloakwork.privacy_event import Composed, DiscreteLaplace
 from cloakwork.testing import run_mechanism
 from contracts.sample_logs import courses_of, log_of
 from measuring import release
@@ -168,3 +171,37 @@ def test_undeclared_labels_are_no_part_of_it() -> None:
     )
     assert counted["a",] == pytest.approx(1200, abs=40)
     assert not any("q" in variant for variant in counted)
+
+
+@pytest.mark.parametrize("owned", [False, True])
+def test_a_narrowed_kernel_counts_the_other_cases_for_the_same_books(owned: bool) -> None:
+    """Cases of released variants are out, labels outside of the alphabet too; whose cases they are
+    stays, so a sample holds them; and what the one kernel has asked the other cannot ask again.
+    Noise of 2**-7 is 0 but once in e**128 draws.
+    """
+    rows = {"variant": [["a", "b"], ["a", "x", "b"], ["x"], ["b"]], "cases": [5, 4, 3, 2]}
+    if owned:
+        rows["unit"] = ["p", "q", "p", "q"]
+    one = DiscreteLaplace(scale=2.0**-7, sensitivity=5)
+    books = Books.of(Composed(events=(one, one)))
+    kernel = Kernel(
+        measured_of(pl.DataFrame(rows), reproducible(1)), books, reproducible(1), max_cases=5
+    )
+    others = kernel.narrowed(("b", "a"), without=[("a", "b")])
+
+    def coded(cases: Cases) -> Entries:
+        assert cases.alphabet == ("b", "a")
+        return Entries.one_each(cases, np.minimum(cases.lengths, 2))
+
+    found = others.sum(coded, Laplace(2.0**-7), keys=3).at(np.arange(3))
+    assert found.tolist() == [3, 2, 4]
+    if owned:
+        assert others.sample_sums(coded, Laplace(2.0**-7), 1, 1, 3).tolist() == [[3, 2, 4]]
+    else:
+        kernel.sum(coded_all, Laplace(2.0**-7), keys=1)
+    with pytest.raises(PlanUnsound, match="does not list"):
+        kernel.sum(coded_all, Laplace(2.0**-7), keys=1)
+
+
+def coded_all(cases: Cases) -> Entries:
+    return Entries.one_each(cases)
