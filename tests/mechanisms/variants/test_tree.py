@@ -5,7 +5,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from cloakwork.mechanisms.variants.tree import TreeLevel
+from cloakwork.kernel import Randomness
+from cloakwork.mechanisms.variants.tree import Tree, TreeLevel
 from cloakwork.mechanisms.variants.tree_noise import (
     Stage,
     least_tail_value,
@@ -26,26 +27,21 @@ def test_shares_are_whole_and_on_average_exact():
         np.array([0]), np.array([1]), np.array([5]), np.array([0, 1]), np.array([10, 3])
     )
     third = TreeLevel(none, none, none, np.array([0]), np.array([2]))
-    tables = [
-        dict(
-            zip(
-                *_columns(consistent_variants([first, second, third], "ab", None, secret())),
-                strict=True,
-            )
-        )
-        for _ in range(600)
-    ]
-    for table in tables:
+    randomness = Randomness(secret())
+
+    def shared(levels, most_cases):
+        tree = Tree(levels, ("a", "b"))
+        variants, cases = consistent_variants(tree, most_cases, randomness)
+        return dict(zip(variants, cases.tolist(), strict=True))
+
+    for _ in range(600):
         # Six begin with a: four end there, two go on to b; the noisy counts below a are 10 and 5.
+        table = shared((first, second, third), None)
         assert table == {("a",): 4, ("a", "b"): 2, ("b",): 4}
-    third_left_out = [consistent_variants([first, second], "ab", 7, secret()) for _ in range(600)]
-    assert {table["cases"].sum() for table in third_left_out} == {7}
-    mean = np.mean([dict(zip(*_columns(table), strict=True))["a",] for table in third_left_out])
+    third_left_out = [shared((first, second), 7) for _ in range(600)]
+    assert {sum(table.values()) for table in third_left_out} == {7}
+    mean = np.mean([table["a",] for table in third_left_out])
     assert abs(mean - 4.2) < 0.15
-
-
-def _columns(table):
-    return [tuple(variant) for variant in table["variant"].to_list()], table["cases"].to_list()
 
 
 @pytest.mark.parametrize(
