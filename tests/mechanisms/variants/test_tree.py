@@ -203,7 +203,7 @@ def one_level_more(params: NoisyTree) -> dict[str, object]:
     return {"shape": (Stage(levels=stage.levels + 1, scale=stage.scale),)}
 
 
-def for_each_stage(params: NoisyTree, stages: int) -> dict[str, object]:
+def for_each_stage(params: NoisyTree, stages: int) -> dict[str, tuple[int, ...]]:
     """The thresholds, where one stage has become several."""
     names = ("thresholds", "harmless", "harmful")
     found = {name: getattr(params, name, None) for name in names}
@@ -237,7 +237,7 @@ def test_a_lower_threshold_than_charged_is_refused(mechanism: type[Any]) -> None
 
     def lower(params: NoisyTree) -> dict[str, object]:
         named = for_each_stage(params, 1)
-        return {name: tuple(tau - 1 for tau in value) for name, value in named.items()}  # type: ignore[attr-defined]
+        return {name: tuple(tau - 1 for tau in value) for name, value in named.items()}
 
     with pytest.raises(PlanUnsound, match="what its plan does not list"):
         run(changed(mechanism, lower), UNDECLARED)
