@@ -7,18 +7,20 @@ charged if it measures, and releases no column that its lineage does not write.
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint
 from typing import Any, Final, TypeVar, cast
 
 import polars as pl
 from pydantic import BaseModel, JsonValue, TypeAdapter
 
+from cloakwork.arrays import Ints
 from cloakwork.budget import Currency
 from cloakwork.errors import CloakworkError, MechanismError, first_line
 from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
-from cloakwork.kernel import Kernel
+from cloakwork.kernel import Kernel, Perturbation
+from cloakwork.kernel.perturb import Completion, NoisySample, NoisyTimes
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import (
@@ -32,6 +34,7 @@ from cloakwork.mechanisms.base import (
     Measures,
     Mechanism,
     Offer,
+    Perturbs,
     Prediction,
     Predicts,
     Refusal,
@@ -99,9 +102,15 @@ def load_mechanism(entry: EntryPoint) -> Mechanism[Any]:
     with package.errors_attributed(f"cannot be loaded from {entry.value}"):
         mechanism = entry.load()()
     _require_introduction(mechanism, package)
-    kind = WatchedMeasuring if isinstance(mechanism, Measures) else WatchedRewriting
     # What our classes declare for all their objects, a watched one has for itself.
-    return cast("Mechanism[Any]", kind(mechanism, package))
+    return cast("Mechanism[Any]", _kind_of(mechanism)(mechanism, package))
+
+
+def _kind_of(mechanism: Any) -> type["Watched"]:
+    """How the mechanism is watched."""
+    if isinstance(mechanism, Measures):
+        return WatchedMeasuring
+    return WatchedPerturbing if isinstance(mechanism, Perturbs) else WatchedRewriting
 
 
 def _require_introduction(mechanism: Any, package: Package) -> None:
@@ -204,6 +213,28 @@ class WatchedMeasuring(Watched):
             found = self._mechanism.measure(params, kernel)
         measurement: Measurement = self._package.require_type(found, Measurement, "measure")
         return measurement
+
+
+class WatchedPerturbing(Watched):
+    """A mechanism of another package that adds noise to times."""
+
+    def perturbs(self, params: Any) -> Perturbation:
+        """The noise that it declares, and how it completes times, watched."""
+        with self._package.errors_attributed("perturbs failed"):
+            found = self._mechanism.perturbs(params)
+        declared: Perturbation = self._package.require_type(found, Perturbation, "perturbs")
+
+        def complete(sample: NoisySample) -> Completion:
+            with self._package.errors_attributed("complete failed"):
+                completion = declared.complete(sample)
+
+            def times_of(noisy: NoisyTimes) -> Ints:
+                with self._package.errors_attributed("complete failed"):
+                    return completion(noisy)
+
+            return times_of
+
+        return replace(declared, complete=complete)
 
 
 class WatchedRewriting(Watched):
