@@ -25,15 +25,26 @@ class Clip:
 
     ``norm``: ``l1`` the sum of the sizes of its values, ``l2`` their Euclidean norm, ``max`` the
     largest of them. ``most``: what the norm is clipped to. ``cells``: how many keys it may have.
+    ``sampled``: of a vector that has too much, a few units are drawn at random instead
+    (``sampling.py``): ``most`` where sizes are summed, ``cells`` where each is at most 1.
     """
 
     norm: Literal["l1", "l2", "max"]
     most: int
     cells: int
+    sampled: bool = False
 
     def __post_init__(self) -> None:
         if not (1 <= self.most <= MOST and 1 <= self.cells <= MOST_CELLS):
             raise ValueError(f"a clip lies between 1 and {MOST:,}, in 1 to {MOST_CELLS:,} cells")
+        fits = {"l1": self.cells >= self.most, "l2": False, "max": self.most == 1}
+        if self.sampled and not fits[self.norm]:
+            raise ValueError("units are drawn of l1 vectors with a cell each, or of values up to 1")
+
+    @property
+    def units(self) -> int:
+        """How many units are drawn of a vector, where they are."""
+        return self.most if self.norm == "l1" else self.cells
 
 
 ONE: Final = Clip("l1", 1, 1)
@@ -96,8 +107,8 @@ class Vectors:
 
 
 def vectors_of(cases: Cases, query: Query, clip: Clip) -> Vectors:
-    """What ``query`` finds in each of ``cases``, bounded by ``clip``. A case that it fails on has
-    no entry.
+    """What ``query`` finds in each of ``cases``, bounded by ``clip``; whole, where the clip is
+    sampled. A case that it fails on has no entry.
     """
     return bounded(cases, answered(cases, query), clip)
 
@@ -169,6 +180,10 @@ def bounded(cases: Cases, found: Entries, clip: Clip) -> Vectors:
     """The vectors of ``found`` (well-formed), each within ``clip``."""
     keys, key = _keys_of(cases, found)
     case, key, value = _added_up(found.case, key, found.value)
+    if clip.sampled:
+        # What is drawn is drawn by each case for itself, so it is none of the distinct cases'.
+        most = clip.most if clip.norm == "max" else MOST
+        return Vectors(keys, case, key, np.clip(value, -most, most))
     # The first cells of each case, in the order in which the query named them.
     rank = np.arange(len(case)) - np.searchsorted(case, case)
     kept = rank < clip.cells
