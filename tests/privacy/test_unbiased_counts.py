@@ -21,7 +21,6 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Mechanism, Offer
-from cloakwork.mechanisms.profile import measure_profile
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.mechanisms.variants import markov
 from cloakwork.mechanisms.variants.directly_follows import DirectlyFollows
@@ -30,6 +29,7 @@ from cloakwork.mechanisms.variants.threshold import Kind, calibrate_threshold
 from cloakwork.mechanisms.variants.tree import CodedVariants, TreeGrowth, grow_tree
 from cloakwork.mechanisms.variants.tree_noise import NoiseKind, Stage
 from cloakwork.noise import Noise, reproducible
+from cloakwork.run.profile import figures_of
 from contracts.sample_logs import log_of
 from measuring import release
 from privacy.test_profile_audit import params_for
@@ -102,7 +102,7 @@ def graph(noise: Noise) -> NDArray[np.float64]:
 
 def profile(noise: Noise) -> NDArray[np.float64]:
     """The number of cases, and how many the most frequent variant holds."""
-    found = measure_profile(PROFILE, LOG, noise)
+    found = figures_of(PROFILE, LOG, noise)
     return np.array([found.cases, found.top["1"]], float) - COUNT
 
 
