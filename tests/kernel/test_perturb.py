@@ -7,6 +7,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from cloakwork.arrays import Ints
@@ -31,7 +32,7 @@ from cloakwork.mechanisms.base import Offer
 from cloakwork.mechanisms.timestamps.laplace import LaplaceParams, TimestampLaplace
 from cloakwork.noise import Stream, reproducible
 from cloakwork.privacy_event import Composed, DiscreteLaplace, PrivacyEvent, Repeated
-from cloakwork.run.steps import Grant, look, take
+from cloakwork.run.steps import Grant, Outcome, look, take
 from cloakwork.testing.contract import assert_same_log, random_batches
 from cloakwork.testing.runs import run_step
 from contracts.sample_logs import BEGIN, log_of
@@ -194,6 +195,11 @@ def planned(goal: Guarantee, **options: Any) -> tuple[LaplaceParams, Grant]:
     return offer.params, grant
 
 
+def outcome_of(mechanism: TimestampLaplace, params: LaplaceParams, grant: Grant) -> Outcome:
+    """What a step does that was granted this; no log is needed to say."""
+    return take(mechanism, params, pl.DataFrame(), reproducible(1), grant)
+
+
 def half_the_noise(declared: Perturbation) -> Perturbation:
     return replace(declared, start_scale=declared.start_scale / 2, gap_scale=declared.gap_scale / 2)
 
@@ -269,7 +275,7 @@ def test_noise_that_the_plan_does_not_list_is_refused(
     """Before any time is looked at."""
     params, grant = planned(goal, **({} if noised is None else {"noised": noised}))
     with pytest.raises(PlanUnsound):
-        take(Otherwise(fault), params, Any, reproducible(1), grant)  # type: ignore[arg-type]
+        outcome_of(Otherwise(fault), params, grant)
 
 
 @pytest.mark.parametrize("fault", [twice, lambda declared: None])
@@ -277,7 +283,7 @@ def test_a_step_perturbs_once(fault: Callable[[Perturbation], Any]) -> None:
     """There is nothing to average: what is declared is one perturbation."""
     params, grant = planned(METRIC)
     with pytest.raises(MechanismError, match="no Perturbation"):
-        take(Otherwise(fault), params, Any, reproducible(1), grant)  # type: ignore[arg-type]
+        outcome_of(Otherwise(fault), params, grant)
 
 
 def test_twice_the_cases_of_a_unit_are_refused() -> None:
@@ -285,7 +291,7 @@ def test_twice_the_cases_of_a_unit_are_refused() -> None:
     params, grant = planned(BOUNDED)
     wider = replace(grant, unit=Unit(attribute="case:row", max_cases=3))
     with pytest.raises(PlanUnsound):
-        take(TimestampLaplace(), params, Any, reproducible(1), wider)  # type: ignore[arg-type]
+        outcome_of(TimestampLaplace(), params, wider)
 
 
 def test_times_that_were_not_granted_are_refused() -> None:
@@ -293,20 +299,14 @@ def test_times_that_were_not_granted_are_refused() -> None:
     params, grant = planned(METRIC)
     lineage = grant.lineage.model_copy(update={"measures": frozenset()})
     with pytest.raises(PlanUnsound, match="not granted"):
-        take(
-            TimestampLaplace(),
-            params,
-            Any,  # type: ignore[arg-type]
-            reproducible(1),
-            replace(grant, lineage=lineage),
-        )
+        outcome_of(TimestampLaplace(), params, replace(grant, lineage=lineage))
 
 
 @pytest.mark.parametrize("goal", [METRIC, BOUNDED])
 def test_what_is_recorded_is_what_is_charged(goal: Guarantee) -> None:
     """Once, however many passes look at a time."""
     params, grant = planned(goal)
-    outcome = take(TimestampLaplace(), params, Any, reproducible(1), grant)  # type: ignore[arg-type]
+    outcome = outcome_of(TimestampLaplace(), params, grant)
     log = log_of(["abc"] * 9)
     MemoryEngine(4, random_batches(4)).rewrite(log, outcome.rewrite)
     assert Books.of(outcome.recorded).slots == Books.of(grant.event).slots
@@ -365,7 +365,7 @@ def test_a_batch_is_noised_as_in_the_whole_log() -> None:
     """Draws lie at the addresses of the whole log."""
     params, grant = planned(METRIC)
     log = log_of(["abc"] * 12)
-    action = take(TimestampLaplace(), params, Any, reproducible(1), grant).rewrite  # type: ignore[arg-type]
+    action = outcome_of(TimestampLaplace(), params, grant).rewrite
     whole = MemoryEngine().rewrite(log, action)
     assert len(in_batches(log, random_batches(4)(12), 4)) == 4
     assert_same_log(whole, MemoryEngine(4, random_batches(4)).rewrite(log, action))

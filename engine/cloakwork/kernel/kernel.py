@@ -4,7 +4,6 @@ Each method asks one question, bounds what a case can change in the answer, ente
 step's books, and only then draws the noise. What a mechanism cannot ask, it cannot leak.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from cloakwork.accounting.events import cost
 from cloakwork.arrays import Ints
+from cloakwork.budget import Cost
 from cloakwork.errors import PlanUnsound
 from cloakwork.kernel.answers import NoisySums, Selected
 from cloakwork.kernel.books import Books, composed, repeated
@@ -214,21 +214,21 @@ class Kernel:
             raise PlanUnsound(f"{query.name} answers {exact.shape}, not {query.size} numbers")
         return exact + noise.draw(self.__noise, query.size)
 
-    def branch(self, event: PrivacyEvent, delta: float) -> "Kernel":
-        """A kernel for one of several ways to go on, of which the plan charges (epsilon, ``delta``)
+    def branch(self, event: PrivacyEvent, budget: Cost) -> "Kernel":
+        """A kernel for one of several ways to go on, of which the plan charges (epsilon, delta)
         whichever is taken.
 
-        ``event``: what this way is charged for. All that its kernel answers fits the leaves of
-        ``event``, so it is (e, ``delta``)-DP, e what the accountant makes of them, however its
-        questions are chosen. A slot of at least (e, ``delta``) is filled, once. Which way is taken
-        depends on answers alone, and the slot bounds every way, so the slots compose adaptively
-        (Dwork and Roth 2014, theorem B.1), also where both kernels are asked in turns (Vadhan and
-        Zhang 2023, concurrent composition).
+        ``event``: what this way is charged for; it must cost ``budget`` at most, which fills a
+        slot. All that the new kernel answers fits the leaves of ``event``, so together it is
+        (epsilon, delta)-DP, however its questions are chosen. Which way is taken depends on answers
+        alone and the slot bounds each of them, so it composes with all else that is answered
+        (Dwork and Roth 2014, theorem B.1; also where both kernels are asked in turns: Vadhan and
+        Zhang 2023, on concurrent composition). A slot is filled once, so one way is taken.
         """
-        spent = cost(event, delta)
-        if not (spent.epsilon < math.inf and spent.delta <= delta):
-            raise PlanUnsound(f"nothing bounds a way to go on: {event!r}")
-        self.__books.record(EpsilonDelta(epsilon=spent.epsilon, delta=delta))
+        spent = cost(event, budget.delta)
+        if spent.epsilon > budget.epsilon or spent.delta > budget.delta:
+            raise PlanUnsound(f"a way to go on costs {spent}, more than {budget}")
+        self.__books.record(EpsilonDelta(epsilon=budget.epsilon, delta=budget.delta))
         return Kernel(self.__measured, Books.of(event), self.__noise, self.__max_cases)
 
     def raw(self) -> Measured:

@@ -26,8 +26,7 @@ from cloakwork.mechanisms.variants.adaptive import (
     spread_over,
 )
 from cloakwork.mechanisms.variants.threshold import threshold_event
-from cloakwork.noise import reproducible, secret
-from cloakwork.privacy_event import NonPrivate
+from cloakwork.noise import reproducible
 from contracts.sample_logs import log_of
 from measuring import Release, release
 
@@ -126,18 +125,21 @@ def test_the_others_are_spread_by_less_than_their_counts() -> None:
     assert len(spread_over(released[:0], 50)) == 0
 
 
-def test_a_way_to_go_on_that_costs_more_is_refused() -> None:
-    """A plan made for dear noise, and parameters with less of it: the slot does not hold them."""
-    honest, cheap = params(), params(3.0)
+def test_a_way_to_go_on_is_held_to_the_slot() -> None:
+    """Parameters with less noise than the plan lists are refused, and so is a second way."""
+    honest, dear = params(), params(3.0)
     books = Books.of(ADAPTIVE.event(honest, Facts()))
-    kernel = Kernel(measured_of(VariantCounts().of(log_of([["a"]])), secret()), books, secret(), 1)
-    with pytest.raises(PlanUnsound, match="asked for what its plan does not list"):
-        kernel.branch(threshold_event(cheap.threshold), honest.delta)
-    with pytest.raises(PlanUnsound, match="nothing bounds"):
-        kernel.branch(NonPrivate(reason="none"), honest.delta)
-    kernel.branch(threshold_event(honest.threshold), honest.delta)
-    with pytest.raises(PlanUnsound):
-        kernel.branch(threshold_event(honest.threshold), honest.delta)
+    noise = reproducible(1)
+    log = VariantCounts().of(log_of([["a"]]))
+    kernel = Kernel(measured_of(log, noise), books, noise, max_cases=1)
+    budget = cost(threshold_event(honest.threshold), honest.delta)
+    with pytest.raises(PlanUnsound, match="costs"):
+        kernel.branch(threshold_event(dear.threshold), budget)
+    with pytest.raises(PlanUnsound, match="does not list"):
+        ADAPTIVE.measure(dear, kernel)
+    kernel.branch(threshold_event(honest.threshold), budget)
+    with pytest.raises(PlanUnsound, match="does not list"):
+        kernel.branch(threshold_event(honest.threshold), budget)
 
 
 def test_small_logs_and_small_budgets_look_for_longer() -> None:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, Field, JsonValue
 
 from cloakwork.accounting.exact import exactly, rounded_down
 from cloakwork.arrays import Ints
+from cloakwork.budget import Cost
 from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import CustomQuery, Kernel, Laplace
@@ -154,10 +155,7 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
 
     def event(self, params: AdaptiveParams, facts: Facts) -> PrivacyEvent:
         """The three layers, and the more expensive of the two mechanisms."""
-        from cloakwork.accounting.events import cost
-
-        both = (threshold_event(params.threshold), VariantMarkov().event(params.markov, facts))
-        highest = max(cost(event, params.delta).epsilon for event in both)
+        highest = _dearer(params).epsilon
         if math.isinf(highest):
             return NonPrivate(reason="nothing bounds the cost of what is run after measuring")
         measurement = DiscreteLaplace(scale=params.scale, sensitivity=params.max_cases)
@@ -167,16 +165,16 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
         """Measure the layers, choose, and delegate."""
         layer_counts = kernel.custom(layers_query(params.tau), Laplace(params.scale))
         sigma = params.markov.sigmas[2] / UNIT_NORM
+        threshold_way, markov_way = _ways_to_go_on(params)
         if is_tail_model_worthwhile(layer_counts, sigma):
             name = VariantMarkov.name
-            # Nothing that is declared bears on what it measures.
-            event = VariantMarkov().event(params.markov, Facts())
-            found = VariantMarkov().measure(params.markov, kernel.branch(event, params.delta))
+            taken = kernel.branch(markov_way, _dearer(params))
+            found = VariantMarkov().measure(params.markov, taken)
             cases = found.cases
         else:
             name = VariantThreshold.name
-            event = threshold_event(params.threshold)
-            found = VariantThreshold().measure(params.threshold, kernel.branch(event, params.delta))
+            taken = kernel.branch(threshold_way, _dearer(params))
+            found = VariantThreshold().measure(params.threshold, taken)
             cases = spread_over(found.cases, int(layer_counts.sum()))
         figures: dict[str, JsonValue] = {
             "cases of rare variants (noisy)": estimated_tail_cases(layer_counts),
@@ -184,6 +182,19 @@ class VariantAdaptive(VariantRelease[AdaptiveParams]):
             **found.internal,
         }
         return Measurement(found.variants, cases, figures)
+
+
+def _ways_to_go_on(params: AdaptiveParams) -> tuple[PrivacyEvent, PrivacyEvent]:
+    """What the threshold and the Markov model cost; nothing that is declared bears on it."""
+    return threshold_event(params.threshold), VariantMarkov().event(params.markov, Facts())
+
+
+def _dearer(params: AdaptiveParams) -> Cost:
+    """What the more expensive of the two costs."""
+    from cloakwork.accounting.events import cost
+
+    highest = max(cost(event, params.delta).epsilon for event in _ways_to_go_on(params))
+    return Cost(epsilon=highest, delta=params.delta)
 
 
 def default_measurement_share(epsilon: float, facts: Facts) -> float:
