@@ -64,7 +64,6 @@ def noise_on(**changes: Any) -> Perturbation:
         noised="times",
         start_scale=60.0,
         gap_scale=60.0,
-        complete=lambda sample: lambda noisy: np.zeros(len(noisy.cases.codes), np.int64),
     )
     return replace(declared, **changes)
 
@@ -341,9 +340,8 @@ class Filling(TimestampLaplace):
     def __init__(self, made: Callable[[int], Any]) -> None:
         self.made = made
 
-    def perturbs(self, params: LaplaceParams) -> Perturbation:
-        completion = lambda sample: lambda noisy: self.made(len(noisy.cases.codes))  # noqa: E731
-        return replace(super().perturbs(params), complete=completion)
+    def completion(self, params: LaplaceParams, sample: Any) -> Any:
+        return lambda noisy: self.made(len(noisy.cases.codes))
 
 
 @pytest.mark.parametrize("made", [lambda n: np.zeros(n + 1, np.int64), np.zeros])

@@ -2,7 +2,6 @@
 watched.
 """
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -104,17 +103,15 @@ class Noisy(TimestampLaplace):
         self.fault = fault
 
     def perturbs(self, params: Any) -> Any:
-        declared = super().perturbs(params)
+        return "noise" if self.fault == "type" else super().perturbs(params)
 
+    def completion(self, params: Any, sample: Any) -> Any:
         def fails(_: Any) -> Any:
             raise KeyError("a fault")
 
-        return {
-            "none": declared,
-            "type": "noise",
-            "sample": replace(declared, complete=fails),
-            "batch": replace(declared, complete=lambda _: fails),
-        }[self.fault]
+        if self.fault == "sample":
+            fails(sample)
+        return fails if self.fault == "batch" else super().completion(params, sample)
 
 
 def noised(fault: str, batches: int = 1) -> EventLog:
@@ -138,8 +135,8 @@ def test_watched_noise_is_the_same() -> None:
     ("fault", "said"),
     [
         ("type", "perturbs returned str, not Perturbation"),
-        ("sample", "complete failed: KeyError"),
-        ("batch", "complete failed: KeyError"),
+        ("sample", "completion failed: KeyError"),
+        ("batch", "completion failed: KeyError"),
     ],
 )
 def test_what_becomes_of_noisy_times_is_watched(fault: str, said: str) -> None:

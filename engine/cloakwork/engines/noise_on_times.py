@@ -5,6 +5,7 @@ Two passes. The first takes a sample of the noisy values of the whole log, the s
 case by it; both draw the same noise, by its addresses. Of raw times nothing beyond a case is asked.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,24 +15,25 @@ from cloakwork.arrays import Ints
 from cloakwork.engines.noised_sample import SampleOfNoised, cases_of, sample_of
 from cloakwork.errors import MechanismError
 from cloakwork.kernel.perturb import (
-    Completion,
-    Draws,
-    NoisyTimes,
     Perturbing,
     RawTimes,
     StartsAndGaps,
 )
 from cloakwork.log.eventlog import TIME_TYPE, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import MapCases, MapCasesBySummary
+from cloakwork.mechanisms.noisy_times import Completion, Draws, NoisySample, NoisyTimes
 from cloakwork.noise import Stream
 
 
-def noise_on_times(perturbing: Perturbing, stream: Stream) -> MapCasesBySummary:
+def noise_on_times(
+    perturbing: Perturbing, complete: Callable[[NoisySample], Completion], stream: Stream
+) -> MapCasesBySummary:
     """Give every event of a log a time made of noisy ones; without a time column it stays as it is.
 
-    ``stream``: for draws beside the noise.
+    ``complete``: makes of a sample of the log's noisy values what completes each batch. ``stream``:
+    for draws beside the noise.
     """
-    noised = _NoisedLog(perturbing, stream.part("filled"))
+    noised = _NoisedLog(perturbing, complete, stream.part("filled"))
     sample = SampleOfNoised(noised.starts_and_gaps, stream.part("sample"))
     return MapCasesBySummary(sample, noised.mapping)
 
@@ -41,6 +43,7 @@ class _NoisedLog:
     """The two passes over a log; both see the same noise."""
 
     perturbing: Perturbing
+    complete: Callable[[NoisySample], Completion]
     stream: Stream
 
     def starts_and_gaps(self, log: EventLog) -> StartsAndGaps:
@@ -49,7 +52,7 @@ class _NoisedLog:
 
     def mapping(self, table: pl.DataFrame) -> MapCases:
         """The second pass; ``table``: the sample that the first one took."""
-        completion = self.perturbing.declared.complete(sample_of(table))
+        completion = self.complete(sample_of(table))
         return MapCases(lambda log: self._completed(log, completion), together="case")
 
     def _completed(self, log: EventLog, completion: Completion) -> EventLog:

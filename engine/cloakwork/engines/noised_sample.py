@@ -13,9 +13,11 @@ import polars as pl
 
 from cloakwork.arrays import Ints
 from cloakwork.kernel.cases import Cases
-from cloakwork.kernel.perturb import NoisySample, StartsAndGaps
+from cloakwork.kernel.perturb import StartsAndGaps
 from cloakwork.log.eventlog import ACTIVITY, TIMESTAMP, EventLog
+from cloakwork.log.naming import named
 from cloakwork.mechanisms.addresses import event_addresses
+from cloakwork.mechanisms.noisy_times import NoisySample
 from cloakwork.noise import Stream
 
 SAMPLED: Final = 10_000
@@ -107,7 +109,8 @@ def _lowest_priorities(table: pl.DataFrame, *groups: str) -> pl.DataFrame:
     Priorities have 64 random bits, so that no two of a group are equal.
     """
     highest_kept = pl.col(_PRIORITY).bottom_k(SAMPLED).max().alias("highest_kept")
-    rows = table.join(table.group_by(groups).agg(highest_kept), on=groups, how="left")
+    of_group = table.group_by(named(*groups)).agg(highest_kept)
+    rows = table.join(of_group, on=list(groups), how="left")
     return rows.filter(pl.col(_PRIORITY) <= pl.col("highest_kept")).drop("highest_kept")
 
 

@@ -15,7 +15,6 @@ is clamped to a window of W steps and whose first M - 1 gaps to [0, G], all time
 start by at most W and each gap by at most G, whatever they are; later times are not looked at.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
@@ -26,7 +25,6 @@ from cloakwork.arrays import Bools, Ints
 from cloakwork.errors import PlanUnsound
 from cloakwork.facts import UNIX_EPOCH, Window
 from cloakwork.kernel.books import Books, composed, repeated
-from cloakwork.kernel.cases import Cases
 from cloakwork.kernel.noises import LARGEST
 from cloakwork.noise import Addresses, Stream, drawn_scale
 from cloakwork.privacy_event import DiscreteLaplace, PrivacyEvent
@@ -136,57 +134,6 @@ class StartsAndGaps:
 
 
 @dataclass(frozen=True, slots=True)
-class Draws:
-    """Randomness for what is made of noisy times: the same for a case in any batch.
-
-    Nothing of the noise can be told from it: both come of keys of their own.
-    """
-
-    _stream: Stream
-    _offsets: Ints
-    _index: Ints
-
-    def part(self, name: str) -> "Draws":
-        """Draws for one purpose, independent of all others."""
-        return replace(self, _stream=self._stream.part(name))
-
-    def of_cases(self, below: Ints, cases: Ints) -> Ints:
-        """For each of ``cases`` a uniform integer in [0, ``below``): int64."""
-        return self._stream.uniform(below, Addresses.of_cases(self._index[cases]))
-
-    def of_events(self, below: Ints, rows: Ints) -> Ints:
-        """For each of the events at ``rows`` a uniform integer in [0, ``below``): int64."""
-        return self._stream.uniform(below, addresses_of(rows, self._offsets, self._index))
-
-
-@dataclass(frozen=True, slots=True)
-class NoisyTimes:
-    """What a mechanism sees of a batch of cases: their control flow, and noisy times."""
-
-    cases: Cases
-    noised: StartsAndGaps
-    draws: Draws
-
-
-@dataclass(frozen=True, slots=True)
-class NoisySample:
-    """Some noisy values of the whole log, drawn at random; activities are places in ``alphabet``.
-
-    ``starts``; ``gaps`` with each one's ``activity``; and the gaps of directly-follows pairs
-    (``pair_gaps``) whose events both have a time, with the activities ``before`` and ``after`` of
-    each: all int64.
-    """
-
-    alphabet: tuple[str, ...]
-    starts: Ints
-    gaps: Ints
-    activity: Ints
-    pair_gaps: Ints
-    before: Ints
-    after: Ints
-
-
-@dataclass(frozen=True, slots=True)
 class OneTime:
     """Each time by itself is protected, against moving by up to ``shift``."""
 
@@ -204,17 +151,12 @@ class WholeCases:
     times: int
 
 
-Completion = Callable[[NoisyTimes], Ints]
-"""A time for every event of a batch, in steps of the grid: int64, shape (events,)."""
-
-
 @dataclass(frozen=True, slots=True)
 class Perturbation:
-    """Discrete Laplace noise on times, and what becomes of them: all that a mechanism says.
+    """Discrete Laplace noise on times: what a mechanism says of it.
 
     ``noised``: which values get noise; of whole cases, starts and gaps alone. ``start_scale``: of
-    the noise on starts and on times, in steps; ``gap_scale``: of that on gaps. ``complete``: makes
-    of a sample of the log's noisy values what completes each batch.
+    the noise on starts and on times, in steps; ``gap_scale``: of that on gaps.
     """
 
     grid: Grid
@@ -222,7 +164,6 @@ class Perturbation:
     noised: Literal["times", "gaps"]
     start_scale: float
     gap_scale: float
-    complete: Callable[[NoisySample], Completion]
 
     def event(self, max_cases: int) -> PrivacyEvent:
         """What it costs, for units of ``max_cases`` cases; see the module. Raises PlanUnsound for

@@ -28,6 +28,7 @@ from cloakwork.guarantees import Guarantee
 from cloakwork.kernel import Kernel, Perturbation
 from cloakwork.lineage import Lineage
 from cloakwork.log.eventlog import EventLog
+from cloakwork.mechanisms.noisy_times import Completion, NoisySample
 from cloakwork.noise import Noise, Stream
 from cloakwork.privacy_event import FREE, PrivacyEvent
 
@@ -279,7 +280,13 @@ class Perturbs(Protocol):
     """A mechanism that adds noise to each time of a log, and never sees one without."""
 
     def perturbs(self, params: Any) -> Perturbation:
-        """The noise, which its ``event`` charges for, and what becomes of noisy times."""
+        """The noise, which its ``event`` charges for."""
+        ...
+
+    def completion(self, params: Any, sample: NoisySample) -> Completion:
+        """What makes a time for every event of a batch; ``sample``: of the whole log's noisy
+        values.
+        """
         ...
 
 

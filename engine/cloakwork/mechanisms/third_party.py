@@ -7,7 +7,7 @@ charged if it measures, and releases no column that its lineage does not write.
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from typing import Any, Final, TypeVar, cast
 
@@ -20,7 +20,6 @@ from cloakwork.errors import CloakworkError, MechanismError, first_line
 from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
 from cloakwork.kernel import Kernel, Perturbation
-from cloakwork.kernel.perturb import Completion, NoisySample, NoisyTimes
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
 from cloakwork.log.eventlog import ACTIVITY, CASE_ID, TIMESTAMP, EventLog
 from cloakwork.mechanisms.base import (
@@ -41,6 +40,7 @@ from cloakwork.mechanisms.base import (
     Rewrite,
     Theorem,
 )
+from cloakwork.mechanisms.noisy_times import Completion, NoisySample, NoisyTimes
 from cloakwork.noise import Noise, Stream
 from cloakwork.privacy_event import (
     Composed,
@@ -219,22 +219,22 @@ class WatchedPerturbing(Watched):
     """A mechanism of another package that adds noise to times."""
 
     def perturbs(self, params: Any) -> Perturbation:
-        """The noise that it declares, and how it completes times, watched."""
+        """The noise that it declares."""
         with self._package.errors_attributed("perturbs failed"):
             found = self._mechanism.perturbs(params)
-        declared: Perturbation = self._package.require_type(found, Perturbation, "perturbs")
+        return self._package.require_type(found, Perturbation, "perturbs")
 
-        def complete(sample: NoisySample) -> Completion:
-            with self._package.errors_attributed("complete failed"):
-                completion = declared.complete(sample)
+    def completion(self, params: Any, sample: NoisySample) -> Completion:
+        """How it completes times, watched."""
+        with self._package.errors_attributed("completion failed"):
+            completion = self._mechanism.completion(params, sample)
 
-            def times_of(noisy: NoisyTimes) -> Ints:
-                with self._package.errors_attributed("complete failed"):
-                    return completion(noisy)
+        def times_of(noisy: NoisyTimes) -> Ints:
+            with self._package.errors_attributed("completion failed"):
+                times: Ints = completion(noisy)
+            return times
 
-            return times_of
-
-        return replace(declared, complete=complete)
+        return times_of
 
 
 class WatchedRewriting(Watched):

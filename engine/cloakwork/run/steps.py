@@ -28,6 +28,7 @@ from cloakwork.mechanisms.base import (
     Perturbs,
     Rewrite,
 )
+from cloakwork.mechanisms.noisy_times import Completion, NoisySample
 from cloakwork.noise import Noise
 from cloakwork.privacy_event import FREE, PrivacyEvent
 from cloakwork.run.search_cache import SearchCache, decide_with_cache
@@ -150,7 +151,12 @@ def _perturb_times(mechanism: Perturbs, params: BaseModel, noise: Noise, grant: 
     perturbing = Perturbing(
         declared, books, stream.part("noise"), grant.unit.max_cases, grant.shift
     )
-    return Outcome(noise_on_times(perturbing, stream), recorded=composed(books.recorded))
+
+    def complete(sample: NoisySample) -> Completion:
+        return mechanism.completion(params, sample)
+
+    action = noise_on_times(perturbing, complete, stream)
+    return Outcome(action, recorded=composed(books.recorded))
 
 
 def mechanism_name(mechanism: Any) -> str:

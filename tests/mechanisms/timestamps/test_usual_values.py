@@ -3,7 +3,7 @@
 import numpy as np
 
 from cloakwork.engines.noised_sample import cases_of
-from cloakwork.kernel.perturb import NoisySample
+from cloakwork.mechanisms.noisy_times import NoisySample
 from cloakwork.mechanisms.timestamps.bounds import Bounds
 from cloakwork.mechanisms.timestamps.usual_values import UsualValues
 from contracts.sample_logs import log_of

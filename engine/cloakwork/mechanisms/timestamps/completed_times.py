@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from cloakwork.arrays import Ints
 from cloakwork.kernel.cases import Cases
-from cloakwork.kernel.perturb import Draws, NoisyTimes, StartsAndGaps
+from cloakwork.kernel.perturb import StartsAndGaps
+from cloakwork.mechanisms.noisy_times import Draws, NoisyTimes
 from cloakwork.mechanisms.timestamps.bounds import LONGEST_SUM, Bounds
 from cloakwork.mechanisms.timestamps.isotonic import isotonic_projection, spread_pooled
 from cloakwork.mechanisms.timestamps.usual_values import UsualValues

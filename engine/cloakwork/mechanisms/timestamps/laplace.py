@@ -12,15 +12,14 @@ from cloakwork.facts import Facts
 from cloakwork.guarantees import DifferentialPrivacy, Guarantee, MetricPrivacy
 from cloakwork.kernel.perturb import (
     CALENDAR,
-    Completion,
     Grid,
-    NoisySample,
     OneTime,
     Perturbation,
     WholeCases,
 )
 from cloakwork.lineage import CONTROL_FLOW, TIMESTAMPS, Lineage
 from cloakwork.mechanisms.base import Gives, Offer, Proof, Refusal, Theorem
+from cloakwork.mechanisms.noisy_times import Completion, NoisySample
 from cloakwork.mechanisms.timestamps.bounds import READABLE, Bounds
 from cloakwork.mechanisms.timestamps.completed_times import times_of
 from cloakwork.mechanisms.timestamps.laplace_params import (
@@ -157,24 +156,20 @@ class TimestampLaplace:
         return facts
 
     def perturbs(self, params: LaplaceParams) -> Perturbation:
-        """The noise, and how times are completed: by what is usual among the noisy values of the
-        log.
-        """
-        grid = Grid(params.epoch, params.grid)
-        bounds = _bounds(params, grid)
-
-        def complete(sample: NoisySample) -> Completion:
-            usual = UsualValues.of(sample, bounds)
-            return lambda noisy: times_of(noisy, usual, bounds)
-
+        """The noise; see the class."""
         return Perturbation(
-            grid=grid,
+            grid=Grid(params.epoch, params.grid),
             protects=_protected(params),
             noised=params.noised,
             start_scale=params.start_scale,
             gap_scale=params.gap_scale,
-            complete=complete,
         )
+
+    def completion(self, params: LaplaceParams, sample: NoisySample) -> Completion:
+        """By what is usual among the noisy values of the log."""
+        bounds = _bounds(params, Grid(params.epoch, params.grid))
+        usual = UsualValues.of(sample, bounds)
+        return lambda noisy: times_of(noisy, usual, bounds)
 
 
 def _protected(params: LaplaceParams) -> OneTime | WholeCases:
