@@ -23,7 +23,6 @@ from cloakwork.kernel import Books, Gaussian, Kernel, vector_event
 from cloakwork.kernel.summary import measured_of
 from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Mechanism, Offer
-from cloakwork.mechanisms.profile import measure_profile
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.mechanisms.variants.directly_follows import DirectlyFollows
 from cloakwork.mechanisms.variants.rules import measure_steps
@@ -38,6 +37,7 @@ from cloakwork.mechanisms.variants.tree import TreeGrowth, grow_tree
 from cloakwork.mechanisms.variants.tree_noise import NoiseKind, Stage, answer_noise, cost_of
 from cloakwork.noise import Noise, reproducible
 from cloakwork.privacy_event import PrivacyEvent
+from cloakwork.run.profile import figures_of
 from contracts.sample_logs import log_of
 from measuring import kernel_on, release
 from privacy.test_profile_audit import params_for
@@ -124,7 +124,7 @@ def without_cases(event: PrivacyEvent, noise: Noise) -> Kernel:
 
 def profile(noise: Noise) -> NDArray[np.float64]:
     """The number of cases, and how many the most frequent variant holds."""
-    found = measure_profile(PROFILE, LOG, noise)
+    found = figures_of(PROFILE, LOG, noise)
     return np.array([found.cases, found.top["1"]], float) - COUNT
 
 
