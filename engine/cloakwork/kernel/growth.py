@@ -60,11 +60,15 @@ class Growth:
         """Noisy counts of every kept key with every extension, whether they occur or not.
 
         ``query``: each case's extension as the code of an entry, 0 to ``extensions`` - 1.
-        ``among``: the extensions that are asked for (int64, ascending), all where None.
+        ``among``: the extensions that are asked for (int64, ascending), all where None. Raises
+        PlanUnsound for a number outside of the declared ones, or one that comes twice.
         """
-        self._books.record(*noise.events(ONE, self._max_cases, None))
-        code, _ = self._extensions(query, extensions)
         asked = np.arange(extensions) if among is None else np.asarray(among, np.int64)
+        # A key that were told twice would have two draws, and be moved twice by one case.
+        if len(asked) and not (asked[0] >= 0 and asked[-1] < extensions and (np.diff(asked) > 0).all()):
+            raise PlanUnsound("extensions are asked for in ascending order, each once")
+        self._start_level(noise)
+        code, _ = self._extensions(query, extensions)
         keys = (np.arange(self._kept)[:, None] * extensions + asked).ravel()
         own = np.where((self._key >= 0) & (code >= 0), self._key * extensions + code, -1)
         counts = np.zeros(self._kept * extensions, np.int64)
@@ -81,7 +85,7 @@ class Growth:
         """
         if not noise.selection_delta(least, ONE, self._max_cases) <= self._delta:
             raise PlanUnsound(f"a threshold of {least:,} spends more delta than the plan lists")
-        self._books.record(*noise.events(ONE, self._max_cases, None))
+        self._start_level(noise)
         code, has_extension = self._extensions(query, None)
         width = len(self._cases.alphabet) + 1
         counted = (self._key >= 0) & has_extension
@@ -118,6 +122,16 @@ class Growth:
             return
         place = np.minimum(np.searchsorted(kept, own), len(kept) - 1)
         self._key = np.where((own >= 0) & (kept[place] == own), place, -1)
+
+    def _start_level(self, noise: AnswerNoise) -> None:
+        """Enter one level in the books.
+
+        A key of one unit alone has one chance to be told: were a level told twice, it would have
+        two, and its chance is charged once.
+        """
+        if self._latest is not None:
+            raise PlanUnsound("a level is told once, and its keys are kept before the next")
+        self._books.record(*noise.events(ONE, self._max_cases, None))
 
     def _extensions(self, query: Query, extensions: int | None) -> tuple[Ints, NDArray[np.bool_]]:
         """Each case's extension: a number, or the place of a label in the cases' alphabet, -1 for
