@@ -11,7 +11,9 @@ from kernel.small import Silent
 
 
 def sums_of(keys, sums, noise=None, declared=None):
-    return NoisySums(Sums(keys, np.array(sums, np.int64)), Laplace(5.0), noise or Silent(), declared)
+    return NoisySums(
+        Sums(keys, np.array(sums, np.int64)), Laplace(5.0), noise or Silent(), declared
+    )
 
 
 def numbered(noise=None, declared=None):

@@ -269,7 +269,9 @@ def test_order_and_company_do_not_matter(clip):
 
 def test_sums_weigh_each_case():
     cases = batch(["a", "b"])
-    vectors = vectors_of(cases, lambda _: entries([(0, 4, 1), (1, 4, -1), (1, 2, 1)]), Clip("l1", 2, 2))
+    vectors = vectors_of(
+        cases, lambda _: entries([(0, 4, 1), (1, 4, -1), (1, 2, 1)]), Clip("l1", 2, 2)
+    )
     sums = vectors.sums(np.array([10, 3]))
     assert sums.at(np.array([4, 2, 0, 5, -1])).tolist() == [7, 3, 0, 0, 0]
     assert sums.at_spelled([key_of(4, ("a",))]).tolist() == [0]
