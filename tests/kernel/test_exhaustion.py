@@ -12,14 +12,14 @@ from itertools import combinations, combinations_with_replacement, product
 import numpy as np
 import pytest
 
-from cloakwork.kernel import CustomQuery, Kernel, Laplace
-from kernel.asking import UNIVERSE, Open, questions, that_measure
+from cloakwork.kernel import CustomQuery, Kernel
+from kernel.asking import NOTHING, UNIVERSE, Open, questions, that_measure
 from kernel.small import Silent, all_variants, batch, measured, size_of
 from kernel.test_growth import at_place, label_at
 
 LONG = "CLOAKWORK_RUNS" in os.environ
 
-SMALL = all_variants("ab", 2)
+SMALL = sorted(all_variants("ab", 2))
 LOGS = [log for units in range(4) for log in combinations_with_replacement(SMALL, units)]
 """Of at most three units with one case each."""
 
@@ -80,7 +80,7 @@ def test_exhaust_sums_of_one_unit(asked):
             for pair in pairs:
                 assert size_of(each.sums(seen(pair)).values(), clip.norm) <= bound
             continue
-        everything = each.sums(seen(UNIVERSE))
+        everything = added([each.sums(seen(UNIVERSE))])
         assert everything == added(alone.values())
         for pair in pairs:
             moved = added(alone[case] for case in pair)
@@ -90,7 +90,7 @@ def test_exhaust_sums_of_one_unit(asked):
         for pair in list(combinations_with_replacement(UNIVERSE, 2))[:: 1 if LONG else 97]:
             with_pair = each.sums(seen([*UNIVERSE, *pair]))
             moved = {k: v for k, v in added(alone[case] for case in pair).items() if v}
-            assert added([everything, moved]) == with_pair
+            assert added([everything, moved]) == added([with_pair])
 
 
 def added(vectors):
@@ -98,9 +98,9 @@ def added(vectors):
     total = Counter()
     for vector in vectors:
         for key, value in vector.items():
-            if isinstance(key, bytes) and len(key) == 8:
-                key = int.from_bytes(key, "big", signed=True)
-            total[key] += value
+            # A number is the same key, whether other keys of the batch have labels or not.
+            is_number = isinstance(key, bytes) and len(key) == 8
+            total[int.from_bytes(key, "big", signed=True) if is_number else key] += value
     return {key: value for key, value in total.items() if value}
 
 
@@ -238,7 +238,7 @@ def test_exhaust_custom_questions_of_a_kernel(name):
     query = SOUND[name]
 
     def answer(log):
-        return Kernel(seen(log), Open({}), Silent(), 1).custom(query, Laplace(1.0))
+        return Kernel(seen(log), Open({}), Silent(), 1).custom(query, NOTHING)
 
     answers = {log: answer(log) for log in LOGS}
     for one, other in NEIGHBOURS:
@@ -250,16 +250,16 @@ class Tree:
 
     def __init__(self, log, is_declared):
         self.is_declared = is_declared
-        self.growth = Kernel(seen(log), Open({}), Silent(), 1).grow(0.99)
+        self.growth = Kernel(seen(log), Open({}), Silent(), 1).grow()
         self.kept = [()]
 
     def level(self, depth):
         """The counts of the next level, by path."""
         if self.is_declared:
-            told = self.growth.declared(at_place(depth), Laplace(1.0), 3)
+            told = self.growth.declared(at_place(depth), NOTHING, 3)
             names = ["ab."[code] for code in told.extension]
         else:
-            told = self.growth.occurring(label_at(depth), Laplace(1.0), 1)
+            told = self.growth.occurring(label_at(depth), NOTHING, 1)
             names = [told.labels[code] if code >= 0 else "." for code in told.extension]
         parents = told.parent.tolist()
         self.paths = [(*self.kept[row], name) for row, name in zip(parents, names, strict=True)]
@@ -273,11 +273,10 @@ class Tree:
 
 
 def subsets(paths, whole):
-    """All subsets; or none, all, each alone and each left out."""
+    """All subsets; or none, all, and every other one."""
     if whole:
         return [set(each) for n in range(len(paths) + 1) for each in combinations(paths, n)]
-    single = [{path} for path in paths]
-    return [set(), set(paths), *single, *(set(paths) - each for each in single)]
+    return [set(), set(paths), set(paths[::2]), set(paths[1::2])]
 
 
 @pytest.mark.parametrize("is_declared", [True, False], ids=["declared", "occurring"])

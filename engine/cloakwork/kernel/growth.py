@@ -65,7 +65,9 @@ class Growth:
         """
         asked = np.arange(extensions) if among is None else np.asarray(among, np.int64)
         # A key that were told twice would have two draws, and be moved twice by one case.
-        if len(asked) and not (asked[0] >= 0 and asked[-1] < extensions and (np.diff(asked) > 0).all()):
+        if len(asked) and not (
+            asked[0] >= 0 and asked[-1] < extensions and (np.diff(asked) > 0).all()
+        ):
             raise PlanUnsound("extensions are asked for in ascending order, each once")
         self._start_level(noise)
         code, _ = self._extensions(query, extensions)
