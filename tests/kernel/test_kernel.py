@@ -285,9 +285,14 @@ def test_samples_hold_units_whole():
     }
 
 
-def test_samples_need_the_units():
+def test_samples_of_units_with_several_cases_need_the_units():
+    """Where a unit has one case at most, each case is a unit."""
+    kernel = kernel_of(SEEN, EVENTS["samples"])
+    assert kernel.sample_sums(by_length, Laplace(2.0), 0.5, 4, 3).sum() > 0
+    two = DiscreteLaplace(scale=2.0, sensitivity=2)
+    event = Repeated(times=4, event=PoissonSampled(rate=0.5, event=two))
     with pytest.raises(PlanUnsound, match="must be granted"):
-        kernel_of(SEEN, EVENTS["samples"]).sample_sums(by_length, Laplace(2.0), 0.5, 4, 3)
+        kernel_of(SEEN, event, max_cases=2).sample_sums(by_length, Laplace(2.0), 0.5, 4, 3)
 
 
 def test_a_lower_rate_fits_and_a_higher_does_not():

@@ -281,3 +281,17 @@ def test_sums_weigh_each_case():
 def test_a_clip_has_its_limits(most, cells):
     with pytest.raises(ValueError, match="a clip lies between"):
         Clip("l1", most, cells)
+
+
+def test_a_query_that_raises_on_the_batch_alone_finds_the_same():
+    """Asked case by case, where the batch as a whole fails: in the places of that batch."""
+
+    def one_at_a_time(cases):
+        if len(cases) > 1:
+            raise ValueError("too many")
+        return Entries.of_variants(cases)
+
+    cases = batch(["ab", "", "b"])
+    whole = vectors_of(cases, Entries.of_variants, Clip("l1", 1, 1))
+    apart = vectors_of(cases, one_at_a_time, Clip("l1", 1, 1))
+    assert as_dicts(cases, whole) == as_dicts(cases, apart)
