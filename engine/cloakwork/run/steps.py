@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import polars as pl
 from pydantic import BaseModel, JsonValue
@@ -24,7 +24,7 @@ from cloakwork.mechanisms.base import (
     Rewrite,
 )
 from cloakwork.noise import Noise
-from cloakwork.privacy_event import FREE, PrivacyEvent
+from cloakwork.privacy_event import PrivacyEvent, charges_anything
 from cloakwork.run.search_cache import SearchCache, decide_with_cache
 
 
@@ -46,11 +46,13 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a step does to the log, figures for the internal report, and what it really measured."""
+    """What a step does to the log, figures for the internal report, and what it really measured:
+    None where it measures nothing.
+    """
 
     rewrite: Rewrite
     internal: Mapping[str, JsonValue] = field(default_factory=dict)
-    recorded: PrivacyEvent = FREE
+    recorded: PrivacyEvent | None = None
 
 
 def look(
@@ -65,12 +67,37 @@ def aggregate_of(mechanism: Any, params: BaseModel, grant: Grant) -> Aggregate |
     was granted.
     """
     if not isinstance(mechanism, Measures):
+        _require_no_measurement(mechanism, grant)
         found: Aggregate | None = mechanism.summarise(params)
         return found
     columns = grant.lineage.measures | grant.lineage.reads
     if CONTROL_FLOW not in columns:
         raise PlanUnsound(f"{mechanism_name(mechanism)} was granted nothing that it can measure")
     return VariantCounts(grant.unit.attribute if grant.unit.attribute in columns else None)
+
+
+def _require_no_measurement(mechanism: Any, grant: Grant) -> None:
+    """What sees rows of the log measures nothing: whatever costs something asks a kernel."""
+    name = mechanism_name(mechanism)
+    if name in WITHOUT_KERNEL:
+        return
+    if grant.lineage.measures or charges_anything(grant.event):
+        raise PlanUnsound(f"{name} measures the log without a kernel that counts what it asks")
+
+
+WITHOUT_KERNEL: Final = frozenset(
+    {
+        "timestamps/laplace",
+        "dfg/laplace",
+        "variants/adaptive",
+        "variants/markov",
+        "variants/prefix-tree",
+        "variants/prefix-tree-published",
+        "variants/sacofa",
+        "variants/sacofa-published",
+    }
+)
+"""Mechanisms that are still to be moved to the kernel."""
 
 
 def opened(mechanism: Any, summary: pl.DataFrame, noise: Noise) -> Measured | pl.DataFrame:
