@@ -16,7 +16,6 @@ from cloakwork.accounting.calibrate import threshold_delta
 from cloakwork.accounting.events import cost
 from cloakwork.audit.dp_audit import AuditResult, HalfLine, OneOf, empirical_epsilon
 from cloakwork.facts import Facts
-from cloakwork.mechanisms.variants.published_trees import noisy_as_published
 from cloakwork.mechanisms.variants.threshold import (
     ThresholdParams,
     VariantThreshold,
@@ -96,24 +95,10 @@ class CutToIntegers:
 
     def __init__(self) -> None:
         self.source = reproducible(1)
+        self.generator = np.random.default_rng(1)
 
-    def laplace_counts(self, counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
-        return noisy_as_published(counts, 1 / scale, self.source)
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self.source, name)
-
-
-class ScaledByTheLog:
-    """The counterpart whose noise is in proportion to the largest count of the log, so that a rare
-    log is told by it.
-    """
-
-    def __init__(self) -> None:
-        self.source = reproducible(1)
-
-    def laplace_counts(self, counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
-        return self.source.laplace_counts(counts, scale * max(1, int(counts.max()) - 30))
+    def laplace_values(self, scale: float, size: int) -> NDArray[np.int64]:
+        return np.trunc(self.generator.laplace(0, scale, size)).astype(np.int64)
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.source, name)
@@ -156,13 +141,12 @@ def judged(source: Noise, counts: tuple[int, int]) -> AuditResult:
     return empirical_epsilon(a, b, runs=5_000, delta=DELTA, claim=EPSILON, events=[same, far])
 
 
-def test_noise_cut_to_integers_and_noise_scaled_by_the_log_are_found() -> None:
-    """The first leaves a count as it is in 63 of 100 runs; the second is twice as wide with one
-    case more.
+def test_noise_cut_to_integers_is_found() -> None:
+    """It leaves a count as it is in 63 of 100 runs. Noise scaled by the log, which was found here
+    too, cannot be written any more: a mechanism is told no count without noise.
     """
     assert judged(reproducible(1), (32, 31)).passed
-    assert not judged(CutToIntegers(), (32, 31)).passed
-    assert not judged(ScaledByTheLog(), (32, 31)).passed  # type: ignore[arg-type]
+    assert not judged(CutToIntegers(), (32, 31)).passed  # type: ignore[arg-type]
 
 
 def test_a_unit_of_three_cases_is_covered_where_it_is_assumed() -> None:

@@ -173,9 +173,7 @@ class Kernel:
         (event, *_) = noise.events(ONE, self.__max_cases, keys)
         sampled = PoissonSampled(rate=drawn_rate(rate), event=event)
         self.__books.record(repeated(times, sampled))
-        owners = self.__measured.owners
-        if owners is None:
-            raise PlanUnsound("a step that samples units must be granted them")
+        owners = self.__owners()
         vectors = self.__vectors(query, ONE)
         noisy = np.empty((times, keys), np.int64)
         for sample in range(times):
@@ -215,6 +213,16 @@ class Kernel:
         """
         self.__books.record(NonPrivate(reason="the raw counts are looked at"))
         return self.__measured
+
+    def __owners(self) -> Owners:
+        """Whose cases there are; where a unit has one case at most, each case is a unit."""
+        measured = self.__measured
+        if measured.owners is not None:
+            return measured.owners
+        if self.__max_cases > 1:
+            raise PlanUnsound("a step that samples units must be granted them")
+        row = np.repeat(np.arange(len(measured.counts)), measured.counts)
+        return Owners(row, np.arange(len(row)), np.ones(len(row), np.int64))
 
     def __vectors(self, query: Query, clip: Clip) -> Vectors:
         return vectors_of(self.__measured.cases, query, clip)

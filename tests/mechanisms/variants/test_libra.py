@@ -9,10 +9,12 @@ from scipy.stats import binom
 
 from cloakwork.accounting.events import cost
 from cloakwork.facts import Facts, Unit
+from cloakwork.kernel import Books, Entries, Kernel, Laplace
+from cloakwork.kernel.summary import measured_of
 from cloakwork.mechanisms.base import Offer, Refusal
-from cloakwork.mechanisms.variants import libra
 from cloakwork.mechanisms.variants.libra import samples_needed, standard_deviation
 from cloakwork.noise import reproducible, secret
+from cloakwork.privacy_event import DiscreteLaplace, PoissonSampled, Repeated
 from cloakwork.testing import run_mechanism
 from contracts.sample_logs import log_of
 from contracts.value_logs import with_values
@@ -50,6 +52,25 @@ def test_estimates_are_unbiased():
         assert 0.75 * expected < found[:, column].std() < 1.3 * expected
 
 
+def noisy_samples(params, summary):
+    """Noisy counts of the variants a and b in each sample."""
+    noise = secret()
+    event = Repeated(
+        times=params.samples,
+        event=PoissonSampled(
+            rate=params.rate, event=DiscreteLaplace(scale=params.scale, sensitivity=1)
+        ),
+    )
+    kernel = Kernel(measured_of(summary, noise), Books.of(event), noise, 1)
+
+    def variant_of_case(cases):
+        return Entries.one_each(cases, cases.among([("a",), ("b",)]))
+
+    return kernel.sample_sums(
+        variant_of_case, Laplace(params.scale), params.rate, params.samples, 2
+    )
+
+
 def test_a_unit_is_in_a_sample_with_all_its_cases():
     """One person with every case of two variants: both counts of a sample are near full, or near
     nothing.
@@ -60,7 +81,7 @@ def test_a_unit_is_in_a_sample_with_all_its_cases():
     facts = Facts(unit=Unit(attribute="case:person", max_cases=1))
     params = params_of(facts, samples=40, rate=0.5, epsilon=8.0)
     summary = pl.DataFrame({"variant": [["a"], ["b"]], "unit": ["x", "x"], "cases": [500, 700]})
-    noisy = libra._noisy_samples(params, libra._group_by_variant(summary), secret())
+    noisy = noisy_samples(params, summary)
     present = noisy > np.array([250, 350])
     assert (present[:, 0] == present[:, 1]).all()
     assert 0 < present[:, 0].sum() < 40
@@ -79,12 +100,10 @@ def test_cases_without_a_unit_are_sampled_one_by_one():
     summary = pl.DataFrame(
         {"variant": [["a"], ["b"], ["a"]], "unit": [None, "x", "y"], "cases": [1000, 3, 2]}
     )
-    by_variant = libra._group_by_variant(summary)
-    variant, owner, cases = libra._contributions_of_units(by_variant)
-    assert len(np.unique(owner)) == 1002
-    assert cases.sum() == 1005
-    assert np.bincount(variant, weights=cases).tolist() == by_variant["cases"].list.sum().to_list()
-    noisy = libra._noisy_samples(params, by_variant, secret())[:, 0]
+    owners = measured_of(summary, secret()).owners
+    assert owners.units == 1002
+    assert owners.cases.sum() == 1005
+    noisy = noisy_samples(params, summary)[:, 0]
     assert abs(noisy.mean() - 501) < 20
     assert 7 < noisy.std() < 35
 
