@@ -1,0 +1,129 @@
+"""The queries that a mechanism asks a kernel, and what each finds in a case by itself."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Final
+from unittest.mock import patch
+
+import numpy as np
+
+from cloakwork.arrays import Ints
+from cloakwork.kernel import Cases, Entries, Query
+from cloakwork.kernel.vectors import answered
+
+Vector = tuple[tuple[int, tuple[str, ...], int], ...]
+"""The entries of one case, in their order: number, labels, value."""
+
+DECOYS: Final[tuple[tuple[str, ...], ...]] = (
+    ("decoy",),
+    ("a", "decoy", "a"),
+    (),
+    ("c", "b", "a"),
+    ("decoy", "decoy"),
+)
+"""Cases that no log of the contract holds; some of their labels it holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A query as it was asked, of which cases, and what it found in each."""
+
+    query: Query
+    cases: Cases
+    found: tuple[Vector, ...]
+
+
+@contextmanager
+def queries_collected(*, disturbed: bool = False) -> Iterator[list[Asked]]:
+    """The queries that kernels ask inside the block.
+
+    ``disturbed``: each is called on decoys as well, before and after it is called on the cases of
+    the log; what it finds there is forgotten.
+    """
+    collected: list[Asked] = []
+
+    def observed(cases: Cases, query: Query) -> Entries:
+        if disturbed:
+            answered(_batch(DECOYS), query)
+        entries = answered(cases, query)
+        if disturbed:
+            answered(_batch(DECOYS[::-1]), query)
+        collected.append(Asked(query, cases, _vectors_of(cases, entries)))
+        return entries
+
+    with ExitStack() as patched:
+        for module in _modules_that_ask():
+            patched.enter_context(patch.object(module, answered.__name__, observed))
+        yield collected
+
+
+def _modules_that_ask() -> list[object]:
+    """The modules of the kernel that call queries: they do so by one function."""
+    return [
+        module
+        for name, module in sys.modules.items()
+        if name.startswith("cloakwork.kernel.")
+        and getattr(module, answered.__name__, None) is answered
+    ]
+
+
+def cases_that_differ(asked: Asked) -> Iterator[str]:
+    """Where the query finds something else in a case, given that case in another batch or once
+    more; one line each.
+    """
+    variants = asked.cases.variants()
+    for how, batches in _ways_to_ask(variants):
+        for rows, batch in batches:
+            entries = answered(batch, asked.query)
+            found = _vectors_of(batch, entries)
+            for row, vector in zip(rows, found, strict=False):
+                if vector != asked.found[row]:
+                    case = " ".join(variants[row]) or "a case without events"
+                    yield f"{how}, a query finds {vector} in <{case}>, not {asked.found[row]}"
+
+
+def _ways_to_ask(
+    variants: list[tuple[str, ...]],
+) -> Iterator[tuple[str, list[tuple[list[int], Cases]]]]:
+    """Batches of the same cases: for each the rows that come first in it, and the batch."""
+    rows = list(range(len(variants)))
+    mixed = np.random.default_rng(1).permutation(len(rows)).tolist()
+    middle = len(rows) // 2
+
+    def batch(chosen: list[int]) -> tuple[list[int], Cases]:
+        return chosen, _batch([variants[row] for row in chosen])
+
+    def among_decoys(row: int) -> tuple[list[int], Cases]:
+        return [row], _batch([variants[row], *DECOYS])
+
+    yield "in another batch of the same cases", [batch(rows), batch(rows)]
+    yield "in another order", [batch(mixed)]
+    yield "in two batches", [batch(mixed[:middle]), batch(mixed[middle:])]
+    yield "by itself", [batch([row]) for row in rows]
+    yield "among other cases", [among_decoys(row) for row in rows]
+
+
+def _batch(variants: Sequence[tuple[str, ...]]) -> Cases:
+    """Cases of these activity sequences; their labels in the order in which they occur last."""
+    alphabet = tuple(dict.fromkeys(label for case in reversed(variants) for label in case))
+    place = {label: code for code, label in enumerate(alphabet)}
+    codes = np.array([place[label] for case in variants for label in case], np.int64)
+    offsets = np.cumsum([0, *map(len, variants)]).astype(np.int64)
+    return Cases(alphabet, codes, offsets)
+
+
+def _vectors_of(cases: Cases, entries: Entries) -> tuple[Vector, ...]:
+    """What was found in each case."""
+    found: list[list[tuple[int, tuple[str, ...], int]]] = [[] for _ in range(len(cases))]
+    for case, value, code, start, stop in zip(*_columns(entries), strict=True):
+        labels = tuple(cases.alphabet[each] for each in cases.codes[start:stop].tolist())
+        found[case].append((code, labels, value))
+    return tuple(map(tuple, found))
+
+
+def _columns(entries: Entries) -> Iterator[list[int]]:
+    for name in ("case", "value", "code", "start", "stop"):
+        column: Ints = getattr(entries, name)
+        yield column.tolist()
