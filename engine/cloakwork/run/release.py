@@ -72,6 +72,12 @@ class Release:
     ledger_entry: str | None = None
     reservation: Reservation | None = field(default=None, repr=False, compare=False)
 
+    @property
+    def recorded(self) -> dict[int, PrivacyEvent]:
+        """What the kernel recorded of each step that measures, by its place in the plan."""
+        records = enumerate(record.recorded for record in self.internal.steps)
+        return {place: event for place, event in records if event is not None}
+
     def __post_init__(self) -> None:
         held = {id(verdict.claim) for verdict in self.verdicts if verdict.holds}
         if any(id(claim) not in held for claim in self.plan.claims):

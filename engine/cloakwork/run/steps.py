@@ -79,10 +79,15 @@ def aggregate_of(mechanism: Any, params: BaseModel, grant: Grant) -> Aggregate |
 def _require_no_measurement(mechanism: Any, grant: Grant) -> None:
     """What sees rows of the log measures nothing: whatever costs something asks a kernel."""
     name = mechanism_name(mechanism)
-    if name in WITHOUT_KERNEL:
-        return
-    if grant.lineage.measures or charges_anything(grant.event):
+    if must_ask_a_kernel(name, grant.lineage, grant.event):
         raise PlanUnsound(f"{name} measures the log without a kernel that counts what it asks")
+
+
+def must_ask_a_kernel(name: str, lineage: Lineage, event: PrivacyEvent) -> bool:
+    """Whether a step of the mechanism ``name`` sees the log through a kernel alone."""
+    if name in WITHOUT_KERNEL:
+        return False
+    return bool(lineage.measures) or charges_anything(event)
 
 
 WITHOUT_KERNEL: Final = frozenset(
