@@ -27,14 +27,10 @@ NOISE = DiscreteLaplace(scale=0.01).model_dump(mode="json")
 """Less noise than any plan here has."""
 
 
-@pytest.fixture(autouse=True)
-def _proved_in_earnest(_taken_as_proved: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verify_derived, "prove_again", REAL_PROOF)
-
-
 @pytest.fixture
-def made(tmp_path: Path, key: SigningKey) -> Path:
-    """A release of noisy counts of variants."""
+def made(tmp_path: Path, key: SigningKey, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A release of noisy counts of variants, whose plan is proved in earnest."""
+    monkeypatch.setattr(verify_derived, "prove_again", REAL_PROOF)
     dp = {"kind": "differential-privacy", "epsilon": 2.0, "delta": 1e-6, "over": ["control-flow"]}
     policy = a_policy(
         attributes={
