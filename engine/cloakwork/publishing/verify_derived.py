@@ -8,7 +8,7 @@ from typing import Final
 from cloakwork.errors import CloakworkError, PlanMoved, PlanUnsound, first_line
 from cloakwork.kernel import Books
 from cloakwork.plan.model import Claim, Plan, Step
-from cloakwork.privacy_event import Composed, PrivacyEvent
+from cloakwork.privacy_event import Composed, PrivacyEvent, charges_anything
 from cloakwork.publishing.folder import PLAN_FILE, STATEMENT_FILE, Check
 from cloakwork.publishing.from_plan import statement_of
 from cloakwork.publishing.statement import PrivacyStatement
@@ -71,20 +71,21 @@ def _check_recorded(plan: Plan, predicate: PrivacyStatement) -> Iterator[Check]:
 
     That fewer answers were given than planned is no fault: a mechanism may stop early.
     """
-    measuring = [place for place, step in enumerate(plan.steps) if _asks_a_kernel(step)]
+    charged = {place for place, step in enumerate(plan.steps) if charges_anything(step.event)}
+    measuring = {place for place in charged if _asks_a_kernel(plan.steps[place])}
     recorded = _recorded_by_place(plan, predicate)
-    if sorted(recorded) != measuring:
+    if not measuring <= recorded.keys() <= charged:
         yield Check(
             False, f"{STATEMENT_FILE}: what was recorded is not of the steps that {PLAN_FILE} lists"
         )
         return
-    beyond = [place for place in measuring if not _fits(recorded[place], plan.steps[place].event)]
+    beyond = [place for place in recorded if not _fits(recorded[place], plan.steps[place].event)]
     for place in beyond:
         name = plan.steps[place].mechanism
         yield Check(
             False, f"{STATEMENT_FILE}: {name} recorded more, or less noise, than its plan lists"
         )
-    if measuring and not beyond:
+    if recorded and not beyond:
         yield Check(
             True, f"{STATEMENT_FILE}: each measuring step recorded no more than its plan lists"
         )
