@@ -28,11 +28,50 @@ DECOYS: Final[tuple[tuple[str, ...], ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A query as it was asked, of which cases, and what it found in each."""
+    """A query as it was asked, of which cases, and what it found in each.
+
+    ``alphabet``: the labels that cases of this kernel were narrowed to; None where they are coded
+    by whatever labels occur, which a query must not go by.
+    """
 
     query: Query
     cases: Cases
     found: tuple[Vector, ...]
+    alphabet: tuple[str, ...] | None
+
+
+class _Observer:
+    """Stands in for what asks queries and for what narrows cases, and notes what they do."""
+
+    def __init__(self, *, disturbed: bool) -> None:
+        self.collected: list[Asked] = []
+        self.disturbed = disturbed
+        self.narrowed: list[Cases] = []
+        self.is_asking = False
+
+    def answered(self, cases: Cases, query: Query) -> Entries:
+        """As the kernel asks, and the same of decoys before and after."""
+        is_narrowed = any(cases is each for each in self.narrowed)
+        alphabet = cases.alphabet if is_narrowed else None
+        self.is_asking = True
+        if self.disturbed:
+            answered(_batch(DECOYS, alphabet), query)
+        entries = answered(cases, query)
+        if self.disturbed:
+            answered(_batch(DECOYS[::-1], alphabet), query)
+        self.is_asking = False
+        self.collected.append(Asked(query, cases, _vectors_of(cases, entries), alphabet))
+        return entries
+
+    def within(self, cases: Cases, labels: Sequence[str]) -> Cases:
+        """As ``Cases.within``; outside of queries, it is the kernel that narrows."""
+        found = _within(cases, labels)
+        if not self.is_asking:
+            self.narrowed.append(found)
+        return found
+
+
+_within = Cases.within
 
 
 @contextmanager
@@ -42,21 +81,16 @@ def queries_collected(*, disturbed: bool = False) -> Iterator[list[Asked]]:
     ``disturbed``: each is called on decoys as well, before and after it is called on the cases of
     the log; what it finds there is forgotten.
     """
-    collected: list[Asked] = []
+    observer = _Observer(disturbed=disturbed)
 
-    def observed(cases: Cases, query: Query) -> Entries:
-        if disturbed:
-            answered(_batch(DECOYS), query)
-        entries = answered(cases, query)
-        if disturbed:
-            answered(_batch(DECOYS[::-1]), query)
-        collected.append(Asked(query, cases, _vectors_of(cases, entries)))
-        return entries
+    def within(cases: Cases, labels: Sequence[str]) -> Cases:
+        return observer.within(cases, labels)
 
     with ExitStack() as patched:
         for module in _modules_that_ask():
-            patched.enter_context(patch.object(module, answered.__name__, observed))
-        yield collected
+            patched.enter_context(patch.object(module, answered.__name__, observer.answered))
+        patched.enter_context(patch.object(Cases, _within.__name__, within))
+        yield observer.collected
 
 
 def _modules_that_ask() -> list[object]:
@@ -74,7 +108,7 @@ def cases_that_differ(asked: Asked) -> Iterator[str]:
     more; one line each.
     """
     variants = asked.cases.variants()
-    for how, batches in _ways_to_ask(variants):
+    for how, batches in _ways_to_ask(variants, asked.alphabet):
         for rows, batch in batches:
             entries = answered(batch, asked.query)
             found = _vectors_of(batch, entries)
@@ -85,7 +119,7 @@ def cases_that_differ(asked: Asked) -> Iterator[str]:
 
 
 def _ways_to_ask(
-    variants: list[tuple[str, ...]],
+    variants: list[tuple[str, ...]], alphabet: tuple[str, ...] | None
 ) -> Iterator[tuple[str, list[tuple[list[int], Cases]]]]:
     """Batches of the same cases: for each the rows that come first in it, and the batch."""
     rows = list(range(len(variants)))
@@ -93,10 +127,10 @@ def _ways_to_ask(
     middle = len(rows) // 2
 
     def batch(chosen: list[int]) -> tuple[list[int], Cases]:
-        return chosen, _batch([variants[row] for row in chosen])
+        return chosen, _batch([variants[row] for row in chosen], alphabet)
 
     def among_decoys(row: int) -> tuple[list[int], Cases]:
-        return [row], _batch([variants[row], *DECOYS])
+        return [row], _batch([variants[row], *DECOYS], alphabet)
 
     yield "in another batch of the same cases", [batch(rows), batch(rows)]
     yield "in another order", [batch(mixed)]
@@ -105,13 +139,16 @@ def _ways_to_ask(
     yield "among other cases", [among_decoys(row) for row in rows]
 
 
-def _batch(variants: Sequence[tuple[str, ...]]) -> Cases:
-    """Cases of these activity sequences; their labels in the order in which they occur last."""
-    alphabet = tuple(dict.fromkeys(label for case in reversed(variants) for label in case))
-    place = {label: code for code, label in enumerate(alphabet)}
+def _batch(variants: Sequence[tuple[str, ...]], alphabet: tuple[str, ...] | None) -> Cases:
+    """Cases of these activity sequences, narrowed to ``alphabet``; without one, their labels
+    come in the order in which they occur last.
+    """
+    labels = tuple(dict.fromkeys(label for case in reversed(variants) for label in case))
+    place = {label: code for code, label in enumerate(labels)}
     codes = np.array([place[label] for case in variants for label in case], np.int64)
     offsets = np.cumsum([0, *map(len, variants)]).astype(np.int64)
-    return Cases(alphabet, codes, offsets)
+    cases = Cases(labels, codes, offsets)
+    return cases if alphabet is None else _within(cases, alphabet)
 
 
 def _vectors_of(cases: Cases, entries: Entries) -> tuple[Vector, ...]:
