@@ -18,13 +18,15 @@ Vector = tuple[tuple[int, tuple[str, ...], int], ...]
 """The entries of one case, in their order: number, labels, value."""
 
 DECOYS: Final[tuple[tuple[str, ...], ...]] = (
-    ("decoy",),
+    ("Decoy",),
     ("a", "decoy", "a"),
     (),
     ("c", "b", "a"),
-    ("decoy", "decoy"),
+    ("decoy", "Decoy"),
 )
-"""Cases that no log of the contract holds; some of their labels it holds."""
+"""Cases that no log of the contract holds; some of their labels it holds. Of the others, one comes
+before those of the logs, so that the codes of these are others, too.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +151,10 @@ def _ways_to_ask(
 
 
 def _batch(variants: Sequence[tuple[str, ...]], alphabet: tuple[str, ...] | None) -> Cases:
-    """Cases of these activity sequences, narrowed to ``alphabet``; without one, their labels
-    come in the order in which they occur last.
+    """Cases of these activity sequences, narrowed to ``alphabet``; without one, coded as a kernel
+    codes them: by the labels that occur, in their own order.
     """
-    labels = tuple(dict.fromkeys(label for case in reversed(variants) for label in case))
+    labels = tuple(sorted({label for case in variants for label in case}))
     place = {label: code for code, label in enumerate(labels)}
     codes = np.array([place[label] for case in variants for label in case], np.int64)
     offsets = np.cumsum([0, *map(len, variants)]).astype(np.int64)
