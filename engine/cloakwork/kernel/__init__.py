@@ -6,6 +6,7 @@ from cloakwork.kernel.cases import Cases, Entries, Query
 from cloakwork.kernel.growth import Growth, Level
 from cloakwork.kernel.kernel import CustomQuery, Kernel, Measured, Owners
 from cloakwork.kernel.noises import AnswerNoise, Gaussian, Laplace, Truncated, vector_event
+from cloakwork.kernel.perturb import Perturbation
 from cloakwork.kernel.randomness import Randomness
 from cloakwork.kernel.vectors import ONE, Clip, vectors_of
 
@@ -25,6 +26,7 @@ __all__ = [
     "Measured",
     "NoisySums",
     "Owners",
+    "Perturbation",
     "Query",
     "Randomness",
     "Selected",

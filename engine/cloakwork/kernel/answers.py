@@ -63,7 +63,12 @@ class NoisySums:
         return self._noisy[np.searchsorted(self._codes, codes)]
 
     def at_labels(self, keys: list[tuple[int, Labels]]) -> Ints:
-        """The noisy sums at keys of a number and labels: int64, shape (keys,)."""
+        """The noisy sums at keys of a number and labels: int64, shape (keys,).
+
+        Raises PlanUnsound where the keys are declared to be numbers.
+        """
+        if self._keys is not None:
+            raise PlanUnsound("the keys were declared to be numbers: they have no labels")
         if any(not labels for _, labels in keys):
             raise PlanUnsound("a key without labels is a number: it is read by ``at``")
         spelled = [key_of(code, labels) for code, labels in keys]

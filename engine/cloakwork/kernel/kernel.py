@@ -157,6 +157,8 @@ class Kernel:
 
         A case has one key a level: that of the level before, if it was kept, with one extension.
         """
+        if delta >= 1:
+            raise PlanUnsound("thresholds that may spend a delta of 1 hide no key of one unit")
         if delta > 0:
             self.__books.record(selection_event(delta))
         return Growth(

@@ -176,6 +176,8 @@ def _well_formed(cases: Cases, found: Entries) -> Entries:
     else:
         own = np.zeros(len(case), np.bool_)
     good = is_case & (~has_run | own)
+    # Without a run there are no labels, whatever ``start`` and ``stop`` say.
+    start, stop = np.where(has_run, start, 0), np.where(has_run, stop, 0)
     return Entries(case[good], value[good], code[good], start[good], stop[good])
 
 
