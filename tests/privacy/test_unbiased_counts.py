@@ -25,7 +25,7 @@ from cloakwork.mechanisms.aggregates import VARIANT_COUNTS_SCHEMA
 from cloakwork.mechanisms.base import Mechanism, Offer
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.mechanisms.variants.directly_follows import DirectlyFollows
-from cloakwork.mechanisms.variants.sacofa import noisy_steps
+from cloakwork.mechanisms.variants.rules import measure_steps
 from cloakwork.mechanisms.variants.threshold import Kind, calibrate_threshold
 from cloakwork.mechanisms.variants.transitions import (
     MOST_CELLS,
@@ -33,13 +33,13 @@ from cloakwork.mechanisms.variants.transitions import (
     UNIT_NORM,
     transitions_of,
 )
-from cloakwork.mechanisms.variants.tree import CodedVariants, TreeGrowth, grow_tree
-from cloakwork.mechanisms.variants.tree_noise import NoiseKind, Stage
+from cloakwork.mechanisms.variants.tree import TreeGrowth, grow_tree
+from cloakwork.mechanisms.variants.tree_noise import NoiseKind, Stage, answer_noise, cost_of
 from cloakwork.noise import Noise, reproducible
 from cloakwork.privacy_event import PrivacyEvent
 from cloakwork.run.profile import figures_of
 from contracts.sample_logs import log_of
-from measuring import release
+from measuring import kernel_on, release
 from privacy.test_profile_audit import params_for
 
 RUNS, WIDTH, COUNT = 200, 60, 500
@@ -77,24 +77,30 @@ def released(name: str, cases: int = COUNT, **options: object) -> Errors:
 
 def levels(kind: NoiseKind) -> Errors:
     """Both levels of a tree, prefixes and ENDs."""
-    variants = CodedVariants.from_histogram(histogram(COUNT), LABELS)
-    growth = TreeGrowth(
-        (Stage(levels=2, scale=3.0),), kind, WIDTH, prefixes=WIDTH, count_absent=False
-    )
+    shape = (Stage(levels=2, scale=3.0),)
+    growth = TreeGrowth(shape, kind, WIDTH, LABELS)
+    event = cost_of(shape, kind, 1)
 
     def run(noise: Noise) -> NDArray[np.float64]:
-        first, last = grow_tree(
-            variants, growth, lambda found: np.full(len(found.noisy), True), noise
-        )
+        kernel = kernel_on(histogram(COUNT), event, noise)
+        grown = grow_tree(kernel, growth, lambda found: np.full(len(found.noisy), True))
+        first, last = grown.levels
         return np.concatenate([first.noisy, last.leaf_noisy]) - float(COUNT)
 
     return run
 
 
 def steps(kind: NoiseKind) -> Errors:
-    """Noisy counts of steps, most of which nobody takes."""
-    counts = np.zeros((8, 8), np.int64)
-    return lambda noise: noisy_steps(counts, 3.0, kind, noise).ravel().astype(float)
+    """Noisy counts of all steps over seven activities; nobody takes any."""
+    event = cost_of((Stage(levels=8, scale=3.0),), kind, 1)
+    nobody = histogram(COUNT).clear()
+
+    def run(noise: Noise) -> NDArray[np.float64]:
+        kernel = kernel_on(nobody, event, noise)
+        counts = measure_steps(kernel, answer_noise(kind, 3.0), 7, LABELS[:7])
+        return counts.at(np.arange(64)).astype(float)
+
+    return run
 
 
 def table(noise: Noise) -> NDArray[np.float64]:

@@ -82,6 +82,8 @@ class Cases:
         """
         codes = self.coded(labels)
         known = codes >= 0
+        if known.all():
+            return Cases(tuple(labels), codes, self.offsets)
         lengths = np.bincount(self.case_of[known], minlength=len(self))
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         return Cases(tuple(labels), codes[known], offsets)

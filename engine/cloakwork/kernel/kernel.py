@@ -148,16 +148,17 @@ class Kernel:
         if (sums.sums < 0).any():
             sums = replace(sums, sums=np.maximum(sums.sums, 0))
         noisy = sums.sums + noise.draw(self.__noise, len(sums.sums))
-        codes, labels = sums.parts()
         # A key that no case counts for (of value 0) does not occur.
         told = np.flatnonzero((noisy >= least) & (sums.sums > 0))
-        return Selected(codes[told], tuple(labels[row] for row in told), noisy[told])
+        return Selected(*sums.parts(told), noisy[told])
 
     def grow(self, delta: float = 0.0) -> Growth:
         """Keys that grow level by level; ``delta``: what their thresholds may spend, all together.
 
         A case has one key a level: that of the level before, if it was kept, with one extension.
         """
+        if delta >= 1:
+            raise PlanUnsound("thresholds that may spend a delta of 1 hide no key of one unit")
         if delta > 0:
             self.__books.record(selection_event(delta))
         return Growth(

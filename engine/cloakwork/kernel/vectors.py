@@ -50,6 +50,9 @@ class Clip:
 ONE: Final = Clip("l1", 1, 1)
 """One case counts for one, at one key."""
 
+_SHORT: Final = 4
+"""Labels in runs that are told apart label by label."""
+
 Keys = list[bytes]
 """Keys as bytes, each of one spelling: a code in eight bytes, and labels with their lengths."""
 
@@ -79,11 +82,11 @@ class Sums:
         place = {key: row for row, key in enumerate(self.keys)}
         return np.array([self.sums[place[key]] if key in place else 0 for key in keys], np.int64)
 
-    def parts(self) -> tuple[Ints, tuple[tuple[str, ...], ...]]:
-        """The number and the labels of each key."""
+    def parts(self, rows: Ints) -> tuple[Ints, tuple[tuple[str, ...], ...]]:
+        """The number and the labels of each of the keys at ``rows``."""
         if isinstance(self.keys, np.ndarray):
-            return self.keys, ((),) * len(self.keys)
-        parts = [parts_of(key) for key in self.keys]
+            return self.keys[rows], ((),) * len(rows)
+        parts = [parts_of(self.keys[row]) for row in rows.tolist()]
         codes = np.array([code for code, _ in parts], np.int64)
         return codes, tuple(labels for _, labels in parts)
 
@@ -173,6 +176,8 @@ def _well_formed(cases: Cases, found: Entries) -> Entries:
     else:
         own = np.zeros(len(case), np.bool_)
     good = is_case & (~has_run | own)
+    # Without a run there are no labels, whatever ``start`` and ``stop`` say.
+    start, stop = np.where(has_run, start, 0), np.where(has_run, stop, 0)
     return Entries(case[good], value[good], code[good], start[good], stop[good])
 
 
@@ -243,22 +248,46 @@ def _keys_of(cases: Cases, found: Entries) -> tuple[Keys | Ints, Ints]:
     if not (found.start < found.stop).any():
         numbers, place = np.unique(found.code, return_inverse=True)
         return numbers, place.astype(np.int64)
+    first, place = _distinct_runs(cases, found)
     labels = [_label_bytes(label) for label in cases.alphabet]
-    codes = cases.codes.tolist()
-    runs = zip(found.code.tolist(), found.start.tolist(), found.stop.tolist(), strict=True)
-    seen: dict[tuple[int, ...], int] = {}
-    row = np.array(
-        [seen.setdefault((code, *codes[start:stop]), len(seen)) for code, start, stop in runs],
-        np.int64,
-    )
     spelled = [
-        code.to_bytes(8, "big", signed=True) + b"".join(labels[each] for each in run)
-        for code, *run in seen
+        code.to_bytes(8, "big", signed=True)
+        + b"".join(labels[each] for each in cases.codes[start:stop].tolist())
+        for code, start, stop in zip(
+            found.code[first].tolist(),
+            found.start[first].tolist(),
+            found.stop[first].tolist(),
+            strict=True,
+        )
     ]
     order = sorted(range(len(spelled)), key=spelled.__getitem__)
     place_of = np.empty(len(order), np.int64)
     place_of[order] = np.arange(len(order))
-    return [spelled[each] for each in order], place_of[row]
+    return [spelled[each] for each in order], place_of[place]
+
+
+def _distinct_runs(cases: Cases, found: Entries) -> tuple[Ints, Ints]:
+    """The first entry of each distinct number and run of labels, and for each entry which of these
+    it has.
+    """
+    assert found.code is not None  # noqa: S101 - ``_well_formed`` fills them in
+    assert found.start is not None  # noqa: S101
+    assert found.stop is not None  # noqa: S101
+    longest = int((found.stop - found.start).max(initial=0))
+    if longest > _SHORT:
+        codes = cases.codes.tolist()
+        runs = zip(found.code.tolist(), found.start.tolist(), found.stop.tolist(), strict=True)
+        seen: dict[tuple[int, ...], int] = {}
+        place = [seen.setdefault((code, *codes[begin:end]), len(seen)) for code, begin, end in runs]
+        return np.unique(np.array(place, np.int64), return_index=True)[1], np.array(place, np.int64)
+    key = found.code
+    for step in range(longest):
+        _, key = np.unique(key, return_inverse=True)
+        event = found.start + step
+        label = cases.codes[np.minimum(event, len(cases.codes) - 1)]
+        key = key * (len(cases.alphabet) + 1) + np.where(event < found.stop, label + 1, 0)
+    _, first, place_of_run = np.unique(key, return_index=True, return_inverse=True)
+    return first, place_of_run
 
 
 def key_of(code: int, labels: tuple[str, ...]) -> bytes:
