@@ -154,7 +154,7 @@ MANY = log_of([*BASE, [f"own {place}" for place in range(700)]])
 
 
 def test_a_long_case_of_many_activities_of_its_own_is_covered() -> None:
-    """Two of its activities count; the counterpart counts 150, and each is one more chance that the
+    """Two of its activities count; the counterpart counts 200, and each is one more chance that the
     case shows.
 
     The claim is that of the selection alone, which gets half of epsilon.
@@ -164,8 +164,8 @@ def test_a_long_case_of_many_activities_of_its_own_is_covered() -> None:
     claim = 2 / params.selection_scale
     assert claim <= EPSILON / 2
     assert selected(MANY, BARE, params, 100, claim).passed
-    more = params.model_copy(update={"activities_per_case": 150})
-    assert not selected(MANY, BARE, more, 100, claim).passed
+    more = params.model_copy(update={"activities_per_case": 200})
+    assert not selected(MANY, BARE, more, 400, claim).passed
 
 
 def test_half_the_noise_is_found_by_the_accountant() -> None:
