@@ -1,9 +1,18 @@
 """Keys that grow level by level: prefixes of cases.
 
 On each level a case has one key at most: its key on the level before, if that was kept, with one
-extension. So it counts for one on each level, and of the keys that a unit alone has, those that can
-be told first are as many as its cases: what lies below them shows only if they do. Their chance is
-charged once (``privacy.md`` 6.2; Korolova et al. 2009, theorem 1).
+extension. Which keys are kept follows from noisy counts alone, so given earlier answers a unit of m
+cases moves the counts of a level by m altogether (l1, hence l2): each level is one more adaptively
+composed answer of sensitivity m.
+
+``declared`` adds noise to every extension, so nothing else is told. ``occurring`` tells which keys
+there are; this is why its thresholds cost delta, once for all levels. Take a case of a unit, and
+the first level on which its key is one that nobody else has. The key holds at most m cases, so it
+is told with probability at most p = Pr[m + noise >= least], whatever was answered before. Unless it
+is, the case is followed no further, and no key below is ever drawn for: each key is drawn for once.
+So some key of the unit alone is told with probability at most m p, for the largest p of all levels;
+else the answers are those to a log of the shared keys (``privacy.md`` 6.2; Korolova et al. 2009,
+theorem 1).
 """
 
 from dataclasses import dataclass, field

@@ -45,7 +45,8 @@ class Laplace:
         scale = drawn_scale(self.scale)
         if clip.norm == "max":
             one = DiscreteLaplace(scale=scale, sensitivity=cases * clip.most)
-            return (repeated(clip.cells, one),)
+            in_all = DiscreteLaplace(scale=scale, sensitivity=cases * clip.most * clip.cells)
+            return (repeated(clip.cells, one), in_all)
         if clip.norm == "l2":
             # A vector of n values has at most the root of n times the sum of their squares' root.
             most = math.isqrt(clip.most**2 * clip.cells)

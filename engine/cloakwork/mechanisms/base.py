@@ -10,7 +10,8 @@ is sorted, and a rewrite decides nothing and draws from a keyed stream alone, wh
 a case's index in the whole log. ``tests/contracts`` holds every mechanism to it.
 
 A mechanism that measures holds a kernel instead of data (``cloakwork.kernel``): it asks, and makes
-what is released of noisy answers.
+what is released of noisy answers. One that perturbs says which noise each value gets, and makes
+what is released of noisy values.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,17 +25,19 @@ from cloakwork.arrays import Ints
 from cloakwork.budget import Currency
 from cloakwork.facts import Facts
 from cloakwork.guarantees import Guarantee
-from cloakwork.kernel import Kernel
-from cloakwork.lineage import Lineage
+from cloakwork.kernel import Kernel, Perturbation
+from cloakwork.lineage import CONTROL_FLOW, METADATA, Lineage
 from cloakwork.log.eventlog import EventLog
+from cloakwork.mechanisms.noisy_times import Completion, NoisySample
 from cloakwork.noise import Noise, Stream
 from cloakwork.privacy_event import FREE, PrivacyEvent
 
 P = TypeVar("P", bound=BaseModel)
 
-Proof = Literal["proved", "published"]
-"""``proved``: the code meets the theorem's conditions. ``published``: the paper's claim alone;
-never satisfies a policy.
+Proof = Literal["proved", "kernel", "published"]
+"""``proved``: the code meets the theorem's conditions; a kernel holds what measures to its event
+besides. ``kernel``: the guarantee follows from the slots of the event, which the kernel enforces
+whatever the code does. ``published``: the paper's claim alone; never satisfies a policy.
 """
 
 
@@ -206,8 +209,8 @@ Rewrite = MapCases | MapCasesBySummary | GenerateCases
 
 
 class Mechanism(Protocol[P]):
-    """A privacy mechanism, which beside this ``Rewrites`` or ``Measures``; third parties register
-    theirs under the entry-point group ``cloakwork.mechanisms``.
+    """A privacy mechanism, which beside this ``Rewrites``, ``Measures`` or ``Perturbs``; third
+    parties register theirs under the entry-point group ``cloakwork.mechanisms``.
     """
 
     name: ClassVar[str]
@@ -273,6 +276,21 @@ class Measures(Protocol):
         ...
 
 
+@runtime_checkable
+class Perturbs(Protocol):
+    """A mechanism that adds noise to each time of a log, and never sees one without."""
+
+    def perturbs(self, params: Any) -> Perturbation:
+        """The noise, which its ``event`` charges for."""
+        ...
+
+    def completion(self, params: Any, sample: NoisySample) -> Completion:
+        """What makes a time for every event of a batch; ``sample``: of the whole log's noisy
+        values.
+        """
+        ...
+
+
 F = TypeVar("F", bound=BaseModel)
 
 
@@ -315,6 +333,28 @@ class WithoutCost:
 
     def facts_after(self, params: BaseModel, facts: Facts) -> Facts:
         """No more is public than before."""
+        return facts
+
+
+class MeasuresVariants:
+    """A step that measures the control flow and makes all cases of noisy answers: what it declares
+    beside its cost.
+    """
+
+    def currency(self, params: BaseModel) -> Currency:
+        """Unit-level differential privacy."""
+        return "unit"
+
+    def lineage(self, params: BaseModel) -> Lineage:
+        """Measures the control flow; whatever is released is made from the answers."""
+        return Lineage(
+            measures=frozenset({CONTROL_FLOW}),
+            writes=frozenset({CONTROL_FLOW, METADATA}),
+            generates=True,
+        )
+
+    def facts_after(self, params: BaseModel, facts: Facts) -> Facts:
+        """Nothing more is public than before, as planning goes."""
         return facts
 
 
