@@ -9,6 +9,7 @@ from cloakwork.guarantees import DifferentialPrivacy
 from cloakwork.kernel import ONE, Books, Clip, Growth, Kernel
 from cloakwork.lineage import CONTROL_FLOW
 from cloakwork.mechanisms.base import Measures, Offer
+from cloakwork.mechanisms.profile import ProfileParams, measure_profile
 from cloakwork.mechanisms.registry import catalogue
 from cloakwork.noise import reproducible
 from cloakwork.privacy_event import FREE
@@ -154,12 +155,36 @@ def offered(name):
 
 def questions(name):
     """All that a mechanism asks of two logs: one of the whole universe, and an empty one."""
+    if name == PROFILE:
+        return questions_of_profile()
     mechanism, asked = catalogue()[name], []
     for params, facts in offered(name):
         for seen in (whole_universe(facts.unit.max_cases), measured([], owners=([], [], []))):
             books = Books.of(mechanism.event(params, facts))
             kernel = Kernel(seen, books, reproducible(1), facts.unit.max_cases)
             mechanism.measure(params, Recorder(kernel, asked))
+    return asked
+
+
+PROFILE = "profile"
+
+
+def questions_of_profile():
+    """What a DP profile asks, which is no mechanism of the catalogue."""
+    params = ProfileParams(
+        unit=PERSONS,
+        epsilon=4.0,
+        delta=1e-2,
+        activities_per_case=2,
+        count_scale=2.0,
+        length_scale=2.0,
+        top_scale=2.0,
+        selection_scale=2.0,
+        tau=40,
+    )
+    asked = []
+    kernel = Kernel(whole_universe(2), Books.of(params.event()), reproducible(1), 2)
+    measure_profile(params, Recorder(kernel, asked))
     return asked
 
 

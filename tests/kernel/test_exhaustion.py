@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from cloakwork.kernel import CustomQuery, Kernel
-from kernel.asking import NOTHING, UNIVERSE, Open, questions, that_measure
+from kernel.asking import NOTHING, PROFILE, UNIVERSE, Open, questions, that_measure
 from kernel.small import Silent, all_variants, batch, measured, size_of
 from kernel.test_growth import at_place, label_at
 
@@ -48,7 +48,7 @@ def distinct(asked):
     return list(found.values())
 
 
-@pytest.fixture(scope="module", params=that_measure())
+@pytest.fixture(scope="module", params=[*that_measure(), PROFILE])
 def asked(request):
     """The name of a mechanism, and what it asks."""
     return request.param, questions(request.param)
